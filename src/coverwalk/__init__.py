@@ -1,0 +1,23 @@
+"""Given x, the whole distribution of y: halting walks over sequences of covers.
+
+The public names are loaded when first used, so that ``import coverwalk`` and ``coverwalk --help`` stay instant.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME: dict[str, str] = {}
+
+__all__ = ["__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'coverwalk' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,45 @@
+"""``coverwalk COMMAND``: finds the command's file under ``commands/`` and turns users' mistakes into one line."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from coverwalk import __version__
+
+COMMANDS = ("demo",)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="coverwalk", description="Given x, the whole distribution of y: halting walks over sequences of covers."
+    )
+    parser.add_argument("--version", action="version", version=f"coverwalk {__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        command = import_module(f"coverwalk.commands.{name}")
+        subparser = subparsers.add_parser(name, help=command.HELP, description=command.HELP)
+        command.add_arguments(subparser)
+        subparser.set_defaults(run=command.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it worked, 1 for a mistake in the input, 2 for a mistake in the call."""
+    arguments = _parser().parse_args(argv)
+    try:
+        arguments.run(arguments)
+    except BrokenPipeError:  # `coverwalk ... | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (ValueError, OSError) as mistake:
+        print(f"coverwalk {arguments.command}: {mistake}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

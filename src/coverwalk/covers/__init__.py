@@ -1,0 +1,1 @@
+"""C: which contexts hold x, from coarse to fine."""

@@ -1,0 +1,1 @@
+"""Phi: what a context predicts, and its evidence."""
