@@ -8,9 +8,9 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_HOME: dict[str, str] = {}
+_HOME: dict[str, str] = {"SequenceModel": "coverwalk.sequence"}
 
-__all__ = ["__version__"]
+__all__ = ["SequenceModel", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,507 @@
+"""SequenceModel: the distribution of the next symbol given the past, by a halting walk over contexts of every order."""
+
+import math
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from coverwalk._kernels import suffix_sample, suffix_tree, suffix_walk
+from coverwalk.alphabet import BYTES, Alphabet
+from coverwalk.context_tree import BORDER_SIGN, ContextTree, best_trees, context_text
+
+__all__ = ["ContextWeight", "SequenceModel"]
+
+Floats = NDArray[np.float64]
+
+_MAX_DEPTH = 64
+_UNITS = {"nats": 1.0, "bits": math.log(2.0)}
+
+# The mixed estimator's starting points, and how fast its tied log-odds follow the slope of log psi: w, d, v of full
+# counts, v of the newest symbol. One set for all data: they were chosen on text, objects, numbers and Markov chains.
+_FIRST_TIED = np.log(np.array([0.5, 0.7, 0.1, 0.05]) / np.array([0.5, 0.3, 0.9, 0.95]))
+_RATES = (0.08, 0.1, 0.05, 0.1)
+_SHARE = 0.02
+
+
+class ContextWeight(NamedTuple):
+    """What one context has to say about the next symbol."""
+
+    order: int
+    context: tuple[Hashable, ...]
+    count: float
+    stop: float
+    weight: float
+    tables: float
+    full_counts: float
+    repeat: float
+
+
+class _Place(NamedTuple):
+    """Where a reader stands: the contexts of the next symbol."""
+
+    path: NDArray[np.int64]
+    length: int
+    longest: int
+
+
+class SequenceModel(BaseEstimator):  # type: ignore[misc]
+    """A variable-order Markov model: which symbol comes next, as a whole distribution, learnt symbol by symbol.
+
+    Every suffix of the past is a context; a walk over them, from the longest to the empty one (or back), decides which one
+    speaks. Its posterior has a closed form, so learning a symbol costs a few operations a context. See ``docs/sequences.md``.
+
+    Parameters
+    ----------
+    alphabet : int, iterable of hashables, or None
+        ``A``: the integers 0 .. A-1; an iterable: these symbols. None: all 256 bytes for bytes, otherwise the alphabet grows
+        with the symbols that come, and every prediction keeps a probability for one never seen.
+    depth : int
+        The longest context, up to 64.
+    walk : {"coarsen", "refine"}
+        From fine to coarse (the paper's, the better predictor) or from coarse to fine (context tree weighting: the exact
+        posterior over all context trees up to ``depth``).
+    estimator : {"auto", "dirichlet"}
+        The local models. "auto" with the coarsening walk: in each context a Pitman-Yor process with fractional tables, a
+        Dirichlet with full counts, both centred on the next coarser context, and the newest symbol again; the walk
+        chooses. "dirichlet", and always with the refining walk: a Dirichlet with ``alpha`` for each symbol, 1/2 being KT.
+    alpha : float, optional
+        The Dirichlet's pseudo-count: for each symbol (default 1/2), or with the mixed estimator in all (default 2).
+    stop : float, optional
+        The prior probability w of stopping in a context, for the Dirichlet estimator; default 1/2 for the
+        refining walk and 2^-k at order k for the coarsening walk. The mixed estimator learns its own.
+    switching : float, optional
+        Fixed share: how much of the evidence for and against a context changes sides after each symbol, so that the best order
+        may change with time. Default 0.02 with the mixed estimator, else 0.
+    max_contexts : int, optional
+        Once so many contexts are stored no more are: those there go on learning.
+    borders : bool
+        Whether the beginning of a document counts as a context.
+
+    Attributes
+    ----------
+    alphabet_ : list
+        The symbols known, in the order of the columns of ``predict_proba``.
+    n_symbols_seen_, n_contexts_ : int
+        How many symbols were learnt and how many contexts are stored.
+
+    Examples
+    --------
+    >>> model = SequenceModel().fit("abracadabra" * 20)
+    >>> dict(zip(model.alphabet_, model.predict_proba("abraca").round(2)))
+    {'a': np.float64(0.0), 'b': np.float64(0.0), 'r': np.float64(0.0), 'c': np.float64(0.0), 'd': np.float64(1.0)}
+    >>> "".join(model.sample(11, seed=1, context="abra"))
+    'cadabraabra'
+    """
+
+    def __init__(
+        self,
+        alphabet: int | Iterable[Hashable] | None = None,
+        *,
+        depth: int = 16,
+        walk: str = "coarsen",
+        estimator: str = "auto",
+        alpha: float | None = None,
+        stop: float | None = None,
+        switching: float | None = None,
+        max_contexts: int | None = None,
+        borders: bool = True,
+    ) -> None:
+        self.alphabet = alphabet
+        self.depth = depth
+        self.walk = walk
+        self.estimator = estimator
+        self.alpha = alpha
+        self.stop = stop
+        self.switching = switching
+        self.max_contexts = max_contexts
+        self.borders = borders
+
+    # ---- learning ---------------------------------------------------------------------------------------------------
+
+    def fit(self, sequence: Any, y: None = None, *, past: Any = None) -> Self:
+        """Forget everything and learn one document.
+
+        Parameters
+        ----------
+        sequence : bytes, str, array of integers or iterable of hashables
+            The document.
+        y : None
+            Not used; there by convention.
+        past : sequence, optional
+            Symbols known to come before the document: contexts for it, but not themselves learnt.
+        """
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh._learn(sequence, past)
+        self.__dict__.update(fresh.__dict__)
+        return self
+
+    def fit_documents(self, documents: Iterable[Any]) -> Self:
+        """Forget everything and learn several documents; no context reaches over their borders."""
+        fresh = type(self)(**self.get_params(deep=False))
+        for document in documents:
+            fresh._learn(document)
+        if not hasattr(fresh, "_tree"):
+            raise ValueError("expected at least one document, got none: pass a list of sequences")
+        self.__dict__.update(fresh.__dict__)
+        return self
+
+    def partial_fit(self, sequence: Any, y: None = None) -> Self:
+        """Learn one more document on top of what is known."""
+        self._learn(sequence)
+        return self
+
+    def update(self, symbols: Any) -> None:
+        """Go on with the present document: one symbol, or a str, bytes, list or array of them."""
+        whole = (
+            isinstance(symbols, (str, *BYTES, list, range, np.ndarray))
+            and np.ndim(symbols) != 0
+            or isinstance(symbols, (str, *BYTES))
+        )
+        self._learn(symbols if whole else [symbols], new_document=False)
+
+    def start_document(self) -> None:
+        """End the present document: what comes next does not follow from it."""
+        suffix_tree.start_document(self._grown(1), int(self.borders))
+
+    def prequential(self, sequence: Any, *, unit: str = "nats") -> Floats:
+        """Learn one more document; the loss -log p of each symbol just before it was learnt."""
+        return self._learn(sequence) / _unit(unit)
+
+    def _learn(self, sequence: Any, past: Any = None, *, new_document: bool = True) -> Floats:
+        if not hasattr(self, "_tree"):
+            self._begin(sequence)
+        codes, fresh = self._alphabet.encode(sequence)
+        before = None
+        if past is not None:
+            before, unknown = self._alphabet.encode(past)
+            if unknown:
+                raise ValueError(
+                    f"the past has symbols that are not in the alphabet, such as {unknown[0]!r}: name an alphabet"
+                )
+        if new_document:
+            suffix_tree.start_document(self._grown(1), int(self.borders and before is None))
+        if before is not None:
+            for symbol in before:
+                suffix_walk.prime(self._grown(1), np.array([symbol], np.int32))
+        losses = np.empty(len(codes))
+        done = 0
+        while done < len(codes):
+            done = suffix_walk.learn(self._grown(len(codes) - done), codes, done, losses)
+        self._alphabet.add(fresh)
+        self.n_symbols_seen_ += len(codes)
+        return losses
+
+    def _grown(self, symbols: int) -> suffix_tree.SuffixTree:
+        self._check_fitted()
+        self._tree = suffix_tree.with_room(self._tree, self.depth, symbols)
+        return self._tree
+
+    def _begin(self, sequence: Any) -> None:
+        settings, tied = self._settings()
+        alphabet = _alphabet(self.alphabet, sequence)
+        alphabet.encode(sequence)  # a first document that cannot be read leaves nothing behind
+        settings[suffix_walk.GROWING] = alphabet.grows
+        self._alphabet = alphabet
+        self._decode_to = type(sequence) if isinstance(sequence, (str, bytes)) else list
+        self._tree = suffix_tree.new_tree(tied, settings, len(alphabet), self.depth)
+        self.n_symbols_seen_ = 0
+        suffix_tree.start_document(self._tree, int(self.borders))
+
+    def _settings(self) -> tuple[Floats, Floats]:
+        """Check the parameters; as the kernels want them."""
+        _check(
+            "depth",
+            self.depth,
+            isinstance(self.depth, int | np.integer) and 0 <= self.depth <= _MAX_DEPTH,
+            f"an integer from 0 to {_MAX_DEPTH}",
+        )
+        _check("walk", self.walk, self.walk in ("coarsen", "refine"), '"coarsen" or "refine"')
+        _check("estimator", self.estimator, self.estimator in ("auto", "dirichlet"), '"auto" or "dirichlet"')
+        _check("alpha", self.alpha, self.alpha is None or 0 < self.alpha < math.inf, "a positive number or None")
+        _check("stop", self.stop, self.stop is None or 0 < self.stop < 1, "a probability between 0 and 1, or None")
+        _check(
+            "switching",
+            self.switching,
+            self.switching is None or 0 <= self.switching < 0.5,
+            "a share from 0 up to 1/2, or None",
+        )
+        _check(
+            "max_contexts",
+            self.max_contexts,
+            self.max_contexts is None or self.max_contexts >= 2,
+            "at least 2, or None",
+        )
+        mixed = self.walk == "coarsen" and self.estimator == "auto"
+        mode = suffix_walk.COARSEN_MIXED if mixed else suffix_walk.COARSEN_DIRICHLET
+        if self.walk == "refine":
+            mode = suffix_walk.REFINE
+        settings = np.array(
+            [
+                self.depth,
+                mode == suffix_walk.COARSEN_DIRICHLET,  # a fresh context speaks there, so it has to be on the path
+                math.inf if self.max_contexts is None else self.max_contexts,
+                mode,
+                (_SHARE if mixed else 0.0) if self.switching is None else self.switching,
+                (2.0 if mixed else 0.5) if self.alpha is None else self.alpha,
+                0.0,
+                (0.5 if mode == suffix_walk.REFINE else 0.0) if self.stop is None else self.stop,
+                *_RATES,
+            ]
+        )
+        settings[suffix_walk.BUDGET] = min(
+            settings[suffix_walk.BUDGET], 2.0**31 - 2
+        )  # contexts are numbered in 32 bits
+        tied = np.zeros((4, 3, max(self.depth + 2, 13), 8))
+        tied[:, 1] = _FIRST_TIED[:, None, None]
+        return settings, tied
+
+    # ---- asking -----------------------------------------------------------------------------------------------------
+
+    @property
+    def alphabet_(self) -> list[Hashable]:
+        """The symbols known, in the order of the columns of ``predict_proba``."""
+        self._check_fitted()
+        return list(self._alphabet.symbols)
+
+    @property
+    def n_contexts_(self) -> int:
+        """How many contexts are stored."""
+        self._check_fitted()
+        return int(self._tree.size[suffix_tree.NODES])
+
+    @property
+    def nbytes_(self) -> int:
+        """The memory of the model in bytes."""
+        self._check_fitted()
+        return sum(array.nbytes for array in self._tree)
+
+    def predict_proba(self, context: Any = None) -> Floats:
+        """The probability of every symbol of ``alphabet_`` to come next; it sums to one.
+
+        Where the alphabet may grow one more number follows: the probability of a symbol never seen.
+
+        Parameters
+        ----------
+        context : sequence, optional
+            What came before; by default the present document.
+        """
+        place = self._place(context)
+        probability = np.empty(int(suffix_walk.alphabet_size(self._tree)))
+        suffix_walk.distribution(self._tree, place.path, place.length, place.longest, self._level(), probability)
+        return probability
+
+    def log_loss(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> float:
+        """Mean -log p of the symbols of a document, without learning them."""
+        losses = self.losses(sequence, context=context, unit=unit)
+        if not len(losses):
+            raise ValueError("the mean loss of an empty sequence is undefined: pass at least one symbol")
+        return float(losses.mean())
+
+    def losses(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
+        """-log p of each symbol of a document, without learning them."""
+        place = self._start() if context is None else self._place(context)
+        codes = self._read(sequence)
+        losses = np.empty(len(codes))
+        if len(codes):
+            suffix_walk.follow(self._tree, place.path, place.length, place.longest, codes, losses)
+        return losses / _unit(unit)
+
+    def score(self, sequence: Any, y: None = None) -> float:
+        """Mean log p of the symbols of a document, in nats: larger is better."""
+        return -self.log_loss(sequence)
+
+    def anomaly_scores(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
+        """For each position -log of the probability of meeting a symbol no likelier than the one there.
+
+        Unlike the loss it does not rise where every symbol is unlikely: under the model a score above s nats comes up at most
+        with probability exp(-s), whatever the place.
+        """
+        place = self._start() if context is None else self._place(context)
+        codes = self._read(sequence)
+        scores = np.empty(len(codes))
+        suffix_sample.tail_scores(self._tree, place.path, place.length, place.longest, codes, scores)
+        return scores / _unit(unit)
+
+    def sample(self, n: int, seed: int | np.random.Generator | None = None, context: Any = None) -> Any:
+        """Draw the next n symbols, one after the other, without learning: bytes or a str if such was learnt, else a list."""
+        symbols = self._draw(self._place(context), n, np.random.default_rng(seed))[0]
+        drawn = self._alphabet.decode(symbols)
+        if self._decode_to is bytes:
+            return bytes(drawn)  # type: ignore[arg-type]
+        return "".join(map(str, drawn)) if self._decode_to is str else drawn
+
+    def generate(self, seed: int | np.random.Generator | None = None, context: Any = None) -> Iterator[Hashable]:
+        """Draw symbols for ever, one at a time."""
+        place, rng = self._place(context), np.random.default_rng(seed)
+        while True:
+            symbols, _, place = self._draw(place, 64, rng)
+            yield from self._alphabet.decode(symbols)
+
+    def entropy_rate(self, n: int = 10_000, seed: int | np.random.Generator | None = 0, *, unit: str = "nats") -> float:
+        """The entropy of the next symbol, averaged over a sequence of n symbols drawn from the model."""
+        _check("n", n, n >= 1, "at least 1")
+        return float(self._draw(self._start(), n, np.random.default_rng(seed))[1].mean()) / _unit(unit)
+
+    def posterior(self, context: Any = None) -> list[ContextWeight]:
+        """Why this prediction: the contexts that speak, from the empty one to the longest met, with their weights.
+
+        ``stop`` is w, the probability that the walk stops if it comes by; ``weight``, that it stops here and nowhere else: these
+        sum to one. ``tables``, ``full_counts`` and ``repeat`` are the weights of the local models within the context.
+        With the refining walk what is missing to one is that of finer contexts never met, which speak uniformly.
+        """
+        place = self._place(context)
+        level = self._level()
+        suffix_walk.weigh(self._tree, place.path, place.length, place.longest, level)
+        past = self._past(context)
+        w = level[: place.length, suffix_walk.W]
+        passed = np.cumprod(np.append(1.0, 1 - (w if self.walk == "refine" else w[::-1])))[:-1]
+        weights = w * (passed if self.walk == "refine" else passed[::-1])
+        mixed = self._tree.settings[suffix_walk.MODE] == suffix_walk.COARSEN_MIXED
+        rows = []
+        for order in range(place.length):
+            q, r = (
+                float(level[order, column]) if mixed else value
+                for column, value in ((suffix_walk.REPEAT, 0.0), (suffix_walk.R, 1.0))
+            )
+            code = place.path[order]
+            count = float(self._tree.node_value[code, suffix_tree.N]) if code >= 0 else float(code != suffix_tree.FRESH)
+            rows.append(
+                ContextWeight(
+                    order,
+                    past[len(past) - order :],
+                    count,
+                    float(w[order]),
+                    float(weights[order]),
+                    (1 - q) * (1 - r),
+                    (1 - q) * r,
+                    q,
+                )
+            )
+        return rows
+
+    def explain(self, context: Any = None) -> str:
+        """The posterior of the contexts as a table."""
+        lines = ["order     count  stop w  weight  context"]
+        for row in self.posterior(context):
+            text = context_text(row.context)
+            lines.append(f"{row.order:5d} {row.count:9.0f}  {row.stop:6.3f}  {row.weight:6.3f}  {text}")
+        return "\n".join(lines)
+
+    def map_tree(self, k: int = 1) -> list[ContextTree]:
+        """The k most probable context trees with their posterior, best first; for the refining walk without switching."""
+        self._check_fitted()
+        tree = self._tree
+        if self.walk != "refine" or tree.settings[suffix_walk.SHARE] > 0 or self._alphabet.grows:
+            raise ValueError(
+                "context trees have a posterior only under the refining walk, without switching and with a fixed alphabet: "
+                f'got walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}; use walk="refine", alphabet=...'
+            )
+        _check("k", k, k >= 1, "at least 1")
+        nodes = self.n_contexts_
+        link, value = tree.node_link[:nodes], tree.node_value[:nodes]
+        order = np.zeros(nodes, np.int64)
+        for node in range(1, nodes):
+            order[node] = order[link[node, suffix_tree.PARENT]] + 1
+        prior = np.array([suffix_walk.prior_log_odds(tree, k) for k in range(self.depth + 1)])
+        log_odds = prior[order] + value[:, suffix_tree.STOP]
+        surely = (order == self.depth) | (link[:, suffix_tree.LABEL] == suffix_tree.BORDER) & (order > 0)
+        met = np.flatnonzero(self._is_met(order))
+        renumbered = np.full(nodes, -1, np.int32)
+        renumbered[met] = np.arange(len(met))
+        parent = np.where(met > 0, renumbered[link[met, suffix_tree.PARENT]], -1).astype(np.int32)
+        return best_trees(
+            parent,
+            link[met, suffix_tree.LABEL],
+            value[met, suffix_tree.N],
+            np.where(surely, 0.0, -np.logaddexp(0.0, -log_odds))[met],
+            np.where(surely, -np.inf, -np.logaddexp(0.0, log_odds))[met],
+            -np.logaddexp(0.0, -prior),
+            -np.logaddexp(0.0, prior),
+            self._alphabet.symbols,
+            k,
+        )
+
+    def _is_met(self, order: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Contexts that exist: the border's is always stored, but may be switched off or too deep."""
+        met = np.ones(len(order), np.bool_)
+        met[1] = self.borders and self.depth >= 1
+        return met
+
+    # ---- where a reader stands --------------------------------------------------------------------------------------
+
+    def _place(self, context: Any) -> _Place:
+        self._check_fitted()
+        tree = self._tree
+        if context is None:
+            return _Place(tree.path.copy(), int(tree.size[suffix_tree.PATH]), int(suffix_walk.longest_path(tree)))
+        codes = self._read(context)
+        return self._moved(_Place(np.zeros(self.depth + 2, np.int64), 1, 1), codes[max(len(codes) - self.depth, 0) :])
+
+    def _start(self) -> _Place:
+        """The beginning of a new document."""
+        self._check_fitted()
+        path = np.zeros(self.depth + 2, np.int64)
+        path[1] = 1
+        length = min(1 + int(self.borders), self.depth + 1)
+        return _Place(path, length, length)
+
+    def _moved(self, place: _Place, codes: NDArray[np.int32]) -> _Place:
+        length, longest = suffix_walk.follow(self._tree, place.path, place.length, place.longest, codes, np.empty(0))
+        return _Place(place.path, length, longest)
+
+    def _past(self, context: Any) -> tuple[Hashable, ...]:
+        """The symbols before the next one, old to new, at most ``depth``."""
+        if context is not None:
+            return tuple(context if not isinstance(context, memoryview) else bytes(context))[
+                -self.depth or len(context) :
+            ]
+        end, begin = int(self._tree.size[suffix_tree.HISTORY]), int(self._tree.size[suffix_tree.BEGIN])
+        codes = self._tree.history[max(begin, end - self.depth) : end]
+        past = tuple(self._alphabet.decode(codes))
+        return (BORDER_SIGN, *past) if len(past) < self.depth and self.borders else past
+
+    def _read(self, sequence: Any) -> NDArray[np.int32]:
+        """The codes of a sequence that is not learnt: all symbols never seen are the one that may come."""
+        self._check_fitted()
+        codes, fresh = self._alphabet.encode(sequence)
+        return np.minimum(codes, len(self._alphabet)) if fresh else codes
+
+    def _draw(self, place: _Place, n: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], Floats, _Place]:
+        if not len(self._alphabet):
+            raise ValueError("nothing can be drawn before a symbol is known: fit the model, or name an alphabet")
+        symbols, entropies = np.empty(n, np.int32), np.empty(n)
+        path = place.path
+        length, longest = suffix_sample.draw(
+            self._tree, path, place.length, place.longest, rng.random(n), symbols, entropies
+        )
+        return symbols, entropies, _Place(path, length, longest)
+
+    def _level(self) -> Floats:
+        return np.empty((self.depth + 2, suffix_walk.LEVEL_COLUMNS))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_tree"):
+            raise NotFittedError("this SequenceModel has learnt nothing yet: call fit, partial_fit or update first")
+
+
+def _check(name: str, value: object, holds: bool, expected: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
+
+
+def _unit(unit: str) -> float:
+    _check("unit", unit, unit in _UNITS, '"nats" or "bits"')
+    return _UNITS[unit]
+
+
+def _alphabet(alphabet: int | Iterable[Hashable] | None, first: Any) -> Alphabet:
+    if alphabet is None:
+        return Alphabet(range(256), grows=False) if isinstance(first, BYTES) else Alphabet([], grows=True)
+    if isinstance(alphabet, int | np.integer):
+        _check("alphabet", alphabet, alphabet >= 1, "at least 1 symbol")
+        return Alphabet(range(alphabet), grows=False)
+    return Alphabet(alphabet, grows=False)
