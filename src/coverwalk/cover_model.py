@@ -5,7 +5,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from coverwalk.base import Context, Cover, Floats, LocalModel, Posterior, RealPosterior
 from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
@@ -47,7 +46,7 @@ class _Belief:
 
     def log_evidence(self) -> float:
         """Log Z_phi of all rows of the context."""
-        return float(logsumexp(self._log_v0 + [posterior.log_evidence() for posterior in self.posteriors]))
+        return float(np.logaddexp.reduce(self._log_v0 + [posterior.log_evidence() for posterior in self.posteriors]))
 
     def merge(self, other: "_Belief") -> None:
         for mine, theirs in zip(self.posteriors, other.posteriors):

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from coverwalk.base import Context, Cover, Floats, Move
 
@@ -27,7 +26,7 @@ StopPrior = Callable[[int], float]
 def mix(log_weight: Floats, log_density: Floats) -> tuple[float, Floats]:
     """Log density of a mixture, and the log posterior of its weights."""
     joint = log_weight + log_density
-    log_mixture = float(logsumexp(joint))
+    log_mixture = float(np.logaddexp.reduce(joint))
     return log_mixture, joint - log_mixture
 
 
@@ -53,7 +52,7 @@ class Stopping:
         Where other x have other moves, x only redistributes the weight of its own: their sum is kept.
         """
         log_v = np.array([self.log_v.get(label, 0.0) for label, _ in moves])
-        total = float(logsumexp(log_v))
+        total = float(np.logaddexp.reduce(log_v))
         return log_v - total, total
 
 
