@@ -4,13 +4,24 @@ The public names are loaded when first used, so that ``import coverwalk`` and ``
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coverwalk.cover_model import CoverModel
+    from coverwalk.sequence import SequenceModel
 
 __version__ = "0.1.0"
 
-_HOME: dict[str, str] = {"SequenceModel": "coverwalk.sequence"}
+_HOME = {
+    "CoverModel": "coverwalk.cover_model",
+    "SequenceModel": "coverwalk.sequence",
+}
 
-__all__ = ["SequenceModel", "__version__"]
+__all__ = [
+    "CoverModel",
+    "SequenceModel",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:
