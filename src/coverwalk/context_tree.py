@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels import suffix_tree, suffix_walk
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BORDER_SIGN", "ContextNode", "ContextTree", "best_trees"]
+__all__ = ["BORDER_SIGN", "ContextNode", "ContextTree", "best_trees", "context_text", "map_trees"]
 
 BORDER_SIGN = "^"  # how the beginning of a document is written in a context
 
@@ -111,6 +113,34 @@ def _draw(axes: "Axes", node: ContextNode, order: int, heights: dict[int, float]
     return heights[id(node)]
 
 
+def map_trees(tree: suffix_tree.SuffixTree, symbols: list[Hashable], borders: bool, k: int) -> list[ContextTree]:
+    """The k most probable trees under the state of a refining walk."""
+    nodes = int(tree.size[suffix_tree.NODES])
+    depth = int(tree.settings[suffix_walk.DEPTH])
+    parent, label = tree.node_link[:nodes, suffix_tree.PARENT], tree.node_link[:nodes, suffix_tree.LABEL]
+    order = np.zeros(nodes, np.int64)
+    for node in range(1, nodes):
+        order[node] = order[parent[node]] + 1
+    prior = np.array([suffix_walk.prior_log_odds(tree, k) for k in range(depth + 1)])
+    exists = np.ones(nodes, np.bool_)
+    exists[1] = borders and depth >= 1  # the context "a document begins" is always stored
+    met = np.flatnonzero(exists)
+    place = np.cumsum(exists) - 1  # of the parents among those met
+    log_odds = prior[np.minimum(order, depth)] + tree.node_value[:nodes, suffix_tree.STOP]
+    surely = (order == depth) | ((label == suffix_tree.BORDER) & (order > 0))
+    return best_trees(
+        np.where(met > 0, place[parent[met]], -1).astype(np.int32),
+        label[met],
+        tree.node_value[met, suffix_tree.N],
+        np.where(surely, 0.0, -np.logaddexp(0.0, -log_odds))[met],
+        np.where(surely, -np.inf, -np.logaddexp(0.0, log_odds))[met],
+        -np.logaddexp(0.0, -prior),
+        -np.logaddexp(0.0, prior),
+        symbols,
+        k,
+    )
+
+
 def best_trees(
     parent: NDArray[np.int32],
     label: NDArray[np.int32],
@@ -169,7 +199,7 @@ def best_trees(
             joined = [(p + q, {**shape, code: below}) for p, shape in combined for q, below in ranked[child]]
             combined = sorted(joined, key=lambda choice: -choice[0])[:k]
             ranked[child] = []
-        ranked[node] = _best(leaf + combined, k)
+        ranked[node] = _best([*leaf, *combined], k)
 
     def grow(shape: Shape, node: int, context: tuple[Hashable, ...]) -> ContextNode:
         grown = ContextNode(context, int(count[node]) if node >= 0 else 0)

@@ -1,6 +1,5 @@
 """SequenceModel: the distribution of the next symbol given the past, by a halting walk over contexts of every order."""
 
-import math
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
@@ -9,35 +8,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from coverwalk._kernels import suffix_sample, suffix_tree, suffix_walk
+from coverwalk._kernels import suffix_learn, suffix_sample, suffix_tree, suffix_walk
 from coverwalk.alphabet import BYTES, Alphabet
-from coverwalk.context_tree import BORDER_SIGN, ContextTree, best_trees, context_text
+from coverwalk.context_tree import BORDER_SIGN, ContextTree, map_trees
+from coverwalk.context_weights import ContextWeight, context_weights, weights_text
+from coverwalk.sequence_parameters import alphabet_for, check, kernel_settings, nats_per
 
-__all__ = ["ContextWeight", "SequenceModel"]
+__all__ = ["SequenceModel"]
 
+Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
-
-_MAX_DEPTH = 64
-_UNITS = {"nats": 1.0, "bits": math.log(2.0)}
-
-# The mixed estimator's starting points, and how fast its tied log-odds follow the slope of log psi: w, d, v of full
-# counts, v of the newest symbol. One set for all data: they were chosen on text, objects, numbers and Markov chains.
-_FIRST_TIED = np.log(np.array([0.5, 0.7, 0.1, 0.05]) / np.array([0.5, 0.3, 0.9, 0.95]))
-_RATES = (0.08, 0.1, 0.05, 0.1)
-_SHARE = 0.02
-
-
-class ContextWeight(NamedTuple):
-    """What one context has to say about the next symbol."""
-
-    order: int
-    context: tuple[Hashable, ...]
-    count: float
-    stop: float
-    weight: float
-    tables: float
-    full_counts: float
-    repeat: float
 
 
 class _Place(NamedTuple):
@@ -155,109 +135,49 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         return self
 
     def update(self, symbols: Any) -> None:
-        """Go on with the present document: one symbol, or a str, bytes, list or array of them."""
-        whole = (
-            isinstance(symbols, (str, *BYTES, list, range, np.ndarray))
-            and np.ndim(symbols) != 0
-            or isinstance(symbols, (str, *BYTES))
-        )
-        self._learn(symbols if whole else [symbols], new_document=False)
+        """Go on with the present document: one symbol, or a str, bytes, list, range or array of them."""
+        several = isinstance(symbols, (str, *BYTES, list, range)) or (isinstance(symbols, np.ndarray) and symbols.ndim)
+        self._learn(symbols if several else [symbols], new_document=False)
 
     def start_document(self) -> None:
         """End the present document: what comes next does not follow from it."""
-        suffix_tree.start_document(self._grown(1), int(self.borders))
+        suffix_tree.start_document(self._roomy(1), int(self.borders))
 
-    def prequential(self, sequence: Any, *, unit: str = "nats") -> Floats:
-        """Learn one more document; the loss -log p of each symbol just before it was learnt."""
-        return self._learn(sequence) / _unit(unit)
+    def prequential(self, sequence: Any, *, unit: str = "nats", new_document: bool = True) -> Floats:
+        """Learn a document, or go on with the present one; -log p of each symbol just before it was learnt."""
+        scale = nats_per(unit)
+        return self._learn(sequence, new_document=new_document) / scale
 
     def _learn(self, sequence: Any, past: Any = None, *, new_document: bool = True) -> Floats:
-        if not hasattr(self, "_tree"):
-            self._begin(sequence)
-        codes, fresh = self._alphabet.encode(sequence)
-        before = None
-        if past is not None:
-            before, unknown = self._alphabet.encode(past)
-            if unknown:
-                raise ValueError(
-                    f"the past has symbols that are not in the alphabet, such as {unknown[0]!r}: name an alphabet"
-                )
-        if new_document:
-            suffix_tree.start_document(self._grown(1), int(self.borders and before is None))
-        if before is not None:
-            for symbol in before:
-                suffix_walk.prime(self._grown(1), np.array([symbol], np.int32))
+        begun = hasattr(self, "_tree")
+        alphabet = self._alphabet if begun else alphabet_for(self.alphabet, sequence)
+        settings = kernel_settings(self, alphabet.grows)
+        codes, fresh = alphabet.encode(sequence)
+        before, unknown = alphabet.encode(past if past is not None else ())
+        if unknown:
+            raise ValueError(f"the past has symbols outside the alphabet, such as {unknown[0]!r}: name an alphabet")
+        if not begun:  # from here on nothing can be wrong with the input
+            self._alphabet: Alphabet = alphabet
+            self._kind = type(sequence) if isinstance(sequence, str | bytes) else list
+            self._tree: suffix_tree.SuffixTree = suffix_tree.new_tree(*settings, len(alphabet), self.depth)
+            self.n_symbols_seen_ = 0
+        if new_document or not begun:
+            suffix_tree.start_document(self._roomy(1), int(self.borders and past is None))
+        for symbol in before:
+            suffix_learn.prime(self._roomy(1), np.array([symbol], np.int32))
         losses = np.empty(len(codes))
         done = 0
         while done < len(codes):
-            done = suffix_walk.learn(self._grown(len(codes) - done), codes, done, losses)
-        self._alphabet.add(fresh)
+            done = suffix_learn.learn(self._roomy(len(codes) - done), codes, done, losses)
+        alphabet.add(fresh)
         self.n_symbols_seen_ += len(codes)
         return losses
 
-    def _grown(self, symbols: int) -> suffix_tree.SuffixTree:
+    def _roomy(self, symbols: int) -> suffix_tree.SuffixTree:
+        """The state, with room to learn: kernels stop when it is used up."""
         self._check_fitted()
         self._tree = suffix_tree.with_room(self._tree, self.depth, symbols)
         return self._tree
-
-    def _begin(self, sequence: Any) -> None:
-        settings, tied = self._settings()
-        alphabet = _alphabet(self.alphabet, sequence)
-        alphabet.encode(sequence)  # a first document that cannot be read leaves nothing behind
-        settings[suffix_walk.GROWING] = alphabet.grows
-        self._alphabet = alphabet
-        self._decode_to = type(sequence) if isinstance(sequence, (str, bytes)) else list
-        self._tree = suffix_tree.new_tree(tied, settings, len(alphabet), self.depth)
-        self.n_symbols_seen_ = 0
-        suffix_tree.start_document(self._tree, int(self.borders))
-
-    def _settings(self) -> tuple[Floats, Floats]:
-        """Check the parameters; as the kernels want them."""
-        _check(
-            "depth",
-            self.depth,
-            isinstance(self.depth, int | np.integer) and 0 <= self.depth <= _MAX_DEPTH,
-            f"an integer from 0 to {_MAX_DEPTH}",
-        )
-        _check("walk", self.walk, self.walk in ("coarsen", "refine"), '"coarsen" or "refine"')
-        _check("estimator", self.estimator, self.estimator in ("auto", "dirichlet"), '"auto" or "dirichlet"')
-        _check("alpha", self.alpha, self.alpha is None or 0 < self.alpha < math.inf, "a positive number or None")
-        _check("stop", self.stop, self.stop is None or 0 < self.stop < 1, "a probability between 0 and 1, or None")
-        _check(
-            "switching",
-            self.switching,
-            self.switching is None or 0 <= self.switching < 0.5,
-            "a share from 0 up to 1/2, or None",
-        )
-        _check(
-            "max_contexts",
-            self.max_contexts,
-            self.max_contexts is None or self.max_contexts >= 2,
-            "at least 2, or None",
-        )
-        mixed = self.walk == "coarsen" and self.estimator == "auto"
-        mode = suffix_walk.COARSEN_MIXED if mixed else suffix_walk.COARSEN_DIRICHLET
-        if self.walk == "refine":
-            mode = suffix_walk.REFINE
-        settings = np.array(
-            [
-                self.depth,
-                mode == suffix_walk.COARSEN_DIRICHLET,  # a fresh context speaks there, so it has to be on the path
-                math.inf if self.max_contexts is None else self.max_contexts,
-                mode,
-                (_SHARE if mixed else 0.0) if self.switching is None else self.switching,
-                (2.0 if mixed else 0.5) if self.alpha is None else self.alpha,
-                0.0,
-                (0.5 if mode == suffix_walk.REFINE else 0.0) if self.stop is None else self.stop,
-                *_RATES,
-            ]
-        )
-        settings[suffix_walk.BUDGET] = min(
-            settings[suffix_walk.BUDGET], 2.0**31 - 2
-        )  # contexts are numbered in 32 bits
-        tied = np.zeros((4, 3, max(self.depth + 2, 13), 8))
-        tied[:, 1] = _FIRST_TIED[:, None, None]
-        return settings, tied
 
     # ---- asking -----------------------------------------------------------------------------------------------------
 
@@ -291,7 +211,8 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         """
         place = self._place(context)
         probability = np.empty(int(suffix_walk.alphabet_size(self._tree)))
-        suffix_walk.distribution(self._tree, place.path, place.length, place.longest, self._level(), probability)
+        level = np.empty((self.depth + 2, suffix_walk.LEVEL_COLUMNS))
+        suffix_walk.distribution(self._tree, *place, level, probability)
         return probability
 
     def log_loss(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> float:
@@ -307,8 +228,8 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         codes = self._read(sequence)
         losses = np.empty(len(codes))
         if len(codes):
-            suffix_walk.follow(self._tree, place.path, place.length, place.longest, codes, losses)
-        return losses / _unit(unit)
+            suffix_walk.follow(self._tree, *place, codes, losses)
+        return losses / nats_per(unit)
 
     def score(self, sequence: Any, y: None = None) -> float:
         """Mean log p of the symbols of a document, in nats: larger is better."""
@@ -323,16 +244,16 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         place = self._start() if context is None else self._place(context)
         codes = self._read(sequence)
         scores = np.empty(len(codes))
-        suffix_sample.tail_scores(self._tree, place.path, place.length, place.longest, codes, scores)
-        return scores / _unit(unit)
+        suffix_sample.tail_scores(self._tree, *place, codes, scores)
+        return scores / nats_per(unit)
 
     def sample(self, n: int, seed: int | np.random.Generator | None = None, context: Any = None) -> Any:
         """Draw the next n symbols, one after the other, without learning: bytes or a str if such was learnt, else a list."""
         symbols = self._draw(self._place(context), n, np.random.default_rng(seed))[0]
         drawn = self._alphabet.decode(symbols)
-        if self._decode_to is bytes:
+        if self._kind is bytes:
             return bytes(drawn)  # type: ignore[arg-type]
-        return "".join(map(str, drawn)) if self._decode_to is str else drawn
+        return "".join(map(str, drawn)) if self._kind is str else drawn
 
     def generate(self, seed: int | np.random.Generator | None = None, context: Any = None) -> Iterator[Hashable]:
         """Draw symbols for ever, one at a time."""
@@ -343,8 +264,8 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
 
     def entropy_rate(self, n: int = 10_000, seed: int | np.random.Generator | None = 0, *, unit: str = "nats") -> float:
         """The entropy of the next symbol, averaged over a sequence of n symbols drawn from the model."""
-        _check("n", n, n >= 1, "at least 1")
-        return float(self._draw(self._start(), n, np.random.default_rng(seed))[1].mean()) / _unit(unit)
+        check("n", n, n >= 1, "at least 1")
+        return float(self._draw(self._start(), n, np.random.default_rng(seed))[1].mean()) / nats_per(unit)
 
     def posterior(self, context: Any = None) -> list[ContextWeight]:
         """Why this prediction: the contexts that speak, from the empty one to the longest met, with their weights.
@@ -354,82 +275,23 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         With the refining walk what is missing to one is that of finer contexts never met, which speak uniformly.
         """
         place = self._place(context)
-        level = self._level()
-        suffix_walk.weigh(self._tree, place.path, place.length, place.longest, level)
-        past = self._past(context)
-        w = level[: place.length, suffix_walk.W]
-        passed = np.cumprod(np.append(1.0, 1 - (w if self.walk == "refine" else w[::-1])))[:-1]
-        weights = w * (passed if self.walk == "refine" else passed[::-1])
-        mixed = self._tree.settings[suffix_walk.MODE] == suffix_walk.COARSEN_MIXED
-        rows = []
-        for order in range(place.length):
-            q, r = (
-                float(level[order, column]) if mixed else value
-                for column, value in ((suffix_walk.REPEAT, 0.0), (suffix_walk.R, 1.0))
-            )
-            code = place.path[order]
-            count = float(self._tree.node_value[code, suffix_tree.N]) if code >= 0 else float(code != suffix_tree.FRESH)
-            rows.append(
-                ContextWeight(
-                    order,
-                    past[len(past) - order :],
-                    count,
-                    float(w[order]),
-                    float(weights[order]),
-                    (1 - q) * (1 - r),
-                    (1 - q) * r,
-                    q,
-                )
-            )
-        return rows
+        return context_weights(self._tree, *place, self._past(context))
 
     def explain(self, context: Any = None) -> str:
         """The posterior of the contexts as a table."""
-        lines = ["order     count  stop w  weight  context"]
-        for row in self.posterior(context):
-            text = context_text(row.context)
-            lines.append(f"{row.order:5d} {row.count:9.0f}  {row.stop:6.3f}  {row.weight:6.3f}  {text}")
-        return "\n".join(lines)
+        return weights_text(self.posterior(context))
 
     def map_tree(self, k: int = 1) -> list[ContextTree]:
         """The k most probable context trees with their posterior, best first; for the refining walk without switching."""
         self._check_fitted()
-        tree = self._tree
-        if self.walk != "refine" or tree.settings[suffix_walk.SHARE] > 0 or self._alphabet.grows:
+        share = self._tree.settings[suffix_walk.SHARE]
+        if self.walk != "refine" or share > 0 or self._alphabet.grows:
             raise ValueError(
-                "context trees have a posterior only under the refining walk, without switching and with a fixed alphabet: "
-                f'got walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}; use walk="refine", alphabet=...'
+                'context trees have a posterior only with walk="refine", without switching and with a fixed alphabet, got '
+                f"walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}: make such a model"
             )
-        _check("k", k, k >= 1, "at least 1")
-        nodes = self.n_contexts_
-        link, value = tree.node_link[:nodes], tree.node_value[:nodes]
-        order = np.zeros(nodes, np.int64)
-        for node in range(1, nodes):
-            order[node] = order[link[node, suffix_tree.PARENT]] + 1
-        prior = np.array([suffix_walk.prior_log_odds(tree, k) for k in range(self.depth + 1)])
-        log_odds = prior[order] + value[:, suffix_tree.STOP]
-        surely = (order == self.depth) | (link[:, suffix_tree.LABEL] == suffix_tree.BORDER) & (order > 0)
-        met = np.flatnonzero(self._is_met(order))
-        renumbered = np.full(nodes, -1, np.int32)
-        renumbered[met] = np.arange(len(met))
-        parent = np.where(met > 0, renumbered[link[met, suffix_tree.PARENT]], -1).astype(np.int32)
-        return best_trees(
-            parent,
-            link[met, suffix_tree.LABEL],
-            value[met, suffix_tree.N],
-            np.where(surely, 0.0, -np.logaddexp(0.0, -log_odds))[met],
-            np.where(surely, -np.inf, -np.logaddexp(0.0, log_odds))[met],
-            -np.logaddexp(0.0, -prior),
-            -np.logaddexp(0.0, prior),
-            self._alphabet.symbols,
-            k,
-        )
-
-    def _is_met(self, order: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Contexts that exist: the border's is always stored, but may be switched off or too deep."""
-        met = np.ones(len(order), np.bool_)
-        met[1] = self.borders and self.depth >= 1
-        return met
+        check("k", k, k >= 1, "at least 1")
+        return map_trees(self._tree, self._alphabet.symbols, self.borders, k)
 
     # ---- where a reader stands --------------------------------------------------------------------------------------
 
@@ -449,9 +311,8 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         length = min(1 + int(self.borders), self.depth + 1)
         return _Place(path, length, length)
 
-    def _moved(self, place: _Place, codes: NDArray[np.int32]) -> _Place:
-        length, longest = suffix_walk.follow(self._tree, place.path, place.length, place.longest, codes, np.empty(0))
-        return _Place(place.path, length, longest)
+    def _moved(self, place: _Place, codes: Codes) -> _Place:
+        return _Place(place.path, *suffix_walk.follow(self._tree, *place, codes, np.empty(0)))
 
     def _past(self, context: Any) -> tuple[Hashable, ...]:
         """The symbols before the next one, old to new, at most ``depth``."""
@@ -464,44 +325,19 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         past = tuple(self._alphabet.decode(codes))
         return (BORDER_SIGN, *past) if len(past) < self.depth and self.borders else past
 
-    def _read(self, sequence: Any) -> NDArray[np.int32]:
+    def _read(self, sequence: Any) -> Codes:
         """The codes of a sequence that is not learnt: all symbols never seen are the one that may come."""
         self._check_fitted()
         codes, fresh = self._alphabet.encode(sequence)
         return np.minimum(codes, len(self._alphabet)) if fresh else codes
 
-    def _draw(self, place: _Place, n: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], Floats, _Place]:
+    def _draw(self, place: _Place, n: int, rng: np.random.Generator) -> tuple[Codes, Floats, _Place]:
         if not len(self._alphabet):
             raise ValueError("nothing can be drawn before a symbol is known: fit the model, or name an alphabet")
         symbols, entropies = np.empty(n, np.int32), np.empty(n)
-        path = place.path
-        length, longest = suffix_sample.draw(
-            self._tree, path, place.length, place.longest, rng.random(n), symbols, entropies
-        )
-        return symbols, entropies, _Place(path, length, longest)
-
-    def _level(self) -> Floats:
-        return np.empty((self.depth + 2, suffix_walk.LEVEL_COLUMNS))
+        moved = suffix_sample.draw(self._tree, *place, rng.random(n), symbols, entropies)
+        return symbols, entropies, _Place(place.path, *moved)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_tree"):
             raise NotFittedError("this SequenceModel has learnt nothing yet: call fit, partial_fit or update first")
-
-
-def _check(name: str, value: object, holds: bool, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
-
-
-def _unit(unit: str) -> float:
-    _check("unit", unit, unit in _UNITS, '"nats" or "bits"')
-    return _UNITS[unit]
-
-
-def _alphabet(alphabet: int | Iterable[Hashable] | None, first: Any) -> Alphabet:
-    if alphabet is None:
-        return Alphabet(range(256), grows=False) if isinstance(first, BYTES) else Alphabet([], grows=True)
-    if isinstance(alphabet, int | np.integer):
-        _check("alphabet", alphabet, alphabet >= 1, "at least 1 symbol")
-        return Alphabet(range(alphabet), grows=False)
-    return Alphabet(alphabet, grows=False)

@@ -29,7 +29,7 @@ def draw(
 
     Only known symbols are drawn: where the alphabet may grow, the rest is renormalised.
     """
-    depth = np.int64(tree.settings[DEPTH])
+    depth = int(tree.settings[DEPTH])
     level = np.empty((depth + 2, LEVEL_COLUMNS))
     entries = np.empty(depth + 2, np.int64)
     probability = np.empty(np.int64(alphabet_size(tree)))
@@ -70,7 +70,7 @@ def tail_scores(
 
     scores (n,)   written, in nats
     """
-    depth = np.int64(tree.settings[DEPTH])
+    depth = int(tree.settings[DEPTH])
     level = np.empty((depth + 2, LEVEL_COLUMNS))
     entries = np.empty(depth + 2, np.int64)
     probability = np.empty(np.int64(alphabet_size(tree)))

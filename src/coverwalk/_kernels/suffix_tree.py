@@ -5,12 +5,12 @@ and its *successor*: the context ``us`` that is met next if ``s`` follows ``u``.
 of every order, are found by reading the successors of the entries of this moment: one look-up a level gives
 both the counts of the symbol and the path to come.
 
-A context seen once is not stored. Its successor link holds the place in the history of the one symbol that followed it (a
-*tail*), and that says all there is to say about it, and about all longer contexts at that place. It becomes a node
-when it is met for the second time. A text of n symbols has about n to 2n nodes, whatever the depth.
+A context seen once is not stored. Its successor link holds the place in the history of the one symbol that followed
+it (a *tail*), and that says all there is to say about it, and about all longer contexts at that place. It becomes a
+node when it is met for the second time. A text of n symbols has about n to 2n nodes, whatever the depth.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +81,7 @@ def _slot(tree: SuffixTree, node: int, symbol: int) -> int:
     mixed = (np.uint64(node) << np.uint64(21)) + np.uint64(symbol) + np.uint64(1)
     mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
-    return np.int64(mixed & np.uint64(len(tree.table) - 1))
+    return int(np.int64(mixed & np.uint64(len(tree.table) - 1)))
 
 
 @kernel
@@ -91,7 +91,7 @@ def find_entry(tree: SuffixTree, node: int, symbol: int) -> int:
     if head < 0:
         return -1
     if tree.entry_link[head, SYMBOL] == symbol:  # most contexts are followed by one symbol only: no hashing
-        return head
+        return int(head)
     if tree.node_link[node, KINDS] == 1:
         return -1
     mask = len(tree.table) - 1
@@ -99,7 +99,7 @@ def find_entry(tree: SuffixTree, node: int, symbol: int) -> int:
     while tree.table[slot] >= 0:
         entry = tree.table[slot]
         if tree.entry_link[entry, OWNER] == node and tree.entry_link[entry, SYMBOL] == symbol:
-            return entry
+            return int(entry)
         slot = (slot + 1) & mask
     return -1
 
@@ -123,7 +123,7 @@ def rehash(tree: SuffixTree) -> None:
 @kernel
 def add_entry(tree: SuffixTree, node: int, symbol: int, successor: int) -> int:
     """A first entry for ``symbol`` after context ``node``, without counts."""
-    entry = tree.size[ENTRIES]
+    entry = int(tree.size[ENTRIES])
     tree.size[ENTRIES] = entry + 1
     head = tree.node_link[node, HEAD]
     tree.entry_value[entry, 0] = 0.0
@@ -146,7 +146,7 @@ def add_entry(tree: SuffixTree, node: int, symbol: int, successor: int) -> int:
 @kernel
 def has_room(tree: SuffixTree, depth: int) -> bool:
     """Whether one more symbol fits whatever it is: the caller grows the arrays when it might not."""
-    return (
+    return bool(
         tree.size[NODES] + depth + 2 <= len(tree.node_value)
         and tree.size[ENTRIES] + 2 * depth + 4 <= len(tree.entry_value)
         and 2 * (tree.size[ENTRIES] + 2 * depth + 4) <= len(tree.table)
@@ -157,7 +157,7 @@ def has_room(tree: SuffixTree, depth: int) -> bool:
 @kernel
 def add_node(tree: SuffixTree, parent: int, label: int) -> int:
     """An empty context: ``label`` further in the past than ``parent``."""
-    node = tree.size[NODES]
+    node = int(tree.size[NODES])
     tree.size[NODES] = node + 1
     for column in range(5):
         tree.node_value[node, column] = 0.0
@@ -201,7 +201,7 @@ def advance(
     keep                            1: the tree has learnt the symbol, so a link to a tail that was never followed by
                                     a symbol (the end of a document) is set to the present; 0: the tree is only read
     """
-    depth = np.int64(tree.settings[0])
+    depth = int(tree.settings[0])
     eager = tree.settings[1] > 0
     room = np.int64(tree.settings[2]) - tree.size[NODES]  # contexts that the budget still allows
     now = tree.size[HISTORY]
@@ -248,11 +248,11 @@ def start_document(tree: SuffixTree, borders: int) -> None:
     tree.path[1] = 1
     tree.path_entry[0] = -1
     tree.path_entry[1] = -1
-    tree.size[START] = 1 + borders
-    tree.size[PATH] = 1 + borders
+    tree.size[START] = min(1 + borders, int(tree.settings[0]) + 1)
+    tree.size[PATH] = tree.size[START]
 
 
-def new_tree(tied: NDArray[np.float64], settings: NDArray[np.float64], alphabet: int, depth: int) -> SuffixTree:
+def new_tree(settings: NDArray[np.float64], tied: NDArray[np.float64], alphabet: int, depth: int) -> SuffixTree:
     """An empty tree: the empty context, the context "a document begins here", and a little room."""
     room = 256 + 4 * depth
     tree = SuffixTree(
@@ -265,8 +265,8 @@ def new_tree(tied: NDArray[np.float64], settings: NDArray[np.float64], alphabet:
         path=np.zeros(depth + 2, np.int64),
         path_entry=np.full(depth + 2, -1, np.int64),
         size=np.zeros(7, np.int64),
-        tied=tied.copy(),
-        settings=settings.copy(),
+        tied=tied,
+        settings=settings,
     )
     tree.size[ALPHABET] = alphabet
     tree.node_link[:2] = [[-1, 0, -1, -1, BORDER], [-1, 0, -1, 0, BORDER]]
@@ -280,7 +280,7 @@ def with_room(tree: SuffixTree, depth: int, symbols: int) -> SuffixTree:
     Arrays that are nearly full grow by half: what is copied stays a small multiple of what is stored.
     """
 
-    def longer(array: NDArray[np.float64 | np.int32], used: int, spare: int) -> NDArray[np.float64 | np.int32]:
+    def longer(array: NDArray[Any], used: int, spare: int) -> NDArray[Any]:
         if used + spare <= len(array):
             return array
         larger = np.zeros((used + max(used // 2, spare), *array.shape[1:]), array.dtype)

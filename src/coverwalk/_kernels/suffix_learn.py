@@ -1,0 +1,240 @@
+"""How both walks learn a symbol: evidence for stopping, tied priors, counts. See docs/sequences.md."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.suffix_tree import (
+    ALPHABET,
+    FULL,
+    HISTORY,
+    LAST,
+    PATH,
+    STOP,
+    C,
+    N,
+    SuffixTree,
+    T,
+    add_entry,
+    advance,
+    find_entry,
+    has_room,
+    materialise,
+)
+from coverwalk._kernels.suffix_walk import (
+    ALPHA,
+    BACK,
+    COARSEN_MIXED,
+    COLUMN,
+    DEPTH,
+    EAGER,
+    LEVEL_COLUMNS,
+    MODE,
+    P_DISCOUNT,
+    P_FULL,
+    P_REPEAT,
+    P_STOP,
+    RATE,
+    REFINE,
+    REPEAT,
+    ROW,
+    SEEN,
+    SHARE,
+    D,
+    R,
+    W,
+    alphabet_size,
+    ask,
+    longest_path,
+    weigh,
+)
+
+__all__ = ["learn", "observe", "prime"]
+
+
+@kernel
+def _shared(log_odds: float, share: float) -> float:
+    """Fixed share: the odds after both sides handed ``share`` of their probability to the other."""
+    if share <= 0.0:
+        return log_odds
+    odds = math.exp(log_odds)
+    return math.log(((1.0 - share) * odds + share) / (share * odds + 1.0 - share))
+
+
+@kernel
+def _nudge(tree: SuffixTree, parameter: int, order: int, away: int, row: int, column: int, slope: float) -> None:
+    """One step up the slope of log psi."""
+    step = tree.settings[RATE + parameter] * slope
+    tree.tied[parameter, 0, order, 0] += step
+    tree.tied[parameter, 1, row, column] += step
+    tree.tied[parameter, 2, away, column] += step
+
+
+@kernel
+def _learn_mixed(
+    tree: SuffixTree,
+    level: NDArray[np.float64],
+    entries: NDArray[np.int64],
+    phi: NDArray[np.float64],
+    psi: NDArray[np.float64],
+) -> None:
+    """Evidence and tied priors after a symbol, finest context first; the counts are still as they were.
+
+    ``reach`` is d log psi / d psi_k: how much the prediction owes to this order. It carries the slopes
+    down the path, and scales the evidence between the local models: where finer contexts spoke, it says nothing.
+    """
+    length = tree.size[PATH]
+    share = tree.settings[SHARE]
+    alpha = tree.settings[ALPHA]
+    reach = 1.0 / psi[length]
+    for order in range(length - 1, -1, -1):
+        w = level[order, W]
+        if level[order, SEEN] > 0.0:
+            node = tree.path[order]
+            d, r, q = level[order, D], level[order, R], level[order, REPEAT]
+            row, column = np.int64(level[order, ROW]), np.int64(level[order, COLUMN])
+            away = length - 1 - order
+            below = psi[order]
+            c_all, t_all, n_all = tree.node_value[node, C], tree.node_value[node, T], tree.node_value[node, N]
+            entry = entries[order]
+            c = t = n = 0.0
+            if entry >= 0:
+                c, t, n = tree.entry_value[entry, 0], tree.entry_value[entry, 1], tree.entry_value[entry, 2]
+            tables = (c - d * t + d * t_all * below) / c_all
+            full = (n + alpha * below) / (n_all + alpha)
+            counted = (1.0 - r) * tables + r * full
+            again = (phi[order] - (1.0 - q) * counted) / q
+            if order > 0:
+                _nudge(tree, P_STOP, order, away, row, column, reach * w * (1.0 - w) * (phi[order] - below))
+                tree.node_value[node, STOP] = _shared(tree.node_value[node, STOP] + math.log(phi[order] / below), share)
+            _nudge(tree, P_REPEAT, order, away, row, column, reach * w * q * (1.0 - q) * (again - counted))
+            here = reach * w * (1.0 - q)
+            _nudge(tree, P_FULL, order, away, row, column, here * r * (1.0 - r) * (full - tables))
+            slope = (t_all * below - t) / c_all
+            _nudge(tree, P_DISCOUNT, order, away, row, column, here * (1.0 - r) * slope * d * (1.0 - d))
+            log_full = tree.node_value[node, FULL] + here * counted * math.log(full / tables)
+            tree.node_value[node, FULL] = _shared(log_full, share)
+        reach *= (1.0 - w) + w * level[order, BACK]
+
+
+@kernel
+def _learn_stops(
+    tree: SuffixTree, level: NDArray[np.float64], phi: NDArray[np.float64], psi: NDArray[np.float64], longest: int
+) -> None:
+    """w_M' = w_M phi_M / psi_M as log evidence: the ratio of what stopping and going on predicted."""
+    length = tree.size[PATH]
+    share = tree.settings[SHARE]
+    refining = tree.settings[MODE] == REFINE
+    for order in range(length):
+        if refining:
+            if order == longest - 1:
+                continue
+            going_on = psi[order + 1] if order + 1 < length else 1.0 / alphabet_size(tree)
+        else:
+            if order == 0:
+                continue
+            going_on = psi[order]
+        node = tree.path[order]
+        tree.node_value[node, STOP] = _shared(tree.node_value[node, STOP] + math.log(phi[order] / going_on), share)
+
+
+@kernel
+def _count(
+    tree: SuffixTree, level: NDArray[np.float64], entries: NDArray[np.int64], psi: NDArray[np.float64], symbol: int
+) -> None:
+    """Add the symbol to the counts of its path, finest first.
+
+    Of a customer of weight kappa, the part that opened a new table goes on to the parent:
+    f = d T psi_P / (d T psi_P + c - d t), or 1 where the symbol is new.
+    """
+    mixed = tree.settings[MODE] == COARSEN_MIXED
+    kappa = 1.0
+    for order in range(tree.size[PATH] - 1, -1, -1):
+        node = tree.path[order]
+        entry = entries[order]
+        opened = 1.0
+        if entry < 0:
+            entry = add_entry(tree, node, symbol, -1 - (tree.size[HISTORY] + 1))
+            entries[order] = entry
+        elif mixed and tree.entry_value[entry, 0] > 0.0:
+            d = level[order, D]
+            new = d * tree.node_value[node, T] * psi[order]
+            opened = new / (new + tree.entry_value[entry, 0] - d * tree.entry_value[entry, 1])
+        if mixed:
+            tree.entry_value[entry, 0] += kappa
+            tree.entry_value[entry, 1] += kappa * opened
+            tree.node_value[node, C] += kappa
+            tree.node_value[node, T] += kappa * opened
+            kappa *= opened
+        tree.entry_value[entry, 2] += 1.0
+        tree.node_value[node, N] += 1.0
+        tree.node_link[node, LAST] = symbol
+
+
+@kernel
+def _step(tree: SuffixTree, symbol: int) -> None:
+    """Put a symbol behind: into the history, and the path on to the contexts that come after it."""
+    tree.history[tree.size[HISTORY]] = symbol
+    tree.size[HISTORY] += 1
+    if symbol == tree.size[ALPHABET]:
+        tree.size[ALPHABET] += 1
+    tree.size[PATH] = advance(tree, tree.path, tree.path_entry, tree.size[PATH], symbol, 1)
+
+
+@kernel
+def observe(
+    tree: SuffixTree,
+    symbol: int,
+    level: NDArray[np.float64],
+    entries: NDArray[np.int64],
+    phi: NDArray[np.float64],
+    psi: NDArray[np.float64],
+) -> float:
+    """Learn one symbol; the probability that it had. ``has_room`` must hold."""
+    materialise(tree)
+    longest = longest_path(tree)
+    length = tree.size[PATH]
+    weigh(tree, tree.path, length, longest, level)
+    probability = ask(tree, tree.path, length, longest, level, symbol, entries, phi, psi)
+    if tree.settings[MODE] == COARSEN_MIXED:
+        _learn_mixed(tree, level, entries, phi, psi)
+    else:
+        _learn_stops(tree, level, phi, psi, longest)
+    _count(tree, level, entries, psi, symbol)
+    _step(tree, symbol)
+    return float(probability)
+
+
+@kernel
+def learn(tree: SuffixTree, symbols: NDArray[np.int32], start: int, losses: NDArray[np.float64]) -> int:
+    """Learn symbols from ``start`` on; how far it got before the arrays were full.
+
+    losses (n,)   written: -log p of each symbol, before it was learnt, in nats
+    """
+    depth = int(tree.settings[DEPTH])
+    level = np.empty((depth + 2, LEVEL_COLUMNS))
+    entries = np.empty(depth + 2, np.int64)
+    phi = np.empty(depth + 2)
+    psi = np.empty(depth + 3)
+    for i in range(start, len(symbols)):
+        if not has_room(tree, depth):
+            return i
+        losses[i] = -math.log(observe(tree, symbols[i], level, entries, phi, psi))
+    return len(symbols)
+
+
+@kernel
+def prime(tree: SuffixTree, symbols: NDArray[np.int32]) -> None:
+    """Put symbols behind without learning them: their contexts are opened, with no counts. ``has_room`` for each."""
+    eager = tree.settings[EAGER]
+    tree.settings[EAGER] = 1.0
+    for symbol in symbols:
+        materialise(tree)
+        for order in range(tree.size[PATH]):
+            if find_entry(tree, tree.path[order], symbol) < 0:
+                add_entry(tree, tree.path[order], symbol, -1 - (tree.size[HISTORY] + 1))
+        _step(tree, symbol)
+    materialise(tree)
+    tree.settings[EAGER] = eager

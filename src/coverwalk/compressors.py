@@ -1,0 +1,25 @@
+"""What general compressors make of the same bytes, for comparison: whole files, as they are written."""
+
+import bz2
+import lzma
+from collections.abc import Callable
+
+__all__ = ["compressors"]
+
+
+def compressors() -> dict[str, Callable[[bytes], int]]:
+    """By name, a function from bytes to their compressed size in bytes; PPMd only where ``pyppmd`` is installed.
+
+    >>> sorted(compressors())[:2]
+    ['bzip2', ...
+    """
+    found: dict[str, Callable[[bytes], int]] = {
+        "xz": lambda data: len(lzma.compress(data, preset=9 | lzma.PRESET_EXTREME)),
+        "bzip2": lambda data: len(bz2.compress(data, 9)),
+    }
+    try:
+        import pyppmd
+    except ImportError:
+        return found
+    found["PPMd"] = lambda data: len(pyppmd.compress(data, max_order=16, mem_size=256 << 20, variant="I"))
+    return found
