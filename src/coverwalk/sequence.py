@@ -143,10 +143,13 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         """End the present document: what comes next does not follow from it."""
         suffix_tree.start_document(self._roomy(1), int(self.borders))
 
-    def prequential(self, sequence: Any, *, unit: str = "nats", new_document: bool = True) -> Floats:
-        """Learn a document, or go on with the present one; -log p of each symbol just before it was learnt."""
+    def prequential(self, sequence: Any, *, past: Any = None, unit: str = "nats", new_document: bool = True) -> Floats:
+        """Learn a document, or go on with the present one; -log p of each symbol just before it was learnt.
+
+        The sum is the ideal code length; with the refining walk, -log of the block probability of context tree weighting.
+        """
         scale = nats_per(unit)
-        return self._learn(sequence, new_document=new_document) / scale
+        return self._learn(sequence, past, new_document=new_document) / scale
 
     def _learn(self, sequence: Any, past: Any = None, *, new_document: bool = True) -> Floats:
         begun = hasattr(self, "_tree")
