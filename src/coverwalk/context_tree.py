@@ -113,7 +113,7 @@ def _draw(axes: "Axes", node: ContextNode, order: int, heights: dict[int, float]
     return heights[id(node)]
 
 
-def map_trees(tree: suffix_tree.SuffixTree, symbols: list[Hashable], borders: bool, k: int) -> list[ContextTree]:
+def map_trees(tree: suffix_tree.SuffixTree, symbols: list[Hashable], k: int) -> list[ContextTree]:
     """The k most probable trees under the state of a refining walk."""
     nodes = int(tree.size[suffix_tree.NODES])
     depth = int(tree.settings[suffix_walk.DEPTH])
@@ -123,7 +123,7 @@ def map_trees(tree: suffix_tree.SuffixTree, symbols: list[Hashable], borders: bo
         order[node] = order[parent[node]] + 1
     prior = np.array([suffix_walk.prior_log_odds(tree, k) for k in range(depth + 1)])
     exists = np.ones(nodes, np.bool_)
-    exists[1] = borders and depth >= 1  # the context "a document begins" is always stored
+    exists[1] = tree.node_value[1, suffix_tree.N] > 0  # "a document begins" is always stored, met or not
     met = np.flatnonzero(exists)
     place = np.cumsum(exists) - 1  # of the parents among those met
     log_odds = prior[np.minimum(order, depth)] + tree.node_value[:nodes, suffix_tree.STOP]

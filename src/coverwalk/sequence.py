@@ -294,7 +294,7 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
                 f"walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}: make such a model"
             )
         check("k", k, k >= 1, "at least 1")
-        return map_trees(self._tree, self._alphabet.symbols, self.borders, k)
+        return map_trees(self._tree, self._alphabet.symbols, k)
 
     # ---- where a reader stands --------------------------------------------------------------------------------------
 

@@ -19,10 +19,12 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.suffix_tree import (
     ALPHABET,
     BEGIN,
+    BORDER,
     FRESH,
     HEAD,
     HISTORY,
     KINDS,
+    LABEL,
     LAST,
     NEXT,
     START,
@@ -105,10 +107,12 @@ def prior_log_odds(tree: SuffixTree, order: int) -> float:
 
 
 @kernel
-def _weigh_mixed(tree: SuffixTree, level: NDArray[np.float64], order: int, away: int, kinds: int) -> None:
+def _weigh_mixed(
+    tree: SuffixTree, level: NDArray[np.float64], order: int, away: int, kinds: int, unknown: bool
+) -> None:
     """Three local models in one context, chosen by v: tables (Pitman-Yor), full counts (Dirichlet), the newest again.
 
-    On entry level[order, 0..4] are C, T, N and the log evidences for stopping and for full counts.
+    ``unknown`` leaves full counts alone with the newest. On entry level[order, 0..4] are C, T, N and the log evidences for stopping and for full counts.
     """
     c_all, t_all, n_all = level[order, 0], level[order, 1], level[order, 2]
     log_stop, log_full = level[order, 3], level[order, 4]
@@ -121,7 +125,7 @@ def _weigh_mixed(tree: SuffixTree, level: NDArray[np.float64], order: int, away:
     row, column = _count_row(c_all), _kinds_column(kinds)
     alpha = tree.settings[ALPHA]
     d = sigmoid(_tied(tree, P_DISCOUNT, order, away, row, column))
-    r = sigmoid(_tied(tree, P_FULL, order, away, row, column) + log_full)
+    r = 1.0 if unknown else sigmoid(_tied(tree, P_FULL, order, away, row, column) + log_full)
     q = sigmoid(_tied(tree, P_REPEAT, order, away, row, column))
     w = 1.0
     if order > 0:
@@ -160,7 +164,11 @@ def weigh(tree: SuffixTree, path: NDArray[np.int64], length: int, longest: int, 
                 level[order, column] = seen
             level[order, 3] = level[order, 4] = 0.0
         if mode == COARSEN_MIXED:
-            _weigh_mixed(tree, level, order, length - 1 - order, kinds)
+            # No more of the past is known: the tables leave out what finer contexts explained, full counts do not.
+            unknown = order == longest - 1 and order < tree.settings[DEPTH] and code >= 0
+            if unknown and tree.node_link[code, LABEL] == BORDER:  # it is known: the document begins here
+                unknown = order == 0
+            _weigh_mixed(tree, level, order, length - 1 - order, kinds, unknown)
             continue
         alpha = tree.settings[ALPHA]
         whole = level[order, N] + alpha * alphabet_size(tree)
