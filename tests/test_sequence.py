@@ -105,7 +105,7 @@ def test_documents_do_not_leak():
     joined = SequenceModel("abc").fit("cabc" * 30)
     assert apart.predict_proba("a")[1] < 0.4
     assert apart.predict_proba("c")[0] > 0.9
-    assert joined.predict_proba("a")[1] > 0.95
+    assert joined.predict_proba("a")[1] > 0.9
     first = apart.losses("ca")[0], apart.losses("bc")[0]  # a document begins with c or b, never with a
     assert max(first) < 1.0 < apart.losses("ab")[0]
     model = SequenceModel("abc")

@@ -19,7 +19,7 @@ from coverwalk._kernels.suffix_tree import (
     T,
     add_entry,
     advance,
-    find_entry,
+    find_entries,
     has_room,
     materialise,
 )
@@ -64,12 +64,13 @@ def _shared(log_odds: float, share: float) -> float:
 
 
 @kernel
-def _nudge(tree: SuffixTree, parameter: int, order: int, away: int, row: int, column: int, slope: float) -> None:
+def _nudge(
+    tied: NDArray[np.float64], parameter: int, order: int, away: int, row: int, column: int, step: float
+) -> None:
     """One step up the slope of log psi."""
-    step = tree.settings[RATE + parameter] * slope
-    tree.tied[parameter, 0, order, 0] += step
-    tree.tied[parameter, 1, row, column] += step
-    tree.tied[parameter, 2, away, column] += step
+    tied[parameter, 0, order, 0] += step
+    tied[parameter, 1, row, column] += step
+    tied[parameter, 2, away, column] += step
 
 
 @kernel
@@ -86,36 +87,48 @@ def _learn_mixed(
     down the path, and scales the evidence between the local models: where finer contexts spoke, it says nothing.
     """
     length = tree.size[PATH]
-    share = tree.settings[SHARE]
-    alpha = tree.settings[ALPHA]
+    share, alpha, rates = tree.settings[SHARE], tree.settings[ALPHA], tree.settings[RATE:]
+    path, node_value, entry_value, tied = tree.path, tree.node_value, tree.entry_value, tree.tied
     reach = 1.0 / psi[length]
     for order in range(length - 1, -1, -1):
         w = level[order, W]
         if level[order, SEEN] > 0.0:
-            node = tree.path[order]
+            node = path[order]
             d, r, q = level[order, D], level[order, R], level[order, REPEAT]
             row, column = np.int64(level[order, ROW]), np.int64(level[order, COLUMN])
             away = length - 1 - order
             below = psi[order]
-            c_all, t_all, n_all = tree.node_value[node, C], tree.node_value[node, T], tree.node_value[node, N]
+            c_all, t_all, n_all = node_value[node, C], node_value[node, T], node_value[node, N]
             entry = entries[order]
             c = t = n = 0.0
             if entry >= 0:
-                c, t, n = tree.entry_value[entry, 0], tree.entry_value[entry, 1], tree.entry_value[entry, 2]
+                c, t, n = entry_value[entry, 0], entry_value[entry, 1], entry_value[entry, 2]
             tables = (c - d * t + d * t_all * below) / c_all
             full = (n + alpha * below) / (n_all + alpha)
             counted = (1.0 - r) * tables + r * full
             again = (phi[order] - (1.0 - q) * counted) / q
             if order > 0:
-                _nudge(tree, P_STOP, order, away, row, column, reach * w * (1.0 - w) * (phi[order] - below))
-                tree.node_value[node, STOP] = _shared(tree.node_value[node, STOP] + math.log(phi[order] / below), share)
-            _nudge(tree, P_REPEAT, order, away, row, column, reach * w * q * (1.0 - q) * (again - counted))
+                _nudge(
+                    tied, P_STOP, order, away, row, column, rates[P_STOP] * reach * w * (1.0 - w) * (phi[order] - below)
+                )
+                node_value[node, STOP] = _shared(node_value[node, STOP] + math.log(phi[order] / below), share)
+            _nudge(
+                tied,
+                P_REPEAT,
+                order,
+                away,
+                row,
+                column,
+                rates[P_REPEAT] * reach * w * q * (1.0 - q) * (again - counted),
+            )
             here = reach * w * (1.0 - q)
-            _nudge(tree, P_FULL, order, away, row, column, here * r * (1.0 - r) * (full - tables))
+            _nudge(tied, P_FULL, order, away, row, column, rates[P_FULL] * here * r * (1.0 - r) * (full - tables))
             slope = (t_all * below - t) / c_all
-            _nudge(tree, P_DISCOUNT, order, away, row, column, here * (1.0 - r) * slope * d * (1.0 - d))
-            log_full = tree.node_value[node, FULL] + here * counted * math.log(full / tables)
-            tree.node_value[node, FULL] = _shared(log_full, share)
+            _nudge(
+                tied, P_DISCOUNT, order, away, row, column, rates[P_DISCOUNT] * here * (1.0 - r) * slope * d * (1.0 - d)
+            )
+            log_full = node_value[node, FULL] + here * counted * math.log(full / tables)
+            node_value[node, FULL] = _shared(log_full, share)
         reach *= (1.0 - w) + w * level[order, BACK]
 
 
@@ -150,37 +163,38 @@ def _count(
     f = d T psi_P / (d T psi_P + c - d t), or 1 where the symbol is new.
     """
     mixed = tree.settings[MODE] == COARSEN_MIXED
+    path, node_value, node_link, entry_value = tree.path, tree.node_value, tree.node_link, tree.entry_value
     kappa = 1.0
     for order in range(tree.size[PATH] - 1, -1, -1):
-        node = tree.path[order]
+        node = path[order]
         entry = entries[order]
         opened = 1.0
         if entry < 0:
             entry = add_entry(tree, node, symbol, -1 - (tree.size[HISTORY] + 1))
             entries[order] = entry
-        elif mixed and tree.entry_value[entry, 0] > 0.0:
+        elif mixed and entry_value[entry, 0] > 0.0:
             d = level[order, D]
-            new = d * tree.node_value[node, T] * psi[order]
-            opened = new / (new + tree.entry_value[entry, 0] - d * tree.entry_value[entry, 1])
+            new = d * node_value[node, T] * psi[order]
+            opened = new / (new + entry_value[entry, 0] - d * entry_value[entry, 1])
         if mixed:
-            tree.entry_value[entry, 0] += kappa
-            tree.entry_value[entry, 1] += kappa * opened
-            tree.node_value[node, C] += kappa
-            tree.node_value[node, T] += kappa * opened
+            entry_value[entry, 0] += kappa
+            entry_value[entry, 1] += kappa * opened
+            node_value[node, C] += kappa
+            node_value[node, T] += kappa * opened
             kappa *= opened
-        tree.entry_value[entry, 2] += 1.0
-        tree.node_value[node, N] += 1.0
-        tree.node_link[node, LAST] = symbol
+        entry_value[entry, 2] += 1.0
+        node_value[node, N] += 1.0
+        node_link[node, LAST] = symbol
 
 
 @kernel
-def _step(tree: SuffixTree, symbol: int) -> None:
+def _step(tree: SuffixTree, entries: NDArray[np.int64], symbol: int) -> None:
     """Put a symbol behind: into the history, and the path on to the contexts that come after it."""
     tree.history[tree.size[HISTORY]] = symbol
     tree.size[HISTORY] += 1
     if symbol == tree.size[ALPHABET]:
         tree.size[ALPHABET] += 1
-    tree.size[PATH] = advance(tree, tree.path, tree.path_entry, tree.size[PATH], symbol, 1)
+    tree.size[PATH] = advance(tree, tree.path, tree.path_entry, entries, tree.size[PATH], symbol, 1)
 
 
 @kernel
@@ -196,14 +210,15 @@ def observe(
     materialise(tree)
     longest = longest_path(tree)
     length = tree.size[PATH]
+    find_entries(tree, tree.path, length, symbol, entries)
     weigh(tree, tree.path, length, longest, level)
-    probability = ask(tree, tree.path, length, longest, level, symbol, entries, phi, psi)
+    probability = ask(tree, tree.path, length, level, symbol, entries, phi, psi)
     if tree.settings[MODE] == COARSEN_MIXED:
         _learn_mixed(tree, level, entries, phi, psi)
     else:
         _learn_stops(tree, level, phi, psi, longest)
     _count(tree, level, entries, psi, symbol)
-    _step(tree, symbol)
+    _step(tree, entries, symbol)
     return float(probability)
 
 
@@ -221,7 +236,7 @@ def learn(tree: SuffixTree, symbols: NDArray[np.int32], start: int, losses: NDAr
     for i in range(start, len(symbols)):
         if not has_room(tree, depth):
             return i
-        losses[i] = -math.log(observe(tree, symbols[i], level, entries, phi, psi))
+        losses[i] = -math.log(observe(tree, np.int64(symbols[i]), level, entries, phi, psi))
     return len(symbols)
 
 
@@ -230,11 +245,14 @@ def prime(tree: SuffixTree, symbols: NDArray[np.int32]) -> None:
     """Put symbols behind without learning them: their contexts are opened, with no counts. ``has_room`` for each."""
     eager = tree.settings[EAGER]
     tree.settings[EAGER] = 1.0
-    for symbol in symbols:
+    entries = np.empty(len(tree.path), np.int64)
+    for i in range(len(symbols)):
+        symbol = np.int64(symbols[i])
         materialise(tree)
+        find_entries(tree, tree.path, tree.size[PATH], symbol, entries)
         for order in range(tree.size[PATH]):
-            if find_entry(tree, tree.path[order], symbol) < 0:
-                add_entry(tree, tree.path[order], symbol, -1 - (tree.size[HISTORY] + 1))
-        _step(tree, symbol)
+            if entries[order] < 0:
+                entries[order] = add_entry(tree, tree.path[order], symbol, -1 - (tree.size[HISTORY] + 1))
+        _step(tree, entries, symbol)
     materialise(tree)
     tree.settings[EAGER] = eager

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.suffix_tree import ALPHABET, SuffixTree, advance
+from coverwalk._kernels.suffix_tree import ALPHABET, SuffixTree, advance, find_entries
 from coverwalk._kernels.suffix_walk import DEPTH, LEVEL_COLUMNS, alphabet_size, distribution
 
 __all__ = ["draw", "tail_scores"]
@@ -32,6 +32,7 @@ def draw(
     depth = int(tree.settings[DEPTH])
     level = np.empty((depth + 2, LEVEL_COLUMNS))
     entries = np.empty(depth + 2, np.int64)
+    path_entry = np.empty(depth + 2, np.int64)
     probability = np.empty(np.int64(alphabet_size(tree)))
     known = tree.size[ALPHABET]
     for i in range(len(uniforms)):
@@ -41,7 +42,7 @@ def draw(
             total += probability[symbol]
         entropy = 0.0
         left = uniforms[i] * total
-        drawn = -1
+        drawn = np.int64(-1)
         for symbol in range(known):
             p = probability[symbol] / total
             entropy -= p * math.log(p)
@@ -52,7 +53,8 @@ def draw(
             drawn = known - 1
         symbols[i] = drawn
         entropies[i] = entropy
-        length = advance(tree, path, entries, length, drawn, 0)
+        find_entries(tree, path, length, drawn, entries)
+        length = advance(tree, path, path_entry, entries, length, drawn, 0)
         longest = min(longest + 1, depth + 1)
     return length, longest
 
@@ -73,14 +75,17 @@ def tail_scores(
     depth = int(tree.settings[DEPTH])
     level = np.empty((depth + 2, LEVEL_COLUMNS))
     entries = np.empty(depth + 2, np.int64)
+    path_entry = np.empty(depth + 2, np.int64)
     probability = np.empty(np.int64(alphabet_size(tree)))
     for i in range(len(symbols)):
         distribution(tree, path, length, longest, level, probability)
-        seen = probability[symbols[i]] * (1.0 + 1e-12)  # equal up to rounding counts as equal
+        symbol = np.int64(symbols[i])
+        seen = probability[symbol] * (1.0 + 1e-12)  # equal up to rounding counts as equal
         tail = 0.0
         for p in probability:
             if p <= seen:
                 tail += p
         scores[i] = -math.log(min(tail, 1.0))
-        length = advance(tree, path, entries, length, symbols[i], 0)
+        find_entries(tree, path, length, symbol, entries)
+        length = advance(tree, path, path_entry, entries, length, symbol, 0)
         longest = min(longest + 1, depth + 1)

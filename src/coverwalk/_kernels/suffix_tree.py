@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["FRESH", "SuffixTree", "add_entry", "advance", "find_entry", "has_room", "materialise", "start_document"]
+__all__ = ["FRESH", "SuffixTree", "add_entry", "advance", "find_entries", "has_room", "materialise", "start_document"]
 
 # columns of node_value
 C, T, N, STOP, FULL = (
@@ -76,41 +76,50 @@ class SuffixTree(NamedTuple):
 
 
 @kernel
-def _slot(tree: SuffixTree, node: int, symbol: int) -> int:
-    """Where the hash table begins to look for (node, symbol): Fibonacci hashing on the high bits."""
+def _slot(table: NDArray[np.int32], node: int, symbol: int) -> int:
+    """Where the hash table begins to look for (node, symbol): Fibonacci hashing."""
     mixed = (np.uint64(node) << np.uint64(21)) + np.uint64(symbol) + np.uint64(1)
     mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
-    return int(np.int64(mixed & np.uint64(len(tree.table) - 1)))
+    return int(np.int64(mixed & np.uint64(len(table) - 1)))
 
 
 @kernel
-def find_entry(tree: SuffixTree, node: int, symbol: int) -> int:
-    """The entry of ``symbol`` after context ``node``, or -1."""
-    head = tree.node_link[node, HEAD]
-    if head < 0:
-        return -1
-    if tree.entry_link[head, SYMBOL] == symbol:  # most contexts are followed by one symbol only: no hashing
-        return int(head)
-    if tree.node_link[node, KINDS] == 1:
-        return -1
-    mask = len(tree.table) - 1
-    slot = _slot(tree, node, symbol)
-    while tree.table[slot] >= 0:
-        entry = tree.table[slot]
-        if tree.entry_link[entry, OWNER] == node and tree.entry_link[entry, SYMBOL] == symbol:
-            return int(entry)
-        slot = (slot + 1) & mask
-    return -1
+def find_entries(
+    tree: SuffixTree, path: NDArray[np.int64], length: int, symbol: int, entries: NDArray[np.int64]
+) -> None:
+    """For each context of a path the entry of ``symbol``, or -1; written to ``entries``."""
+    # Taking an array out of the tuple counts a reference: once a call, not once a level.
+    node_link, entry_link, table = tree.node_link, tree.entry_link, tree.table
+    mask = len(table) - 1
+    for order in range(length):
+        entries[order] = -1
+        node = path[order]
+        if node < 0:
+            continue
+        head = node_link[node, HEAD]
+        if head < 0:
+            continue
+        if entry_link[head, SYMBOL] == symbol:  # most contexts are followed by one symbol only: no hashing
+            entries[order] = head
+        elif node_link[node, KINDS] > 1:
+            slot = _slot(table, node, symbol)
+            while table[slot] >= 0:
+                entry = table[slot]
+                if entry_link[entry, OWNER] == node and entry_link[entry, SYMBOL] == symbol:
+                    entries[order] = entry
+                    break
+                slot = (slot + 1) & mask
 
 
 @kernel
 def _hash_entry(tree: SuffixTree, entry: int) -> None:
-    mask = len(tree.table) - 1
-    slot = _slot(tree, tree.entry_link[entry, OWNER], tree.entry_link[entry, SYMBOL])
-    while tree.table[slot] >= 0:
+    table = tree.table
+    mask = len(table) - 1
+    slot = _slot(table, np.int64(tree.entry_link[entry, OWNER]), np.int64(tree.entry_link[entry, SYMBOL]))
+    while table[slot] >= 0:
         slot = (slot + 1) & mask
-    tree.table[slot] = entry
+    table[slot] = entry
 
 
 @kernel
@@ -172,57 +181,69 @@ def add_node(tree: SuffixTree, parent: int, label: int) -> int:
 @kernel
 def materialise(tree: SuffixTree) -> None:
     """Make nodes of the tails and fresh contexts on the path, which is about to learn."""
+    path = tree.path
     for order in range(1, tree.size[PATH]):
-        code = tree.path[order]
-        if code >= 0:
-            continue
-        place = tree.size[HISTORY] - order
-        label = tree.history[place] if place >= tree.size[BEGIN] else BORDER
-        node = add_node(tree, tree.path[order - 1], label)
-        if code != FRESH:  # seen once: what followed it is in the history
-            seen = -1 - code
-            entry = add_entry(tree, node, tree.history[seen], -1 - (seen + 1))
-            for column in range(3):
-                tree.entry_value[entry, column] = 1.0
-                tree.node_value[node, column] = 1.0
-            tree.node_link[node, LAST] = tree.history[seen]
-        tree.path[order] = node
-        if tree.path_entry[order] >= 0:
-            tree.entry_link[tree.path_entry[order], SUCCESSOR] = node
+        if path[order] < 0:
+            path[order] = _node_of(tree, order)
+            if tree.path_entry[order] >= 0:
+                tree.entry_link[tree.path_entry[order], SUCCESSOR] = path[order]
+
+
+@kernel
+def _node_of(tree: SuffixTree, order: int) -> int:
+    """A new node for the context of this order on the path."""
+    code = tree.path[order]
+    place = tree.size[HISTORY] - order
+    label = np.int64(tree.history[place]) if place >= tree.size[BEGIN] else np.int64(BORDER)
+    node = add_node(tree, tree.path[order - 1], label)
+    if code != FRESH:  # seen once: what followed it is in the history
+        seen = -1 - code
+        followed = np.int64(tree.history[seen])
+        entry = add_entry(tree, node, followed, -1 - (seen + 1))
+        for column in range(3):
+            tree.entry_value[entry, column] = 1.0
+            tree.node_value[node, column] = 1.0
+        tree.node_link[node, LAST] = followed
+    return node
 
 
 @kernel
 def advance(
-    tree: SuffixTree, path: NDArray[np.int64], path_entry: NDArray[np.int64], length: int, symbol: int, keep: int
+    tree: SuffixTree,
+    path: NDArray[np.int64],
+    path_entry: NDArray[np.int64],
+    entries: NDArray[np.int64],
+    length: int,
+    symbol: int,
+    keep: int,
 ) -> int:
     """Move a path on by one symbol, in place; the length of the new path.
 
     path, path_entry (depth + 2,)   the path to move: the tree's own, or a copy that only reads
+    entries (depth + 2,)            the entries of the symbol on it, from ``find_entries``
     keep                            1: the tree has learnt the symbol, so a link to a tail that was never followed by
                                     a symbol (the end of a document) is set to the present; 0: the tree is only read
     """
-    depth = int(tree.settings[0])
+    entry_link, history = tree.entry_link, tree.history
     eager = tree.settings[1] > 0
     room = np.int64(tree.settings[2]) - tree.size[NODES]  # contexts that the budget still allows
     now = tree.size[HISTORY]
-    new_length = min(length + 1, depth + 1)
+    new_length = min(length + 1, int(tree.settings[0]) + 1)
     code = path[0]
     path[0] = 0
     path_entry[0] = -1
     for order in range(1, new_length):
-        entry = np.int64(-1)
+        entry = entries[order - 1]
         link = np.int64(FRESH)
-        if code >= 0:
-            entry = find_entry(tree, code, symbol)
-            if entry >= 0:
-                link = np.int64(tree.entry_link[entry, SUCCESSOR])
-        elif code != FRESH and tree.history[-1 - code] == symbol:
+        if entry >= 0:
+            link = np.int64(entry_link[entry, SUCCESSOR])
+        elif code < 0 and code != FRESH and history[-1 - code] == symbol:
             link = code - 1  # the tail goes on as the history does
         if link < 0 and link != FRESH:
             place = -1 - link
-            if place >= now or tree.history[place] == BORDER:  # nothing followed there: as good as never met
+            if place >= now or history[place] == BORDER:  # nothing followed there: as good as never met
                 if keep == 1 and entry >= 0:
-                    tree.entry_link[entry, SUCCESSOR] = -1 - now
+                    entry_link[entry, SUCCESSOR] = -1 - now
                 link = np.int64(FRESH)
         if link < 0:
             if (link == FRESH and not eager) or room <= 0:

@@ -33,7 +33,7 @@ from coverwalk._kernels.suffix_tree import (
     N,
     SuffixTree,
     advance,
-    find_entry,
+    find_entries,
 )
 
 __all__ = ["alphabet_size", "ask", "distribution", "follow", "longest_path", "prior_log_odds", "weigh"]
@@ -85,9 +85,9 @@ def _kinds_column(kinds: int) -> int:
 
 
 @kernel
-def _tied(tree: SuffixTree, parameter: int, order: int, away: int, row: int, column: int) -> float:
+def _tied(tied: NDArray[np.float64], parameter: int, order: int, away: int, row: int, column: int) -> float:
     """The prior log-odds of a context: the sum of three that it shares with others of its kind."""
-    x = tree.tied[parameter, 0, order, 0] + tree.tied[parameter, 1, row, column] + tree.tied[parameter, 2, away, column]
+    x = tied[parameter, 0, order, 0] + tied[parameter, 1, row, column] + tied[parameter, 2, away, column]
     return float(max(-LIMIT, min(LIMIT, x)))
 
 
@@ -108,7 +108,13 @@ def prior_log_odds(tree: SuffixTree, order: int) -> float:
 
 @kernel
 def _weigh_mixed(
-    tree: SuffixTree, level: NDArray[np.float64], order: int, away: int, kinds: int, unknown: bool
+    tied: NDArray[np.float64],
+    alpha: float,
+    level: NDArray[np.float64],
+    order: int,
+    away: int,
+    kinds: int,
+    unknown: bool,
 ) -> None:
     """Three local models in one context, chosen by v: tables (Pitman-Yor), full counts (Dirichlet), the newest again.
 
@@ -123,13 +129,12 @@ def _weigh_mixed(
             level[order, W] = 1.0
         return
     row, column = _count_row(c_all), _kinds_column(kinds)
-    alpha = tree.settings[ALPHA]
-    d = sigmoid(_tied(tree, P_DISCOUNT, order, away, row, column))
-    r = 1.0 if unknown else sigmoid(_tied(tree, P_FULL, order, away, row, column) + log_full)
-    q = sigmoid(_tied(tree, P_REPEAT, order, away, row, column))
+    d = sigmoid(_tied(tied, P_DISCOUNT, order, away, row, column))
+    r = 1.0 if unknown else sigmoid(_tied(tied, P_FULL, order, away, row, column) + log_full)
+    q = sigmoid(_tied(tied, P_REPEAT, order, away, row, column))
     w = 1.0
     if order > 0:
-        w = sigmoid(_tied(tree, P_STOP, order, away, row, column) + log_stop)
+        w = sigmoid(_tied(tied, P_STOP, order, away, row, column) + log_stop)
     level[order, G_PY] = (1.0 - q) * (1.0 - r) / c_all
     level[order, D] = d
     level[order, G_FULL] = (1.0 - q) * r / (n_all + alpha)
@@ -150,14 +155,16 @@ def weigh(tree: SuffixTree, path: NDArray[np.int64], length: int, longest: int, 
     level (depth + 2, LEVEL_COLUMNS)  written: see the columns above
     """
     mode = np.int64(tree.settings[MODE])
+    alpha, depth, size = tree.settings[ALPHA], tree.settings[DEPTH], alphabet_size(tree)
+    node_value, node_link, tied = tree.node_value, tree.node_link, tree.tied
     for order in range(length):
         code = path[order]
         level[order, FLAT] = 0.0
-        kinds = 1
+        kinds = np.int64(1)
         if code >= 0:
             for column in range(5):
-                level[order, column] = tree.node_value[code, column]
-            kinds = tree.node_link[code, KINDS]
+                level[order, column] = node_value[code, column]
+            kinds = np.int64(node_link[code, KINDS])
         else:
             seen = 0.0 if code == FRESH else 1.0
             for column in range(3):
@@ -165,13 +172,12 @@ def weigh(tree: SuffixTree, path: NDArray[np.int64], length: int, longest: int, 
             level[order, 3] = level[order, 4] = 0.0
         if mode == COARSEN_MIXED:
             # No more of the past is known: the tables leave out what finer contexts explained, full counts do not.
-            unknown = order == longest - 1 and order < tree.settings[DEPTH] and code >= 0
-            if unknown and tree.node_link[code, LABEL] == BORDER:  # it is known: the document begins here
+            unknown = order == longest - 1 and order < depth and code >= 0
+            if unknown and node_link[code, LABEL] == BORDER:  # it is known: the document begins here
                 unknown = order == 0
-            _weigh_mixed(tree, level, order, length - 1 - order, kinds, unknown)
+            _weigh_mixed(tied, alpha, level, order, length - 1 - order, kinds, unknown)
             continue
-        alpha = tree.settings[ALPHA]
-        whole = level[order, N] + alpha * alphabet_size(tree)
+        whole = level[order, N] + alpha * size
         log_stop = level[order, STOP]
         surely = order == 0 if mode == COARSEN_DIRICHLET else order == longest - 1
         level[order, W] = 1.0 if surely else sigmoid(prior_log_odds(tree, order) + log_stop)
@@ -181,59 +187,50 @@ def weigh(tree: SuffixTree, path: NDArray[np.int64], length: int, longest: int, 
 
 
 @kernel
-def _own(tree: SuffixTree, level: NDArray[np.float64], order: int, code: int, entry: int, symbol: int) -> float:
-    """own_M(s): the part of phi that the context's own counts give."""
-    own = level[order, FLAT]
-    last = -1
-    if code >= 0:
-        last = tree.node_link[code, LAST]
-        if entry >= 0:
-            d = level[order, D]
-            own += level[order, G_PY] * (tree.entry_value[entry, 0] - d * tree.entry_value[entry, 1])
-            own += level[order, G_FULL] * tree.entry_value[entry, 2]
-    elif code != FRESH:
-        last = tree.history[-1 - code]
-        if last == symbol:
-            own += level[order, G_PY] * (1.0 - level[order, D]) + level[order, G_FULL]
-    if last == symbol:
-        own += level[order, REPEAT]
-    return float(own)
-
-
-@kernel
 def ask(
     tree: SuffixTree,
     path: NDArray[np.int64],
     length: int,
-    longest: int,
     level: NDArray[np.float64],
     symbol: int,
     entries: NDArray[np.int64],
     phi: NDArray[np.float64],
     psi: NDArray[np.float64],
 ) -> float:
-    """The probability of one symbol; writes the entry, phi and psi of every order.
+    """The probability of one symbol, whose entries on the path are given; writes phi and psi of every order.
 
     psi (depth + 3,)   coarsening: psi[k + 1] is that of order k and psi[0] the uniform base; refining: psi[k] is it
     """
+    node_link, entry_value, history = tree.node_link, tree.entry_value, tree.history
+    for order in range(length):  # phi holds own_M(s) first
+        code, entry = path[order], entries[order]
+        own = level[order, FLAT]
+        last = -1
+        if code >= 0:
+            last = node_link[code, LAST]
+            if entry >= 0:
+                own += level[order, G_PY] * (entry_value[entry, 0] - level[order, D] * entry_value[entry, 1])
+                own += level[order, G_FULL] * entry_value[entry, 2]
+        elif code != FRESH:
+            last = history[-1 - code]
+            if last == symbol:
+                own += level[order, G_PY] * (1.0 - level[order, D]) + level[order, G_FULL]
+        if last == symbol:
+            own += level[order, REPEAT]
+        phi[order] = own
     base = 1.0 / alphabet_size(tree)
-    for order in range(length):
-        entries[order] = find_entry(tree, path[order], symbol) if path[order] >= 0 else -1
-    if tree.settings[MODE] == REFINE:
+    mode = tree.settings[MODE]
+    if mode == REFINE:
         below = base  # a finer context that was never met
         for order in range(length - 1, -1, -1):
-            phi[order] = _own(tree, level, order, path[order], entries[order], symbol)
-            w = level[order, W]
-            psi[order] = w * phi[order] + (1.0 - w) * below
+            psi[order] = level[order, W] * phi[order] + (1.0 - level[order, W]) * below
             below = psi[order]
         return float(below)
     psi[0] = base
     for order in range(length):
-        own = _own(tree, level, order, path[order], entries[order], symbol)
-        phi[order] = own + level[order, BACK] * psi[order]
-        w = level[order, W]
-        psi[order + 1] = w * phi[order] + (1.0 - w) * psi[order]
-    if tree.settings[MODE] == COARSEN_MIXED:
+        phi[order] += level[order, BACK] * psi[order]
+        psi[order + 1] = level[order, W] * phi[order] + (1.0 - level[order, W]) * psi[order]
+    if mode == COARSEN_MIXED:
         return float((1.0 - FLOOR) * psi[length] + FLOOR * base)
     return float(psi[length])
 
@@ -260,13 +257,16 @@ def follow(
     depth = int(tree.settings[DEPTH])
     level = np.empty((depth + 2, LEVEL_COLUMNS))
     entries = np.empty(depth + 2, np.int64)
+    path_entry = np.empty(depth + 2, np.int64)
     phi = np.empty(depth + 2)
     psi = np.empty(depth + 3)
     for i in range(len(symbols)):
+        symbol = np.int64(symbols[i])
+        find_entries(tree, path, length, symbol, entries)
         if len(losses) > 0:
             weigh(tree, path, length, longest, level)
-            losses[i] = -math.log(ask(tree, path, length, longest, level, symbols[i], entries, phi, psi))
-        length = advance(tree, path, entries, length, symbols[i], 0)
+            losses[i] = -math.log(ask(tree, path, length, level, symbol, entries, phi, psi))
+        length = advance(tree, path, path_entry, entries, length, symbol, 0)
         longest = min(longest + 1, depth + 1)
     return length, longest
 
@@ -285,6 +285,7 @@ def distribution(
     Each order adds its own part once, times the weight with which the finest psi reaches it.
     """
     weigh(tree, path, length, longest, level)
+    node_link, entry_link, entry_value, history = tree.node_link, tree.entry_link, tree.entry_value, tree.history
     mode = tree.settings[MODE]
     refining = mode == REFINE
     reach = 1.0 - FLOOR if mode == COARSEN_MIXED else 1.0
@@ -300,17 +301,17 @@ def distribution(
         flat += weight * level[order, FLAT] / base
         if code >= 0:
             d, g_py, g_full = level[order, D], level[order, G_PY], level[order, G_FULL]
-            entry = tree.node_link[code, HEAD]
+            entry = node_link[code, HEAD]
             while entry >= 0:
-                own = g_py * (tree.entry_value[entry, 0] - d * tree.entry_value[entry, 1])
-                own += g_full * tree.entry_value[entry, 2]
-                probability[tree.entry_link[entry, SYMBOL]] += weight * own
-                entry = tree.entry_link[entry, NEXT]
-            if tree.node_link[code, LAST] >= 0:
-                probability[tree.node_link[code, LAST]] += weight * level[order, REPEAT]
+                own = g_py * (entry_value[entry, 0] - d * entry_value[entry, 1])
+                own += g_full * entry_value[entry, 2]
+                probability[entry_link[entry, SYMBOL]] += weight * own
+                entry = entry_link[entry, NEXT]
+            if node_link[code, LAST] >= 0:
+                probability[node_link[code, LAST]] += weight * level[order, REPEAT]
         elif code != FRESH:
             own = level[order, G_PY] * (1.0 - level[order, D]) + level[order, G_FULL] + level[order, REPEAT]
-            probability[tree.history[-1 - code]] += weight * own
+            probability[history[-1 - code]] += weight * own
         reach *= (1.0 - w) + w * level[order, BACK]
     flat = (flat + reach) * base
     for symbol in range(len(probability)):
