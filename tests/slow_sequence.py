@@ -1,4 +1,4 @@
-"""The sequence models written out in plain Python: dictionaries of whole contexts, nothing compressed, nothing shared."""
+"""The sequence models in plain Python: dictionaries of whole contexts, nothing compressed, nothing shared."""
 
 import itertools
 import math
@@ -33,11 +33,12 @@ class Belief:
         self.last = None
 
 
+RATES = {"w": 0.08, "d": 0.1, "v": 0.05, "q": 0.1}
+FIRST = {"w": logit(0.5), "d": logit(0.7), "v": logit(0.1), "q": logit(0.05)}
+
+
 class SlowMixed:
     """The coarsening walk with three local models and tied priors."""
-
-    rates = {"w": 0.08, "d": 0.1, "v": 0.05, "q": 0.1}
-    first = {"w": logit(0.5), "d": logit(0.7), "v": logit(0.1), "q": logit(0.05)}
 
     def __init__(self, n_symbols, depth, share=0.02, alpha=2.0, grows=False):
         self.n_symbols, self.depth, self.share, self.alpha, self.grows = n_symbols, depth, share, alpha, grows
@@ -59,7 +60,7 @@ class SlowMixed:
         return ("order", order), ("count", row, kinds), ("away", longest - order, kinds)
 
     def tied_odds(self, name, keys):
-        return max(-6.0, min(6.0, self.first[name] + sum(self.tied[(name, key)] for key in keys)))
+        return max(-6.0, min(6.0, FIRST[name] + sum(self.tied[(name, key)] for key in keys)))
 
     def walk(self, symbol):
         """By order: everything about the prediction of one symbol."""
@@ -79,16 +80,17 @@ class SlowMixed:
             r = sigmoid(self.tied_odds("v", keys) + b.full)
             q = sigmoid(self.tied_odds("q", keys))
             w = sigmoid(self.tied_odds("w", keys) + b.stop) if order else 1.0
-            tables = (b.c[symbol] - d * b.t[symbol] + d * T * below) / C if symbol in b.c else d * T * below / C
-            full = ((b.n[symbol] if symbol in b.n else 0) + self.alpha * below) / (N + self.alpha)
+            c, t, n = b.c.get(symbol, 0.0), b.t.get(symbol, 0.0), b.n.get(symbol, 0)
+            tables = (c - d * t + d * T * below) / C
+            full = (n + self.alpha * below) / (N + self.alpha)
             again = 1.0 if symbol == b.last else 0.0
             counted = (1 - r) * tables + r * full
             phi = (1 - q) * counted + q * again
             psi = w * phi + (1 - w) * below
             back = (1 - q) * ((1 - r) * d * T / C + r * self.alpha / (N + self.alpha))
-            steps.append({"seen": True, "b": b, "below": below, "w": w, "back": back, "keys": keys, "d": d, "r": r, "q": q,
-                          "tables": tables, "full": full, "again": again, "counted": counted, "phi": phi, "C": C, "T": T,
-                          "N": N, "t": b.t[symbol] if symbol in b.t else 0.0})  # fmt: skip
+            step = {"seen": True, "b": b, "below": below, "w": w, "back": back, "keys": keys, "d": d, "r": r, "q": q}
+            step |= {"tables": tables, "full": full, "again": again, "counted": counted, "phi": phi}
+            steps.append(step | {"C": C, "T": T, "t": t})
             below = psi
         return below, (1 - 2.0**-40) * below + 2.0**-40 / size, steps
 
@@ -110,7 +112,7 @@ class SlowMixed:
                 b.full = share_out(b.full + here * s["counted"] * math.log(s["full"] / s["tables"]), self.share)
                 for name, slope in slopes.items():
                     for key in s["keys"]:
-                        self.tied[(name, key)] += self.rates[name] * slope
+                        self.tied[(name, key)] += RATES[name] * slope
             reach *= 1 - w + w * s["back"]
         self.count(symbol, steps)
         return probability

@@ -119,7 +119,10 @@ def test_documents_do_not_leak():
 
 @pytest.mark.parametrize(
     "sequence",
-    [TEXT, TEXT.encode(), list(TEXT), np.frombuffer(TEXT.encode(), np.uint8), tuple((c,) for c in TEXT), memoryview(TEXT.encode())],
+    [
+        TEXT, TEXT.encode(), list(TEXT), np.frombuffer(TEXT.encode(), np.uint8), tuple((c,) for c in TEXT),
+        memoryview(TEXT.encode()),
+    ],
     ids=["str", "bytes", "list", "array", "tuples", "memoryview"],
 )  # fmt: skip
 def test_symbols_of_many_kinds(sequence):

@@ -65,7 +65,7 @@ def test_reading_equals_learning():
         assert learner.prequential([int(document[i])], new_document=False)[0] == pytest.approx(loss, abs=1e-12)
 
 
-# ---- context tree weighting -------------------------------------------------------------------------------------------
+# ---- context tree weighting ----
 
 
 def block_probability(document, past, size, depth):
@@ -129,7 +129,7 @@ def test_documents_add_up_in_any_order():
     np.testing.assert_allclose(one.predict_proba([0, 1]), two.predict_proba([0, 1]), rtol=1e-9)
 
 
-# ---- the general tier ---------------------------------------------------------------------------------------------------
+# ---- the general tier ----
 
 
 def cover_losses(model, document, past, size):

@@ -1,7 +1,7 @@
 """Lossless compression by a SequenceModel and an arithmetic coder.
 
-A compressed file is two bytes that name the format, the length of the original as a variable-length number, its CRC-32, and the code. The
-decoder repeats the coder's arithmetic, so both need the same version of the model.
+A compressed file is two bytes that name the format, the length of the original as a variable-length number, its CRC-32,
+and the code. The decoder repeats the coder's arithmetic, so both need the same version of the model.
 """
 
 import zlib

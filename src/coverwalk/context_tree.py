@@ -1,8 +1,8 @@
 """The most probable context trees of a refining walk, with their posterior, as objects, text or a plot.
 
-With posterior stop weights w_M the probability of a tree is the product of w_M over its leaves and of 1 - w_M over its inner
-contexts (a context that cannot be refined is a leaf for sure). So the k best trees below M are: the leaf, and the k
-best combinations of one of the k best trees of each child. A context never met, or met once, has its prior weight.
+With posterior stop weights w_M the probability of a tree is the product of w_M over its leaves and of 1 - w_M over its
+inner contexts (a context that cannot be refined is a leaf for sure). So the k best trees below M are: the leaf, and the
+k best combinations of one of the k best trees of each child. A context met once or never has its prior weight.
 """
 
 from collections.abc import Hashable, Iterator

@@ -29,51 +29,52 @@ class _Place(NamedTuple):
 
 
 class SequenceModel(BaseEstimator):  # type: ignore[misc]
-    """A variable-order Markov model: which symbol comes next, as a whole distribution, learnt symbol by symbol.
+    """A variable-order Markov model: the distribution of the next symbol given the past, learnt symbol by symbol.
 
-    Every suffix of the past is a context; a walk over them, from the longest to the empty one (or back), decides which one
-    speaks. Its posterior has a closed form, so learning a symbol costs a few operations a context. See ``docs/sequences.md``.
+    Every suffix of the past is a context. A walk over them, from the longest to the empty one (or the other way round),
+    decides which one speaks; its posterior has a closed form. See ``docs/sequences.md``.
 
     Parameters
     ----------
     alphabet : int, iterable of hashables, or None
-        ``A``: the integers 0 .. A-1; an iterable: these symbols. None: all 256 bytes for bytes, otherwise the alphabet grows
-        with the symbols that come, and every prediction keeps a probability for one never seen.
+        ``A``: the integers 0 .. A-1; an iterable: these symbols. None: all 256 bytes if the first sequence is bytes,
+        otherwise the alphabet grows with the symbols that come, and keeps a probability for one never seen.
     depth : int
-        The longest context, up to 64.
+        The length of the longest context, up to 64.
     walk : {"coarsen", "refine"}
-        From fine to coarse (the paper's, the better predictor) or from coarse to fine (context tree weighting: the exact
-        posterior over all context trees up to ``depth``).
+        From fine to coarse (the paper's, the better predictor) or from coarse to fine (context tree weighting: the
+        exact posterior over all context trees up to ``depth``).
     estimator : {"auto", "dirichlet"}
-        The local models. "auto" with the coarsening walk: in each context a Pitman-Yor process with fractional tables, a
-        Dirichlet with full counts, both centred on the next coarser context, and the newest symbol again; the walk
-        chooses. "dirichlet", and always with the refining walk: a Dirichlet with ``alpha`` for each symbol, 1/2 being KT.
+        The local models. "auto" with the coarsening walk: in each context a Pitman-Yor process with fractional tables
+        and a Dirichlet with full counts, both centred on the next coarser context, and the newest symbol again; the
+        walk chooses. "dirichlet", and always with the refining walk: ``alpha`` for each symbol.
     alpha : float, optional
-        The Dirichlet's pseudo-count: for each symbol (default 1/2), or with the mixed estimator in all (default 2).
+        The Dirichlet's pseudo-count, for each symbol (default 1/2: Krichevsky-Trofimov) or, where it is centred on the
+        next coarser context, in all (default 2).
     stop : float, optional
-        The prior probability w of stopping in a context, for the Dirichlet estimator; default 1/2 for the
-        refining walk and 2^-k at order k for the coarsening walk. The mixed estimator learns its own.
+        The prior probability w of stopping in a context, for the Dirichlet estimator; by default 1/2 for the refining
+        walk and 2^-k at order k for the coarsening walk. The mixed estimator learns its own.
     switching : float, optional
-        Fixed share: how much of the evidence for and against a context changes sides after each symbol, so that the best order
-        may change with time. Default 0.02 with the mixed estimator, else 0.
+        Fixed share: how much of the evidence for and against a context changes sides after each symbol, so that the
+        best order may change with time. By default 0.02 with the mixed estimator, else 0.
     max_contexts : int, optional
         Once so many contexts are stored no more are: those there go on learning.
     borders : bool
-        Whether the beginning of a document counts as a context.
+        Whether the beginning of a document is itself a context.
 
     Attributes
     ----------
     alphabet_ : list
         The symbols known, in the order of the columns of ``predict_proba``.
-    n_symbols_seen_, n_contexts_ : int
-        How many symbols were learnt and how many contexts are stored.
+    n_symbols_seen_, n_contexts_, nbytes_ : int
+        How many symbols were learnt, how many contexts are stored, and their memory in bytes.
 
     Examples
     --------
-    >>> model = SequenceModel().fit("abracadabra" * 20)
-    >>> dict(zip(model.alphabet_, model.predict_proba("abraca").round(2)))
-    {'a': np.float64(0.0), 'b': np.float64(0.0), 'r': np.float64(0.0), 'c': np.float64(0.0), 'd': np.float64(1.0)}
-    >>> "".join(model.sample(11, seed=1, context="abra"))
+    >>> model = SequenceModel("abcdr").fit("abracadabra" * 20)
+    >>> model.predict_proba("abraca").round(2)
+    array([0.01, 0.01, 0.  , 0.97, 0.  ])
+    >>> model.sample(11, seed=1, context="abra")
     'cadabraabra'
     """
 
@@ -146,7 +147,7 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
     def prequential(self, sequence: Any, *, past: Any = None, unit: str = "nats", new_document: bool = True) -> Floats:
         """Learn a document, or go on with the present one; -log p of each symbol just before it was learnt.
 
-        The sum is the ideal code length; with the refining walk, -log of the block probability of context tree weighting.
+        The sum is the ideal code length: with the refining walk, that of context tree weighting.
         """
         scale = nats_per(unit)
         return self._learn(sequence, past, new_document=new_document) / scale
@@ -241,8 +242,8 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
     def anomaly_scores(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
         """For each position -log of the probability of meeting a symbol no likelier than the one there.
 
-        Unlike the loss it does not rise where every symbol is unlikely: under the model a score above s nats comes up at most
-        with probability exp(-s), whatever the place.
+        Unlike the loss it does not rise where every symbol is unlikely: under the model a score above s nats comes up
+        with probability exp(-s) at most, whatever the place.
         """
         place = self._start() if context is None else self._place(context)
         codes = self._read(sequence)
@@ -251,7 +252,7 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         return scores / nats_per(unit)
 
     def sample(self, n: int, seed: int | np.random.Generator | None = None, context: Any = None) -> Any:
-        """Draw the next n symbols, one after the other, without learning: bytes or a str if such was learnt, else a list."""
+        """Draw the next n symbols without learning them: as bytes or a str if such was learnt, else as a list."""
         symbols = self._draw(self._place(context), n, np.random.default_rng(seed))[0]
         drawn = self._alphabet.decode(symbols)
         if self._kind is bytes:
@@ -273,9 +274,8 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
     def posterior(self, context: Any = None) -> list[ContextWeight]:
         """Why this prediction: the contexts that speak, from the empty one to the longest met, with their weights.
 
-        ``stop`` is w, the probability that the walk stops if it comes by; ``weight``, that it stops here and nowhere else: these
-        sum to one. ``tables``, ``full_counts`` and ``repeat`` are the weights of the local models within the context.
-        With the refining walk what is missing to one is that of finer contexts never met, which speak uniformly.
+        The weights sum to one; with the refining walk what is missing belongs to finer contexts never met, which
+        predict every symbol alike.
         """
         place = self._place(context)
         return context_weights(self._tree, *place, self._past(context))
@@ -285,12 +285,12 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         return weights_text(self.posterior(context))
 
     def map_tree(self, k: int = 1) -> list[ContextTree]:
-        """The k most probable context trees with their posterior, best first; for the refining walk without switching."""
+        """The k most probable context trees with their posterior, best first; for the plain refining walk."""
         self._check_fitted()
         share = self._tree.settings[suffix_walk.SHARE]
         if self.walk != "refine" or share > 0 or self._alphabet.grows:
             raise ValueError(
-                'context trees have a posterior only with walk="refine", without switching and with a fixed alphabet, got '
+                'context trees have a posterior only with walk="refine", no switching and a fixed alphabet, got '
                 f"walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}: make such a model"
             )
         check("k", k, k >= 1, "at least 1")

@@ -42,7 +42,7 @@ def draw(
             total += probability[symbol]
         entropy = 0.0
         left = uniforms[i] * total
-        drawn = np.int64(-1)
+        drawn = -1
         for symbol in range(known):
             p = probability[symbol] / total
             entropy -= p * math.log(p)

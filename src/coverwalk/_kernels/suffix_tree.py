@@ -192,10 +192,10 @@ def materialise(tree: SuffixTree) -> None:
 @kernel
 def _node_of(tree: SuffixTree, order: int) -> int:
     """A new node for the context of this order on the path."""
-    code = tree.path[order]
+    code = int(tree.path[order])
     place = tree.size[HISTORY] - order
     label = np.int64(tree.history[place]) if place >= tree.size[BEGIN] else np.int64(BORDER)
-    node = add_node(tree, tree.path[order - 1], label)
+    node = int(add_node(tree, tree.path[order - 1], label))
     if code != FRESH:  # seen once: what followed it is in the history
         seen = -1 - code
         followed = np.int64(tree.history[seen])

@@ -118,7 +118,8 @@ def _weigh_mixed(
 ) -> None:
     """Three local models in one context, chosen by v: tables (Pitman-Yor), full counts (Dirichlet), the newest again.
 
-    ``unknown`` leaves full counts alone with the newest. On entry level[order, 0..4] are C, T, N and the log evidences for stopping and for full counts.
+    ``unknown`` silences the tables. On entry level[order, 0..4] are C, T, N and the log evidences for stopping
+    and for full counts.
     """
     c_all, t_all, n_all = level[order, 0], level[order, 1], level[order, 2]
     log_stop, log_full = level[order, 3], level[order, 4]
