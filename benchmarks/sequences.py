@@ -58,9 +58,8 @@ def chain(seeds=3, half=100_000):
         for walk in ("coarsen", "refine"):
             model = SequenceModel(4, walk=walk)
             loss = model.prequential(codes, unit="bits")[half:].mean()
-            print(
-                f"  seed {seed} {walk:8} {loss:.4f}  entropy rate {entropy:.4f}  excess {100 * (loss / entropy - 1):+.2f} %"
-            )
+            excess = 100 * (loss / entropy - 1)
+            print(f"  seed {seed} {walk:8} {loss:.4f}  entropy rate {entropy:.4f}  excess {excess:+.2f} %")
 
 
 if __name__ == "__main__":

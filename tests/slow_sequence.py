@@ -57,7 +57,8 @@ class SlowMixed:
         count = sum(belief.c.values())
         row = min(12, max(0, math.ceil(math.log2(count / 1.5)))) if count > 1.5 else 0
         kinds = self.bucket(len(belief.c))
-        return ("order", order), ("count", row, kinds), ("away", longest - order, kinds)
+        newest = 0 if longest == 0 or self.past[-1] == BORDER else 1 + self.past[-1] % 255
+        return ("order", order), ("count", row, kinds), ("away", longest - order, kinds), ("new", newest, min(order, 7))
 
     def tied_odds(self, name, keys):
         return max(-6.0, min(6.0, FIRST[name] + sum(self.tied[(name, key)] for key in keys)))

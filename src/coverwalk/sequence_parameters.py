@@ -79,7 +79,7 @@ def kernel_settings(model: "SequenceModel", grows: bool) -> tuple[NDArray[np.flo
     settings[suffix_walk.GROWING] = grows
     settings[suffix_walk.PRIOR] = (0.5 if model.walk == "refine" else 0.0) if model.stop is None else model.stop
     settings[suffix_walk.RATE :] = _RATES
-    tied = np.zeros((len(_RATES), 3, max(model.depth + 2, suffix_walk.COUNT_ROWS), suffix_walk.KINDS_COLUMNS))
+    tied = np.zeros((len(_RATES), 4, suffix_walk.NEWEST_ROWS, suffix_walk.KINDS_COLUMNS))
     tied[:, 1] = np.log(_FIRST / (1 - _FIRST))[:, None, None]
     return settings, tied
 

@@ -30,6 +30,7 @@ from coverwalk._kernels.suffix_walk import (
     COLUMN,
     DEPTH,
     EAGER,
+    KINDS_COLUMNS,
     LEVEL_COLUMNS,
     MODE,
     P_DISCOUNT,
@@ -43,11 +44,13 @@ from coverwalk._kernels.suffix_walk import (
     SEEN,
     SHARE,
     D,
+    Kind,
     R,
     W,
     alphabet_size,
     ask,
     longest_path,
+    newest_row,
     weigh,
 )
 
@@ -64,13 +67,13 @@ def _shared(log_odds: float, share: float) -> float:
 
 
 @kernel
-def _nudge(
-    tied: NDArray[np.float64], parameter: int, order: int, away: int, row: int, column: int, step: float
-) -> None:
+def _nudge(tied: NDArray[np.float64], parameter: int, kind: Kind, step: float) -> None:
     """One step up the slope of log psi."""
+    order, away, row, column, newest = kind
     tied[parameter, 0, order, 0] += step
     tied[parameter, 1, row, column] += step
     tied[parameter, 2, away, column] += step
+    tied[parameter, 3, newest, min(order, KINDS_COLUMNS - 1)] += step
 
 
 @kernel
@@ -89,6 +92,7 @@ def _learn_mixed(
     length = tree.size[PATH]
     share, alpha, rates = tree.settings[SHARE], tree.settings[ALPHA], tree.settings[RATE:]
     path, node_value, entry_value, tied = tree.path, tree.node_value, tree.entry_value, tree.tied
+    newest = newest_row(tree, path, length)
     reach = 1.0 / psi[length]
     for order in range(length - 1, -1, -1):
         w = level[order, W]
@@ -96,7 +100,7 @@ def _learn_mixed(
             node = path[order]
             d, r, q = level[order, D], level[order, R], level[order, REPEAT]
             row, column = np.int64(level[order, ROW]), np.int64(level[order, COLUMN])
-            away = length - 1 - order
+            kind = (order, length - 1 - order, row, column, newest)
             below = psi[order]
             c_all, t_all, n_all = node_value[node, C], node_value[node, T], node_value[node, N]
             entry = entries[order]
@@ -108,25 +112,13 @@ def _learn_mixed(
             counted = (1.0 - r) * tables + r * full
             again = (phi[order] - (1.0 - q) * counted) / q
             if order > 0:
-                _nudge(
-                    tied, P_STOP, order, away, row, column, rates[P_STOP] * reach * w * (1.0 - w) * (phi[order] - below)
-                )
+                _nudge(tied, P_STOP, kind, rates[P_STOP] * reach * w * (1.0 - w) * (phi[order] - below))
                 node_value[node, STOP] = _shared(node_value[node, STOP] + math.log(phi[order] / below), share)
-            _nudge(
-                tied,
-                P_REPEAT,
-                order,
-                away,
-                row,
-                column,
-                rates[P_REPEAT] * reach * w * q * (1.0 - q) * (again - counted),
-            )
+            _nudge(tied, P_REPEAT, kind, rates[P_REPEAT] * reach * w * q * (1.0 - q) * (again - counted))
             here = reach * w * (1.0 - q)
-            _nudge(tied, P_FULL, order, away, row, column, rates[P_FULL] * here * r * (1.0 - r) * (full - tables))
+            _nudge(tied, P_FULL, kind, rates[P_FULL] * here * r * (1.0 - r) * (full - tables))
             slope = (t_all * below - t) / c_all
-            _nudge(
-                tied, P_DISCOUNT, order, away, row, column, rates[P_DISCOUNT] * here * (1.0 - r) * slope * d * (1.0 - d)
-            )
+            _nudge(tied, P_DISCOUNT, kind, rates[P_DISCOUNT] * here * (1.0 - r) * slope * d * (1.0 - d))
             log_full = node_value[node, FULL] + here * counted * math.log(full / tables)
             node_value[node, FULL] = _shared(log_full, share)
         reach *= (1.0 - w) + w * level[order, BACK]

@@ -58,7 +58,7 @@ class SuffixTree(NamedTuple):
     path_entry (depth + 2,) the entry whose successor each context on the path is
     size (7,)               nodes, entries, history, length of the path, symbols known, place where the document
                             begins, length of the path there
-    tied (4, 3, rows, 8)    prior log-odds that contexts of one kind share: see suffix_walk
+    tied (4, 4, rows, 8)    prior log-odds that contexts of one kind share: see suffix_walk
     settings (12,)          see suffix_walk
     """
 

@@ -52,7 +52,9 @@ FLOOR = 2.0**-40  # the weight of the uniform distribution beside the mixed walk
 G_PY, D, G_FULL, REPEAT, BACK, FLAT, W, R, ROW, COLUMN, SEEN = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 LEVEL_COLUMNS = 11
 
-COUNT_ROWS, KINDS_COLUMNS = 13, 8  # kinds of contexts, of the tied log-odds
+# the kind of a context: its order, how far it is from the finest, its counts, its distinct symbols, its newest symbol
+Kind = tuple[int, int, int, int, int]
+COUNT_ROWS, KINDS_COLUMNS, NEWEST_ROWS = 13, 8, 256
 
 
 @kernel
@@ -85,10 +87,22 @@ def _kinds_column(kinds: int) -> int:
 
 
 @kernel
-def _tied(tied: NDArray[np.float64], parameter: int, order: int, away: int, row: int, column: int) -> float:
-    """The prior log-odds of a context: the sum of three that it shares with others of its kind."""
+def _tied(tied: NDArray[np.float64], parameter: int, kind: Kind) -> float:
+    """The prior log-odds of a context: the sum of four that it shares with others of its kind."""
+    order, away, row, column, newest = kind
     x = tied[parameter, 0, order, 0] + tied[parameter, 1, row, column] + tied[parameter, 2, away, column]
+    x += tied[parameter, 3, newest, min(order, KINDS_COLUMNS - 1)]
     return float(max(-LIMIT, min(LIMIT, x)))
+
+
+@kernel
+def newest_row(tree: SuffixTree, path: NDArray[np.int64], length: int) -> int:
+    """Contexts by their newest symbol, told from the context of order 1; 0 if that is the border or new."""
+    if length < 2 or path[1] == FRESH:
+        return 0
+    code = path[1]
+    newest = tree.node_link[code, LABEL] if code >= 0 else tree.history[-1 - code - 1]
+    return 0 if newest == BORDER else 1 + int(newest) % (NEWEST_ROWS - 1)
 
 
 @kernel
@@ -114,6 +128,7 @@ def _weigh_mixed(
     order: int,
     away: int,
     kinds: int,
+    newest: int,
     unknown: bool,
 ) -> None:
     """Three local models in one context, chosen by v: tables (Pitman-Yor), full counts (Dirichlet), the newest again.
@@ -130,12 +145,13 @@ def _weigh_mixed(
             level[order, W] = 1.0
         return
     row, column = _count_row(c_all), _kinds_column(kinds)
-    d = sigmoid(_tied(tied, P_DISCOUNT, order, away, row, column))
-    r = 1.0 if unknown else sigmoid(_tied(tied, P_FULL, order, away, row, column) + log_full)
-    q = sigmoid(_tied(tied, P_REPEAT, order, away, row, column))
+    kind = (order, away, row, column, newest)
+    d = sigmoid(_tied(tied, P_DISCOUNT, kind))
+    r = 1.0 if unknown else sigmoid(_tied(tied, P_FULL, kind) + log_full)
+    q = sigmoid(_tied(tied, P_REPEAT, kind))
     w = 1.0
     if order > 0:
-        w = sigmoid(_tied(tied, P_STOP, order, away, row, column) + log_stop)
+        w = sigmoid(_tied(tied, P_STOP, kind) + log_stop)
     level[order, G_PY] = (1.0 - q) * (1.0 - r) / c_all
     level[order, D] = d
     level[order, G_FULL] = (1.0 - q) * r / (n_all + alpha)
@@ -158,6 +174,7 @@ def weigh(tree: SuffixTree, path: NDArray[np.int64], length: int, longest: int, 
     mode = np.int64(tree.settings[MODE])
     alpha, depth, size = tree.settings[ALPHA], tree.settings[DEPTH], alphabet_size(tree)
     node_value, node_link, tied = tree.node_value, tree.node_link, tree.tied
+    newest = newest_row(tree, path, length)
     for order in range(length):
         code = path[order]
         level[order, FLAT] = 0.0
@@ -176,7 +193,7 @@ def weigh(tree: SuffixTree, path: NDArray[np.int64], length: int, longest: int, 
             unknown = order == longest - 1 and order < depth and code >= 0
             if unknown and node_link[code, LABEL] == BORDER:  # it is known: the document begins here
                 unknown = order == 0
-            _weigh_mixed(tied, alpha, level, order, length - 1 - order, kinds, unknown)
+            _weigh_mixed(tied, alpha, level, order, length - 1 - order, kinds, newest, unknown)
             continue
         whole = level[order, N] + alpha * size
         log_stop = level[order, STOP]
