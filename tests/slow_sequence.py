@@ -185,3 +185,46 @@ def ctw_by_recursion(document, past, size, depth, context=()):
         return own
     below = math.prod(ctw_by_recursion(document, past, size, depth, (s, *context)) for s in range(size))
     return 0.5 * own + 0.5 * below
+
+
+class SlowDirichlet:
+    """Either walk with Dirichlet counts, symbol by symbol, every context stored."""
+
+    def __init__(self, n_symbols, depth, walk, share=0.0, alpha=0.5, borders=True, grows=False):
+        self.n_symbols, self.depth, self.walk, self.grows = n_symbols, depth, walk, grows
+        self.share, self.alpha, self.borders = share, alpha, borders
+        self.counts = defaultdict(lambda: defaultdict(int))
+        self.evidence = defaultdict(float)
+        self.new_document()
+
+    def new_document(self):
+        self.past = [BORDER] if self.borders else []
+
+    def steps(self, symbol):
+        """(context, phi, what going on predicts or None where it must stop, psi), in the order they are computed."""
+        size = self.n_symbols + self.grows
+        contexts = suffixes(self.past, self.depth)
+        walked = contexts if self.walk == "coarsen" else contexts[::-1]
+        steps, going_on = [], None
+        for context in walked:
+            n = self.counts[context]
+            phi = (n.get(symbol, 0) + self.alpha) / (sum(n.values()) + self.alpha * size)
+            k = len(context)
+            psi = phi
+            if going_on is not None:
+                prior = 0.5**k if self.walk == "coarsen" else 0.5
+                w = sigmoid(logit(prior) + self.evidence[context])
+                psi = w * phi + (1 - w) * going_on
+            steps.append((context, phi, going_on))
+            going_on = psi
+        return going_on, steps
+
+    def learn(self, symbol):
+        psi, steps = self.steps(symbol)
+        for context, phi, going_on in steps:
+            if going_on is not None:
+                self.evidence[context] = share_out(self.evidence[context] + math.log(phi / going_on), self.share)
+            self.counts[context][symbol] += 1
+        self.past.append(symbol)
+        self.n_symbols += symbol == self.n_symbols
+        return psi

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from slow_sequence import SlowMixed, all_trees, ctw_by_enumeration, ctw_by_recursion
+from slow_sequence import SlowDirichlet, SlowMixed, all_trees, ctw_by_enumeration, ctw_by_recursion
 
 from coverwalk import CoverModel, SequenceModel
 from coverwalk.covers import SuffixTree
@@ -17,7 +17,8 @@ def documents(seed, size):
     first = rng.integers(0, size, 200)
     first[100:150] = first[20:70]
     second = np.concatenate([first[60:120], rng.integers(0, size, 40), first[100:130], np.zeros(60, int)])
-    return [first, second, first[:1], first[:0], np.concatenate([second[50:130], first[30:90]])]
+    ends = [first[:1], first[:3], first[:3], first[:7], first[190:], first[:0]]  # where one ends another goes on
+    return [first, second, *ends, np.concatenate([first[:5], second[50:130], first[30:90], first[185:], first[:40]])]
 
 
 @pytest.mark.parametrize(("size", "depth"), [(2, 0), (2, 1), (2, 6), (4, 16), (30, 5), (300, 3)])
@@ -51,6 +52,22 @@ def test_growing_alphabet_equals_plain_python():
         codes = [fast.alphabet_.index(symbol) for symbol in document]
         np.testing.assert_allclose(losses, [-math.log(slow.learn(code)) for code in codes], rtol=0, atol=1e-9)
         expected = [slow.walk(code)[1] for code in range(slow.n_symbols + 1)]
+        np.testing.assert_allclose(fast.predict_proba(), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("walk", ["coarsen", "refine"])
+@pytest.mark.parametrize("borders", [True, False])
+@pytest.mark.parametrize("switching", [0.0, 0.03])
+@pytest.mark.parametrize("size", [None, 4])
+def test_dirichlet_walks_equal_plain_python(walk, borders, switching, size):
+    fast = SequenceModel(size, depth=5, walk=walk, estimator="dirichlet", switching=switching, borders=borders)
+    slow = SlowDirichlet(size or 0, 5, walk, switching, borders=borders, grows=size is None)
+    for document in documents(4, 4):
+        losses = fast.prequential(document)
+        codes = [fast.alphabet_.index(symbol) for symbol in document]
+        slow.new_document()
+        np.testing.assert_allclose(losses, [-math.log(slow.learn(code)) for code in codes], rtol=0, atol=1e-9)
+        expected = [slow.steps(code)[0] for code in range(slow.n_symbols + (size is None))]
         np.testing.assert_allclose(fast.predict_proba(), expected, rtol=1e-9, atol=1e-12)
 
 
