@@ -1,6 +1,7 @@
 """What SequenceModel promises its users."""
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -230,7 +231,7 @@ def exact_phi(model, context):
     return (counts + 0.5) / (counts.sum() + 1)
 
 
-def test_map_tree_finds_the_source():
+def test_map_tree_finds_the_source(monkeypatch):
     """A tree source with leaves 0, 01, 11 (old to new)."""
     rng = np.random.default_rng(4)
     p_one = {(0,): 0.1, (0, 1): 0.8, (1, 1): 0.3}
@@ -246,6 +247,9 @@ def test_map_tree_finds_the_source():
     ax = best.plot()
     assert len(ax.texts) == 5
     ax.figure.clear()
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"coverwalk\[plot\]"):
+        best.plot()
     with pytest.raises(ValueError, match="refine"):
         SequenceModel(2).fit(np.array(past)).map_tree()
 

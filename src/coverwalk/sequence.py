@@ -155,19 +155,19 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
     def _learn(self, sequence: Any, past: Any = None, *, new_document: bool = True) -> Floats:
         begun = hasattr(self, "_tree")
         alphabet = self._alphabet if begun else alphabet_for(self.alphabet, sequence)
-        settings = kernel_settings(self, alphabet.grows)
+        settings = None if begun else kernel_settings(self, alphabet.grows)
         codes, fresh = alphabet.encode(sequence)
         before, unknown = alphabet.encode(past if past is not None else ())
         if unknown:
             raise ValueError(f"the past has symbols outside the alphabet, such as {unknown[0]!r}: name an alphabet")
-        if not begun:  # from here on nothing can be wrong with the input
+        if settings is not None:  # from here on nothing can be wrong with the input
             self._alphabet: Alphabet = alphabet
             self._kind = type(sequence) if isinstance(sequence, str | bytes) else list
             self._tree: suffix_tree.SuffixTree = suffix_tree.new_tree(*settings, len(alphabet), self.depth)
             self.n_symbols_seen_ = 0
         if new_document or not begun:
             suffix_tree.start_document(self._roomy(1), int(self.borders and past is None))
-        for symbol in before:
+        for symbol in before[max(len(before) - self.depth, 0) :]:
             suffix_learn.prime(self._roomy(1), np.array([symbol], np.int32))
         losses = np.empty(len(codes))
         done = 0
@@ -253,6 +253,7 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
 
     def sample(self, n: int, seed: int | np.random.Generator | None = None, context: Any = None) -> Any:
         """Draw the next n symbols without learning them: as bytes or a str if such was learnt, else as a list."""
+        check("n", n, n >= 0, "0 or more")
         symbols = self._draw(self._place(context), n, np.random.default_rng(seed))[0]
         drawn = self._alphabet.decode(symbols)
         if self._kind is bytes:

@@ -42,6 +42,7 @@ SYMBOL, NEXT, SUCCESSOR, OWNER = 0, 1, 2, 3
 NODES, ENTRIES, HISTORY, PATH, ALPHABET, BEGIN, START = 0, 1, 2, 3, 4, 5, 6
 
 BORDER = -1  # between two documents in the history; the label of a context that begins with its document
+MOST_SYMBOLS = 2**31 - 8  # places in the history are 32-bit links
 FRESH = -(2**40)  # on a path: a context never met before
 
 
@@ -308,6 +309,8 @@ def with_room(tree: SuffixTree, depth: int, symbols: int) -> SuffixTree:
         larger[:used] = array[:used]
         return larger
 
+    if int(tree.size[HISTORY]) + symbols > MOST_SYMBOLS:
+        raise ValueError(f"a model learns at most {MOST_SYMBOLS} symbols in all: begin a new one")
     nodes, entries = int(tree.size[NODES]), int(tree.size[ENTRIES])
     spare_nodes, spare_entries = depth + 2, 2 * depth + 4
     table = tree.table
