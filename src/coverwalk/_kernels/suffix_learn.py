@@ -67,7 +67,7 @@ def _shared(log_odds: float, share: float) -> float:
 
 
 @kernel
-def _nudge(tied: NDArray[np.float64], parameter: int, kind: Kind, step: float) -> None:
+def _nudge(tied: NDArray[np.float64], parameter: np.int64, kind: Kind, step: float) -> None:
     """One step up the slope of log psi."""
     order, away, row, column, newest = kind
     tied[parameter, 0, order, 0] += step

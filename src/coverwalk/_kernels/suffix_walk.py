@@ -44,7 +44,7 @@ COARSEN_MIXED, COARSEN_DIRICHLET, REFINE = 0, 1, 2
 DEPTH, EAGER, BUDGET, MODE, SHARE, ALPHA, GROWING, PRIOR, RATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
 # the tied prior log-odds: stopping, discount, full counts against tables, repeating the newest symbol
-P_STOP, P_DISCOUNT, P_FULL, P_REPEAT = 0, 1, 2, 3
+P_STOP, P_DISCOUNT, P_FULL, P_REPEAT = np.arange(4)  # not literals: those would compile each use anew
 LIMIT = 6.0  # of a sum of tied log-odds: no kind of context is ever taken for certain
 FLOOR = 2.0**-40  # the weight of the uniform distribution beside the mixed walk: no symbol is ever impossible
 
@@ -87,7 +87,7 @@ def _kinds_column(kinds: int) -> int:
 
 
 @kernel
-def _tied(tied: NDArray[np.float64], parameter: int, kind: Kind) -> float:
+def _tied(tied: NDArray[np.float64], parameter: np.int64, kind: Kind) -> float:
     """The prior log-odds of a context: the sum of four that it shares with others of its kind."""
     order, away, row, column, newest = kind
     x = tied[parameter, 0, order, 0] + tied[parameter, 1, row, column] + tied[parameter, 2, away, column]
