@@ -97,7 +97,7 @@ def test_shifted_grids_shift():
 
 
 def test_kdtree_thresholds_and_depth_lemma():
-    """No leaf at depth k holds more than alpha^k rows; depth <= log_alpha(1 + (alpha-1) T) (the paper's Lemma 2)."""
+    """No leaf at depth k holds more than alpha^k rows; depth < 1 + log_alpha T (docs/math.md, Lemma 2)."""
     for alpha in (1.5, 2.0, 3.0):
         tree, X = KDTree(alpha=alpha), np.random.default_rng(3).standard_normal((500, 2))
         for x in X:
@@ -107,7 +107,7 @@ def test_kdtree_thresholds_and_depth_lemma():
             path = tree.contexts(x)
             leaves[path[-1][0], len(path) - 1] += 1
         assert all(count <= alpha**depth for (_, depth), count in leaves.items())
-        assert max(depth for _, depth in leaves) <= np.log1p((alpha - 1) * 500) / np.log(alpha)
+        assert max(depth for _, depth in leaves) < 1 + np.log(500) / np.log(alpha)
 
 
 def test_kdtree_cuts_the_widest_side_in_the_given_units():
