@@ -7,7 +7,7 @@ from coverwalk.walk import START, Refining, Stopping, Visit, Walk
 
 
 def test_rows_with_other_moves_keep_their_share():
-    """Rows that can reach a and b redistribute the weight of a and b alone; c, which they cannot reach, keeps its own."""
+    """Rows that reach a and b redistribute the weight of these two; c, which they cannot reach, keeps its own."""
     stopping = {"M": Stopping.prior(0.25), START: Stopping.prior(0.5)}
     ab = [Visit("a", 1, ()), Visit("b", 1, ()), Visit("M", 0, [("a", "a"), ("b", "b")]), Visit(START, -1, [("M", "M")])]
     log_phi = {"a": np.log(3.0), "b": np.log(1.0), "M": np.log(2.0)}
