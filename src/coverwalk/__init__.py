@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coverwalk.cover_model import CoverModel
+    from coverwalk.persistence import ModelFileError, load
 
 __version__ = "0.1.0"
 
 _HOME = {
     "CoverModel": "coverwalk.cover_model",
+    "ModelFileError": "coverwalk.persistence",
+    "load": "coverwalk.persistence",
 }
 
 __all__ = [
     "CoverModel",
+    "ModelFileError",
     "__version__",
+    "load",
 ]
 
 
