@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coverwalk.cover_model import CoverModel
+    from coverwalk.distribution import PredictiveDistribution
+    from coverwalk.joint import JointDistribution
 
 __version__ = "0.1.0"
 
 _HOME = {
     "CoverModel": "coverwalk.cover_model",
+    "JointDistribution": "coverwalk.joint",
+    "PredictiveDistribution": "coverwalk.distribution",
 }
 
 __all__ = [
     "CoverModel",
+    "JointDistribution",
+    "PredictiveDistribution",
     "__version__",
 ]
 

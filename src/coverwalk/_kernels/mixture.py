@@ -7,7 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._compile import kernel
-from .shapes import FAR, Table, density, log_density, tails
+from .shapes import (
+    FAR,
+    KERNELS,
+    STUDENT,
+    T2_CELLS,
+    Table,
+    atoms_tails,
+    cells_density,
+    kernels_density,
+    log_density,
+    t2_density,
+    t2_lower,
+)
+from .student import student_density, student_tail
 
 __all__ = ["Voices", "draw_voices", "mixture_cdf", "mixture_logpdf", "mixture_moments", "row_density", "row_tails"]
 
@@ -26,11 +39,29 @@ class Voices(NamedTuple):
 
 @kernel
 def row_density(voices: Voices, table: Table, i: int, y: float) -> float:
-    """Density of row i at y, as a plain sum: 0 or inf where it leaves the range of floats."""
+    """Density of row i at y, as a plain sum: 0 or inf where it leaves the range of floats.
+
+    The hot path: arrays are taken out of their tuples first, since to hand a table of a dozen arrays to a function
+    costs more than the density of a Student t.
+    """
+    loc, scale, shape = voices.loc, voices.scale, voices.shape
+    kind, df, log_norm, start = table.kind, table.df, table.log_norm, table.start
+    mass, center, width, log_height = table.weight, table.center, table.width, table.log_height
     total = 0.0
     for m in range(voices.offsets[i], voices.offsets[i + 1]):
-        scale = voices.scale[m]
-        total += voices.weight[m] / scale * density(table, voices.shape[m], (y - voices.loc[m]) / scale)
+        s = shape[m]
+        e = (y - loc[m]) / scale[m]
+        if abs(e) > FAR:
+            continue
+        if kind[s] == STUDENT:
+            p = student_density(e, df[s], log_norm[s])
+        elif kind[s] == KERNELS:
+            p = kernels_density(log_height, center, width, start[s], start[s + 1], e)
+        elif kind[s] == T2_CELLS:
+            p = cells_density(mass, center, width, start[s], start[s + 1], t2_lower(e)) * t2_density(e)
+        else:
+            p = cells_density(mass, center, width, start[s], start[s + 1], e)
+        total += voices.weight[m] / scale[m] * p
     return total
 
 
@@ -81,11 +112,20 @@ def mixture_logpdf(voices: Voices, table: Table, y: NDArray[np.float64], out: ND
 @kernel
 def row_tails(voices: Voices, table: Table, i: int, y: float) -> tuple[float, float]:
     """P(Y <= y) and P(Y > y) of row i."""
+    weight, loc, scale, shape = voices.weight, voices.loc, voices.scale, voices.shape
+    kind, df, log_norm = table.kind, table.df, table.log_norm
     lower, upper = 0.0, 0.0
     for m in range(voices.offsets[i], voices.offsets[i + 1]):
-        below, above = tails(table, voices.shape[m], (y - voices.loc[m]) / voices.scale[m])
-        lower += voices.weight[m] * below
-        upper += voices.weight[m] * above
+        s = shape[m]
+        e = (y - loc[m]) / scale[m]
+        if kind[s] == STUDENT:
+            tail = student_tail(e, df[s], log_norm[s])
+            lower += weight[m] * (tail if e < 0.0 else 1.0 - tail)
+            upper += weight[m] * (1.0 - tail if e < 0.0 else tail)
+        else:
+            below, above = atoms_tails(table, s, e)
+            lower += weight[m] * below
+            upper += weight[m] * above
     # weights sum to one to rounding only; a probability of 1 + 2e-16 would not be one
     return min(lower, 1.0), min(upper, 1.0)
 

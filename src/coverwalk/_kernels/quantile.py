@@ -1,6 +1,7 @@
 """Quantiles of rows of mixtures: Newton's method on the logarithm of a tail, inside a bracket that always shrinks."""
 
-# mypy: disable-error-code="no-any-return"  # a compiled function is Any to its caller
+# A compiled function is Any to its caller.
+# mypy: disable-error-code="no-any-return"
 
 import math
 from typing import Any
@@ -21,16 +22,17 @@ _BIGGEST = 1.7976931348623157e308
 @kernel
 def float_rank(x: float) -> int:
     """The place of a float among all floats, as an integer: neighbours differ by one, -inf and inf are at the ends."""
-    bits: Any = np.float64(x).view(np.int64)
+    value: Any = np.float64(x)
+    bits = value.view(np.int64)
     return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
 
 
 @kernel
 def float_of_rank(rank: int) -> float:
     """The float at a place: the inverse of `float_rank`."""
-    if rank >= 0:
-        return np.int64(rank).view(np.float64)
-    return -np.int64(-rank).view(np.float64)
+    bits: Any = np.int64(abs(rank))
+    size = bits.view(np.float64)
+    return size if rank >= 0 else -size
 
 
 @kernel

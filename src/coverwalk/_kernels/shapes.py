@@ -1,6 +1,7 @@
 """Four families of standard shapes in one flat table: log density, density and both tail masses of each."""
 
-# mypy: disable-error-code="no-any-return"  # a compiled function is Any to its caller
+# A compiled function is Any to its caller.
+# mypy: disable-error-code="no-any-return"
 
 import math
 from typing import NamedTuple
@@ -9,14 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._compile import kernel
-from .student import log1p, student_tail
+from .student import log1p
 
-__all__ = ["CELLS", "FAR", "KERNELS", "STUDENT", "T2_CELLS", "Table", "density", "log_density", "partial_sums", "tails"]
+__all__ = [
+    "CELLS",
+    "FAR",
+    "KERNELS",
+    "STUDENT",
+    "T2_CELLS",
+    "Table",
+    "atoms_tails",
+    "cells_density",
+    "kernels_density",
+    "log_density",
+    "partial_sums",
+    "t2_density",
+    "t2_lower",
+]
 
 STUDENT, KERNELS, T2_CELLS, CELLS = range(4)
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 FAR = 1e150  # beyond this a square overflows
+
+
+Floats = NDArray[np.float64]
 
 
 class Table(NamedTuple):
@@ -48,25 +66,16 @@ def t2_lower(e: float) -> float:
 
 
 @kernel
-def find_cell(table: Table, s: int, u: float) -> int:
-    """The last cell of shape s whose left edge is at or below u; start[s] - 1 when there is none."""
-    low, high = table.start[s] - 1, table.start[s + 1]
+def find_cell(left: Floats, first: int, last: int, u: float) -> int:
+    """The last of the cells first:last whose left edge is at or below u; first - 1 when there is none."""
+    low, high = first - 1, last
     while high - low > 1:
         middle = (low + high) // 2
-        if table.center[middle] <= u:
+        if left[middle] <= u:
             low = middle
         else:
             high = middle
     return low
-
-
-@kernel
-def in_cell(table: Table, s: int, a: int, u: float) -> bool:
-    """Whether cell a, as found for u, holds u: cells may leave gaps, and the last one owns its right edge."""
-    if a < table.start[s]:
-        return False
-    right = table.center[a] + table.width[a]
-    return u < right or (u == right and a == table.start[s + 1] - 1)
 
 
 @kernel
@@ -98,64 +107,65 @@ def log_density(table: Table, s: int, e: float, log_abs_e: float) -> float:
     if kind == KERNELS:
         return log_kernels(table, s, e)
     u = t2_lower(e) if kind == T2_CELLS else e
-    a = find_cell(table, s, u)
-    if not in_cell(table, s, a, u):
+    height = cells_density(table.weight, table.center, table.width, table.start[s], table.start[s + 1], u)
+    if height == 0.0:
         return -math.inf
     if kind == CELLS:
-        return table.log_height[a]
-    return table.log_height[a] - (3.0 * log_abs_e if far else 1.5 * math.log(2.0 + e * e))
+        return math.log(height)
+    return math.log(height) - (3.0 * log_abs_e if far else 1.5 * math.log(2.0 + e * e))
 
 
 @kernel
-def density(table: Table, s: int, e: float) -> float:
-    """Density of shape s at e; 0 where it underflows."""
-    kind = table.kind[s]
-    if abs(e) > FAR:
-        return 0.0
-    if kind == STUDENT:
-        df = table.df[s]
-        if df == math.inf:
-            return math.exp(table.log_norm[s] - 0.5 * e * e)
-        return math.exp(table.log_norm[s] - 0.5 * (df + 1.0) * log1p(e * e / df))
-    if kind == KERNELS:
-        total = 0.0
-        for a in range(table.start[s], table.start[s + 1]):
-            z = (e - table.center[a]) / table.width[a]
-            half_square = 0.5 * z * z
-            if half_square < 700.0:
-                total += math.exp(table.log_height[a] - half_square)
-        return total
-    u = t2_lower(e) if kind == T2_CELLS else e
-    a = find_cell(table, s, u)
-    if not in_cell(table, s, a, u):
-        return 0.0
-    height = table.weight[a] / table.width[a]
-    return height if kind == CELLS else height / ((2.0 + e * e) * math.sqrt(2.0 + e * e))
+def kernels_density(log_height: Floats, center: Floats, width: Floats, first: int, last: int, e: float) -> float:
+    """Density of the normals first:last at e; 0 where it underflows."""
+    total = 0.0
+    for a in range(first, last):
+        z = (e - center[a]) / width[a]
+        half_square = 0.5 * z * z
+        if half_square < 700.0:
+            total += math.exp(log_height[a] - half_square)
+    return total
 
 
 @kernel
-def tails(table: Table, s: int, e: float) -> tuple[float, float]:
-    """P(E <= e) and P(E > e) of shape s: both, since the small one cannot be had from the other."""
+def cells_density(weight: Floats, left: Floats, width: Floats, first: int, last: int, u: float) -> float:
+    """Height of the cells first:last at u: 0 in the gaps between; the last cell owns its right edge."""
+    a = find_cell(left, first, last, u)
+    if a < first:
+        return 0.0
+    inside = u - left[a]
+    if inside < width[a] or (inside == width[a] and a == last - 1):
+        return weight[a] / width[a]
+    return 0.0
+
+
+@kernel
+def t2_density(e: float) -> float:
+    """Density of Student's t with df = 2."""
+    return 1.0 / ((2.0 + e * e) * math.sqrt(2.0 + e * e))
+
+
+@kernel
+def atoms_tails(table: Table, s: int, e: float) -> tuple[float, float]:
+    """P(E <= e) and P(E > e) of shape s, not a Student t: both, as the small one cannot be had from the other."""
     kind = table.kind[s]
-    if kind == STUDENT:
-        tail = student_tail(e, table.df[s], table.log_norm[s])
-        return (tail, 1.0 - tail) if e < 0.0 else (1.0 - tail, tail)
     if kind == KERNELS:
+        weight, center, width = table.weight, table.center, table.width
         lower, upper = 0.0, 0.0
         for a in range(table.start[s], table.start[s + 1]):
-            z = (e - table.center[a]) / table.width[a]
-            tail = 0.5 * math.erfc(abs(z) * math.sqrt(0.5))
-            lower += table.weight[a] * (tail if z < 0.0 else 1.0 - tail)
-            upper += table.weight[a] * (1.0 - tail if z < 0.0 else tail)
+            z = (e - center[a]) / width[a]
+            tail = 0.5 * math.erfc(abs(z) * math.sqrt(0.5)) if abs(z) < 39.0 else 0.0
+            lower += weight[a] * (tail if z < 0.0 else 1.0 - tail)
+            upper += weight[a] * (1.0 - tail if z < 0.0 else tail)
         return lower, upper
     u = t2_lower(e) if kind == T2_CELLS else e
-    a = find_cell(table, s, u)
+    a = find_cell(table.center, table.start[s], table.start[s + 1], u)
     if a < table.start[s]:
         return 0.0, 1.0
     inside = u - table.center[a]
     if inside >= table.width[a]:
         return table.below[a] + table.weight[a], table.above[a]
-    # what is left of the cell, from the distances of both to the end of the u axis when that is the exact way
+    # what is left of the cell; in u from the distances of both to 1, the exact way in the last cell
     left_over = t2_lower(-e) - (1.0 - table.center[a] - table.width[a]) if kind == T2_CELLS else table.width[a] - inside
     height = table.weight[a] / table.width[a]
     return table.below[a] + height * inside, table.above[a] + height * left_over
