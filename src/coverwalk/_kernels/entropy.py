@@ -12,10 +12,11 @@ from .shapes import Table
 
 __all__ = ["mixture_entropy"]
 
+Floats = NDArray[np.float64]
+
 _TAILS = 22  # panels end at the quantiles 4^-1 ... 4^-22: what lies beyond has mass 6e-14
-_DEPTH = 60  # halvings of a panel
 _TOLERANCE = 1e-8  # of one piece, in nats; discontinuities are halved down to it
-_MOST = 3_000  # pieces of one row, met by hundreds of histograms at once: about 1e-6 nats are left then
+_MOST = 1000  # pieces of one panel; only hundreds of histograms in one row need more
 
 # Gauss-Kronrod 7-15 on [-1, 1], the half from the end to the centre: nodes, their Kronrod weights, and Gauss weights
 _NODES = np.array([
@@ -54,36 +55,30 @@ def panel(voices: Voices, table: Table, i: int, a: float, b: float) -> tuple[flo
 
 
 @kernel
-def row_entropy(voices: Voices, table: Table, i: int, edges: NDArray[np.float64]) -> float:
-    """Minus the integral of p log p over all panels between the edges.
+def panel_entropy(voices: Voices, table: Table, i: int, a: float, b: float, lefts: Floats, rights: Floats) -> float:
+    """Minus the integral of p log p over [a, b]; ``lefts`` and ``rights`` are room for the pieces.
 
     A piece is halved while Gauss and Kronrod disagree, or while its mass is not the difference of the cdf: so a narrow
-    mode between the nodes is not missed.
+    mode between the nodes is not missed. Pieces wait in a queue: when room runs out all are equally fine.
     """
-    total, pieces = 0.0, 0
-    lefts, rights = np.empty(_DEPTH + 2), np.empty(_DEPTH + 2)
-    for j in range(edges.size - 1):
-        lefts[0], rights[0] = edges[j], edges[j + 1]
-        size = 1
-        while size > 0:
-            size -= 1
-            a, b = lefts[size], rights[size]
-            if not a < b:
-                continue
-            value, error, mass = panel(voices, table, i, a, b)
-            pieces += 1
-            low_a, up_a = row_tails(voices, table, i, a)
-            low_b, up_b = row_tails(voices, table, i, b)
-            true_mass = low_b - low_a if low_a < 0.5 else up_a - up_b
-            missed = abs(mass - true_mass)
-            middle = 0.5 * a + 0.5 * b
-            good = error < _TOLERANCE and missed < _TOLERANCE
-            if good or size + 2 > _DEPTH or pieces > _MOST or not a < middle < b:
-                total += value
-            else:
-                lefts[size], rights[size] = middle, b
-                lefts[size + 1], rights[size + 1] = a, middle
-                size += 2
+    lefts[0], rights[0] = a, b
+    total, size, k = 0.0, 1, 0
+    while k < size:
+        a, b = lefts[k], rights[k]
+        k += 1
+        value, error, mass = panel(voices, table, i, a, b)
+        middle = 0.5 * a + 0.5 * b
+        good = error < _TOLERANCE
+        if good:
+            lower_a, upper_a = row_tails(voices, table, i, a)
+            lower_b, upper_b = row_tails(voices, table, i, b)
+            good = abs(mass - (lower_b - lower_a if lower_a < 0.5 else upper_a - upper_b)) < _TOLERANCE
+        if good or size + 2 > lefts.size or not a < middle < b:
+            total += value
+        else:
+            lefts[size], rights[size] = a, middle
+            lefts[size + 1], rights[size + 1] = middle, b
+            size += 2
     return total
 
 
@@ -91,6 +86,7 @@ def row_entropy(voices: Voices, table: Table, i: int, edges: NDArray[np.float64]
 def mixture_entropy(voices: Voices, table: Table, out: NDArray[np.float64]) -> None:
     """Fill out (n,): differential entropy of every row, in nats."""
     edges = np.empty(2 * _TAILS + 1)
+    lefts, rights = np.empty(_MOST), np.empty(_MOST)
     for i in range(out.size):
         center, spread = row_spread(voices, i)
         low = -math.inf
@@ -102,4 +98,7 @@ def mixture_entropy(voices: Voices, table: Table, out: NDArray[np.float64]) -> N
             start = center + spread * (q**0.135 - (1.0 - q) ** 0.135) / 0.1975
             low = row_quantile(voices, table, i, q, low, start, spread)
             edges[j] = low
-        out[i] = row_entropy(voices, table, i, edges)
+        out[i] = 0.0
+        for j in range(edges.size - 1):
+            if edges[j] < edges[j + 1]:
+                out[i] += panel_entropy(voices, table, i, edges[j], edges[j + 1], lefts, rights)

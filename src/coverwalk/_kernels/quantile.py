@@ -73,7 +73,7 @@ def row_quantile(voices: Voices, table: Table, i: int, q: float, low: float, sta
             low = x
         if iteration >= _NEWTON:
             below, above = float_rank(low), float_rank(high)
-            if above - below <= 1:
+            if below + 1 >= above:  # their difference may overflow
                 return high
             x = float_of_rank(below // 2 + above // 2 + (below % 2 + above % 2) // 2)
             continue

@@ -163,10 +163,10 @@ def atoms_tails(table: Table, s: int, e: float) -> tuple[float, float]:
     if a < table.start[s]:
         return 0.0, 1.0
     inside = u - table.center[a]
-    if inside >= table.width[a]:
-        return table.below[a] + table.weight[a], table.above[a]
-    # what is left of the cell; in u from the distances of both to 1, the exact way in the last cell
+    # what is left of the cell; in u by the distances of both to 1, so that it is exact where u itself rounds to 1
     left_over = t2_lower(-e) - (1.0 - table.center[a] - table.width[a]) if kind == T2_CELLS else table.width[a] - inside
+    if left_over <= 0.0:
+        return table.below[a] + table.weight[a], table.above[a]
     height = table.weight[a] / table.width[a]
     return table.below[a] + height * inside, table.above[a] + height * left_over
 
