@@ -170,7 +170,7 @@ def row_edges(dist):
     return edges[np.isfinite(edges)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6))
 def test_cdf_is_the_integral_of_pdf(seed):
     dist = random_dist(seed, n=1)[0]
@@ -183,7 +183,7 @@ def test_cdf_is_the_integral_of_pdf(seed):
     assert_allclose(dist.cdf(edges) + dist.sf(edges), 1.0, atol=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6))
 def test_ppf_inverts_cdf_and_never_crosses(seed):
     dist = random_dist(seed)
@@ -191,13 +191,17 @@ def test_ppf_inverts_cdf_and_never_crosses(seed):
     q = np.concatenate([[1e-100, 1e-12, 1e-5], q, q[:3] + 1e-15, [1 - 1e-6, 1 - 1e-13]])
     y = dist.ppf(q)
     assert y.shape == (4, q.size)
-    assert_allclose(dist.cdf(y), np.broadcast_to(q, y.shape), atol=1e-12)
+    steepest = np.maximum(dist.pdf(y - 1e-12), dist.pdf(y + 1e-12))
+    rounded = 4 * steepest * np.spacing(np.abs(y) + np.abs(dist.voices.loc).max())  # what the rounding of y - loc does
+    assert np.all(np.abs(dist.cdf(y) - q) <= 1e-14 + rounded)
+    assert np.all(np.abs(dist.cdf(y) - q) <= 1e-9)
+    tail = np.minimum(q, 1 - q)
+    reached = np.where(q > 0.5, dist.sf(y), dist.cdf(y))
+    assert np.all(np.abs(reached - tail) <= 1e-9 * tail + rounded)
     assert np.all(np.diff(y[:, np.argsort(q)], axis=1) >= 0)
-    upper = np.array([1e-13, 1e-6])
-    assert_allclose(dist.sf(dist.ppf(1 - upper)), np.broadcast_to(1 - (1 - upper), (4, 2)), rtol=1e-9, atol=1e-15)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6), st.sampled_from(["slice", "mask", "list", "step", "negative", "int"]))
 def test_slicing_commutes_with_everything(seed, how):
     dist = random_dist(seed, n=6)

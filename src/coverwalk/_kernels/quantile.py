@@ -82,7 +82,8 @@ def row_quantile(voices: Voices, table: Table, i: int, q: float, low: float, sta
             step = math.log(tail / target) * (tail / slope)
             guess = x + step if upper_side else x - step
             if low < guess < high and abs(step) < 0.5 * last_step:
-                if abs(step) <= 1e-15 * abs(x):
+                # a short step is the end only near the target: where a density begins with a jump all are short
+                if abs(step) <= 1e-15 * abs(x) and abs(tail - target) < 0.01 * target:
                     return guess
                 x, last_step = guess, abs(step)
                 continue
