@@ -1,4 +1,4 @@
-"""exact enumeration == CoverModel, for the refining walk; the coarsening walk where it should and where it should not."""
+"""exact enumeration == CoverModel for the refining walk; the coarsening walk where it should and should not be."""
 
 from itertools import product
 

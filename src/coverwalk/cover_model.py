@@ -137,7 +137,7 @@ class CoverModel:
 
     def update(self, x: Any, y: Any) -> None:
         """Learn one row: w, v and phi of every context that the walk can reach for x."""
-        self._learn(*self._checked(x, y))
+        self._learn(*self._checked(x, y, learning=True))
 
     def update_many(self, X: Iterable[Any], Y: Iterable[Any]) -> None:
         """Learn rows in order; all are checked first, so that a bad one leaves the model as it was."""
@@ -147,16 +147,18 @@ class CoverModel:
         rows = []
         for i, (x, y) in enumerate(zip(X, Y)):
             try:
-                rows.append(self._checked(x, y))
+                rows.append(self._checked(x, y, learning=True))
             except ValueError as error:
                 raise ValueError(f"row {i}: {error}") from error
         for x, y in rows:
             self._learn(x, y)
 
-    def _checked(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def _checked(self, x: Any, y: Any, learning: bool = False) -> tuple[Any, Any]:
         x = self.cover.check(x)
         for model in self.local:
             x, y = model.check(x, y)
+            if learning:
+                model.check_learnable(x, y)
         return x, y
 
     def _learn(self, x: Any, y: Any) -> None:

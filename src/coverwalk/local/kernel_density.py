@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
 
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
 from coverwalk.local._student2 import student2_cdf, student2_logpdf, student2_ppf
@@ -72,20 +72,20 @@ class KernelDensityPosterior(RealPosterior):
         # a kernel further than 1e3 bandwidths away is exactly 0: the square is cut there, where exp has long vanished
         z = np.minimum(difference / np.exp(m.log_h), 1e3)
         log_K = (-0.5 * z**2 - m.log_h - 0.5 * np.log(2 * np.pi)).sum(1)  # (n, h)
-        joint = np.logaddexp(logsumexp(log_K, axis=0), log_base)
+        joint = np.logaddexp(np.logaddexp.reduce(log_K, axis=0), log_base)
         return np.asarray(joint - np.log(len(self._rows) + 1))
 
     def update(self, x: Any, y: Any) -> None:
         """Weigh the bandwidths by y, then keep y."""
         joint = self.log_weight + self._log_kernels(y)
-        log_psi = float(logsumexp(joint))
+        log_psi = float(np.logaddexp.reduce(joint))
         self.log_weight = joint - log_psi
         self._log_evidence += log_psi
         self._rows.append(np.atleast_1d(y))
 
     def logpdf(self, x: Any, y: Any) -> float:
         """The mixture over bandwidths."""
-        return float(logsumexp(self.log_weight + self._log_kernels(y)))
+        return float(np.logaddexp.reduce(self.log_weight + self._log_kernels(y)))
 
     def log_evidence(self) -> float:
         """The sum of the one-step predictions, in the order the rows came."""
