@@ -31,6 +31,7 @@ _CLASSES = {
     "KDTree": "coverwalk.covers.kdtree",
     "_Node": "coverwalk.covers.kdtree",
     "SuffixTree": "coverwalk.covers.suffix",
+    "CoverTree": "coverwalk.covers.metric",  # only to say that its metric is a function
     "Polynomial": "coverwalk.local.polynomial",
     "PolynomialPosterior": "coverwalk.local.polynomial",
     "TreeDensity": "coverwalk.local.tree_density",

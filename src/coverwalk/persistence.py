@@ -1,8 +1,8 @@
 """Files of models: one safetensors file, checked whole before anything in it is believed; no code runs on load.
 
-A model is a tree of plain values and of objects of the few classes that `_encoding` lists. The tree goes into the file's
-header as JSON, the arrays behind it as they lie in memory. The digest in the header covers both, so a flipped bit
-anywhere is noticed; each class then checks that its own arrays make sense.
+A model is a tree of plain values and of objects of the few classes that `_encoding` lists. The tree goes into the
+header of the file as JSON, the arrays behind it as they lie in memory. The digest in the header covers both, so a
+flipped bit anywhere is noticed; each class then checks that its own arrays make sense.
 """
 
 import hashlib
