@@ -43,7 +43,7 @@ class Cover(ABC):
         return [(destination, destination) for destination in finer]
 
     def check(self, x: Any) -> Any:
-        """X as this cover wants it, or a ValueError that says what it wants."""
+        """x as this cover wants it, or a ValueError that says what it wants."""
         return x
 
     def grow(self, x: Any) -> Sequence[Context]:
@@ -118,7 +118,10 @@ class LocalModel(ABC):
 
     @abstractmethod
     def check(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """X and y as this model wants them, or a ValueError that says what it wants."""
+        """x and y as this model wants them, or a ValueError that says what it wants."""
+
+    def check_learnable(self, x: Any, y: Any) -> None:  # noqa: B027  (most models learn whatever they can be asked)
+        """Refuse a checked row that can be asked about but not learned; by default there is none."""
 
 
 def _same(a: dict[str, Any], b: dict[str, Any]) -> bool:

@@ -292,7 +292,7 @@ BAD = {
 @pytest.mark.parametrize(("model", "x", "y", "says"), BAD.values(), ids=BAD)
 def test_bad_rows_are_refused_with_a_reason(model, x, y, says):
     with pytest.raises(ValueError, match=says):
-        model.check(x, y)
+        model.check_learnable(*model.check(x, y))
 
 
 @pytest.mark.parametrize(

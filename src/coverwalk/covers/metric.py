@@ -7,6 +7,8 @@ from coverwalk.base import Context, Cover
 
 __all__ = ["CoverTree"]
 
+_WARM_UP = 16  # rows that tell how wide the space is
+
 
 class _Ball:
     """A ball of one level: its centre, how many rows it has held, and the balls of the next level born inside it."""
@@ -30,7 +32,8 @@ class CoverTree(Cover):
     metric : callable
         ``metric(a, b)``: a distance between any two objects; symmetric, with the triangle inequality.
     radius : float, optional
-        Radius of the balls of level 1; by default half of the distance of the first two rows that differ.
+        Radius of the balls of level 1; by default, half of the largest distance from the first row to the
+        sixteen after it, and until then the whole space is the only context.
     alpha : float
         Growth of the rows that a ball wants before it is refined.
     max_depth : int
@@ -52,6 +55,7 @@ class CoverTree(Cover):
         self.metric, self.radius, self.alpha, self.max_depth = metric, radius, float(alpha), max_depth
         self._root: _Ball | None = None
         self._n_balls = 1
+        self._widest = 0.0
 
     def check(self, x: Any) -> Any:
         """Whatever the metric takes; a distance that is not a finite number of at least 0 is refused."""
@@ -88,8 +92,9 @@ class CoverTree(Cover):
         if self._root is None:
             self._root = _Ball(0, x)
         if self.radius is None:
-            distance = self.metric(x, self._root.centre)
-            self.radius = distance / 2 if distance > 0 else None
+            self._widest = max(self._widest, self.metric(x, self._root.centre))
+            if self._root.count >= _WARM_UP and self._widest > 0:
+                self.radius = self._widest / 2
         levels = self._descend(x)
         for holding, _ in levels:
             for ball in holding:

@@ -54,13 +54,19 @@ class Polynomial(LocalModel):
 
     def check(self, x: Any, y: Any) -> tuple[Any, Floats]:
         """Q finite numbers, and for degree 1 and 2 a vector of finite numbers."""
-        y = as_vector(y, "y", self.q)
         if self.degree > 0:
             x = as_vector(x, "x")
-        for name, value in (("x", x), ("y", y)) if self.degree > 0 else (("y", y),):
-            if np.abs(value).max() > _LARGEST:
-                raise ValueError(f"{name} must stay below {_LARGEST:g} for its square to exist, got {value!r}: rescale")
-        return x, y
+            _refuse_overflow("x", x)
+        return x, as_vector(y, "y", self.q)
+
+    def check_learnable(self, x: Any, y: Any) -> None:
+        """Any y has a density, but only one whose square exists can be learned."""
+        _refuse_overflow("y", y)
+
+
+def _refuse_overflow(name: str, value: Floats) -> None:
+    if np.abs(value).max() > _LARGEST:
+        raise ValueError(f"{name} must stay below {_LARGEST:g} for its square to exist, got {value!r}: rescale it")
 
 
 def _features(x: Any, degree: int) -> Floats:
