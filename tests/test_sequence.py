@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from coverwalk import SequenceModel
+from coverwalk import ModelFileError, SequenceModel, load
 
 TEXT = (
     "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness, "
@@ -76,6 +76,33 @@ def test_pickle_goes_on_where_it_was(parameters):
     model = SequenceModel(**parameters).fit(TEXT[:300])
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(model.prequential(TEXT[300:400]), copy.prequential(TEXT[300:400]))
+
+
+@every_model
+def test_save_and_load_go_on_where_it_was(parameters, tmp_path):
+    model = SequenceModel(**parameters).fit_documents([TEXT[:100], TEXT[50:300], ""])
+    model.save(tmp_path / "model")
+    copy = load(tmp_path / "model")
+    assert copy.sample(20, seed=1) == model.sample(20, seed=1)
+    np.testing.assert_array_equal(model.prequential(TEXT[300:400]), copy.prequential(TEXT[300:400]))
+    assert copy.get_params() == model.get_params()
+
+
+@pytest.mark.parametrize(
+    ("array", "place", "value"),
+    [
+        ("node_link", (3, 0), 10**6), ("entry_link", (5, 1), 10**6), ("entry_link", (5, 2), 10**6),
+        ("entry_link", (5, 1), 5), ("table", (0,), 10**6), ("history", (3,), 99), ("path", (1,), 10**6),
+        ("size", (0,), 10**6), ("size", (3,), 40), ("node_value", (2, 3), np.nan),
+    ],
+)  # fmt: skip
+def test_a_file_with_wrong_links_is_refused(array, place, value, tmp_path):
+    model = SequenceModel().fit(TEXT)
+    model._check_loaded()
+    getattr(model._tree, array)[place] = value
+    model.save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="fit together"):
+        load(tmp_path / "model")
 
 
 @every_model

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from slow_sequence import SlowDirichlet, SlowMixed, all_trees, ctw_by_enumeration, ctw_by_recursion
 
 from coverwalk import CoverModel, SequenceModel
 from coverwalk.covers import SuffixTree
 from coverwalk.local import Dirichlet
+from tests.slow_sequence import SlowDirichlet, SlowMixed, all_trees, ctw_by_enumeration, ctw_by_recursion
 
 
 def documents(seed, size):

@@ -113,7 +113,7 @@ def _draw(axes: "Axes", node: ContextNode, order: int, heights: dict[int, float]
     return heights[id(node)]
 
 
-def map_trees(tree: suffix_tree.SuffixTree, symbols: list[Hashable], k: int) -> list[ContextTree]:
+def map_trees(tree: suffix_tree.SuffixStore, symbols: list[Hashable], k: int) -> list[ContextTree]:
     """The k most probable trees under the state of a refining walk."""
     nodes = int(tree.size[suffix_tree.NODES])
     depth = int(tree.settings[suffix_walk.DEPTH])

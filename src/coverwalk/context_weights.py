@@ -26,7 +26,7 @@ class ContextWeight(NamedTuple):
 
 
 def context_weights(
-    tree: suffix_tree.SuffixTree, path: NDArray[np.int64], length: int, longest: int, past: Sequence[Hashable]
+    tree: suffix_tree.SuffixStore, path: NDArray[np.int64], length: int, longest: int, past: Sequence[Hashable]
 ) -> list[ContextWeight]:
     """One row a context of the path, from the empty one on; ``past`` are the symbols before, old to new."""
     level = np.empty((len(path), suffix_walk.LEVEL_COLUMNS))

@@ -1,5 +1,6 @@
 """SequenceModel: the distribution of the next symbol given the past, by a halting walk over contexts of every order."""
 
+import os
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
@@ -12,6 +13,7 @@ from coverwalk._kernels import suffix_learn, suffix_sample, suffix_tree, suffix_
 from coverwalk.alphabet import BYTES, Alphabet
 from coverwalk.context_tree import BORDER_SIGN, ContextTree, map_trees
 from coverwalk.context_weights import ContextWeight, context_weights, weights_text
+from coverwalk.sequence_check import check_store
 from coverwalk.sequence_parameters import alphabet_for, check, kernel_settings, nats_per
 
 __all__ = ["SequenceModel"]
@@ -162,8 +164,8 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"the past has symbols outside the alphabet, such as {unknown[0]!r}: name an alphabet")
         if settings is not None:  # from here on nothing can be wrong with the input
             self._alphabet: Alphabet = alphabet
-            self._kind = type(sequence) if isinstance(sequence, str | bytes) else list
-            self._tree: suffix_tree.SuffixTree = suffix_tree.new_tree(*settings, len(alphabet), self.depth)
+            self._kind = type(sequence).__name__  # what samples are made of
+            self._tree: suffix_tree.SuffixStore = suffix_tree.new_tree(*settings, len(alphabet), self.depth)
             self.n_symbols_seen_ = 0
         if new_document or not begun:
             suffix_tree.start_document(self._roomy(1), int(self.borders and past is None))
@@ -177,7 +179,7 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         self.n_symbols_seen_ += len(codes)
         return losses
 
-    def _roomy(self, symbols: int) -> suffix_tree.SuffixTree:
+    def _roomy(self, symbols: int) -> suffix_tree.SuffixStore:
         """The state, with room to learn: kernels stop when it is used up."""
         self._check_fitted()
         self._tree = suffix_tree.with_room(self._tree, self.depth, symbols)
@@ -256,9 +258,9 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         check("n", n, n >= 0, "0 or more")
         symbols = self._draw(self._place(context), n, np.random.default_rng(seed))[0]
         drawn = self._alphabet.decode(symbols)
-        if self._kind is bytes:
+        if self._kind == "bytes":
             return bytes(drawn)  # type: ignore[arg-type]
-        return "".join(map(str, drawn)) if self._kind is str else drawn
+        return "".join(map(str, drawn)) if self._kind == "str" else drawn
 
     def generate(self, seed: int | np.random.Generator | None = None, context: Any = None) -> Iterator[Hashable]:
         """Draw symbols for ever, one at a time."""
@@ -296,6 +298,20 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
             )
         check("k", k, k >= 1, "at least 1")
         return map_trees(self._tree, self._alphabet.symbols, k)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, which `coverwalk.load` reads."""
+        from coverwalk.persistence import save
+
+        if hasattr(self, "_tree"):
+            self._tree = suffix_tree.trimmed(self._tree)
+        save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose parts do not fit together."""
+        if hasattr(self, "_tree"):
+            kernel_settings(self, self._alphabet.grows)
+            check_store(self._tree, self.depth, len(self._alphabet))
 
     # ---- where a reader stands --------------------------------------------------------------------------------------
 

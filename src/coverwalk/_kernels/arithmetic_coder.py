@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.suffix_learn import observe
-from coverwalk._kernels.suffix_tree import PATH, SuffixTree, has_room
+from coverwalk._kernels.suffix_tree import PATH, SuffixStore, has_room
 from coverwalk._kernels.suffix_walk import DEPTH, LEVEL_COLUMNS, alphabet_size, distribution, longest_path
 
 __all__ = ["code", "finish", "start_coder", "start_decoder"]
@@ -91,7 +91,7 @@ def _frequencies(probability: NDArray[np.float64], frequency: NDArray[np.uint64]
 
 @kernel
 def code(
-    tree: SuffixTree,
+    tree: SuffixStore,
     state: NDArray[np.uint64],
     symbols: NDArray[np.int32],
     start: int,

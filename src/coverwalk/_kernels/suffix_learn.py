@@ -15,7 +15,7 @@ from coverwalk._kernels.suffix_tree import (
     STOP,
     C,
     N,
-    SuffixTree,
+    SuffixStore,
     T,
     add_entry,
     advance,
@@ -78,7 +78,7 @@ def _nudge(tied: NDArray[np.float64], parameter: np.int64, kind: Kind, step: flo
 
 @kernel
 def _learn_mixed(
-    tree: SuffixTree,
+    tree: SuffixStore,
     level: NDArray[np.float64],
     entries: NDArray[np.int64],
     phi: NDArray[np.float64],
@@ -126,7 +126,7 @@ def _learn_mixed(
 
 @kernel
 def _learn_stops(
-    tree: SuffixTree, level: NDArray[np.float64], phi: NDArray[np.float64], psi: NDArray[np.float64], longest: int
+    tree: SuffixStore, level: NDArray[np.float64], phi: NDArray[np.float64], psi: NDArray[np.float64], longest: int
 ) -> None:
     """w_M' = w_M phi_M / psi_M as log evidence: the ratio of what stopping and going on predicted."""
     length = tree.size[PATH]
@@ -147,7 +147,7 @@ def _learn_stops(
 
 @kernel
 def _count(
-    tree: SuffixTree, level: NDArray[np.float64], entries: NDArray[np.int64], psi: NDArray[np.float64], symbol: int
+    tree: SuffixStore, level: NDArray[np.float64], entries: NDArray[np.int64], psi: NDArray[np.float64], symbol: int
 ) -> None:
     """Add the symbol to the counts of its path, finest first.
 
@@ -180,7 +180,7 @@ def _count(
 
 
 @kernel
-def _step(tree: SuffixTree, entries: NDArray[np.int64], symbol: int) -> None:
+def _step(tree: SuffixStore, entries: NDArray[np.int64], symbol: int) -> None:
     """Put a symbol behind: into the history, and the path on to the contexts that come after it."""
     tree.history[tree.size[HISTORY]] = symbol
     tree.size[HISTORY] += 1
@@ -191,7 +191,7 @@ def _step(tree: SuffixTree, entries: NDArray[np.int64], symbol: int) -> None:
 
 @kernel
 def observe(
-    tree: SuffixTree,
+    tree: SuffixStore,
     symbol: int,
     level: NDArray[np.float64],
     entries: NDArray[np.int64],
@@ -215,7 +215,7 @@ def observe(
 
 
 @kernel
-def learn(tree: SuffixTree, symbols: NDArray[np.int32], start: int, losses: NDArray[np.float64]) -> int:
+def learn(tree: SuffixStore, symbols: NDArray[np.int32], start: int, losses: NDArray[np.float64]) -> int:
     """Learn symbols from ``start`` on; how far it got before the arrays were full.
 
     losses (n,)   written: -log p of each symbol, before it was learnt, in nats
@@ -233,7 +233,7 @@ def learn(tree: SuffixTree, symbols: NDArray[np.int32], start: int, losses: NDAr
 
 
 @kernel
-def prime(tree: SuffixTree, symbols: NDArray[np.int32]) -> None:
+def prime(tree: SuffixStore, symbols: NDArray[np.int32]) -> None:
     """Put symbols behind without learning them: their contexts are opened, with no counts. ``has_room`` for each."""
     eager = tree.settings[EAGER]
     tree.settings[EAGER] = 1.0

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.suffix_tree import ALPHABET, SuffixTree, advance, find_entries
+from coverwalk._kernels.suffix_tree import ALPHABET, SuffixStore, advance, find_entries
 from coverwalk._kernels.suffix_walk import DEPTH, LEVEL_COLUMNS, alphabet_size, distribution
 
 __all__ = ["draw", "tail_scores"]
@@ -14,7 +14,7 @@ __all__ = ["draw", "tail_scores"]
 
 @kernel
 def draw(
-    tree: SuffixTree,
+    tree: SuffixStore,
     path: NDArray[np.int64],
     length: int,
     longest: int,
@@ -61,7 +61,7 @@ def draw(
 
 @kernel
 def tail_scores(
-    tree: SuffixTree,
+    tree: SuffixStore,
     path: NDArray[np.int64],
     length: int,
     longest: int,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["FRESH", "SuffixTree", "add_entry", "advance", "find_entries", "has_room", "materialise", "start_document"]
+__all__ = ["FRESH", "SuffixStore", "add_entry", "advance", "find_entries", "has_room", "materialise", "start_document"]
 
 # columns of node_value
 C, T, N, STOP, FULL = (
@@ -46,7 +46,7 @@ MOST_SYMBOLS = 2**31 - 8  # places in the history are 32-bit links
 FRESH = -(2**40)  # on a path: a context never met before
 
 
-class SuffixTree(NamedTuple):
+class SuffixStore(NamedTuple):
     """The whole state of a sequence model as flat arrays; all are owned and changed by the kernels.
 
     node_value (nodes, 5)   C, T, N, log evidence for stopping here, log evidence for full counts
@@ -87,7 +87,7 @@ def _slot(table: NDArray[np.int32], node: int, symbol: int) -> int:
 
 @kernel
 def find_entries(
-    tree: SuffixTree, path: NDArray[np.int64], length: int, symbol: int, entries: NDArray[np.int64]
+    tree: SuffixStore, path: NDArray[np.int64], length: int, symbol: int, entries: NDArray[np.int64]
 ) -> None:
     """For each context of a path the entry of ``symbol``, or -1; written to ``entries``."""
     # Taking an array out of the tuple counts a reference: once a call, not once a level.
@@ -114,7 +114,7 @@ def find_entries(
 
 
 @kernel
-def _hash_entry(tree: SuffixTree, entry: int) -> None:
+def _hash_entry(tree: SuffixStore, entry: int) -> None:
     table = tree.table
     mask = len(table) - 1
     slot = _slot(table, np.int64(tree.entry_link[entry, OWNER]), np.int64(tree.entry_link[entry, SYMBOL]))
@@ -124,14 +124,14 @@ def _hash_entry(tree: SuffixTree, entry: int) -> None:
 
 
 @kernel
-def rehash(tree: SuffixTree) -> None:
+def rehash(tree: SuffixStore) -> None:
     """Fill an empty, larger hash table."""
     for entry in range(tree.size[ENTRIES]):
         _hash_entry(tree, entry)
 
 
 @kernel
-def add_entry(tree: SuffixTree, node: int, symbol: int, successor: int) -> int:
+def add_entry(tree: SuffixStore, node: int, symbol: int, successor: int) -> int:
     """A first entry for ``symbol`` after context ``node``, without counts."""
     entry = int(tree.size[ENTRIES])
     tree.size[ENTRIES] = entry + 1
@@ -154,7 +154,7 @@ def add_entry(tree: SuffixTree, node: int, symbol: int, successor: int) -> int:
 
 
 @kernel
-def has_room(tree: SuffixTree, depth: int) -> bool:
+def has_room(tree: SuffixStore, depth: int) -> bool:
     """Whether one more symbol fits whatever it is: the caller grows the arrays when it might not."""
     return bool(
         tree.size[NODES] + depth + 2 <= len(tree.node_value)
@@ -165,7 +165,7 @@ def has_room(tree: SuffixTree, depth: int) -> bool:
 
 
 @kernel
-def add_node(tree: SuffixTree, parent: int, label: int) -> int:
+def add_node(tree: SuffixStore, parent: int, label: int) -> int:
     """An empty context: ``label`` further in the past than ``parent``."""
     node = int(tree.size[NODES])
     tree.size[NODES] = node + 1
@@ -180,7 +180,7 @@ def add_node(tree: SuffixTree, parent: int, label: int) -> int:
 
 
 @kernel
-def materialise(tree: SuffixTree) -> None:
+def materialise(tree: SuffixStore) -> None:
     """Make nodes of the tails and fresh contexts on the path, which is about to learn."""
     path = tree.path
     for order in range(1, tree.size[PATH]):
@@ -191,7 +191,7 @@ def materialise(tree: SuffixTree) -> None:
 
 
 @kernel
-def _node_of(tree: SuffixTree, order: int) -> int:
+def _node_of(tree: SuffixStore, order: int) -> int:
     """A new node for the context of this order on the path."""
     code = int(tree.path[order])
     place = tree.size[HISTORY] - order
@@ -210,7 +210,7 @@ def _node_of(tree: SuffixTree, order: int) -> int:
 
 @kernel
 def advance(
-    tree: SuffixTree,
+    tree: SuffixStore,
     path: NDArray[np.int64],
     path_entry: NDArray[np.int64],
     entries: NDArray[np.int64],
@@ -257,7 +257,7 @@ def advance(
 
 
 @kernel
-def start_document(tree: SuffixTree, borders: int) -> None:
+def start_document(tree: SuffixStore, borders: int) -> None:
     """Close the document: its end predicts nothing and the next one begins in the empty context.
 
     With ``borders`` the beginning of a document is itself a context (node 1), and so are its first symbols.
@@ -274,10 +274,10 @@ def start_document(tree: SuffixTree, borders: int) -> None:
     tree.size[PATH] = tree.size[START]
 
 
-def new_tree(settings: NDArray[np.float64], tied: NDArray[np.float64], alphabet: int, depth: int) -> SuffixTree:
+def new_tree(settings: NDArray[np.float64], tied: NDArray[np.float64], alphabet: int, depth: int) -> SuffixStore:
     """An empty tree: the empty context, the context "a document begins here", and a little room."""
     room = 256 + 4 * depth
-    tree = SuffixTree(
+    tree = SuffixStore(
         node_value=np.zeros((room, 5)),
         node_link=np.zeros((room, 5), np.int32),
         entry_value=np.zeros((room, 3)),
@@ -296,7 +296,7 @@ def new_tree(settings: NDArray[np.float64], tied: NDArray[np.float64], alphabet:
     return tree
 
 
-def with_room(tree: SuffixTree, depth: int, symbols: int) -> SuffixTree:
+def with_room(tree: SuffixStore, depth: int, symbols: int) -> SuffixStore:
     """The same tree in arrays with room for at least one more symbol, and for the history of ``symbols`` more.
 
     Arrays that are nearly full grow by half: what is copied stays a small multiple of what is stored.
@@ -327,3 +327,15 @@ def with_room(tree: SuffixTree, depth: int, symbols: int) -> SuffixTree:
     if table is not tree.table:
         rehash(larger)
     return larger
+
+
+def trimmed(tree: SuffixStore) -> SuffixStore:
+    """The same tree in arrays without spare room, as they are written to a file."""
+    nodes, entries, history = (int(n) for n in tree.size[:3])
+    return tree._replace(
+        node_value=tree.node_value[:nodes].copy(),
+        node_link=tree.node_link[:nodes].copy(),
+        entry_value=tree.entry_value[:entries].copy(),
+        entry_link=tree.entry_link[:entries].copy(),
+        history=tree.history[:history].copy(),
+    )

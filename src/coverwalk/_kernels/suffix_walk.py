@@ -31,7 +31,7 @@ from coverwalk._kernels.suffix_tree import (
     STOP,
     SYMBOL,
     N,
-    SuffixTree,
+    SuffixStore,
     advance,
     find_entries,
 )
@@ -96,7 +96,7 @@ def _tied(tied: NDArray[np.float64], parameter: np.int64, kind: Kind) -> float:
 
 
 @kernel
-def newest_row(tree: SuffixTree, path: NDArray[np.int64], length: int) -> int:
+def newest_row(tree: SuffixStore, path: NDArray[np.int64], length: int) -> int:
     """Contexts by their newest symbol, told from the context of order 1; 0 if that is the border or new."""
     if length < 2 or path[1] == FRESH:
         return 0
@@ -106,13 +106,13 @@ def newest_row(tree: SuffixTree, path: NDArray[np.int64], length: int) -> int:
 
 
 @kernel
-def alphabet_size(tree: SuffixTree) -> float:
+def alphabet_size(tree: SuffixStore) -> float:
     """Symbols that may come next: those known, and one never seen where the alphabet may grow."""
     return float(tree.size[ALPHABET] + tree.settings[GROWING])
 
 
 @kernel
-def prior_log_odds(tree: SuffixTree, order: int) -> float:
+def prior_log_odds(tree: SuffixStore, order: int) -> float:
     """Of stopping at this order where priors are not learnt: log w/(1-w), w as set or 2^-order."""
     w = tree.settings[PRIOR]
     if w <= 0.0:
@@ -165,7 +165,7 @@ def _weigh_mixed(
 
 
 @kernel
-def weigh(tree: SuffixTree, path: NDArray[np.int64], length: int, longest: int, level: NDArray[np.float64]) -> None:
+def weigh(tree: SuffixStore, path: NDArray[np.int64], length: int, longest: int, level: NDArray[np.float64]) -> None:
     """The coefficients of every context on a path.
 
     longest                       the length the path would have had all its contexts been met before
@@ -206,7 +206,7 @@ def weigh(tree: SuffixTree, path: NDArray[np.int64], length: int, longest: int, 
 
 @kernel
 def ask(
-    tree: SuffixTree,
+    tree: SuffixStore,
     path: NDArray[np.int64],
     length: int,
     level: NDArray[np.float64],
@@ -254,14 +254,14 @@ def ask(
 
 
 @kernel
-def longest_path(tree: SuffixTree) -> int:
+def longest_path(tree: SuffixStore) -> int:
     """How many contexts the past of the next symbol has, met or not."""
     return min(int(tree.size[START] + tree.size[HISTORY] - tree.size[BEGIN]), int(tree.settings[DEPTH]) + 1)
 
 
 @kernel
 def follow(
-    tree: SuffixTree,
+    tree: SuffixStore,
     path: NDArray[np.int64],
     length: int,
     longest: int,
@@ -291,7 +291,7 @@ def follow(
 
 @kernel
 def distribution(
-    tree: SuffixTree,
+    tree: SuffixStore,
     path: NDArray[np.int64],
     length: int,
     longest: int,
