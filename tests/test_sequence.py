@@ -363,3 +363,15 @@ def test_scikit_learn_contract():
     assert clone(model).get_params() == model.get_params()
     assert model.fit("ab") is model
     assert model.partial_fit("ab") is model
+
+
+@pytest.mark.parametrize("depth", [1, 40])
+def test_parameters_set_later_wait_for_the_next_fit(depth):
+    model, same = SequenceModel().fit(TEXT), SequenceModel().fit(TEXT)
+    same.set_params(depth=depth, walk="refine", switching=0.4)
+    model.partial_fit(TEXT[::-1])
+    same.partial_fit(TEXT[::-1])
+    np.testing.assert_array_equal(model.predict_proba(TEXT[:50]), same.predict_proba(TEXT[:50]))
+    assert model.explain("it was the ") == same.explain("it was the ")
+    same.fit(TEXT)
+    assert len(same.posterior(TEXT[:50])) <= depth + 1

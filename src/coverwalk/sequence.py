@@ -169,7 +169,7 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
             self.n_symbols_seen_ = 0
         if new_document or not begun:
             suffix_tree.start_document(self._roomy(1), int(self.borders and past is None))
-        for symbol in before[max(len(before) - self.depth, 0) :]:
+        for symbol in before[max(len(before) - self._depth, 0) :]:
             suffix_learn.prime(self._roomy(1), np.array([symbol], np.int32))
         losses = np.empty(len(codes))
         done = 0
@@ -182,7 +182,7 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
     def _roomy(self, symbols: int) -> suffix_tree.SuffixStore:
         """The state, with room to learn: kernels stop when it is used up."""
         self._check_fitted()
-        self._tree = suffix_tree.with_room(self._tree, self.depth, symbols)
+        self._tree = suffix_tree.with_room(self._tree, self._depth, symbols)
         return self._tree
 
     # ---- asking -----------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         """
         place = self._place(context)
         probability = np.empty(int(suffix_walk.alphabet_size(self._tree)))
-        level = np.empty((self.depth + 2, suffix_walk.LEVEL_COLUMNS))
+        level = np.empty((self._depth + 2, suffix_walk.LEVEL_COLUMNS))
         suffix_walk.distribution(self._tree, *place, level, probability)
         return probability
 
@@ -290,8 +290,8 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
     def map_tree(self, k: int = 1) -> list[ContextTree]:
         """The k most probable context trees with their posterior, best first; for the plain refining walk."""
         self._check_fitted()
-        share = self._tree.settings[suffix_walk.SHARE]
-        if self.walk != "refine" or share > 0 or self._alphabet.grows:
+        mode, share = self._tree.settings[[suffix_walk.MODE, suffix_walk.SHARE]]
+        if mode != suffix_walk.REFINE or share > 0 or self._alphabet.grows:
             raise ValueError(
                 'context trees have a posterior only with walk="refine", no switching and a fixed alphabet, got '
                 f"walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}: make such a model"
@@ -311,9 +311,14 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         """Refuse a file whose parts do not fit together."""
         if hasattr(self, "_tree"):
             kernel_settings(self, self._alphabet.grows)
-            check_store(self._tree, self.depth, len(self._alphabet))
+            check_store(self._tree, self._depth, len(self._alphabet))
 
     # ---- where a reader stands --------------------------------------------------------------------------------------
+
+    @property
+    def _depth(self) -> int:
+        """The depth that the model was begun with, whatever ``set_params`` says since."""
+        return len(self._tree.path) - 2
 
     def _place(self, context: Any) -> _Place:
         self._check_fitted()
@@ -321,29 +326,26 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
         if context is None:
             return _Place(tree.path.copy(), int(tree.size[suffix_tree.PATH]), int(suffix_walk.longest_path(tree)))
         codes = self._read(context)
-        return self._moved(_Place(np.zeros(self.depth + 2, np.int64), 1, 1), codes[max(len(codes) - self.depth, 0) :])
+        path = np.zeros(self._depth + 2, np.int64)
+        recent = codes[max(len(codes) - self._depth, 0) :]
+        return _Place(path, *suffix_walk.follow(tree, path, 1, 1, recent, np.empty(0)))
 
     def _start(self) -> _Place:
         """The beginning of a new document."""
         self._check_fitted()
-        path = np.zeros(self.depth + 2, np.int64)
+        path = np.zeros(self._depth + 2, np.int64)
         path[1] = 1
-        length = min(1 + int(self.borders), self.depth + 1)
+        length = min(1 + int(self.borders), self._depth + 1)
         return _Place(path, length, length)
-
-    def _moved(self, place: _Place, codes: Codes) -> _Place:
-        return _Place(place.path, *suffix_walk.follow(self._tree, *place, codes, np.empty(0)))
 
     def _past(self, context: Any) -> tuple[Hashable, ...]:
         """The symbols before the next one, old to new, at most ``depth``."""
         if context is not None:
-            return tuple(context if not isinstance(context, memoryview) else bytes(context))[
-                -self.depth or len(context) :
-            ]
+            return tuple(context)[max(len(context) - self._depth, 0) :]
         end, begin = int(self._tree.size[suffix_tree.HISTORY]), int(self._tree.size[suffix_tree.BEGIN])
-        codes = self._tree.history[max(begin, end - self.depth) : end]
+        codes = self._tree.history[max(begin, end - self._depth) : end]
         past = tuple(self._alphabet.decode(codes))
-        return (BORDER_SIGN, *past) if len(past) < self.depth and self.borders else past
+        return (BORDER_SIGN, *past) if len(past) < self._depth and self.borders else past
 
     def _read(self, sequence: Any) -> Codes:
         """The codes of a sequence that is not learnt: all symbols never seen are the one that may come."""

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-HELP = "bits per byte of files under a sequence model, beside xz, bzip2 and PPMd"
+HELP = "bits per byte of files under a sequence model, beside xz, bzip2 and PPMd; and its memory in bytes per byte"
 _CHUNK = 1 << 15
 
 
@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     peers = compressors()
     width = max(max(len(file.name) for file in arguments.files), 4)
-    print(f"{'file':{width}}  {'bytes':>9}  {'coverwalk':>9}" + "".join(f"  {peer:>6}" for peer in peers))
+    print(f"{'file':{width}}  {'bytes':>9}  {'coverwalk':>9}" + "".join(f"  {peer:>6}" for peer in peers) + "  memory")
     rows = []
     for file in arguments.files:
         data = file.read_bytes()
@@ -35,7 +35,8 @@ def run(arguments: argparse.Namespace) -> None:
                 total += model.prequential(chunk, unit="bits", new_document=False).sum()
                 bar.update(len(chunk))
         rows.append([total / len(data)] + [8 * size(data) / len(data) for size in peers.values()])
-        print(f"{file.name:{width}}  {len(data):9d}  {rows[-1][0]:9.4f}" + "".join(f"  {b:6.3f}" for b in rows[-1][1:]))
+        others = "".join(f"  {b:6.3f}" for b in rows[-1][1:])
+        print(f"{file.name:{width}}  {len(data):9d}  {rows[-1][0]:9.4f}{others}  {model.nbytes_ / len(data):6.0f}")
     if len(rows) > 1:
         means = [sum(column) / len(rows) for column in zip(*rows)]
         print(f"{'mean':{width}}  {'':9}  {means[0]:9.4f}" + "".join(f"  {b:6.3f}" for b in means[1:]))
