@@ -60,6 +60,18 @@ def test_laws(parameters, alphabet):
 
 
 @every_model
+def test_what_is_predicted_is_what_is_charged(parameters):
+    """The distribution before a symbol gives the loss it is learnt with, also when found again from its past."""
+    model = SequenceModel(**parameters).fit(TEXT[:250])
+    for i in range(250, 330):
+        now, again = model.predict_proba(), model.predict_proba(TEXT[:i])
+        np.testing.assert_allclose(again, now, rtol=1e-9)
+        code = model.alphabet_.index(TEXT[i]) if TEXT[i] in model.alphabet_ else -1
+        loss = model.prequential(TEXT[i], new_document=False)[0]
+        assert loss == pytest.approx(-np.log(now[code]), abs=1e-9)
+
+
+@every_model
 def test_symbol_by_symbol_is_the_same(parameters):
     whole = SequenceModel(**parameters).fit(TEXT[:300])
     stepwise = SequenceModel(**parameters)

@@ -71,6 +71,25 @@ def test_dirichlet_walks_equal_plain_python(walk, borders, switching, size):
         np.testing.assert_allclose(fast.predict_proba(), expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [2, 40])
+@pytest.mark.parametrize("walk", ["mixed", "coarsen", "refine"])
+def test_many_short_documents_equal_plain_python(walk, size):
+    """Documents that begin, go on and end in the middle of one another."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        pool = rng.integers(0, size, 60)
+        slow = SlowMixed(size, 7) if walk == "mixed" else SlowDirichlet(size, 7, walk)
+        fast = SequenceModel(size, depth=7)
+        if walk != "mixed":
+            fast = SequenceModel(size, depth=7, walk=walk, estimator="dirichlet")
+        for _ in range(6):
+            starts = rng.integers(0, 60, rng.integers(0, 5))
+            document = np.concatenate([pool[:0], *(pool[a : a + rng.integers(0, 25)] for a in starts)])
+            slow.new_document()
+            expected = [-math.log(slow.learn(int(symbol))) for symbol in document]
+            np.testing.assert_allclose(fast.prequential(document), expected, rtol=0, atol=1e-9)
+
+
 def test_reading_equals_learning():
     """Contexts met once are places in the history: following them must give what learning would."""
     document = documents(3, 6)[0]

@@ -209,6 +209,17 @@ def _node_of(tree: SuffixStore, order: int) -> int:
 
 
 @kernel
+def _point_to_now(entry_link: NDArray[np.int32], entries: NDArray[np.int64], first: int, length: int, now: int) -> None:
+    """Contexts from order ``first`` on were never followed by a symbol: now they are met for the first time.
+
+    If that holds of one then of all longer ones. Their links may still point to the end of a document.
+    """
+    for order in range(first, length):
+        if entries[order - 1] >= 0:
+            entry_link[entries[order - 1], SUCCESSOR] = -1 - now
+
+
+@kernel
 def advance(
     tree: SuffixStore,
     path: NDArray[np.int64],
@@ -222,8 +233,7 @@ def advance(
 
     path, path_entry (depth + 2,)   the path to move: the tree's own, or a copy that only reads
     entries (depth + 2,)            the entries of the symbol on it, from ``find_entries``
-    keep                            1: the tree has learnt the symbol, so a link to a tail that was never followed by
-                                    a symbol (the end of a document) is set to the present; 0: the tree is only read
+    keep                            1: the tree has learnt the symbol; 0: the tree is only read
     """
     entry_link, history = tree.entry_link, tree.history
     eager = tree.settings[1] > 0
@@ -243,11 +253,13 @@ def advance(
         if link < 0 and link != FRESH:
             place = -1 - link
             if place >= now or history[place] == BORDER:  # nothing followed there: as good as never met
-                if keep == 1 and entry >= 0:
-                    entry_link[entry, SUCCESSOR] = -1 - now
                 link = np.int64(FRESH)
         if link < 0:
-            if (link == FRESH and not eager) or room <= 0:
+            if link == FRESH and not eager:
+                if keep == 1:
+                    _point_to_now(entry_link, entries, order, new_length, now)
+                return order
+            if room <= 0:
                 return order
             room -= 1
         code = path[order]
