@@ -90,6 +90,24 @@ def test_many_short_documents_equal_plain_python(walk, size):
             np.testing.assert_allclose(fast.prequential(document), expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("size", [3, 40])
+def test_reading_equals_plain_python(size):
+    """A new document that quotes what was seen once: contexts not stored are followed through the history."""
+    fast, slow = SequenceModel(size, depth=7), SlowMixed(size, 7)
+    first, second, *_, last = documents(6, size)
+    for document in (first, second):
+        fast.partial_fit(document)
+        slow.new_document()
+        for symbol in document:
+            slow.learn(int(symbol))
+    slow.new_document()
+    expected = []
+    for symbol in np.concatenate([last, first[60:]]):
+        expected.append(-math.log(slow.walk(int(symbol))[1]))
+        slow.past.append(int(symbol))
+    np.testing.assert_allclose(fast.losses(np.concatenate([last, first[60:]])), expected, rtol=0, atol=1e-9)
+
+
 def test_reading_equals_learning():
     """Contexts met once are places in the history: following them must give what learning would."""
     document = documents(3, 6)[0]
