@@ -1,0 +1,81 @@
+"""The Normal-Wishart local model: y ~ N(m, S) with a matrix-normal inverse-Wishart prior, kept as a Cholesky factor.
+
+With n rows seen, kappa = lam + n, nu = nu0 + n, and L L' = Psi, the predictive of y is Student's t with nu - q + 1
+degrees of freedom. With delta = y - mean and r = L^-1 delta sqrt(kappa / (kappa + 1)),
+
+    log p(y) = log_c[n] - 1/2 log|Psi| - (nu + 1)/2 log(1 + r'r),
+    log_c[n] = lgamma((nu + 1)/2) - lgamma((nu - q + 1)/2) - q/2 log(pi (kappa + 1) / kappa),
+    log|Psi'| = log|Psi| + log(1 + r'r),       Psi' = Psi + kappa / (kappa + 1) delta delta'.
+
+One logarithm serves both, and the gammas are read from a table over n. Psi itself is never formed: a factor holds
+values up to 10^300 whose squares a double cannot.
+
+In a context's row f of floats: mean at `at`, the lower triangle of L by rows at `at + q`; log|Psi| at `log_det`.
+"""
+
+from math import hypot, log, log1p, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from coverwalk._kernels._compile import kernel
+
+__all__ = ["learn_normal", "log_normalisers", "predict_normal"]
+
+
+def log_normalisers(n: int, q: int, lam: float, nu0: float) -> NDArray[np.float64]:
+    """log_c[0 .. n-1] of the module's docstring."""
+    seen = np.arange(n, dtype=np.float64)
+    kappa, nu = lam + seen, nu0 + seen
+    gammas = gammaln((nu + 1) / 2) - gammaln((nu - q + 1) / 2)
+    return np.asarray(gammas - q / 2 * np.log(pi * (kappa + 1) / kappa))
+
+
+@kernel
+def _hypot(a, b):  # type: ignore[no-untyped-def]
+    """sqrt(a^2 + b^2): at once where the squares are safe, by the library far out."""
+    square = a * a + b * b
+    return sqrt(square) if 1e-250 < square < 1e250 else hypot(a, b)
+
+
+@kernel
+def predict_normal(f, at, log_det, n, z, r, log_c, lam, nu0):  # type: ignore[no-untyped-def]
+    """(log p(z), log(1 + r'r)) of the predictive before z is learned; writes L^-1 (z - mean), unscaled, to r (q,)."""
+    q = z.shape[0]
+    length = 0.0
+    base = at + q
+    for i in range(q):
+        total = z[i] - f[at + i]
+        for j in range(i):
+            total -= f[base + j] * r[j]
+        r[i] = total / f[base + i]
+        base += i + 1
+        length = _hypot(length, r[i])
+    kappa = lam + n
+    length *= sqrt(kappa / (kappa + 1.0))
+    growth = log1p(length * length) if length < 1e150 else 2.0 * log(length)
+    return log_c[n] - 0.5 * f[log_det] - 0.5 * (nu0 + n + 1.0) * growth, growth
+
+
+@kernel
+def learn_normal(f, at, log_det, n, z, r, growth, lam):  # type: ignore[no-untyped-def]
+    """Learn z, given what `predict_normal` returned for it: mean' = mean + delta / (kappa + 1), L' by a rank-one update."""
+    q = z.shape[0]
+    kappa = lam + n
+    root = sqrt(kappa / (kappa + 1.0))
+    f[log_det] += growth
+    for i in range(q):
+        r[i] = (z[i] - f[at + i]) * root
+        f[at + i] += (z[i] - f[at + i]) / (kappa + 1.0)
+    base = at + q
+    for k in range(q):  # columns in turn; the factor is kept by rows, so [i, k] is at base + i (i + 1) / 2 + k
+        diagonal = base + (k * (k + 3)) // 2
+        old = f[diagonal]
+        new = _hypot(old, r[k])
+        c, s = new / old, r[k] / old
+        f[diagonal] = new
+        for i in range(k + 1, q):
+            at_ik = base + (i * (i + 1)) // 2 + k
+            f[at_ik] = (f[at_ik] + s * r[i]) / c
+            r[i] = c * r[i] - s * f[at_ik]
