@@ -4,13 +4,21 @@ The public names are loaded when first used, so that ``import coverwalk`` and ``
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coverwalk.cover_model import CoverModel
 
 __version__ = "0.1.0"
 
-_HOME: dict[str, str] = {}
+_HOME = {
+    "CoverModel": "coverwalk.cover_model",
+}
 
-__all__ = ["__version__"]
+__all__ = [
+    "CoverModel",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:
