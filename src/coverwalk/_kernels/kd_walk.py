@@ -1,35 +1,55 @@
-"""The double pseudo-tree: one row down a kd-tree over x, a Normal-Wishart and a tree density in each context.
+"""The double pseudo-tree: rows down a kd-tree over x, a Normal-Wishart and a tree density in each context.
 
-In a context, with log odds e = log(v_normal / v_tree) and softplus s(t) = log(1 + exp t),
+Along the path of x, with T and N the densities of y under a context's two local models,
 
-    log phi = log phi_tree + s(e') - s(e),        e' = e + log phi_normal - log phi_tree,
+    phi = (T + v N) / (1 + v)                  v: odds of the normal against the tree
+    psi = (psi_before + o phi) / (1 + o)       o: odds of stopping; psi_before is that of the context the walk would
+                                               go on to, the parent when coarsening, the child when refining
 
-and along the path, with log odds o = log(w / (1 - w)) and `before` the psi of the context the walk would go on to
-(the parent when coarsening, the child when refining),
-
-    log psi = log psi_before + s(o') - s(o),      o' = o + log phi - log psi_before.
-
-s(o) is kept beside o, so that a context costs one softplus for each, and o' is both the answer's part and the new weight.
+both with the step of `odds.py`. Densities are relative to the map of `real_line.py`, so that they stay near one.
 """
 
-from math import exp, log, log1p, sqrt
+from math import exp, log, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.normal_wishart import learn_normal, predict_normal
+from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
 from coverwalk._kernels.real_line import log_slope, morton
 from coverwalk._kernels.tree_density import copy_tree, new_tree, observe_tree, predict_tree
 
 __all__ = ["ask", "learn"]
 
-_CUT, _O, _SOFT_O, _E, _SOFT_E, _LOG_Z, _LOG_DET, _MEAN = 0, 1, 2, 3, 4, 5, 6, 8
-_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES = range(11)
+_CUT, _O, _V, _LOG_Z, _LOG_DET, _MEAN = 0, 1, 2, 3, 4, 6
+_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES, _O_STEPS, _V_STEPS = range(13)
 _CONTEXTS, _Y_NODES, _ROWS, _WAITING = range(4)
-_LOG_2 = log(2.0)
+_LOG_FAIR = log(FAIR)
+
+
+class Scratch(NamedTuple):
+    """Working memory of one call: contexts of x, y nodes, tree predictives by depth, T and log N by context, residual."""
+
+    x_path: Any
+    y_path: Any
+    stop: Any
+    tree: Any
+    log_normal: Any
+    r: Any
 
 
 @kernel
-def _softplus(t):  # type: ignore[no-untyped-def]
-    return t + log1p(exp(-t)) if t > 0.0 else log1p(exp(t))
+def _scratch(s, c):  # type: ignore[no-untyped-def]
+    depths = s.theta.shape[0]
+    return Scratch(
+        np.empty(depths, np.int32),
+        np.empty(c.y_depth + 1, np.int32),
+        np.ones(c.y_depth + 1),
+        np.empty(depths),
+        np.empty(depths),
+        np.empty(s.row_z.shape[1]),
+    )
 
 
 @kernel
@@ -40,67 +60,119 @@ def _new_context(s, c, parent):  # type: ignore[no-untyped-def]
     s.counts[_CONTEXTS] = m + 1
     f, i = s.xf[m], s.xi[m]
     f[:] = 0.0
-    depth = 0 if parent < 0 else s.xi[parent, _DEPTH] + 1
-    i[_LEFT], i[_RIGHT], i[_DIM], i[_DEPTH], i[_SEEN] = -1, -1, -1, depth, 0
-    i[_FIRST], i[_LAST], i[_PARENT], i[_HELD] = -1, -1, parent, 0
-    f[_O] = s.prior[depth]
-    f[_SOFT_O] = _softplus(f[_O])
+    i[:] = 0
+    i[_LEFT] = i[_RIGHT] = i[_DIM] = i[_FIRST] = i[_LAST] = -1
+    i[_PARENT] = parent
+    i[_DEPTH] = 0 if parent < 0 else s.xi[parent, _DEPTH] + 1
+    f[_O] = s.prior[i[_DEPTH]]
     if parent >= 0 and c.inherit:
-        f[_E : _SOFT_E + 1] = s.xf[parent, _E : _SOFT_E + 1]
-        f[_LOG_DET:] = s.xf[parent, _LOG_DET:]
+        f[_V], i[_V_STEPS] = s.xf[parent, _V], s.xi[parent, _V_STEPS]
+        for k in range(_LOG_DET, f.shape[0]):
+            f[k] = s.xf[parent, k]
         i[_SEEN], i[_NODES] = s.xi[parent, _SEEN], s.xi[parent, _NODES]
         i[_TREE] = copy_tree(s, s.xi[parent, _TREE], c.g0)
         return m
-    f[_SOFT_E] = _LOG_2
+    f[_V] = 1.0
     i[_TREE] = new_tree(s, c.g0)
     i[_NODES] = 1
-    if parent >= 0 and c.flow:  # Psi0 = the share of nu0 in the parent's Psi
-        shrink = sqrt(c.nu0 / (c.nu0 + s.xi[parent, _SEEN]))
-        for k in range(_MEAN, _MEAN + q):
-            f[k] = s.xf[parent, k]
-        for k in range(_MEAN + q, _MEAN + q + (q * (q + 1)) // 2):
-            f[k] = s.xf[parent, k] * shrink
-        f[_LOG_DET] = s.xf[parent, _LOG_DET] + 2.0 * q * log(shrink)
-    else:
-        for k in range(q):
-            f[_MEAN + q + (k * (k + 3)) // 2] = sqrt(c.psi0)
-        f[_LOG_DET] = q * log(c.psi0)
+    for k in range(q):
+        f[_MEAN + q + (k * (k + 3)) // 2] = sqrt(c.psi0)
+        if parent >= 0 and c.flow:
+            f[_MEAN + k] = s.xf[parent, _MEAN + k]
+    f[_LOG_DET] = q * log(c.psi0)
     return m
 
 
 @kernel
-def _observe(s, c, m, row):  # type: ignore[no-untyped-def]
-    """log phi_m of a row before the local models learn it; then they do, and v with them."""
+def _observe(s, c, m, row, k, b):  # type: ignore[no-untyped-def]
+    """T and log N of a row in context m, the k-th of its path, before its local models learn it; then they do."""
     f, i, z = s.xf[m], s.xi[m], s.row_z[row]
-    n = i[_SEEN]
+    if not c.flow:
+        b.stop[:] = 1.0
     before = s.counts[_Y_NODES]
-    log_tree = log(observe_tree(s, i[_TREE], row, s.row_code[row], c.y_depth, c.a, c.g0)) + s.row_log_slope[row]
+    y_depth = s.y_depth[i[_DEPTH]]
+    b.tree[k] = observe_tree(s, i[_TREE], row, s.row_code[row], y_depth, c.a, c.g0, b.y_path, b.stop)
     i[_NODES] += s.counts[_Y_NODES] - before
-    log_normal, growth = predict_normal(f, _MEAN, _LOG_DET, n, z, s.r, s.log_c, c.lam, c.nu0)
-    learn_normal(f, _MEAN, _LOG_DET, n, z, s.r, growth, c.lam)
+    n = i[_SEEN]
+    log_normal, growth = predict_normal(f, _MEAN, _LOG_DET, n, z, b.r, s.log_c, c.lam, c.nu0)
+    learn_normal(f, _MEAN, _LOG_DET, n, z, b.r, growth, c.lam)
     i[_SEEN] = n + 1
-    e = f[_E] + log_normal - log_tree
-    soft = _softplus(e)
-    log_phi = log_tree + soft - f[_SOFT_E]
-    f[_E] = e
-    f[_SOFT_E] = soft
-    return log_phi
+    b.log_normal[k] = log_normal - s.row_log_slope[row]
 
 
 @kernel
-def _stop_or_go(f, log_phi, log_before):  # type: ignore[no-untyped-def]
-    """log psi = log(w phi + (1 - w) psi_before); then w' = w phi / psi."""
-    o = f[_O] + log_phi - log_before
-    soft = _softplus(o)
-    log_psi = log_before + soft - f[_SOFT_O]
-    f[_O] = o
-    f[_SOFT_O] = soft
+def _predict(s, c, m, z, code, slope, k, b):  # type: ignore[no-untyped-def]
+    """T and log N of z in context m, the k-th of its path; nothing is learned."""
+    f, i = s.xf[m], s.xi[m]
+    if not c.flow:
+        b.stop[:] = 1.0
+    b.tree[k] = predict_tree(s, i[_TREE], code, s.y_depth[i[_DEPTH]], c.a, b.y_path, b.stop)
+    log_normal, _ = predict_normal(f, _MEAN, _LOG_DET, i[_SEEN], z, b.r, s.log_c, c.lam, c.nu0)
+    b.log_normal[k] = log_normal - slope
+
+
+@kernel
+def _walk(s, c, first, last, log_before, learning, slope, b):  # type: ignore[no-untyped-def]
+    """log psi - slope along x_path[first .. last], in the walk's direction; where learning, v and w are updated.
+
+    log_before: psi of the context before the first; NaN if the walk starts here, and stops here for sure.
+    """
+    low, high = 1e300, -1e300
+    for k in range(first, last + 1):
+        low = min(low, b.log_normal[k])
+        high = max(high, b.log_normal[k])
+    # T lies within a few powers of ten of 1; so must N and psi_before for the steps without logarithms
+    if low < -0.5 * _LOG_FAIR or high > 0.5 * _LOG_FAIR or abs(log_before) > 0.5 * _LOG_FAIR:
+        return _walk_in_logs(s, c, first, last, log_before, learning, slope, b)
+    psi = exp(log_before)
+    for j in range(last - first + 1):
+        k = last - j if c.refine else first + j
+        m = b.x_path[k]
+        f, i = s.xf[m], s.xi[m]
+        T, N = b.tree[k], exp(b.log_normal[k])
+        phi = mixture(f[_V], i[_V_STEPS], T, N)
+        if learning:
+            f[_V], i[_V_STEPS] = updated(f[_V], i[_V_STEPS], N / T)
+        if j == 0 and log_before != log_before:
+            psi = phi
+            if learning and c.refine:
+                f[_LOG_Z] += log(phi) + slope
+        else:
+            before = psi
+            psi = mixture(f[_O], i[_O_STEPS], before, phi)
+            if learning:
+                f[_O], i[_O_STEPS] = updated(f[_O], i[_O_STEPS], phi / before)
+    return log(psi)
+
+
+@kernel
+def _walk_in_logs(s, c, first, last, log_before, learning, slope, b):  # type: ignore[no-untyped-def]
+    """The same for a y so far out that densities or their ratios would leave the range of a double."""
+    log_psi = log_before
+    for j in range(last - first + 1):
+        k = last - j if c.refine else first + j
+        m = b.x_path[k]
+        f, i = s.xf[m], s.xi[m]
+        log_T, log_N = log(b.tree[k]), b.log_normal[k]
+        v = log_odds(f[_V], i[_V_STEPS])
+        log_phi = log_mixture(v, log_T, log_N)
+        if learning:
+            f[_V], i[_V_STEPS] = odds_from_log(v + log_N - log_T)
+        if j == 0 and log_before != log_before:
+            log_psi = log_phi
+            if learning and c.refine:
+                f[_LOG_Z] += log_phi + slope
+        else:
+            o = log_odds(f[_O], i[_O_STEPS])
+            if learning:
+                f[_O], i[_O_STEPS] = odds_from_log(o + log_phi - log_psi)
+            log_psi = log_mixture(o, log_psi, log_phi)
     return log_psi
 
 
 @kernel
-def _hold(s, c, m, row):  # type: ignore[no-untyped-def]
-    """A leaf takes a row: the end of its list, and its box."""
+def _hold(s, m, row):  # type: ignore[no-untyped-def]
+    """A leaf takes a row: at the end of its list, and into its box."""
     p = s.row_x.shape[1]
     f, i = s.xf[m], s.xi[m]
     low = f.shape[0] - 2 * p
@@ -123,7 +195,7 @@ def _hold(s, c, m, row):  # type: ignore[no-untyped-def]
 
 @kernel
 def _wait_if_full(s, m):  # type: ignore[no-untyped-def]
-    """A leaf of depth k with more than theta_k rows waits for its split, along its widest side, unless its rows coincide."""
+    """A leaf of depth k with more than theta_k rows waits to be cut across its widest side, unless its rows coincide."""
     p = s.row_x.shape[1]
     f, i = s.xf[m], s.xi[m]
     if not i[_HELD] > s.theta[i[_DEPTH]]:
@@ -133,39 +205,36 @@ def _wait_if_full(s, m):  # type: ignore[no-untyped-def]
     width = 0.0
     for d in range(p):
         side = f[low + p + d] / s.scale[d] - f[low + d] / s.scale[d]
-        if side > width and f[low + p + d] > f[low + d]:
+        if side > width:
             widest, width = d, side
     if widest < 0:
         return
     cut = 0.5 * f[low + widest] + 0.5 * f[low + p + widest]
-    # between neighbouring doubles the middle may round up; the low end always parts them
-    f[_CUT] = cut if cut < f[low + p + widest] else f[low + widest]
+    if not f[low + widest] <= cut < f[low + p + widest]:  # neighbouring doubles: nothing lies between them
+        return
+    f[_CUT] = cut
     i[_DIM] = widest
     s.waiting[s.counts[_WAITING]] = m
     s.counts[_WAITING] += 1
 
 
 @kernel
-def _split(s, c, m):  # type: ignore[no-untyped-def]
+def _split(s, c, m, b):  # type: ignore[no-untyped-def]
     """Two children for a leaf; its rows are handed to them in order, and replayed unless children inherit."""
     f, i = s.xf[m], s.xi[m]
-    dim, cut = i[_DIM], f[_CUT]
     left = _new_context(s, c, m)
     right = _new_context(s, c, m)
     row = i[_FIRST]
     while row >= 0:
         following = s.row_next[row]
-        child = left if s.row_x[row, dim] <= cut else right
-        _hold(s, c, child, row)
+        child = left if s.row_x[row, i[_DIM]] <= f[_CUT] else right
+        _hold(s, child, row)
         if not c.inherit:
-            log_phi = _observe(s, c, child, row)
-            if c.refine:
-                s.xf[child, _LOG_Z] += log_phi
-            else:
-                s.row_log_psi[row] = _stop_or_go(s.xf[child], log_phi, s.row_log_psi[row])
+            _replay(s, c, child, row, b)
         row = following
     i[_LEFT], i[_RIGHT] = left, right
-    i[_FIRST], i[_LAST], i[_HELD] = -1, -1, 0
+    i[_FIRST] = i[_LAST] = -1
+    i[_HELD] = 0
     if c.refine and not c.inherit:
         _credit(s, m, s.xf[left, _LOG_Z] + s.xf[right, _LOG_Z])
     _wait_if_full(s, right)
@@ -173,74 +242,96 @@ def _split(s, c, m):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _replay(s, c, child, row, b):  # type: ignore[no-untyped-def]
+    """One row into a new child, as if the child had been there when the row came."""
+    for j in range(s.row_stop.shape[1]):
+        b.stop[j] = s.row_stop[row, j]
+    b.x_path[0] = child
+    _observe(s, c, child, row, 0, b)
+    before = np.nan if c.refine else s.row_log_psi[row]
+    s.row_log_psi[row] = _walk(s, c, 0, 0, before, True, s.row_log_slope[row], b)
+    for j in range(s.row_stop.shape[1]):
+        s.row_stop[row, j] = b.stop[j]
+
+
+@kernel
 def _credit(s, m, log_z_children):  # type: ignore[no-untyped-def]
-    """After a split, log Z_m = log(w0 Z_phi + (1 - w0) Z_left Z_right); what changed is told to all above.
+    """Refining: after a split Z_m = w0 Z_phi + (1 - w0) Z_left Z_right; what changed is told to all above.
 
-    Of a context above, Z = (1 - w0) Z_children exp(s(o)) with o = log(w0 / (1 - w0)) + log Z_phi - log Z_children.
+    With log odds o = log(w0 / (1 - w0)) + log Z_phi - log Z_children, Z = Z_children (1 - w0) / Pr(go on).
     """
-    f = s.xf[m]
-    log_z = f[_LOG_Z]
-    soft0 = f[_SOFT_O]
-    f[_O] += log_z - log_z_children
-    f[_SOFT_O] = _softplus(f[_O])
-    change = log_z_children - log_z + f[_SOFT_O] - soft0
-    m = s.xi[m, _PARENT]
+    f, i = s.xf[m], s.xi[m]
+    change = log_z_children - f[_LOG_Z]
+    o = log_odds(f[_O], i[_O_STEPS])
+    change = log_mixture(o, change, 0.0)
+    f[_O], i[_O_STEPS] = odds_from_log(o + f[_LOG_Z] - log_z_children)
+    m = i[_PARENT]
     while m >= 0:
-        f = s.xf[m]
-        soft0 = f[_SOFT_O]
-        f[_O] -= change
-        f[_SOFT_O] = _softplus(f[_O])
-        change += f[_SOFT_O] - soft0
-        m = s.xi[m, _PARENT]
+        f, i = s.xf[m], s.xi[m]
+        o = log_odds(f[_O], i[_O_STEPS])
+        f[_O], i[_O_STEPS] = odds_from_log(o - change)
+        change = log_mixture(o, change, 0.0)
+        m = i[_PARENT]
 
 
 @kernel
-def _learn_row(s, c, row, depth):  # type: ignore[no-untyped-def]
-    """One row along x_path[0 .. depth]; returns log psi, what was said of y before it was seen."""
-    path, log_phi = s.x_path, s.log_phi
-    for k in range(depth + 1):
-        log_phi[k] = _observe(s, c, path[k], row)
-    leaf = path[depth]
-    if c.refine:
-        log_psi = log_phi[depth]
-        s.xf[leaf, _LOG_Z] += log_psi
-        for k in range(depth - 1, -1, -1):
-            log_psi = _stop_or_go(s.xf[path[k]], log_phi[k], log_psi)
-    else:
-        log_psi = log_phi[0]
-        for k in range(1, depth + 1):
-            log_psi = _stop_or_go(s.xf[path[k]], log_phi[k], log_psi)
-        s.row_log_psi[row] = log_psi
-    _hold(s, c, leaf, row)
-    _wait_if_full(s, leaf)
-    return log_psi
-
-
-@kernel
-def _find(s, x):  # type: ignore[no-untyped-def]
-    """Write the contexts that hold x to x_path, coarse to fine; returns the depth of the finest."""
+def _find(s, x, path):  # type: ignore[no-untyped-def]
+    """Write the contexts that hold x to path, coarse to fine; returns the depth of the finest."""
     m = 0
     depth = 0
-    s.x_path[0] = 0
+    path[0] = 0
     while s.xi[m, _LEFT] >= 0:
         m = s.xi[m, _LEFT] if x[s.xi[m, _DIM]] <= s.xf[m, _CUT] else s.xi[m, _RIGHT]
         depth += 1
-        s.x_path[depth] = m
+        path[depth] = m
     return depth
 
 
 @kernel
+def _store(s, c, x, z):  # type: ignore[no-untyped-def]
+    """Keep a row; returns its number."""
+    row = s.counts[_ROWS]
+    s.counts[_ROWS] = row + 1
+    for d in range(x.shape[0]):
+        s.row_x[row, d] = x[d]
+    slope = 0.0
+    for d in range(z.shape[0]):
+        s.row_z[row, d] = z[d]
+        slope += log_slope(z[d])
+    s.row_code[row] = morton(z, c.y_depth)
+    s.row_log_slope[row] = slope
+    return row
+
+
+@kernel
+def _learn_row(s, c, row, depth, b):  # type: ignore[no-untyped-def]
+    """One row along x_path[0 .. depth]; returns log psi, what was said of y before it was seen."""
+    b.stop[:] = 1.0
+    for k in range(depth + 1):
+        _observe(s, c, b.x_path[k], row, k, b)
+    log_psi = _walk(s, c, 0, depth, np.nan, True, s.row_log_slope[row], b)
+    s.row_log_psi[row] = log_psi
+    for j in range(s.row_stop.shape[1]):
+        s.row_stop[row, j] = b.stop[j]
+    _hold(s, b.x_path[depth], row)
+    _wait_if_full(s, b.x_path[depth])
+    return log_psi + s.row_log_slope[row]
+
+
+@kernel
 def learn(s, c, X, Z, start, log_psi):  # type: ignore[no-untyped-def]
-    """Learn the rows from `start`; returns (rows done, contexts, y nodes wanted): fewer rows mean that room ran out.
+    """Learn the rows from `start`; returns (rows done, contexts and y nodes wanted): fewer rows mean that room ran out.
 
     X (n, p), Z (n, q)   rows, Z in standardised units
     log_psi (n,)         written: log psi(z | x) of each row before it was learned
 
     Call again with more room and start = rows done. Splits wait in the state and are made before the next row.
     """
-    p, q = X.shape[1], Z.shape[1]
-    t = start
+    b = _scratch(s, c)
     contexts, nodes = s.xf.shape[0], s.yf.shape[0]
+    if s.counts[_CONTEXTS] == 0:
+        _new_context(s, c, -1)
+    t = start
     while t < X.shape[0] or s.counts[_WAITING] > 0:
         used, used_nodes = s.counts[_CONTEXTS], s.counts[_Y_NODES]
         if s.counts[_WAITING] > 0:
@@ -249,56 +340,30 @@ def learn(s, c, X, Z, start, log_psi):  # type: ignore[no-untyped-def]
             if used + 2 > contexts or wanted > nodes:
                 return t, used + 2, wanted
             s.counts[_WAITING] -= 1
-            _split(s, c, m)
+            _split(s, c, m, b)
             continue
-        row = s.counts[_ROWS]
-        if used == 0:
-            _new_context(s, c, -1)
-        depth = _find(s, X[t])
-        wanted = used_nodes + (depth + 1) * c.y_depth + 1
-        if row >= s.row_x.shape[0] or wanted > nodes:
+        depth = _find(s, X[t], b.x_path)
+        wanted = used_nodes + (depth + 1) * c.y_depth
+        if s.counts[_ROWS] >= s.row_x.shape[0] or wanted > nodes:
             return t, used, wanted
-        for d in range(p):
-            s.row_x[row, d] = X[t, d]
-        slope = 0.0
-        for d in range(q):
-            s.row_z[row, d] = Z[t, d]
-            slope += log_slope(Z[t, d])
-        s.row_code[row] = morton(Z[t], c.y_depth)
-        s.row_log_slope[row] = slope
-        s.counts[_ROWS] = row + 1
-        log_psi[t] = _learn_row(s, c, row, depth)
+        row = _store(s, c, X[t], Z[t])
+        log_psi[t] = _learn_row(s, c, row, depth, b)
         t += 1
     return t, s.counts[_CONTEXTS], s.counts[_Y_NODES]
 
 
 @kernel
-def _log_phi(s, c, m, z, code, slope):  # type: ignore[no-untyped-def]
-    """log phi_m(z), nothing learned."""
-    f, i = s.xf[m], s.xi[m]
-    log_tree = log(predict_tree(s.yf, s.yi, s.y_path, i[_TREE], code, c.y_depth, c.a)) + slope
-    log_normal, _ = predict_normal(f, _MEAN, _LOG_DET, i[_SEEN], z, s.r, s.log_c, c.lam, c.nu0)
-    return log_tree + _softplus(f[_E] + log_normal - log_tree) - f[_SOFT_E]
-
-
-@kernel
 def ask(s, c, X, Z, log_psi):  # type: ignore[no-untyped-def]
-    """Write log psi(z | x) of rows X (n, p), Z (n, q) to log_psi (n,); changes only scratch."""
+    """Write log psi(z | x) of rows X (n, p), Z (n, q) to log_psi (n,); changes nothing in the state."""
+    b = _scratch(s, c)
     for t in range(X.shape[0]):
         z = Z[t]
-        depth = _find(s, X[t])
+        depth = _find(s, X[t], b.x_path)
         code = morton(z, c.y_depth)
         slope = 0.0
         for d in range(z.shape[0]):
             slope += log_slope(z[d])
-        here = 0.0
-        for j in range(depth + 1):
-            k = depth - j if c.refine else j
-            m = s.x_path[k]
-            log_phi = _log_phi(s, c, m, z, code, slope)
-            if j == 0:
-                here = log_phi
-            else:
-                f = s.xf[m]
-                here += _softplus(f[_O] + log_phi - here) - f[_SOFT_O]
-        log_psi[t] = here
+        b.stop[:] = 1.0
+        for k in range(depth + 1):
+            _predict(s, c, b.x_path[k], z, code, slope, k, b)
+        log_psi[t] = _walk(s, c, 0, depth, np.nan, False, slope, b) + slope

@@ -2,49 +2,50 @@
 
 With c = CORE, in standardised units,
 
-    f(z) = h                 |z| <= c         3/4 of the mass: u runs through [1/8, 7/8], six of eight dyadic cells
-    f(z) = h (c / |z|)^4     |z| >  c         1/8 on either side; mean and variance are finite
-    h    = 3 / (8 c)
+    f(z) = 3 / (8 c)                    |z| <= c     3/4 of the mass: u runs through [1/8, 7/8], six of eight cells
+    f(z) = 3 / (16 c) (c / |z|)^(5/2)   |z| >  c     1/8 on either side; the mean is finite
 
-Flat in the core, so that dyadic cells of u are intervals of equal length in z and a cell's uniform law is uniform in y.
+Flat in the core, so that dyadic cells of u are intervals of equal length and a uniform y stays uniform in u.
 """
 
 from math import ceil, log
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["CORE", "from_unit", "log_slope", "morton", "to_unit"]
+__all__ = ["CORE", "TAIL", "from_unit", "log_slope", "morton", "to_unit"]
 
-CORE = 3.0  # the six cells of the core are one standard deviation wide each
-_LOG_H = log(3.0 / (8.0 * CORE))
+CORE = 3.0  # the six cells of the core are one unit wide each
+TAIL = 1.5  # P(|z| > t) falls like t^-TAIL: the mean exists, and a value far out costs little more than it must
+_LOG_CORE = log(3.0 / (8.0 * CORE))
+_LOG_TAIL = log(TAIL / (8.0 * CORE))
 
 
 @kernel
-def to_unit(z: float) -> float:
-    """u = F(z), the cdf of the law above. It rounds to 0 or 1 only beyond 10^5."""
+def to_unit(z):  # type: ignore[no-untyped-def]
+    """u = F(z), the cdf of the law above; beyond 10^10 it rounds to 0 or 1."""
     if z > CORE:
-        return 1.0 - 0.125 * (CORE / z) ** 3
+        return 1.0 - 0.125 * (CORE / z) ** TAIL
     if z < -CORE:
-        return 0.125 * (CORE / -z) ** 3
+        return 0.125 * (CORE / -z) ** TAIL
     return 0.5 + z * (0.375 / CORE)
 
 
 @kernel
-def from_unit(u: float) -> float:
+def from_unit(u):  # type: ignore[no-untyped-def]
     """z = F^-1(u)."""
     if u > 0.875:
-        return CORE / (8.0 * (1.0 - u)) ** (1.0 / 3.0)
+        return CORE * (8.0 * (1.0 - u)) ** (-1.0 / TAIL)
     if u < 0.125:
-        return -CORE / (8.0 * u) ** (1.0 / 3.0)
+        return -CORE * (8.0 * u) ** (-1.0 / TAIL)
     return (u - 0.5) * (CORE / 0.375)
 
 
 @kernel
-def log_slope(z: float) -> float:
+def log_slope(z):  # type: ignore[no-untyped-def]
     """log f(z); finite for every finite z."""
     if abs(z) > CORE:
-        return _LOG_H - 4.0 * log(abs(z) / CORE)
-    return _LOG_H
+        return _LOG_TAIL - (TAIL + 1.0) * log(abs(z) / CORE)
+    return _LOG_CORE
 
 
 @kernel
