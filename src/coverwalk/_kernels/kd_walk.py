@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.normal_wishart import learn_normal, predict_normal
+from coverwalk._kernels.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
 from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
 from coverwalk._kernels.real_line import log_slope, morton
 from coverwalk._kernels.tree_density import copy_tree, new_tree, observe_tree, predict_tree
 
 __all__ = ["ask", "learn"]
 
-_CUT, _O, _V, _LOG_Z, _LOG_DET, _MEAN = 0, 1, 2, 3, 4, 6
+_CUT, _O, _V, _LOG_Z = range(4)
 _LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES, _O_STEPS, _V_STEPS = range(13)
 _CONTEXTS, _Y_NODES, _ROWS, _WAITING = range(4)
 _LOG_FAIR = log(FAIR)
@@ -67,105 +67,112 @@ def _new_context(s, c, parent):  # type: ignore[no-untyped-def]
     f[_O] = s.prior[i[_DEPTH]]
     if parent >= 0 and c.inherit:
         f[_V], i[_V_STEPS] = s.xf[parent, _V], s.xi[parent, _V_STEPS]
-        for k in range(_LOG_DET, f.shape[0]):
+        for k in range(LOG_DET, f.shape[0]):
             f[k] = s.xf[parent, k]
         i[_SEEN], i[_NODES] = s.xi[parent, _SEEN], s.xi[parent, _NODES]
-        i[_TREE] = copy_tree(s, s.xi[parent, _TREE], c.g0)
+        i[_TREE] = copy_tree(s.yf, s.yi, s.counts, s.xi[parent, _TREE], c.g0)
         return m
     f[_V] = 1.0
-    i[_TREE] = new_tree(s, c.g0)
+    i[_TREE] = new_tree(s.yf, s.yi, s.counts, c.g0)
     i[_NODES] = 1
     for k in range(q):
-        f[_MEAN + q + (k * (k + 3)) // 2] = sqrt(c.psi0)
+        f[MEAN + q + (k * (k + 3)) // 2] = sqrt(c.psi0)
         if parent >= 0 and c.flow:
-            f[_MEAN + k] = s.xf[parent, _MEAN + k]
-    f[_LOG_DET] = q * log(c.psi0)
+            f[MEAN + k] = s.xf[parent, MEAN + k]
+    f[LOG_DET] = q * log(c.psi0)
     return m
 
 
 @kernel
-def _observe(s, c, m, row, k, b):  # type: ignore[no-untyped-def]
-    """T and log N of a row in context m, the k-th of its path, before its local models learn it; then they do."""
-    f, i, z = s.xf[m], s.xi[m], s.row_z[row]
-    if not c.flow:
-        b.stop[:] = 1.0
-    before = s.counts[_Y_NODES]
-    y_depth = s.y_depth[i[_DEPTH]]
-    b.tree[k] = observe_tree(s, i[_TREE], row, s.row_code[row], y_depth, c.a, c.g0, b.y_path, b.stop)
-    i[_NODES] += s.counts[_Y_NODES] - before
-    n = i[_SEEN]
-    log_normal, growth = predict_normal(f, _MEAN, _LOG_DET, n, z, b.r, s.log_c, c.lam, c.nu0)
-    learn_normal(f, _MEAN, _LOG_DET, n, z, b.r, growth, c.lam)
-    i[_SEEN] = n + 1
-    b.log_normal[k] = log_normal - s.row_log_slope[row]
+def _observe(s, c, row, depth, b):  # type: ignore[no-untyped-def]
+    """T and log N of a row in x_path[0 .. depth] before the local models learn it; then they do."""
+    # The loop is in here, not around a call: handing over a whole state costs as much as a context's work.
+    xi, slope = s.xi, s.row_log_slope[row]
+    for k in range(depth + 1):
+        m = b.x_path[k]
+        if not c.flow:
+            b.stop[:] = 1.0
+        before = s.counts[_Y_NODES]
+        b.tree[k] = observe_tree(
+            s.yf, s.yi, s.counts, s.row_code, xi[m, _TREE], row, s.y_depth[xi[m, _DEPTH]], c.a, c.g0, b.y_path, b.stop
+        )
+        xi[m, _NODES] += s.counts[_Y_NODES] - before
+        n = xi[m, _SEEN]
+        log_normal, growth = predict_normal(s.xf, m, n, s.row_z, row, b.r, s.log_c, c.lam, c.nu0)
+        learn_normal(s.xf, m, n, s.row_z, row, b.r, growth, c.lam)
+        xi[m, _SEEN] = n + 1
+        b.log_normal[k] = log_normal - slope
 
 
 @kernel
-def _predict(s, c, m, z, code, slope, k, b):  # type: ignore[no-untyped-def]
-    """T and log N of z in context m, the k-th of its path; nothing is learned."""
-    f, i = s.xf[m], s.xi[m]
-    if not c.flow:
-        b.stop[:] = 1.0
-    b.tree[k] = predict_tree(s, i[_TREE], code, s.y_depth[i[_DEPTH]], c.a, b.y_path, b.stop)
-    log_normal, _ = predict_normal(f, _MEAN, _LOG_DET, i[_SEEN], z, b.r, s.log_c, c.lam, c.nu0)
-    b.log_normal[k] = log_normal - slope
+def _predict(s, c, Z, t, slope, depth, b):  # type: ignore[no-untyped-def]
+    """T and log N of Z[t] in x_path[0 .. depth]; nothing is learned."""
+    xi = s.xi
+    code = morton(Z[t], c.y_depth)
+    for k in range(depth + 1):
+        m = b.x_path[k]
+        if not c.flow:
+            b.stop[:] = 1.0
+        b.tree[k] = predict_tree(s.yf, s.yi, xi[m, _TREE], code, s.y_depth[xi[m, _DEPTH]], c.a, b.y_path, b.stop)
+        log_normal, _ = predict_normal(s.xf, m, xi[m, _SEEN], Z, t, b.r, s.log_c, c.lam, c.nu0)
+        b.log_normal[k] = log_normal - slope
 
 
 @kernel
-def _walk(s, c, first, last, log_before, learning, slope, b):  # type: ignore[no-untyped-def]
-    """log psi - slope along x_path[first .. last], in the walk's direction; where learning, v and w are updated.
+def _walk(s, c, depth, log_before, learning, slope, b):  # type: ignore[no-untyped-def]
+    """log psi - slope along x_path[0 .. depth], in the walk's direction; where learning, v and w are updated.
 
     log_before: psi of the context before the first; NaN if the walk starts here, and stops here for sure.
     """
+    f, i = s.xf, s.xi
     low, high = 1e300, -1e300
-    for k in range(first, last + 1):
+    for k in range(depth + 1):
         low = min(low, b.log_normal[k])
         high = max(high, b.log_normal[k])
     # T lies within a few powers of ten of 1; so must N and psi_before for the steps without logarithms
     if low < -0.5 * _LOG_FAIR or high > 0.5 * _LOG_FAIR or abs(log_before) > 0.5 * _LOG_FAIR:
-        return _walk_in_logs(s, c, first, last, log_before, learning, slope, b)
+        return _walk_in_logs(s, c, depth, log_before, learning, slope, b)
     psi = exp(log_before)
-    for j in range(last - first + 1):
-        k = last - j if c.refine else first + j
+    for j in range(depth + 1):
+        k = depth - j if c.refine else j
         m = b.x_path[k]
-        f, i = s.xf[m], s.xi[m]
         T, N = b.tree[k], exp(b.log_normal[k])
-        phi = mixture(f[_V], i[_V_STEPS], T, N)
+        phi = mixture(f[m, _V], i[m, _V_STEPS], T, N)
         if learning:
-            f[_V], i[_V_STEPS] = updated(f[_V], i[_V_STEPS], N / T)
+            f[m, _V], i[m, _V_STEPS] = updated(f[m, _V], i[m, _V_STEPS], N / T)
         if j == 0 and log_before != log_before:
             psi = phi
             if learning and c.refine:
-                f[_LOG_Z] += log(phi) + slope
+                f[m, _LOG_Z] += log(phi) + slope
         else:
             before = psi
-            psi = mixture(f[_O], i[_O_STEPS], before, phi)
+            psi = mixture(f[m, _O], i[m, _O_STEPS], before, phi)
             if learning:
-                f[_O], i[_O_STEPS] = updated(f[_O], i[_O_STEPS], phi / before)
+                f[m, _O], i[m, _O_STEPS] = updated(f[m, _O], i[m, _O_STEPS], phi / before)
     return log(psi)
 
 
 @kernel
-def _walk_in_logs(s, c, first, last, log_before, learning, slope, b):  # type: ignore[no-untyped-def]
+def _walk_in_logs(s, c, depth, log_before, learning, slope, b):  # type: ignore[no-untyped-def]
     """The same for a y so far out that densities or their ratios would leave the range of a double."""
+    f, i = s.xf, s.xi
     log_psi = log_before
-    for j in range(last - first + 1):
-        k = last - j if c.refine else first + j
+    for j in range(depth + 1):
+        k = depth - j if c.refine else j
         m = b.x_path[k]
-        f, i = s.xf[m], s.xi[m]
         log_T, log_N = log(b.tree[k]), b.log_normal[k]
-        v = log_odds(f[_V], i[_V_STEPS])
+        v = log_odds(f[m, _V], i[m, _V_STEPS])
         log_phi = log_mixture(v, log_T, log_N)
         if learning:
-            f[_V], i[_V_STEPS] = odds_from_log(v + log_N - log_T)
+            f[m, _V], i[m, _V_STEPS] = odds_from_log(v + log_N - log_T)
         if j == 0 and log_before != log_before:
             log_psi = log_phi
             if learning and c.refine:
-                f[_LOG_Z] += log_phi + slope
+                f[m, _LOG_Z] += log_phi + slope
         else:
-            o = log_odds(f[_O], i[_O_STEPS])
+            o = log_odds(f[m, _O], i[m, _O_STEPS])
             if learning:
-                f[_O], i[_O_STEPS] = odds_from_log(o + log_phi - log_psi)
+                f[m, _O], i[m, _O_STEPS] = odds_from_log(o + log_phi - log_psi)
             log_psi = log_mixture(o, log_psi, log_phi)
     return log_psi
 
@@ -247,9 +254,9 @@ def _replay(s, c, child, row, b):  # type: ignore[no-untyped-def]
     for j in range(s.row_stop.shape[1]):
         b.stop[j] = s.row_stop[row, j]
     b.x_path[0] = child
-    _observe(s, c, child, row, 0, b)
+    _observe(s, c, row, 0, b)
     before = np.nan if c.refine else s.row_log_psi[row]
-    s.row_log_psi[row] = _walk(s, c, 0, 0, before, True, s.row_log_slope[row], b)
+    s.row_log_psi[row] = _walk(s, c, 0, before, True, s.row_log_slope[row], b)
     for j in range(s.row_stop.shape[1]):
         s.row_stop[row, j] = b.stop[j]
 
@@ -307,9 +314,8 @@ def _store(s, c, x, z):  # type: ignore[no-untyped-def]
 def _learn_row(s, c, row, depth, b):  # type: ignore[no-untyped-def]
     """One row along x_path[0 .. depth]; returns log psi, what was said of y before it was seen."""
     b.stop[:] = 1.0
-    for k in range(depth + 1):
-        _observe(s, c, b.x_path[k], row, k, b)
-    log_psi = _walk(s, c, 0, depth, np.nan, True, s.row_log_slope[row], b)
+    _observe(s, c, row, depth, b)
+    log_psi = _walk(s, c, depth, np.nan, True, s.row_log_slope[row], b)
     s.row_log_psi[row] = log_psi
     for j in range(s.row_stop.shape[1]):
         s.row_stop[row, j] = b.stop[j]
@@ -357,13 +363,10 @@ def ask(s, c, X, Z, log_psi):  # type: ignore[no-untyped-def]
     """Write log psi(z | x) of rows X (n, p), Z (n, q) to log_psi (n,); changes nothing in the state."""
     b = _scratch(s, c)
     for t in range(X.shape[0]):
-        z = Z[t]
         depth = _find(s, X[t], b.x_path)
-        code = morton(z, c.y_depth)
         slope = 0.0
-        for d in range(z.shape[0]):
-            slope += log_slope(z[d])
+        for d in range(Z.shape[1]):
+            slope += log_slope(Z[t, d])
         b.stop[:] = 1.0
-        for k in range(depth + 1):
-            _predict(s, c, b.x_path[k], z, code, slope, k, b)
-        log_psi[t] = _walk(s, c, 0, depth, np.nan, False, slope, b) + slope
+        _predict(s, c, Z, t, slope, depth, b)
+        log_psi[t] = _walk(s, c, depth, np.nan, False, slope, b) + slope

@@ -10,10 +10,10 @@ degrees of freedom. With delta = y - mean and r = L^-1 delta sqrt(kappa / (kappa
 One logarithm serves both, and the gammas are read from a table over n. Psi itself is never formed: a factor holds
 values up to 10^300 whose squares a double cannot.
 
-In a context's row f of floats: mean at `at`, the lower triangle of L by rows at `at + q`; log|Psi| at `log_det`.
+In row m of the contexts' floats f: log|Psi| at LOG_DET, mean at MEAN, the lower triangle of L by rows after it.
 """
 
-from math import hypot, log, log1p, pi, sqrt
+from math import hypot, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,9 @@ from scipy.special import gammaln
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["learn_normal", "log_normalisers", "predict_normal"]
+__all__ = ["LOG_DET", "MEAN", "learn_normal", "log_normalisers", "predict_normal"]
+
+LOG_DET, MEAN = 4, 6
 
 
 def log_normalisers(n: int, q: int, lam: float, nu0: float) -> NDArray[np.float64]:
@@ -40,42 +42,50 @@ def _hypot(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def predict_normal(f, at, log_det, n, z, r, log_c, lam, nu0):  # type: ignore[no-untyped-def]
-    """(log p(z), log(1 + r'r)) of the predictive before z is learned; writes L^-1 (z - mean), unscaled, to r (q,)."""
-    q = z.shape[0]
-    length = 0.0
-    base = at + q
+def predict_normal(f, m, n, Z, t, r, log_c, lam, nu0):  # type: ignore[no-untyped-def]
+    """(log p(z), log(1 + r'r)) of context m before it learns z = Z[t]; r (q,) is scratch."""
+    q = Z.shape[1]
+    square = 0.0
+    base = MEAN + q
     for i in range(q):
-        total = z[i] - f[at + i]
+        total = Z[t, i] - f[m, MEAN + i]
         for j in range(i):
-            total -= f[base + j] * r[j]
-        r[i] = total / f[base + i]
+            total -= f[m, base + j] * r[j]
+        r[i] = total / f[m, base + i]
+        square += r[i] * r[i]
         base += i + 1
-        length = _hypot(length, r[i])
-    kappa = lam + n
-    length *= sqrt(kappa / (kappa + 1.0))
-    growth = log1p(length * length) if length < 1e150 else 2.0 * log(length)
-    return log_c[n] - 0.5 * f[log_det] - 0.5 * (nu0 + n + 1.0) * growth, growth
+    shrink = (lam + n) / (lam + n + 1.0)
+    if square < 1e300:
+        growth = log(1.0 + square * shrink)
+    else:  # the squares overflow, their logarithm does not
+        length = 0.0
+        for i in range(q):
+            length = hypot(length, r[i])
+        growth = 2.0 * log(length) + log(shrink)
+    return log_c[n] - 0.5 * f[m, LOG_DET] - 0.5 * (nu0 + n + 1.0) * growth, growth
 
 
 @kernel
-def learn_normal(f, at, log_det, n, z, r, growth, lam):  # type: ignore[no-untyped-def]
+def learn_normal(f, m, n, Z, t, r, growth, lam):  # type: ignore[no-untyped-def]
     """Learn z, given what `predict_normal` returned for it: mean' = mean + delta / (kappa + 1), L' by a rank-one update."""
-    q = z.shape[0]
-    kappa = lam + n
-    root = sqrt(kappa / (kappa + 1.0))
-    f[log_det] += growth
+    q = Z.shape[1]
+    step = 1.0 / (lam + n + 1.0)
+    root = sqrt((lam + n) * step)
+    f[m, LOG_DET] += growth
     for i in range(q):
-        r[i] = (z[i] - f[at + i]) * root
-        f[at + i] += (z[i] - f[at + i]) / (kappa + 1.0)
-    base = at + q
+        delta = Z[t, i] - f[m, MEAN + i]
+        r[i] = delta * root
+        f[m, MEAN + i] += delta * step
+    base = MEAN + q
     for k in range(q):  # columns in turn; the factor is kept by rows, so [i, k] is at base + i (i + 1) / 2 + k
         diagonal = base + (k * (k + 3)) // 2
-        old = f[diagonal]
+        old = f[m, diagonal]
         new = _hypot(old, r[k])
+        f[m, diagonal] = new
+        if k == q - 1:
+            break
         c, s = new / old, r[k] / old
-        f[diagonal] = new
         for i in range(k + 1, q):
             at_ik = base + (i * (i + 1)) // 2 + k
-            f[at_ik] = (f[at_ik] + s * r[i]) / c
-            r[i] = c * r[i] - s * f[at_ik]
+            f[m, at_ik] = (f[m, at_ik] + s * r[i]) / c
+            r[i] = c * r[i] - s * f[m, at_ik]

@@ -27,21 +27,20 @@ _Y_NODES = 1
 
 
 @kernel
-def new_tree(s, g0):  # type: ignore[no-untyped-def]
+def new_tree(yf, yi, counts, g0):  # type: ignore[no-untyped-def]
     """A node without points; returns its index. The caller has made sure of room."""
-    node = s.counts[_Y_NODES]
-    s.counts[_Y_NODES] = node + 1
-    s.yf[node, 0] = g0
-    i = s.yi[node]
-    i[2] = i[3] = i[6] = 0
-    i[4] = i[5] = _EMPTY
+    node = counts[_Y_NODES]
+    counts[_Y_NODES] = node + 1
+    yf[node, 0] = g0
+    yi[node, 2] = yi[node, 3] = yi[node, 6] = 0
+    yi[node, 4] = yi[node, 5] = _EMPTY
     return node
 
 
 @kernel
-def observe_tree(s, root, row, code, max_depth, a, g0, path, stop):  # type: ignore[no-untyped-def]
+def observe_tree(yf, yi, counts, codes, root, row, max_depth, a, g0, path, stop):  # type: ignore[no-untyped-def]
     """The predictive of a row's cells relative to the uniform law, before learning it; then learns it."""
-    yf, yi = s.yf, s.yi
+    code = codes[row]
     node = root
     depth = 0
     while True:
@@ -55,8 +54,8 @@ def observe_tree(s, root, row, code, max_depth, a, g0, path, stop):  # type: ign
             yi[node, _CELL + side] = -2 - row
             break
         if cell < _EMPTY:  # a second point: the cell becomes a node that holds the first
-            other_side = (s.row_code[-2 - cell] >> (63 - depth)) & 1
-            fresh = new_tree(s, g0)
+            other_side = (codes[-2 - cell] >> (63 - depth)) & 1
+            fresh = new_tree(yf, yi, counts, g0)
             yi[fresh, _POINTS + other_side] = 1
             yi[fresh, _CELL + other_side] = cell
             yi[node, _CELL + side] = fresh
@@ -79,9 +78,8 @@ def observe_tree(s, root, row, code, max_depth, a, g0, path, stop):  # type: ign
 
 
 @kernel
-def predict_tree(s, root, code, max_depth, a, path, stop):  # type: ignore[no-untyped-def]
+def predict_tree(yf, yi, root, code, max_depth, a, path, stop):  # type: ignore[no-untyped-def]
     """The predictive of a cell path relative to the uniform law; changes nothing but the scratch."""
-    yf, yi = s.yf, s.yi
     node = root
     depth = 0
     while node >= 0 and depth < max_depth:
@@ -100,17 +98,16 @@ def predict_tree(s, root, code, max_depth, a, path, stop):  # type: ignore[no-un
 
 
 @kernel
-def copy_tree(s, root, g0):  # type: ignore[no-untyped-def]
+def copy_tree(yf, yi, counts, root, g0):  # type: ignore[no-untyped-def]
     """A copy of the whole tree under a node; returns its root. The new nodes stand in line and are their own queue."""
-    yf, yi = s.yf, s.yi
-    first = new_tree(s, g0)
+    first = new_tree(yf, yi, counts, g0)
     yf[first] = yf[root]
     todo = first
-    while todo < s.counts[_Y_NODES]:
+    while todo < counts[_Y_NODES]:
         for side in range(2):
             old = yi[todo, _CELL + side]
             if old >= 0:
-                fresh = new_tree(s, g0)
+                fresh = new_tree(yf, yi, counts, g0)
                 yf[fresh] = yf[old]
                 yi[todo, _CELL + side] = fresh
         todo += 1
