@@ -43,7 +43,7 @@ class Scratch(NamedTuple):
 def _scratch(s, c):  # type: ignore[no-untyped-def]
     depths = s.theta.shape[0]
     return Scratch(
-        np.empty(depths, np.int32),
+        np.empty(depths, np.int64),
         np.empty(c.y_depth + 1, np.int32),
         np.ones(c.y_depth + 1),
         np.empty(depths),
@@ -231,9 +231,9 @@ def _split(s, c, m, b):  # type: ignore[no-untyped-def]
     f, i = s.xf[m], s.xi[m]
     left = _new_context(s, c, m)
     right = _new_context(s, c, m)
-    row = i[_FIRST]
+    row = np.int64(i[_FIRST])
     while row >= 0:
-        following = s.row_next[row]
+        following = np.int64(s.row_next[row])
         child = left if s.row_x[row, i[_DIM]] <= f[_CUT] else right
         _hold(s, child, row)
         if not c.inherit:
@@ -254,9 +254,10 @@ def _replay(s, c, child, row, b):  # type: ignore[no-untyped-def]
     for j in range(s.row_stop.shape[1]):
         b.stop[j] = s.row_stop[row, j]
     b.x_path[0] = child
-    _observe(s, c, row, 0, b)
+    only = np.int64(0)  # a typed zero: a literal would compile everything below it once more
+    _observe(s, c, row, only, b)
     before = np.nan if c.refine else s.row_log_psi[row]
-    s.row_log_psi[row] = _walk(s, c, 0, before, True, s.row_log_slope[row], b)
+    s.row_log_psi[row] = _walk(s, c, only, before, True, s.row_log_slope[row], b)
     for j in range(s.row_stop.shape[1]):
         s.row_stop[row, j] = b.stop[j]
 
@@ -272,13 +273,13 @@ def _credit(s, m, log_z_children):  # type: ignore[no-untyped-def]
     o = log_odds(f[_O], i[_O_STEPS])
     change = log_mixture(o, change, 0.0)
     f[_O], i[_O_STEPS] = odds_from_log(o + f[_LOG_Z] - log_z_children)
-    m = i[_PARENT]
-    while m >= 0:
-        f, i = s.xf[m], s.xi[m]
+    above = i[_PARENT]
+    while above >= 0:
+        f, i = s.xf[above], s.xi[above]
         o = log_odds(f[_O], i[_O_STEPS])
         f[_O], i[_O_STEPS] = odds_from_log(o - change)
         change = log_mixture(o, change, 0.0)
-        m = i[_PARENT]
+        above = i[_PARENT]
 
 
 @kernel
@@ -336,12 +337,12 @@ def learn(s, c, X, Z, start, log_psi):  # type: ignore[no-untyped-def]
     b = _scratch(s, c)
     contexts, nodes = s.xf.shape[0], s.yf.shape[0]
     if s.counts[_CONTEXTS] == 0:
-        _new_context(s, c, -1)
+        _new_context(s, c, np.int64(-1))
     t = start
     while t < X.shape[0] or s.counts[_WAITING] > 0:
         used, used_nodes = s.counts[_CONTEXTS], s.counts[_Y_NODES]
         if s.counts[_WAITING] > 0:
-            m = s.waiting[s.counts[_WAITING] - 1]
+            m = np.int64(s.waiting[s.counts[_WAITING] - 1])
             wanted = used_nodes + 2 * s.xi[m, _NODES] + 2  # a child's cells are among its parent's
             if used + 2 > contexts or wanted > nodes:
                 return t, used + 2, wanted

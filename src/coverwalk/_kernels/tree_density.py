@@ -101,14 +101,16 @@ def predict_tree(yf, yi, root, code, max_depth, a, path, stop):  # type: ignore[
 def copy_tree(yf, yi, counts, root, g0):  # type: ignore[no-untyped-def]
     """A copy of the whole tree under a node; returns its root. The new nodes stand in line and are their own queue."""
     first = new_tree(yf, yi, counts, g0)
-    yf[first] = yf[root]
+    for k in range(4):
+        yf[first, k] = yf[root, k]
     todo = first
     while todo < counts[_Y_NODES]:
         for side in range(2):
             old = yi[todo, _CELL + side]
             if old >= 0:
                 fresh = new_tree(yf, yi, counts, g0)
-                yf[fresh] = yf[old]
+                for k in range(4):
+                    yf[fresh, k] = yf[old, k]
                 yi[todo, _CELL + side] = fresh
         todo += 1
     return first
