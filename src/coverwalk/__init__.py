@@ -8,16 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coverwalk.cover_model import CoverModel
+    from coverwalk.distribution import PredictiveDistribution
+    from coverwalk.joint import JointDistribution
+    from coverwalk.persistence import ModelFileError, load
 
 __version__ = "0.1.0"
 
 _HOME = {
     "CoverModel": "coverwalk.cover_model",
+    "JointDistribution": "coverwalk.joint",
+    "ModelFileError": "coverwalk.persistence",
+    "PredictiveDistribution": "coverwalk.distribution",
+    "load": "coverwalk.persistence",
 }
 
 __all__ = [
     "CoverModel",
+    "JointDistribution",
+    "ModelFileError",
+    "PredictiveDistribution",
     "__version__",
+    "load",
 ]
 
 
