@@ -113,7 +113,9 @@ def _predict(s, c, Z, t, slope, depth, b):  # type: ignore[no-untyped-def]
         m = b.x_path[k]
         if not c.flow:
             b.stop[:] = 1.0
-        b.tree[k] = predict_tree(s.yf, s.yi, xi[m, _TREE], code, s.y_depth[xi[m, _DEPTH]], c.a, b.y_path, b.stop)
+        b.tree[k] = predict_tree(
+            s.yf, s.yi, s.row_code, xi[m, _TREE], code, s.y_depth[xi[m, _DEPTH]], c.a, c.g0, b.y_path, b.stop
+        )
         log_normal, _ = predict_normal(s.xf, m, xi[m, _SEEN], Z, t, b.r, s.log_c, c.lam, c.nu0)
         b.log_normal[k] = log_normal - slope
 

@@ -78,7 +78,7 @@ def observe_tree(yf, yi, counts, codes, root, row, max_depth, a, g0, path, stop)
 
 
 @kernel
-def predict_tree(yf, yi, root, code, max_depth, a, path, stop):  # type: ignore[no-untyped-def]
+def predict_tree(yf, yi, codes, root, code, max_depth, a, g0, path, stop):  # type: ignore[no-untyped-def]
     """The predictive of a cell path relative to the uniform law; changes nothing but the scratch."""
     node = root
     depth = 0
@@ -86,8 +86,20 @@ def predict_tree(yf, yi, root, code, max_depth, a, path, stop):  # type: ignore[
         path[depth] = node
         node = yi[node, _CELL + ((code >> (63 - depth)) & 1)]
         depth += 1
+    nodes = depth
+    parting = code
+    if node < _EMPTY:  # a lone point: the nodes it would share with this one, down to where they part
+        parting = code ^ codes[-2 - node]
+        while depth < max_depth:
+            depth += 1
+            if (parting >> (64 - depth)) & 1:
+                break
     predictive = stop[depth]
-    for j in range(depth - 1, -1, -1):
+    for j in range(depth - 1, nodes - 1, -1):
+        here = 1 - ((parting >> (63 - j)) & 1)
+        predictive = mixture(g0, 0, stop[j], 2.0 * (here + a) / (1.0 + 2.0 * a) * predictive)
+        stop[j] = predictive
+    for j in range(nodes - 1, -1, -1):
         node = path[j]
         side = (code >> (63 - j)) & 1
         here = yi[node, _POINTS + side]
