@@ -165,6 +165,12 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         """Mean log density, in nats."""
         return float(self.logpdf(X, y).mean())
 
+    def voices(self, X: Any) -> tuple[Floats, Floats]:
+        """Who speaks for each x: the probability that it is a normal, not a tree density, and the mean depth (n,)."""
+        check_is_fitted(self, "_engine")
+        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
+        return self._engine.voices(refuse_nonfinite(X, "X"))
+
     @property
     def n_rows_(self) -> int:
         """Rows learned."""

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels import kd_state, kd_walk
+from coverwalk._kernels import kd_state, kd_voices, kd_walk
 from coverwalk._kernels.kd_state import MAX_X_DEPTH, KdState, Settings
 from coverwalk.running_scale import Units, units_of
 
@@ -146,6 +146,13 @@ class KdEngine:
         log_psi = np.empty(len(X))
         kd_walk.ask(self.state, self.settings, X, self.units.apply(Y), log_psi)
         return log_psi - self.units.log_scale
+
+    def voices(self, X: Floats) -> tuple[Floats, Floats]:
+        """For each x the probability that a normal speaks, not a tree density, and the mean depth of stopping."""
+        normal, depth = np.empty(len(X)), np.empty(len(X))
+        path = np.empty(MAX_X_DEPTH + 1, dtype=np.int64)
+        kd_voices.voices(self.state, self.settings, X, path, normal, depth)
+        return normal, depth
 
     @property
     def depth(self) -> int:

@@ -20,10 +20,10 @@ from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_f
 from coverwalk._kernels.real_line import log_slope, morton
 from coverwalk._kernels.tree_density import copy_tree, new_tree, observe_tree, predict_tree
 
-__all__ = ["ask", "learn"]
+__all__ = ["O_ODDS", "O_STEPS", "V_ODDS", "V_STEPS", "ask", "find", "learn"]
 
-_CUT, _O, _V, _LOG_Z = range(4)
-_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES, _O_STEPS, _V_STEPS = range(13)
+_CUT, O_ODDS, V_ODDS, _LOG_Z = range(4)
+_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES, O_STEPS, V_STEPS = range(13)
 _CONTEXTS, _Y_NODES, _ROWS, _WAITING = range(4)
 _LOG_FAIR = log(FAIR)
 
@@ -64,15 +64,15 @@ def _new_context(s, c, parent):  # type: ignore[no-untyped-def]
     i[_LEFT] = i[_RIGHT] = i[_DIM] = i[_FIRST] = i[_LAST] = -1
     i[_PARENT] = parent
     i[_DEPTH] = 0 if parent < 0 else s.xi[parent, _DEPTH] + 1
-    f[_O] = s.prior[i[_DEPTH]]
+    f[O_ODDS] = s.prior[i[_DEPTH]]
     if parent >= 0 and c.inherit:
-        f[_V], i[_V_STEPS] = s.xf[parent, _V], s.xi[parent, _V_STEPS]
+        f[V_ODDS], i[V_STEPS] = s.xf[parent, V_ODDS], s.xi[parent, V_STEPS]
         for k in range(LOG_DET, f.shape[0]):
             f[k] = s.xf[parent, k]
         i[_SEEN], i[_NODES] = s.xi[parent, _SEEN], s.xi[parent, _NODES]
         i[_TREE] = copy_tree(s.yf, s.yi, s.counts, s.xi[parent, _TREE], c.g0)
         return m
-    f[_V] = 1.0
+    f[V_ODDS] = 1.0
     i[_TREE] = new_tree(s.yf, s.yi, s.counts, c.g0)
     i[_NODES] = 1
     for k in range(q):
@@ -139,18 +139,18 @@ def _walk(s, c, depth, log_before, learning, slope, b):  # type: ignore[no-untyp
         k = depth - j if c.refine else j
         m = b.x_path[k]
         T, N = b.tree[k], exp(b.log_normal[k])
-        phi = mixture(f[m, _V], i[m, _V_STEPS], T, N)
+        phi = mixture(f[m, V_ODDS], i[m, V_STEPS], T, N)
         if learning:
-            f[m, _V], i[m, _V_STEPS] = updated(f[m, _V], i[m, _V_STEPS], N / T)
+            f[m, V_ODDS], i[m, V_STEPS] = updated(f[m, V_ODDS], i[m, V_STEPS], N / T)
         if j == 0 and log_before != log_before:
             psi = phi
             if learning and c.refine:
                 f[m, _LOG_Z] += log(phi) + slope
         else:
             before = psi
-            psi = mixture(f[m, _O], i[m, _O_STEPS], before, phi)
+            psi = mixture(f[m, O_ODDS], i[m, O_STEPS], before, phi)
             if learning:
-                f[m, _O], i[m, _O_STEPS] = updated(f[m, _O], i[m, _O_STEPS], phi / before)
+                f[m, O_ODDS], i[m, O_STEPS] = updated(f[m, O_ODDS], i[m, O_STEPS], phi / before)
     return log(psi)
 
 
@@ -163,18 +163,18 @@ def _walk_in_logs(s, c, depth, log_before, learning, slope, b):  # type: ignore[
         k = depth - j if c.refine else j
         m = b.x_path[k]
         log_T, log_N = log(b.tree[k]), b.log_normal[k]
-        v = log_odds(f[m, _V], i[m, _V_STEPS])
+        v = log_odds(f[m, V_ODDS], i[m, V_STEPS])
         log_phi = log_mixture(v, log_T, log_N)
         if learning:
-            f[m, _V], i[m, _V_STEPS] = odds_from_log(v + log_N - log_T)
+            f[m, V_ODDS], i[m, V_STEPS] = odds_from_log(v + log_N - log_T)
         if j == 0 and log_before != log_before:
             log_psi = log_phi
             if learning and c.refine:
                 f[m, _LOG_Z] += log_phi + slope
         else:
-            o = log_odds(f[m, _O], i[m, _O_STEPS])
+            o = log_odds(f[m, O_ODDS], i[m, O_STEPS])
             if learning:
-                f[m, _O], i[m, _O_STEPS] = odds_from_log(o + log_phi - log_psi)
+                f[m, O_ODDS], i[m, O_STEPS] = odds_from_log(o + log_phi - log_psi)
             log_psi = log_mixture(o, log_psi, log_phi)
     return log_psi
 
@@ -272,20 +272,20 @@ def _credit(s, m, log_z_children):  # type: ignore[no-untyped-def]
     """
     f, i = s.xf[m], s.xi[m]
     change = log_z_children - f[_LOG_Z]
-    o = log_odds(f[_O], i[_O_STEPS])
+    o = log_odds(f[O_ODDS], i[O_STEPS])
     change = log_mixture(o, change, 0.0)
-    f[_O], i[_O_STEPS] = odds_from_log(o + f[_LOG_Z] - log_z_children)
+    f[O_ODDS], i[O_STEPS] = odds_from_log(o + f[_LOG_Z] - log_z_children)
     above = i[_PARENT]
     while above >= 0:
         f, i = s.xf[above], s.xi[above]
-        o = log_odds(f[_O], i[_O_STEPS])
-        f[_O], i[_O_STEPS] = odds_from_log(o - change)
+        o = log_odds(f[O_ODDS], i[O_STEPS])
+        f[O_ODDS], i[O_STEPS] = odds_from_log(o - change)
         change = log_mixture(o, change, 0.0)
         above = i[_PARENT]
 
 
 @kernel
-def _find(s, x, path):  # type: ignore[no-untyped-def]
+def find(s, x, path):  # type: ignore[no-untyped-def]
     """Write the contexts that hold x to path, coarse to fine; returns the depth of the finest."""
     m = 0
     depth = 0
@@ -351,7 +351,7 @@ def learn(s, c, X, Z, start, log_psi):  # type: ignore[no-untyped-def]
             s.counts[_WAITING] -= 1
             _split(s, c, m, b)
             continue
-        depth = _find(s, X[t], b.x_path)
+        depth = find(s, X[t], b.x_path)
         wanted = used_nodes + (depth + 1) * c.y_depth
         if s.counts[_ROWS] >= s.row_x.shape[0] or wanted > nodes:
             return t, used, wanted
@@ -366,7 +366,7 @@ def ask(s, c, X, Z, log_psi):  # type: ignore[no-untyped-def]
     """Write log psi(z | x) of rows X (n, p), Z (n, q) to log_psi (n,); changes nothing in the state."""
     b = _scratch(s, c)
     for t in range(X.shape[0]):
-        depth = _find(s, X[t], b.x_path)
+        depth = find(s, X[t], b.x_path)
         slope = 0.0
         for d in range(Z.shape[1]):
             slope += log_slope(Z[t, d])
