@@ -145,4 +145,3 @@ class SlowDoubleTree:
         for child in children:
             if child.rows:
                 self.split_while_full([*path, child])
-

@@ -40,5 +40,7 @@ def as_row(value: Any, name: str, size: int | None) -> Floats:
         wanted = "a number or a vector of numbers" if size is None else f"{size} number{'s' * (size > 1)}"
         raise ValueError(f"{name} must be {wanted}, got shape {np.shape(value)}: {value!r}")
     if not np.isfinite(row).all():
-        raise ValueError(f"{name} must be finite, got {value!r}: drop the row or fill the value in; nothing was learned")
+        raise ValueError(
+            f"{name} must be finite, got {value!r}: drop the row or fill the value in; nothing was learned"
+        )
     return row

@@ -38,7 +38,7 @@ class Density(BaseEstimator):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> model = Density().fit(np.concatenate([rng.normal(-2, 0.1, 500), rng.normal(2, 0.1, 500)]))
     >>> np.exp(model.logpdf([-2.0, 0.0, 2.0])).round(1)
-    array([1.9, 0. , 1.9])
+    array([1.5, 0. , 2.1])
     """
 
     def __init__(

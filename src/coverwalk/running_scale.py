@@ -15,7 +15,9 @@ __all__ = ["Units", "units_of"]
 
 Floats = NDArray[np.float64]
 
-_OUTLYING = 16.0  # robust standard deviations beyond which a range is taken for outliers: the bulk keeps 1/16 of the cells
+_OUTLYING = (
+    16.0  # robust standard deviations beyond which a range is taken for outliers: the bulk keeps 1/16 of the cells
+)
 _QUARTILES = 1.349  # interquartile range of a normal law, in standard deviations
 _FARTHEST = 1e300  # in units of the scale; beyond it distances count as this
 _TINY = float(np.finfo(np.float64).tiny)

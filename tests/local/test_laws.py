@@ -13,7 +13,12 @@ from coverwalk.local.tree_density import _LAWS
 
 EXAMPLES = {
     "Polynomial": [Polynomial(0), Polynomial(1, ridge=0.3), Polynomial(2, nu=4, scatter=0.5), Polynomial(1, q=2)],
-    "TreeDensity": [TreeDensity(), TreeDensity(max_depth=6, a=1.0, stop=0.3, loc=1.0, scale=2.0), TreeDensity(q=2), TreeDensity(max_depth=9, loc=0.5, law="flat")],
+    "TreeDensity": [
+        TreeDensity(),
+        TreeDensity(max_depth=6, a=1.0, stop=0.3, loc=1.0, scale=2.0),
+        TreeDensity(q=2),
+        TreeDensity(max_depth=9, loc=0.5, law="flat"),
+    ],
     "KernelDensity": [KernelDensity(), KernelDensity(loc=-1.0, scale=3.0, bandwidths=4), KernelDensity(q=2)],
     "Dirichlet": [Dirichlet([0, 1]), Dirichlet(["a", "b", "c"], concentration=2.0)],
 }

@@ -99,12 +99,13 @@ def new_state(p: int, q: int, c: Settings, theta: Floats, prior: Floats, y_depth
 
 def _resized(array: NDArray[Any], n: int) -> NDArray[Any]:
     """The array with n rows: grown in place where the system can, so that old and new never stand side by side."""
-    array.resize((n, *array.shape[1:]), refcheck=False)
-    return array
+    owned = array if array.flags.owndata else array.copy()  # a loaded model's arrays may belong to its file
+    owned.resize((n, *array.shape[1:]), refcheck=False)
+    return owned
 
 
 def grow(state: KdState, c: Settings, contexts: int, nodes: int, rows: int) -> KdState:
-    """Room for at least so many contexts, y nodes and rows, and a quarter more; the old state must not be used again."""
+    """Room for so many contexts, y nodes and rows, and a quarter more; the old state must not be used again."""
     new: dict[str, NDArray[Any]] = state._asdict()
     if contexts > len(state.xf):
         for name in _BY_CONTEXT:
@@ -123,13 +124,12 @@ def grow(state: KdState, c: Settings, contexts: int, nodes: int, rows: int) -> K
 def pack(state: KdState) -> dict[str, NDArray[Any]]:
     """Copies of what is in use, each memory once: what is pickled and written to disk."""
     contexts, nodes, rows, _ = (int(n) for n in state.counts)
-    used = {name: array.copy() for name, array in state._asdict().items() if name not in ("yi", "yf", "log_c", *_BY_ROW)}
-    used["yf"] = state.yf[:nodes].copy()
-    for name in _BY_CONTEXT:
-        used[name] = used[name][:contexts].copy()
-    for name in _BY_ROW:
-        used[name] = getattr(state, name)[:rows].copy()
-    return used
+    remade = ("yi", "log_c")
+    used = {name: array for name, array in state._asdict().items() if name not in remade}
+    used["yf"] = state.yf[:nodes]
+    used.update({name: used[name][:contexts] for name in _BY_CONTEXT})
+    used.update({name: used[name][:rows] for name in _BY_ROW})
+    return {name: array.copy() for name, array in used.items()}
 
 
 def unpack(used: dict[str, NDArray[Any]], c: Settings) -> KdState:

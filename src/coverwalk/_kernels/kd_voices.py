@@ -1,6 +1,7 @@
 """Who speaks for x in a double pseudo-tree: with which probability the walk stops where, and in which local model."""
 
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.kd_state import Floats, KdState, Longs, Settings
 from coverwalk._kernels.kd_walk import O_ODDS, O_STEPS, V_ODDS, V_STEPS, find
 from coverwalk._kernels.odds import mixture
 
@@ -8,7 +9,7 @@ __all__ = ["voices"]
 
 
 @kernel
-def voices(s, c, X, path, normal, depth):  # type: ignore[no-untyped-def]
+def voices(s: KdState, c: Settings, X: Floats, path: Longs, normal: Floats, depth: Floats) -> None:
     """Write, for each row of X (n, p), the probability that a normal speaks (n,) and the mean depth of stopping (n,).
 
     path is scratch for as many contexts as there are depths.

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.kd_state import Floats, KdState, Longs, Settings
 from coverwalk._kernels.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
 from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
 from coverwalk._kernels.real_line import log_slope, morton
@@ -29,7 +30,7 @@ _LOG_FAIR = log(FAIR)
 
 
 class Scratch(NamedTuple):
-    """Working memory of one call: contexts of x, y nodes, tree predictives by depth, T and log N by context, residual."""
+    """Working memory of one call: contexts of x, y nodes; tree predictives by depth; T, log N by context; residuals."""
 
     x_path: Any
     y_path: Any
@@ -40,7 +41,7 @@ class Scratch(NamedTuple):
 
 
 @kernel
-def _scratch(s, c):  # type: ignore[no-untyped-def]
+def _scratch(s: KdState, c: Settings) -> Scratch:
     depths = s.theta.shape[0]
     return Scratch(
         np.empty(depths, np.int64),
@@ -53,7 +54,7 @@ def _scratch(s, c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _new_context(s, c, parent):  # type: ignore[no-untyped-def]
+def _new_context(s: KdState, c: Settings, parent: int) -> int:
     """A leaf without rows; its local models are at their prior, or copies of the parent's where children inherit."""
     q = s.row_z.shape[1]
     m = s.counts[_CONTEXTS]
@@ -84,7 +85,7 @@ def _new_context(s, c, parent):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _observe(s, c, row, depth, b):  # type: ignore[no-untyped-def]
+def _observe(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> None:
     """T and log N of a row in x_path[0 .. depth] before the local models learn it; then they do."""
     # The loop is in here, not around a call: handing over a whole state costs as much as a context's work.
     xi, slope = s.xi, s.row_log_slope[row]
@@ -105,7 +106,7 @@ def _observe(s, c, row, depth, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _predict(s, c, Z, t, slope, depth, b):  # type: ignore[no-untyped-def]
+def _predict(s: KdState, c: Settings, Z: Floats, t: int, slope: float, depth: int, b: Scratch) -> None:
     """T and log N of Z[t] in x_path[0 .. depth]; nothing is learned."""
     xi = s.xi
     code = morton(Z[t], c.y_depth)
@@ -121,7 +122,7 @@ def _predict(s, c, Z, t, slope, depth, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _walk(s, c, depth, log_before, learning, slope, b):  # type: ignore[no-untyped-def]
+def _walk(s: KdState, c: Settings, depth: int, log_before: float, learning: bool, slope: float, b: Scratch) -> float:
     """log psi - slope along x_path[0 .. depth], in the walk's direction; where learning, v and w are updated.
 
     log_before: psi of the context before the first; NaN if the walk starts here, and stops here for sure.
@@ -155,7 +156,9 @@ def _walk(s, c, depth, log_before, learning, slope, b):  # type: ignore[no-untyp
 
 
 @kernel
-def _walk_in_logs(s, c, depth, log_before, learning, slope, b):  # type: ignore[no-untyped-def]
+def _walk_in_logs(
+    s: KdState, c: Settings, depth: int, log_before: float, learning: bool, slope: float, b: Scratch
+) -> float:
     """The same for a y so far out that densities or their ratios would leave the range of a double."""
     f, i = s.xf, s.xi
     log_psi = log_before
@@ -180,7 +183,7 @@ def _walk_in_logs(s, c, depth, log_before, learning, slope, b):  # type: ignore[
 
 
 @kernel
-def _hold(s, m, row):  # type: ignore[no-untyped-def]
+def _hold(s: KdState, m: int, row: int) -> None:
     """A leaf takes a row: at the end of its list, and into its box."""
     p = s.row_x.shape[1]
     f, i = s.xf[m], s.xi[m]
@@ -203,8 +206,8 @@ def _hold(s, m, row):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _wait_if_full(s, m):  # type: ignore[no-untyped-def]
-    """A leaf of depth k with more than theta_k rows waits to be cut across its widest side, unless its rows coincide."""
+def _wait_if_full(s: KdState, m: int) -> None:
+    """A leaf of depth k with more than theta_k rows waits to be cut across its widest side, if its rows differ."""
     p = s.row_x.shape[1]
     f, i = s.xf[m], s.xi[m]
     if not i[_HELD] > s.theta[i[_DEPTH]]:
@@ -228,7 +231,7 @@ def _wait_if_full(s, m):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _split(s, c, m, b):  # type: ignore[no-untyped-def]
+def _split(s: KdState, c: Settings, m: int, b: Scratch) -> None:
     """Two children for a leaf; its rows are handed to them in order, and replayed unless children inherit."""
     f, i = s.xf[m], s.xi[m]
     left = _new_context(s, c, m)
@@ -251,7 +254,7 @@ def _split(s, c, m, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _replay(s, c, child, row, b):  # type: ignore[no-untyped-def]
+def _replay(s: KdState, c: Settings, child: int, row: int, b: Scratch) -> None:
     """One row into a new child, as if the child had been there when the row came."""
     for j in range(s.row_stop.shape[1]):
         b.stop[j] = s.row_stop[row, j]
@@ -265,7 +268,7 @@ def _replay(s, c, child, row, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _credit(s, m, log_z_children):  # type: ignore[no-untyped-def]
+def _credit(s: KdState, m: int, log_z_children: float) -> None:
     """Refining: after a split Z_m = w0 Z_phi + (1 - w0) Z_left Z_right; what changed is told to all above.
 
     With log odds o = log(w0 / (1 - w0)) + log Z_phi - log Z_children, Z = Z_children (1 - w0) / Pr(go on).
@@ -285,7 +288,7 @@ def _credit(s, m, log_z_children):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find(s, x, path):  # type: ignore[no-untyped-def]
+def find(s: KdState, x: Floats, path: Longs) -> int:
     """Write the contexts that hold x to path, coarse to fine; returns the depth of the finest."""
     m = 0
     depth = 0
@@ -298,7 +301,7 @@ def find(s, x, path):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _store(s, c, x, z):  # type: ignore[no-untyped-def]
+def _store(s: KdState, c: Settings, x: Floats, z: Floats) -> int:
     """Keep a row; returns its number."""
     row = s.counts[_ROWS]
     s.counts[_ROWS] = row + 1
@@ -314,7 +317,7 @@ def _store(s, c, x, z):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _learn_row(s, c, row, depth, b):  # type: ignore[no-untyped-def]
+def _learn_row(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> float:
     """One row along x_path[0 .. depth]; returns log psi, what was said of y before it was seen."""
     b.stop[:] = 1.0
     _observe(s, c, row, depth, b)
@@ -328,7 +331,7 @@ def _learn_row(s, c, row, depth, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def learn(s, c, X, Z, start, log_psi):  # type: ignore[no-untyped-def]
+def learn(s: KdState, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floats) -> tuple[int, int, int]:
     """Learn the rows from `start`; returns (rows done, contexts and y nodes wanted): fewer rows mean that room ran out.
 
     X (n, p), Z (n, q)   rows, Z in standardised units
@@ -362,7 +365,7 @@ def learn(s, c, X, Z, start, log_psi):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def ask(s, c, X, Z, log_psi):  # type: ignore[no-untyped-def]
+def ask(s: KdState, c: Settings, X: Floats, Z: Floats, log_psi: Floats) -> None:
     """Write log psi(z | x) of rows X (n, p), Z (n, q) to log_psi (n,); changes nothing in the state."""
     b = _scratch(s, c)
     for t in range(X.shape[0]):

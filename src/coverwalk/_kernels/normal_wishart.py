@@ -23,10 +23,11 @@ from coverwalk._kernels._compile import kernel
 
 __all__ = ["LOG_DET", "MEAN", "learn_normal", "log_normalisers", "predict_normal"]
 
+Floats = NDArray[np.float64]
 LOG_DET, MEAN = 4, 6
 
 
-def log_normalisers(n: int, q: int, lam: float, nu0: float) -> NDArray[np.float64]:
+def log_normalisers(n: int, q: int, lam: float, nu0: float) -> Floats:
     """log_c[0 .. n-1] of the module's docstring."""
     seen = np.arange(n, dtype=np.float64)
     kappa, nu = lam + seen, nu0 + seen
@@ -35,14 +36,16 @@ def log_normalisers(n: int, q: int, lam: float, nu0: float) -> NDArray[np.float6
 
 
 @kernel
-def _hypot(a, b):  # type: ignore[no-untyped-def]
+def _hypot(a: float, b: float) -> float:
     """sqrt(a^2 + b^2): at once where the squares are safe, by the library far out."""
     square = a * a + b * b
     return sqrt(square) if 1e-250 < square < 1e250 else hypot(a, b)
 
 
 @kernel
-def predict_normal(f, m, n, Z, t, r, log_c, lam, nu0):  # type: ignore[no-untyped-def]
+def predict_normal(
+    f: Floats, m: int, n: int, Z: Floats, t: int, r: Floats, log_c: Floats, lam: float, nu0: float
+) -> tuple[float, float]:
     """(log p(z), log(1 + r'r)) of context m before it learns z = Z[t]; r (q,) is scratch."""
     q = Z.shape[1]
     square = 0.0
@@ -66,8 +69,8 @@ def predict_normal(f, m, n, Z, t, r, log_c, lam, nu0):  # type: ignore[no-untype
 
 
 @kernel
-def learn_normal(f, m, n, Z, t, r, growth, lam):  # type: ignore[no-untyped-def]
-    """Learn z, given what `predict_normal` returned for it: mean' = mean + delta / (kappa + 1), L' by a rank-one update."""
+def learn_normal(f: Floats, m: int, n: int, Z: Floats, t: int, r: Floats, growth: float, lam: float) -> None:
+    """Learn z, given `growth` of `predict_normal`: mean' = mean + delta / (kappa + 1), L' by a rank-one update."""
     q = Z.shape[1]
     step = 1.0 / (lam + n + 1.0)
     root = sqrt((lam + n) * step)

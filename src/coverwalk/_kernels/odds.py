@@ -25,7 +25,7 @@ _LOG_STEP = 332 * log(2.0)
 
 
 @kernel
-def mixture(g, steps, base, rival):  # type: ignore[no-untyped-def]
+def mixture(g: float, steps: int, base: float, rival: float) -> float:
     """(base + g rival) / (1 + g) for the odds g 2^(332 steps)."""
     if steps == 0:
         share = 1.0 / (1.0 + g)
@@ -34,42 +34,42 @@ def mixture(g, steps, base, rival):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def updated(g, steps, ratio):  # type: ignore[no-untyped-def]
-    """(g', steps') of the odds times ratio = rival / base. Away from steps = 0 the odds stay beyond 2^332 (or 2^-332)."""
+def updated(g: float, steps: int, ratio: float) -> tuple[float, int]:
+    """(g', steps') of the odds times ratio = rival / base. Away from steps = 0 the odds stay beyond 2^332 or 2^-332."""
     g *= ratio
     if 1.0 / _FAR <= g <= _FAR and steps == 0:
         return g, steps
-    if g > _FAR and steps >= 0 or g > 1.0 and steps < 0:
+    if (g > _FAR and steps >= 0) or (g > 1.0 and steps < 0):
         return g / _STEP, steps + 1
-    if g < 1.0 / _FAR and steps <= 0 or g < 1.0 and steps > 0:
+    if (g < 1.0 / _FAR and steps <= 0) or (g < 1.0 and steps > 0):
         return g * _STEP, steps - 1
     return g, steps
 
 
 @kernel
-def log_odds(g, steps):  # type: ignore[no-untyped-def]
+def log_odds(g: float, steps: int) -> float:
     """log g of odds with steps."""
     return log(g) + steps * _LOG_STEP
 
 
 @kernel
-def odds_from_log(log_g):  # type: ignore[no-untyped-def]
+def odds_from_log(log_g: float) -> tuple[float, int]:
     """(g, steps) with the given logarithm; steps = 0 wherever a double can hold the odds."""
     if abs(log_g) <= 2.0 * _LOG_STEP:
         return exp(log_g), 0
     if log_g > 0.0:
-        steps = int(floor(log_g / _LOG_STEP)) - 1
+        steps = floor(log_g / _LOG_STEP) - 1
     else:
-        steps = -int(floor(-log_g / _LOG_STEP)) + 1
+        steps = -floor(-log_g / _LOG_STEP) + 1
     return exp(log_g - steps * _LOG_STEP), steps
 
 
 @kernel
-def _softplus(t):  # type: ignore[no-untyped-def]
+def _softplus(t: float) -> float:
     return t + log1p(exp(-t)) if t > 0.0 else log1p(exp(t))
 
 
 @kernel
-def log_mixture(log_g, log_base, log_rival):  # type: ignore[no-untyped-def]
+def log_mixture(log_g: float, log_base: float, log_rival: float) -> float:
     """log of the mixture, from logarithms alone."""
     return log_base + _softplus(log_g + log_rival - log_base) - _softplus(log_g)

@@ -10,10 +10,14 @@ Flat in the core, so that dyadic cells of u are intervals of equal length and a 
 
 from math import ceil, log
 
+import numpy as np
+from numpy.typing import NDArray
+
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["CORE", "TAIL", "from_unit", "log_slope", "morton", "to_unit"]
 
+Floats = NDArray[np.float64]
 CORE = 3.0  # the six cells of the core are one unit wide each
 TAIL = 1.5  # P(|z| > t) falls like t^-TAIL: the mean exists, and a value far out costs little more than it must
 _LOG_CORE = log(3.0 / (8.0 * CORE))
@@ -21,7 +25,7 @@ _LOG_TAIL = log(TAIL / (8.0 * CORE))
 
 
 @kernel
-def to_unit(z):  # type: ignore[no-untyped-def]
+def to_unit(z: float) -> float:
     """u = F(z), the cdf of the law above; beyond 10^10 it rounds to 0 or 1."""
     if z > CORE:
         return 1.0 - 0.125 * (CORE / z) ** TAIL
@@ -31,7 +35,7 @@ def to_unit(z):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def from_unit(u):  # type: ignore[no-untyped-def]
+def from_unit(u: float) -> float:
     """z = F^-1(u)."""
     if u > 0.875:
         return CORE * (8.0 * (1.0 - u)) ** (-1.0 / TAIL)
@@ -41,7 +45,7 @@ def from_unit(u):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def log_slope(z):  # type: ignore[no-untyped-def]
+def log_slope(z: float) -> float:
     """log f(z); finite for every finite z."""
     if abs(z) > CORE:
         return _LOG_TAIL - (TAIL + 1.0) * log(abs(z) / CORE)
@@ -49,8 +53,8 @@ def log_slope(z):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def morton(z, max_depth):  # type: ignore[no-untyped-def]
-    """The path of z (q,) through the halvings of (0, 1)^q: bit 63 - j is the side taken at depth j, which halves j mod q.
+def morton(z: Floats, max_depth: int) -> int:
+    """The path of z (q,) through the halvings of (0, 1)^q: bit 63 - j is the side taken at depth j, of output j mod q.
 
     Only the first max_depth <= 64 bits are used; u = 1, which only rounding can give, belongs to the last cell.
     """

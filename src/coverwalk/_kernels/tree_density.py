@@ -16,10 +16,17 @@ A node is 32 bytes, seen through two views of the same memory:
 A cell is -1 (empty), -2 - row (one point, known by its row), or the index of a node.
 """
 
+import numpy as np
+from numpy.typing import NDArray
+
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.odds import mixture, updated
 
 __all__ = ["copy_tree", "new_tree", "observe_tree", "predict_tree"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
 
 _POINTS, _CELL, _STEPS = 2, 4, 6
 _EMPTY = -1
@@ -27,7 +34,7 @@ _Y_NODES = 1
 
 
 @kernel
-def new_tree(yf, yi, counts, g0):  # type: ignore[no-untyped-def]
+def new_tree(yf: Floats, yi: Ints, counts: Longs, g0: float) -> int:
     """A node without points; returns its index. The caller has made sure of room."""
     node = counts[_Y_NODES]
     counts[_Y_NODES] = node + 1
@@ -38,7 +45,19 @@ def new_tree(yf, yi, counts, g0):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def observe_tree(yf, yi, counts, codes, root, row, max_depth, a, g0, path, stop):  # type: ignore[no-untyped-def]
+def observe_tree(
+    yf: Floats,
+    yi: Ints,
+    counts: Longs,
+    codes: Longs,
+    root: int,
+    row: int,
+    max_depth: int,
+    a: float,
+    g0: float,
+    path: Ints,
+    stop: Floats,
+) -> float:
     """The predictive of a row's cells relative to the uniform law, before learning it; then learns it."""
     code = codes[row]
     node = root
@@ -78,7 +97,18 @@ def observe_tree(yf, yi, counts, codes, root, row, max_depth, a, g0, path, stop)
 
 
 @kernel
-def predict_tree(yf, yi, codes, root, code, max_depth, a, g0, path, stop):  # type: ignore[no-untyped-def]
+def predict_tree(
+    yf: Floats,
+    yi: Ints,
+    codes: Longs,
+    root: int,
+    code: int,
+    max_depth: int,
+    a: float,
+    g0: float,
+    path: Ints,
+    stop: Floats,
+) -> float:
     """The predictive of a cell path relative to the uniform law; changes nothing but the scratch."""
     node = root
     depth = 0
@@ -110,7 +140,7 @@ def predict_tree(yf, yi, codes, root, code, max_depth, a, g0, path, stop):  # ty
 
 
 @kernel
-def copy_tree(yf, yi, counts, root, g0):  # type: ignore[no-untyped-def]
+def copy_tree(yf: Floats, yi: Ints, counts: Longs, root: int, g0: float) -> int:
     """A copy of the whole tree under a node; returns its root. The new nodes stand in line and are their own queue."""
     first = new_tree(yf, yi, counts, g0)
     for k in range(4):

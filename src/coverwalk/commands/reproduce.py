@@ -8,7 +8,9 @@ HELP = "make the tables and figures of the paper again, and a page that says whi
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to write, how much to run, where the robot's rows are."""
     parser.add_argument("--quick", action="store_true", help="fewer rows: minutes become seconds")
-    parser.add_argument("--out", default="reproduction", metavar="DIR", help="folder to write to (default: %(default)s)")
+    parser.add_argument(
+        "--out", default="reproduction", metavar="DIR", help="folder to write to (default: %(default)s)"
+    )
     parser.add_argument("--data", metavar="FOLDER", help="folder with robot/sensor_readings_24.csv (or COVERWALK_DATA)")
 
 

@@ -15,14 +15,14 @@ def flat_cdf(y: Floats, loc: float, scale: float) -> Floats:
     """F = 1/2 + 3 z / (8 c) in the core, which holds 3/4 of the mass; 1/8 (c / |z|)^(3/2) beyond on either side."""
     z = (y - loc) / scale
     tail = 0.125 * (_C / np.maximum(np.abs(z), _C)) ** _TAIL
-    return np.where(np.abs(z) <= _C, 0.5 + z * (0.375 / _C), np.where(z < 0, tail, 1.0 - tail))
+    return np.asarray(np.where(np.abs(z) <= _C, 0.5 + z * (0.375 / _C), np.where(z < 0, tail, 1.0 - tail)))
 
 
 def flat_logpdf(y: Floats, loc: float, scale: float) -> Floats:
     """Log f; no square is formed, so y = 1e300 is finite."""
     far = np.maximum(np.abs((y - loc) / scale) / _C, 1.0)
     log_tail = np.log(_TAIL / (8 * _C)) - (_TAIL + 1) * np.log(far)
-    return np.where(far > 1.0, log_tail, np.log(3 / (8 * _C))) - np.log(scale)
+    return np.asarray(np.where(far > 1.0, log_tail, np.log(3 / (8 * _C))) - np.log(scale))
 
 
 def flat_ppf(u: Floats, loc: float, scale: float) -> Floats:

@@ -17,6 +17,7 @@ from coverwalk._kernels._compile import kernel
 __all__ = ["DoubleKernel"]
 
 Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
 
 _FOLDS = 10
 _JUDGES = 400  # left-out rows that choose the bandwidths
@@ -24,7 +25,7 @@ _GRID = 2.0 ** np.arange(-5.0, 1.5, 0.5)  # of the normal reference bandwidth
 
 
 @kernel
-def _squared_distances(rows, others, out):  # type: ignore[no-untyped-def]
+def _squared_distances(rows: Floats, others: Floats, out: Floats) -> None:
     for j in range(others.shape[0]):
         total = 0.0
         for d in range(rows.shape[0]):
@@ -33,7 +34,7 @@ def _squared_distances(rows, others, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _cross_validate(X, Y, fold, judges, hx, hy, score):  # type: ignore[no-untyped-def]
+def _cross_validate(X: Floats, Y: Floats, fold: Longs, judges: Longs, hx: Floats, hy: Floats, score: Floats) -> None:
     """Add each judge's log density under every pair of bandwidths to score (len(hx), len(hy))."""
     n, q = X.shape[0], Y.shape[1]
     dx, dy = np.empty(n), np.empty(n)
@@ -66,7 +67,7 @@ def _cross_validate(X, Y, fold, judges, hx, hy, score):  # type: ignore[no-untyp
 
 
 @kernel
-def _log_density(X, Y, x, y, hx, hy, out):  # type: ignore[no-untyped-def]
+def _log_density(X: Floats, Y: Floats, x: Floats, y: Floats, hx: float, hy: float, out: Floats) -> None:
     """log p(y | x) of rows x, y given the rows X, Y; sums of exponentials about their largest term."""
     n, q = X.shape[0], Y.shape[1]
     dx, dy = np.empty(n), np.empty(n)

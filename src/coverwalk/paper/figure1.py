@@ -1,6 +1,7 @@
 """Figure 1: the ring. What the estimator says after 10^3 to 10^6 rows, and which local model says it."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def _claims(rows: Sequence[tuple[Any, ...]]) -> list[Claim]:
         ),
         Claim(
             "The structure is refined with subsequent observations.",
-            all(a[1] < b[1] for a, b in zip(rows, rows[1:])) and all(a > b for a, b in zip(losses, losses[1:])),
+            all(a[1] < b[1] for a, b in pairwise(rows)) and all(a > b for a, b in pairwise(losses)),
             "contexts " + ", ".join(f"{row[1]:,}" for row in rows) + "; loss " + ", ".join(f"{v:.3f}" for v in losses)
             + f" (truth {rows[0][4]:.3f})",
         ),

@@ -92,7 +92,7 @@ def _claims(curves: dict[str, Curve]) -> list[Claim]:
             _compared(gauss),
         ),
         Claim(
-            "Uniform mixture: the kernel does almost as well as the cover method, though it is initially disadvantaged.",
+            "Uniform mixture: the kernel does almost as well as the cover method, though disadvantaged at first.",
             uniform.both()[0][2] > uniform.both()[0][1] and 0 <= uniform.both()[-1][2] - uniform.both()[-1][1] < _CLOSE,
             _compared(uniform),
         ),
@@ -122,7 +122,7 @@ def _overall(curves: dict[str, Curve]) -> Claim:
     return Claim(
         "In most cases the cover method outperforms a bandwidth-tuned kernel estimator.",
         2 * len(better) > len(curves),
-        f"with most rows given to both, ours is better on {len(better)} of {len(curves)}: {', '.join(better) or 'none'}",
+        f"at the most rows given to both, ours is better on {len(better)} of {len(curves)}: {', '.join(better)}",
     )
 
 

@@ -76,8 +76,9 @@ def _claims(rows: Sequence[tuple[Any, ...]]) -> list[Claim]:
         Claim(
             "The total complexity is O(T log T): time an observation grows no faster than log T.",
             growth <= 1.5 * allowed,
-            f"from T = {first[0]:,} to {last[0]:,}: {first[4]:.1f} to {last[4]:.1f} microseconds, a factor {growth:.2f}, "
-            f"where log T grows by {allowed:.2f}; half as much again is allowed for the timer's noise and the caches",
+            f"from T = {first[0]:,} to {last[0]:,}: {first[4]:.1f} to {last[4]:.1f} microseconds, "
+            f"a factor {growth:.2f}, where log T grows by {allowed:.2f}; "
+            "half as much again is allowed for the timer's noise and the caches",
         ),
     ]
 

@@ -12,11 +12,13 @@ _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Context models on sequences of covers: the experiments</title>
 <style>
- body { font: 16px/1.55 system-ui, sans-serif; color: #1b2a41; max-width: 70rem; margin: 2.5rem auto; padding: 0 1.2rem }
+ body { font: 16px/1.55 system-ui, sans-serif; color: #1b2a41; max-width: 70rem; margin: 2.5rem auto;
+        padding: 0 1.2rem }
  h1 { font-size: 1.7rem; line-height: 1.25 } h2 { font-size: 1.2rem; margin: 3rem 0 .4rem }
  img { width: 100%; height: auto; margin: .6rem 0 } p { max-width: 48rem }
  .claims { display: grid; gap: .6rem; margin: .8rem 0 1rem }
- .claim { border-left: 4px solid #2a9d8f; background: #f4f7f9; padding: .5rem .9rem } .claim.not { border-color: #e07a3f }
+ .claim { border-left: 4px solid #2a9d8f; background: #f4f7f9; padding: .5rem .9rem }
+ .claim.not { border-color: #e07a3f }
  .claim b { color: #1f7a6f } .claim.not b { color: #b4541f } .claim small { display: block; color: #55617a }
  table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums } summary { cursor: pointer }
  th, td { padding: .22rem .8rem .22rem 0; text-align: right; border-bottom: 1px solid #e6eaf0 }
@@ -43,7 +45,11 @@ def _section(result: Result) -> str:
     parts.append('<div class="claims">' + "".join(_claim(claim) for claim in result.claims) + "</div>\n")
     link = f'<a href="{escape(result.csv.name)}">{escape(result.csv.name)}</a>'
     table = _table(result)
-    parts.append(table + f"<p>{link}</p>\n" if result.png is None else f"<details><summary>Numbers ({link})</summary>{table}</details>\n")
+    parts.append(
+        table + f"<p>{link}</p>\n"
+        if result.png is None
+        else f"<details><summary>Numbers ({link})</summary>{table}</details>\n"
+    )
     return "".join(parts)
 
 

@@ -22,8 +22,9 @@ def table1(sets: Sequence[DataSet], out: Path, missing: str) -> Result:
     if fewer:
         measured += f"; fewer: {', '.join(fewer)}"
     text = (
-        "The synthetic sets are made with fixed seeds and hold out 10,000 rows (the paper: 10^6). Geyser's waiting times "
-        "are whole minutes; uniform noise of one rounding step is added so that no estimator is paid for the rounding. "
+        "The synthetic sets are made with fixed seeds and hold out 10,000 rows (the paper: 10^6). Geyser's waiting "
+        "times are whole minutes; uniform noise of one rounding step is added so that no estimator is paid for the "
+        "rounding. "
     )
     claim = Claim("Four sets, with the training rows of the paper's Table 1.", len(same) == 4, measured)
     return Result(
