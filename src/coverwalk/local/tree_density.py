@@ -1,24 +1,40 @@
 """Bayes tree density on R^q: Hutter's tree over dyadic cells, stretched to all of R^q; docs/math.md, Section 6.2."""
 
 from collections import Counter
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.special import betaln
 
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
+from coverwalk.local._flat_core import flat_cdf, flat_logpdf, flat_ppf, flat_ppf_integral
 from coverwalk.local._student2 import student2_cdf, student2_logpdf, student2_ppf
 
 __all__ = ["TreeDensity"]
 
+
+class _Law(NamedTuple):
+    """A heavy-tailed law on the line: cdf, log density and quantiles around a location with a scale."""
+
+    cdf: Callable[[Floats, float, float], Floats]
+    logpdf: Callable[[Floats, float, float], Floats]
+    ppf: Callable[[Floats, float, float], Floats]
+    ppf_integral: Callable[[Floats], Floats]  # of the standard quantile function, from 0
+
+
+_LAWS = {
+    "student2": _Law(student2_cdf, student2_logpdf, student2_ppf, lambda u: -np.sqrt(2 * u * (1 - u))),
+    "flat": _Law(flat_cdf, flat_logpdf, flat_ppf, flat_ppf_integral),
+}
 _Cell = tuple[int, int]  # depth, and the turns taken from the root as bits
 
 
 class TreeDensity(LocalModel):
     """Every cell is uniform with probability ``stop``, else two halves whose shares have a Beta(a, a) prior.
 
-    y is first mapped to (0, 1)^q by the cdf of Student's t with 2 degrees of freedom around ``loc`` with ``scale``,
-    a fixed heavy-tailed law, so that every y has a positive density. Depth j halves output j mod q.
+    y is first mapped to (0, 1)^q by the cdf of a fixed heavy-tailed law around ``loc`` with ``scale``,
+    so that every y has a positive density. Depth j halves output j mod q.
 
     Parameters
     ----------
@@ -32,6 +48,9 @@ class TreeDensity(LocalModel):
         Prior probability that a cell is uniform.
     loc, scale : float
         Where and how wide y is expected before any data.
+    law : {"student2", "flat"}
+        Student's t with 2 degrees of freedom; or flat within 3 scales of loc, where cells have equal lengths, and a
+        power beyond.
 
     >>> density = TreeDensity().start()
     >>> for y in (0.1, 0.2, 0.15, 0.12): density.update(None, np.array([y]))
@@ -40,14 +59,23 @@ class TreeDensity(LocalModel):
     """
 
     def __init__(
-        self, q: int = 1, max_depth: int = 12, a: float = 0.5, stop: float = 0.5, loc: float = 0.0, scale: float = 1.0
+        self,
+        q: int = 1,
+        max_depth: int = 12,
+        a: float = 0.5,
+        stop: float = 0.5,
+        loc: float = 0.0,
+        scale: float = 1.0,
+        law: Literal["student2", "flat"] = "student2",
     ) -> None:
+        if law not in _LAWS:
+            raise ValueError(f"law must be one of {tuple(_LAWS)}, got {law!r}")
         if not (a > 0 and scale > 0 and 0 < stop < 1):
             raise ValueError(f"a and scale must be positive and stop in (0, 1), got {a!r}, {scale!r}, {stop!r}")
         if not 0 <= max_depth <= 50 * q:
             raise ValueError(f"max_depth must lie between 0 and 50 a output, got {max_depth!r}")
         self.q, self.max_depth, self.a, self.stop = q, max_depth, float(a), float(stop)
-        self.loc, self.scale = float(loc), float(scale)
+        self.loc, self.scale, self.law = float(loc), float(scale), law
 
     def start(self, parent: Posterior | None = None) -> "TreeDensityPosterior":
         """The tree of no rows. A parent changes nothing: cells must be the same for statistics to add up."""
@@ -70,7 +98,7 @@ class TreeDensityPosterior(RealPosterior):
     def _path(self, y: Any) -> list[_Cell]:
         """The cells of y from the root to max_depth."""
         m = self._model
-        u = student2_cdf(np.atleast_1d(y), m.loc, m.scale)
+        u = _LAWS[m.law].cdf(np.atleast_1d(y), m.loc, m.scale)
         low, high = np.zeros(m.q), np.ones(m.q)
         cell = (0, 0)
         cells = [cell]
@@ -92,7 +120,8 @@ class TreeDensityPosterior(RealPosterior):
         self._log_map += self._log_map_density(y)
 
     def _log_map_density(self, y: Any) -> float:
-        return float(np.sum(student2_logpdf(np.atleast_1d(y), self._model.loc, self._model.scale)))
+        m = self._model
+        return float(np.sum(_LAWS[m.law].logpdf(np.atleast_1d(y), m.loc, m.scale)))
 
     def _weigh(self, cell: _Cell) -> None:
         """Z = w + (1-w) B(l+a, r+a)/B(a, a) 2^n Z_l Z_r, of which the second part is kept."""
@@ -160,15 +189,16 @@ class TreeDensityPosterior(RealPosterior):
         m = self._model
         if m.q > 1:
             raise ValueError(f"cdf is for one output, this model has q = {m.q}")
-        u = student2_cdf(np.atleast_1d(y), m.loc, m.scale)[0]
+        u = _LAWS[m.law].cdf(np.atleast_1d(y), m.loc, m.scale)[0]
         return float(sum(p * np.clip((u - low[0]) / (high[0] - low[0]), 0.0, 1.0) for p, low, high in self._cells()))
 
     def mean(self, x: Any) -> Floats:
-        """Cell by cell: the map's quantile function has the integral -sqrt(2 u (1-u))."""
+        """Cell by cell, by the integral of the map's quantile function."""
         m = self._model
+        integral = _LAWS[m.law].ppf_integral
         total = np.zeros(m.q)
         for mass, low, high in self._cells():
-            total += mass * (np.sqrt(2 * low * (1 - low)) - np.sqrt(2 * high * (1 - high))) / (high - low)
+            total += mass * (integral(high) - integral(low)) / (high - low)
         return m.loc + m.scale * total
 
     def var(self, x: Any) -> Floats:
@@ -185,7 +215,7 @@ class TreeDensityPosterior(RealPosterior):
             j = cell[0] % m.q
             (low if go_right else high)[j] = 0.5 * (low[j] + high[j])
             cell = right if go_right else left
-        return student2_ppf(rng.uniform(low, high), m.loc, m.scale)
+        return _LAWS[m.law].ppf(rng.uniform(low, high), m.loc, m.scale)
 
     def merge(self, other: Self) -> None:
         """Add the counts and make the evidences again."""

@@ -1,0 +1,378 @@
+"""The double pseudo-tree: rows down a kd-tree over x, a Normal-Wishart and a tree density in each context.
+
+Along the path of x, with T and N the densities of y under a context's two local models,
+
+    phi = (T + v N) / (1 + v)                  v: odds of the normal against the tree
+    psi = (psi_before + o phi) / (1 + o)       o: odds of stopping; psi_before is that of the context the walk would
+                                               go on to, the parent when coarsening, the child when refining
+
+both with the step of `odds.py`. Densities are relative to the map of `real_line.py`, so that they stay near one.
+"""
+
+from math import exp, log, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.kd_state import Floats, KdState, Longs, Settings
+from coverwalk._kernels.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
+from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
+from coverwalk._kernels.real_line import log_slope, morton
+from coverwalk._kernels.tree_density import copy_tree, new_tree, observe_tree, predict_tree
+
+__all__ = ["O_ODDS", "O_STEPS", "V_ODDS", "V_STEPS", "ask", "find", "learn"]
+
+_CUT, O_ODDS, V_ODDS, _LOG_Z = range(4)
+_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES, O_STEPS, V_STEPS = range(13)
+_CONTEXTS, _Y_NODES, _ROWS, _WAITING = range(4)
+_LOG_FAIR = log(FAIR)
+
+
+class Scratch(NamedTuple):
+    """Working memory of one call: contexts of x, y nodes; tree predictives by depth; T, log N by context; residuals."""
+
+    x_path: Any
+    y_path: Any
+    stop: Any
+    tree: Any
+    log_normal: Any
+    r: Any
+
+
+@kernel
+def _scratch(s: KdState, c: Settings) -> Scratch:
+    depths = s.theta.shape[0]
+    return Scratch(
+        np.empty(depths, np.int64),
+        np.empty(c.y_depth + 1, np.int32),
+        np.ones(c.y_depth + 1),
+        np.empty(depths),
+        np.empty(depths),
+        np.empty(s.row_z.shape[1]),
+    )
+
+
+@kernel
+def _new_context(s: KdState, c: Settings, parent: int) -> int:
+    """A leaf without rows; its local models are at their prior, or copies of the parent's where children inherit."""
+    q = s.row_z.shape[1]
+    m = s.counts[_CONTEXTS]
+    s.counts[_CONTEXTS] = m + 1
+    f, i = s.xf[m], s.xi[m]
+    f[:] = 0.0
+    i[:] = 0
+    i[_LEFT] = i[_RIGHT] = i[_DIM] = i[_FIRST] = i[_LAST] = -1
+    i[_PARENT] = parent
+    i[_DEPTH] = 0 if parent < 0 else s.xi[parent, _DEPTH] + 1
+    f[O_ODDS] = s.prior[i[_DEPTH]]
+    if parent >= 0 and c.inherit:
+        f[V_ODDS], i[V_STEPS] = s.xf[parent, V_ODDS], s.xi[parent, V_STEPS]
+        for k in range(LOG_DET, f.shape[0]):
+            f[k] = s.xf[parent, k]
+        i[_SEEN], i[_NODES] = s.xi[parent, _SEEN], s.xi[parent, _NODES]
+        i[_TREE] = copy_tree(s.yf, s.yi, s.counts, s.xi[parent, _TREE], c.g0)
+        return m
+    f[V_ODDS] = 1.0
+    i[_TREE] = new_tree(s.yf, s.yi, s.counts, c.g0)
+    i[_NODES] = 1
+    for k in range(q):
+        f[MEAN + q + (k * (k + 3)) // 2] = sqrt(c.psi0)
+        if parent >= 0 and c.flow:
+            f[MEAN + k] = s.xf[parent, MEAN + k]
+    f[LOG_DET] = q * log(c.psi0)
+    return m
+
+
+@kernel
+def _observe(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> None:
+    """T and log N of a row in x_path[0 .. depth] before the local models learn it; then they do."""
+    # The loop is in here, not around a call: handing over a whole state costs as much as a context's work.
+    xi, slope = s.xi, s.row_log_slope[row]
+    for k in range(depth + 1):
+        m = b.x_path[k]
+        if not c.flow:
+            b.stop[:] = 1.0
+        before = s.counts[_Y_NODES]
+        b.tree[k] = observe_tree(
+            s.yf, s.yi, s.counts, s.row_code, xi[m, _TREE], row, s.y_depth[xi[m, _DEPTH]], c.a, c.g0, b.y_path, b.stop
+        )
+        xi[m, _NODES] += s.counts[_Y_NODES] - before
+        n = xi[m, _SEEN]
+        log_normal, growth = predict_normal(s.xf, m, n, s.row_z, row, b.r, s.log_c, c.lam, c.nu0)
+        learn_normal(s.xf, m, n, s.row_z, row, b.r, growth, c.lam)
+        xi[m, _SEEN] = n + 1
+        b.log_normal[k] = log_normal - slope
+
+
+@kernel
+def _predict(s: KdState, c: Settings, Z: Floats, t: int, slope: float, depth: int, b: Scratch) -> None:
+    """T and log N of Z[t] in x_path[0 .. depth]; nothing is learned."""
+    xi = s.xi
+    code = morton(Z[t], c.y_depth)
+    for k in range(depth + 1):
+        m = b.x_path[k]
+        if not c.flow:
+            b.stop[:] = 1.0
+        b.tree[k] = predict_tree(
+            s.yf, s.yi, s.row_code, xi[m, _TREE], code, s.y_depth[xi[m, _DEPTH]], c.a, c.g0, b.y_path, b.stop
+        )
+        log_normal, _ = predict_normal(s.xf, m, xi[m, _SEEN], Z, t, b.r, s.log_c, c.lam, c.nu0)
+        b.log_normal[k] = log_normal - slope
+
+
+@kernel
+def _walk(s: KdState, c: Settings, depth: int, log_before: float, learning: bool, slope: float, b: Scratch) -> float:
+    """log psi - slope along x_path[0 .. depth], in the walk's direction; where learning, v and w are updated.
+
+    log_before: psi of the context before the first; NaN if the walk starts here, and stops here for sure.
+    """
+    f, i = s.xf, s.xi
+    low, high = 1e300, -1e300
+    for k in range(depth + 1):
+        low = min(low, b.log_normal[k])
+        high = max(high, b.log_normal[k])
+    # T lies within a few powers of ten of 1; so must N and psi_before for the steps without logarithms
+    if low < -0.5 * _LOG_FAIR or high > 0.5 * _LOG_FAIR or abs(log_before) > 0.5 * _LOG_FAIR:
+        return _walk_in_logs(s, c, depth, log_before, learning, slope, b)
+    psi = exp(log_before)
+    for j in range(depth + 1):
+        k = depth - j if c.refine else j
+        m = b.x_path[k]
+        T, N = b.tree[k], exp(b.log_normal[k])
+        phi = mixture(f[m, V_ODDS], i[m, V_STEPS], T, N)
+        if learning:
+            f[m, V_ODDS], i[m, V_STEPS] = updated(f[m, V_ODDS], i[m, V_STEPS], N / T)
+        if j == 0 and log_before != log_before:
+            psi = phi
+            if learning and c.refine:
+                f[m, _LOG_Z] += log(phi) + slope
+        else:
+            before = psi
+            psi = mixture(f[m, O_ODDS], i[m, O_STEPS], before, phi)
+            if learning:
+                f[m, O_ODDS], i[m, O_STEPS] = updated(f[m, O_ODDS], i[m, O_STEPS], phi / before)
+    return log(psi)
+
+
+@kernel
+def _walk_in_logs(
+    s: KdState, c: Settings, depth: int, log_before: float, learning: bool, slope: float, b: Scratch
+) -> float:
+    """The same for a y so far out that densities or their ratios would leave the range of a double."""
+    f, i = s.xf, s.xi
+    log_psi = log_before
+    for j in range(depth + 1):
+        k = depth - j if c.refine else j
+        m = b.x_path[k]
+        log_T, log_N = log(b.tree[k]), b.log_normal[k]
+        v = log_odds(f[m, V_ODDS], i[m, V_STEPS])
+        log_phi = log_mixture(v, log_T, log_N)
+        if learning:
+            f[m, V_ODDS], i[m, V_STEPS] = odds_from_log(v + log_N - log_T)
+        if j == 0 and log_before != log_before:
+            log_psi = log_phi
+            if learning and c.refine:
+                f[m, _LOG_Z] += log_phi + slope
+        else:
+            o = log_odds(f[m, O_ODDS], i[m, O_STEPS])
+            if learning:
+                f[m, O_ODDS], i[m, O_STEPS] = odds_from_log(o + log_phi - log_psi)
+            log_psi = log_mixture(o, log_psi, log_phi)
+    return log_psi
+
+
+@kernel
+def _hold(s: KdState, m: int, row: int) -> None:
+    """A leaf takes a row: at the end of its list, and into its box."""
+    p = s.row_x.shape[1]
+    f, i = s.xf[m], s.xi[m]
+    low = f.shape[0] - 2 * p
+    s.row_next[row] = -1
+    if i[_HELD] == 0:
+        i[_FIRST] = row
+        for d in range(p):
+            f[low + d] = f[low + p + d] = s.row_x[row, d]
+    else:
+        s.row_next[i[_LAST]] = row
+        for d in range(p):
+            x = s.row_x[row, d]
+            if x < f[low + d]:
+                f[low + d] = x
+            elif x > f[low + p + d]:
+                f[low + p + d] = x
+    i[_LAST] = row
+    i[_HELD] += 1
+
+
+@kernel
+def _wait_if_full(s: KdState, m: int) -> None:
+    """A leaf of depth k with more than theta_k rows waits to be cut across its widest side, if its rows differ."""
+    p = s.row_x.shape[1]
+    f, i = s.xf[m], s.xi[m]
+    if not i[_HELD] > s.theta[i[_DEPTH]]:
+        return
+    low = f.shape[0] - 2 * p
+    widest = -1
+    width = 0.0
+    for d in range(p):
+        side = f[low + p + d] / s.scale[d] - f[low + d] / s.scale[d]
+        if side > width:
+            widest, width = d, side
+    if widest < 0:
+        return
+    cut = 0.5 * f[low + widest] + 0.5 * f[low + p + widest]
+    if not f[low + widest] <= cut < f[low + p + widest]:  # neighbouring doubles: nothing lies between them
+        return
+    f[_CUT] = cut
+    i[_DIM] = widest
+    s.waiting[s.counts[_WAITING]] = m
+    s.counts[_WAITING] += 1
+
+
+@kernel
+def _split(s: KdState, c: Settings, m: int, b: Scratch) -> None:
+    """Two children for a leaf; its rows are handed to them in order, and replayed unless children inherit."""
+    f, i = s.xf[m], s.xi[m]
+    left = _new_context(s, c, m)
+    right = _new_context(s, c, m)
+    row = np.int64(i[_FIRST])
+    while row >= 0:
+        following = np.int64(s.row_next[row])
+        child = left if s.row_x[row, i[_DIM]] <= f[_CUT] else right
+        _hold(s, child, row)
+        if not c.inherit:
+            _replay(s, c, child, row, b)
+        row = following
+    i[_LEFT], i[_RIGHT] = left, right
+    i[_FIRST] = i[_LAST] = -1
+    i[_HELD] = 0
+    if c.refine and not c.inherit:
+        _credit(s, m, s.xf[left, _LOG_Z] + s.xf[right, _LOG_Z])
+    _wait_if_full(s, right)
+    _wait_if_full(s, left)
+
+
+@kernel
+def _replay(s: KdState, c: Settings, child: int, row: int, b: Scratch) -> None:
+    """One row into a new child, as if the child had been there when the row came."""
+    for j in range(s.row_stop.shape[1]):
+        b.stop[j] = s.row_stop[row, j]
+    b.x_path[0] = child
+    only = np.int64(0)  # a typed zero: a literal would compile everything below it once more
+    _observe(s, c, row, only, b)
+    before = np.nan if c.refine else s.row_log_psi[row]
+    s.row_log_psi[row] = _walk(s, c, only, before, True, s.row_log_slope[row], b)
+    for j in range(s.row_stop.shape[1]):
+        s.row_stop[row, j] = b.stop[j]
+
+
+@kernel
+def _credit(s: KdState, m: int, log_z_children: float) -> None:
+    """Refining: after a split Z_m = w0 Z_phi + (1 - w0) Z_left Z_right; what changed is told to all above.
+
+    With log odds o = log(w0 / (1 - w0)) + log Z_phi - log Z_children, Z = Z_children (1 - w0) / Pr(go on).
+    """
+    f, i = s.xf[m], s.xi[m]
+    change = log_z_children - f[_LOG_Z]
+    o = log_odds(f[O_ODDS], i[O_STEPS])
+    change = log_mixture(o, change, 0.0)
+    f[O_ODDS], i[O_STEPS] = odds_from_log(o + f[_LOG_Z] - log_z_children)
+    above = i[_PARENT]
+    while above >= 0:
+        f, i = s.xf[above], s.xi[above]
+        o = log_odds(f[O_ODDS], i[O_STEPS])
+        f[O_ODDS], i[O_STEPS] = odds_from_log(o - change)
+        change = log_mixture(o, change, 0.0)
+        above = i[_PARENT]
+
+
+@kernel
+def find(s: KdState, x: Floats, path: Longs) -> int:
+    """Write the contexts that hold x to path, coarse to fine; returns the depth of the finest."""
+    m = 0
+    depth = 0
+    path[0] = 0
+    while s.xi[m, _LEFT] >= 0:
+        m = s.xi[m, _LEFT] if x[s.xi[m, _DIM]] <= s.xf[m, _CUT] else s.xi[m, _RIGHT]
+        depth += 1
+        path[depth] = m
+    return depth
+
+
+@kernel
+def _store(s: KdState, c: Settings, x: Floats, z: Floats) -> int:
+    """Keep a row; returns its number."""
+    row = s.counts[_ROWS]
+    s.counts[_ROWS] = row + 1
+    for d in range(x.shape[0]):
+        s.row_x[row, d] = x[d]
+    slope = 0.0
+    for d in range(z.shape[0]):
+        s.row_z[row, d] = z[d]
+        slope += log_slope(z[d])
+    s.row_code[row] = morton(z, c.y_depth)
+    s.row_log_slope[row] = slope
+    return row
+
+
+@kernel
+def _learn_row(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> float:
+    """One row along x_path[0 .. depth]; returns log psi, what was said of y before it was seen."""
+    b.stop[:] = 1.0
+    _observe(s, c, row, depth, b)
+    log_psi = _walk(s, c, depth, np.nan, True, s.row_log_slope[row], b)
+    s.row_log_psi[row] = log_psi
+    for j in range(s.row_stop.shape[1]):
+        s.row_stop[row, j] = b.stop[j]
+    _hold(s, b.x_path[depth], row)
+    _wait_if_full(s, b.x_path[depth])
+    return log_psi + s.row_log_slope[row]
+
+
+@kernel
+def learn(s: KdState, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floats) -> tuple[int, int, int]:
+    """Learn the rows from `start`; returns (rows done, contexts and y nodes wanted): fewer rows mean that room ran out.
+
+    X (n, p), Z (n, q)   rows, Z in standardised units
+    log_psi (n,)         written: log psi(z | x) of each row before it was learned
+
+    Call again with more room and start = rows done. Splits wait in the state and are made before the next row.
+    """
+    b = _scratch(s, c)
+    contexts, nodes = s.xf.shape[0], s.yf.shape[0]
+    if s.counts[_CONTEXTS] == 0:
+        _new_context(s, c, np.int64(-1))
+    t = start
+    while t < X.shape[0] or s.counts[_WAITING] > 0:
+        used, used_nodes = s.counts[_CONTEXTS], s.counts[_Y_NODES]
+        if s.counts[_WAITING] > 0:
+            m = np.int64(s.waiting[s.counts[_WAITING] - 1])
+            wanted = used_nodes + 2 * s.xi[m, _NODES] + 2  # a child's cells are among its parent's
+            if used + 2 > contexts or wanted > nodes:
+                return t, used + 2, wanted
+            s.counts[_WAITING] -= 1
+            _split(s, c, m, b)
+            continue
+        depth = find(s, X[t], b.x_path)
+        wanted = used_nodes + (depth + 1) * c.y_depth
+        if s.counts[_ROWS] >= s.row_x.shape[0] or wanted > nodes:
+            return t, used, wanted
+        row = _store(s, c, X[t], Z[t])
+        log_psi[t] = _learn_row(s, c, row, depth, b)
+        t += 1
+    return t, s.counts[_CONTEXTS], s.counts[_Y_NODES]
+
+
+@kernel
+def ask(s: KdState, c: Settings, X: Floats, Z: Floats, log_psi: Floats) -> None:
+    """Write log psi(z | x) of rows X (n, p), Z (n, q) to log_psi (n,); changes nothing in the state."""
+    b = _scratch(s, c)
+    for t in range(X.shape[0]):
+        depth = find(s, X[t], b.x_path)
+        slope = 0.0
+        for d in range(Z.shape[1]):
+            slope += log_slope(Z[t, d])
+        b.stop[:] = 1.0
+        _predict(s, c, Z, t, slope, depth, b)
+        log_psi[t] = _walk(s, c, depth, np.nan, False, slope, b) + slope

@@ -1,0 +1,46 @@
+"""Rows as users bring them, made into arrays of finite numbers, or refused with the place of the first bad value."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+
+__all__ = ["as_outputs", "as_row", "refuse_nonfinite"]
+
+Floats = NDArray[np.float64]
+
+
+def refuse_nonfinite(table: Floats, name: str) -> Floats:
+    """The table, or a ValueError that names the row and column of its first NaN or infinity."""
+    if not np.isfinite(table).all():  # one pass; the search below is for the unhappy case
+        row, column = np.argwhere(~np.isfinite(table))[0]
+        kind = "NaN" if np.isnan(table[row, column]) else "infinity"
+        raise ValueError(
+            f"Input {name} contains {kind} in row {row}, column {column}: drop such rows or fill the values in; "
+            "nothing was learned"
+        )
+    return table
+
+
+def as_outputs(y: Any, n: int | None = None) -> tuple[Floats, bool]:
+    """Y (n, q) of finite numbers, and whether it came as a vector (n,)."""
+    Y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, order="C", input_name="y")
+    flat = Y.ndim == 1
+    Y = np.ascontiguousarray(Y.reshape(len(Y), -1) if flat else Y)
+    if n is not None and len(Y) != n:
+        raise ValueError(f"X and y must have the same number of rows, got {n} and {len(Y)}")
+    return refuse_nonfinite(Y, "y"), flat
+
+
+def as_row(value: Any, name: str, size: int | None) -> Floats:
+    """One row (1, size) of finite numbers, by the shortest way: a stream calls this for every row."""
+    row = np.array(value, dtype=np.float64, ndmin=2)
+    if row.shape[0] != 1 or row.ndim != 2 or (size is not None and row.shape[1] != size) or row.shape[1] == 0:
+        wanted = "a number or a vector of numbers" if size is None else f"{size} number{'s' * (size > 1)}"
+        raise ValueError(f"{name} must be {wanted}, got shape {np.shape(value)}: {value!r}")
+    if not np.isfinite(row).all():
+        raise ValueError(
+            f"{name} must be finite, got {value!r}: drop the row or fill the value in; nothing was learned"
+        )
+    return row

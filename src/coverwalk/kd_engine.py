@@ -1,0 +1,172 @@
+"""The double pseudo-tree as a stream in its users' units: running scale, growing arrays, kernels."""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels import kd_state, kd_voices, kd_walk
+from coverwalk._kernels.kd_state import MAX_X_DEPTH, KdState, Settings
+from coverwalk.running_scale import Units, units_of
+
+__all__ = ["KdEngine", "Plan"]
+
+Floats = NDArray[np.float64]
+
+
+class Plan(NamedTuple):
+    """Everything a double pseudo-tree is told before its first row; see `DoubleTree` for the meaning."""
+
+    walk: Literal["coarsen", "refine"]
+    alpha: float
+    stop: float | None
+    children: Literal["replay", "parent"]
+    priors: Literal["parent", "fixed"]
+    max_depth: int | None
+    a: float
+    halve: float
+    ridge: float
+    nu: float | None
+    scatter: float
+    settle: int
+
+    def check(self) -> "Plan":
+        """Itself, or a ValueError that says which parameter is out of range."""
+        choices = {"walk": ("coarsen", "refine"), "children": ("replay", "parent"), "priors": ("parent", "fixed")}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}")
+        if not 1.05 <= self.alpha <= 1e6:
+            raise ValueError(f"alpha must be at least 1.05, or the tree deepens with every row; got {self.alpha!r}")
+        for name in ("stop", "halve"):
+            value = getattr(self, name)
+            if value is not None and not 1e-100 <= value < 1:
+                raise ValueError(f"{name} must be a probability in (0, 1), got {value!r}")
+        for name in ("a", "ridge", "scatter"):
+            if not 0 < getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+        if self.max_depth is not None and not 1 <= self.max_depth <= 64:
+            raise ValueError(f"max_depth must lie between 1 and 64, got {self.max_depth!r}")
+        if not self.settle >= 0:
+            raise ValueError(f"settle must be a number of rows, 0 or more, got {self.settle!r}")
+        return self
+
+    def settings(self, q: int) -> Settings:
+        """As the kernels want it, for q outputs."""
+        nu = q + 2.0 if self.nu is None else float(self.nu)
+        if not nu > q - 1:
+            raise ValueError(f"nu must be above q - 1 = {q - 1} for a proper prior, got {self.nu!r}")
+        return Settings(
+            refine=self.walk == "refine",
+            inherit=self.children == "parent",
+            flow=self.priors == "parent",
+            y_depth=min(8 * q + 4, 64) if self.max_depth is None else int(self.max_depth),
+            a=float(self.a),
+            g0=float(self.halve / (1 - self.halve)),
+            lam=float(self.ridge),
+            nu0=nu,
+            psi0=float(self.scatter),
+        )
+
+    def empty_state(self, q: int, x_scale: Floats) -> KdState:
+        """A state with a root and no rows. Depth by depth: when to split, how likely to stop, how deep in y."""
+        c = self.settings(q)
+        k = np.arange(MAX_X_DEPTH + 1)
+        with np.errstate(over="ignore"):
+            theta = self.alpha ** k.astype(float)
+        theta[-1] = np.inf
+        if self.stop is not None:
+            w = np.full(len(k), float(self.stop))
+        else:  # 2^-k; a refining walk may stop in the root, and does not shun depth
+            w = np.full(len(k), 0.5) if c.refine else np.exp2(-np.maximum(k, 1.0))
+        y_depth = np.full(len(k), c.y_depth)
+        if c.flow:  # finer cells than these are left to the coarser contexts, which have the rows for them
+            y_depth = np.maximum(c.y_depth - k, min(c.y_depth, 4 * q))
+        state = kd_state.new_state(len(x_scale), q, c, theta, w / (1 - w), y_depth.astype(np.int32), x_scale)
+        kd_walk.learn(state, c, np.empty((0, len(x_scale))), np.empty((0, q)), 0, np.empty(0))
+        return state
+
+
+class KdEngine:
+    """Learns and answers rows X (n, p), Y (n, q) of finite numbers; checking them is the caller's business."""
+
+    def __init__(self, plan: Plan, p: int, q: int) -> None:
+        self.plan = plan
+        self.settings = plan.settings(q)
+        self.n_rows = 0
+        self._early: tuple[Floats, Floats] | None = (np.empty((0, p)), np.empty((0, q)))  # until the units are settled
+        self._set_units(units_of(np.empty((0, q))), np.ones(p))
+
+    def _set_units(self, units: Units, x_scale: Floats) -> None:
+        self.units = units
+        self.state = self.plan.empty_state(len(units.loc), x_scale)
+
+    def learn(self, X: Floats, Y: Floats) -> Floats:
+        """Learn the rows in order; returns the log density (n,) of each before it was learned."""
+        log_psi = np.empty(len(X))
+        start = 0
+        while start < len(X):
+            end = len(X)
+            if self._early is not None:
+                end = min(end, start + self._next_setting() - self.n_rows)
+            log_psi[start:end] = self._learn_in_units(X[start:end], Y[start:end]) - self.units.log_scale
+            self.n_rows += end - start
+            if self._early is not None:
+                self._early = (np.vstack([self._early[0], X[start:end]]), np.vstack([self._early[1], Y[start:end]]))
+                self._reset_units()
+            start = end
+        return log_psi
+
+    def _next_setting(self) -> int:
+        """The number of rows, a power of two, at which the units are set next."""
+        return int(1 << self.n_rows.bit_length())
+
+    def _reset_units(self) -> None:
+        """Set the units at a power of two of rows, and build the state again from the rows; let the rows go at last."""
+        assert self._early is not None
+        if self.n_rows & (self.n_rows - 1) == 0 and self.n_rows <= self.plan.settle:
+            X, Y = self._early
+            self._set_units(units_of(Y), units_of(X).scale)
+            self._learn_in_units(X, Y)
+        if 2 * self.n_rows > self.plan.settle and self.n_rows & (self.n_rows - 1) == 0:
+            self._early = None
+
+    def _learn_in_units(self, X: Floats, Y: Floats) -> Floats:
+        Z = self.units.apply(Y)
+        log_psi = np.empty(len(X))
+        self.state = kd_state.grow(self.state, self.settings, 0, 0, int(self.state.counts[2]) + len(X))
+        done, contexts, nodes = kd_walk.learn(self.state, self.settings, X, Z, 0, log_psi)
+        while done < len(X) or self.state.counts[3] > 0:  # the kernel ran out of room
+            self.state = kd_state.grow(self.state, self.settings, contexts, nodes, 0)
+            done, contexts, nodes = kd_walk.learn(self.state, self.settings, X, Z, done, log_psi)
+        return log_psi
+
+    def ask(self, X: Floats, Y: Floats) -> Floats:
+        """Log density (n,) of the rows; nothing is learned."""
+        log_psi = np.empty(len(X))
+        kd_walk.ask(self.state, self.settings, X, self.units.apply(Y), log_psi)
+        return log_psi - self.units.log_scale
+
+    def voices(self, X: Floats) -> tuple[Floats, Floats]:
+        """For each x the probability that a normal speaks, not a tree density, and the mean depth of stopping."""
+        normal, depth = np.empty(len(X)), np.empty(len(X))
+        path = np.empty(MAX_X_DEPTH + 1, dtype=np.int64)
+        kd_voices.voices(self.state, self.settings, X, path, normal, depth)
+        return normal, depth
+
+    @property
+    def depth(self) -> int:
+        """Depth of the finest context; the root has 0."""
+        return int(self.state.xi[: int(self.state.counts[0]), 3].max())
+
+    @property
+    def n_contexts(self) -> int:
+        """Contexts of the kd-tree, inner ones included."""
+        return int(self.state.counts[0])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "state": kd_state.pack(self.state)}
+
+    def __setstate__(self, packed: dict[str, Any]) -> None:
+        vars(self).update(packed)
+        self.state = kd_state.unpack(packed["state"], self.settings)

@@ -1,0 +1,97 @@
+"""Figure 1: the ring. What the estimator says after 10^3 to 10^6 rows, and which local model says it."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coverwalk.datasets import MIXTURES
+from coverwalk.double_tree import DoubleTree
+from coverwalk.paper.result import Claim, Result, write_csv
+from coverwalk.paper.style import BLUE, INK, ORANGE, figure, save
+
+__all__ = ["figure1"]
+
+_GRID = np.linspace(-2.0, 2.0, 241)
+_COLUMNS = ("rows", "contexts", "depth", "holdout loss", "true loss", "weight of normals, |x| < 1", "weight, |x| > 1.2")
+
+
+def figure1(sizes: Sequence[int], out: Path, step: Callable[[str], Any]) -> Result:
+    """One model, shown four times as it learns."""
+    ring = MIXTURES["ring"]
+    X, y = ring.make(max(sizes), 0)
+    X_holdout, y_holdout = ring.make(10_000, 1000)
+    truth = -float(ring.log_density(X_holdout, y_holdout).mean())
+    x = X_holdout[:, 0]
+    model, panels, rows = DoubleTree(), [], []
+    for start, end in zip((0, *sizes), sizes):
+        step(f"Figure 1: {end:,} rows")
+        model.partial_fit(X[start:end], y[start:end])
+        normal, _ = model.voices(X_holdout)
+        loss = -model.score(X_holdout, y_holdout)
+        near, far = float(normal[np.abs(x) < 1].mean()), float(normal[np.abs(x) > 1.2].mean())
+        rows.append((end, model.n_contexts_, model.depth_, loss, truth, near, far))
+        panels.append((end, _density(model), model.voices(_GRID[:, None])[0], loss))
+    path = out / "figure1.csv"
+    return Result(
+        "Figure 1. A Gaussian on a ring",
+        "p(y | x) as a shade, dark where likely; below, the probability that a normal speaks for x (orange) "
+        "and not a tree density (blue).",
+        csv=write_csv(path, _COLUMNS, rows),
+        png=_draw(panels, truth, out / "figure1.png"),
+        claims=_claims(rows),
+        columns=_COLUMNS,
+        table=[tuple(f"{v:.3f}" if isinstance(v, float) else f"{v:,}" for v in row) for row in rows],
+    )
+
+
+def _density(model: DoubleTree) -> Any:
+    grid_x, grid_y = np.meshgrid(_GRID, _GRID)
+    return np.exp(model.logpdf(grid_x.reshape(-1, 1), grid_y.ravel())).reshape(grid_x.shape)
+
+
+def _claims(rows: Sequence[tuple[Any, ...]]) -> list[Claim]:
+    losses = [row[3] for row in rows]
+    return [
+        Claim(
+            "It settles on a Gaussian near the edges, and uses a pseudo-tree distribution near the ring.",
+            all(row[6] > row[5] for row in rows),
+            "weight of normals beyond |x| = 1.2 against within 1: "
+            + "; ".join(f"{row[6]:.2f} against {row[5]:.2f} at {row[0]:,}" for row in rows),
+        ),
+        Claim(
+            "The structure is refined with subsequent observations.",
+            all(a[1] < b[1] for a, b in pairwise(rows)) and all(a > b for a, b in pairwise(losses)),
+            "contexts " + ", ".join(f"{row[1]:,}" for row in rows) + "; loss " + ", ".join(f"{v:.3f}" for v in losses)
+            + f" (truth {rows[0][4]:.3f})",
+        ),
+    ]  # fmt: skip
+
+
+def _draw(panels: Sequence[tuple[int, Any, Any, float]], truth: float, path: Path) -> Path:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    shades = LinearSegmentedColormap.from_list("ink", ["#ffffff", "#cfe0ea", BLUE, INK])
+    voices = LinearSegmentedColormap.from_list("voices", [BLUE, "#f4f1ec", ORANGE])
+    fig, axes = figure(
+        2, len(panels), 3.1 * len(panels), 3.7, sharex=True, height_ratios=[12, 1], gridspec_kw={"hspace": 0.02}
+    )
+    for ax, strip, (n, density, normal, loss) in zip(axes[0], axes[1], panels):
+        ax.pcolormesh(_GRID, _GRID, density**0.6, cmap=shades, shading="nearest", rasterized=True)
+        ax.set_title(f"{n:,} observations", fontsize=10, color=INK, loc="left")
+        ax.text(0.98, 0.97, f"loss {loss:.3f}", transform=ax.transAxes, fontsize=8.5, color=INK, ha="right", va="top")
+        ax.grid(False)
+        strip.imshow(normal[None, :], aspect="auto", extent=(-2, 2, 0, 1), cmap=voices, vmin=0, vmax=1)
+        strip.set_yticks([])
+        strip.grid(False)
+        strip.set_xlabel("x", fontsize=9, color=INK)
+        if ax is not axes[0, 0]:
+            ax.tick_params(labelleft=False)
+    axes[0, 0].set_ylabel("y", fontsize=9, color=INK)
+    axes[0, 0].text(
+        0.02, 0.03, f"truth {truth:.3f}", transform=axes[0, 0].transAxes, fontsize=8.5, color=INK, va="bottom"
+    )
+    axes[1, 0].set_ylabel("normal", fontsize=7.5, color=ORANGE, rotation=0, ha="right", va="center")
+    return save(fig, path)

@@ -1,0 +1,174 @@
+"""Figure 2: holdout loss against the number of rows, ours and the double kernel, on the four sets."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coverwalk.double_tree import DoubleTree
+from coverwalk.paper.double_kernel import DoubleKernel
+from coverwalk.paper.result import Claim, Result, write_csv
+from coverwalk.paper.sets import DataSet
+from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, TEAL, figure, name_line, save
+
+__all__ = ["figure2"]
+
+_COLUMNS = ("set", "rows", "coarsening walk", "refining walk", "double kernel", "truth")
+_CLOSE = 0.1  # nats: what "quite small" and "almost as well" are taken to mean
+_STEPS = {"Geyser": (10, 25, 50, 100, 200), "Robot": (100, 250, 500, 1000, 2000, 2812)}
+
+
+class Curve(NamedTuple):
+    """Losses of one set, by number of rows; None where the kernel would take too long."""
+
+    name: str
+    t: list[int]
+    coarsen: list[float]
+    refine: list[float]
+    kernel: list[float | None]
+    truth: float | None
+
+    def both(self) -> list[tuple[int, float, float]]:
+        """(t, ours, kernel) where there are both."""
+        return [(t, ours, rival) for t, ours, rival in zip(self.t, self.coarsen, self.kernel) if rival is not None]
+
+
+def figure2(sets: Sequence[DataSet], kernel_rows: int, out: Path, step: Callable[[str], Any]) -> Result:
+    """Losses on held-out rows after the first t rows; the kernel's up to kernel_rows rows."""
+    curves = [_curve(data, kernel_rows, step) for data in sets]
+    rows = [(c.name, *row, c.truth) for c in curves for row in zip(c.t, c.coarsen, c.refine, c.kernel)]
+    text = (
+        "Mean negative log density of the held-out rows, in nats. Ours learns one row at a time and is asked along the "
+        "way. The double kernel is fitted anew at every t; its two bandwidths come from 10-fold cross-validated "
+        "likelihood, judged on at most 400 left-out rows. "
+    )
+    if max(max(c.t) for c in curves) > kernel_rows:
+        text += f"It stops at {kernel_rows:,} rows, where it already takes longer than all else together. "
+    return Result(
+        "Figure 2. Holdout loss against observations",
+        text,
+        csv=write_csv(out / "figure2.csv", _COLUMNS, rows),
+        png=_draw(curves, out / "figure2.png"),
+        claims=_claims({c.name: c for c in curves}),
+        columns=_COLUMNS,
+        table=[tuple(_shown(v) for v in row) for row in rows],
+    )
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _curve(data: DataSet, kernel_rows: int, step: Callable[[str], Any]) -> Curve:
+    decades = [int(t) for t in np.logspace(2, 6, 9).round() if t <= len(data.X)]
+    ts = [t for t in _STEPS.get(data.name, decades) if t <= len(data.X)]
+    truth = None
+    if data.log_density is not None:
+        truth = -float(data.log_density(data.X_holdout, data.y_holdout).mean())
+    curve = Curve(data.name, ts, [], [], [], truth)
+    coarsen, refine = DoubleTree(walk="coarsen"), DoubleTree(walk="refine")
+    for start, end in zip((0, *ts), ts):
+        step(f"Figure 2: {data.name}, {end:,} rows")
+        for model, losses in ((coarsen, curve.coarsen), (refine, curve.refine)):
+            model.partial_fit(data.X[start:end], data.y[start:end])
+            losses.append(-model.score(data.X_holdout, data.y_holdout))
+        if end <= kernel_rows:
+            kernel = DoubleKernel().fit(data.X[:end], data.y[:end])
+            curve.kernel.append(-float(kernel.logpdf(data.X_holdout, data.y_holdout).mean()))
+        else:
+            curve.kernel.append(None)
+    return curve
+
+
+def _claims(curves: dict[str, Curve]) -> list[Claim]:
+    gauss, uniform, geyser = (curves[name] for name in ("Gaussian mixture", "Uniform mixture", "Geyser"))
+    claims = [
+        Claim(
+            "Gaussian mixture: one would expect the kernel method to perform best; this is not the case.",
+            gauss.both()[-1][1] <= gauss.both()[-1][2],
+            _compared(gauss),
+        ),
+        Claim(
+            "Uniform mixture: the kernel does almost as well as the cover method, though disadvantaged at first.",
+            uniform.both()[0][2] > uniform.both()[0][1] and 0 <= uniform.both()[-1][2] - uniform.both()[-1][1] < _CLOSE,
+            _compared(uniform),
+        ),
+        Claim(
+            "Geyser: the kernel dominates the cover method, but the difference is quite small.",
+            0 < geyser.both()[-1][1] - geyser.both()[-1][2] < _CLOSE,
+            _compared(geyser),
+        ),
+    ]
+    if "Robot" in curves:
+        robot = curves["Robot"]
+        first, last = robot.both()[0], robot.both()[-1]
+        claims += [
+            Claim("Robot: the kernel is bad at first.", first[2] > first[1], _compared(robot)),
+            Claim(
+                "Robot: the methods are more or less evenly matched.",
+                abs(last[1] - last[2]) < 10 * _CLOSE,
+                f"at {last[0]:,} rows ours is {last[2] - last[1]:.2f} nats below the kernel",
+            ),
+        ]
+    return [*claims, _overall(curves)]
+
+
+def _overall(curves: dict[str, Curve]) -> Claim:
+    ends = {name: curve.both()[-1] for name, curve in curves.items()}
+    better = [name for name, (_, ours, rival) in ends.items() if ours < rival]
+    return Claim(
+        "In most cases the cover method outperforms a bandwidth-tuned kernel estimator.",
+        2 * len(better) > len(curves),
+        f"at the most rows given to both, ours is better on {len(better)} of {len(curves)}: {', '.join(better)}",
+    )
+
+
+def _compared(curve: Curve) -> str:
+    both = curve.both()
+    ends = [both[0], both[-1]]
+    said = "; ".join(f"t = {t:,}: ours {ours:.3f}, kernel {rival:.3f}" for t, ours, rival in ends)
+    if curve.t[-1] > both[-1][0]:
+        said += f"; t = {curve.t[-1]:,}: ours {curve.coarsen[-1]:.3f}"
+    return said + (f"; truth {curve.truth:.3f}" if curve.truth is not None else "")
+
+
+def _draw(curves: Sequence[Curve], path: Path) -> Path:
+    fig, axes = figure(2, 2, 9.6, 6.8)
+    for ax, curve in zip(axes.flat, curves):
+        ax.set_xscale("log")
+        ax.plot(curve.t, curve.refine, color=TEAL, lw=1.4, marker="o", ms=2.5)
+        ax.plot(curve.t, curve.coarsen, color=BLUE, lw=2.0, marker="o", ms=3.5)
+        known = curve.both()
+        ax.plot([t for t, _, _ in known], [rival for _, _, rival in known], color=ORANGE, lw=1.8, marker="s", ms=3)
+        low = min([*curve.coarsen, *curve.refine, *(rival for _, _, rival in known)])
+        high = max(curve.coarsen[0], curve.refine[0])
+        if curve.truth is not None:
+            ax.axhline(curve.truth, color=GREY, lw=1.2, ls=(0, (4, 3)))
+            name_line(ax, curve.t[0], curve.truth, "truth", GREY, dy=-7, ha="left")
+            low = min(low, curve.truth)
+        margin = 0.12 * (high - low)
+        ax.set_ylim(low - margin, high + 1.5 * margin)
+        _name_curves(ax, curve, known, high + 1.5 * margin)
+        ax.set_title(curve.name, fontsize=11, color=INK, loc="left")
+        ax.set_xlabel("observations t", fontsize=9, color=INK)
+        ax.set_ylabel("holdout loss $L_t$ (nats)", fontsize=9, color=INK)
+    for ax in axes.flat[len(curves) :]:
+        ax.set_visible(False)
+    return save(fig, path)
+
+
+def _name_curves(ax: Any, curve: Curve, known: Sequence[tuple[int, float, float]], top: float) -> None:
+    """Names where the curves are not: the upper right, or the lower left if the kernel falls from above the frame."""
+    above = [t for t, _, rival in known if rival > top]
+    x, y = (0.05, 0.30) if above else (0.52, 0.95)
+    names = [(BLUE, "coarsening walk (the paper's)"), (TEAL, "refining walk"), (ORANGE, "double kernel, 10-fold CV")]
+    if above:
+        names.append((ORANGE, f"   above the frame up to t = {max(above):,}"))
+    for i, (color, text) in enumerate(names):
+        level = y - 0.075 * i
+        if i < 3:
+            ax.plot([x, x + 0.05], [level, level], color=color, lw=2, transform=ax.transAxes)
+        ax.text(x + 0.07, level, text, color=color, fontsize=8.5, va="center", transform=ax.transAxes)

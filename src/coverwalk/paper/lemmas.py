@@ -1,0 +1,108 @@
+"""The lemma on depth, and the cost that follows from it: depth and time per observation against T."""
+
+import time
+from collections.abc import Callable, Sequence
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coverwalk.datasets import MIXTURES
+from coverwalk.double_tree import DoubleTree
+from coverwalk.paper.result import Claim, Result, write_csv
+from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, figure, name_line, save
+
+__all__ = ["lemmas"]
+
+_COLUMNS = ("rows T", "depth", "upper bound", "balanced tree", "microseconds an observation to learn", "to ask")
+_ALPHA, _BRANCHES = 2.0, 2.0
+
+
+def deepest(t: float) -> float:
+    """Every row to the deepest leaf: T = sum_k alpha^k, so d = log_alpha(1 + (alpha - 1) T) - 1.
+
+    A leaf splits when it holds more than alpha^k rows and its children inherit them, which can add one level.
+    """
+    return log(1 + (_ALPHA - 1) * t) / log(_ALPHA) - 1
+
+
+def balanced(t: float) -> float:
+    """A balanced tree: T = sum_k (alpha beta)^k with beta children a node."""
+    return log(1 + (_ALPHA * _BRANCHES - 1) * t) / log(_ALPHA * _BRANCHES) - 1
+
+
+def lemmas(t_max: int, out: Path, step: Callable[[str], Any]) -> Result:
+    """One stream; depth and CPU time of the stretch that ends at each T."""
+    X, y = MIXTURES["gaussmix"].make(t_max, 0)
+    X_ask, y_ask = MIXTURES["gaussmix"].make(20_000, 1000)
+    ts = [int(t) for t in np.logspace(3, 6, 13).round() if t <= t_max]
+    model, rows = DoubleTree(alpha=_ALPHA), []
+    DoubleTree().fit(X[:100], y[:100]).logpdf(X[:10], y[:10])  # compiling is not what is measured
+    for start, end in zip((0, *ts), ts):
+        step(f"Lemmas: {end:,} rows")
+        begin = time.process_time()
+        model.partial_fit(X[start:end], y[start:end])
+        learned = time.process_time()
+        model.logpdf(X_ask, y_ask)
+        asked = time.process_time()
+        rows.append(
+            (end, model.depth_, deepest(end), balanced(end), 1e6 * (learned - begin) / (end - start),
+             1e6 * (asked - learned) / len(X_ask))
+        )  # fmt: skip
+    return Result(
+        "Lemmas. Depth and cost",
+        f"The Gaussian mixture, alpha = {_ALPHA:g}. Left: depth of the kd-tree between the lemma's two cases. "
+        "Right: CPU time an observation, on one core. Up to 4,096 rows learning includes setting the units, "
+        "for which the model is built again at every power of two.",
+        csv=write_csv(out / "lemmas.csv", _COLUMNS, rows),
+        png=_draw(rows, out / "lemmas.png"),
+        claims=_claims(rows),
+        columns=_COLUMNS,
+        table=[tuple(f"{v:.2f}" if isinstance(v, float) else f"{v:,}" for v in row) for row in rows],
+    )
+
+
+def _claims(rows: Sequence[tuple[Any, ...]]) -> list[Claim]:
+    settled = [row for row in rows if row[0] > 2 * 4096]  # stretches without a new setting of units
+    first, last = settled[0], settled[-1]
+    growth, allowed = last[4] / first[4], log(last[0]) / log(first[0])
+    return [
+        Claim(
+            "The depth lies between log_{alpha beta} and log_alpha of T (up to a level).",
+            all(row[3] - 1 <= row[1] <= row[2] + 1 for row in rows),
+            "; ".join(f"T = {row[0]:,}: {row[3]:.1f} <= {row[1]} <= {row[2]:.1f}" for row in (rows[0], rows[-1])),
+        ),
+        Claim(
+            "The total complexity is O(T log T): time an observation grows no faster than log T.",
+            growth <= 1.5 * allowed,
+            f"from T = {first[0]:,} to {last[0]:,}: {first[4]:.1f} to {last[4]:.1f} microseconds, "
+            f"a factor {growth:.2f}, where log T grows by {allowed:.2f}; "
+            "half as much again is allowed for the timer's noise and the caches",
+        ),
+    ]
+
+
+def _draw(rows: Sequence[tuple[Any, ...]], path: Path) -> Path:
+    t, depth, upper, lower, learn, ask = (list(column) for column in zip(*rows))
+    fig, axes = figure(1, 2, 9.6, 3.6)
+    left, right = axes[0]
+    left.fill_between(t, lower, upper, color="#e9eff4", lw=0)
+    left.plot(t, upper, color=GREY, lw=1.2, ls=(0, (4, 3)))
+    left.plot(t, lower, color=GREY, lw=1.2, ls=(0, (4, 3)))
+    left.plot(t, depth, color=BLUE, lw=2, marker="o", ms=4)
+    middle = len(t) // 2
+    name_line(left, t[middle], upper[middle], "every row in the deepest leaf", GREY, dy=10)
+    name_line(left, t[-1], lower[-1], "balanced", GREY, dy=-14)
+    name_line(left, t[-1], depth[-1], "measured", BLUE, dy=9)
+    left.set_ylabel("depth of the kd-tree", fontsize=9, color=INK)
+    right.plot(t, learn, color=BLUE, lw=2, marker="o", ms=4)
+    right.plot(t, ask, color=ORANGE, lw=2, marker="s", ms=3.5)
+    name_line(right, t[-1], learn[-1], "learn", BLUE, dy=9)
+    name_line(right, t[-1], ask[-1], "ask", ORANGE, dy=9)
+    right.set_ylim(0, 1.15 * max(learn))
+    right.set_ylabel("microseconds an observation", fontsize=9, color=INK)
+    for ax in (left, right):
+        ax.set_xscale("log")
+        ax.set_xlabel("observations T", fontsize=9, color=INK)
+    return save(fig, path)
