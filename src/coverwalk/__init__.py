@@ -4,13 +4,27 @@ The public names are loaded when first used, so that ``import coverwalk`` and ``
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coverwalk.cover_model import CoverModel
+    from coverwalk.distribution import PredictiveDistribution
+    from coverwalk.joint import JointDistribution
 
 __version__ = "0.1.0"
 
-_HOME: dict[str, str] = {}
+_HOME = {
+    "CoverModel": "coverwalk.cover_model",
+    "JointDistribution": "coverwalk.joint",
+    "PredictiveDistribution": "coverwalk.distribution",
+}
 
-__all__ = ["__version__"]
+__all__ = [
+    "CoverModel",
+    "JointDistribution",
+    "PredictiveDistribution",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

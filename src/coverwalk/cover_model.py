@@ -1,0 +1,325 @@
+"""CoverModel: any sequence of covers, any local models, either walk. Slow and general; the fast tier equals it."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from coverwalk.base import Context, Cover, Floats, LocalModel, Posterior, RealPosterior
+from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
+
+__all__ = ["CoverModel", "Voice"]
+
+_WALKS: dict[str, type[Walk]] = {"refine": Refining, "coarsen": Coarsening}
+
+
+class Voice(NamedTuple):
+    """One local model in one context that may speak for an x."""
+
+    weight: float  # probability that the walk for x stops in the context and chooses this local model
+    context: Context
+    depth: int  # 0 is the coarsest cover
+    local: LocalModel
+    posterior: Posterior
+
+
+class _Belief:
+    """The local models of one context; its first transition v chooses among them by their evidence."""
+
+    def __init__(self, local: Sequence[LocalModel], parent: "_Belief | None") -> None:
+        parents: Sequence[Posterior | None] = parent.posteriors if parent else [None] * len(local)
+        self.posteriors: list[Posterior] = [model.start(p) for model, p in zip(local, parents)]
+        self.log_v = self._log_v0 = np.full(len(local), -np.log(len(local)))
+
+    def _log_densities(self, x: Any, y: Any) -> Floats:
+        return np.array([posterior.logpdf(x, y) for posterior in self.posteriors])
+
+    def log_phi(self, x: Any, y: Any) -> float:
+        """phi_M = sum_i v_i phi_i."""
+        return mix(self.log_v, self._log_densities(x, y))[0]
+
+    def update(self, x: Any, y: Any) -> None:
+        _, self.log_v = mix(self.log_v, self._log_densities(x, y))
+        for posterior in self.posteriors:
+            posterior.update(x, y)
+
+    def log_evidence(self) -> float:
+        """Log Z_phi of all rows of the context."""
+        return float(np.logaddexp.reduce(self._log_v0 + [posterior.log_evidence() for posterior in self.posteriors]))
+
+    def merge(self, other: "_Belief") -> None:
+        for mine, theirs in zip(self.posteriors, other.posteriors):
+            mine.merge(theirs)
+        _, self.log_v = mix(self._log_v0, np.array([posterior.log_evidence() for posterior in self.posteriors]))
+
+
+class _Row(NamedTuple):
+    """A row kept by a context that may split, with the log psi it was predicted with there."""
+
+    x: Any
+    y: Any
+    log_psi: float
+
+
+class CoverModel:
+    """The whole distribution of y given x, by a halting walk over a sequence of covers.
+
+    Parameters
+    ----------
+    cover : Cover
+        C: which contexts hold x. See `coverwalk.covers`, or write one with a single method.
+    local : LocalModel or sequence of them
+        Phi: what each context predicts; of several, each context learns which to trust.
+    walk : {"refine", "coarsen"}
+        Coarse to fine: on nested covers the exact posterior, free of order. Fine to coarse: the paper's predictor.
+    stop : float or callable, optional
+        w: prior probability to stop in a context, or a function of its depth (0 coarsest).
+        By default 1/2 refining, 2^-depth coarsening.
+    priors : {"fixed", "parent"}
+        Whether a new context's priors are the model's own or centred on what its parent believes at that time.
+    replay : bool
+        Whether the children of a context that splits see its rows again, as if they had been there all along.
+
+    Examples
+    --------
+    A density that changes its shape with x:
+
+    >>> from coverwalk.covers import DyadicBoxes
+    >>> from coverwalk.local import Polynomial, TreeDensity
+    >>> model = CoverModel(DyadicBoxes(0, 1, depth=3), [Polynomial(0), TreeDensity()])
+    >>> rng = np.random.default_rng(0)
+    >>> for x in rng.random(300):
+    ...     model.update(x, rng.choice([-1, 1]) * x + 0.05 * rng.standard_normal())
+    >>> [round(float(np.exp(model.log_predict(0.9, y))), 2) for y in (-0.9, 0.0, 0.9)]  # two modes
+    [1.67, 0.03, 2.63]
+    """
+
+    def __init__(
+        self,
+        cover: Cover,
+        local: LocalModel | Sequence[LocalModel],
+        *,
+        walk: Literal["refine", "coarsen"] = "refine",
+        stop: float | StopPrior | None = None,
+        priors: Literal["fixed", "parent"] = "fixed",
+        replay: bool = True,
+    ) -> None:
+        if walk not in _WALKS:
+            raise ValueError(f"walk must be 'refine' or 'coarsen', got {walk!r}")
+        if priors not in ("fixed", "parent"):
+            raise ValueError(f"priors must be 'fixed' or 'parent', got {priors!r}")
+        self.cover = cover
+        self.local = (local,) if isinstance(local, LocalModel) else tuple(local)
+        if not self.local:
+            raise ValueError("local must hold at least one local model, got none")
+        self.walk: Walk = _WALKS[walk](stop)
+        self.priors, self.replay = priors, replay
+        self._beliefs: dict[Context, _Belief] = {}
+        self._stopping: dict[Context, Stopping] = {}
+        self._depth: dict[Context, int] = {}
+        self._finer: dict[Context, dict[Hashable, set[Context]]] = defaultdict(lambda: defaultdict(set))
+        self._log_Z: dict[Context, float] = defaultdict(float)  # refining: sums of log psi, which are the evidence
+        self._rows: dict[Context, list[_Row]] = defaultdict(list)
+
+    @property
+    def exact(self) -> bool:
+        """Whether this model is the Bayesian posterior over context maps: order-free, and merges."""
+        exchangeable = all(model.exchangeable for model in self.local) and self.priors == "fixed"
+        structure = self.cover.nested and (self.replay or not self.cover.growing)
+        return isinstance(self.walk, Refining) and structure and exchangeable
+
+    def __len__(self) -> int:
+        """The number of contexts that have seen a row."""
+        return len(self._beliefs)
+
+    # Learning
+
+    def update(self, x: Any, y: Any) -> None:
+        """Learn one row: w, v and phi of every context that the walk can reach for x."""
+        self._learn(*self._checked(x, y, learning=True))
+
+    def update_many(self, X: Iterable[Any], Y: Iterable[Any]) -> None:
+        """Learn rows in order; all are checked first, so that a bad one leaves the model as it was."""
+        X, Y = list(X), list(Y)
+        if len(X) != len(Y):
+            raise ValueError(f"X and Y must have the same number of rows, got {len(X)} and {len(Y)}")
+        rows = []
+        for i, (x, y) in enumerate(zip(X, Y)):
+            try:
+                rows.append(self._checked(x, y, learning=True))
+            except ValueError as error:
+                raise ValueError(f"row {i}: {error}") from error
+        for x, y in rows:
+            self._learn(x, y)
+
+    def _checked(self, x: Any, y: Any, learning: bool = False) -> tuple[Any, Any]:
+        x = self.cover.check(x)
+        for model in self.local:
+            x, y = model.check(x, y)
+            if learning:
+                model.check_learnable(x, y)
+        return x, y
+
+    def _learn(self, x: Any, y: Any) -> None:
+        route, beliefs, stopping = self._reach(x)
+        log_phi = {M: belief.log_phi(x, y) for M, belief in beliefs.items()}
+        log_psi = self.walk.predict(route, stopping, log_phi)
+        # Nothing has changed up to here: a row that cannot be weighed leaves the model as it was.
+        self.walk.update(route, stopping, log_phi, log_psi)
+        for belief in beliefs.values():
+            belief.update(x, y)
+        self._beliefs.update(beliefs)
+        self._stopping.update(stopping)
+        for M, depth, moves in route:
+            self._depth[M] = depth
+            if isinstance(self.walk, Refining):
+                self._log_Z[M] += log_psi[M]
+                for label, N in moves:
+                    self._finer[M][label].add(N)
+        if self.replay and self.cover.growing and self.cover.nested:
+            finest = self.cover.contexts(x)[-1][0]
+            self._rows[finest].append(_Row(x, y, log_psi[finest]))
+        for M in self.cover.grow(x):
+            self._split(M)
+
+    def _reach(self, x: Any) -> tuple[list[Visit], dict[Context, _Belief], dict[Context, Stopping]]:
+        """The route of x with the state of each context on it; a new context's is made but not kept."""
+        route = self.walk.route(self.cover, x)
+        beliefs: dict[Context, _Belief] = {}
+        for M, depth, _ in sorted(route, key=lambda visit: visit.depth):
+            if M == START:
+                continue
+            if M not in self._beliefs and depth > 0 and self.priors == "parent":
+                beliefs[M] = _Belief(self.local, next(beliefs[N] for N, k, _ in route if k == depth - 1))
+            else:
+                beliefs[M] = self._beliefs.get(M) or _Belief(self.local, None)
+        stopping = {M: self._stopping.get(M) or self.walk.prior(max(depth, 0)) for M, depth, _ in route}
+        return route, beliefs, stopping
+
+    # Growth
+
+    def _split(self, M: Context) -> None:
+        """Let the children of a context see its rows as if they had been there from the start; docs/math.md, 4.3."""
+        rows, depth = self._rows.pop(M, []), self._depth[M]
+        for x, y, log_psi_M in rows:
+            child = self.cover.contexts(x)[depth + 1][0]
+            if child not in self._beliefs:
+                self._beliefs[child] = _Belief(self.local, self._beliefs[M] if self.priors == "parent" else None)
+                self._stopping[child] = self.walk.prior(depth + 1)
+                self._depth[child] = depth + 1
+                self._finer[M][0].add(child)
+            here, belief = self._stopping[child], self._beliefs[child]
+            log_psi = log_phi = belief.log_phi(x, y)  # refining: the child is a leaf and stops
+            if isinstance(self.walk, Coarsening):
+                log_psi = float(np.logaddexp(here.log_w + log_phi, here.log_1mw + log_psi_M))
+                here.log_w += log_phi - log_psi
+                here.log_1mw += log_psi_M - log_psi
+            belief.update(x, y)
+            self._log_Z[child] += log_psi
+            self._rows[child].append(_Row(x, y, log_psi))
+        if rows and isinstance(self.walk, Refining):
+            for level in reversed(self.cover.contexts(rows[0].x)[: depth + 1]):
+                self._weigh(level[0])
+
+    def _weigh(self, M: Context) -> None:
+        """Batch form: Z_M = w Z_phi + (1-w) sum_b v_b prod_{N in b} Z_N, and the posterior w and v it implies."""
+        log_Z_phi = self._beliefs[M].log_evidence()
+        partitions = self._finer.get(M, {})
+        here = self._stopping[M] = self.walk.prior(self._depth[M])
+        if not partitions:
+            self._log_Z[M] = log_Z_phi
+            return
+        log_Z_b = np.array([sum(self._log_Z[N] for N in partition) for partition in partitions.values()])
+        onward, log_v = mix(np.full(len(log_Z_b), -np.log(len(log_Z_b))), log_Z_b)
+        if len(partitions) > 1:
+            here.log_v = dict(zip(partitions, (log_v + np.log(len(partitions))).tolist()))
+        self._log_Z[M] = log_Z = float(np.logaddexp(here.log_w + log_Z_phi, here.log_1mw + onward))
+        here.log_w += log_Z_phi - log_Z
+        here.log_1mw += onward - log_Z
+
+    def merge(self, other: "CoverModel") -> None:
+        """Take in what another model has learned on an equal cover; the same as having learned all rows here."""
+        if not isinstance(self.walk, Refining):
+            raise ValueError(
+                "models of the coarsening walk do not merge: their weights depend on the order of rows; "
+                "use walk='refine', or learn all rows in one model"
+            )
+        if not self.exact:
+            raise ValueError(
+                "only exact models merge: a nested cover, local models that do not depend on the order of rows, "
+                f"priors='fixed', and replay; here nested={self.cover.nested}, priors={self.priors!r}, "
+                f"replay={self.replay}, local={self.local}"
+            )
+        alike = self.walk.prior(1) == other.walk.prior(1) and [vars(m) for m in self.local] == [
+            vars(m) for m in other.local
+        ]
+        if not (self.cover == other.cover and alike and isinstance(other.walk, Refining)):
+            raise ValueError(
+                "both models must have equal covers that no longer grow (freeze a KDTree), local models and walks; "
+                f"got {self.cover!r} and {other.cover!r}"
+            )
+        for M, belief in other._beliefs.items():
+            if M not in self._beliefs:
+                self._beliefs[M] = _Belief(self.local, None)
+            self._beliefs[M].merge(belief)
+        self._depth.update(other._depth)
+        for M, partitions in other._finer.items():
+            for label, contexts in partitions.items():
+                self._finer[M][label] |= contexts
+        for M in sorted(self._beliefs, key=lambda M: -self._depth[M]):
+            self._weigh(M)
+
+    # Asking
+
+    def log_predict(self, x: Any, y: Any) -> float:
+        """Log psi(y | x); changes nothing."""
+        x, y = self._checked(x, y)
+        route, beliefs, stopping = self._reach(x)
+        log_phi = {M: belief.log_phi(x, y) for M, belief in beliefs.items()}
+        return self.walk.predict(route, stopping, log_phi)[START]
+
+    def log_evidence(self) -> float:
+        """Log probability of all rows seen under the present cover; exact models only."""
+        if not self.exact:
+            raise ValueError("the evidence exists for exact models only; sum log_predict before each update instead")
+        roots = [M for M, depth in self._depth.items() if depth == 0]
+        return float(sum(self._log_Z[M] for M in roots))
+
+    def posterior(self, x: Any) -> list[Voice]:
+        """Every local model of every context that may speak for x, the weightiest first; weights sum to one."""
+        x = self.cover.check(x)
+        route, beliefs, stopping = self._reach(x)
+        depth = {M: k for M, k, _ in route}
+        voices = [
+            Voice(float(np.exp(log_xi + log_v)), M, depth[M], model, posterior)
+            for M, log_xi in self.walk.weights(route, stopping).items()
+            for log_v, model, posterior in zip(beliefs[M].log_v, self.local, beliefs[M].posteriors)
+        ]
+        return sorted(voices, key=lambda voice: -voice.weight)
+
+    def mean(self, x: Any) -> Floats:
+        """Mean of y given x, for real y."""
+        return np.asarray(sum(weight * posterior.mean(x) for weight, posterior in self._real_voices(x)))
+
+    def cdf(self, x: Any, y: float) -> float:
+        """P(Y <= y | x), for one real output."""
+        return float(sum(weight * posterior.cdf(x, y) for weight, posterior in self._real_voices(x)))
+
+    def _real_voices(self, x: Any) -> list[tuple[float, RealPosterior]]:
+        voices = [(v.weight, v.posterior) for v in self.posterior(x) if isinstance(v.posterior, RealPosterior)]
+        if len(voices) < len(self.posterior(x)):
+            raise ValueError("mean and cdf are for real y; for symbols ask log_predict of each")
+        return voices
+
+    def sample(self, x: Any, rng: np.random.Generator) -> Any:
+        """Draw y given x by walking: stop or move, again and again, then let the local model speak (Sec. 2.2)."""
+        x = self.cover.check(x)
+        route, beliefs, stopping = self._reach(x)
+        moves = {M: m for M, _, m in route}
+        M: Context = START
+        while moves[M] and (M == START or np.log(rng.random()) >= stopping[M].log_w):
+            log_v, _ = stopping[M].move_weights(moves[M])
+            M = moves[M][rng.choice(len(log_v), p=np.exp(log_v) / np.exp(log_v).sum())][1]
+        v = np.exp(beliefs[M].log_v)
+        return beliefs[M].posteriors[rng.choice(len(v), p=v / v.sum())].sample(x, rng)

@@ -1,0 +1,128 @@
+"""The paper's online kd-tree: a leaf that holds more rows than its depth allows is cut along its widest side."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from coverwalk.base import Context, Cover, Floats, as_vector
+
+__all__ = ["KDTree"]
+
+
+class _Node:
+    """A box: a leaf while ``axis`` is -1, with the rows it holds; afterwards a cut and two children."""
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.rows: list[Floats] = []
+        self.axis = -1
+        self.cut = 0.0
+        self.children: tuple[int, int] = (-1, -1)
+
+    def cut_key(self) -> tuple[int, float, tuple[int, int]]:
+        """What makes two nodes the same set."""
+        return self.axis, self.cut, self.children
+
+
+class KDTree(Cover):
+    """Online kd-tree: a leaf at depth k splits once it holds more than theta_k = alpha^k rows.
+
+    It is cut at the middle of the widest side of the box around its rows; rows that coincide are not split.
+
+    Parameters
+    ----------
+    alpha : float
+        Growth of the threshold with depth, more than 1; the depth after T rows is at most about log_alpha T.
+    scale : number or vector
+        Unit of each coordinate in which sides are compared.
+    max_depth : int
+        No leaf at this depth splits.
+
+    >>> tree = KDTree()
+    >>> [list(tree.grow(np.array([x]))) for x in (0.1, 0.9, 0.8, 0.7)]
+    [[], [0], [], [2]]
+    >>> tree.contexts(np.array([0.75]))
+    [[0], [2], [3]]
+    """
+
+    nested = True
+
+    def __init__(self, alpha: float = 2.0, scale: Any = 1.0, max_depth: int = 60) -> None:
+        if not alpha > 1:
+            raise ValueError(f"alpha must be more than 1 or the tree deepens with every row, got {alpha!r}")
+        self.alpha, self.scale, self.max_depth = float(alpha), as_vector(scale, "scale"), max_depth
+        if not (self.scale > 0).all():
+            raise ValueError(f"scale must be positive, got {scale!r}")
+        self._nodes = [_Node(0)]
+        self._size: int | None = None
+        self._frozen = False
+
+    @property
+    def growing(self) -> bool:
+        """Until `freeze`."""
+        return not self._frozen
+
+    def freeze(self) -> None:
+        """Stop growing and let the rows go: from now on a fixed cover, whose models merge."""
+        self._frozen = True
+        for node in self._nodes:
+            node.rows = []
+
+    def __eq__(self, other: object) -> bool:
+        """The same cuts, in frozen trees."""
+        return (
+            isinstance(other, KDTree)
+            and self._frozen
+            and other._frozen
+            and [n.cut_key() for n in self._nodes] == [n.cut_key() for n in other._nodes]
+        )
+
+    def check(self, x: Any) -> Floats:
+        """A vector of finite numbers, as many as in the first row."""
+        return as_vector(x, "x", self._size if len(self.scale) == 1 else len(self.scale))
+
+    def contexts(self, x: Any) -> Sequence[Sequence[Context]]:
+        """The path from the root to the leaf of x, by the number of the node."""
+        number = 0
+        path: list[list[Context]] = [[0]]
+        while (node := self._nodes[number]).axis >= 0:
+            number = node.children[int(x[node.axis] > node.cut)]
+            path.append([number])
+        return path
+
+    def grow(self, x: Any) -> Sequence[Context]:
+        """Put x in its leaf and split while a leaf holds too many."""
+        self._size = len(x)
+        if self._frozen:
+            return ()
+        leaf = self.contexts(x)[-1][0]
+        assert isinstance(leaf, int)
+        self._nodes[leaf].rows.append(x)
+        split: list[Context] = []
+        pending = [leaf]
+        while pending:
+            number = pending.pop()
+            if self._split(number):
+                split.append(number)
+                pending.extend(reversed(self._nodes[number].children))
+        return split
+
+    def _split(self, number: int) -> bool:
+        node = self._nodes[number]
+        if node.depth >= self.max_depth or len(node.rows) <= self.alpha**node.depth:
+            return False
+        rows = np.array(node.rows)
+        low, high = rows.min(0), rows.max(0)
+        sides = (high / self.scale) - (low / self.scale)
+        axis = int(np.argmax(sides))
+        cut = 0.5 * low[axis] + 0.5 * high[axis]
+        if not low[axis] <= cut < high[axis]:  # the rows coincide: nothing to tell them apart
+            return False
+        node.axis, node.cut = axis, float(cut)
+        node.children = (len(self._nodes), len(self._nodes) + 1)
+        self._nodes += [_Node(node.depth + 1), _Node(node.depth + 1)]
+        for row in node.rows:
+            self._nodes[node.children[int(row[axis] > cut)]].rows.append(row)
+        node.rows = []
+        return True

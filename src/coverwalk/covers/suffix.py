@@ -1,0 +1,39 @@
+"""The suffix tree of a sequence: level k knows the last k symbols; the paper's Example 1 and Section 3.1."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from coverwalk.base import Context, Cover
+
+__all__ = ["SuffixTree"]
+
+
+class SuffixTree(Cover):
+    """x is the past, any sequence of hashable symbols; the contexts are its suffixes up to a depth.
+
+    Before the beginning stands the symbol None, so that every past has a context at every level.
+
+    >>> SuffixTree(depth=2).contexts("abc")
+    [[()], [('c',)], [('b', 'c')]]
+    """
+
+    nested = True
+
+    def __init__(self, depth: int) -> None:
+        if depth < 0:
+            raise ValueError(f"depth must be 0 or more, got {depth}")
+        self.depth = depth
+
+    def check(self, x: Any) -> tuple[Any, ...]:
+        """The last ``depth`` symbols of the past; the rest cannot matter."""
+        try:
+            recent = tuple(x[len(x) - self.depth :] if len(x) > self.depth else x)
+            hash(recent)
+        except TypeError as error:
+            raise ValueError(f"x must be a sequence of hashable symbols, the past, got {x!r}") from error
+        return recent
+
+    def contexts(self, x: Any) -> Sequence[Sequence[Context]]:
+        """The last k symbols, for k = 0 to depth."""
+        padded = (None,) * (self.depth - len(x)) + tuple(x)
+        return [[padded[len(padded) - k :]] for k in range(self.depth + 1)]

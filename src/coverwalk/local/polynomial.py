@@ -1,0 +1,186 @@
+"""Polynomial regression of degree 0, 1 or 2 under a matrix-normal inverse-Wishart prior; docs/math.md, Section 6.1."""
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import gammaln, multigammaln, stdtr
+
+from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
+
+__all__ = ["Polynomial"]
+
+_LARGEST = 1e150  # squares of larger numbers overflow
+
+
+class Polynomial(LocalModel):
+    """y = B' f(x) + noise, B and the noise covariance unknown; degree 0 is the Normal-Wishart of the paper.
+
+    Parameters
+    ----------
+    degree : {0, 1, 2}
+        f(x) is 1; 1 and x; 1, x and all products of two coordinates.
+    q : int
+        Number of outputs.
+    ridge : float
+        lambda: prior precision of each coefficient, in units of the noise.
+    nu : float, optional
+        Prior degrees of freedom, above q - 1; by default q + 1.
+    scatter : float
+        Psi_0 = scatter * I: nu times the noise variance expected before any data.
+
+    >>> line = Polynomial(1).start()
+    >>> for x in range(10): line.update(np.array([x]), np.array([2.0 * x + 1]))
+    >>> line.mean(np.array([20.0])).round(1)
+    array([41.2])
+    """
+
+    def __init__(
+        self, degree: int = 0, q: int = 1, ridge: float = 1.0, nu: float | None = None, scatter: float = 1.0
+    ) -> None:
+        if degree not in (0, 1, 2):
+            raise ValueError(f"degree must be 0, 1 or 2, got {degree!r}")
+        if not (ridge > 0 and scatter > 0):
+            raise ValueError(f"ridge and scatter must be positive, got {ridge!r} and {scatter!r}")
+        self.degree, self.q, self.ridge, self.scatter = degree, q, float(ridge), float(scatter)
+        self.nu = q + 1.0 if nu is None else float(nu)
+        if not self.nu > q - 1:
+            raise ValueError(f"nu must be above q - 1 = {q - 1} for a proper prior, got {nu!r}")
+
+    def start(self, parent: Posterior | None = None) -> "PolynomialPosterior":
+        """B_0 = 0 and Psi_0 = scatter I; under a parent B_0 is its B and Psi_0 its noise covariance times nu."""
+        if isinstance(parent, PolynomialPosterior) and parent.degree == self.degree:
+            return PolynomialPosterior(self, parent.B, parent.noise_covariance() * self.nu)
+        return PolynomialPosterior(self, None, self.scatter * np.eye(self.q))
+
+    def check(self, x: Any, y: Any) -> tuple[Any, Floats]:
+        """Q finite numbers, and for degree 1 and 2 a vector of finite numbers."""
+        if self.degree > 0:
+            x = as_vector(x, "x")
+            _refuse_overflow("x", x)
+        return x, as_vector(y, "y", self.q)
+
+    def check_learnable(self, x: Any, y: Any) -> None:
+        """Any y has a density, but only one whose square exists can be learned."""
+        _refuse_overflow("y", y)
+
+
+def _refuse_overflow(name: str, value: Floats) -> None:
+    if np.abs(value).max() > _LARGEST:
+        raise ValueError(f"{name} must stay below {_LARGEST:g} for its square to exist, got {value!r}: rescale it")
+
+
+def _features(x: Any, degree: int) -> Floats:
+    if degree == 0:
+        return np.ones(1)
+    x = np.atleast_1d(np.asarray(x, dtype=np.float64))
+    squares = np.outer(x, x)[np.triu_indices(len(x))] if degree == 2 else np.empty(0)
+    return np.concatenate([[1.0], x, squares])
+
+
+class PolynomialPosterior(RealPosterior):
+    """(n, Lam, B, Psi), kept by rank-one updates: no difference of large sums, whatever the units of y."""
+
+    def __init__(self, model: Polynomial, B0: Floats | None, Psi0: Floats) -> None:
+        self.degree, self.q, self.ridge, self.nu0 = model.degree, model.q, model.ridge, model.nu
+        self.n = 0
+        self.Psi0 = self.Psi = Psi0
+        self.B0 = B0  # None: zero, of a length known with the first x
+        self.B: Floats | None = B0
+        self.Lam = np.empty((0, 0))
+
+    def _state(self, d: int) -> tuple[Floats, Floats]:
+        """B and Lam for d features; the prior's while nothing has been seen."""
+        B = np.zeros((d, self.q)) if self.B is None else self.B
+        if len(B) != d:
+            raise ValueError(
+                f"x must have as many coordinates as before: {len(B)} features are known, this x makes {d}"
+            )
+        return B, self.Lam if self.n else self.ridge * np.eye(d)
+
+    def update(self, x: Any, y: Any) -> None:
+        """Rank-one: e = y - B'f; B += Lam^-1 f e' / h; Psi += e e' / h; Lam += f f'."""
+        f = _features(x, self.degree)
+        B, Lam = self._state(len(f))
+        step = np.linalg.solve(Lam, f)
+        h = 1.0 + f @ step
+        e = np.atleast_1d(y) - B.T @ f
+        self.B, self.Lam, self.Psi = B + np.outer(step, e) / h, Lam + np.outer(f, f), self.Psi + np.outer(e, e) / h
+        self.n += 1
+
+    def _student(self, x: Any) -> tuple[float, Floats, Floats]:
+        """Degrees of freedom, location and scale matrix of the predictive multivariate t."""
+        f = _features(x, self.degree)
+        B, Lam = self._state(len(f))
+        h = 1.0 + f @ np.linalg.solve(Lam, f)
+        df = self.nu0 + self.n - self.q + 1
+        return df, B.T @ f, self.Psi * (h / df)
+
+    def logpdf(self, x: Any, y: Any) -> float:
+        """Multivariate Student t; finite for every finite y."""
+        df, location, S = self._student(x)
+        L = np.linalg.cholesky(S)
+        z = np.linalg.solve(L, np.atleast_1d(y) - location)
+        largest = np.abs(z).max()
+        if largest < 1e100:
+            log_tail = np.log1p(float(z @ z) / df)
+        else:  # z'z overflows, its logarithm does not
+            log_tail = 2 * np.log(largest) + np.log(np.sum((z / largest) ** 2)) - np.log(df)
+        half = 0.5 * (df + self.q)
+        constant = gammaln(half) - gammaln(0.5 * df) - 0.5 * self.q * np.log(df * np.pi)
+        return float(constant - np.log(np.diag(L)).sum() - half * log_tail)
+
+    def log_evidence(self) -> float:
+        """Closed form, docs/math.md eq. 12."""
+        if self.n == 0:
+            return 0.0
+        d = len(self.Lam)
+        q, nu = self.q, self.nu0 + self.n
+        logdet_Lam, logdet_Psi, logdet_Psi0 = (np.linalg.slogdet(A)[1] for A in (self.Lam, self.Psi, self.Psi0))
+        return float(
+            -0.5 * self.n * q * np.log(np.pi)
+            + 0.5 * q * (d * np.log(self.ridge) - logdet_Lam)
+            + 0.5 * self.nu0 * logdet_Psi0
+            - 0.5 * nu * logdet_Psi
+            + multigammaln(0.5 * nu, q)
+            - multigammaln(0.5 * self.nu0, q)
+        )
+
+    def noise_covariance(self) -> Floats:
+        """A point estimate of the noise covariance, for a child's prior: Psi / nu."""
+        return self.Psi / (self.nu0 + self.n)
+
+    def mean(self, x: Any) -> Floats:
+        """B'f; exists above one degree of freedom."""
+        df, location, _ = self._student(x)
+        return location if df > 1 else np.full(self.q, np.nan)
+
+    def var(self, x: Any) -> Floats:
+        """Df / (df - 2) times the scale; infinite up to two degrees of freedom."""
+        df, _, S = self._student(x)
+        return np.diag(S) * df / (df - 2) if df > 2 else np.full(self.q, np.inf)
+
+    def cdf(self, x: Any, y: float) -> float:
+        """Student's cdf."""
+        if self.q > 1:
+            raise ValueError(f"cdf is for one output, this model has q = {self.q}")
+        df, location, S = self._student(x)
+        return float(stdtr(df, (float(np.squeeze(y)) - location[0]) / np.sqrt(S[0, 0])))
+
+    def sample(self, x: Any, rng: np.random.Generator) -> Floats:
+        """A normal over the root of a chi-square."""
+        df, location, S = self._student(x)
+        z = np.linalg.cholesky(S) @ rng.standard_normal(self.q)
+        return np.asarray(location + z / np.sqrt(rng.chisquare(df) / df))
+
+    def merge(self, other: Self) -> None:
+        """Add the statistics; the scatter is put together around the common B, where nothing cancels."""
+        if other.n == 0:
+            return
+        d = len(other.Lam)
+        (B1, Lam1), (B2, Lam2) = self._state(d), other._state(d)
+        B0, prior = (np.zeros((d, self.q)) if self.B0 is None else self.B0), self.ridge * np.eye(d)
+        Lam = Lam1 + Lam2 - prior
+        B: Floats = np.asarray(np.linalg.solve(Lam, Lam1 @ B1 + Lam2 @ B2 - prior @ B0), dtype=np.float64)
+        pieces = ((Lam1, B1), (Lam2, B2), (-prior, B0))
+        self.Psi = self.Psi + other.Psi - self.Psi0 + sum((b - B).T @ A @ (b - B) for A, b in pieces)
+        self.Lam, self.B, self.n = Lam, B, self.n + other.n
