@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
 
-__all__ = ["grow", "route"]
+__all__ = ["arrange", "grow", "route"]
 
 Floats = NDArray[np.float64]
 
@@ -137,11 +137,10 @@ def _best_cut(
 @kernel
 def grow(
     X: Floats, residual: Floats, seed: int, min_rows: int, n_candidates: int, sample: int
-) -> tuple[NDArray[np.int64], ...]:
-    """Grow a tree on rows X (n, p) and residuals (n,); parents come before children, siblings side by side.
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Grow a tree on rows X (n, p), in random order, and residuals (n,); parents come before children, siblings side by side.
 
-    Returns perm (n,), start (N,), end (N,), dim (N,), left (N,), parent (N,), cut (N,): context k holds rows
-    perm[start[k]:end[k]]; left[k] = -1 in a leaf, else the children are left[k] (x[dim] <= cut) and left[k] + 1.
+    Returns dim, left, parent and cut (N,): left[k] = -1 in a leaf, else the children are left[k] (x[dim] <= cut) and left[k] + 1.
     """
     n, p = X.shape
     room = max(2 * (n // max(min_rows, 1)) + 1, 1)
@@ -185,15 +184,7 @@ def grow(
                         end[child] = s + n_left if side == 0 else e
                     n_nodes += 2
         k += 1
-    return (
-        perm,
-        start[:n_nodes].copy(),
-        end[:n_nodes].copy(),
-        dim[:n_nodes].copy(),
-        left[:n_nodes].copy(),
-        parent[:n_nodes].copy(),
-        cut[:n_nodes].copy(),
-    )
+    return dim[:n_nodes].copy(), left[:n_nodes].copy(), parent[:n_nodes].copy(), cut[:n_nodes].copy()
 
 
 @kernel
@@ -206,3 +197,27 @@ def route(X: Floats, dim: NDArray[np.int64], left: NDArray[np.int64], cut: Float
             k = left[k] + (0 if X[i, dim[k]] <= cut[k] else 1)
         leaf[i] = k
     return leaf
+
+
+@kernel
+def arrange(leaf: NDArray[np.int64], left: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """Sort rows by leaf so that every context holds one run of them, rows of a leaf keeping their order.
+
+    Returns perm (n,), start (N,) and end (N,): context k holds rows perm[start[k]:end[k]].
+    """
+    N = len(left)
+    size, start = np.zeros(N, np.int64), np.zeros(N, np.int64)
+    for k in leaf:
+        size[k] += 1
+    for k in range(N - 1, -1, -1):
+        if left[k] >= 0:
+            size[k] = size[left[k]] + size[left[k] + 1]
+    for k in range(N):
+        if left[k] >= 0:
+            start[left[k]] = start[k]
+            start[left[k] + 1] = start[k] + size[left[k]]
+    perm, at = np.empty(len(leaf), np.int64), start.copy()
+    for i in range(len(leaf)):
+        perm[at[leaf[i]]] = i
+        at[leaf[i]] += 1
+    return perm, start, start + size

@@ -1,265 +1,287 @@
-"""The local models of every context of one tree: priors downwards, left-one-out evidence, evidence upwards.
+"""The local models of every context of one tree: priors downwards with the rows' left-one-out evidence, then evidence upwards.
 
-A context refines the function of its parent, mu_M(x) = mu_parent(x) + f(x)'c: for each degree and each ridge a Bayesian regression of
-the parent's residuals with prior c ~ N(0, sigma^2/ridge). With fewer rows than features it is solved in the rows' own space.
+A context refines the function of its parent: mu(x) = mu_parent(x) + f(x)'c, for every degree and every ridge a regression of the
+residuals its parent left. Rows come sorted by leaf, so that a context holds rows start[k]:end[k].
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve, leverage
-from coverwalk._kernels.polynomial import add_features, features, inner_product, n_features, value
+from coverwalk._kernels.kernel_density import N_BINS, density_evidence
+from coverwalk._kernels.polynomial import add_features, n_features
+from coverwalk._kernels.regression import (
+    add_gram,
+    in_rows,
+    kernel_matrix,
+    left_one_out,
+    solve_coefficients,
+    solve_rows,
+)
 
-__all__ = ["fit_contexts", "gram_of", "stop_weights"]
+__all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "fit_contexts", "local_evidence", "stop_weights"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PRIOR_ROWS = 2.0  # nu_0: a context's variance starts at its parent's, with this weight
-EXACT_LEVERAGE = 8  # rows a feature up to which each row's own leverage is computed; beyond it, their mean
+N_SHAPES = 2  # kernel densities of a context: of its left-one-out residuals, and of y about its mean
+SHAPE_ROWS = 8  # a context with fewer rows has none
+
+
+class Layout(NamedTuple):
+    """The N contexts of a tree, parents first, siblings side by side; left is -1 in a leaf."""
+
+    start: Ints
+    end: Ints
+    left: Ints
+    parent: Ints
+
+
+class Grid(NamedTuple):
+    """The local regressions of a context, and what bounds them."""
+
+    ridges: Floats  # (L,); model m = degree * L + index of the ridge
+    degree: int  # the largest
+    nu_0: float  # a context's variance starts at its parent's, with the weight of this many rows
+    least_scale: float  # no residual scale falls below: y has no more digits
+
+
+class Fit(NamedTuple):
+    """The local models of N contexts; M regressions and N_SHAPES densities in each."""
+
+    centre: Floats  # (N, d) coefficients of mu, the average over the regressions
+    log_score: Floats  # (N, M + N_SHAPES) left-one-out log densities
+    psi: Floats  # (N, M)
+    place: Ints  # (N, M) where the coefficients of a regression start
+    coefficients: Floats  # flat: d of c, or n of alpha
+    scale: Floats  # (N, N_SHAPES)
+    width: Ints  # (N, N_SHAPES) index of the bandwidth
+    mean: Floats  # (N,) of y
+    shaped: Ints  # (N,) row of counts, -1 for none
+    counts: NDArray[np.int32]  # (., N_SHAPES, N_BINS)
 
 
 @kernel
-def gram_of(X: Floats, perm: Ints, s: int, e: int, degree: int, f: Floats, A: Floats) -> None:
-    """Add F'F of rows perm[s:e] to the upper triangle of A."""
-    d = n_features(degree, X.shape[1])
-    for q in range(s, e):
-        features(X[perm[q]], degree, f)
-        for a in range(d):
-            t = f[a]
-            for j in range(a, d):
-                A[a, j] += t * f[j]
+def _places(layout: Layout, grid: Grid, p: int) -> tuple[Ints, int, int]:
+    """Where each regression's coefficients start; their number; the rows of the largest context."""
+    N, L = len(layout.start), len(grid.ridges)
+    place = np.zeros((N, (grid.degree + 1) * L), np.int64)
+    room, widest = 0, 0
+    for k in range(N):
+        n = layout.end[k] - layout.start[k]
+        widest = max(widest, n)
+        for m in range(place.shape[1]):
+            place[k, m] = room
+            room += min(n, n_features(m // L, p)) if m >= L else 1
+    return place, room, widest
 
 
 @kernel
-def _log_score(log_keep: float, log_shrink: float, n: int, nu: float, psi: float) -> float:
-    """Sum of left-one-out log densities: each is Student's t with nu - 1 degrees.
-
-    With g = e^2 / (1 - h), e the residual and h the leverage of a row, leaving the row out turns psi into psi - g and the residual into
-    e / (1 - h); the density of row i is then a function of log(1 - h) and log(1 - g / psi) alone, summed in the arguments.
-    """
-    log_t = math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - 1.0)) - 0.5 * math.log(math.pi * psi)
-    return n * log_t + 0.5 * log_keep + 0.5 * (nu - 1.0) * log_shrink
-
-
-@kernel
-def _dual(X: Floats, perm: Ints, s: int, n: int, degree: int, ridge: float, r: Floats, out: tuple, work: tuple) -> float:  # type: ignore[type-arg]
-    """Regression in the rows' own space, n <= features; fills alpha, residuals and leverages, returns r'(I - H)r."""
-    alpha, error, keep = out
-    A, K, z, f = work
-    for a in range(n):
-        for j in range(a, n):
-            A[a, j] = K[a, j]
-        A[a, a] += ridge
-        alpha[a] = r[perm[s + a]]
-    factorise(A, n)
-    square = forward_solve(A, n, alpha, 0)
-    back_solve(A, n, alpha)
-    for a in range(n):
-        for j in range(a, n):
-            z[j] = 0.0
-        z[a] = 1.0
-        keep[a] = min(ridge * forward_solve(A, n, z, a), 1.0)
-        error[a] = ridge * alpha[a]
-    return ridge * square
+def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
+    """F'F at the largest degree of each context with more rows than features, summed from the leaves upwards."""
+    N, d = len(layout.start), n_features(degree, X.shape[1])
+    which = np.full(N, -1, np.int64)
+    n_grams = 0
+    for k in range(N):
+        if layout.end[k] - layout.start[k] > d:
+            which[k] = n_grams
+            n_grams += 1
+    grams, f = np.zeros((n_grams, d, d)), np.empty(d)
+    for k in range(N - 1, -1, -1):
+        if which[k] < 0:
+            continue
+        G = grams[which[k]]
+        if layout.left[k] < 0:
+            add_gram(X[layout.start[k] : layout.end[k]], degree, f, G)
+            continue
+        for child in range(layout.left[k], layout.left[k] + 2):
+            if which[child] < 0:
+                add_gram(X[layout.start[child] : layout.end[child]], degree, f, G)
+                continue
+            for a in range(d):
+                for j in range(a, d):
+                    G[a, j] += grams[which[child], a, j]
+    return which, grams
 
 
 @kernel
-def _primal(X: Floats, perm: Ints, s: int, n: int, degree: int, ridge: float, r: Floats, out: tuple, work: tuple) -> float:  # type: ignore[type-arg]
-    """Regression on the features from their Gram matrix; fills the coefficients, residuals and leverages."""
-    c, error, keep = out
-    A, G, z, f = work
-    d = n_features(degree, X.shape[1])
-    for a in range(d):
-        for j in range(a, d):
-            A[a, j] = G[a, j]
-        A[a, a] += ridge
-        c[a] = 0.0
-    factorise(A, d)
+def _regress(
+    X: Floats, r: Floats, grid: Grid, psi_0: float, gram: Floats, has_gram: bool, fit: Fit, k: int, work: tuple
+) -> None:  # type: ignore[type-arg]
+    """Every regression of context k, whose rows are X and r; fills error and keep (M, rows) of the work space."""
+    A, small, z, f, error, keep = work
+    n, p, L = len(r), X.shape[1], len(grid.ridges)
+    for g in range(grid.degree + 1):
+        d = n_features(g, p)
+        rows = in_rows(n, g, p)
+        K = gram if has_gram and not rows else small
+        if rows:
+            kernel_matrix(X, g, small)
+        elif not has_gram:
+            small[:d, :d] = 0.0
+            add_gram(X, g, f, small)
+        for l in range(L):
+            m = g * L + l
+            c = fit.coefficients[fit.place[k, m] :]
+            if rows:
+                rest = solve_rows(K, r, grid.ridges[l], c, error[m], keep[m], (A, z, f))
+            else:
+                rest = solve_coefficients(K, X, r, g, grid.ridges[l], c, error[m], keep[m], (A, z, f))
+            nu = grid.nu_0 + n
+            fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
+            fit.log_score[k, m] = left_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
+
+
+@kernel
+def _posterior(log_score: Floats, weight: Floats) -> None:
+    """Weights of the regressions, proportional to exp(log_score)."""
+    best = -math.inf
+    for m in range(len(weight)):
+        best = max(best, log_score[m])
+    total = 0.0
+    for m in range(len(weight)):
+        weight[m] = math.exp(log_score[m] - best)
+        total += weight[m]
+    for m in range(len(weight)):
+        weight[m] /= total
+
+
+@kernel
+def _recentre(X: Floats, grid: Grid, weight: Floats, fit: Fit, k: int) -> None:
+    """Add the average of the regressions of context k to its centre, which came from the parent."""
+    n, p, L = len(X), X.shape[1], len(grid.ridges)
+    for m in range(len(weight)):
+        if weight[m] < 1e-9:
+            continue
+        g = m // L
+        at = fit.place[k, m]
+        if in_rows(n, g, p):
+            for q in range(n):
+                add_features(X[q], g, weight[m] * fit.coefficients[at + q], fit.centre[k])
+        else:
+            for a in range(n_features(g, p)):
+                fit.centre[k, a] += weight[m] * fit.coefficients[at + a]
+
+
+@kernel
+def _densities(y: Floats, loo: Floats, grid: Grid, tables: tuple, fit: Fit, k: int) -> None:  # type: ignore[type-arg]
+    """The kernel densities of context k: of the left-one-out residuals, and of y about its mean."""
+    n, M = len(y), fit.psi.shape[1]
     total = 0.0
     for q in range(n):
-        i = perm[s + q]
-        total += r[i] * r[i]
-        add_features(X[i], degree, r[i], c)
-    total -= forward_solve(A, d, c, 0)
-    back_solve(A, d, c)
-    exact = n <= EXACT_LEVERAGE * d
-    mean = 1.0
-    if not exact:
-        trace = 0.0
-        for a in range(d):
-            for j in range(a, d):
-                z[j] = 0.0
-            z[a] = 1.0
-            trace += forward_solve(A, d, z, a)
-        mean = 1.0 - (d - ridge * trace) / n
-    for q in range(n):
-        i = perm[s + q]
-        error[q] = r[i] - value(X[i], degree, c)
-        if exact:
-            features(X[i], degree, f)
-            keep[q] = max(1.0 - leverage(A, d, f, z), 1e-9)
-        else:
-            keep[q] = mean
-    return total
+        total += y[q]
+    fit.mean[k] = total / n
+    for shape in range(N_SHAPES):
+        if shape == 1:
+            for q in range(n):
+                loo[q] = y[q] - fit.mean[k]
+        score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
+            loo, grid.least_scale, tables, fit.counts[fit.shaped[k], shape]
+        )
+        fit.log_score[k, M + shape] = score
 
 
 @kernel
-def _sums(error: Floats, keep: Floats, n: int, psi: float) -> tuple[float, float]:
-    """Sums of log(1 - h) and of log(1 - g / psi), by products of some rows at a time."""
-    log_keep, log_shrink, a, b = 0.0, 0.0, 1.0, 1.0
-    for q in range(n):
-        a *= keep[q]
-        b *= max(1.0 - error[q] * error[q] / (keep[q] * psi), 1e-9)
-        if a < 1e-200 or b < 1e-200 or q == n - 1:
-            log_keep += math.log(a)
-            log_shrink += math.log(b)
-            a, b = 1.0, 1.0
-    return log_keep, log_shrink
+def _blank(layout: Layout, grid: Grid, p: int) -> tuple[Fit, int]:
+    """Room for the local models; and the rows of the largest context."""
+    place, room, widest = _places(layout, grid, p)
+    N, M = place.shape
+    shaped = np.full(N, -1, np.int64)
+    n_shaped = 0
+    for k in range(N):
+        if layout.end[k] - layout.start[k] >= SHAPE_ROWS:
+            shaped[k] = n_shaped
+            n_shaped += 1
+    return Fit(
+        np.zeros((N, n_features(grid.degree, p))),
+        np.full((N, M + N_SHAPES), -math.inf),
+        np.ones((N, M)),
+        place,
+        np.zeros(room),
+        np.ones((N, N_SHAPES)),
+        np.zeros((N, N_SHAPES), np.int64),
+        np.zeros(N),
+        shaped,
+        np.zeros((n_shaped, N_SHAPES, N_BINS), np.int32),
+    ), widest
 
 
 @kernel
-def fit_contexts(
-    X: Floats, y: Floats, tree: tuple, ridges: Floats, degree: int, s2_root: float
-) -> tuple[Floats, Floats, Floats, Floats, Ints, Floats, Floats]:  # type: ignore[type-arg]
-    """Fit every local regression of every context, parents first.
-
-    Model m = (degree g, ridge l) has index g * len(ridges) + l. Returns centre (N, d): the function mu of each context; log_score (N, m): left-one-out
-    log density of its rows; psi (N, m); coefficients (flat) with their place (N, m): c, or alpha where a context has no more rows than features;
-    loo (n, depth)...
-    """
-    perm, start, end, dim, left, parent, cut = tree
-    N, p, L = len(start), X.shape[1], len(ridges)
-    D = n_features(degree, p)
-    M = (degree + 1) * L
-    place = np.zeros((N, M), np.int64)
-    room = 0
-    widest = 0
-    for k in range(N):
-        n = end[k] - start[k]
-        widest = max(widest, n)
-        for g in range(degree + 1):
-            for l in range(L):
-                place[k, g * L + l] = room
-                room += min(n, n_features(g, p))
-    coefficients = np.zeros(room)
-    has_gram = np.full(N, -1, np.int64)
-    n_gram = 0
-    for k in range(N):
-        if end[k] - start[k] > D and degree >= 2:
-            has_gram[k] = n_gram
-            n_gram += 1
-    gram = np.zeros((n_gram, D, D))
-    f, z = np.empty(D), np.empty(D)
-    for k in range(N - 1, -1, -1):
-        if has_gram[k] >= 0:
-            G = gram[has_gram[k]]
-            if left[k] < 0:
-                gram_of(X, perm, start[k], end[k], degree, f, G)
-            else:
-                for child in range(left[k], left[k] + 2):
-                    if has_gram[child] >= 0:
-                        other = gram[has_gram[child]]
-                        for a in range(D):
-                            for j in range(a, D):
-                                G[a, j] += other[a, j]
-                    else:
-                        gram_of(X, perm, start[child], end[child], degree, f, G)
-    centre = np.zeros((N, D))
-    log_score = np.full((N, M), -math.inf)
-    psi = np.ones((N, M))
-    s2 = np.zeros(N)
-    loo = np.zeros((N, 2))
-    A, small = np.empty((D, D)), np.empty((D, D))
+def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple) -> Fit:  # type: ignore[type-arg]
+    """Fit the local models of every context to rows X (n, p), y (n,), sorted by leaf; parents first."""
+    n_rows, p = X.shape
+    fit, widest = _blank(layout, grid, p)
+    N, M = fit.psi.shape
+    d = n_features(grid.degree, p)
+    which, grams = _grams(X, layout, grid.degree)
+    none = np.empty((0, 0))
     error, keep = np.empty((M, widest)), np.empty((M, widest))
-    total = np.empty(D)
-    r = y.copy()
-    weight = np.empty(M)
+    work = (np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), error, keep)
+    r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), np.zeros(N)
+    s2_root = grid.least_scale**2
+    for i in range(n_rows):
+        s2_root += y[i] * y[i] / n_rows
     for k in range(N):
-        s, n = start[k], end[k] - start[k]
-        above = s2_root if k == 0 else s2[parent[k]]
-        nu = PRIOR_ROWS + n
+        s, e = layout.start[k], layout.end[k]
+        n = e - s
+        above = s2_root if k == 0 else s2[layout.parent[k]]
         if k > 0:
-            for a in range(D):
-                centre[k, a] = centre[parent[k], a]
-        if n == 0:
-            for m in range(M):
-                log_score[k, m] = 0.0
-                psi[k, m] = PRIOR_ROWS * above
+            fit.centre[k, :] = fit.centre[layout.parent[k]]
+        if n == 0:  # a context without rows says what its parent says
+            fit.log_score[k, :M] = 0.0
+            fit.psi[k, :] = grid.nu_0 * above
             s2[k] = above
             continue
-        best = -math.inf
-        for g in range(degree + 1):
-            d = n_features(g, p)
-            dual = n <= d and g > 0
-            if dual:
-                K = small
-                for a in range(n):
-                    for j in range(a, n):
-                        K[a, j] = inner_product(X[perm[s + a]], X[perm[s + j]], g)
-            elif has_gram[k] >= 0:
-                K = gram[has_gram[k]]
-            else:
-                K = small
-                for a in range(d):
-                    for j in range(a, d):
-                        K[a, j] = 0.0
-                gram_of(X, perm, s, s + n, g, f, K)
-            for l in range(L):
-                m = g * L + l
-                at = place[k, m]
-                out = (coefficients[at : at + min(n, d)], error[m], keep[m])
-                if dual:
-                    rest = _dual(X, perm, s, n, g, ridges[l], r, out, (A, K, z, f))
-                else:
-                    rest = _primal(X, perm, s, n, g, ridges[l], r, out, (A, K, z, f))
-                psi[k, m] = PRIOR_ROWS * above + max(rest, 0.0)
-                log_keep, log_shrink = _sums(error[m], keep[m], n, psi[k, m])
-                log_score[k, m] = _log_score(log_keep, log_shrink, n, nu, psi[k, m])
-                best = max(best, log_score[k, m])
-        mass = 0.0
+        G = grams[which[k]] if which[k] >= 0 else none
+        _regress(X[s:e], r[s:e], grid, grid.nu_0 * above, G, which[k] >= 0, fit, k, work)
+        _posterior(fit.log_score[k], weight)
+        _recentre(X[s:e], grid, weight, fit, k)
         for m in range(M):
-            weight[m] = math.exp(log_score[k, m] - best)
-            mass += weight[m]
-        for m in range(M):
-            weight[m] /= mass
-            s2[k] += weight[m] * psi[k, m] / nu
-        for g in range(degree + 1):
-            d = n_features(g, p)
-            dual = n <= d and g > 0
-            for l in range(L):
-                m = g * L + l
-                if weight[m] < 1e-9:
-                    continue
-                at = place[k, m]
-                if dual:
-                    for q in range(n):
-                        add_features(X[perm[s + q]], g, weight[m] * coefficients[at + q], centre[k])
-                else:
-                    for a in range(d):
-                        centre[k, a] += weight[m] * coefficients[at + a]
+            s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + n)
         for q in range(n):
-            t = 0.0
+            r[s + q] = 0.0
+            loo[s + q] = 0.0
             for m in range(M):
-                t += weight[m] * error[m, q]
-            r[perm[s + q]] = t
-    return centre, log_score, psi, s2, place, coefficients, loo
+                r[s + q] += weight[m] * error[m, q]
+                loo[s + q] += weight[m] * error[m, q] / keep[m, q]
+        if fit.shaped[k] >= 0:
+            _densities(y[s:e], loo[s:e], grid, tables, fit, k)
+    return fit
 
 
 @kernel
-def stop_weights(left: Ints, log_local: Floats, log_w: float, log_1mw: float) -> tuple[Floats, Floats]:
-    """Evidence upwards, Z_M = w phi_M + (1 - w) Z_left Z_right: the posterior log probabilities to stop and to go on."""
+def local_evidence(log_score: Floats, log_prior: Floats, log_weight: Floats) -> Floats:
+    """Sum out the local models of each context: fills their posterior log weights, returns log evidences (N,)."""
+    N, M = log_score.shape
+    log_phi = np.empty(N)
+    for k in range(N):
+        best = -math.inf
+        for m in range(M):
+            best = max(best, log_prior[m] + log_score[k, m])
+        total = 0.0
+        for m in range(M):
+            total += math.exp(log_prior[m] + log_score[k, m] - best)
+        log_phi[k] = best + math.log(total)
+        for m in range(M):
+            log_weight[k, m] = log_prior[m] + log_score[k, m] - log_phi[k]
+    return log_phi
+
+
+@kernel
+def stop_weights(left: Ints, log_phi: Floats, w: float) -> tuple[Floats, Floats, float]:
+    """Z_M = w phi_M + (1 - w) Z_left Z_right: posterior log probabilities to stop and to go on, and log Z of the root."""
     N = len(left)
     log_stop, log_go, log_z = np.zeros(N), np.full(N, -math.inf), np.empty(N)
+    log_w, log_1mw = math.log(w), math.log1p(-w)
     for k in range(N - 1, -1, -1):
         if left[k] < 0:
-            log_z[k] = log_local[k]
+            log_z[k] = log_phi[k]
             continue
-        stop, go = log_w + log_local[k], log_1mw + log_z[left[k]] + log_z[left[k] + 1]
+        stop, go = log_w + log_phi[k], log_1mw + log_z[left[k]] + log_z[left[k] + 1]
         high = max(stop, go)
         log_z[k] = high + math.log(math.exp(stop - high) + math.exp(go - high))
         log_stop[k], log_go[k] = stop - log_z[k], go - log_z[k]
-    return log_stop, log_go
+    return log_stop, log_go, log_z[0]

@@ -1,0 +1,230 @@
+"""A forest of adaptive covers for one output, in four steps that data beyond one machine can take as well.
+
+``plan`` grows the trees from (a sample of) the rows; ``accumulate`` takes rows in; ``merge`` adds what another forest of the same plan
+took in; ``finalize`` sends priors down and evidence up. What is taken in is the set of rows: from them, in an order of their own, come
+sums that add up. So the result does not depend on the order, the chunks or the number of threads.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.contexts import N_SHAPES, Grid, fit_contexts, local_evidence, stop_weights
+from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, N_BINS, bandwidths, kernel_tables
+from coverwalk._kernels.polynomial import n_features
+from coverwalk._kernels.voices import Records, Walk, count_voices, keep_records, speak
+from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.scaling import Scaling, canonical_order
+from coverwalk.shapes import Shapes
+
+__all__ = ["Forest", "Settings"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+T = TypeVar("T")
+S = TypeVar("S")
+
+LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
+LEAST_WEIGHT = 1e-4  # voices below it, in their tree, are left out and the others made to sum to one
+OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
+OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
+MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
+MAX_LEAVES = 2**14  # of a tree
+PLAN_ROWS = 2**17  # from which trees are grown
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a forest is made of; `ConditionalDensity` documents each."""
+
+    n_trees: int = 16
+    degree: int = 2
+    ridges: tuple[float, ...] = (0.03, 0.3, 3.0)
+    stop: float = 0.5
+    min_rows: int = 3
+    n_candidates: int = 20
+    n_judged: int = 1000
+    seed: int = 0
+    n_threads: int = 1
+
+
+class FittedTree(NamedTuple):
+    """One tree after `Forest.finalize`."""
+
+    walk: Walk
+    records: Records
+    mean: Floats
+    shape: NDArray[np.int32]  # of each record, within the tree's own table
+    shapes: Shapes
+
+
+def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
+    """Map in threads; the kernels hold no lock."""
+    if n_threads == 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(function, items))
+
+
+@dataclass
+class Forest:
+    """One output's forest; see the module for its four steps.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(300, 2))
+    >>> y = X[:, 0] + 0.1 * rng.standard_normal(300)
+    >>> forest = Forest.plan(X, y, Settings(n_trees=4))
+    >>> half, other = forest.empty(), forest.empty()
+    >>> half.accumulate(X[:100], y[:100]); other.accumulate(X[100:], y[100:])
+    >>> half.merge(other); half.finalize()
+    >>> half.ask(X[:5])
+    PredictiveDistribution(5 rows, ... voices a row)
+    """
+
+    settings: Settings
+    inputs: Scaling
+    output: Scaling
+    trees: list[AdaptiveTree]
+    X: Floats
+    y: Floats
+    fitted: list[FittedTree] = field(default_factory=list)
+
+    # -- the four steps -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def plan(cls, X: Floats, y: Floats, settings: Settings) -> "Forest":
+        """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in."""
+        order = canonical_order(X, y)[:PLAN_ROWS]
+        X, y, share = X[order], y[order], len(order) / len(y)
+        inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
+        Z, r = inputs.forward(X), output.forward(y[:, None])[:, 0]
+        min_rows = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
+
+        def one(seed: int) -> AdaptiveTree:
+            return grow_tree(
+                Z, r, seed, min_rows=min_rows, n_candidates=settings.n_candidates, n_judged=settings.n_judged
+            )
+
+        seeds = [(settings.seed * 2**20 + k) % 2**62 for k in range(settings.n_trees)]
+        trees = in_threads(one, seeds, settings.n_threads)
+        return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0))
+
+    def empty(self) -> "Forest":
+        """A forest of the same plan without rows."""
+        return Forest(self.settings, self.inputs, self.output, self.trees, self.X[:0], self.y[:0])
+
+    def accumulate(self, X: Floats, y: Floats) -> None:
+        """Take rows in."""
+        self.X, self.y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
+
+    def merge(self, other: "Forest") -> None:
+        """Take in what another forest of the same plan took in."""
+        if other.trees is not self.trees and not _same_plan(self, other):
+            raise ValueError("only forests of one plan can be merged: make both with `empty` of the same forest")
+        self.accumulate(other.X, other.y)
+
+    def finalize(self) -> None:
+        """Priors downwards, evidence upwards, and what the trees need to answer."""
+        order = canonical_order(self.X, self.y)
+        Z, r = self.inputs.forward(self.X[order]), self.output.forward(self.y[order, None])[:, 0]
+        tables = kernel_tables()
+        self.fitted = in_threads(
+            lambda tree: _fit_tree(tree, Z, r, self.grid, self.settings.stop, tables), self.trees, self.settings.n_threads
+        )
+
+    @property
+    def grid(self) -> Grid:
+        """The local regressions that every context tries."""
+        p = self.X.shape[1]
+        degree = self.settings.degree
+        while degree > 0 and n_features(degree, p) > MAX_FEATURES:
+            degree -= 1
+        return Grid(np.array(self.settings.ridges), degree, 2.0, LEAST_SCALE)
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def ask(self, X: Floats, names: list[str] | None = None) -> PredictiveDistribution:
+        """The distributions of y in rows X (n, p)."""
+        Z = self.inputs.forward(X)
+        n = len(Z)
+        K = len(self.fitted)
+        count, totals = np.ones(n, np.int64), np.empty((K, n))
+        for tree, total in zip(self.fitted, totals):
+            count_voices(Z, tree.walk, tree.records, LEAST_WEIGHT, count, total)
+        offsets = np.concatenate([[0], np.cumsum(count)])
+        m = offsets[-1]
+        weight, loc, scale = np.empty(m), np.empty(m), np.empty(m)
+        record, context = np.zeros(m, np.int64), np.zeros(m, np.int64)
+        shape = np.zeros(m, np.int32)
+        outlier = OUTLIER_ROWS / (len(self.y) + 1.0)
+        at = offsets[:-1].copy()
+        weight[at], loc[at], scale[at] = outlier, 0.0, 1.0
+        at += 1
+        table, first = [Shapes.student(OUTLIER_DF)], 1
+        grid = self.grid
+        for k, (tree, total) in enumerate(zip(self.fitted, totals)):
+            before = at.copy()
+            speak(Z, tree.walk, grid, tree.records, tree.mean, LEAST_WEIGHT, at, (1.0 - outlier) / (K * total), (weight, loc, scale, record, context))
+            mine = np.repeat(before - np.concatenate([[0], np.cumsum(at - before)[:-1]]), at - before) + np.arange((at - before).sum())
+            shape[mine] = first + tree.shape[record[mine]]
+            context[mine] += k * 2**32
+            table.append(tree.shapes)
+            first += len(tree.shapes)
+        centre, unit = self.output.centre[0], self.output.scale[0]
+        return PredictiveDistribution(offsets, weight, centre + unit * loc, unit * scale, shape, Shapes.join(table), context=context)
+
+
+def _same_plan(a: Forest, b: Forest) -> bool:
+    return len(a.trees) == len(b.trees) and all(
+        np.array_equal(u, v) for s, t in zip(a.trees, b.trees) for u, v in zip(s, t)
+    )
+
+
+def _fit_tree(tree: AdaptiveTree, Z: Floats, r: Floats, grid: Grid, stop: float, tables: tuple[Floats, Floats]) -> FittedTree:
+    perm, layout = tree.arrange(Z)
+    X = Z[perm]
+    fit = fit_contexts(X, r[perm], layout, grid, tables)
+    log_weight = np.empty_like(fit.log_score)
+    log_phi = local_evidence(fit.log_score, _log_prior(fit.psi.shape[1]), log_weight)
+    log_stop, log_go, _ = stop_weights(layout.left, log_phi, stop)
+    records = keep_records(X, layout, grid, fit, log_weight, log_stop, log_go, LEAST_WEIGHT)
+    shape, shapes = _shapes_of(records, fit, grid)
+    return FittedTree(Walk(tree.dim, tree.cut, tree.left, log_stop, log_go), records, fit.mean, shape, shapes)
+
+
+def _log_prior(n_regressions: int) -> Floats:
+    """Half of a context's prior on its regressions, half on its densities."""
+    return np.log(np.repeat([0.5 / n_regressions, 0.5 / N_SHAPES], [n_regressions, N_SHAPES]))
+
+
+def _shapes_of(records: Records, fit: Any, grid: Grid) -> tuple[NDArray[np.int32], Shapes]:
+    """The table of standard shapes of a tree's records, and which is whose."""
+    n_regressions = fit.psi.shape[1]
+    context = np.repeat(np.arange(len(records.n_rows)), np.diff(records.first))
+    n = records.n_rows[context]
+    density = records.model >= n_regressions
+    df, place = np.unique(np.maximum(grid.nu_0 + n[~density], OUTLIER_DF), return_inverse=True)
+    shape = np.empty(len(n), np.int32)
+    shape[~density] = place
+    shape[density] = len(df) + np.arange(density.sum())
+    which = records.model[density] - n_regressions
+    counts = fit.counts[fit.shaped[context[density]], which].astype(np.float64)
+    base = (n[density] + 1 - counts.sum(axis=1))[:, None] * BASE_WEIGHT
+    atoms = np.hstack([base, counts]) / (n[density] + 1)[:, None]
+    center = np.concatenate([np.zeros(3), (np.arange(N_BINS) - 0.5 * (N_BINS - 1)) * BIN])
+    width = np.hstack([np.tile(BASE_WIDTH, (len(counts), 1)), np.repeat(bandwidths()[fit.width[context[density], which]][:, None], N_BINS, 1)])
+    owner, atom = np.nonzero(atoms)
+    start = np.concatenate([[0], np.cumsum((atoms > 0).sum(axis=1))])
+    kernels = Shapes(
+        np.ones(len(counts), np.int32), np.full(len(counts), np.nan), start, atoms[owner, atom], center[atom], width[owner, atom]
+    )
+    return shape, Shapes.join([Shapes.student(df), kernels])
