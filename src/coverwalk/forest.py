@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.contexts import N_SHAPES, Grid, fit_contexts, local_evidence, stop_weights
+from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, fit_contexts, local_evidence, stop_weights
 from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, N_BINS, bandwidths, kernel_tables
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, Walk, count_voices, keep_records, speak
@@ -32,7 +32,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
-LEAST_WEIGHT = 1e-4  # voices below it, in their tree, are left out and the others made to sum to one
+LEAST_WEIGHT = 1e-3  # voices below it, in their tree, are left out and the others made to sum to one
 OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
@@ -58,9 +58,8 @@ class Settings:
 class FittedTree(NamedTuple):
     """One tree after `Forest.finalize`."""
 
-    walk: Walk
+    walks: list[Walk]  # one for each prior
     records: Records
-    mean: Floats
     shape: NDArray[np.int32]  # of each record, within the tree's own table
     shapes: Shapes
 
@@ -97,6 +96,7 @@ class Forest:
     X: Floats
     y: Floats
     fitted: list[FittedTree] = field(default_factory=list)
+    shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
 
     # -- the four steps -----------------------------------------------------------------------------------------------
 
@@ -132,14 +132,16 @@ class Forest:
             raise ValueError("only forests of one plan can be merged: make both with `empty` of the same forest")
         self.accumulate(other.X, other.y)
 
-    def finalize(self) -> None:
-        """Priors downwards, evidence upwards, and what the trees need to answer."""
+    def finalize(self, stops: tuple[float, ...] | None = None) -> None:
+        """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping probabilities."""
+        stops = stops or (self.settings.stop,)
         order = canonical_order(self.X, self.y)
         Z, r = self.inputs.forward(self.X[order]), self.output.forward(self.y[order, None])[:, 0]
         tables = kernel_tables()
         self.fitted = in_threads(
-            lambda tree: _fit_tree(tree, Z, r, self.grid, self.settings.stop, tables), self.trees, self.settings.n_threads
+            lambda tree: _fit_tree(tree, Z, r, self.grid, stops, tables), self.trees, self.settings.n_threads
         )
+        self.shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)])
 
     @property
     def grid(self) -> Grid:
@@ -152,35 +154,29 @@ class Forest:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def ask(self, X: Floats, names: list[str] | None = None) -> PredictiveDistribution:
-        """The distributions of y in rows X (n, p)."""
+    def ask(self, X: Floats, prior: int = 0) -> PredictiveDistribution:
+        """The distributions of y in rows X (n, p), under one of the priors of `finalize`."""
         Z = self.inputs.forward(X)
         n = len(Z)
         K = len(self.fitted)
         count, totals = np.ones(n, np.int64), np.empty((K, n))
         for tree, total in zip(self.fitted, totals):
-            count_voices(Z, tree.walk, tree.records, LEAST_WEIGHT, count, total)
+            count_voices(Z, tree.walks[prior], tree.records, LEAST_WEIGHT, count, total)
         offsets = np.concatenate([[0], np.cumsum(count)])
-        m = offsets[-1]
-        weight, loc, scale = np.empty(m), np.empty(m), np.empty(m)
-        record, context = np.zeros(m, np.int64), np.zeros(m, np.int64)
-        shape = np.zeros(m, np.int32)
+        out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
         outlier = OUTLIER_ROWS / (len(self.y) + 1.0)
         at = offsets[:-1].copy()
-        weight[at], loc[at], scale[at] = outlier, 0.0, 1.0
+        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, 0)):
+            column[at] = entry
         at += 1
-        table, first = [Shapes.student(OUTLIER_DF)], 1
-        grid = self.grid
-        for k, (tree, total) in enumerate(zip(self.fitted, totals)):
-            before = at.copy()
-            speak(Z, tree.walk, grid, tree.records, tree.mean, LEAST_WEIGHT, at, (1.0 - outlier) / (K * total), (weight, loc, scale, record, context))
-            mine = np.repeat(before - np.concatenate([[0], np.cumsum(at - before)[:-1]]), at - before) + np.arange((at - before).sum())
-            shape[mine] = first + tree.shape[record[mine]]
-            context[mine] += k * 2**32
-            table.append(tree.shapes)
+        first = 1
+        for tree, total in zip(self.fitted, totals):
+            share = (1.0 - outlier) / (K * total)
+            speak(Z, tree.walks[prior], self.grid.degree, tree.records, LEAST_WEIGHT, at, share, tree.shape + first, out)
             first += len(tree.shapes)
+        weight, loc, scale, shape, context = out
         centre, unit = self.output.centre[0], self.output.scale[0]
-        return PredictiveDistribution(offsets, weight, centre + unit * loc, unit * scale, shape, Shapes.join(table), context=context)
+        return PredictiveDistribution(offsets, weight, centre + unit * loc, unit * scale, shape, self.shapes, context=context)
 
 
 def _same_plan(a: Forest, b: Forest) -> bool:
@@ -189,34 +185,32 @@ def _same_plan(a: Forest, b: Forest) -> bool:
     )
 
 
-def _fit_tree(tree: AdaptiveTree, Z: Floats, r: Floats, grid: Grid, stop: float, tables: tuple[Floats, Floats]) -> FittedTree:
+def _fit_tree(
+    tree: AdaptiveTree, Z: Floats, r: Floats, grid: Grid, stops: tuple[float, ...], tables: tuple[Floats, Floats]
+) -> FittedTree:
     perm, layout = tree.arrange(Z)
     X = Z[perm]
     fit = fit_contexts(X, r[perm], layout, grid, tables)
-    log_weight = np.empty_like(fit.log_score)
-    log_phi = local_evidence(fit.log_score, _log_prior(fit.psi.shape[1]), log_weight)
-    log_stop, log_go, _ = stop_weights(layout.left, log_phi, stop)
+    log_weight = np.empty((len(fit.s2), 1 + N_SHAPES))
+    log_phi = local_evidence(fit.log_score, fit.psi.shape[1], log_weight)
+    posteriors = [stop_weights(layout.left, log_phi, w) for w in stops]
+    log_stop, log_go = (np.array([posterior[side] for posterior in posteriors]) for side in range(2))
     records = keep_records(X, layout, grid, fit, log_weight, log_stop, log_go, LEAST_WEIGHT)
     shape, shapes = _shapes_of(records, fit, grid)
-    return FittedTree(Walk(tree.dim, tree.cut, tree.left, log_stop, log_go), records, fit.mean, shape, shapes)
+    walks = [Walk(tree.dim, tree.cut, tree.left, stop, go) for stop, go, _ in posteriors]
+    return FittedTree(walks, records, shape, shapes)
 
 
-def _log_prior(n_regressions: int) -> Floats:
-    """Half of a context's prior on its regressions, half on its densities."""
-    return np.log(np.repeat([0.5 / n_regressions, 0.5 / N_SHAPES], [n_regressions, N_SHAPES]))
-
-
-def _shapes_of(records: Records, fit: Any, grid: Grid) -> tuple[NDArray[np.int32], Shapes]:
+def _shapes_of(records: Records, fit: Fit, grid: Grid) -> tuple[NDArray[np.int32], Shapes]:
     """The table of standard shapes of a tree's records, and which is whose."""
-    n_regressions = fit.psi.shape[1]
-    context = np.repeat(np.arange(len(records.n_rows)), np.diff(records.first))
-    n = records.n_rows[context]
-    density = records.model >= n_regressions
+    context = np.repeat(np.arange(len(records.seat)), np.diff(records.first))
+    n = records.n_rows[records.seat[context]]
+    density = records.kind > 0
     df, place = np.unique(np.maximum(grid.nu_0 + n[~density], OUTLIER_DF), return_inverse=True)
     shape = np.empty(len(n), np.int32)
     shape[~density] = place
     shape[density] = len(df) + np.arange(density.sum())
-    which = records.model[density] - n_regressions
+    which = records.kind[density] - 1
     counts = fit.counts[fit.shaped[context[density]], which].astype(np.float64)
     base = (n[density] + 1 - counts.sum(axis=1))[:, None] * BASE_WEIGHT
     atoms = np.hstack([base, counts]) / (n[density] + 1)[:, None]

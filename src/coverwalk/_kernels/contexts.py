@@ -55,6 +55,8 @@ class Fit(NamedTuple):
     centre: Floats  # (N, d) coefficients of mu, the average over the regressions
     log_score: Floats  # (N, M + N_SHAPES) left-one-out log densities
     psi: Floats  # (N, M)
+    best: Ints  # (N,) the regression of most weight
+    s2: Floats  # (N,) residual variance, averaged over the regressions
     place: Ints  # (N, M) where the coefficients of a regression start
     coefficients: Floats  # flat: d of c, or n of alpha
     scale: Floats  # (N, N_SHAPES)
@@ -199,6 +201,8 @@ def _blank(layout: Layout, grid: Grid, p: int) -> tuple[Fit, int]:
         np.zeros((N, n_features(grid.degree, p))),
         np.full((N, M + N_SHAPES), -math.inf),
         np.ones((N, M)),
+        np.zeros(N, np.int64),
+        np.zeros(N),
         place,
         np.zeros(room),
         np.ones((N, N_SHAPES)),
@@ -220,7 +224,7 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
     none = np.empty((0, 0))
     error, keep = np.empty((M, widest)), np.empty((M, widest))
     work = (np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), error, keep)
-    r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), np.zeros(N)
+    r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
     s2_root = grid.least_scale**2
     for i in range(n_rows):
         s2_root += y[i] * y[i] / n_rows
@@ -239,6 +243,7 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
         _regress(X[s:e], r[s:e], grid, grid.nu_0 * above, G, which[k] >= 0, fit, k, work)
         _posterior(fit.log_score[k], weight)
         _recentre(X[s:e], grid, weight, fit, k)
+        fit.best[k] = np.argmax(weight)
         for m in range(M):
             s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + n)
         for q in range(n):
@@ -253,20 +258,31 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
 
 
 @kernel
-def local_evidence(log_score: Floats, log_prior: Floats, log_weight: Floats) -> Floats:
-    """Sum out the local models of each context: fills their posterior log weights, returns log evidences (N,)."""
-    N, M = log_score.shape
-    log_phi = np.empty(N)
+def local_evidence(log_score: Floats, n_regressions: int, log_weight: Floats) -> Floats:
+    """Sum out the local models of each context, half of the prior on its regressions: log evidences (N,).
+
+    Fills log_weight (N, 1 + N_SHAPES), the posterior of all regressions together and of each density.
+    """
+    N = len(log_score)
+    log_phi, log_prior = np.empty(N), math.log(0.5 / N_SHAPES)
     for k in range(N):
-        best = -math.inf
-        for m in range(M):
-            best = max(best, log_prior[m] + log_score[k, m])
+        high = -math.inf
+        for m in range(n_regressions):
+            high = max(high, log_score[k, m])
         total = 0.0
-        for m in range(M):
-            total += math.exp(log_prior[m] + log_score[k, m] - best)
-        log_phi[k] = best + math.log(total)
-        for m in range(M):
-            log_weight[k, m] = log_prior[m] + log_score[k, m] - log_phi[k]
+        for m in range(n_regressions):
+            total += math.exp(log_score[k, m] - high)
+        log_weight[k, 0] = high + math.log(0.5 * total / n_regressions)
+        high = log_weight[k, 0]
+        for m in range(N_SHAPES):
+            log_weight[k, 1 + m] = log_prior + log_score[k, n_regressions + m]
+            high = max(high, log_weight[k, 1 + m])
+        total = 0.0
+        for m in range(1 + N_SHAPES):
+            total += math.exp(log_weight[k, m] - high)
+        log_phi[k] = high + math.log(total)
+        for m in range(1 + N_SHAPES):
+            log_weight[k, m] -= log_phi[k]
     return log_phi
 
 

@@ -17,7 +17,7 @@ __all__ = ["Records", "Walk", "count_voices", "keep_records", "speak"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-COEFFICIENTS, ROWS, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2, 3
+REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
 
 
 class Walk(NamedTuple):
@@ -31,157 +31,156 @@ class Walk(NamedTuple):
 
 
 class Records(NamedTuple):
-    """The local models worth hearing, R of them, those of context k at first[k]:first[k+1]."""
+    """The voices worth hearing, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
+
+    A context's regressions speak as one: at its centre mu(x), the average of their functions, with their average variance, and with
+    the leverage of the best of them.
+    """
 
     first: Ints  # (N + 1,)
-    box: Ints  # (N,) row of low and high, -1 for a context without records
-    low: Floats  # (C, p) the range of a context's rows: inputs are clamped to it
-    high: Floats
-    rows_at: Ints  # (N,) first of its rows in rows, where a record is solved in rows
-    rows: Floats  # (T, p)
-    n_rows: Ints  # (N,)
-    centre: Floats  # (2 C, d) of context k's parent at 2 box[k], of its own at 2 box[k] + 1
-    model: Ints  # (R,) regressions first, then densities, as in Fit.log_score
     kind: Ints  # (R,)
     log_weight: Floats  # (R,)
-    s2: Floats  # (R,) squared scale at leverage 0
-    leverage: Floats  # (R,) its mean, or -1 where the factor tells
-    coefficient_at: Ints  # (R,)
-    coefficients: Floats
-    factor_at: Ints  # (R,)
+    s2: Floats  # (R,) squared scale, of a regression at leverage 0
+    seat: Ints  # (N,) row of what follows, -1 for a context without records
+    low: Floats  # (C, p) the range of a context's rows: inputs are clamped to it
+    high: Floats
+    centre: Floats  # (C, d)
+    mean: Floats  # (C,) of y
+    degree: Ints  # (C,) of the best regression
+    ridge: Floats  # (C,)
+    leverage: Floats  # (C,) its mean, or -1 where the factor tells
+    n_rows: Ints  # (C,)
+    rows_at: Ints  # (C,) first of its rows, where the regression is solved in rows, else -1
+    rows: Floats  # (T, p)
+    factor_at: Ints  # (C,)
     factors: Floats
 
 
 @kernel
 def _heard(layout: Layout, log_weight: Floats, log_stop: Floats, log_go: Floats, log_least: float) -> NDArray[np.bool_]:
-    """Which local models can have at least the least weight in some row; of the root's, always the best."""
+    """Which voices can have at least the least weight in some row, under some prior; the root's regression always."""
     N, M = log_weight.shape
     heard, log_reach = np.zeros((N, M), np.bool_), np.zeros(N)
-    for k in range(N):
-        if k > 0:
-            log_reach[k] = log_reach[layout.parent[k]] + log_go[layout.parent[k]]
-        for m in range(M):
-            heard[k, m] = log_reach[k] + log_stop[k] + log_weight[k, m] >= log_least
-    heard[0, np.argmax(log_weight[0])] = True
+    for s in range(len(log_stop)):
+        for k in range(N):
+            if k > 0:
+                log_reach[k] = log_reach[layout.parent[k]] + log_go[s, layout.parent[k]]
+            for m in range(M):
+                heard[k, m] |= log_reach[k] + log_stop[s, k] + log_weight[k, m] >= log_least
+    heard[0, REGRESSION] = True
     return heard
 
 
 @kernel
-def _blank(X: Floats, layout: Layout, grid: Grid, fit: Fit, heard: NDArray[np.bool_]) -> Records:
-    """Room for the records that are heard, their kinds and their places."""
-    p, L, M = X.shape[1], len(grid.ridges), fit.psi.shape[1]
-    N, d = len(layout.start), fit.centre.shape[1]
-    first, box, rows_at, n_rows = np.zeros(N + 1, np.int64), np.full(N, -1, np.int64), np.zeros(N, np.int64), np.zeros(N, np.int64)
-    R = int(heard.sum())
-    model, kind, coefficient_at, factor_at = np.zeros(R, np.int64), np.zeros(R, np.int64), np.zeros(R, np.int64), np.zeros(R, np.int64)
-    leverage = np.full(R, -1.0)
-    n_boxes, n_kept, n_coefficients, n_factors, i = 0, 0, 0, 0, 0
+def _blank(p: int, layout: Layout, grid: Grid, best: Ints, heard: NDArray[np.bool_], d: int) -> Records:
+    """Room for what is heard, and where it lies."""
+    N, L, R = len(layout.start), len(grid.ridges), int(heard.sum())
+    first, seat = np.zeros(N + 1, np.int64), np.full(N, -1, np.int64)
+    n_seats = 0
     for k in range(N):
-        n = layout.end[k] - layout.start[k]
-        n_rows[k] = n
-        rows_at[k] = n_kept
-        wants_rows = False
         for m in range(heard.shape[1]):
-            if not heard[k, m]:
-                continue
-            model[i] = m
-            coefficient_at[i], factor_at[i] = n_coefficients, n_factors
-            if m >= M:
-                kind[i] = DENSITY_OF_RESIDUALS + m - M
-            else:
-                g = m // L
-                size = n_features(g, p)
-                if in_rows(n, g, p):
-                    kind[i] = ROWS
-                    size = n
-                    wants_rows = True
-                elif n >= EXACT_LEVERAGE * size:
-                    leverage[i] = 0.0
-                n_coefficients += size
-                if leverage[i] < 0.0:
-                    n_factors += size * (size + 1) // 2
-            i += 1
-        first[k + 1] = i
-        if i > first[k]:
-            box[k] = n_boxes
-            n_boxes += 1
-        if wants_rows:
+            first[k + 1] += heard[k, m]
+        if first[k + 1] > 0:
+            seat[k] = n_seats
+            n_seats += 1
+        first[k + 1] += first[k]
+    degree, n_rows, factor_at = np.zeros(n_seats, np.int64), np.zeros(n_seats, np.int64), np.zeros(n_seats, np.int64)
+    rows_at, ridge, leverage = np.full(n_seats, -1, np.int64), np.zeros(n_seats), np.zeros(n_seats)
+    n_kept, n_factors = 0, 0
+    for k in range(N):
+        c = seat[k]
+        if c < 0:
+            continue
+        n, g = layout.end[k] - layout.start[k], best[k] // L
+        degree[c], ridge[c], n_rows[c], factor_at[c] = g, grid.ridges[best[k] % L], n, n_factors
+        size = n_features(g, p)
+        if in_rows(n, g, p):
+            rows_at[c] = n_kept
             n_kept += n
+            size = n
+        elif n >= EXACT_LEVERAGE * size:
+            leverage[c] = size / (n + ridge[c])
+            continue
+        leverage[c] = -1.0
+        n_factors += size * (size + 1) // 2
     return Records(
-        first, box, np.zeros((n_boxes, p)), np.zeros((n_boxes, p)), rows_at, np.zeros((n_kept, p)), n_rows, np.zeros((2 * n_boxes, d)),
-        model, kind, np.zeros(R), np.zeros(R), leverage, coefficient_at, np.zeros(n_coefficients), factor_at, np.zeros(n_factors),
+        first,
+        np.zeros(R, np.int64),
+        np.zeros(R),
+        np.zeros(R),
+        seat,
+        np.full((n_seats, p), math.inf),
+        np.full((n_seats, p), -math.inf),
+        np.zeros((n_seats, d)),
+        np.zeros(n_seats),
+        degree,
+        ridge,
+        leverage,
+        n_rows,
+        rows_at,
+        np.zeros((n_kept, p)),
+        factor_at,
+        np.zeros(n_factors),
     )
 
 
 @kernel
-def _fill_context(X: Floats, k: int, layout: Layout, fit: Fit, out: Records) -> None:
-    """Box, centres and rows of context k."""
-    b = out.box[k]
-    out.low[b, :] = math.inf
-    out.high[b, :] = -math.inf
+def _seat_context(X: Floats, c: int, work: tuple, out: Records) -> None:  # type: ignore[type-arg]
+    """Range, rows and factor of the context in seat c, whose rows are X."""
+    A, f = work
     for q in range(len(X)):
         for a in range(X.shape[1]):
-            out.low[b, a] = min(out.low[b, a], X[q, a])
-            out.high[b, a] = max(out.high[b, a], X[q, a])
-    if k > 0:
-        out.centre[2 * b, :] = fit.centre[layout.parent[k]]
-    out.centre[2 * b + 1, :] = fit.centre[k]
-    wants_rows = False
-    for i in range(out.first[k], out.first[k + 1]):
-        wants_rows |= out.kind[i] == ROWS
-    if wants_rows:
-        out.rows[out.rows_at[k] : out.rows_at[k] + len(X), :] = X
-
-
-@kernel
-def _fill_regression(X: Floats, k: int, i: int, grid: Grid, fit: Fit, work: tuple, out: Records) -> None:  # type: ignore[type-arg]
-    """Coefficients and factor (or mean leverage) of regression i of context k."""
-    A, f, z = work
-    m, n, p = out.model[i], len(X), X.shape[1]
-    g, ridge = m // len(grid.ridges), grid.ridges[m % len(grid.ridges)]
-    size = n if out.kind[i] == ROWS else n_features(g, p)
-    at = out.coefficient_at[i]
-    out.coefficients[at : at + size] = fit.coefficients[fit.place[k, m] : fit.place[k, m] + size]
-    out.s2[i] = fit.psi[k, m] / (grid.nu_0 + n)
-    if out.leverage[i] >= 0.0:
-        out.leverage[i] = min(n_features(g, p) / n, 1.0)
+            out.low[c, a] = min(out.low[c, a], X[q, a])
+            out.high[c, a] = max(out.high[c, a], X[q, a])
+    if out.leverage[c] >= 0.0:
         return
-    if out.kind[i] == ROWS:
+    g = out.degree[c]
+    size = n_features(g, X.shape[1])
+    if out.rows_at[c] >= 0:
+        size = len(X)
+        out.rows[out.rows_at[c] : out.rows_at[c] + size, :] = X
         kernel_matrix(X, g, A)
     else:
         A[:size, :size] = 0.0
         add_gram(X, g, f, A)
     for a in range(size):
-        A[a, a] += ridge
+        A[a, a] += out.ridge[c]
     factorise(A, size)
-    pack(A, size, out.factors, out.factor_at[i])
+    pack(A, size, out.factors, out.factor_at[c])
 
 
 @kernel
 def keep_records(
     X: Floats, layout: Layout, grid: Grid, fit: Fit, log_weight: Floats, log_stop: Floats, log_go: Floats, least: float
 ) -> Records:
-    """Keep what can be heard with at least this weight; rows X sorted by leaf, as in fit_contexts."""
-    out = _blank(X, layout, grid, fit, _heard(layout, log_weight, log_stop, log_go, math.log(least)))
-    M, d = fit.psi.shape[1], fit.centre.shape[1]
-    work = (np.empty((d, d)), np.empty(d), np.empty(d))
+    """Keep what can be heard with at least this weight; rows X sorted by leaf, as in fit_contexts.
+
+    log_stop, log_go (S, N): the posteriors of the walk under S priors.
+    """
+    heard = _heard(layout, log_weight, log_stop, log_go, math.log(least))
+    d = fit.centre.shape[1]
+    out = _blank(X.shape[1], layout, grid, fit.best, heard, d)
+    work = (np.empty((d, d)), np.empty(d))
     for k in range(len(layout.start)):
-        if out.box[k] < 0:
+        c = out.seat[k]
+        if c < 0:
             continue
-        rows = X[layout.start[k] : layout.end[k]]
-        _fill_context(rows, k, layout, fit, out)
-        for i in range(out.first[k], out.first[k + 1]):
-            out.log_weight[i] = log_weight[k, out.model[i]]
-            if out.model[i] < M:
-                _fill_regression(rows, k, i, grid, fit, work, out)
-            else:
-                out.s2[i] = fit.scale[k, out.model[i] - M] ** 2
+        _seat_context(X[layout.start[k] : layout.end[k]], c, work, out)
+        out.centre[c, :] = fit.centre[k]
+        out.mean[c] = fit.mean[k]
+        q = out.first[k]
+        for m in range(heard.shape[1]):
+            if heard[k, m]:
+                out.kind[q] = m
+                out.log_weight[q] = log_weight[k, m]
+                out.s2[q] = fit.s2[k] if m == REGRESSION else fit.scale[k, m - 1] ** 2
+                q += 1
     return out
 
 
 @kernel
 def count_voices(X: Floats, walk: Walk, records: Records, least: float, count: Ints, total: Floats) -> None:
-    """Add to count (n,) the records each row hears with at least this weight; total (n,) is set to their weight."""
+    """Add to count (n,) the voices each row hears with at least this weight; total (n,) is set to their weight."""
     log_least = math.log(least)
     for i in range(len(X)):
         total[i] = 0.0
@@ -199,63 +198,57 @@ def count_voices(X: Floats, walk: Walk, records: Records, least: float, count: I
 
 
 @kernel
-def _regression_voice(x: Floats, k: int, q: int, grid: Grid, records: Records, f: Floats) -> tuple[float, float]:
-    """Location and squared scale of regression q of context k at x, already clamped."""
-    p, m = len(x), records.model[q]
-    g, ridge = m // len(grid.ridges), grid.ridges[m % len(grid.ridges)]
-    loc = value(x, grid.degree, records.centre[2 * records.box[k]])
-    at = records.coefficient_at[q]
-    if records.kind[q] == ROWS:
-        n, rows_at = records.n_rows[k], records.rows_at[k]
-        for j in range(n):
-            f[j] = inner_product(records.rows[rows_at + j], x, g)
-            loc += f[j] * records.coefficients[at + j]
-        h = (inner_product(x, x, g) - packed_leverage(records.factors, records.factor_at[q], n, f)) / ridge
-        return loc, records.s2[q] * (1.0 + max(h, 0.0))
-    loc += value(x, g, records.coefficients[at:])
-    h = records.leverage[q]
-    if h < 0.0:
+def _leverage(x: Floats, c: int, records: Records, f: Floats) -> float:
+    """f(x)' (F'F + ridge I)^-1 f(x) of the context in seat c, x already clamped."""
+    if records.leverage[c] >= 0.0:
+        return records.leverage[c]
+    g = records.degree[c]
+    if records.rows_at[c] < 0:
         features(x, g, f)
-        h = packed_leverage(records.factors, records.factor_at[q], n_features(g, p), f)
-    return loc, records.s2[q] * (1.0 + h)
+        return packed_leverage(records.factors, records.factor_at[c], n_features(g, len(x)), f)
+    n = records.n_rows[c]
+    for j in range(n):
+        f[j] = inner_product(records.rows[records.rows_at[c] + j], x, g)
+    explained = packed_leverage(records.factors, records.factor_at[c], n, f)
+    return max(inner_product(x, x, g) - explained, 0.0) / records.ridge[c]
 
 
 @kernel
 def speak(
-    X: Floats, walk: Walk, grid: Grid, records: Records, mean: Floats, least: float, at: Ints, factor: Floats, out: tuple
+    X: Floats, walk: Walk, degree: int, records: Records, least: float, at: Ints, factor: Floats, shape: NDArray[np.int32], out: tuple
 ) -> None:  # type: ignore[type-arg]
     """Write the voices of each row from at[i] on, their weights multiplied by factor[i]; at is moved past them.
 
-    out: weight, loc, scale (m,) and record, context (m,), the indices of who speaks; mean (N,) is that of y in each context.
+    shape (R,) is that of each record; out: weight, loc, scale, shape, context (m,).
     """
-    weight, loc, scale, record, context = out
+    out_weight, out_loc, out_scale, out_shape, out_context = out
     log_least = math.log(least)
     p = X.shape[1]
-    x, f = np.empty(p), np.empty(max(records.centre.shape[1], 1))
+    x, f = np.empty(p), np.empty(records.centre.shape[1])
     for i in range(len(X)):
         k, log_reach = 0, 0.0
         while k >= 0:
-            b = records.box[k]
-            clamped = False
+            c = records.seat[k]
+            ready = False
+            loc = 0.0
             for q in range(records.first[k], records.first[k + 1]):
                 log_w = log_reach + walk.log_stop[k] + records.log_weight[q]
                 if not (log_w >= log_least or k == 0):
                     continue
-                if not clamped:
+                if not ready:
                     for a in range(p):
-                        x[a] = min(max(X[i, a], records.low[b, a]), records.high[b, a])
-                    clamped = True
+                        x[a] = min(max(X[i, a], records.low[c, a]), records.high[c, a])
+                    loc = value(x, degree, records.centre[c])
+                    ready = True
+                s2 = records.s2[q]
+                if records.kind[q] == REGRESSION:
+                    s2 *= 1.0 + _leverage(x, c, records, f)
                 j = at[i]
-                if records.kind[q] == DENSITY_OF_Y:
-                    loc[j], s2 = mean[k], records.s2[q]
-                elif records.kind[q] == DENSITY_OF_RESIDUALS:
-                    loc[j], s2 = value(x, grid.degree, records.centre[2 * b + 1]), records.s2[q]
-                else:
-                    loc[j], s2 = _regression_voice(x, k, q, grid, records, f)
-                weight[j] = math.exp(log_w) * factor[i]
-                scale[j] = math.sqrt(s2)
-                record[j] = q
-                context[j] = k
+                out_weight[j] = math.exp(log_w) * factor[i]
+                out_loc[j] = records.mean[c] if records.kind[q] == DENSITY_OF_Y else loc
+                out_scale[j] = math.sqrt(s2)
+                out_shape[j] = shape[q]
+                out_context[j] = k
                 at[i] += 1
             log_reach += walk.log_go[k]
             if walk.left[k] < 0 or log_reach < log_least:
