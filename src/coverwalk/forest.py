@@ -24,7 +24,7 @@ from coverwalk.distribution import PredictiveDistribution
 from coverwalk.scaling import Scaling, canonical_order
 from coverwalk.shapes import Shapes
 
-__all__ = ["Forest", "Settings"]
+__all__ = ["Context", "Forest", "Settings"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,6 +53,16 @@ class Settings:
     n_judged: int = 1000
     seed: int = 0
     n_threads: int = 1
+
+
+class Context(NamedTuple):
+    """A context that speaks: which, how many rows it holds, the degree of its best polynomial, and where it is."""
+
+    tree: int
+    context: int
+    n_rows: int
+    degree: int
+    box: dict[str, tuple[float, float]]  # the half-open intervals (low, high] of the inputs that were cut
 
 
 class FittedTree(NamedTuple):
@@ -95,13 +105,14 @@ class Forest:
     trees: list[AdaptiveTree]
     X: Floats
     y: Floats
+    names: list[str]
     fitted: list[FittedTree] = field(default_factory=list)
     shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
 
     # -- the four steps -----------------------------------------------------------------------------------------------
 
     @classmethod
-    def plan(cls, X: Floats, y: Floats, settings: Settings) -> "Forest":
+    def plan(cls, X: Floats, y: Floats, settings: Settings, names: list[str] | None = None) -> "Forest":
         """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in."""
         order = canonical_order(X, y)[:PLAN_ROWS]
         X, y, share = X[order], y[order], len(order) / len(y)
@@ -116,11 +127,12 @@ class Forest:
 
         seeds = [(settings.seed * 2**20 + k) % 2**62 for k in range(settings.n_trees)]
         trees = in_threads(one, seeds, settings.n_threads)
-        return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0))
+        names = names or [f"x{a}" for a in range(X.shape[1])]
+        return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names)
 
     def empty(self) -> "Forest":
         """A forest of the same plan without rows."""
-        return Forest(self.settings, self.inputs, self.output, self.trees, self.X[:0], self.y[:0])
+        return Forest(self.settings, self.inputs, self.output, self.trees, self.X[:0], self.y[:0], self.names)
 
     def accumulate(self, X: Floats, y: Floats) -> None:
         """Take rows in."""
@@ -166,17 +178,39 @@ class Forest:
         out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
         outlier = OUTLIER_ROWS / (len(self.y) + 1.0)
         at = offsets[:-1].copy()
-        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, 0)):
+        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, -1)):
             column[at] = entry
         at += 1
         first = 1
-        for tree, total in zip(self.fitted, totals):
+        for k, (tree, total) in enumerate(zip(self.fitted, totals)):
             share = (1.0 - outlier) / (K * total)
-            speak(Z, tree.walks[prior], self.grid.degree, tree.records, LEAST_WEIGHT, at, share, tree.shape + first, out)
+            speak(Z, tree.walks[prior], self.grid.degree, tree.records, LEAST_WEIGHT, at, share, tree.shape + first, self._first_label(k), out)
             first += len(tree.shapes)
         weight, loc, scale, shape, context = out
         centre, unit = self.output.centre[0], self.output.scale[0]
-        return PredictiveDistribution(offsets, weight, centre + unit * loc, unit * scale, shape, self.shapes, context=context)
+        return PredictiveDistribution(
+            offsets, weight, centre + unit * loc, unit * scale, shape, self.shapes, context=context, describe=self.describe
+        )
+
+    def _first_label(self, tree: int) -> int:
+        """Contexts are numbered through the forest, tree after tree."""
+        return sum(len(before.dim) for before in self.trees[:tree])
+
+    def describe(self, label: int) -> Context | None:
+        """What a context is, in the units and names of the inputs; None for the law of outliers, which is no context."""
+        if label < 0:
+            return None
+        k = 0
+        while label >= len(self.trees[k].dim):
+            label -= len(self.trees[k].dim)
+            k += 1
+        records = self.fitted[k].records
+        seat = records.seat[label]
+        box = {
+            self.names[a]: (float(self.inputs.backward(low, a)), float(self.inputs.backward(high, a)))
+            for a, (low, high) in self.trees[k].box(label).items()
+        }
+        return Context(k, label, int(records.n_rows[seat]), int(records.degree[seat]), box)
 
 
 def _same_plan(a: Forest, b: Forest) -> bool:

@@ -28,7 +28,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 N_SHAPES = 2  # kernel densities of a context: of its left-one-out residuals, and of y about its mean
-SHAPE_ROWS = 8  # a context with fewer rows has none
+SHAPE_ROWS = 12  # a context with fewer rows has none
+
+
+PROMISING = 4.0  # y is not asked for its density where regression narrows it more than this
 
 
 class Layout(NamedTuple):
@@ -178,8 +181,12 @@ def _densities(y: Floats, loo: Floats, grid: Grid, tables: tuple, fit: Fit, k: i
     fit.mean[k] = total / n
     for shape in range(N_SHAPES):
         if shape == 1:
+            square = 0.0
             for q in range(n):
                 loo[q] = y[q] - fit.mean[k]
+                square += loo[q] * loo[q]
+            if square > n * (PROMISING * fit.scale[k, 0]) ** 2:
+                break
         score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
             loo, grid.least_scale, tables, fit.counts[fit.shaped[k], shape]
         )

@@ -13,6 +13,7 @@ Floats = NDArray[np.float64]
 
 N_BINS = 128
 BIN = 1.0 / 16.0  # in units of the context's own scale: the bins reach four scales to either side
+GIVE_UP = 2.0  # nats that a finer bandwidth may lose before the search ends
 # Under the kernels, with the weight of one row and of the rows beyond the bins: three wide normals.
 BASE_WEIGHT, BASE_WIDTH = (0.6, 0.3, 0.1), (1.0, 3.0, 9.0)
 
@@ -71,18 +72,20 @@ def density_evidence(
     n_outside, outside = _bin(e, scale, counts)
     outside += n_outside * math.log(max(n_outside, 1)) - n * math.log(scale * n)
     filled = np.flatnonzero(counts)
-    scores = np.empty(H)
-    best = 0
+    best, best_score, previous, mass = 0, -math.inf, -math.inf, 0.0
     for k in range(H):
-        scores[k] = outside
+        score = outside
         for i in filled:
             t = (1 + n_outside) * base[i] - kernels[k, 0]
             for j in filled:
                 t += counts[j] * kernels[k, abs(i - j)]
-            scores[k] += counts[i] * math.log(max(t, base[i]))
-        if scores[k] > scores[best]:
-            best = k
-    mean = 0.0
-    for k in range(H):
-        mean += math.exp(scores[k] - scores[best]) / H
-    return scores[best] + math.log(mean), scale, best
+            score += counts[i] * math.log(max(t, base[i]))
+        if score > best_score:
+            mass = mass * math.exp(best_score - score) + 1.0
+            best, best_score = k, score
+        else:
+            mass += math.exp(score - best_score)
+        if score < previous - GIVE_UP:  # finer ones are too fine
+            break
+        previous = score
+    return best_score + math.log(mass / H), scale, best

@@ -215,11 +215,11 @@ def _leverage(x: Floats, c: int, records: Records, f: Floats) -> float:
 
 @kernel
 def speak(
-    X: Floats, walk: Walk, degree: int, records: Records, least: float, at: Ints, factor: Floats, shape: NDArray[np.int32], out: tuple
+    X: Floats, walk: Walk, degree: int, records: Records, least: float, at: Ints, factor: Floats, shape: NDArray[np.int32], label: int, out: tuple
 ) -> None:  # type: ignore[type-arg]
     """Write the voices of each row from at[i] on, their weights multiplied by factor[i]; at is moved past them.
 
-    shape (R,) is that of each record; out: weight, loc, scale, shape, context (m,).
+    shape (R,) is that of each record, label that of context 0; out: weight, loc, scale, shape, label (m,).
     """
     out_weight, out_loc, out_scale, out_shape, out_context = out
     log_least = math.log(least)
@@ -248,7 +248,7 @@ def speak(
                 out_loc[j] = records.mean[c] if records.kind[q] == DENSITY_OF_Y else loc
                 out_scale[j] = math.sqrt(s2)
                 out_shape[j] = shape[q]
-                out_context[j] = k
+                out_context[j] = label + k
                 at[i] += 1
             log_reach += walk.log_go[k]
             if walk.left[k] < 0 or log_reach < log_least:

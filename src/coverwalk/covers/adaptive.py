@@ -22,8 +22,8 @@ class AdaptiveTree(NamedTuple):
     >>> tree = grow_tree(np.arange(20.0)[:, None], np.repeat([0.0, 1.0], 10), seed=0, min_rows=5)
     >>> tree.leaves(np.array([[0.0], [19.0]])).tolist()
     [1, 2]
-    >>> tree.box(1, ["x"])
-    {'x': (-inf, 9.0)}
+    >>> tree.box(1)
+    {0: (-inf, 9.0)}
     """
 
     dim: Ints  # (N,) the input that is cut, -1 in a leaf
@@ -41,16 +41,16 @@ class AdaptiveTree(NamedTuple):
         perm, start, end = arrange(self.leaves(X), self.left)
         return perm, Layout(start, end, self.left, self.parent)
 
-    def box(self, context: int, names: list[str]) -> dict[str, tuple[float, float]]:
+    def box(self, context: int) -> dict[int, tuple[float, float]]:
         """The half-open intervals (low, high] of the inputs that are cut on the way to a context."""
-        bounds: dict[str, tuple[float, float]] = {}
+        bounds: dict[int, tuple[float, float]] = {}
         k = context
         while k > 0:
             child, k = k, int(self.parent[k])
-            name, cut = names[self.dim[k]], float(self.cut[k])
-            low, high = bounds.get(name, (-np.inf, np.inf))
+            a, cut = int(self.dim[k]), float(self.cut[k])
+            low, high = bounds.get(a, (-np.inf, np.inf))
             below = child == self.left[k]
-            bounds[name] = (low, min(high, cut)) if below else (max(low, cut), high)
+            bounds[a] = (low, min(high, cut)) if below else (max(low, cut), high)
         return bounds
 
 
