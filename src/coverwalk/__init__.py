@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coverwalk.conditional_density import ConditionalDensity
     from coverwalk.cover_model import CoverModel
     from coverwalk.distribution import PredictiveDistribution
     from coverwalk.joint import JointDistribution
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "ConditionalDensity": "coverwalk.conditional_density",
     "CoverModel": "coverwalk.cover_model",
     "JointDistribution": "coverwalk.joint",
     "ModelFileError": "coverwalk.persistence",
@@ -25,6 +27,7 @@ _HOME = {
 }
 
 __all__ = [
+    "ConditionalDensity",
     "CoverModel",
     "JointDistribution",
     "ModelFileError",

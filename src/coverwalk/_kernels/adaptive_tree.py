@@ -1,0 +1,223 @@
+"""Grow one tree of contexts from rows, looking at y: each cut is the best of a few drawn at random."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
+
+__all__ = ["arrange", "grow", "route"]
+
+Floats = NDArray[np.float64]
+
+RIDGE = 1.0  # of a context's own linear model, and of the line on each side of a candidate cut
+PRIOR_ROWS = 2.0  # a side's variance starts at the context's, with this weight
+
+
+@kernel
+def _mix(x: np.uint64) -> np.uint64:
+    """Splitmix64's finaliser: a counter in, random bits out."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def _uniform(state: NDArray[np.uint64]) -> float:
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    return float(_mix(state[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def _side_evidence(n: float, x: float, r: float, xx: float, xr: float, rr: float, s2: float) -> float:
+    """Log evidence of a ridge line with its own variance on one side, without the term of the determinant.
+
+    That term would make every cut pay for its two lines; all candidates have them, and small sides would win by it.
+    """
+    a, c = n + RIDGE, xx + RIDGE
+    explained = (c * r * r - 2.0 * x * r * xr + a * xr * xr) / (a * c - x * x)
+    psi = PRIOR_ROWS * s2 + max(rr - explained, 0.0)
+    half = 0.5 * (PRIOR_ROWS + n)
+    return math.lgamma(half) - half * math.log(psi / s2)
+
+
+@kernel
+def _subtract_line(X: Floats, r: Floats, perm: NDArray[np.int64], s: int, e: int, n_sample: int, work: tuple) -> None:  # type: ignore[type-arg]
+    """Take the context's own ridge-linear fit, made on its first rows, off the residuals of all its rows."""
+    A, b, f = work
+    p = X.shape[1]
+    d = p + 1
+    A[:] = 0.0
+    b[:] = 0.0
+    for q in range(s, s + n_sample):
+        i = perm[q]
+        f[0] = 1.0
+        for a in range(p):
+            f[a + 1] = X[i, a]
+        for a in range(d):
+            t = f[a]
+            b[a] += t * r[i]
+            for j in range(a, d):
+                A[a, j] += t * f[j]
+    for a in range(d):
+        A[a, a] += RIDGE
+    factorise(A, d)
+    forward_solve(A, d, b, 0)
+    back_solve(A, d, b)
+    for q in range(s, e):
+        i = perm[q]
+        t = b[0]
+        for a in range(p):
+            t += b[a + 1] * X[i, a]
+        r[i] -= t
+
+
+@kernel
+def _best_cut(
+    X: Floats,
+    r: Floats,
+    perm: NDArray[np.int64],
+    s: int,
+    n: int,
+    n_sample: int,
+    min_rows: int,
+    n_candidates: int,
+    state: NDArray[np.uint64],
+) -> tuple[int, float]:
+    """The candidate of most evidence on a sample of the context's rows: its dimension (-1 for none) and its cut."""
+    p = X.shape[1]
+    # A run of rows from a random place: rows are in random order already, and every tree sees another run.
+    offset = int(_uniform(state) * (n - n_sample + 1))
+    s += offset
+    s2 = 1e-300
+    for q in range(s, s + n_sample):
+        s2 += r[perm[q]] ** 2 / n_sample
+    need = float(min_rows) if n_sample == n else max(2.0, min_rows * n_sample / n)
+    best, best_dim, best_cut = -math.inf, -1, 0.0
+    for _ in range(n_candidates):
+        a = int(_uniform(state) * p)
+        u, v = _uniform(state), _uniform(state)
+        if u < 0.5:
+            cut = X[perm[s + int(v * n_sample)], a]
+        else:
+            low, high = math.inf, -math.inf
+            for q in range(s, s + n_sample):
+                t = X[perm[q], a]
+                low, high = min(low, t), max(high, t)
+            cut = low + (high - low) * v
+        n0 = x0 = r0 = xx0 = xr0 = rr0 = 0.0
+        n1 = x1 = r1 = xx1 = xr1 = rr1 = 0.0
+        for q in range(s, s + n_sample):
+            i = perm[q]
+            x, y = X[i, a] - cut, r[i]
+            if x <= 0.0:
+                n0 += 1.0
+                x0 += x
+                r0 += y
+                xx0 += x * x
+                xr0 += x * y
+                rr0 += y * y
+            else:
+                n1 += 1.0
+                x1 += x
+                r1 += y
+                xx1 += x * x
+                xr1 += x * y
+                rr1 += y * y
+        if n0 < need or n1 < need:
+            continue
+        log_evidence = _side_evidence(n0, x0, r0, xx0, xr0, rr0, s2) + _side_evidence(n1, x1, r1, xx1, xr1, rr1, s2)
+        if log_evidence > best:
+            best, best_dim, best_cut = log_evidence, a, cut
+    return best_dim, best_cut
+
+
+@kernel
+def grow(
+    X: Floats, residual: Floats, seed: int, min_rows: int, n_candidates: int, sample: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Grow a tree on rows X (n, p), in random order, and residuals (n,); parents come before children, siblings side by side.
+
+    Returns dim, left, parent and cut (N,): left[k] = -1 in a leaf, else the children are left[k] (x[dim] <= cut) and left[k] + 1.
+    """
+    n, p = X.shape
+    room = max(2 * (n // max(min_rows, 1)) + 1, 1)
+    start, end = np.zeros(room, np.int64), np.zeros(room, np.int64)
+    dim, left, parent = np.full(room, -1, np.int64), np.full(room, -1, np.int64), np.full(room, -1, np.int64)
+    cut = np.zeros(room)
+    name = np.zeros(room, np.uint64)  # a context's own random stream: it depends on the path alone
+    perm, spare, r = np.arange(n), np.empty(n, np.int64), residual.copy()
+    work = (np.empty((p + 1, p + 1)), np.empty(p + 1), np.empty(p + 1))
+    state = np.zeros(1, np.uint64)
+    end[0], name[0], n_nodes = n, _mix(np.uint64(seed)), 1
+    k = 0
+    while k < n_nodes:
+        s, e = start[k], end[k]
+        m = e - s
+        if m >= 2 * min_rows and p > 0:
+            state[0] = name[k]
+            n_sample = min(m, sample)
+            if k > 0:
+                _subtract_line(X, r, perm, s, e, n_sample, work)
+            a, c = _best_cut(X, r, perm, s, m, n_sample, min_rows, n_candidates, state)
+            if a >= 0:
+                n_left, n_right = 0, 0
+                for q in range(s, e):
+                    i = perm[q]
+                    if X[i, a] <= c:
+                        perm[s + n_left] = i
+                        n_left += 1
+                    else:
+                        spare[n_right] = i
+                        n_right += 1
+                for q in range(n_right):
+                    perm[s + n_left + q] = spare[q]
+                if n_left >= min_rows and n_right >= min_rows:
+                    dim[k], cut[k], left[k] = a, c, n_nodes
+                    for side in range(2):
+                        child = n_nodes + side
+                        parent[child] = k
+                        name[child] = _mix(name[k] + np.uint64(side + 1))
+                        start[child] = s if side == 0 else s + n_left
+                        end[child] = s + n_left if side == 0 else e
+                    n_nodes += 2
+        k += 1
+    return dim[:n_nodes].copy(), left[:n_nodes].copy(), parent[:n_nodes].copy(), cut[:n_nodes].copy()
+
+
+@kernel
+def route(X: Floats, dim: NDArray[np.int64], left: NDArray[np.int64], cut: Floats) -> NDArray[np.int64]:
+    """The leaf of every row of X."""
+    leaf = np.empty(len(X), np.int64)
+    for i in range(len(X)):
+        k = 0
+        while left[k] >= 0:
+            k = left[k] + (0 if X[i, dim[k]] <= cut[k] else 1)
+        leaf[i] = k
+    return leaf
+
+
+@kernel
+def arrange(leaf: NDArray[np.int64], left: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """Sort rows by leaf so that every context holds one run of them, rows of a leaf keeping their order.
+
+    Returns perm (n,), start (N,) and end (N,): context k holds rows perm[start[k]:end[k]].
+    """
+    N = len(left)
+    size, start = np.zeros(N, np.int64), np.zeros(N, np.int64)
+    for k in leaf:
+        size[k] += 1
+    for k in range(N - 1, -1, -1):
+        if left[k] >= 0:
+            size[k] = size[left[k]] + size[left[k] + 1]
+    for k in range(N):
+        if left[k] >= 0:
+            start[left[k]] = start[k]
+            start[left[k] + 1] = start[k] + size[left[k]]
+    perm, at = np.empty(len(leaf), np.int64), start.copy()
+    for i in range(len(leaf)):
+        perm[at[leaf[i]]] = i
+        at[leaf[i]] += 1
+    return perm, start, start + size

@@ -1,0 +1,310 @@
+"""The local models of every context of one tree: priors downwards with the rows' left-one-out evidence, then evidence upwards.
+
+A context refines the function of its parent: mu(x) = mu_parent(x) + f(x)'c, for every degree and every ridge a regression of the
+residuals its parent left. Rows come sorted by leaf, so that a context holds rows start[k]:end[k].
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.kernel_density import N_BINS, density_evidence
+from coverwalk._kernels.polynomial import add_features, n_features
+from coverwalk._kernels.regression import (
+    add_gram,
+    in_rows,
+    kernel_matrix,
+    left_one_out,
+    solve_coefficients,
+    solve_rows,
+)
+
+__all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "fit_contexts", "local_evidence", "stop_weights"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+N_SHAPES = 2  # kernel densities of a context: of its left-one-out residuals, and of y about its mean
+SHAPE_ROWS = 12  # a context with fewer rows has none
+
+
+PROMISING = 4.0  # y is not asked for its density where regression narrows it more than this
+
+
+class Layout(NamedTuple):
+    """The N contexts of a tree, parents first, siblings side by side; left is -1 in a leaf."""
+
+    start: Ints
+    end: Ints
+    left: Ints
+    parent: Ints
+
+
+class Grid(NamedTuple):
+    """The local regressions of a context, and what bounds them."""
+
+    ridges: Floats  # (L,); model m = degree * L + index of the ridge
+    degree: int  # the largest
+    nu_0: float  # a context's variance starts at its parent's, with the weight of this many rows
+    least_scale: float  # no residual scale falls below: y has no more digits
+
+
+class Fit(NamedTuple):
+    """The local models of N contexts; M regressions and N_SHAPES densities in each."""
+
+    centre: Floats  # (N, d) coefficients of mu, the average over the regressions
+    log_score: Floats  # (N, M + N_SHAPES) left-one-out log densities
+    psi: Floats  # (N, M)
+    best: Ints  # (N,) the regression of most weight
+    s2: Floats  # (N,) residual variance, averaged over the regressions
+    place: Ints  # (N, M) where the coefficients of a regression start
+    coefficients: Floats  # flat: d of c, or n of alpha
+    scale: Floats  # (N, N_SHAPES)
+    width: Ints  # (N, N_SHAPES) index of the bandwidth
+    mean: Floats  # (N,) of y
+    shaped: Ints  # (N,) row of counts, -1 for none
+    counts: NDArray[np.int32]  # (., N_SHAPES, N_BINS)
+
+
+@kernel
+def _places(layout: Layout, grid: Grid, p: int) -> tuple[Ints, int, int]:
+    """Where each regression's coefficients start; their number; the rows of the largest context."""
+    N, L = len(layout.start), len(grid.ridges)
+    place = np.zeros((N, (grid.degree + 1) * L), np.int64)
+    room, widest = 0, 0
+    for k in range(N):
+        n = layout.end[k] - layout.start[k]
+        widest = max(widest, n)
+        for m in range(place.shape[1]):
+            place[k, m] = room
+            room += min(n, n_features(m // L, p)) if m >= L else 1
+    return place, room, widest
+
+
+@kernel
+def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
+    """F'F at the largest degree of each context with more rows than features, summed from the leaves upwards."""
+    N, d = len(layout.start), n_features(degree, X.shape[1])
+    which = np.full(N, -1, np.int64)
+    n_grams = 0
+    for k in range(N):
+        if layout.end[k] - layout.start[k] > d:
+            which[k] = n_grams
+            n_grams += 1
+    grams, f = np.zeros((n_grams, d, d)), np.empty(d)
+    for k in range(N - 1, -1, -1):
+        if which[k] < 0:
+            continue
+        G = grams[which[k]]
+        if layout.left[k] < 0:
+            add_gram(X[layout.start[k] : layout.end[k]], degree, f, G)
+            continue
+        for child in range(layout.left[k], layout.left[k] + 2):
+            if which[child] < 0:
+                add_gram(X[layout.start[child] : layout.end[child]], degree, f, G)
+                continue
+            for a in range(d):
+                for j in range(a, d):
+                    G[a, j] += grams[which[child], a, j]
+    return which, grams
+
+
+@kernel
+def _regress(
+    X: Floats, r: Floats, grid: Grid, psi_0: float, gram: Floats, has_gram: bool, fit: Fit, k: int, work: tuple
+) -> None:  # type: ignore[type-arg]
+    """Every regression of context k, whose rows are X and r; fills error and keep (M, rows) of the work space."""
+    A, small, z, f, error, keep = work
+    n, p, L = len(r), X.shape[1], len(grid.ridges)
+    for g in range(grid.degree + 1):
+        d = n_features(g, p)
+        rows = in_rows(n, g, p)
+        K = gram if has_gram and not rows else small
+        if rows:
+            kernel_matrix(X, g, small)
+        elif not has_gram:
+            small[:d, :d] = 0.0
+            add_gram(X, g, f, small)
+        for l in range(L):
+            m = g * L + l
+            c = fit.coefficients[fit.place[k, m] :]
+            if rows:
+                rest = solve_rows(K, r, grid.ridges[l], c, error[m], keep[m], (A, z, f))
+            else:
+                rest = solve_coefficients(K, X, r, g, grid.ridges[l], c, error[m], keep[m], (A, z, f))
+            nu = grid.nu_0 + n
+            fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
+            fit.log_score[k, m] = left_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
+
+
+@kernel
+def _posterior(log_score: Floats, weight: Floats) -> None:
+    """Weights of the regressions, proportional to exp(log_score)."""
+    best = -math.inf
+    for m in range(len(weight)):
+        best = max(best, log_score[m])
+    total = 0.0
+    for m in range(len(weight)):
+        weight[m] = math.exp(log_score[m] - best)
+        total += weight[m]
+    for m in range(len(weight)):
+        weight[m] /= total
+
+
+@kernel
+def _recentre(X: Floats, grid: Grid, weight: Floats, fit: Fit, k: int) -> None:
+    """Add the average of the regressions of context k to its centre, which came from the parent."""
+    n, p, L = len(X), X.shape[1], len(grid.ridges)
+    for m in range(len(weight)):
+        if weight[m] < 1e-9:
+            continue
+        g = m // L
+        at = fit.place[k, m]
+        if in_rows(n, g, p):
+            for q in range(n):
+                add_features(X[q], g, weight[m] * fit.coefficients[at + q], fit.centre[k])
+        else:
+            for a in range(n_features(g, p)):
+                fit.centre[k, a] += weight[m] * fit.coefficients[at + a]
+
+
+@kernel
+def _densities(y: Floats, loo: Floats, grid: Grid, tables: tuple, fit: Fit, k: int) -> None:  # type: ignore[type-arg]
+    """The kernel densities of context k: of the left-one-out residuals, and of y about its mean."""
+    n, M = len(y), fit.psi.shape[1]
+    total = 0.0
+    for q in range(n):
+        total += y[q]
+    fit.mean[k] = total / n
+    for shape in range(N_SHAPES):
+        if shape == 1:
+            square = 0.0
+            for q in range(n):
+                loo[q] = y[q] - fit.mean[k]
+                square += loo[q] * loo[q]
+            if square > n * (PROMISING * fit.scale[k, 0]) ** 2:
+                break
+        score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
+            loo, grid.least_scale, tables, fit.counts[fit.shaped[k], shape]
+        )
+        fit.log_score[k, M + shape] = score
+
+
+@kernel
+def _blank(layout: Layout, grid: Grid, p: int) -> tuple[Fit, int]:
+    """Room for the local models; and the rows of the largest context."""
+    place, room, widest = _places(layout, grid, p)
+    N, M = place.shape
+    shaped = np.full(N, -1, np.int64)
+    n_shaped = 0
+    for k in range(N):
+        if layout.end[k] - layout.start[k] >= SHAPE_ROWS:
+            shaped[k] = n_shaped
+            n_shaped += 1
+    return Fit(
+        np.zeros((N, n_features(grid.degree, p))),
+        np.full((N, M + N_SHAPES), -math.inf),
+        np.ones((N, M)),
+        np.zeros(N, np.int64),
+        np.zeros(N),
+        place,
+        np.zeros(room),
+        np.ones((N, N_SHAPES)),
+        np.zeros((N, N_SHAPES), np.int64),
+        np.zeros(N),
+        shaped,
+        np.zeros((n_shaped, N_SHAPES, N_BINS), np.int32),
+    ), widest
+
+
+@kernel
+def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple) -> Fit:  # type: ignore[type-arg]
+    """Fit the local models of every context to rows X (n, p), y (n,), sorted by leaf; parents first."""
+    n_rows, p = X.shape
+    fit, widest = _blank(layout, grid, p)
+    N, M = fit.psi.shape
+    d = n_features(grid.degree, p)
+    which, grams = _grams(X, layout, grid.degree)
+    none = np.empty((0, 0))
+    error, keep = np.empty((M, widest)), np.empty((M, widest))
+    work = (np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), error, keep)
+    r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
+    s2_root = grid.least_scale**2
+    for i in range(n_rows):
+        s2_root += y[i] * y[i] / n_rows
+    for k in range(N):
+        s, e = layout.start[k], layout.end[k]
+        n = e - s
+        above = s2_root if k == 0 else s2[layout.parent[k]]
+        if k > 0:
+            fit.centre[k, :] = fit.centre[layout.parent[k]]
+        if n == 0:  # a context without rows says what its parent says
+            fit.log_score[k, :M] = 0.0
+            fit.psi[k, :] = grid.nu_0 * above
+            s2[k] = above
+            continue
+        G = grams[which[k]] if which[k] >= 0 else none
+        _regress(X[s:e], r[s:e], grid, grid.nu_0 * above, G, which[k] >= 0, fit, k, work)
+        _posterior(fit.log_score[k], weight)
+        _recentre(X[s:e], grid, weight, fit, k)
+        fit.best[k] = np.argmax(weight)
+        for m in range(M):
+            s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + n)
+        for q in range(n):
+            r[s + q] = 0.0
+            loo[s + q] = 0.0
+            for m in range(M):
+                r[s + q] += weight[m] * error[m, q]
+                loo[s + q] += weight[m] * error[m, q] / keep[m, q]
+        if fit.shaped[k] >= 0:
+            _densities(y[s:e], loo[s:e], grid, tables, fit, k)
+    return fit
+
+
+@kernel
+def local_evidence(log_score: Floats, n_regressions: int, log_weight: Floats) -> Floats:
+    """Sum out the local models of each context, half of the prior on its regressions: log evidences (N,).
+
+    Fills log_weight (N, 1 + N_SHAPES), the posterior of all regressions together and of each density.
+    """
+    N = len(log_score)
+    log_phi, log_prior = np.empty(N), math.log(0.5 / N_SHAPES)
+    for k in range(N):
+        high = -math.inf
+        for m in range(n_regressions):
+            high = max(high, log_score[k, m])
+        total = 0.0
+        for m in range(n_regressions):
+            total += math.exp(log_score[k, m] - high)
+        log_weight[k, 0] = high + math.log(0.5 * total / n_regressions)
+        high = log_weight[k, 0]
+        for m in range(N_SHAPES):
+            log_weight[k, 1 + m] = log_prior + log_score[k, n_regressions + m]
+            high = max(high, log_weight[k, 1 + m])
+        total = 0.0
+        for m in range(1 + N_SHAPES):
+            total += math.exp(log_weight[k, m] - high)
+        log_phi[k] = high + math.log(total)
+        for m in range(1 + N_SHAPES):
+            log_weight[k, m] -= log_phi[k]
+    return log_phi
+
+
+@kernel
+def stop_weights(left: Ints, log_phi: Floats, w: float) -> tuple[Floats, Floats, float]:
+    """Z_M = w phi_M + (1 - w) Z_left Z_right: posterior log probabilities to stop and to go on, and log Z of the root."""
+    N = len(left)
+    log_stop, log_go, log_z = np.zeros(N), np.full(N, -math.inf), np.empty(N)
+    log_w, log_1mw = math.log(w), math.log1p(-w)
+    for k in range(N - 1, -1, -1):
+        if left[k] < 0:
+            log_z[k] = log_phi[k]
+            continue
+        stop, go = log_w + log_phi[k], log_1mw + log_z[left[k]] + log_z[left[k] + 1]
+        high = max(stop, go)
+        log_z[k] = high + math.log(math.exp(stop - high) + math.exp(go - high))
+        log_stop[k], log_go[k] = stop - log_z[k], go - log_z[k]
+    return log_stop, log_go, log_z[0]

@@ -1,0 +1,87 @@
+"""Polynomials of degree 0, 1, 2 in the inputs: as features, and as the kernel that is their inner product."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+
+__all__ = ["add_features", "features", "inner_product", "n_features", "value"]
+
+Floats = NDArray[np.float64]
+
+
+@kernel
+def n_features(degree: int, p: int) -> int:
+    """1, then p, then every product of two inputs, squares included."""
+    if degree == 0:
+        return 1
+    if degree == 1:
+        return 1 + p
+    return 1 + p + p * (p + 1) // 2
+
+
+@kernel
+def features(x: Floats, degree: int, f: Floats) -> None:
+    """f = 1, x_a, x_a x_b (b <= a), as far as the degree goes."""
+    p = len(x)
+    f[0] = 1.0
+    if degree >= 1:
+        for a in range(p):
+            f[1 + a] = x[a]
+    if degree >= 2:
+        at = 1 + p
+        for a in range(p):
+            for b in range(a + 1):
+                f[at + b] = x[a] * x[b]
+            at += a + 1
+
+
+@kernel
+def value(x: Floats, degree: int, coefficients: Floats) -> float:
+    """The polynomial's value at x."""
+    p = len(x)
+    total = coefficients[0]
+    if degree >= 1:
+        for a in range(p):
+            total += coefficients[1 + a] * x[a]
+    if degree >= 2:
+        at = 1 + p
+        for a in range(p):
+            inner = 0.0
+            for b in range(a + 1):
+                inner += coefficients[at + b] * x[b]
+            total += inner * x[a]
+            at += a + 1
+    return total
+
+
+@kernel
+def inner_product(x: Floats, z: Floats, degree: int) -> float:
+    """f(x)'f(z) in O(p): the sum over b <= a of x_a x_b z_a z_b is half of (x'z)^2 + sum (x_a z_a)^2."""
+    if degree == 0:
+        return 1.0
+    dot, square = 0.0, 0.0
+    for a in range(len(x)):
+        t = x[a] * z[a]
+        dot += t
+        square += t * t
+    if degree == 1:
+        return 1.0 + dot
+    return 1.0 + dot + 0.5 * (dot * dot + square)
+
+
+@kernel
+def add_features(x: Floats, degree: int, weight: float, f: Floats) -> None:
+    """Add weight f(x) to f."""
+    p = len(x)
+    f[0] += weight
+    if degree >= 1:
+        for a in range(p):
+            f[1 + a] += weight * x[a]
+    if degree >= 2:
+        at = 1 + p
+        for a in range(p):
+            t = weight * x[a]
+            for b in range(a + 1):
+                f[at + b] += t * x[b]
+            at += a + 1

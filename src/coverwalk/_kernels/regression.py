@@ -1,0 +1,139 @@
+"""One Bayesian polynomial regression in one context, and the left-one-out log density of its rows.
+
+Residuals r of n rows, features f(x) of length d, prior c ~ N(0, sigma^2 / ridge), sigma^2 with nu_0 degrees about psi_0 / nu_0.
+With more rows than features it is solved for the d coefficients, else for the n weights alpha of the rows: c = F'alpha.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve, leverage
+from coverwalk._kernels.polynomial import add_features, features, inner_product, n_features, value
+
+__all__ = ["EXACT_LEVERAGE", "add_gram", "in_rows", "kernel_matrix", "left_one_out", "solve_coefficients", "solve_rows"]
+
+Floats = NDArray[np.float64]
+
+EXACT_LEVERAGE = 4  # rows a feature below which each row's own leverage is computed; from there on their mean will do
+LEAST_KEEP = 1e-9  # of 1 - leverage and of what is left of psi without a row: rounding may take them to zero
+
+
+@kernel
+def in_rows(n: int, degree: int, p: int) -> bool:
+    """Whether a context of n rows solves for rows and not for coefficients."""
+    return degree > 0 and n <= n_features(degree, p)
+
+
+@kernel
+def add_gram(X: Floats, degree: int, f: Floats, G: Floats) -> None:
+    """Add F'F of the rows X to the upper triangle of G."""
+    d = n_features(degree, X.shape[1])
+    for q in range(len(X)):
+        features(X[q], degree, f)
+        for a in range(d):
+            t = f[a]
+            for j in range(a, d):
+                G[a, j] += t * f[j]
+
+
+@kernel
+def kernel_matrix(X: Floats, degree: int, K: Floats) -> None:
+    """Write FF' of the rows X into the upper triangle of K."""
+    for a in range(len(X)):
+        for j in range(a, len(X)):
+            K[a, j] = inner_product(X[a], X[j], degree)
+
+
+@kernel
+def _ridged(K: Floats, d: int, ridge: float, A: Floats) -> None:
+    """A = the factor of K + ridge I."""
+    for a in range(d):
+        for j in range(a, d):
+            A[a, j] = K[a, j]
+        A[a, a] += ridge
+    factorise(A, d)
+
+
+@kernel
+def _inverse_diagonal(A: Floats, d: int, a: int, z: Floats) -> float:
+    """Entry (a, a) of (U'U)^-1."""
+    for j in range(a, d):
+        z[j] = 0.0
+    z[a] = 1.0
+    return forward_solve(A, d, z, a)
+
+
+@kernel
+def solve_rows(K: Floats, r: Floats, ridge: float, alpha: Floats, error: Floats, keep: Floats, work: tuple) -> float:  # type: ignore[type-arg]
+    """Solve for alpha; fill error = (I - H) r and keep = 1 - diag H; returns r'(I - H) r."""
+    A, z, _ = work
+    n = len(r)
+    _ridged(K, n, ridge, A)
+    for a in range(n):
+        alpha[a] = r[a]
+    square = forward_solve(A, n, alpha, 0)
+    back_solve(A, n, alpha)
+    for a in range(n):
+        error[a] = ridge * alpha[a]
+        keep[a] = min(ridge * _inverse_diagonal(A, n, a, z), 1.0)
+    return ridge * square
+
+
+@kernel
+def solve_coefficients(
+    G: Floats,
+    X: Floats,
+    r: Floats,
+    degree: int,
+    ridge: float,
+    c: Floats,
+    error: Floats,
+    keep: Floats,
+    work: tuple,  # type: ignore[type-arg]
+) -> float:
+    """Solve for c; fill error = (I - H) r and keep = 1 - diag H (or its mean); returns r'(I - H) r."""
+    A, z, f = work
+    n, d = len(r), n_features(degree, X.shape[1])
+    _ridged(G, d, ridge, A)
+    square = 0.0
+    c[:d] = 0.0
+    for q in range(n):
+        square += r[q] * r[q]
+        add_features(X[q], degree, r[q], c)
+    square -= forward_solve(A, d, c, 0)
+    back_solve(A, d, c)
+    exact = n < EXACT_LEVERAGE * d
+    mean = 1.0
+    if not exact:
+        for a in range(d):
+            mean -= (1.0 - ridge * _inverse_diagonal(A, d, a, z)) / n
+    for q in range(n):
+        error[q] = r[q] - value(X[q], degree, c)
+        keep[q] = mean
+        if exact:
+            features(X[q], degree, f)
+            keep[q] = max(1.0 - leverage(A, d, f, z), LEAST_KEEP)
+    return square
+
+
+@kernel
+def left_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
+    """Sum over rows of the log density of each given the others.
+
+    With g = error^2 / keep, leaving a row out turns psi into psi - g and its residual into error / keep; its density is Student's t with
+    nu - 1 degrees and comes down to keep and 1 - g / psi. Their logs are summed as logs of products of some rows.
+    """
+    n = len(error)
+    log_keep, log_left, a, b = 0.0, 0.0, 1.0, 1.0
+    for q in range(n):
+        a *= keep[q]
+        b *= max(1.0 - error[q] * error[q] / (keep[q] * psi), LEAST_KEEP)
+        if a < 1e-200 or b < 1e-200 or q == n - 1:
+            log_keep += math.log(a)
+            log_left += math.log(b)
+            a, b = 1.0, 1.0
+    log_t = math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - 1.0)) - 0.5 * math.log(math.pi * psi)
+    return n * log_t + 0.5 * log_keep + 0.5 * (nu - 1.0) * log_left

@@ -1,0 +1,228 @@
+"""ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.forest import Forest, Settings
+from coverwalk.joint import JointDistribution
+from coverwalk.tuning import choose
+
+__all__ = ["ConditionalDensity"]
+
+Floats = NDArray[np.float64]
+
+_ROWS_AT_ONCE = 20_000  # bounds the memory of answers that need no distribution kept
+
+
+class ConditionalDensity(RegressorMixin, BaseEstimator):
+    """The distribution of y given x, by a walk over a forest of covers that look at y.
+
+    Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has kernel densities of its
+    own. How far the walk goes down is decided by the left-one-out evidence of the rows; the trees are pooled. The defaults are meant to be kept.
+
+    Parameters
+    ----------
+    n_trees : int
+        Trees in the forest. More are better, slowly.
+    degree : int
+        Largest degree of the local polynomials, 0, 1 or 2; with ``stop="auto"`` rows left out may prefer 1 to 2.
+        Polynomials with more than 256 terms are left out.
+    ridges : sequence of float
+        Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
+    stop : float or "auto"
+        Prior probability w that the walk stops in a context. "auto" chooses it on rows left out.
+    min_rows : int
+        Least number of rows on either side of a cut; more than 16384 leaves a tree are not grown.
+    n_candidates : int
+        Cuts drawn at random in a context, of which the best is taken.
+    covers : {"adaptive"}
+        How covers are made.
+    n_jobs : int, optional
+        Threads, as in scikit-learn; the result does not depend on them.
+    random_state : int, RandomState or None
+        Of the candidate cuts. A number gives the same forest every time, whatever the order of the rows.
+
+    Attributes
+    ----------
+    forests_ : list of Forest
+        One for each output: for several outputs the chain rule is used, each with the earlier outputs as further inputs.
+    n_features_in_ : int
+        Number of inputs.
+    feature_names_in_ : array of str
+        Their names, where X was a frame with names.
+    n_outputs_ : int
+        Number of outputs.
+
+    Examples
+    --------
+    >>> from coverwalk import ConditionalDensity
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(400, 2))
+    >>> y = np.sign(X[:, 0]) + 0.1 * rng.standard_normal(400)
+    >>> model = ConditionalDensity().fit(X, y)
+    >>> dist = model.predict_dist([[0.5, 0.0], [-0.5, 0.0]])
+    >>> bool(np.all(np.abs(dist.mean() - [1.0, -1.0]) < 0.1))
+    True
+    >>> low, high = dist.interval(0.9)
+    >>> bool(np.all((high - low > 0.2) & (high - low < 0.6)))
+    True
+    """
+
+    def __init__(
+        self,
+        n_trees: int = 16,
+        *,
+        degree: int = 2,
+        ridges: tuple[float, ...] = (0.03, 0.3, 3.0),
+        stop: float | str = "auto",
+        min_rows: int = 3,
+        n_candidates: int = 20,
+        covers: str = "adaptive",
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_trees = n_trees
+        self.degree = degree
+        self.ridges = ridges
+        self.stop = stop
+        self.min_rows = min_rows
+        self.n_candidates = n_candidates
+        self.covers = covers
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    # -- fit ----------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to rows X (n, p) and y (n,), or (n, q) for several outputs."""
+        settings = self._settings()
+        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(X.shape[1])]))
+        forests = []
+        for j in range(Y.shape[1]):
+            inputs = np.hstack([X, Y[:, :j]])
+            chosen = choose(inputs, Y[:, j], settings) if self.stop == "auto" else settings
+            forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
+            forest.accumulate(inputs, Y[:, j])
+            forest.finalize()
+            forests.append(forest)
+        self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
+        return self
+
+    def _settings(self) -> Settings:
+        """The parameters, checked."""
+        _check_number("n_trees", self.n_trees, Integral, 1, 10_000)
+        _check_number("degree", self.degree, Integral, 0, 2)
+        _check_number("min_rows", self.min_rows, Integral, 1, np.inf)
+        _check_number("n_candidates", self.n_candidates, Integral, 1, np.inf)
+        if self.covers != "adaptive":
+            raise ValueError(f'covers must be "adaptive", got {self.covers!r}')
+        if isinstance(self.stop, str):
+            if self.stop != "auto":
+                raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
+        elif not (isinstance(self.stop, Real) and 0 < self.stop < 1):
+            raise ValueError(f'stop must lie strictly between 0 and 1, or be "auto"; got {self.stop!r}')
+        ridges = tuple(float(ridge) for ridge in self.ridges)
+        if not ridges or not all(0 < ridge < np.inf for ridge in ridges):
+            raise ValueError(f"ridges must be positive numbers, at least one; got {self.ridges!r}")
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        return Settings(
+            n_trees=int(self.n_trees),
+            degree=int(self.degree),
+            ridges=ridges,
+            stop=0.5 if isinstance(self.stop, str) else float(self.stop),
+            min_rows=int(self.min_rows),
+            n_candidates=int(self.n_candidates),
+            seed=int(seed),
+            n_threads=effective_n_jobs(self.n_jobs),
+        )
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def predict_dist(self, X: ArrayLike) -> PredictiveDistribution | JointDistribution:
+        """The distributions of y in rows X (n, p), as one object."""
+        return self._dist(self._check(X))
+
+    def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
+        """Means of y in rows X (n, p); with standard deviations beside them; or quantiles instead, (n, k) for k of them.
+
+        For several outputs the axis of outputs comes second: (n, q) or (n, q, k).
+        """
+        if return_std and quantiles is not None:
+            raise ValueError("ask for standard deviations or for quantiles, not for both at once")
+        X = self._check(X)
+        chunks = [X[s : s + _ROWS_AT_ONCE] for s in range(0, len(X), _ROWS_AT_ONCE)]
+        if quantiles is not None:
+            levels = np.asarray(quantiles, dtype=np.float64)
+            return np.concatenate([_quantiles(self._dist(chunk), levels) for chunk in chunks])
+        dists = (self._dist(chunk) for chunk in chunks)
+        moments = [(dist.mean(), dist.std() if return_std else None) for dist in dists]
+        mean = self._like_y(np.concatenate([mean for mean, _ in moments]))
+        return (mean, self._like_y(np.concatenate([std for _, std in moments]))) if return_std else mean
+
+    def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
+        """Log densities of the rows' own y; (n,)."""
+        X = self._check(X)
+        Y = np.asarray(y, dtype=np.float64)
+        if len(Y) != len(X) or Y.size != len(X) * self.n_outputs_:
+            wanted = (len(X),) if self.n_outputs_ == 1 else (len(X), self.n_outputs_)
+            raise ValueError(f"y must have shape {wanted}, one entry for each row and output; got {Y.shape}")
+        if not np.all(np.isfinite(Y)):
+            raise ValueError("y contains NaN or infinity: a log density can be asked at finite values only")
+        Y = Y.reshape(len(X), self.n_outputs_)
+        total = np.zeros(len(X))
+        for s in range(0, len(X), _ROWS_AT_ONCE):
+            rows = slice(s, s + _ROWS_AT_ONCE)
+            for j, forest in enumerate(self.forests_):
+                total[rows] += forest.ask(np.hstack([X[rows], Y[rows, :j]])).logpdf(Y[rows, j])
+        return total
+
+    def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Mean log density of the rows: the higher, the better; its negative is the NLL."""
+        return float(np.mean(self.logpdf(X, y)))
+
+    def _check(self, X: ArrayLike) -> Floats:
+        check_is_fitted(self, "forests_")
+        checked: Floats = validate_data(self, X, dtype=np.float64, reset=False)
+        return checked
+
+    def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
+        if self.n_outputs_ == 1:
+            return self.forests_[0].ask(X)
+
+        def conditional(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
+            return self.forests_[j].ask(np.hstack([X[rows], before]))
+
+        return JointDistribution(conditional, len(X), self.n_outputs_)
+
+    def _like_y(self, values: Floats) -> Floats:
+        return values if self._flat else values.reshape(len(values), self.n_outputs_)
+
+
+def _quantiles(dist: PredictiveDistribution | JointDistribution, levels: Floats) -> Any:
+    if isinstance(dist, PredictiveDistribution):
+        return dist.ppf(levels)
+    return np.stack([dist.output(j).ppf(levels) for j in range(dist.n_outputs)], axis=1)
+
+
+def _check_number(name: str, given: Any, kind: type, low: float, high: float) -> None:
+    if isinstance(given, bool) or not isinstance(given, kind) or not low <= given <= high:
+        most = "" if high == np.inf else f" and at most {high}"
+        raise ValueError(f"{name} must be a whole number of at least {low}{most}; got {given!r}")

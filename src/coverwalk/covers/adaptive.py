@@ -1,0 +1,75 @@
+"""Covers that look at y: trees of axis-parallel cuts, each the best of a few drawn at random."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.adaptive_tree import arrange, grow, route
+from coverwalk._kernels.contexts import Layout
+
+__all__ = ["AdaptiveTree", "grow_tree"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class AdaptiveTree(NamedTuple):
+    """The contexts of one tree, N of them, parents first and siblings side by side; context 0 is the whole space.
+
+    Examples
+    --------
+    >>> tree = grow_tree(np.arange(20.0)[:, None], np.repeat([0.0, 1.0], 10), seed=0, min_rows=5)
+    >>> tree.leaves(np.array([[0.0], [19.0]])).tolist()
+    [1, 2]
+    >>> tree.box(1)
+    {0: (-inf, 9.0)}
+    """
+
+    dim: Ints  # (N,) the input that is cut, -1 in a leaf
+    left: Ints  # (N,) the child where x[dim] <= cut; the other one follows it; -1 in a leaf
+    parent: Ints  # (N,) -1 for the root
+    cut: Floats  # (N,)
+
+    def leaves(self, X: Floats) -> Ints:
+        """The leaf of each row."""
+        leaf: Ints = route(X, self.dim, self.left, self.cut)
+        return leaf
+
+    def arrange(self, X: Floats) -> tuple[Ints, Layout]:
+        """An order of the rows in which every context is one run, and the runs."""
+        perm, start, end = arrange(self.leaves(X), self.left)
+        return perm, Layout(start, end, self.left, self.parent)
+
+    def box(self, context: int) -> dict[int, tuple[float, float]]:
+        """The half-open intervals (low, high] of the inputs that are cut on the way to a context."""
+        bounds: dict[int, tuple[float, float]] = {}
+        k = context
+        while k > 0:
+            child, k = k, int(self.parent[k])
+            a, cut = int(self.dim[k]), float(self.cut[k])
+            low, high = bounds.get(a, (-np.inf, np.inf))
+            below = child == self.left[k]
+            bounds[a] = (low, min(high, cut)) if below else (max(low, cut), high)
+        return bounds
+
+
+def grow_tree(
+    X: Floats, y: Floats, seed: int, *, min_rows: int = 3, n_candidates: int = 20, n_judged: int = 400
+) -> AdaptiveTree:
+    """Grow a tree from rows X (n, p) and y (n,), which come in random order.
+
+    Parameters
+    ----------
+    X, y : arrays
+        The rows.
+    seed : int
+        Of the candidates; every context has a stream of its own.
+    min_rows : int
+        Rows on either side of a cut.
+    n_candidates : int
+        Cuts drawn in a context, of which the one of most evidence is taken.
+    n_judged : int
+        Rows on which candidates are judged, where a context has more.
+    """
+    return AdaptiveTree(*grow(X, y, seed, min_rows, n_candidates, n_judged))

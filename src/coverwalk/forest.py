@@ -1,0 +1,258 @@
+"""A forest of adaptive covers for one output, in four steps that data beyond one machine can take as well.
+
+``plan`` grows the trees from (a sample of) the rows; ``accumulate`` takes rows in; ``merge`` adds what another forest of the same plan
+took in; ``finalize`` sends priors down and evidence up. What is taken in is the set of rows: from them, in an order of their own, come
+sums that add up. So the result does not depend on the order, the chunks or the number of threads.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, fit_contexts, local_evidence, stop_weights
+from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, N_BINS, bandwidths, kernel_tables
+from coverwalk._kernels.polynomial import n_features
+from coverwalk._kernels.voices import Records, Walk, count_voices, keep_records, speak
+from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.scaling import Scaling, canonical_order
+from coverwalk.shapes import Shapes
+
+__all__ = ["Context", "Forest", "Settings"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+T = TypeVar("T")
+S = TypeVar("S")
+
+LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
+LEAST_WEIGHT = 1e-3  # voices below it, in their tree, are left out and the others made to sum to one
+OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
+OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
+MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
+MAX_LEAVES = 2**14  # of a tree
+PLAN_ROWS = 2**17  # from which trees are grown
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a forest is made of; `ConditionalDensity` documents each."""
+
+    n_trees: int = 16
+    degree: int = 2
+    ridges: tuple[float, ...] = (0.03, 0.3, 3.0)
+    stop: float = 0.5
+    min_rows: int = 3
+    n_candidates: int = 20
+    n_judged: int = 1000
+    seed: int = 0
+    n_threads: int = 1
+
+
+class Context(NamedTuple):
+    """A context that speaks: which, how many rows it holds, the degree of its best polynomial, and where it is."""
+
+    tree: int
+    context: int
+    n_rows: int
+    degree: int
+    box: dict[str, tuple[float, float]]  # the half-open intervals (low, high] of the inputs that were cut
+
+
+class FittedTree(NamedTuple):
+    """One tree after `Forest.finalize`."""
+
+    walks: list[Walk]  # one for each prior
+    records: Records
+    shape: NDArray[np.int32]  # of each record, within the tree's own table
+    shapes: Shapes
+
+
+def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
+    """Map in threads; the kernels hold no lock."""
+    if n_threads == 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(function, items))
+
+
+@dataclass
+class Forest:
+    """One output's forest; see the module for its four steps.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(300, 2))
+    >>> y = X[:, 0] + 0.1 * rng.standard_normal(300)
+    >>> forest = Forest.plan(X, y, Settings(n_trees=4))
+    >>> half, other = forest.empty(), forest.empty()
+    >>> half.accumulate(X[:100], y[:100]); other.accumulate(X[100:], y[100:])
+    >>> half.merge(other); half.finalize()
+    >>> half.ask(X[:5])
+    PredictiveDistribution(5 rows, ... voices a row)
+    """
+
+    settings: Settings
+    inputs: Scaling
+    output: Scaling
+    trees: list[AdaptiveTree]
+    X: Floats
+    y: Floats
+    names: list[str]
+    fitted: list[FittedTree] = field(default_factory=list)
+    shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
+
+    # -- the four steps -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def plan(cls, X: Floats, y: Floats, settings: Settings, names: list[str] | None = None) -> "Forest":
+        """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in."""
+        order = canonical_order(X, y)[:PLAN_ROWS]
+        X, y, share = X[order], y[order], len(order) / len(y)
+        inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
+        Z, r = inputs.forward(X), output.forward(y[:, None])[:, 0]
+        min_rows = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
+
+        def one(seed: int) -> AdaptiveTree:
+            return grow_tree(
+                Z, r, seed, min_rows=min_rows, n_candidates=settings.n_candidates, n_judged=settings.n_judged
+            )
+
+        seeds = [(settings.seed * 2**20 + k) % 2**62 for k in range(settings.n_trees)]
+        trees = in_threads(one, seeds, settings.n_threads)
+        names = names or [f"x{a}" for a in range(X.shape[1])]
+        return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names)
+
+    def empty(self) -> "Forest":
+        """A forest of the same plan without rows."""
+        return Forest(self.settings, self.inputs, self.output, self.trees, self.X[:0], self.y[:0], self.names)
+
+    def accumulate(self, X: Floats, y: Floats) -> None:
+        """Take rows in."""
+        self.X, self.y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
+
+    def merge(self, other: "Forest") -> None:
+        """Take in what another forest of the same plan took in."""
+        if other.trees is not self.trees and not _same_plan(self, other):
+            raise ValueError("only forests of one plan can be merged: make both with `empty` of the same forest")
+        self.accumulate(other.X, other.y)
+
+    def finalize(self, stops: tuple[float, ...] | None = None) -> None:
+        """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping probabilities."""
+        stops = stops or (self.settings.stop,)
+        order = canonical_order(self.X, self.y)
+        Z, r = self.inputs.forward(self.X[order]), self.output.forward(self.y[order, None])[:, 0]
+        tables = kernel_tables()
+        self.fitted = in_threads(
+            lambda tree: _fit_tree(tree, Z, r, self.grid, stops, tables), self.trees, self.settings.n_threads
+        )
+        self.shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)])
+
+    @property
+    def grid(self) -> Grid:
+        """The local regressions that every context tries."""
+        p = self.X.shape[1]
+        degree = self.settings.degree
+        while degree > 0 and n_features(degree, p) > MAX_FEATURES:
+            degree -= 1
+        return Grid(np.array(self.settings.ridges), degree, 2.0, LEAST_SCALE)
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def ask(self, X: Floats, prior: int = 0) -> PredictiveDistribution:
+        """The distributions of y in rows X (n, p), under one of the priors of `finalize`."""
+        Z = self.inputs.forward(X)
+        n = len(Z)
+        K = len(self.fitted)
+        count, totals = np.ones(n, np.int64), np.empty((K, n))
+        for tree, total in zip(self.fitted, totals):
+            count_voices(Z, tree.walks[prior], tree.records, LEAST_WEIGHT, count, total)
+        offsets = np.concatenate([[0], np.cumsum(count)])
+        out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
+        outlier = OUTLIER_ROWS / (len(self.y) + 1.0)
+        at = offsets[:-1].copy()
+        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, -1)):
+            column[at] = entry
+        at += 1
+        first = 1
+        for k, (tree, total) in enumerate(zip(self.fitted, totals)):
+            share = (1.0 - outlier) / (K * total)
+            speak(Z, tree.walks[prior], self.grid.degree, tree.records, LEAST_WEIGHT, at, share, tree.shape + first, self._first_label(k), out)
+            first += len(tree.shapes)
+        weight, loc, scale, shape, context = out
+        centre, unit = self.output.centre[0], self.output.scale[0]
+        return PredictiveDistribution(
+            offsets, weight, centre + unit * loc, unit * scale, shape, self.shapes, context=context, describe=self.describe
+        )
+
+    def _first_label(self, tree: int) -> int:
+        """Contexts are numbered through the forest, tree after tree."""
+        return sum(len(before.dim) for before in self.trees[:tree])
+
+    def describe(self, label: int) -> Context | None:
+        """What a context is, in the units and names of the inputs; None for the law of outliers, which is no context."""
+        if label < 0:
+            return None
+        k = 0
+        while label >= len(self.trees[k].dim):
+            label -= len(self.trees[k].dim)
+            k += 1
+        records = self.fitted[k].records
+        seat = records.seat[label]
+        box = {
+            self.names[a]: (float(self.inputs.backward(low, a)), float(self.inputs.backward(high, a)))
+            for a, (low, high) in self.trees[k].box(label).items()
+        }
+        return Context(k, label, int(records.n_rows[seat]), int(records.degree[seat]), box)
+
+
+def _same_plan(a: Forest, b: Forest) -> bool:
+    return len(a.trees) == len(b.trees) and all(
+        np.array_equal(u, v) for s, t in zip(a.trees, b.trees) for u, v in zip(s, t)
+    )
+
+
+def _fit_tree(
+    tree: AdaptiveTree, Z: Floats, r: Floats, grid: Grid, stops: tuple[float, ...], tables: tuple[Floats, Floats]
+) -> FittedTree:
+    perm, layout = tree.arrange(Z)
+    X = Z[perm]
+    fit = fit_contexts(X, r[perm], layout, grid, tables)
+    log_weight = np.empty((len(fit.s2), 1 + N_SHAPES))
+    log_phi = local_evidence(fit.log_score, fit.psi.shape[1], log_weight)
+    posteriors = [stop_weights(layout.left, log_phi, w) for w in stops]
+    log_stop, log_go = (np.array([posterior[side] for posterior in posteriors]) for side in range(2))
+    records = keep_records(X, layout, grid, fit, log_weight, log_stop, log_go, LEAST_WEIGHT)
+    shape, shapes = _shapes_of(records, fit, grid)
+    walks = [Walk(tree.dim, tree.cut, tree.left, stop, go) for stop, go, _ in posteriors]
+    return FittedTree(walks, records, shape, shapes)
+
+
+def _shapes_of(records: Records, fit: Fit, grid: Grid) -> tuple[NDArray[np.int32], Shapes]:
+    """The table of standard shapes of a tree's records, and which is whose."""
+    context = np.repeat(np.arange(len(records.seat)), np.diff(records.first))
+    n = records.n_rows[records.seat[context]]
+    density = records.kind > 0
+    df, place = np.unique(np.maximum(grid.nu_0 + n[~density], OUTLIER_DF), return_inverse=True)
+    shape = np.empty(len(n), np.int32)
+    shape[~density] = place
+    shape[density] = len(df) + np.arange(density.sum())
+    which = records.kind[density] - 1
+    counts = fit.counts[fit.shaped[context[density]], which].astype(np.float64)
+    base = (n[density] + 1 - counts.sum(axis=1))[:, None] * BASE_WEIGHT
+    atoms = np.hstack([base, counts]) / (n[density] + 1)[:, None]
+    center = np.concatenate([np.zeros(3), (np.arange(N_BINS) - 0.5 * (N_BINS - 1)) * BIN])
+    width = np.hstack([np.tile(BASE_WIDTH, (len(counts), 1)), np.repeat(bandwidths()[fit.width[context[density], which]][:, None], N_BINS, 1)])
+    owner, atom = np.nonzero(atoms)
+    start = np.concatenate([[0], np.cumsum((atoms > 0).sum(axis=1))])
+    kernels = Shapes(
+        np.ones(len(counts), np.int32), np.full(len(counts), np.nan), start, atoms[owner, atom], center[atom], width[owner, atom]
+    )
+    return shape, Shapes.join([Shapes.student(df), kernels])
