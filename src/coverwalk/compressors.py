@@ -3,6 +3,8 @@
 import bz2
 import lzma
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 
 __all__ = ["compressors"]
 
@@ -17,9 +19,7 @@ def compressors() -> dict[str, Callable[[bytes], int]]:
         "xz": lambda data: len(lzma.compress(data, preset=9 | lzma.PRESET_EXTREME)),
         "bzip2": lambda data: len(bz2.compress(data, 9)),
     }
-    try:
-        import pyppmd
-    except ImportError:
-        return found
-    found["PPMd"] = lambda data: len(pyppmd.compress(data, max_order=16, mem_size=256 << 20, variant="I"))
+    if find_spec("pyppmd"):
+        ppmd = import_module("pyppmd")
+        found["PPMd"] = lambda data: len(ppmd.compress(data, max_order=16, mem_size=256 << 20, variant="I"))
     return found
