@@ -117,7 +117,11 @@ def _predict(s: KdState, c: Settings, Z: Floats, t: int, slope: float, depth: in
         b.tree[k] = predict_tree(
             s.yf, s.yi, s.row_code, xi[m, _TREE], code, s.y_depth[xi[m, _DEPTH]], c.a, c.g0, b.y_path, b.stop
         )
-        log_normal, _ = predict_normal(s.xf, m, xi[m, _SEEN], Z, t, b.r, s.log_c, c.lam, c.nu0)
+        n = xi[m, _SEEN]
+        if xi[m, V_STEPS] < 0 and s.log_c[n] - 0.5 * s.xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
+            b.log_normal[k] = 0.0  # even its peak is nothing beside the tree, at odds below 2^-332: any value will do
+            continue
+        log_normal, _ = predict_normal(s.xf, m, n, Z, t, b.r, s.log_c, c.lam, c.nu0)
         b.log_normal[k] = log_normal - slope
 
 
