@@ -224,7 +224,7 @@ def test_the_map_of_the_line():
 
 
 def test_cell_paths_interleave_the_outputs():
-    code = morton(np.array([-100.0, 1e300]), 6)
+    code = morton(np.array([[-100.0, 1e300]]), 0, 6)
     bits = [(code >> (63 - j)) & 1 for j in range(6)]
     assert bits == [0, 1, 0, 1, 0, 1]
 

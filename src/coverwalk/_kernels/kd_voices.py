@@ -15,7 +15,7 @@ def voices(s: KdState, c: Settings, X: Floats, path: Longs, normal: Floats, dept
     path is scratch for as many contexts as there are depths.
     """
     for t in range(X.shape[0]):
-        deepest = find(s, X[t], path)
+        deepest = find(s, X, t, path)
         reach, spoken, stopped = 1.0, 0.0, 0.0
         for j in range(deepest + 1):
             k = j if c.refine else deepest - j

@@ -87,38 +87,45 @@ def _new_context(s: KdState, c: Settings, parent: int) -> int:
 @kernel
 def _observe(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> None:
     """T and log N of a row in x_path[0 .. depth] before the local models learn it; then they do."""
-    # The loop is in here, not around a call: handing over a whole state costs as much as a context's work.
-    xi, slope = s.xi, s.row_log_slope[row]
+    # Arrays are taken out of their tuples once, here: each taking counts a reference, as dear as a logarithm.
+    xf, xi, yf, yi, counts, codes, row_z, log_c, y_depth = (
+        s.xf, s.xi, s.yf, s.yi, s.counts, s.row_code, s.row_z, s.log_c, s.y_depth,
+    )  # fmt: skip
+    x_path, y_path, stop, tree, log_normal, r = b.x_path, b.y_path, b.stop, b.tree, b.log_normal, b.r
+    slope = s.row_log_slope[row]
     for k in range(depth + 1):
-        m = b.x_path[k]
+        m = x_path[k]
         if not c.flow:
-            b.stop[:] = 1.0
-        before = s.counts[_Y_NODES]
-        b.tree[k] = observe_tree(
-            s.yf, s.yi, s.counts, s.row_code, xi[m, _TREE], row, s.y_depth[xi[m, _DEPTH]], c.a, c.g0, b.y_path, b.stop
-        )
-        xi[m, _NODES] += s.counts[_Y_NODES] - before
+            stop[:] = 1.0
+        before = counts[_Y_NODES]
+        y_max = y_depth[xi[m, _DEPTH]]
+        tree[k] = observe_tree(yf, yi, counts, codes, xi[m, _TREE], row, y_max, c.a, c.g0, y_path, stop)
+        xi[m, _NODES] += counts[_Y_NODES] - before
         n = xi[m, _SEEN]
-        log_normal, growth = predict_normal(s.xf, m, n, s.row_z, row, b.r, s.log_c, c.lam, c.nu0)
-        learn_normal(s.xf, m, n, s.row_z, row, b.r, growth, c.lam)
+        log_n, growth = predict_normal(xf, m, n, row_z, row, r, log_c, c.lam, c.nu0)
+        learn_normal(xf, m, n, row_z, row, r, growth, c.lam)
         xi[m, _SEEN] = n + 1
-        b.log_normal[k] = log_normal - slope
+        log_normal[k] = log_n - slope
 
 
 @kernel
 def _predict(s: KdState, c: Settings, Z: Floats, t: int, slope: float, depth: int, b: Scratch) -> None:
     """T and log N of Z[t] in x_path[0 .. depth]; nothing is learned."""
-    xi = s.xi
-    code = morton(Z[t], c.y_depth)
+    xf, xi, yf, yi, codes, log_c, y_depth = s.xf, s.xi, s.yf, s.yi, s.row_code, s.log_c, s.y_depth
+    x_path, y_path, stop, tree, log_normal, r = b.x_path, b.y_path, b.stop, b.tree, b.log_normal, b.r
+    code = morton(Z, t, c.y_depth)
     for k in range(depth + 1):
-        m = b.x_path[k]
+        m = x_path[k]
         if not c.flow:
-            b.stop[:] = 1.0
-        b.tree[k] = predict_tree(
-            s.yf, s.yi, s.row_code, xi[m, _TREE], code, s.y_depth[xi[m, _DEPTH]], c.a, c.g0, b.y_path, b.stop
-        )
-        log_normal, _ = predict_normal(s.xf, m, xi[m, _SEEN], Z, t, b.r, s.log_c, c.lam, c.nu0)
-        b.log_normal[k] = log_normal - slope
+            stop[:] = 1.0
+        y_max = y_depth[xi[m, _DEPTH]]
+        tree[k] = predict_tree(yf, yi, codes, xi[m, _TREE], code, y_max, c.a, c.g0, y_path, stop)
+        n = xi[m, _SEEN]
+        if xi[m, V_STEPS] < 0 and log_c[n] - 0.5 * xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
+            log_normal[k] = 0.0  # even its peak is nothing beside the tree, at odds below 2^-332: any value will do
+            continue
+        log_n, _ = predict_normal(xf, m, n, Z, t, r, log_c, c.lam, c.nu0)
+        log_normal[k] = log_n - slope
 
 
 @kernel
@@ -127,19 +134,19 @@ def _walk(s: KdState, c: Settings, depth: int, log_before: float, learning: bool
 
     log_before: psi of the context before the first; NaN if the walk starts here, and stops here for sure.
     """
-    f, i = s.xf, s.xi
+    f, i, x_path, tree, log_normal = s.xf, s.xi, b.x_path, b.tree, b.log_normal
     low, high = 1e300, -1e300
     for k in range(depth + 1):
-        low = min(low, b.log_normal[k])
-        high = max(high, b.log_normal[k])
+        low = min(low, log_normal[k])
+        high = max(high, log_normal[k])
     # T lies within a few powers of ten of 1; so must N and psi_before for the steps without logarithms
     if low < -0.5 * _LOG_FAIR or high > 0.5 * _LOG_FAIR or abs(log_before) > 0.5 * _LOG_FAIR:
         return _walk_in_logs(s, c, depth, log_before, learning, slope, b)
     psi = exp(log_before)
     for j in range(depth + 1):
         k = depth - j if c.refine else j
-        m = b.x_path[k]
-        T, N = b.tree[k], exp(b.log_normal[k])
+        m = x_path[k]
+        T, N = tree[k], exp(log_normal[k])
         phi = mixture(f[m, V_ODDS], i[m, V_STEPS], T, N)
         if learning:
             f[m, V_ODDS], i[m, V_STEPS] = updated(f[m, V_ODDS], i[m, V_STEPS], N / T)
@@ -160,12 +167,12 @@ def _walk_in_logs(
     s: KdState, c: Settings, depth: int, log_before: float, learning: bool, slope: float, b: Scratch
 ) -> float:
     """The same for a y so far out that densities or their ratios would leave the range of a double."""
-    f, i = s.xf, s.xi
+    f, i, x_path, tree, log_normal = s.xf, s.xi, b.x_path, b.tree, b.log_normal
     log_psi = log_before
     for j in range(depth + 1):
         k = depth - j if c.refine else j
-        m = b.x_path[k]
-        log_T, log_N = log(b.tree[k]), b.log_normal[k]
+        m = x_path[k]
+        log_T, log_N = log(tree[k]), log_normal[k]
         v = log_odds(f[m, V_ODDS], i[m, V_STEPS])
         log_phi = log_mixture(v, log_T, log_N)
         if learning:
@@ -185,33 +192,33 @@ def _walk_in_logs(
 @kernel
 def _hold(s: KdState, m: int, row: int) -> None:
     """A leaf takes a row: at the end of its list, and into its box."""
-    p = s.row_x.shape[1]
-    f, i = s.xf[m], s.xi[m]
-    low = f.shape[0] - 2 * p
-    s.row_next[row] = -1
-    if i[_HELD] == 0:
-        i[_FIRST] = row
+    xf, xi, row_x, row_next = s.xf, s.xi, s.row_x, s.row_next
+    p = row_x.shape[1]
+    low = xf.shape[1] - 2 * p
+    row_next[row] = -1
+    if xi[m, _HELD] == 0:
+        xi[m, _FIRST] = row
         for d in range(p):
-            f[low + d] = f[low + p + d] = s.row_x[row, d]
+            xf[m, low + d] = xf[m, low + p + d] = row_x[row, d]
     else:
-        s.row_next[i[_LAST]] = row
+        row_next[xi[m, _LAST]] = row
         for d in range(p):
-            x = s.row_x[row, d]
-            if x < f[low + d]:
-                f[low + d] = x
-            elif x > f[low + p + d]:
-                f[low + p + d] = x
-    i[_LAST] = row
-    i[_HELD] += 1
+            x = row_x[row, d]
+            if x < xf[m, low + d]:
+                xf[m, low + d] = x
+            elif x > xf[m, low + p + d]:
+                xf[m, low + p + d] = x
+    xi[m, _LAST] = row
+    xi[m, _HELD] += 1
 
 
 @kernel
 def _wait_if_full(s: KdState, m: int) -> None:
     """A leaf of depth k with more than theta_k rows waits to be cut across its widest side, if its rows differ."""
+    if not s.xi[m, _HELD] > s.theta[s.xi[m, _DEPTH]]:
+        return
     p = s.row_x.shape[1]
     f, i = s.xf[m], s.xi[m]
-    if not i[_HELD] > s.theta[i[_DEPTH]]:
-        return
     low = f.shape[0] - 2 * p
     widest = -1
     width = 0.0
@@ -256,15 +263,16 @@ def _split(s: KdState, c: Settings, m: int, b: Scratch) -> None:
 @kernel
 def _replay(s: KdState, c: Settings, child: int, row: int, b: Scratch) -> None:
     """One row into a new child, as if the child had been there when the row came."""
-    for j in range(s.row_stop.shape[1]):
-        b.stop[j] = s.row_stop[row, j]
+    stop, row_stop = b.stop, s.row_stop
+    for j in range(row_stop.shape[1]):
+        stop[j] = row_stop[row, j]
     b.x_path[0] = child
     only = np.int64(0)  # a typed zero: a literal would compile everything below it once more
     _observe(s, c, row, only, b)
     before = np.nan if c.refine else s.row_log_psi[row]
     s.row_log_psi[row] = _walk(s, c, only, before, True, s.row_log_slope[row], b)
-    for j in range(s.row_stop.shape[1]):
-        s.row_stop[row, j] = b.stop[j]
+    for j in range(row_stop.shape[1]):
+        row_stop[row, j] = stop[j]
 
 
 @kernel
@@ -288,30 +296,32 @@ def _credit(s: KdState, m: int, log_z_children: float) -> None:
 
 
 @kernel
-def find(s: KdState, x: Floats, path: Longs) -> int:
-    """Write the contexts that hold x to path, coarse to fine; returns the depth of the finest."""
+def find(s: KdState, X: Floats, t: int, path: Longs) -> int:
+    """Write the contexts that hold X[t] to path, coarse to fine; returns the depth of the finest."""
+    xf, xi = s.xf, s.xi
     m = 0
     depth = 0
     path[0] = 0
-    while s.xi[m, _LEFT] >= 0:
-        m = s.xi[m, _LEFT] if x[s.xi[m, _DIM]] <= s.xf[m, _CUT] else s.xi[m, _RIGHT]
+    while xi[m, _LEFT] >= 0:
+        m = xi[m, _LEFT] if X[t, xi[m, _DIM]] <= xf[m, _CUT] else xi[m, _RIGHT]
         depth += 1
         path[depth] = m
     return depth
 
 
 @kernel
-def _store(s: KdState, c: Settings, x: Floats, z: Floats) -> int:
-    """Keep a row; returns its number."""
+def _store(s: KdState, c: Settings, X: Floats, Z: Floats, t: int) -> int:
+    """Keep the row X[t], Z[t]; returns its number."""
+    row_x, row_z = s.row_x, s.row_z
     row = s.counts[_ROWS]
     s.counts[_ROWS] = row + 1
-    for d in range(x.shape[0]):
-        s.row_x[row, d] = x[d]
+    for d in range(X.shape[1]):
+        row_x[row, d] = X[t, d]
     slope = 0.0
-    for d in range(z.shape[0]):
-        s.row_z[row, d] = z[d]
-        slope += log_slope(z[d])
-    s.row_code[row] = morton(z, c.y_depth)
+    for d in range(Z.shape[1]):
+        row_z[row, d] = Z[t, d]
+        slope += log_slope(Z[t, d])
+    s.row_code[row] = morton(Z, t, c.y_depth)
     s.row_log_slope[row] = slope
     return row
 
@@ -323,8 +333,9 @@ def _learn_row(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> flo
     _observe(s, c, row, depth, b)
     log_psi = _walk(s, c, depth, np.nan, True, s.row_log_slope[row], b)
     s.row_log_psi[row] = log_psi
-    for j in range(s.row_stop.shape[1]):
-        s.row_stop[row, j] = b.stop[j]
+    stop, row_stop = b.stop, s.row_stop
+    for j in range(row_stop.shape[1]):
+        row_stop[row, j] = stop[j]
     _hold(s, b.x_path[depth], row)
     _wait_if_full(s, b.x_path[depth])
     return log_psi + s.row_log_slope[row]
@@ -354,11 +365,11 @@ def learn(s: KdState, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Fl
             s.counts[_WAITING] -= 1
             _split(s, c, m, b)
             continue
-        depth = find(s, X[t], b.x_path)
+        depth = find(s, X, t, b.x_path)
         wanted = used_nodes + (depth + 1) * c.y_depth
         if s.counts[_ROWS] >= s.row_x.shape[0] or wanted > nodes:
             return t, used, wanted
-        row = _store(s, c, X[t], Z[t])
+        row = _store(s, c, X, Z, t)
         log_psi[t] = _learn_row(s, c, row, depth, b)
         t += 1
     return t, s.counts[_CONTEXTS], s.counts[_Y_NODES]
@@ -369,7 +380,7 @@ def ask(s: KdState, c: Settings, X: Floats, Z: Floats, log_psi: Floats) -> None:
     """Write log psi(z | x) of rows X (n, p), Z (n, q) to log_psi (n,); changes nothing in the state."""
     b = _scratch(s, c)
     for t in range(X.shape[0]):
-        depth = find(s, X[t], b.x_path)
+        depth = find(s, X, t, b.x_path)
         slope = 0.0
         for d in range(Z.shape[1]):
             slope += log_slope(Z[t, d])

@@ -53,16 +53,16 @@ def log_slope(z: float) -> float:
 
 
 @kernel
-def morton(z: Floats, max_depth: int) -> int:
-    """The path of z (q,) through the halvings of (0, 1)^q: bit 63 - j is the side taken at depth j, of output j mod q.
+def morton(Z: Floats, t: int, max_depth: int) -> int:
+    """The path of Z[t] (q,) through the halvings of (0, 1)^q: bit 63 - j is the side taken at depth j, of output j mod q.
 
     Only the first max_depth <= 64 bits are used; u = 1, which only rounding can give, belongs to the last cell.
     """
-    q = z.shape[0]
+    q = Z.shape[1]
     bits = min(ceil(max_depth / q), 52)
     code = 0
     for i in range(q):
-        cell = min(int(to_unit(z[i]) * 2.0**bits), (1 << bits) - 1)
+        cell = min(int(to_unit(Z[t, i]) * 2.0**bits), (1 << bits) - 1)
         for level in range(bits):
             j = level * q + i
             if j < max_depth:

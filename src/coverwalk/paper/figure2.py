@@ -163,7 +163,7 @@ def _draw(curves: Sequence[Curve], path: Path) -> Path:
 def _name_curves(ax: Any, curve: Curve, known: Sequence[tuple[int, float, float]], top: float) -> None:
     """Names where the curves are not: the upper right, or the lower left if the kernel falls from above the frame."""
     above = [t for t, _, rival in known if rival > top]
-    x, y = (0.05, 0.30) if above else (0.52, 0.95)
+    x, y = (0.05, 0.27) if above else (0.5, 0.95)
     names = [(BLUE, "coarsening walk (the paper's)"), (TEAL, "refining walk"), (ORANGE, "double kernel, 10-fold CV")]
     if above:
         names.append((ORANGE, f"   above the frame up to t = {max(above):,}"))

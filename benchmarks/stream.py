@@ -1,0 +1,92 @@
+"""What a row costs the streaming estimator: learning, asking, memory, growth, and the first call of a process.
+
+    python benchmarks/stream.py [--rows 1000000]
+
+CPU time on one core. The peer in the same run is the double kernel on 10,000 rows with its bandwidths already chosen.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import time
+
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+FIRST_CALL = (
+    "from coverwalk.double_tree import DoubleTree; from coverwalk.datasets import make_gaussmix as make;"
+    "DoubleTree().fit(*make(100)).logpdf(*make(10))"
+)
+
+
+def cpu(action) -> float:
+    begin = time.process_time()
+    action()
+    return time.process_time() - begin
+
+
+def line(what: str, value: float, unit: str, target: str = "") -> None:
+    print(f"{what:<58}{value:>10.2f} {unit:<12}{target}", flush=True)
+
+
+def stream(n: int, walk: str) -> dict[int, tuple[float, float]]:
+    from coverwalk.datasets import make_gaussmix
+    from coverwalk.double_tree import DoubleTree
+
+    X, y = make_gaussmix(n, 0)
+    X_ask, y_ask = make_gaussmix(50_000, 1000)
+    DoubleTree(walk=walk).fit(X[:100], y[:100]).logpdf(X[:10], y[:10])
+    cost = {}
+    for size in (10_000, 100_000, n):
+        model = DoubleTree(walk=walk)
+        learn = cpu(lambda model=model, size=size: model.partial_fit(X[:size], y[:size])) / size
+        ask = cpu(lambda model=model: model.logpdf(X_ask, y_ask)) / len(X_ask)
+        cost[size] = (1e6 * learn, 1e6 * ask)
+        line(f"{walk}: learn {size:,} rows", 1e6 * learn, "us a row", "at most 6" if size == n else "")
+        line(f"{walk}: ask after {size:,} rows (depth {model.depth_})", 1e6 * ask, "us a row", "at most 3")
+    settled = DoubleTree(walk=walk).partial_fit(X[:10_000], y[:10_000])
+    tail = cpu(lambda: settled.partial_fit(X[10_000:20_000], y[10_000:20_000])) / 10_000 * 1e6
+    line(f"{walk}: learn a row between 10,000 and 20,000", tail, "us a row")
+    line(f"{walk}: learning at {n:,} rows over that", cost[n][0] / tail, "times", "at most 2.5")
+    line(f"{walk}: asking at {n:,} rows over 10,000", cost[n][1] / cost[10_000][1], "times", "at most 2.5")
+    return cost
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    rows = parser.parse_args().rows
+    subprocess.run([sys.executable, "-c", FIRST_CALL], check=True)  # fills the cache
+    first = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-c", FIRST_CALL], check=True)
+        first.append(time.perf_counter() - begin)
+    line("first call of a process, cache warm, import included (wall)", min(first), "s", "under 2")
+
+    cost = stream(rows, "coarsen")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    line(f"peak memory of this process after {rows:,} rows", peak, "MB", "at most 600")
+    stream(rows, "refine")
+
+    from coverwalk.datasets import make_gaussmix
+    from coverwalk.double_tree import DoubleTree
+    from coverwalk.paper.double_kernel import DoubleKernel
+
+    X, y = make_gaussmix(50_000, 2)
+    pairs = list(zip(X[:, 0].tolist(), y.tolist()))
+    model = DoubleTree()
+    seconds = cpu(lambda: [model.learn_one(a, b) for a, b in pairs])
+    line("learn_one in a Python loop", len(pairs) / seconds, "rows/s", "at least 20,000")
+
+    kernel = DoubleKernel().fit(X[:10_000], y[:10_000])
+    kernel.logpdf(X[:10], y[:10])
+    peer = 1e6 * cpu(lambda: kernel.logpdf(X[:1000], y[:1000])) / 1000
+    line("double kernel: ask after 10,000 rows", peer, "us a row")
+    line("double kernel over ours, asking after 10,000 rows", peer / cost[10_000][1], "times")
+
+
+if __name__ == "__main__":
+    main()
