@@ -10,7 +10,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.contexts import Fit, Grid, Layout
 from coverwalk._kernels.linear_algebra import factorise, pack, packed_leverage
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
-from coverwalk._kernels.regression import EXACT_LEVERAGE, add_gram, in_rows, kernel_matrix
+from coverwalk._kernels.regression import add_gram, in_rows, kernel_matrix
 
 __all__ = ["Records", "Walk", "count_voices", "keep_records", "speak"]
 
@@ -98,7 +98,7 @@ def _blank(p: int, layout: Layout, grid: Grid, best: Ints, heard: NDArray[np.boo
             rows_at[c] = n_kept
             n_kept += n
             size = n
-        elif n >= EXACT_LEVERAGE * size:
+        elif n >= grid.many * size:
             leverage[c] = size / (n + ridge[c])
             continue
         leverage[c] = -1.0
