@@ -38,7 +38,7 @@ OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
-MAX_LEAVES = 2**13  # of a tree
+MAX_LEAVES = 2**12  # of a tree
 PLAN_ROWS = 2**17  # from which trees are grown
 
 

@@ -95,17 +95,17 @@ def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
         if layout.end[k] - layout.start[k] > d:
             which[k] = n_grams
             n_grams += 1
-    grams, f = np.zeros((n_grams, d, d)), np.empty(d)
+    grams = np.zeros((n_grams, d, d))
     for k in range(N - 1, -1, -1):
         if which[k] < 0:
             continue
         G = grams[which[k]]
         if layout.left[k] < 0:
-            add_gram(X[layout.start[k] : layout.end[k]], degree, f, G)
+            add_gram(X[layout.start[k] : layout.end[k]], degree, G)
             continue
         for child in range(layout.left[k], layout.left[k] + 2):
             if which[child] < 0:
-                add_gram(X[layout.start[child] : layout.end[child]], degree, f, G)
+                add_gram(X[layout.start[child] : layout.end[child]], degree, G)
                 continue
             for a in range(d):
                 for j in range(a, d):
@@ -135,7 +135,7 @@ def _regress(
             kernel_matrix(X, g, small)
         elif not has_gram:
             small[:d, :d] = 0.0
-            add_gram(X, g, f, small)
+            add_gram(X, g, small)
         for l in range(L):
             m = g * L + l
             if many and l != L // 2:
