@@ -8,9 +8,11 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.double_tree import DoubleTree
 from coverwalk.forest import Forest, Settings
 from coverwalk.joint import JointDistribution
 from coverwalk.tuning import choose
@@ -20,6 +22,13 @@ __all__ = ["ConditionalDensity"]
 Floats = NDArray[np.float64]
 
 _ROWS_AT_ONCE = 20_000  # bounds the memory of answers that need no distribution kept
+
+
+def _streams(model: "ConditionalDensity") -> bool:
+    """Whether a model learns row by row."""
+    if model.covers != "kd":
+        raise AttributeError(f'only covers="kd" learns row by row, this model has covers={model.covers!r}: use fit')
+    return True
 
 
 class ConditionalDensity(RegressorMixin, BaseEstimator):
@@ -43,8 +52,14 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
         Least number of rows on either side of a cut; more than 16384 leaves a tree are not grown.
     n_candidates : int
         Cuts drawn at random in a context, of which the best is taken.
-    covers : {"adaptive"}
-        How covers are made.
+    covers : {"adaptive", "kd"}
+        How covers are made. "adaptive": the forest above, fitted to all rows at once. "kd": the paper's streaming
+        estimator, one online kd-tree (`DoubleTree`), which also has ``partial_fit``, ``learn_one`` and
+        ``prequential``; of the other parameters it takes ``walk``, ``alpha`` and ``stop``.
+    walk : {"coarsen", "refine"}
+        For covers="kd": fine to coarse, as in the paper and the better one on its sets, or coarse to fine.
+    alpha : float
+        For covers="kd": a leaf at depth k splits once it holds more than alpha^k rows.
     n_jobs : int, optional
         Threads, as in scikit-learn; the result does not depend on them.
     random_state : int, RandomState or None
@@ -86,6 +101,8 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
         min_rows: int = 3,
         n_candidates: int = 20,
         covers: str = "adaptive",
+        walk: str = "coarsen",
+        alpha: float = 2.0,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -96,6 +113,8 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
         self.min_rows = min_rows
         self.n_candidates = n_candidates
         self.covers = covers
+        self.walk = walk
+        self.alpha = alpha
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -108,7 +127,10 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
     # -- fit ----------------------------------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit to rows X (n, p) and y (n,), or (n, q) for several outputs."""
+        """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs."""
+        if self.covers == "kd":
+            self._begin_stream()
+            return self._streamed(self.double_tree_.fit(X, y))
         settings = self._settings()
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
@@ -124,14 +146,52 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
         return self
 
+    # -- streams, covers="kd" -----------------------------------------------------------------------------------------
+
+    def _begin_stream(self) -> None:
+        stop = None if isinstance(self.stop, str) else self.stop
+        self.double_tree_ = DoubleTree(walk=self.walk, alpha=self.alpha, stop=stop)  # type: ignore[arg-type]
+
+    def _streamed(self, tree: DoubleTree) -> Self:
+        """Show what the stream knows of its rows, as after `fit`."""
+        for name in ("n_features_in_", "feature_names_in_", "n_outputs_", "_flat"):
+            if hasattr(tree, name):
+                setattr(self, name, getattr(tree, name))
+        return self
+
+    @available_if(_streams)
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn further rows in order. All are checked first: a bad one leaves the model as it was."""
+        self.prequential(X, y)
+        return self
+
+    @available_if(_streams)
+    def prequential(self, X: ArrayLike, y: ArrayLike) -> Floats:
+        """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
+        if not hasattr(self, "double_tree_"):
+            self._begin_stream()
+        log_density = self.double_tree_.prequential(X, y)
+        self._streamed(self.double_tree_)
+        return log_density
+
+    @available_if(_streams)
+    def learn_one(self, x: Any, y: Any) -> float:
+        """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
+        if not hasattr(self, "n_outputs_"):
+            self._begin_stream()
+            log_density = self.double_tree_.learn_one(x, y)
+            self._streamed(self.double_tree_)
+            return log_density
+        return self.double_tree_.learn_one(x, y)
+
     def _settings(self) -> Settings:
-        """The parameters, checked."""
+        """The parameters of the forest, checked."""
         _check_number("n_trees", self.n_trees, Integral, 1, 10_000)
         _check_number("degree", self.degree, Integral, 0, 2)
         _check_number("min_rows", self.min_rows, Integral, 1, np.inf)
         _check_number("n_candidates", self.n_candidates, Integral, 1, np.inf)
         if self.covers != "adaptive":
-            raise ValueError(f'covers must be "adaptive", got {self.covers!r}')
+            raise ValueError(f'covers must be "adaptive" or "kd", got {self.covers!r}')
         if isinstance(self.stop, str):
             if self.stop != "auto":
                 raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
@@ -157,7 +217,10 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def predict_dist(self, X: ArrayLike) -> PredictiveDistribution | JointDistribution:
-        """The distributions of y in rows X (n, p), as one object."""
+        """The distributions of y in rows X (n, p), as one object.
+
+        With covers="kd" they are tabulated from `logpdf` (`coverwalk.tabulate`), for one output.
+        """
         return self._dist(self._check(X))
 
     def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
@@ -179,6 +242,9 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
 
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log densities of the rows' own y; (n,)."""
+        if self.covers == "kd":
+            check_is_fitted(self, "n_outputs_")
+            return self.double_tree_.logpdf(X, y)
         X = self._check(X)
         Y = np.asarray(y, dtype=np.float64)
         if len(Y) != len(X) or Y.size != len(X) * self.n_outputs_:
@@ -199,11 +265,13 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
         return float(np.mean(self.logpdf(X, y)))
 
     def _check(self, X: ArrayLike) -> Floats:
-        check_is_fitted(self, "forests_")
+        check_is_fitted(self, "n_outputs_")
         checked: Floats = validate_data(self, X, dtype=np.float64, reset=False)
         return checked
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
+        if self.covers == "kd":
+            return self.double_tree_.predict_dist(X)
         if self.n_outputs_ == 1:
             return self.forests_[0].ask(X)
 

@@ -8,7 +8,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coverwalk.checked_rows import as_outputs, as_row, refuse_nonfinite
+from coverwalk.distribution import PredictiveDistribution
 from coverwalk.kd_engine import KdEngine, Plan
+from coverwalk.tabulate import tabulate
 
 __all__ = ["DoubleTree"]
 
@@ -163,6 +165,20 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "_engine")
         X, Y, _ = self._checked(X, y, reset=False)
         return self._engine.ask(X, Y)
+
+    def predict_dist(self, X: Any) -> PredictiveDistribution:
+        """The distributions of y in rows X (n, p), for one output, tabulated from `logpdf`."""
+        check_is_fitted(self, "_engine")
+        if self.n_outputs_ > 1:
+            raise ValueError(
+                f"predict_dist is for one output, this model has {self.n_outputs_}: ask logpdf, or covers='adaptive'"
+            )
+        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
+        refuse_nonfinite(X, "X")
+        units = self._engine.units
+        return tabulate(
+            lambda rows, y: self._engine.ask(X[rows], y[:, None]), len(X), float(units.loc[0]), float(units.scale[0])
+        )
 
     def score(self, X: Any, y: Any) -> float:
         """Mean log density, in nats."""

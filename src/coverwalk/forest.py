@@ -6,11 +6,10 @@ sums that add up. So the result does not depend on the order, the chunks or the 
 """
 
 import math
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,12 +187,30 @@ class Forest:
         first = 1
         for k, (tree, total) in enumerate(zip(self.fitted, totals)):
             share = (1.0 - outlier) / (K * total)
-            speak(Z, tree.walks[prior], self.grid.degree, tree.records, LEAST_WEIGHT, at, share, tree.shape + first, self._first_label(k), out)
+            speak(
+                Z,
+                tree.walks[prior],
+                self.grid.degree,
+                tree.records,
+                LEAST_WEIGHT,
+                at,
+                share,
+                tree.shape + first,
+                self._first_label(k),
+                out,
+            )
             first += len(tree.shapes)
         weight, loc, scale, shape, context = out
         centre, unit = self.output.centre[0], self.output.scale[0]
         return PredictiveDistribution(
-            offsets, weight, centre + unit * loc, unit * scale, shape, self.shapes, context=context, describe=self.describe
+            offsets,
+            weight,
+            centre + unit * loc,
+            unit * scale,
+            shape,
+            self.shapes,
+            context=context,
+            describe=self.describe,
         )
 
     def _first_label(self, tree: int) -> int:
@@ -253,10 +270,20 @@ def _shapes_of(records: Records, fit: Fit, grid: Grid) -> tuple[NDArray[np.int32
     base = (n[density] + 1 - counts.sum(axis=1))[:, None] * BASE_WEIGHT
     atoms = np.hstack([base, counts]) / (n[density] + 1)[:, None]
     center = np.concatenate([np.zeros(3), (np.arange(N_BINS) - 0.5 * (N_BINS - 1)) * BIN])
-    width = np.hstack([np.tile(BASE_WIDTH, (len(counts), 1)), np.repeat(bandwidths()[fit.width[context[density], which]][:, None], N_BINS, 1)])
+    width = np.hstack(
+        [
+            np.tile(BASE_WIDTH, (len(counts), 1)),
+            np.repeat(bandwidths()[fit.width[context[density], which]][:, None], N_BINS, 1),
+        ]
+    )
     owner, atom = np.nonzero(atoms)
     start = np.concatenate([[0], np.cumsum((atoms > 0).sum(axis=1))])
     kernels = Shapes(
-        np.ones(len(counts), np.int32), np.full(len(counts), np.nan), start, atoms[owner, atom], center[atom], width[owner, atom]
+        np.ones(len(counts), np.int32),
+        np.full(len(counts), np.nan),
+        start,
+        atoms[owner, atom],
+        center[atom],
+        width[owner, atom],
     )
     return shape, Shapes.join([Shapes.student(df), kernels])

@@ -194,7 +194,8 @@ class Shapes:
         in_u = kind == T2_CELLS
         middle[in_u], own[in_u] = _t2_cell_moments(self.atom_center[in_u], width[in_u])
         mean: Floats = np.bincount(owner, weight * middle, minlength=len(self)).astype(np.float64)
-        counted = np.where(weight > 0, weight * (own + (middle - mean[owner]) ** 2), 0.0)  # 0 * inf is NaN
+        second = own + (middle - mean[owner]) ** 2
+        counted = np.multiply(weight, second, where=weight > 0, out=np.zeros_like(weight))  # 0 * inf is NaN
         var: Floats = np.bincount(owner, counted, minlength=len(self)).astype(np.float64)
         df = self.df[student]
         mean[student] = np.where(df > 1, 0.0, np.nan)

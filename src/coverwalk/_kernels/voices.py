@@ -215,7 +215,16 @@ def _leverage(x: Floats, c: int, records: Records, f: Floats) -> float:
 
 @kernel
 def speak(
-    X: Floats, walk: Walk, degree: int, records: Records, least: float, at: Ints, factor: Floats, shape: NDArray[np.int32], label: int, out: tuple
+    X: Floats,
+    walk: Walk,
+    degree: int,
+    records: Records,
+    least: float,
+    at: Ints,
+    factor: Floats,
+    shape: NDArray[np.int32],
+    label: int,
+    out: tuple,
 ) -> None:  # type: ignore[type-arg]
     """Write the voices of each row from at[i] on, their weights multiplied by factor[i]; at is moved past them.
 
