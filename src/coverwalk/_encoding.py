@@ -40,6 +40,9 @@ _CLASSES = {
     "KernelDensityPosterior": "coverwalk.local.kernel_density",
     "Dirichlet": "coverwalk.local.dirichlet",
     "DirichletPosterior": "coverwalk.local.dirichlet",
+    "SequenceModel": "coverwalk.sequence",
+    "Alphabet": "coverwalk.alphabet",
+    "SuffixStore": "coverwalk._kernels.suffix_tree",
 }
 
 

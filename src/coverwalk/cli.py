@@ -8,7 +8,7 @@ from importlib import import_module
 
 from coverwalk import __version__
 
-COMMANDS = ("demo", "reproduce")
+COMMANDS = ("bits", "compress", "decompress", "demo", "reproduce")
 
 
 def _parser() -> argparse.ArgumentParser:
