@@ -64,3 +64,11 @@ def test_approaches_the_truth():
     Y, holdout = points(100_000), points(5000, seed=1)[:, 0]
     truth = np.log(0.3 * stats.norm(-2, 0.3).pdf(holdout) + 0.7 * stats.norm(1, 0.3).pdf(holdout))
     assert truth.mean() - Density().fit(Y).score(holdout) < 0.004
+
+
+def test_the_distribution_object_says_the_same():
+    model = Density().fit(points())
+    dist = model.predict_dist()
+    y = np.r_[np.linspace(-6, 6, 77), 1e5]
+    assert dist.logpdf(y) == pytest.approx(model.logpdf(y), abs=1e-9)
+    assert dist.cdf(-0.5) == pytest.approx(0.3, abs=0.06)

@@ -257,3 +257,21 @@ def test_normals_speak_at_the_edges_of_the_ring_and_trees_inside():
 def test_old_faithful_by_vector_and_by_table():
     X, y = load_faithful()
     assert np.array_equal(DoubleTree().fit(X, y).logpdf(X, y), DoubleTree().fit(X, y[:, None]).logpdf(X, y[:, None]))
+
+
+@every
+@pytest.mark.parametrize("n", [0, 1, 3, 40, 3000])
+def test_the_distribution_object_says_the_same(options, n):
+    X, y = make_ring(n + 1, seed=n)
+    model = DoubleTree(**options).fit(X, y)
+    ask = np.array([[-1.7], [-0.4], [0.0], [0.9], [25.0]])
+    dist = model.predict_dist(ask)
+    points = np.random.default_rng(0).standard_t(1.5, size=(5, 40)) * 3.0
+    for i, row in enumerate(points):
+        expected = model.logpdf(np.tile(ask[i], (40, 1)), row)
+        assert dist[i].logpdf(row) == pytest.approx(expected, abs=1e-9)
+    assert dist.cdf(dist.ppf(0.3)) == pytest.approx(np.full(5, 0.3), abs=1e-9)
+    assert np.isfinite(dist.mean()).all()
+    if n == 3000:
+        draws = dist.rvs(4000, random_state=0)
+        assert (draws < 0).mean(1) == pytest.approx(dist.cdf(0.0), abs=0.04)

@@ -217,10 +217,7 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def predict_dist(self, X: ArrayLike) -> PredictiveDistribution | JointDistribution:
-        """The distributions of y in rows X (n, p), as one object.
-
-        With covers="kd" they are tabulated from `logpdf` (`coverwalk.tabulate`), for one output.
-        """
+        """The distributions of y in rows X (n, p), as one object; with covers="kd" for one output only."""
         return self._dist(self._check(X))
 
     def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:

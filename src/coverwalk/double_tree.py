@@ -1,6 +1,6 @@
 """DoubleTree: the paper's conditional density estimator, as a stream."""
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from coverwalk.checked_rows import as_outputs, as_row, refuse_nonfinite
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.kd_engine import KdEngine, Plan
-from coverwalk.tabulate import tabulate
+
+if TYPE_CHECKING:
+    from coverwalk.distribution import PredictiveDistribution
 
 __all__ = ["DoubleTree"]
 
@@ -166,23 +168,26 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         X, Y, _ = self._checked(X, y, reset=False)
         return self._engine.ask(X, Y)
 
-    def predict_dist(self, X: Any) -> PredictiveDistribution:
-        """The distributions of y in rows X (n, p), for one output, tabulated from `logpdf`."""
-        check_is_fitted(self, "_engine")
-        if self.n_outputs_ > 1:
-            raise ValueError(
-                f"predict_dist is for one output, this model has {self.n_outputs_}: ask logpdf, or covers='adaptive'"
-            )
-        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
-        refuse_nonfinite(X, "X")
-        units = self._engine.units
-        return tabulate(
-            lambda rows, y: self._engine.ask(X[rows], y[:, None]), len(X), float(units.loc[0]), float(units.scale[0])
-        )
-
     def score(self, X: Any, y: Any) -> float:
         """Mean log density, in nats."""
         return float(self.logpdf(X, y).mean())
+
+    def predict_dist(self, X: Any) -> "PredictiveDistribution":
+        """The whole law of y for each row of X, for one output: the names of a frozen SciPy distribution.
+
+        >>> from coverwalk.datasets import make_ring
+        >>> dist = DoubleTree().fit(*make_ring(2000)).predict_dist([[0.0], [1.3]])
+        >>> inside, outside = dist.interval(0.9)[1] - dist.interval(0.9)[0]
+        >>> bool(inside > 2 * outside)  # two branches of the ring against its edge
+        True
+        """
+        from coverwalk.kd_distribution import predict_dist
+
+        check_is_fitted(self, "_engine")
+        if self.n_outputs_ > 1:
+            raise ValueError(f"predict_dist is for one output, this model has {self.n_outputs_}: ask logpdf instead")
+        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
+        return predict_dist(self._engine, refuse_nonfinite(X, "X"))
 
     def voices(self, X: Any) -> tuple[Floats, Floats]:
         """Who speaks for each x: the probability that it is a normal, not a tree density, and the mean depth (n,)."""

@@ -21,10 +21,10 @@ from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_f
 from coverwalk._kernels.real_line import log_slope, morton
 from coverwalk._kernels.tree_density import copy_tree, new_tree, observe_tree, predict_tree
 
-__all__ = ["O_ODDS", "O_STEPS", "V_ODDS", "V_STEPS", "ask", "find", "learn"]
+__all__ = ["O_ODDS", "O_STEPS", "TREE", "V_ODDS", "V_STEPS", "ask", "find", "learn"]
 
 _CUT, O_ODDS, V_ODDS, _LOG_Z = range(4)
-_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES, O_STEPS, V_STEPS = range(13)
+_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, TREE, _PARENT, _HELD, _NODES, O_STEPS, V_STEPS = range(13)
 _CONTEXTS, _Y_NODES, _ROWS, _WAITING = range(4)
 _LOG_FAIR = log(FAIR)
 
@@ -71,10 +71,10 @@ def _new_context(s: KdState, c: Settings, parent: int) -> int:
         for k in range(LOG_DET, f.shape[0]):
             f[k] = s.xf[parent, k]
         i[_SEEN], i[_NODES] = s.xi[parent, _SEEN], s.xi[parent, _NODES]
-        i[_TREE] = copy_tree(s.yf, s.yi, s.counts, s.xi[parent, _TREE], c.g0)
+        i[TREE] = copy_tree(s.yf, s.yi, s.counts, s.xi[parent, TREE], c.g0)
         return m
     f[V_ODDS] = 1.0
-    i[_TREE] = new_tree(s.yf, s.yi, s.counts, c.g0)
+    i[TREE] = new_tree(s.yf, s.yi, s.counts, c.g0)
     i[_NODES] = 1
     for k in range(q):
         f[MEAN + q + (k * (k + 3)) // 2] = sqrt(c.psi0)
@@ -99,7 +99,7 @@ def _observe(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> None:
             stop[:] = 1.0
         before = counts[_Y_NODES]
         y_max = y_depth[xi[m, _DEPTH]]
-        tree[k] = observe_tree(yf, yi, counts, codes, xi[m, _TREE], row, y_max, c.a, c.g0, y_path, stop)
+        tree[k] = observe_tree(yf, yi, counts, codes, xi[m, TREE], row, y_max, c.a, c.g0, y_path, stop)
         xi[m, _NODES] += counts[_Y_NODES] - before
         n = xi[m, _SEEN]
         log_n, growth = predict_normal(xf, m, n, row_z, row, r, log_c, c.lam, c.nu0)
@@ -119,7 +119,7 @@ def _predict(s: KdState, c: Settings, Z: Floats, t: int, slope: float, depth: in
         if not c.flow:
             stop[:] = 1.0
         y_max = y_depth[xi[m, _DEPTH]]
-        tree[k] = predict_tree(yf, yi, codes, xi[m, _TREE], code, y_max, c.a, c.g0, y_path, stop)
+        tree[k] = predict_tree(yf, yi, codes, xi[m, TREE], code, y_max, c.a, c.g0, y_path, stop)
         n = xi[m, _SEEN]
         if xi[m, V_STEPS] < 0 and log_c[n] - 0.5 * xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
             log_normal[k] = 0.0  # even its peak is nothing beside the tree, at odds below 2^-332: any value will do

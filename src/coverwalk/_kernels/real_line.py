@@ -1,60 +1,63 @@
-"""The real line onto (0, 1): a law that is flat where the data are and falls like a power beyond.
+"""The real line onto (0, 1): a law that is flat where the data are and has the tails of Student's t beyond.
 
-With c = CORE, in standardised units,
+With c = CORE, in standardised units, and t2 the law of Student's t with 2 degrees of freedom,
 
-    f(z) = 3 / (8 c)                    |z| <= c     3/4 of the mass: u runs through [1/8, 7/8], six of eight cells
-    f(z) = 3 / (16 c) (c / |z|)^(5/2)   |z| >  c     1/8 on either side; the mean is finite
+    f(z) = 3 / (8 c)       |z| <= c     3/4 of the mass: u runs through [1/8, 7/8], six of eight cells
+    f(z) = K t2(z)         |z| >  c     1/8 on either side, K = 1/8 / Pr_t2(z > c); the mean is finite
 
 Flat in the core, so that dyadic cells of u are intervals of equal length and a uniform y stays uniform in u.
 """
 
-from math import ceil, log
+from math import ceil, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.shapes import t2_lower
 
-__all__ = ["CORE", "TAIL", "from_unit", "log_slope", "morton", "to_unit"]
+__all__ = ["CORE", "TAILS", "from_unit", "log_slope", "morton", "to_unit"]
 
 Floats = NDArray[np.float64]
 CORE = 3.0  # the six cells of the core are one unit wide each
-TAIL = 1.5  # P(|z| > t) falls like t^-TAIL: the mean exists, and a value far out costs little more than it must
+TAILS = 0.125 * sqrt(2.0 + CORE * CORE) * (sqrt(2.0 + CORE * CORE) + CORE)  # K
 _LOG_CORE = log(3.0 / (8.0 * CORE))
-_LOG_TAIL = log(TAIL / (8.0 * CORE))
+_LOG_TAILS = log(TAILS)
 
 
 @kernel
 def to_unit(z: float) -> float:
-    """u = F(z), the cdf of the law above; beyond 10^10 it rounds to 0 or 1."""
+    """u = F(z), the cdf of the law above; it rounds to 1 only beyond 10^7."""
     if z > CORE:
-        return 1.0 - 0.125 * (CORE / z) ** TAIL
+        return 1.0 - TAILS * t2_lower(-z)
     if z < -CORE:
-        return 0.125 * (CORE / -z) ** TAIL
+        return TAILS * t2_lower(z)
     return 0.5 + z * (0.375 / CORE)
 
 
 @kernel
 def from_unit(u: float) -> float:
     """z = F^-1(u)."""
-    if u > 0.875:
-        return CORE * (8.0 * (1.0 - u)) ** (-1.0 / TAIL)
-    if u < 0.125:
-        return -CORE * (8.0 * u) ** (-1.0 / TAIL)
-    return (u - 0.5) * (CORE / 0.375)
+    if 0.125 <= u <= 0.875:
+        return (u - 0.5) * (CORE / 0.375)
+    tail = min(u, 1.0 - u) / TAILS
+    z = (1.0 - 2.0 * tail) / sqrt(2.0 * tail * (1.0 - tail))
+    return -z if u < 0.5 else z
 
 
 @kernel
 def log_slope(z: float) -> float:
     """log f(z); finite for every finite z."""
+    if abs(z) > 1e100:
+        return _LOG_TAILS - 3.0 * log(abs(z))
     if abs(z) > CORE:
-        return _LOG_TAIL - (TAIL + 1.0) * log(abs(z) / CORE)
+        return _LOG_TAILS - 1.5 * log(2.0 + z * z)
     return _LOG_CORE
 
 
 @kernel
 def morton(Z: Floats, t: int, max_depth: int) -> int:
-    """The path of Z[t] (q,) through the halvings of (0, 1)^q: bit 63 - j is the side taken at depth j, of output j mod q.
+    """The path of Z[t] (q,) through the halvings of (0, 1)^q: bit 63 - j is the side at depth j, of output j mod q.
 
     Only the first max_depth <= 64 bits are used; u = 1, which only rounding can give, belongs to the last cell.
     """

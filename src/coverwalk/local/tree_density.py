@@ -49,8 +49,8 @@ class TreeDensity(LocalModel):
     loc, scale : float
         Where and how wide y is expected before any data.
     law : {"student2", "flat"}
-        Student's t with 2 degrees of freedom; or flat within 3 scales of loc, where cells have equal lengths, and a
-        power beyond.
+        Student's t with 2 degrees of freedom; or flat within 3 scales of loc, where cells have equal lengths, with
+        the tails of that t beyond.
 
     >>> density = TreeDensity().start()
     >>> for y in (0.1, 0.2, 0.15, 0.12): density.update(None, np.array([y]))

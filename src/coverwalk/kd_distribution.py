@@ -1,0 +1,88 @@
+"""The answers of a double pseudo-tree with one output as a `PredictiveDistribution`."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels import kd_cells
+from coverwalk._kernels.kd_state import MAX_X_DEPTH
+from coverwalk._kernels.normal_wishart import MEAN
+from coverwalk._kernels.real_line import CORE, TAILS
+from coverwalk.distribution import PredictiveDistribution, Shapes
+from coverwalk.kd_engine import KdEngine
+
+__all__ = ["predict_dist"]
+
+Floats = NDArray[np.float64]
+_NOTHING = 1e-300
+_SEEN = 4  # column of a context's integers: rows learned
+
+
+def predict_dist(engine: KdEngine, X: Floats) -> PredictiveDistribution:
+    """The law of y for each row of X (n, p): the normals of its contexts, and all its trees together as cells.
+
+    Rows in the same leaf share their voices' shapes. Label of a voice: its context, or the leaf for the cells.
+    """
+    s, c, units = engine.state, engine.settings, engine.units
+    path = np.empty(MAX_X_DEPTH + 1, dtype=np.int64)
+    leaf = np.empty(len(X), dtype=np.int64)
+    kd_cells.leaves(s, X, path, leaf)
+    _, first, of_leaf = np.unique(leaf, return_index=True, return_inverse=True)
+    cells = _Cells(engine)
+    normal, tree = np.empty(len(path)), np.empty(len(path))
+    tables: list[Shapes] = []
+    weights, locs, scales, labels = [], [], [], []
+    for t in first:
+        contexts = path[: kd_cells.speakers(s, c, X, int(t), path, normal, tree) + 1]
+        df = c.nu0 + s.xi[contexts, _SEEN]
+        kappa = c.lam + s.xi[contexts, _SEEN]
+        spread = s.xf[contexts, MEAN + 1] * np.sqrt((kappa + 1) / (kappa * df))
+        shapes, masses = cells.shapes(contexts, tree[: len(contexts)].copy())
+        tables += [Shapes.student(df), *shapes]
+        weights.append(np.concatenate([normal[: len(contexts)], masses]))
+        locs.append(units.loc[0] + units.scale[0] * np.append(s.xf[contexts, MEAN], [0.0, 0.0]))
+        scales.append(units.scale[0] * np.append(spread, [1.0, 1.0]))
+        labels.append(np.append(contexts, [contexts[-1]] * 2))
+    counts = np.array([len(w) for w in weights])
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    offsets = np.concatenate([[0], np.cumsum(counts[of_leaf])])
+    pick = np.repeat(starts[of_leaf] - offsets[:-1], counts[of_leaf]) + np.arange(offsets[-1])
+    weight = np.concatenate([w / w.sum() for w in weights])
+    return PredictiveDistribution(
+        offsets,
+        weight[pick],
+        np.concatenate(locs)[pick],
+        np.concatenate(scales)[pick],
+        pick,
+        Shapes.join(tables),
+        context=np.concatenate(labels)[pick],
+    )
+
+
+class _Cells:
+    """The finest cells of an engine, and the two shapes that masses on them make: a flat core and two tails."""
+
+    def __init__(self, engine: KdEngine) -> None:
+        self.state, self.settings = engine.state, engine.settings
+        none = np.empty(0, dtype=np.int64)
+        n = kd_cells.finest_cells(self.state, self.settings, none, none)
+        self.code, self.depth = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        kd_cells.finest_cells(self.state, self.settings, self.code, self.depth)
+        left = self.code.view(np.uint64).astype(np.float64) / 2.0**64
+        width = np.exp2(-self.depth.astype(np.float64))
+        self.core = (left >= 0.125) & (left < 0.875)
+        self.core_cells = (left[self.core] - 0.5) * (CORE / 0.375), width[self.core] * (CORE / 0.375)
+        outer, breadth = left[~self.core], width[~self.core] / TAILS
+        upper = 1.0 - (1.0 - outer) / TAILS  # the tails are those of Student's t, each scaled to 1/8
+        self.tail_cells = np.where(outer < 0.5, outer / TAILS, upper), breadth
+
+    def shapes(self, contexts: NDArray[np.int64], tree: Floats) -> tuple[list[Shapes], list[float]]:
+        """The core and the tails of the contexts' trees, and the mass of each."""
+        mass = np.empty(len(self.code))
+        kd_cells.cell_masses(self.state, self.settings, contexts, tree, self.code, self.depth, mass)
+        parts = (mass[self.core], mass[~self.core])
+        totals = [max(float(part.sum()), _NOTHING) for part in parts]  # trees that never speak keep a shape
+        core, tails = (np.maximum(part, _NOTHING / len(part)) for part in parts)
+        return [
+            Shapes.cells(core / core.sum(), *self.core_cells),
+            Shapes.t2_cells(tails / tails.sum(), *self.tail_cells),
+        ], totals
