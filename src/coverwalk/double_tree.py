@@ -8,7 +8,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coverwalk.checked_rows import as_outputs, as_row, refuse_nonfinite
-from coverwalk.distribution import PredictiveDistribution
 from coverwalk.kd_engine import KdEngine, Plan
 
 if TYPE_CHECKING:
