@@ -13,40 +13,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Learn the first 200 rows one by one, then predict the rest."""
+    """Fit the first 200 rows, predict the rest; then the same rows as a stream."""
     import numpy as np
     from scipy import stats
 
-    from coverwalk import CoverModel
-    from coverwalk.covers import KDTree
+    from coverwalk import ConditionalDensity
     from coverwalk.datasets import load_faithful
-    from coverwalk.local import Polynomial, TreeDensity
 
     x, waiting = load_faithful()
     # Waiting times are whole minutes: spread over their minute, or a density could win by guessing the rounding.
     waiting = waiting + np.random.default_rng(0).uniform(-0.5, 0.5, len(waiting))
-    centre, width = 70.0, 15.0  # a guess of the units: minutes, about an hour
-    names = {Polynomial(0): "a normal", Polynomial(1): "a line", TreeDensity(): "a tree density"}
-    model = CoverModel(KDTree(), list(names), walk="coarsen", priors="parent")
     learn, test = slice(None, _N_TRAIN), slice(_N_TRAIN, None)
-    model.update_many(x[learn], (waiting[learn] - centre) / width)
+    model = ConditionalDensity().fit(x[learn], waiting[learn])
 
-    def log_density(duration: float, minutes: float) -> float:
-        return model.log_predict(duration, (minutes - centre) / width) - float(np.log(width))
-
-    print(f"Old Faithful: learned {_N_TRAIN} eruptions one by one; {len(model)} contexts have something to say.\n")
+    print(f"Old Faithful: fitted to {_N_TRAIN} eruptions.\n")
     print("How long until the next eruption, given how long the last one was?\n")
     grid = np.arange(40.0, 100.0)
-    for duration in (1.8, 3.0, 4.3):
-        density = np.exp([log_density(duration, minutes) for minutes in grid])
-        heights = np.ceil(density / density.max() * (len(_BLOCKS) - 1)).astype(int)
-        print(f"  after {duration} min  {''.join(_BLOCKS[h] for h in heights)}")
-    print(f"               {'40':<20}{'60':<20}{'80':<17}100 min\n")
+    durations = np.array([[1.8], [3.0], [4.3]])
+    dist = model.predict_dist(durations)
+    low, high = dist.interval(0.8)
+    for i, density in enumerate(dist.pdf(grid[None, :])):
+        bars = "".join(_BLOCKS[h] for h in np.ceil(density / density.max() * (len(_BLOCKS) - 1)).astype(int))
+        print(f"  after {durations[i, 0]} min  {bars}  80 %: {low[i]:.0f} to {high[i]:.0f}")
+    print(f"                 {'40':<20}{'60':<20}{'80':<17}100 min\n")
 
-    loss = -np.mean([log_density(d, m) for d, m in zip(x[test, 0], waiting[test])])
     normal = stats.norm(waiting[learn].mean(), waiting[learn].std())
-    print(f"Mean log loss on the {len(x) - _N_TRAIN} eruptions after those (less is better):")
-    print(f"  coverwalk {loss:.3f} nats     one normal for all {-normal.logpdf(waiting[test]).mean():.3f} nats\n")
-    print("Why, after 4.3 minutes? The contexts and local models that speak, with their weights:")
-    for voice in model.posterior(4.3)[:4]:
-        print(f"  {voice.weight:5.1%}  {names[voice.local]} at depth {voice.depth}")
+    slope, intercept = np.polyfit(x[learn, 0], waiting[learn], 1)
+    spread = (waiting[learn] - intercept - slope * x[learn, 0]).std()
+    line = stats.norm(intercept + slope * x[test, 0], spread)
+    print(f"Mean log loss on the {len(x) - _N_TRAIN} eruptions after those, in nats (less is better):")
+    print(f"  coverwalk           {-model.log_likelihood(x[test], waiting[test]):.3f}")
+    print(f"  a straight line     {-line.logpdf(waiting[test]).mean():.3f}")
+    print(f"  one normal for all  {-normal.logpdf(waiting[test]).mean():.3f}\n")
+
+    stream = ConditionalDensity(covers="kd")
+    surprise = -stream.prequential(x, waiting)
+    print("As a stream, each eruption predicted before it is learned: mean log loss")
+    print("  " + ", ".join(f"{surprise[a : a + 68].mean():.2f}" for a in range(0, 272, 68)) + " in the four quarters.")
+    odd = int(np.argmax(surprise[_N_TRAIN:])) + _N_TRAIN
+    print(f"  Most surprising of the last 72: {waiting[odd]:.0f} min after an eruption of {x[odd, 0]} min.")
