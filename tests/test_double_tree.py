@@ -1,6 +1,7 @@
 """DoubleTree as an estimator: laws of a density, streams, refusals, extremes."""
 
 import pickle
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from scipy import integrate
 from sklearn.base import clone
 
+from coverwalk._kernels import kd_walk
 from coverwalk._kernels.real_line import from_unit, log_slope, morton, to_unit
 from coverwalk.datasets import load_faithful, make_gaussmix, make_ring
 from coverwalk.double_tree import DoubleTree
@@ -275,3 +277,21 @@ def test_the_distribution_object_says_the_same(options, n):
     if n == 3000:
         draws = dist.rvs(4000, random_state=0)
         assert (draws < 0).mean(1) == pytest.approx(dist.cdf(0.0), abs=0.04)
+
+
+def test_keeps_the_contract_of_scikit_learn():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of checks that do not apply to an estimator without predict
+        check_estimator(DoubleTree(), on_skip=None)
+
+
+def test_read_only_rows_are_taken_as_they_are():
+    X, y = make_gaussmix(100)
+    X.setflags(write=False)
+    y.setflags(write=False)
+    DoubleTree().fit([[0.0]], [0.0])
+    kernels = len(kd_walk.learn.signatures)
+    DoubleTree().fit(X, y).logpdf(X, y)
+    assert len(kd_walk.learn.signatures) == kernels

@@ -87,6 +87,11 @@ class Plan(NamedTuple):
         return state
 
 
+def _for_kernels(X: Floats) -> Floats:
+    """X as the one type the kernels are compiled for; a read-only array would have them compiled once more."""
+    return np.require(X, np.float64, ["C", "W"])
+
+
 class KdEngine:
     """Learns and answers rows X (n, p), Y (n, q) of finite numbers; checking them is the caller's business."""
 
@@ -103,6 +108,7 @@ class KdEngine:
 
     def learn(self, X: Floats, Y: Floats) -> Floats:
         """Learn the rows in order; returns the log density (n,) of each before it was learned."""
+        X = _for_kernels(X)
         log_psi = np.empty(len(X))
         start = 0
         while start < len(X):
@@ -144,14 +150,14 @@ class KdEngine:
     def ask(self, X: Floats, Y: Floats) -> Floats:
         """Log density (n,) of the rows; nothing is learned."""
         log_psi = np.empty(len(X))
-        kd_walk.ask(self.state, self.settings, X, self.units.apply(Y), log_psi)
+        kd_walk.ask(self.state, self.settings, _for_kernels(X), self.units.apply(Y), log_psi)
         return log_psi - self.units.log_scale
 
     def voices(self, X: Floats) -> tuple[Floats, Floats]:
         """For each x the probability that a normal speaks, not a tree density, and the mean depth of stopping."""
         normal, depth = np.empty(len(X)), np.empty(len(X))
         path = np.empty(MAX_X_DEPTH + 1, dtype=np.int64)
-        kd_voices.voices(self.state, self.settings, X, path, normal, depth)
+        kd_voices.voices(self.state, self.settings, _for_kernels(X), path, normal, depth)
         return normal, depth
 
     @property
