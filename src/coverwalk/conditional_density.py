@@ -1,20 +1,19 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.double_tree import DoubleTree
 from coverwalk.forest import Forest, Settings
 from coverwalk.joint import JointDistribution
+from coverwalk.streaming import KdStream
 from coverwalk.tuning import choose
 
 __all__ = ["ConditionalDensity"]
@@ -24,40 +23,35 @@ Floats = NDArray[np.float64]
 _ROWS_AT_ONCE = 20_000  # bounds the memory of answers that need no distribution kept
 
 
-def _streams(model: "ConditionalDensity") -> bool:
-    """Whether a model learns row by row."""
-    if model.covers != "kd":
-        raise AttributeError(f'only covers="kd" learns row by row, this model has covers={model.covers!r}: use fit')
-    return True
-
-
-class ConditionalDensity(RegressorMixin, BaseEstimator):
+class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The distribution of y given x, by a walk over a forest of covers that look at y.
 
-    Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has kernel densities of its
-    own. How far the walk goes down is decided by the left-one-out evidence of the rows; the trees are pooled. The defaults are meant to be kept.
+    Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has
+    kernel densities of its own. How far the walk goes down is decided by the left-one-out evidence of the rows; the
+    trees are pooled. The defaults are meant to be kept.
 
     Parameters
     ----------
-    n_trees : int
-        Trees in the forest. More are better, slowly.
+    n_trees : int, optional
+        Trees in the forest. More are better, slowly; by default 24 for up to 4096 rows and 16 for more.
     degree : int
-        Largest degree of the local polynomials, 0, 1 or 2; with ``stop="auto"`` rows left out may prefer 1 to 2.
+        Largest degree of the local polynomials, 0, 1 or 2; where ``stop`` is "auto", rows left out may prefer 1 to 2.
         Polynomials with more than 256 terms are left out.
     ridges : sequence of float
         Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
     stop : float or "auto"
-        Prior probability w that the walk stops in a context. "auto" chooses it on rows left out.
+        Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, and with it the degree
+        and a factor on all scales.
     min_rows : int
         Least number of rows on either side of a cut; more than 16384 leaves a tree are not grown.
     n_candidates : int
         Cuts drawn at random in a context, of which the best is taken.
     covers : {"adaptive", "kd"}
         How covers are made. "adaptive": the forest above, fitted to all rows at once. "kd": the paper's streaming
-        estimator, one online kd-tree (`DoubleTree`), which also has ``partial_fit``, ``learn_one`` and
-        ``prequential``; of the other parameters it takes ``walk``, ``alpha`` and ``stop``.
+        estimator, one online kd-tree (`coverwalk.double_tree.DoubleTree`), which also has ``partial_fit``,
+        ``learn_one`` and ``prequential``; of the other parameters it takes ``walk``, ``alpha`` and ``stop``.
     walk : {"coarsen", "refine"}
-        For covers="kd": fine to coarse, as in the paper and the better one on its sets, or coarse to fine.
+        For covers="kd": fine to coarse, as in the paper, or coarse to fine.
     alpha : float
         For covers="kd": a leaf at depth k splits once it holds more than alpha^k rows.
     n_jobs : int, optional
@@ -68,7 +62,8 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     forests_ : list of Forest
-        One for each output: for several outputs the chain rule is used, each with the earlier outputs as further inputs.
+        One for each output: for several outputs the chain rule is used, each with the earlier outputs as further
+        inputs.
     n_features_in_ : int
         Number of inputs.
     feature_names_in_ : array of str
@@ -93,7 +88,7 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_trees: int = 16,
+        n_trees: int | None = None,
         *,
         degree: int = 2,
         ridges: tuple[float, ...] = (0.03, 0.3, 3.0),
@@ -126,13 +121,14 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs."""
         if self.covers == "kd":
-            self._begin_stream()
-            return self._streamed(self.double_tree_.fit(X, y))
-        settings = self._settings()
+            self._begin_stream().fit(X, y)
+            return self._streamed()
+        self._settings(0)  # a parameter's mistake is told before one of the rows
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        settings = self._settings(len(X))
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(X.shape[1])]))
         forests = []
@@ -146,56 +142,19 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
         return self
 
-    # -- streams, covers="kd" -----------------------------------------------------------------------------------------
-
-    def _begin_stream(self) -> None:
-        stop = None if isinstance(self.stop, str) else self.stop
-        self.double_tree_ = DoubleTree(walk=self.walk, alpha=self.alpha, stop=stop)  # type: ignore[arg-type]
-
-    def _streamed(self, tree: DoubleTree) -> Self:
-        """Show what the stream knows of its rows, as after `fit`."""
-        for name in ("n_features_in_", "feature_names_in_", "n_outputs_", "_flat"):
-            if hasattr(tree, name):
-                setattr(self, name, getattr(tree, name))
-        return self
-
-    @available_if(_streams)
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn further rows in order. All are checked first: a bad one leaves the model as it was."""
-        self.prequential(X, y)
-        return self
-
-    @available_if(_streams)
-    def prequential(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
-        if not hasattr(self, "double_tree_"):
-            self._begin_stream()
-        log_density = self.double_tree_.prequential(X, y)
-        self._streamed(self.double_tree_)
-        return log_density
-
-    @available_if(_streams)
-    def learn_one(self, x: Any, y: Any) -> float:
-        """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
-        if not hasattr(self, "n_outputs_"):
-            self._begin_stream()
-            log_density = self.double_tree_.learn_one(x, y)
-            self._streamed(self.double_tree_)
-            return log_density
-        return self.double_tree_.learn_one(x, y)
-
-    def _settings(self) -> Settings:
-        """The parameters of the forest, checked."""
-        _check_number("n_trees", self.n_trees, Integral, 1, 10_000)
-        _check_number("degree", self.degree, Integral, 0, 2)
-        _check_number("min_rows", self.min_rows, Integral, 1, np.inf)
-        _check_number("n_candidates", self.n_candidates, Integral, 1, np.inf)
+    def _settings(self, n_rows: int) -> Settings:
+        """The parameters, checked."""
+        n_trees = self.n_trees if self.n_trees is not None else 24 if n_rows <= 4096 else 16
+        _check_number("n_trees", n_trees, 1, 10_000)
+        _check_number("degree", self.degree, 0, 2)
+        _check_number("min_rows", self.min_rows, 1, np.inf)
+        _check_number("n_candidates", self.n_candidates, 1, np.inf)
         if self.covers != "adaptive":
             raise ValueError(f'covers must be "adaptive" or "kd", got {self.covers!r}')
         if isinstance(self.stop, str):
             if self.stop != "auto":
                 raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
-        elif not (isinstance(self.stop, Real) and 0 < self.stop < 1):
+        elif not 0 < self.stop < 1:
             raise ValueError(f'stop must lie strictly between 0 and 1, or be "auto"; got {self.stop!r}')
         ridges = tuple(float(ridge) for ridge in self.ridges)
         if not ridges or not all(0 < ridge < np.inf for ridge in ridges):
@@ -204,7 +163,7 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
         return Settings(
-            n_trees=int(self.n_trees),
+            n_trees=int(n_trees),
             degree=int(self.degree),
             ridges=ridges,
             stop=0.5 if isinstance(self.stop, str) else float(self.stop),
@@ -221,7 +180,8 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
         return self._dist(self._check(X))
 
     def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
-        """Means of y in rows X (n, p); with standard deviations beside them; or quantiles instead, (n, k) for k of them.
+        """Means of y in rows X (n, p); with standard deviations beside them; or quantiles instead, (n, k) for k of
+        them.
 
         For several outputs the axis of outputs comes second: (n, q) or (n, q, k).
         """
@@ -287,7 +247,8 @@ def _quantiles(dist: PredictiveDistribution | JointDistribution, levels: Floats)
     return np.stack([dist.output(j).ppf(levels) for j in range(dist.n_outputs)], axis=1)
 
 
-def _check_number(name: str, given: Any, kind: type, low: float, high: float) -> None:
-    if isinstance(given, bool) or not isinstance(given, kind) or not low <= given <= high:
+def _check_number(name: str, given: Any, low: float, high: float) -> None:
+    whole = isinstance(given, Integral) and not isinstance(given, bool)
+    if not whole or not low <= given <= high:
         most = "" if high == np.inf else f" and at most {high}"
         raise ValueError(f"{name} must be a whole number of at least {low}{most}; got {given!r}")
