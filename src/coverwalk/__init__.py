@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coverwalk.conditional_density import ConditionalDensity
     from coverwalk.cover_model import CoverModel
+    from coverwalk.density import Density
     from coverwalk.distribution import PredictiveDistribution
     from coverwalk.joint import JointDistribution
     from coverwalk.persistence import ModelFileError, load
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 _HOME = {
     "ConditionalDensity": "coverwalk.conditional_density",
     "CoverModel": "coverwalk.cover_model",
+    "Density": "coverwalk.density",
     "JointDistribution": "coverwalk.joint",
     "ModelFileError": "coverwalk.persistence",
     "PredictiveDistribution": "coverwalk.distribution",
@@ -29,6 +31,7 @@ _HOME = {
 __all__ = [
     "ConditionalDensity",
     "CoverModel",
+    "Density",
     "JointDistribution",
     "ModelFileError",
     "PredictiveDistribution",

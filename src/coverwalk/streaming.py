@@ -39,13 +39,13 @@ class KdStream:
                 setattr(self, name, getattr(self.double_tree_, name))
         return self
 
-    @available_if(_streams)
+    @available_if(_streams)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn further rows in order. All are checked first: a bad one leaves the model as it was."""
         self.prequential(X, y)
         return self
 
-    @available_if(_streams)
+    @available_if(_streams)  # type: ignore[untyped-decorator]
     def prequential(self, X: Any, y: Any) -> Floats:
         """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
         tree = self.double_tree_ if hasattr(self, "n_outputs_") else self._begin_stream()
@@ -53,7 +53,7 @@ class KdStream:
         self._streamed()
         return log_density
 
-    @available_if(_streams)
+    @available_if(_streams)  # type: ignore[untyped-decorator]
     def learn_one(self, x: Any, y: Any) -> float:
         """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
         if hasattr(self, "n_outputs_"):

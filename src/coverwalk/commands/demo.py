@@ -31,11 +31,11 @@ def run(arguments: argparse.Namespace) -> None:
     grid = np.arange(40.0, 100.0)
     durations = np.array([[1.8], [3.0], [4.3]])
     dist = model.predict_dist(durations)
-    low, high = dist.interval(0.8)
+    low, middle, high = model.predict(durations, quantiles=[0.1, 0.5, 0.9]).T
     for i, density in enumerate(dist.pdf(grid[None, :])):
         bars = "".join(_BLOCKS[h] for h in np.ceil(density / density.max() * (len(_BLOCKS) - 1)).astype(int))
-        print(f"  after {durations[i, 0]} min  {bars}  80 %: {low[i]:.0f} to {high[i]:.0f}")
-    print(f"                 {'40':<20}{'60':<20}{'80':<17}100 min\n")
+        print(f"  after {durations[i, 0]} min  {bars}  {middle[i]:.0f} ({low[i]:.0f} to {high[i]:.0f})")
+    print(f"                 {'40':<20}{'60':<20}{'80':<17}100   median (80 %)\n")
 
     normal = stats.norm(waiting[learn].mean(), waiting[learn].std())
     slope, intercept = np.polyfit(x[learn, 0], waiting[learn], 1)
