@@ -7,15 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coverwalk.classifier import ContextClassifier
     from coverwalk.cover_model import CoverModel
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "ContextClassifier": "coverwalk.classifier",
     "CoverModel": "coverwalk.cover_model",
 }
 
 __all__ = [
+    "ContextClassifier",
     "CoverModel",
     "__version__",
 ]

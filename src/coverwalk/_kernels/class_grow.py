@@ -1,0 +1,220 @@
+"""Grow one tree of contexts that tells classes apart: each cut is the best of a few drawn at random."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+
+__all__ = ["count", "grow", "settle", "side", "uniform"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Rows = tuple[Floats, Integers, Floats]  # X (n, p), class of each row (n,), weight of each row (n,)
+Tree = tuple[Integers, Floats, Integers]  # axis (N,), cut (N,), left (N,): -1 in a leaf; the right child is left + 1
+Span = tuple[Integers, Integers]  # start (N,), end (N,): the rows of each context in an ordered list of rows
+Effort = tuple[int, int, int]  # axes to look at in a context, cuts drawn on each, rows that judge them
+Work = tuple[Floats, Floats, Floats]  # cuts (m,), counts between them (m + 1, C), counts on either side (2, C)
+
+
+@kernel
+def _mix(bits: np.uint64) -> np.uint64:
+    """Splitmix64's finaliser: a counter in, random bits out."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@kernel
+def uniform(state: NDArray[np.uint64]) -> float:
+    """The next number in [0, 1) of a random stream; its state (1,) moves on."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    return float(_mix(state[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def side(tree: Tree, k: int, x: Floats) -> int:
+    """0 if x goes to the left child of context k, 1 if to the right: the one place that knows what a cut means."""
+    axis, cut, _ = tree
+    return 0 if x[axis[k]] <= cut[k] else 1
+
+
+@kernel
+def _negative_entropy(counts: Floats) -> float:
+    """Sum of n_c log n_c, less n log n: minus the rows' total class entropy, in nats."""
+    total, score = 0.0, 0.0
+    for c in range(len(counts)):
+        n = counts[c]
+        if n > 0.0:
+            total += n
+            score += n * math.log(n)
+    return score - total * math.log(total) if total > 0.0 else 0.0
+
+
+@kernel
+def _draw_cuts(X: Floats, perm: Integers, s: int, m: int, a: int, cuts: Floats, state: NDArray[np.uint64]) -> None:
+    """Random cuts on axis a, in ascending order, each half way between the values of two rows.
+
+    That is dense where rows are, and lies between clumps of rows as well as in them.
+    """
+    for j in range(len(cuts)):
+        t, u = X[perm[s + int(uniform(state) * m)], a], X[perm[s + int(uniform(state) * m)], a]
+        cut = 0.5 * t + 0.5 * u
+        i = j
+        while i > 0 and cuts[i - 1] > cut:
+            cuts[i] = cuts[i - 1]
+            i -= 1
+        cuts[i] = cut
+
+
+@kernel
+def _count_between(rows: Rows, perm: Integers, s: int, m: int, a: int, cuts: Floats, counts: Floats) -> None:
+    """Weight of each class between neighbouring cuts: counts (cuts + 1, C)."""
+    X, y, weight = rows
+    counts[:] = 0.0
+    for q in range(s, s + m):
+        i = perm[q]
+        first, last = 0, len(cuts)
+        while first < last:
+            middle = (first + last) // 2
+            if X[i, a] <= cuts[middle]:
+                last = middle
+            else:
+                first = middle + 1
+        counts[first, y[i]] += weight[i]
+
+
+@kernel
+def _best_cut(
+    rows: Rows, perm: Integers, s: int, n: int, effort: Effort, work: Work, state: NDArray[np.uint64]
+) -> tuple[int, float]:
+    """The cut that leaves the least class entropy, of some cuts on each of a few random axes: axis (-1: none), cut."""
+    X = rows[0]
+    axes, n_cuts, sample = effort
+    cuts, counts, sides = work
+    m = min(n, sample)
+    s += int(uniform(state) * (n - m + 1))  # the rows are in random order: a run of them is a sample
+    best, best_axis, best_cut = -math.inf, -1, 0.0
+    tried = 0
+    for _ in range(4 * axes):  # a constant column divides nothing: draw again, within reason
+        a = int(uniform(state) * X.shape[1])
+        low, high = math.inf, -math.inf
+        for q in range(s, s + m):
+            low, high = min(low, X[perm[q], a]), max(high, X[perm[q], a])
+        if not low < high:
+            continue
+        _draw_cuts(X, perm, s, m, a, cuts, state)
+        _count_between(rows, perm, s, m, a, cuts, counts)
+        sides[:] = 0.0
+        for j in range(n_cuts + 1):
+            for c in range(counts.shape[1]):
+                sides[1, c] += counts[j, c]
+        for j in range(n_cuts):
+            for c in range(counts.shape[1]):
+                sides[0, c] += counts[j, c]
+                sides[1, c] -= counts[j, c]
+            if low <= cuts[j] < high:
+                score = _negative_entropy(sides[0]) + _negative_entropy(sides[1])
+                if score > best:
+                    best, best_axis, best_cut = score, a, cuts[j]
+        tried += 1
+        if tried == axes:
+            break
+    return best_axis, best_cut
+
+
+@kernel
+def _divide(X: Floats, perm: Integers, s: int, e: int, tree: Tree, k: int, spare: Integers) -> int:
+    """Put the rows of context k that go left before those that go right, in order; where the right ones start."""
+    n_left, n_right = 0, 0
+    for q in range(s, e):
+        i = perm[q]
+        if side(tree, k, X[i]) == 0:
+            perm[s + n_left] = i
+            n_left += 1
+        else:
+            spare[n_right] = i
+            n_right += 1
+    for q in range(n_right):
+        perm[s + n_left + q] = spare[q]
+    return s + n_left
+
+
+@kernel
+def _several_classes(y: Integers, perm: Integers, s: int, e: int) -> bool:
+    for q in range(s + 1, e):
+        if y[perm[q]] != y[perm[s]]:
+            return True
+    return False
+
+
+@kernel
+def grow(
+    rows: Rows, n_classes: int, perm: Integers, seed: np.uint64, min_rows: int, effort: Effort
+) -> tuple[Tree, Integers, Span]:
+    """Grow a tree on the rows named in ``perm``, which is put in the order of the contexts.
+
+    Returns the tree, parent (N,), and start (N,), end (N,): context k holds rows perm[start[k]:end[k]]. Parents come
+    before children, siblings side by side. A context of one class is a leaf: nothing is left to tell apart.
+    """
+    X, y, _ = rows
+    n = len(perm)
+    room = max(2 * (n // min_rows) - 1, 1)
+    axis, cut, left = np.full(room, -1, np.int64), np.zeros(room), np.full(room, -1, np.int64)
+    tree = (axis, cut, left)
+    parent, start, end = np.full(room, -1, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64)
+    spare = np.empty(n, np.int64)
+    work = (np.empty(effort[1]), np.empty((effort[1] + 1, n_classes)), np.empty((2, n_classes)))
+    state = np.zeros(1, np.uint64)
+    state[0] = _mix(seed)
+    end[0], n_nodes = n, 1
+    k = 0
+    while k < n_nodes:
+        s, e = start[k], end[k]
+        if e - s >= 2 * min_rows and _several_classes(y, perm, s, e):
+            a, c = _best_cut(rows, perm, s, e - s, effort, work, state)
+            if a >= 0:
+                axis[k], cut[k] = a, c
+                middle = _divide(X, perm, s, e, tree, k, spare)
+                if min(middle - s, e - middle) >= min_rows:
+                    left[k] = n_nodes
+                    for child in range(n_nodes, n_nodes + 2):
+                        parent[child] = k
+                        start[child] = s if child == n_nodes else middle
+                        end[child] = middle if child == n_nodes else e
+                    n_nodes += 2
+        k += 1
+    tree = (axis[:n_nodes].copy(), cut[:n_nodes].copy(), left[:n_nodes].copy())
+    return tree, parent[:n_nodes].copy(), (start[:n_nodes].copy(), end[:n_nodes].copy())
+
+
+@kernel
+def settle(X: Floats, perm: Integers, tree: Tree) -> Span:
+    """Put further rows, named in ``perm``, in the order of the contexts of a tree: start (N,), end (N,) as in `grow`."""
+    left = tree[2]
+    N = len(left)
+    start, end, spare = np.zeros(N, np.int64), np.zeros(N, np.int64), np.empty(len(perm), np.int64)
+    end[0] = len(perm)
+    for k in range(N):
+        if left[k] >= 0:
+            middle = _divide(X, perm, start[k], end[k], tree, k, spare)
+            start[left[k]], end[left[k]] = start[k], middle
+            start[left[k] + 1], end[left[k] + 1] = middle, end[k]
+    return start, end
+
+
+@kernel
+def count(rows: Rows, n_classes: int, perm: Integers, parent: Integers, left: Integers, span: Span) -> Floats:
+    """Weight of each class in each context (N, C): summed in the leaves, then upwards."""
+    _, y, weight = rows
+    start, end = span
+    counts = np.zeros((len(left), n_classes))
+    for k in range(len(left) - 1, -1, -1):
+        if left[k] < 0:
+            for q in range(start[k], end[k]):
+                counts[k, y[perm[q]]] += weight[perm[q]]
+        if parent[k] >= 0:
+            for c in range(n_classes):
+                counts[parent[k], c] += counts[k, c]
+    return counts

@@ -1,0 +1,167 @@
+"""The refining walk over one tree of contexts for classes: ask it, or let it learn row by row.
+
+Local models of a context, in this order: class counts under a Dirichlet based on the parent's prediction; then
+discriminants with shared and with own covariances, each at several heats (powers of its odds).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.class_gauss import Factors, log_scores
+from coverwalk._kernels.class_grow import Rows, Tree, side
+
+__all__ = ["Local", "Walk", "predict", "speak", "stream"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+STRANGE = 1e-9  # share of rows that the parent's prediction leaves to all classes alike: no class is ever impossible
+# counts (N, C), shared (N,) and own (N,) the place of a context's factors or -1, factors of both, columns (p,) they use
+Local = tuple[Floats, Integers, Integers, Factors, Factors, Integers]
+# log v (N, J), log w (N,), log(1-w) (N,): which local model speaks, and whether the walk stops
+Walk = tuple[Floats, Floats, Floats]
+
+
+@kernel
+def _soften(scores: Floats, heat: float, strange: float, base: Floats, out: Floats) -> None:
+    """out = softmax(heat * scores), but for a share of strange rows that follow the base."""
+    top, total = -math.inf, 0.0
+    for c in range(len(scores)):
+        top = max(top, scores[c])
+    for c in range(len(scores)):
+        out[c] = math.exp(heat * (scores[c] - top))
+        total += out[c]
+    for c in range(len(scores)):
+        out[c] = (1.0 - strange) * out[c] / total + strange * base[c]
+
+
+@kernel
+def speak(
+    k: int, x: Floats, local: Local, log_v: Floats, setting: tuple[float, Floats], base: Floats, phi: Floats, z: Floats
+) -> None:
+    """phi (J, C): what each local model of context k says about x; base (C,) is what its parent said."""
+    counts, shared, own, shared_factors, own_factors, columns = local
+    alpha, heats = setting
+    C, T, p = counts.shape[1], len(heats), len(columns)
+    total = 0.0
+    for c in range(C):
+        total += counts[k, c]
+    for c in range(C):
+        phi[0, c] = (counts[k, c] + alpha * ((1.0 - STRANGE) * base[c] + STRANGE / C)) / (total + alpha)
+    for kind in range(2):
+        g = shared[k] if kind == 0 else own[k]
+        if g < 0:
+            continue
+        for a in range(p):
+            z[0, a] = x[columns[a]]
+        scores = z[2, :C]
+        if kind == 0:
+            log_scores(shared_factors, g, z[0, :p], z[1, :p], scores)
+        else:
+            log_scores(own_factors, g, z[0, :p], z[1, :p], scores)
+        for j in range(1 + kind * T, 1 + (kind + 1) * T):
+            if log_v[k, j] > -math.inf:
+                _soften(scores, heats[j - 1 - kind * T], 1.0 / (total + 1.0), phi[0], phi[j])
+
+
+@kernel
+def _blend(log_v: Floats, phi: Floats, out: Floats) -> None:
+    """phi_M = sum_j v_j phi_j."""
+    out[:] = 0.0
+    for j in range(len(log_v)):
+        if log_v[j] > -math.inf:
+            v = math.exp(log_v[j])
+            for c in range(len(out)):
+                out[c] += v * phi[j, c]
+
+
+@kernel
+def predict(X: Floats, tree: Tree, local: Local, walk: Walk, setting: tuple[float, Floats], psi: Floats) -> None:
+    """Write psi (n, C), the class probabilities of every row of X (n, p): eq. 1 down one path."""
+    left = tree[2]
+    log_v, log_w, log_1mw = walk
+    C = psi.shape[1]
+    phi, z, base = np.empty((log_v.shape[1], C)), np.empty((3, max(C, len(local[5])))), np.empty(C)
+    for i in range(len(X)):
+        base[:] = 1.0 / C
+        psi[i] = 0.0
+        k, reach = 0, 1.0
+        while k >= 0:
+            speak(k, X[i], local, log_v, setting, base, phi, z)
+            _blend(log_v[k], phi, base)
+            xi = reach * math.exp(log_w[k])
+            for c in range(C):
+                psi[i, c] += xi * base[c]
+            reach *= math.exp(log_1mw[k])
+            k = left[k] + side(tree, k, X[i]) if left[k] >= 0 else -1
+
+
+@kernel
+def _depth(left: Integers) -> int:
+    """Contexts on the longest path."""
+    depth = np.ones(len(left), np.int64)
+    for k in range(len(left) - 1, -1, -1):
+        if left[k] >= 0:
+            depth[k] = 1 + max(depth[left[k]], depth[left[k] + 1])
+    return int(depth[0])
+
+
+@kernel
+def _normalise(log_weight: Floats) -> None:
+    top, total = -math.inf, 0.0
+    for j in range(len(log_weight)):
+        top = max(top, log_weight[j])
+    for j in range(len(log_weight)):
+        total += math.exp(log_weight[j] - top)
+    for j in range(len(log_weight)):
+        log_weight[j] -= top + math.log(total)
+
+
+@kernel
+def stream(
+    rows: Rows, order: Integers, tree: Tree, local: Local, walk: Walk, setting: tuple[float, Floats], psi: Floats
+) -> None:
+    """Rows in order, each first predicted, into psi (len(order), C), and then learned: w, v and the counts.
+
+    A row of weight m counts as m rows that come at once: w' = w (phi/psi)^m, normalised.
+    """
+    X, y, weight = rows
+    counts, left = local[0], tree[2]
+    log_v, log_w, log_1mw = walk
+    J, C = log_v.shape[1], counts.shape[1]
+    z, phi, base, pair = np.empty((3, max(C, len(local[5])))), np.empty((J, C)), np.empty(C), np.empty(2)
+    levels = _depth(left)
+    path, blend, log_phi = np.empty(levels, np.int64), np.empty((levels, C)), np.empty((levels, J))
+    for r in range(len(order)):
+        x, label, m = X[order[r]], y[order[r]], weight[order[r]]
+        base[:] = 1.0 / C
+        depth, k = 0, 0
+        while k >= 0:
+            speak(k, x, local, log_v, setting, base, phi, z)
+            _blend(log_v[k], phi, base)
+            blend[depth] = base
+            for j in range(J):
+                if log_v[k, j] > -math.inf:
+                    log_phi[depth, j] = math.log(phi[j, label])
+            path[depth] = k
+            depth += 1
+            k = left[k] + side(tree, k, x) if left[k] >= 0 else -1
+        psi[r] = blend[depth - 1]
+        for d in range(depth - 1, -1, -1):
+            k = path[d]
+            if left[k] >= 0:
+                pair[0] = log_w[k] + m * math.log(blend[d, label])
+                pair[1] = log_1mw[k] + m * math.log(psi[r, label])
+                w, onward = math.exp(log_w[k]), math.exp(log_1mw[k])
+                for c in range(C):
+                    psi[r, c] = w * blend[d, c] + onward * psi[r, c]
+                _normalise(pair)
+                log_w[k], log_1mw[k] = pair[0], pair[1]
+            for j in range(J):
+                if log_v[k, j] > -math.inf:
+                    log_v[k, j] += m * log_phi[d, j]
+            _normalise(log_v[k])
+            counts[k, label] += m

@@ -1,0 +1,223 @@
+"""ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from tqdm import tqdm
+
+from coverwalk.class_forest import ClassForest, merge_rows
+from coverwalk.class_voices import ClassVoice, voices
+from coverwalk.covers.classes import Planting
+
+__all__ = ["ContextClassifier"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class _Rows(NamedTuple):
+    """Rows as they came: X (n, p), class of each (n,), weight of each (n,)."""
+
+    X: Floats
+    y: Integers
+    weight: Floats
+
+
+class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Class probabilities given x, sharp and calibrated, by halting walks over a forest of contexts.
+
+    Each tree is grown on a part of the rows and weighed by the others, which it had not seen: how far to walk, and
+    whether counts or a small discriminant analysis speak in a context. The same unseen rows decide how sharp the pool
+    of the trees may be. Then all rows are learned. See ``docs/classes.md``.
+
+    Parameters
+    ----------
+    n_trees : int
+        Trees whose contexts count classes.
+    n_discriminant_trees : int
+        Further trees whose large contexts also hold class-conditional Gaussians, with shared and own covariances.
+    left_out : int
+        Every tree leaves out one row in so many when it grows.
+    min_rows : int
+        Rows on either side of a cut.
+    stop : float
+        w: prior probability that the walk stops in a context.
+    alpha : float
+        Prior rows of a context's class counts, spread like its parent's prediction.
+    n_jobs : int, optional
+        Threads; the result does not depend on it. None is one, -1 all processors.
+    random_state : int, RandomState or None
+        Seeds the cuts and which rows are left out.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+        The labels, sorted: the order of the columns of `predict_proba`.
+    powers_ : array (4,)
+        Powers of the pools: linear and log-linear of the trees that count, then of the trees with discriminants.
+    n_features_in_, feature_names_in_
+        Columns of X, and their names where it had some.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = ContextClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.95
+    True
+    >>> model.predict_proba(X[:1]).round(2)
+    array([[1., 0., 0.]])
+    """
+
+    def __init__(
+        self,
+        n_trees: int = 64,
+        n_discriminant_trees: int = 12,
+        *,
+        left_out: int = 4,
+        min_rows: int = 1,
+        stop: float = 0.1,
+        alpha: float = 1.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_trees = n_trees
+        self.n_discriminant_trees = n_discriminant_trees
+        self.left_out = left_out
+        self.min_rows = min_rows
+        self.stop = stop
+        self.alpha = alpha
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows X (n, p) with labels y (n,); a row of weight m counts as m rows, one of weight 0 as none."""
+        self._check_parameters()
+        X, y, weight = self._checked(X, y, sample_weight, reset=True)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self._declared = False
+        self._begin(_Rows(X, codes.astype(np.int64), weight))
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn further rows, one by one.
+
+        Every row is predicted first, and changes the counts and the walk's weights of its contexts in every tree;
+        when rows have doubled, or with the first row of a new class, the forest is grown anew from all rows.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows and their labels.
+        classes : array-like, optional
+            In the first call: all labels that may come. Otherwise new ones are taken in as they come.
+        sample_weight : array-like, optional
+            Weight of each row.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "classes_")
+        X, y, weight = self._checked(X, y, sample_weight, reset=first)
+        known, declared = self._known_classes(classes, first)
+        merged = np.union1d(known, y) if len(known) else np.unique(y)
+        if declared and len(merged) > len(known):
+            raise ValueError(
+                f"y has labels that were not declared: {np.setdiff1d(y, known).tolist()}; declared were "
+                f"{known.tolist()}. Name all in `classes` of the first call, or leave `classes` out"
+            )
+        new = _Rows(X, np.searchsorted(merged, y), weight)
+        if first:
+            self.classes_, self._declared = merged, declared
+            self._begin(new)
+            return self
+        old = self._rows._replace(y=np.searchsorted(merged, self.classes_)[self._rows.y])
+        rows = _Rows(*(np.concatenate(pair) for pair in zip(old, new)))
+        if len(merged) > len(self.classes_) or len(rows.y) >= 2 * self._rows_grown:
+            forest = self._grown(rows, len(merged))
+            self.classes_, self._forest, self._rows_grown = merged, forest, len(rows.y)
+            self.powers_ = forest.powers
+        else:
+            spoken = new.weight > 0
+            self._forest.learn(X[spoken], new.y[spoken], weight[spoken], effective_n_jobs(self.n_jobs))
+        self._rows = rows
+        return self
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Log probability (n, n_classes) of each class, in the order of ``classes_``."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._forest.log_proba(X, effective_n_jobs(self.n_jobs))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability (n, n_classes) of each class, in the order of ``classes_``; rows sum to one."""
+        p = np.exp(self.predict_log_proba(X))
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable label (n,) of each row."""
+        best = self.predict_log_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def contexts(self, X: Any, top: int = 5) -> list[list[ClassVoice]]:
+        """For each row, the contexts and local models that speak for it with the most weight."""
+        check_is_fitted(self)
+        Z = validate_data(self, X, reset=False, dtype=np.float64)
+        names = getattr(self, "feature_names_in_", None)
+        columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
+        return [voices(self._forest, x, columns, self.classes_, top) for x in Z]
+
+    def _check_parameters(self) -> None:
+        for name, least in (("n_trees", 0), ("n_discriminant_trees", 0), ("left_out", 2), ("min_rows", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        if self.n_trees + self.n_discriminant_trees == 0:
+            raise ValueError("there must be a tree: n_trees and n_discriminant_trees are both 0")
+        if not 0.0 < self.stop < 1.0:
+            raise ValueError(f"stop must lie between 0 and 1, got {self.stop!r}")
+        if not 0.0 < self.alpha < np.inf:
+            raise ValueError(f"alpha must be positive and finite, got {self.alpha!r}")
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Floats, NDArray[Any], Floats]:
+        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64)
+        check_classification_targets(y)
+        weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+        if not weight.sum() > 0.0:
+            raise ValueError("sample_weight is zero for every row: at least one row must have a positive weight")
+        return X, y, weight
+
+    def _known_classes(self, classes: Any, first: bool) -> tuple[NDArray[Any], bool]:
+        """The labels known before these rows, and whether these are all that may come."""
+        if first:
+            return (np.array([]), False) if classes is None else (np.unique(np.asarray(classes)), True)
+        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise ValueError(
+                f"classes={np.unique(np.asarray(classes)).tolist()} differs from the classes of earlier calls, "
+                f"{self.classes_.tolist()}: leave it out after the first call"
+            )
+        return self.classes_, self._declared
+
+    def _begin(self, rows: _Rows) -> None:
+        self._seed = int(check_random_state(self.random_state).randint(2**31))
+        self._forest = self._grown(rows, len(self.classes_))
+        self._rows, self._rows_grown = rows, len(rows.y)
+        self.powers_ = self._forest.powers
+
+    def _grown(self, rows: _Rows, n_classes: int) -> ClassForest:
+        spoken = rows.weight > 0
+        data = merge_rows(*(part[spoken] for part in rows))
+        kinds = [
+            (Planting(discriminants=gauss, min_rows=self.min_rows, stop=self.stop, alpha=self.alpha), n)
+            for gauss, n in ((False, self.n_trees), (True, self.n_discriminant_trees))
+            if n > 0
+        ]
+        bar = tqdm(total=sum(n for _, n in kinds), desc="trees", disable=None, leave=False)
+        with bar:
+            return ClassForest.grow(
+                data, n_classes, kinds, self.left_out, self._seed, effective_n_jobs(self.n_jobs), bar.update
+            )
