@@ -8,7 +8,7 @@ thread. Means over the seeds.
 
 import os
 
-os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")})
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
 
 import argparse
 import time
@@ -80,7 +80,9 @@ def main() -> None:
         for model, make in MODELS.items():
             loss, error, ece, fit, ask = np.mean([measure(make, X, y, seed) for seed in range(options.seeds)], axis=0)
             ours = ours or fit
-            print(f"{name:14s} {model:22s} {loss:8.4f} {error:7.4f} {ece:7.4f} {fit:10.3f} {ask:15.1f} {fit / ours:8.2f}x")
+            print(
+                f"{name:14s} {model:22s} {loss:8.4f} {error:7.4f} {ece:7.4f} {fit:10.3f} {ask:15.1f} {fit / ours:8.2f}x"
+            )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A forest of trees of contexts for classes: who leaves which rows out, and how the trees are pooled."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,14 +13,15 @@ from coverwalk._kernels.class_grow import Rows
 from coverwalk.covers.classes import ClassTree, Planting, plant
 from coverwalk.pooling import fit_powers, log_softmax
 
-__all__ = ["ClassForest", "Standard", "merge_rows"]
+__all__ = ["ClassForest", "Standard", "merge_rows", "n_threads"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-POOL_ROWS = 20_000  # rows that fit the powers of the pools: four numbers need no more
+POOL_ROWS, POOL_FLOATS = 20_000, 2**23  # rows that fit the powers of the pools: four numbers need no more
+POOL_NEW = 0.1  # the powers are fitted again when so many more rows have come
 CHUNK = 4096  # rows that a thread predicts at a time
 
 
@@ -73,6 +75,15 @@ def merge_rows(X: Floats, y: Integers, weight: Floats) -> tuple[Floats, Integers
     return X[first], y[first], np.add.reduceat(weight, first)
 
 
+def n_threads(n_jobs: int | None) -> int:
+    """scikit-learn's ``n_jobs`` as a number of threads: None is 1, -1 all processors, -2 all but one."""
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0: None is one thread, -1 all processors")
+    if n_jobs is None or n_jobs > 0:
+        return n_jobs or 1
+    return max((os.cpu_count() or 1) + 1 + n_jobs, 1)
+
+
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int) -> Iterator[Result]:
     """Results in the order of the items, whatever the number of threads."""
     if n_jobs == 1:
@@ -92,13 +103,65 @@ def _folds(y: Integers, n_trees: int, left_out: int, rng: np.random.Generator) -
         yield np.flatnonzero(part == k % left_out)
 
 
+class Pools:
+    """The linear and the log-linear pool of each kind of tree, tree by tree."""
+
+    def __init__(self, n: int, n_classes: int, n_kinds: int) -> None:
+        self._sum, self._log_sum = np.zeros((n_kinds, n, n_classes)), np.zeros((n_kinds, n, n_classes))
+        self._trees = np.zeros((n_kinds, n))
+
+    def add(self, kind: int, rows: Integers | slice, psi: Floats) -> None:
+        """Take in what one tree says of some rows (each named once)."""
+        self._sum[kind, rows] += psi
+        self._log_sum[kind, rows] += np.log(psi)
+        self._trees[kind, rows] += 1.0
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """The rows of which a tree of every kind has spoken."""
+        return np.asarray((self._trees > 0).all(axis=0))
+
+    def log(self) -> Floats:
+        """Log pools of the known rows (n, C, 2 * kinds)."""
+        known = self.known
+        trees = self._trees[:, known, None]
+        pools = np.stack([np.log(self._sum[:, known] / trees), self._log_sum[:, known] / trees], axis=1)
+        return np.ascontiguousarray(np.moveaxis(pools.reshape(-1, *pools.shape[2:]), 0, 2))
+
+
+class Unseen:
+    """What the pools said of rows they had not seen, and the powers that these rows ask for."""
+
+    def __init__(self, n_kinds: int) -> None:
+        self.prior = np.tile([1.0 / n_kinds, 0.0], n_kinds)  # the linear pool
+        self.powers = self.prior
+        self._parts: list[tuple[Floats, Integers, Floats]] = []  # log pools (n, C, M), classes, weights
+        self._fitted = 0
+
+    def add(self, log_pools: Floats, y: Integers, weight: Floats) -> None:
+        """Take in some rows; the powers follow when enough have come."""
+        if len(y):
+            self._parts.append((log_pools, y, weight))
+        n = sum(len(y) for _, y, _ in self._parts)
+        if n >= (1.0 + POOL_NEW) * self._fitted and n:
+            last = slice(-pool_rows(log_pools.shape[1]), None)
+            parts = [np.concatenate(part)[last] for part in zip(*self._parts)]
+            self._parts, self._fitted = [(parts[0], parts[1], parts[2])], len(parts[1])
+            self.powers = fit_powers(parts[0], parts[1], parts[2], self.prior)
+
+
+def pool_rows(n_classes: int) -> int:
+    """The most rows that fit powers."""
+    return min(POOL_ROWS, max(POOL_FLOATS // (4 * n_classes), 1))
+
+
 @dataclass
 class ClassForest:
-    """Some kinds of trees (a planting and its trees), each pooled linearly and log-linearly, and the pools' powers."""
+    """Some kinds of trees (a planting and its trees), each pooled linearly and log-linearly."""
 
     standard: Standard
     kinds: list[tuple[Planting, list[ClassTree]]]
-    powers: Floats  # (2 * kinds,): of the linear and of the log-linear pool of each kind
+    unseen: Unseen
     n_classes: int
 
     @classmethod
@@ -130,15 +193,21 @@ class ClassForest:
                 inside, outside = outside, inside
             return plant(rows, n_classes, inside, outside, tree_seed, kinds[kind][0])
 
-        n_pool = min(len(y), POOL_ROWS)  # the order of the rows is random: the first are a sample
+        n_pool = min(len(y), pool_rows(n_classes))  # the order of the rows is random: the first are a sample
         pools = Pools(n_pool, n_classes, len(kinds))
         trees: list[list[ClassTree]] = [[] for _ in kinds]
         for (kind, _, _), (tree, order, psi) in zip(jobs, in_threads(grown, jobs, n_jobs)):
             trees[kind].append(tree)
             progress()
             pools.add(kind, order[order < n_pool], psi[order < n_pool])
-        powers = pools.powers(y[:n_pool], weight[:n_pool])
-        return cls(standard, [(p, t) for (p, _), t in zip(kinds, trees)], powers, n_classes)
+        unseen = Unseen(len(kinds))
+        unseen.add(pools.log(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
+        return cls(standard, [(p, t) for (p, _), t in zip(kinds, trees)], unseen, n_classes)
+
+    @property
+    def powers(self) -> Floats:
+        """Of the linear and of the log-linear pool of each kind (2 * kinds,)."""
+        return self.unseen.powers
 
     def log_proba(self, X: Floats, n_jobs: int = 1) -> Floats:
         """Log probabilities (n, C) of the classes of rows in the user's units."""
@@ -155,38 +224,15 @@ class ClassForest:
         return np.concatenate(list(in_threads(pooled, range(0, len(Z), CHUNK), n_jobs)))
 
     def learn(self, X: Floats, y: Integers, weight: Floats, n_jobs: int) -> None:
-        """Learn rows one by one: the counts and the walk of every tree; cuts, discriminants and powers stay."""
+        """Learn rows one by one: the counts and walks of all trees, and the powers; cuts and discriminants stay.
+
+        Each tree says what it thinks of a row before it learns it, so the rows weigh the pools as rows left out do.
+        """
         rows: Rows = (self.standard(X), y, weight)
-        jobs = [(planting, tree) for planting, trees in self.kinds for tree in trees]
-        for _ in in_threads(lambda job: job[1].learn(rows, np.arange(len(y)), job[0]), jobs, n_jobs):
-            pass
-
-
-class Pools:
-    """The linear and the log-linear pool of each kind of tree, tree by tree."""
-
-    def __init__(self, n: int, n_classes: int, n_kinds: int) -> None:
-        self._sum, self._log_sum = np.zeros((n_kinds, n, n_classes)), np.zeros((n_kinds, n, n_classes))
-        self._trees = np.zeros((n_kinds, n))
-
-    def add(self, kind: int, rows: Integers | slice, psi: Floats) -> None:
-        """Take in what one tree says of some rows (each named once)."""
-        self._sum[kind, rows] += psi
-        self._log_sum[kind, rows] += np.log(psi)
-        self._trees[kind, rows] += 1.0
-
-    def log(self) -> Floats:
-        """Log pools (n, C, 2 * kinds)."""
-        trees = self._trees[:, :, None]
-        pools = np.stack([np.log(self._sum / trees), self._log_sum / trees], axis=1)  # (kinds, 2, n, C)
-        return np.ascontiguousarray(np.moveaxis(pools.reshape(-1, *pools.shape[2:]), 0, 2))
-
-    def powers(self, y: Integers, weight: Floats) -> Floats:
-        """The pools' powers, from rows that a tree of every kind has spoken of; the prior is their linear pool."""
-        n_kinds = len(self._trees)
-        prior = np.tile([1.0 / n_kinds, 0.0], n_kinds)
-        known = (self._trees > 0).all(axis=0)
-        if not known.any():
-            return prior
-        self._sum, self._log_sum, self._trees = self._sum[:, known], self._log_sum[:, known], self._trees[:, known]
-        return fit_powers(self.log(), y[known], weight[known], prior)
+        jobs = [(kind, planting, tree) for kind, (planting, trees) in enumerate(self.kinds) for tree in trees]
+        order = np.arange(len(y))
+        pools = Pools(len(y), self.n_classes, len(self.kinds))
+        said = in_threads(lambda job: job[2].learn(rows, order, job[1]), jobs, n_jobs)
+        for (kind, _, _), psi in zip(jobs, said):
+            pools.add(kind, slice(None), psi)
+        self.unseen.add(pools.log(), y, weight)

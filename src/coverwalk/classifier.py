@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
@@ -11,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from tqdm import tqdm
 
-from coverwalk.class_forest import ClassForest, merge_rows
+from coverwalk.class_forest import ClassForest, merge_rows, n_threads
 from coverwalk.class_voices import ClassVoice, voices
 from coverwalk.covers.classes import Planting
 
@@ -59,8 +58,6 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     classes_ : array (n_classes,)
         The labels, sorted: the order of the columns of `predict_proba`.
-    powers_ : array (4,)
-        Powers of the pools: linear and log-linear of the trees that count, then of the trees with discriminants.
     n_features_in_, feature_names_in_
         Columns of X, and their names where it had some.
 
@@ -77,7 +74,7 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_trees: int = 64,
+        n_trees: int = 48,
         n_discriminant_trees: int = 12,
         *,
         left_out: int = 4,
@@ -100,10 +97,8 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from rows X (n, p) with labels y (n,); a row of weight m counts as m rows, one of weight 0 as none."""
         self._check_parameters()
         X, y, weight = self._checked(X, y, sample_weight, reset=True)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        self._declared = False
-        self._begin(_Rows(X, codes.astype(np.int64), weight))
-        return self
+        classes, codes = np.unique(y, return_inverse=True)
+        return self._begin(_Rows(X, codes.astype(np.int64), weight), classes, declared=False)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn further rows, one by one.
@@ -123,7 +118,7 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         first = not hasattr(self, "classes_")
         X, y, weight = self._checked(X, y, sample_weight, reset=first)
-        known, declared = self._known_classes(classes, first)
+        known, declared = self._known_classes(classes, y, first)
         merged = np.union1d(known, y) if len(known) else np.unique(y)
         if declared and len(merged) > len(known):
             raise ValueError(
@@ -132,26 +127,22 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         new = _Rows(X, np.searchsorted(merged, y), weight)
         if first:
-            self.classes_, self._declared = merged, declared
-            self._begin(new)
-            return self
-        old = self._rows._replace(y=np.searchsorted(merged, self.classes_)[self._rows.y])
-        rows = _Rows(*(np.concatenate(pair) for pair in zip(old, new)))
-        if len(merged) > len(self.classes_) or len(rows.y) >= 2 * self._rows_grown:
-            forest = self._grown(rows, len(merged))
-            self.classes_, self._forest, self._rows_grown = merged, forest, len(rows.y)
-            self.powers_ = forest.powers
-        else:
-            spoken = new.weight > 0
-            self._forest.learn(X[spoken], new.y[spoken], weight[spoken], effective_n_jobs(self.n_jobs))
-        self._rows = rows
+            return self._begin(new, merged, declared)
+        n_rows = sum(len(part.y) for part in self._rows) + len(y)
+        if len(merged) > len(self.classes_) or n_rows >= 2 * self._rows_grown:
+            code = np.searchsorted(merged, self.classes_)
+            rows = [part._replace(y=code[part.y]) for part in self._rows] + [new]
+            return self._keep(_Rows(*(np.concatenate(parts) for parts in zip(*rows))), merged)
+        heavy = weight > 0.0
+        self._forest.learn(X[heavy], new.y[heavy], weight[heavy], n_threads(self.n_jobs))
+        self._rows.append(new)
         return self
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Log probability (n, n_classes) of each class, in the order of ``classes_``."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        return self._forest.log_proba(X, effective_n_jobs(self.n_jobs))
+        return self._forest.log_proba(X, n_threads(self.n_jobs))
 
     def predict_proba(self, X: Any) -> Floats:
         """Probability (n, n_classes) of each class, in the order of ``classes_``; rows sum to one."""
@@ -191,26 +182,42 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("sample_weight is zero for every row: at least one row must have a positive weight")
         return X, y, weight
 
-    def _known_classes(self, classes: Any, first: bool) -> tuple[NDArray[Any], bool]:
+    def _known_classes(self, classes: Any, y: NDArray[Any], first: bool) -> tuple[NDArray[Any], bool]:
         """The labels known before these rows, and whether these are all that may come."""
-        if first:
-            return (np.array([]), False) if classes is None else (np.unique(np.asarray(classes)), True)
-        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise ValueError(
-                f"classes={np.unique(np.asarray(classes)).tolist()} differs from the classes of earlier calls, "
-                f"{self.classes_.tolist()}: leave it out after the first call"
-            )
-        return self.classes_, self._declared
+        known, declared = (np.array([]), False) if first else (self.classes_, self._declared)
+        if classes is not None:
+            named = np.unique(np.asarray(classes))
+            if first:
+                known, declared = named, True
+            elif not np.array_equal(named, known):
+                raise ValueError(
+                    f"classes={named.tolist()} differs from the classes of earlier calls, {known.tolist()}: "
+                    "leave it out after the first call"
+                )
+        if len(known) and (known.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
+            raise ValueError(f"labels must be all numbers or all strings, got y like {y[0]!r} for {known.tolist()}")
+        return known, declared
 
-    def _begin(self, rows: _Rows) -> None:
+    def _begin(self, rows: _Rows, classes: NDArray[Any], declared: bool) -> Self:
         self._seed = int(check_random_state(self.random_state).randint(2**31))
-        self._forest = self._grown(rows, len(self.classes_))
-        self._rows, self._rows_grown = rows, len(rows.y)
-        self.powers_ = self._forest.powers
+        self._declared = declared
+        return self._keep(rows, classes)
+
+    def _keep(self, rows: _Rows, classes: NDArray[Any]) -> Self:
+        """Grow on all rows, and only then change."""
+        self._forest = self._grown(rows, len(classes))
+        self.classes_, self._rows, self._rows_grown = classes, [rows], len(rows.y)
+        return self
+
+    @property
+    def powers_(self) -> Floats:
+        """Powers of the pools: linear and log-linear of the trees that count, then of those with discriminants."""
+        check_is_fitted(self)
+        return self._forest.powers
 
     def _grown(self, rows: _Rows, n_classes: int) -> ClassForest:
-        spoken = rows.weight > 0
-        data = merge_rows(*(part[spoken] for part in rows))
+        heavy = rows.weight > 0.0
+        data = merge_rows(rows.X[heavy], rows.y[heavy], rows.weight[heavy])
         kinds = [
             (Planting(discriminants=gauss, min_rows=self.min_rows, stop=self.stop, alpha=self.alpha), n)
             for gauss, n in ((False, self.n_trees), (True, self.n_discriminant_trees))
@@ -219,5 +226,5 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bar = tqdm(total=sum(n for _, n in kinds), desc="trees", disable=None, leave=False)
         with bar:
             return ClassForest.grow(
-                data, n_classes, kinds, self.left_out, self._seed, effective_n_jobs(self.n_jobs), bar.update
+                data, n_classes, kinds, self.left_out, self._seed, n_threads(self.n_jobs), bar.update
             )

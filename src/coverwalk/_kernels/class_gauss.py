@@ -20,7 +20,7 @@ Rows = tuple[Floats, Integers, Floats]
 KAPPA = 1.0  # prior rows of a class mean, at the mean of the context
 # weight (G, C), sums (G, C, p), squares (G, 1, p, p) shared or (G, C, p, p) own; upper triangles
 Moments = tuple[Floats, Floats, Floats]
-# U (G, m, p, p) with S = U'U, m = 1 shared or C own; centre (G, C, p) = U'^-1 mu_c; head, gain, power (G, C), see `log_scores`
+# U (G, m, p, p) with S = U'U, m = 1 shared or C own; centre (G, C, p) = U'^-1 mu_c; head, gain, power (G, C)
 Factors = tuple[Floats, Floats, Floats, Floats, Floats]
 
 
@@ -177,7 +177,7 @@ def discriminants(total: Moments, parent: Integers, sigma: Floats, nu0: float, r
 def log_scores(factors: Factors, g: int, x: Floats, z: Floats, out: Floats) -> None:
     """Log of share times density of each class at x (p,), up to a constant, into out (C,); z (p,) is work space.
 
-        head_c - (nu_c + 1)/2 log(1 + kappa_c/(kappa_c + 1) |U'^-1 (x - mu_c)|^2)
+    head_c - (nu_c + 1)/2 log(1 + kappa_c/(kappa_c + 1) |U'^-1 (x - mu_c)|^2)
     """
     U, centre, head, gain, power = factors
     for c in range(len(out)):

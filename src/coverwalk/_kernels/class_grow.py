@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["count", "grow", "settle", "side", "uniform"]
+__all__ = ["count", "depth", "grow", "settle", "side", "uniform"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -15,7 +15,8 @@ Rows = tuple[Floats, Integers, Floats]  # X (n, p), class of each row (n,), weig
 Tree = tuple[Integers, Floats, Integers]  # axis (N,), cut (N,), left (N,): -1 in a leaf; the right child is left + 1
 Span = tuple[Integers, Integers]  # start (N,), end (N,): the rows of each context in an ordered list of rows
 Effort = tuple[int, int, int]  # axes to look at in a context, cuts drawn on each, rows that judge them
-Work = tuple[Floats, Floats, Floats]  # cuts (m,), counts between them (m + 1, C), counts on either side (2, C)
+# cuts (m,), counts between them (m + 1, C), counts on either side (2, C), a table of i log i, the rows of the sample
+Work = tuple[Floats, Floats, Floats, Floats, Floats, Integers, Floats]
 
 
 @kernel
@@ -41,26 +42,34 @@ def side(tree: Tree, k: int, x: Floats) -> int:
 
 
 @kernel
-def _negative_entropy(counts: Floats) -> float:
-    """Sum of n_c log n_c, less n log n: minus the rows' total class entropy, in nats."""
-    total, score = 0.0, 0.0
-    for c in range(len(counts)):
-        n = counts[c]
-        if n > 0.0:
-            total += n
-            score += n * math.log(n)
-    return score - total * math.log(total) if total > 0.0 else 0.0
+def _x_log_x(x: float, table: Floats) -> float:
+    """x log x; of small whole numbers, which nearly all counts are, from a table."""
+    i = int(min(x, 1e9))
+    if i < len(table) and x == i:
+        result: float = table[i]
+        return result
+    return x * math.log(x) if x > 0.0 else 0.0
 
 
 @kernel
-def _draw_cuts(X: Floats, perm: Integers, s: int, m: int, a: int, cuts: Floats, state: NDArray[np.uint64]) -> None:
-    """Random cuts on axis a, in ascending order, each half way between the values of two rows.
+def _negative_entropy(counts: Floats, table: Floats) -> float:
+    """Sum of n_c log n_c, less n log n: minus the rows' total class entropy, in nats."""
+    total, score = 0.0, 0.0
+    for c in range(len(counts)):
+        total += counts[c]
+        score += _x_log_x(counts[c], table)
+    return score - _x_log_x(total, table)
+
+
+@kernel
+def _draw_cuts(values: Floats, cuts: Floats, state: NDArray[np.uint64]) -> None:
+    """Random cuts in ascending order, each half way between the values of two rows.
 
     That is dense where rows are, and lies between clumps of rows as well as in them.
     """
+    m = len(values)
     for j in range(len(cuts)):
-        t, u = X[perm[s + int(uniform(state) * m)], a], X[perm[s + int(uniform(state) * m)], a]
-        cut = 0.5 * t + 0.5 * u
+        cut = 0.5 * values[int(uniform(state) * m)] + 0.5 * values[int(uniform(state) * m)]
         i = j
         while i > 0 and cuts[i - 1] > cut:
             cuts[i] = cuts[i - 1]
@@ -69,20 +78,20 @@ def _draw_cuts(X: Floats, perm: Integers, s: int, m: int, a: int, cuts: Floats, 
 
 
 @kernel
-def _count_between(rows: Rows, perm: Integers, s: int, m: int, a: int, cuts: Floats, counts: Floats) -> None:
-    """Weight of each class between neighbouring cuts: counts (cuts + 1, C)."""
-    X, y, weight = rows
+def _count_between(values: Floats, y: Integers, weight: Floats, cuts: Floats, counts: Floats, sides: Floats) -> None:
+    """Weight of each class between neighbouring cuts, counts (cuts + 1, C); and of all, sides[1], beyond the first."""
     counts[:] = 0.0
-    for q in range(s, s + m):
-        i = perm[q]
+    sides[:] = 0.0
+    for q in range(len(values)):
         first, last = 0, len(cuts)
         while first < last:
             middle = (first + last) // 2
-            if X[i, a] <= cuts[middle]:
+            if values[q] <= cuts[middle]:
                 last = middle
             else:
                 first = middle + 1
-        counts[first, y[i]] += weight[i]
+        counts[first, y[q]] += weight[q]
+        sides[1, y[q]] += weight[q]
 
 
 @kernel
@@ -92,30 +101,32 @@ def _best_cut(
     """The cut that leaves the least class entropy, of some cuts on each of a few random axes: axis (-1: none), cut."""
     X = rows[0]
     axes, n_cuts, sample = effort
-    cuts, counts, sides = work
     m = min(n, sample)
+    n_cuts = min(n_cuts, m)  # few rows have few places between them
+    cuts, counts, sides, table = work[0][:n_cuts], work[1][: n_cuts + 1], work[2], work[3]
+    values, y, weight = work[4][:m], work[5][:m], work[6][:m]
     s += int(uniform(state) * (n - m + 1))  # the rows are in random order: a run of them is a sample
+    for q in range(m):
+        y[q], weight[q] = rows[1][perm[s + q]], rows[2][perm[s + q]]
     best, best_axis, best_cut = -math.inf, -1, 0.0
     tried = 0
     for _ in range(4 * axes):  # a constant column divides nothing: draw again, within reason
         a = int(uniform(state) * X.shape[1])
         low, high = math.inf, -math.inf
-        for q in range(s, s + m):
-            low, high = min(low, X[perm[q], a]), max(high, X[perm[q], a])
+        for q in range(m):
+            values[q] = X[perm[s + q], a]
+            low, high = min(low, values[q]), max(high, values[q])
         if not low < high:
             continue
-        _draw_cuts(X, perm, s, m, a, cuts, state)
-        _count_between(rows, perm, s, m, a, cuts, counts)
-        sides[:] = 0.0
-        for j in range(n_cuts + 1):
-            for c in range(counts.shape[1]):
-                sides[1, c] += counts[j, c]
+        _draw_cuts(values, cuts, state)
+        _count_between(values, y, weight, cuts, counts, sides)
         for j in range(n_cuts):
             for c in range(counts.shape[1]):
                 sides[0, c] += counts[j, c]
                 sides[1, c] -= counts[j, c]
-            if low <= cuts[j] < high:
-                score = _negative_entropy(sides[0]) + _negative_entropy(sides[1])
+            repeated = j + 1 < n_cuts and cuts[j] == cuts[j + 1]
+            if low <= cuts[j] < high and not repeated:
+                score = _negative_entropy(sides[0], table) + _negative_entropy(sides[1], table)
                 if score > best:
                     best, best_axis, best_cut = score, a, cuts[j]
         tried += 1
@@ -143,10 +154,10 @@ def _divide(X: Floats, perm: Integers, s: int, e: int, tree: Tree, k: int, spare
 
 @kernel
 def _several_classes(y: Integers, perm: Integers, s: int, e: int) -> bool:
-    for q in range(s + 1, e):
-        if y[perm[q]] != y[perm[s]]:
-            return True
-    return False
+    q = s + 1
+    while q < e and y[perm[q]] == y[perm[s]]:
+        q += 1
+    return q < e
 
 
 @kernel
@@ -165,7 +176,12 @@ def grow(
     tree = (axis, cut, left)
     parent, start, end = np.full(room, -1, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64)
     spare = np.empty(n, np.int64)
-    work = (np.empty(effort[1]), np.empty((effort[1] + 1, n_classes)), np.empty((2, n_classes)))
+    table = np.zeros(effort[2] + 1)
+    for i in range(2, len(table)):
+        table[i] = i * math.log(i)
+    sides, m = np.empty((2, n_classes)), effort[2]
+    sampled = (np.empty(m), np.empty(m, np.int64), np.empty(m))
+    work = (np.empty(effort[1]), np.empty((effort[1] + 1, n_classes)), sides, table, *sampled)
     state = np.zeros(1, np.uint64)
     state[0] = _mix(seed)
     end[0], n_nodes = n, 1
@@ -191,7 +207,7 @@ def grow(
 
 @kernel
 def settle(X: Floats, perm: Integers, tree: Tree) -> Span:
-    """Put further rows, named in ``perm``, in the order of the contexts of a tree: start (N,), end (N,) as in `grow`."""
+    """Put further rows, named in ``perm``, in the order of the contexts of a tree: start and end as in `grow`."""
     left = tree[2]
     N = len(left)
     start, end, spare = np.zeros(N, np.int64), np.zeros(N, np.int64), np.empty(len(perm), np.int64)
@@ -218,3 +234,13 @@ def count(rows: Rows, n_classes: int, perm: Integers, parent: Integers, left: In
             for c in range(n_classes):
                 counts[parent[k], c] += counts[k, c]
     return counts
+
+
+@kernel
+def depth(left: Integers) -> int:
+    """Contexts on the longest path."""
+    below = np.ones(len(left), np.int64)
+    for k in range(len(left) - 1, -1, -1):
+        if left[k] >= 0:
+            below[k] = 1 + max(below[left[k]], below[left[k] + 1])
+    return int(below[0])

@@ -100,16 +100,6 @@ def predict(X: Floats, tree: Tree, local: Local, walk: Walk, setting: tuple[floa
 
 
 @kernel
-def _depth(left: Integers) -> int:
-    """Contexts on the longest path."""
-    depth = np.ones(len(left), np.int64)
-    for k in range(len(left) - 1, -1, -1):
-        if left[k] >= 0:
-            depth[k] = 1 + max(depth[left[k]], depth[left[k] + 1])
-    return int(depth[0])
-
-
-@kernel
 def _normalise(log_weight: Floats) -> None:
     top, total = -math.inf, 0.0
     for j in range(len(log_weight)):
@@ -122,7 +112,14 @@ def _normalise(log_weight: Floats) -> None:
 
 @kernel
 def stream(
-    rows: Rows, order: Integers, tree: Tree, local: Local, walk: Walk, setting: tuple[float, Floats], psi: Floats
+    rows: Rows,
+    order: Integers,
+    tree: Tree,
+    local: Local,
+    walk: Walk,
+    setting: tuple[float, Floats],
+    levels: int,
+    psi: Floats,
 ) -> None:
     """Rows in order, each first predicted, into psi (len(order), C), and then learned: w, v and the counts.
 
@@ -133,7 +130,6 @@ def stream(
     log_v, log_w, log_1mw = walk
     J, C = log_v.shape[1], counts.shape[1]
     z, phi, base, pair = np.empty((3, max(C, len(local[5])))), np.empty((J, C)), np.empty(C), np.empty(2)
-    levels = _depth(left)
     path, blend, log_phi = np.empty(levels, np.int64), np.empty((levels, C)), np.empty((levels, J))
     for r in range(len(order)):
         x, label, m = X[order[r]], y[order[r]], weight[order[r]]

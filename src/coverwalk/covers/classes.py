@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.class_gauss import Factors, Moments, discriminants, moments
-from coverwalk._kernels.class_grow import Rows, Span, Tree, count, grow, settle
+from coverwalk._kernels.class_grow import Rows, Span, Tree, count, depth, grow, settle
 from coverwalk._kernels.class_walk import Local, Walk, predict, stream
 
 __all__ = ["ClassTree", "Planting", "plant"]
@@ -15,7 +15,7 @@ __all__ = ["ClassTree", "Planting", "plant"]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-MOST_COLUMNS = 64  # of a discriminant; where x has more, each tree draws its own
+MOST_COLUMNS = 48  # of a discriminant; where x has more, each tree draws its own
 MOST_FLOATS = 2**20  # of all covariances of one kind in one tree, 8 MB: the largest contexts come first
 FAINT = 1e-4  # a discriminant that speaks for fewer rows of its context is not kept
 
@@ -27,13 +27,13 @@ class Planting:
     discriminants: bool
     min_rows: int = 1  # on either side of a cut
     axes: float = 2.0  # axes to look at in a context, in units of the root of their number
-    cuts: int = 12  # drawn on each of them
-    sample: int = 256  # rows that judge the cuts
+    cuts: int = 16  # drawn on each of them
+    sample: int = 512  # rows that judge the cuts
     stop: float = 0.1  # w
     alpha: float = 1.0  # prior rows of the class counts, spread like the parent's prediction
-    heats: tuple[float, ...] = (1.0, 0.3, 0.1)  # powers of a discriminant's odds
+    heats: tuple[float, ...] = (1.0, 0.3)  # powers of a discriminant's odds
     rows_shared: float = 2.0  # rows a column that a context needs for a shared covariance
-    rows_own: float = 0.5  # rows a column and class that it needs for own ones
+    rows_own: float = 1.0  # rows a column and class that it needs for own ones
     nu0: float = 0.5  # prior rows of a covariance, a column
     ridge: float = 1.0  # scatter that every column has before any row, in units of its variance
 
@@ -53,6 +53,7 @@ class ClassTree(NamedTuple):
     tree: Tree
     local: Local
     walk: Walk
+    levels: int  # contexts on the longest path
 
     def predict(self, X: Floats, planting: Planting) -> Floats:
         """psi (n, C), the class probabilities of each row."""
@@ -63,7 +64,7 @@ class ClassTree(NamedTuple):
     def learn(self, rows: Rows, order: Integers, planting: Planting) -> Floats:
         """psi of each row before it was learned; the state changes in place."""
         psi = np.empty((len(order), self.local[0].shape[1]))
-        stream(rows, order, self.tree, self.local, self.walk, planting.setting, psi)
+        stream(rows, order, self.tree, self.local, self.walk, planting.setting, self.levels, psi)
         return psi
 
 
@@ -99,24 +100,26 @@ def plant(
     X = rows[0]
     p = X.shape[1]
     rng = np.random.default_rng(seed)
-    order, inside = rng.permutation(outside), rng.permutation(inside)
-    axes = max(1, round(planting.axes * p**0.5))
-    effort = (axes, planting.cuts, planting.sample)
+    inside, order = rng.permutation(inside), rng.permutation(outside)
+    effort = (max(1, round(planting.axes * p**0.5)), planting.cuts, planting.sample)
     tree, parent, span = grow(rows, n_classes, inside, np.uint64(seed), planting.min_rows, effort)
     counts = count(rows, n_classes, inside, parent, tree[2], span)
     columns = np.sort(rng.choice(p, MOST_COLUMNS, replace=False)) if p > MOST_COLUMNS else np.arange(p)
     shared, own = _kinds(counts, span, parent, len(columns), planting)
-    settled = order.copy()
-    settled_span = settle(X, settled, tree)
+    walk, levels = _prior(tree, shared, own, planting), depth(tree[2])
+
+    def planted() -> ClassTree:
+        factors = _factors(shared, own, planting)
+        return ClassTree(tree, (counts, shared.place, own.place, *factors, columns), walk, levels)
+
     for kind in (shared, own):
         moments(rows, inside, span, parent, tree[2], kind.place, columns, kind.total)
-    walk = _prior(tree, shared, own, planting)
-    planted = ClassTree(tree, (counts, shared.place, own.place, *_factors(shared, own, planting), columns), walk)
-    said = planted.learn(rows, order, planting)
+    psi = planted().learn(rows, order, planting)  # the counts and the walk have now seen all rows
+    settled = order.copy()
+    span = settle(X, settled, tree)
     for kind in (shared, own):
-        moments(rows, settled, settled_span, parent, tree[2], kind.place, columns, kind.total)
-    planted = ClassTree(tree, (counts, shared.place, own.place, *_factors(shared, own, planting), columns), walk)
-    return _without_faint(planted, planting), order, said
+        moments(rows, settled, span, parent, tree[2], kind.place, columns, kind.total)
+    return _without_faint(planted(), planting), order, psi
 
 
 def _kinds(counts: Floats, span: Span, parent: Integers, p: int, planting: Planting) -> tuple[_Kind, _Kind]:
@@ -170,4 +173,4 @@ def _without_faint(planted: ClassTree, planting: Planting) -> ClassTree:
         tuple(part[own[keep_own]] for part in own_factors),
         columns,
     )
-    return ClassTree(planted.tree, local, (log_v, log_w, log_1mw))  # type: ignore[arg-type]
+    return ClassTree(planted.tree, local, (log_v, log_w, log_1mw), planted.levels)  # type: ignore[arg-type]
