@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.class_grow import Rows
 from coverwalk.covers.classes import ClassTree, Planting, plant
-from coverwalk.pooling import fit_powers, log_softmax
+from coverwalk.pooling import Pools, Unseen, log_softmax, pool_rows
 
 __all__ = ["ClassForest", "Standard", "merge_rows", "n_threads"]
 
@@ -20,8 +20,6 @@ Integers = NDArray[np.int64]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-POOL_ROWS, POOL_FLOATS = 20_000, 2**23  # rows that fit the powers of the pools: four numbers need no more
-POOL_NEW = 0.1  # the powers are fitted again when so many more rows have come
 CHUNK = 4096  # rows that a thread predicts at a time
 
 
@@ -101,58 +99,6 @@ def _folds(y: Integers, n_trees: int, left_out: int, rng: np.random.Generator) -
             by_class = np.lexsort((rng.random(len(y)), y))
             part[by_class] = (np.arange(len(y)) + rng.integers(left_out)) % left_out
         yield np.flatnonzero(part == k % left_out)
-
-
-class Pools:
-    """The linear and the log-linear pool of each kind of tree, tree by tree."""
-
-    def __init__(self, n: int, n_classes: int, n_kinds: int) -> None:
-        self._sum, self._log_sum = np.zeros((n_kinds, n, n_classes)), np.zeros((n_kinds, n, n_classes))
-        self._trees = np.zeros((n_kinds, n))
-
-    def add(self, kind: int, rows: Integers | slice, psi: Floats) -> None:
-        """Take in what one tree says of some rows (each named once)."""
-        self._sum[kind, rows] += psi
-        self._log_sum[kind, rows] += np.log(psi)
-        self._trees[kind, rows] += 1.0
-
-    @property
-    def known(self) -> NDArray[np.bool_]:
-        """The rows of which a tree of every kind has spoken."""
-        return np.asarray((self._trees > 0).all(axis=0))
-
-    def log(self) -> Floats:
-        """Log pools of the known rows (n, C, 2 * kinds)."""
-        known = self.known
-        trees = self._trees[:, known, None]
-        pools = np.stack([np.log(self._sum[:, known] / trees), self._log_sum[:, known] / trees], axis=1)
-        return np.ascontiguousarray(np.moveaxis(pools.reshape(-1, *pools.shape[2:]), 0, 2))
-
-
-class Unseen:
-    """What the pools said of rows they had not seen, and the powers that these rows ask for."""
-
-    def __init__(self, n_kinds: int) -> None:
-        self.prior = np.tile([1.0 / n_kinds, 0.0], n_kinds)  # the linear pool
-        self.powers = self.prior
-        self._parts: list[tuple[Floats, Integers, Floats]] = []  # log pools (n, C, M), classes, weights
-        self._fitted = 0
-
-    def add(self, log_pools: Floats, y: Integers, weight: Floats) -> None:
-        """Take in some rows; the powers follow when enough have come."""
-        if len(y):
-            self._parts.append((log_pools, y, weight))
-        n = sum(len(y) for _, y, _ in self._parts)
-        if n >= (1.0 + POOL_NEW) * self._fitted and n:
-            last = slice(-pool_rows(log_pools.shape[1]), None)
-            parts = [np.concatenate(part)[last] for part in zip(*self._parts)]
-            self._parts, self._fitted = [(parts[0], parts[1], parts[2])], len(parts[1])
-            self.powers = fit_powers(parts[0], parts[1], parts[2], self.prior)
-
-
-def pool_rows(n_classes: int) -> int:
-    """The most rows that fit powers."""
-    return min(POOL_ROWS, max(POOL_FLOATS // (4 * n_classes), 1))
 
 
 @dataclass

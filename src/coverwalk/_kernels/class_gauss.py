@@ -182,7 +182,8 @@ def log_scores(factors: Factors, g: int, x: Floats, z: Floats, out: Floats) -> N
     U, centre, head, gain, power = factors
     for c in range(len(out)):
         if c < U.shape[1]:  # a shared factor whitens x once
-            z[:] = x
+            for a in range(len(z)):
+                z[a] = x[a]
             _whiten(U[g, c], z)
         square = 0.0
         for a in range(len(z)):

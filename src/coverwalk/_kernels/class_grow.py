@@ -46,8 +46,7 @@ def _x_log_x(x: float, table: Floats) -> float:
     """x log x; of small whole numbers, which nearly all counts are, from a table."""
     i = int(min(x, 1e9))
     if i < len(table) and x == i:
-        result: float = table[i]
-        return result
+        return float(table[i])
     return x * math.log(x) if x > 0.0 else 0.0
 
 
@@ -58,7 +57,8 @@ def _negative_entropy(counts: Floats, table: Floats) -> float:
     for c in range(len(counts)):
         total += counts[c]
         score += _x_log_x(counts[c], table)
-    return score - _x_log_x(total, table)
+    score -= _x_log_x(total, table)
+    return score
 
 
 @kernel
@@ -83,14 +83,10 @@ def _count_between(values: Floats, y: Integers, weight: Floats, cuts: Floats, co
     counts[:] = 0.0
     sides[:] = 0.0
     for q in range(len(values)):
-        first, last = 0, len(cuts)
-        while first < last:
-            middle = (first + last) // 2
-            if values[q] <= cuts[middle]:
-                last = middle
-            else:
-                first = middle + 1
-        counts[first, y[q]] += weight[q]
+        place = 0
+        for j in range(len(cuts)):  # without a branch, this is faster than a search among so few
+            place += values[q] > cuts[j]
+        counts[place, y[q]] += weight[q]
         sides[1, y[q]] += weight[q]
 
 

@@ -13,7 +13,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.class_gauss import Factors, log_scores
 from coverwalk._kernels.class_grow import Rows, Tree, side
 
-__all__ = ["Local", "Walk", "predict", "speak", "stream"]
+__all__ = ["Local", "Walk", "speak", "visit"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -79,27 +79,6 @@ def _blend(log_v: Floats, phi: Floats, out: Floats) -> None:
 
 
 @kernel
-def predict(X: Floats, tree: Tree, local: Local, walk: Walk, setting: tuple[float, Floats], psi: Floats) -> None:
-    """Write psi (n, C), the class probabilities of every row of X (n, p): eq. 1 down one path."""
-    left = tree[2]
-    log_v, log_w, log_1mw = walk
-    C = psi.shape[1]
-    phi, z, base = np.empty((log_v.shape[1], C)), np.empty((3, max(C, len(local[5])))), np.empty(C)
-    for i in range(len(X)):
-        base[:] = 1.0 / C
-        psi[i] = 0.0
-        k, reach = 0, 1.0
-        while k >= 0:
-            speak(k, X[i], local, log_v, setting, base, phi, z)
-            _blend(log_v[k], phi, base)
-            xi = reach * math.exp(log_w[k])
-            for c in range(C):
-                psi[i, c] += xi * base[c]
-            reach *= math.exp(log_1mw[k])
-            k = left[k] + side(tree, k, X[i]) if left[k] >= 0 else -1
-
-
-@kernel
 def _normalise(log_weight: Floats) -> None:
     top, total = -math.inf, 0.0
     for j in range(len(log_weight)):
@@ -111,7 +90,28 @@ def _normalise(log_weight: Floats) -> None:
 
 
 @kernel
-def stream(
+def _learn(
+    k: int, label: int, m: float, log_phi: Floats, log_stop: float, log_onward: float, counts: Floats, walk: Walk
+) -> None:
+    """Change v, w and the counts of context k for m rows of a class: eqs. 2 and 3 of docs/math.md.
+
+    log_phi (J,) of each local model; log_stop, log_onward: of phi, and of psi further down (0.0 in a leaf).
+    """
+    log_v, log_w, log_1mw = walk
+    counts[k, label] += m
+    for j in range(len(log_phi)):
+        if log_v[k, j] > -math.inf:
+            log_v[k, j] += m * log_phi[j]
+    _normalise(log_v[k])
+    if log_1mw[k] > -math.inf:
+        stop, go = log_w[k] + m * log_stop, log_1mw[k] + m * log_onward
+        top = max(stop, go)
+        total = top + math.log(math.exp(stop - top) + math.exp(go - top))
+        log_w[k], log_1mw[k] = stop - total, go - total
+
+
+@kernel
+def visit(
     rows: Rows,
     order: Integers,
     tree: Tree,
@@ -119,45 +119,45 @@ def stream(
     walk: Walk,
     setting: tuple[float, Floats],
     levels: int,
+    learn: bool,
     psi: Floats,
 ) -> None:
-    """Rows in order, each first predicted, into psi (len(order), C), and then learned: w, v and the counts.
+    """Rows in order, each predicted, into psi (len(order), C), and then learned if so asked.
 
-    A row of weight m counts as m rows that come at once: w' = w (phi/psi)^m, normalised.
+    Levels: contexts on the longest path. A row of weight m counts as m rows that come at once: w' = w (phi/psi)^m,
+    normalised. Where nothing is learned, neither classes nor weights of the rows matter, and nothing changes but psi.
     """
     X, y, weight = rows
     counts, left = local[0], tree[2]
     log_v, log_w, log_1mw = walk
     J, C = log_v.shape[1], counts.shape[1]
-    z, phi, base, pair = np.empty((3, max(C, len(local[5])))), np.empty((J, C)), np.empty(C), np.empty(2)
-    path, blend, log_phi = np.empty(levels, np.int64), np.empty((levels, C)), np.empty((levels, J))
+    z, phi = np.empty((3, max(C, len(local[5])))), np.empty((J, C))
+    path, blend, log_phi = np.zeros(levels, np.int64), np.empty((levels + 1, C)), np.empty((levels, J))
+    for c in range(C):
+        blend[0, c] = 1.0 / C  # what the root has for a parent
     for r in range(len(order)):
-        x, label, m = X[order[r]], y[order[r]], weight[order[r]]
-        base[:] = 1.0 / C
-        depth, k = 0, 0
-        while k >= 0:
-            speak(k, x, local, log_v, setting, base, phi, z)
-            _blend(log_v[k], phi, base)
-            blend[depth] = base
-            for j in range(J):
-                if log_v[k, j] > -math.inf:
-                    log_phi[depth, j] = math.log(phi[j, label])
-            path[depth] = k
+        i = order[r]
+        depth = 0
+        while True:
+            k = path[depth]
+            speak(k, X[i], local, log_v, setting, blend[depth], phi, z)
+            _blend(log_v[k], phi, blend[depth + 1])
+            if learn:
+                for j in range(J):
+                    log_phi[depth, j] = math.log(phi[j, y[i]]) if log_v[k, j] > -math.inf else 0.0
             depth += 1
-            k = left[k] + side(tree, k, x) if left[k] >= 0 else -1
-        psi[r] = blend[depth - 1]
+            if left[k] < 0:
+                break
+            path[depth] = left[k] + side(tree, k, X[i])
+        for c in range(C):
+            psi[r, c] = 0.0
+        log_onward = 0.0
         for d in range(depth - 1, -1, -1):
             k = path[d]
-            if left[k] >= 0:
-                pair[0] = log_w[k] + m * math.log(blend[d, label])
-                pair[1] = log_1mw[k] + m * math.log(psi[r, label])
-                w, onward = math.exp(log_w[k]), math.exp(log_1mw[k])
-                for c in range(C):
-                    psi[r, c] = w * blend[d, c] + onward * psi[r, c]
-                _normalise(pair)
-                log_w[k], log_1mw[k] = pair[0], pair[1]
-            for j in range(J):
-                if log_v[k, j] > -math.inf:
-                    log_v[k, j] += m * log_phi[d, j]
-            _normalise(log_v[k])
-            counts[k, label] += m
+            w, go = math.exp(log_w[k]), math.exp(log_1mw[k])
+            for c in range(C):
+                psi[r, c] = w * blend[d + 1, c] + go * psi[r, c]
+            if learn:
+                log_psi = math.log(psi[r, y[i]])
+                _learn(k, y[i], weight[i], log_phi[d], math.log(blend[d + 1, y[i]]), log_onward, counts, walk)
+                log_onward = log_psi

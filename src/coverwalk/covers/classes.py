@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.class_gauss import Factors, Moments, discriminants, moments
 from coverwalk._kernels.class_grow import Rows, Span, Tree, count, depth, grow, settle
-from coverwalk._kernels.class_walk import Local, Walk, predict, stream
+from coverwalk._kernels.class_walk import Local, Walk, visit
 
 __all__ = ["ClassTree", "Planting", "plant"]
 
@@ -57,14 +57,16 @@ class ClassTree(NamedTuple):
 
     def predict(self, X: Floats, planting: Planting) -> Floats:
         """psi (n, C), the class probabilities of each row."""
-        psi = np.empty((len(X), self.local[0].shape[1]))
-        predict(X, self.tree, self.local, self.walk, planting.setting, psi)
-        return psi
+        unknown = np.zeros(len(X), np.int64)
+        return self._visit((X, unknown, np.zeros(len(X))), np.arange(len(X)), planting, learn=False)
 
     def learn(self, rows: Rows, order: Integers, planting: Planting) -> Floats:
         """psi of each row before it was learned; the state changes in place."""
+        return self._visit(rows, order, planting, learn=True)
+
+    def _visit(self, rows: Rows, order: Integers, planting: Planting, learn: bool) -> Floats:
         psi = np.empty((len(order), self.local[0].shape[1]))
-        stream(rows, order, self.tree, self.local, self.walk, planting.setting, self.levels, psi)
+        visit(rows, order, self.tree, self.local, self.walk, planting.setting, self.levels, learn, psi)
         return psi
 
 
