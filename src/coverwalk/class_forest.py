@@ -1,10 +1,12 @@
 """A forest of trees of contexts for classes: who leaves which rows out, and how the trees are pooled."""
 
 import os
+import struct
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +15,14 @@ from coverwalk._kernels.class_grow import Rows
 from coverwalk.covers.classes import ClassTree, Planting, plant
 from coverwalk.pooling import Pools, Unseen, log_softmax, pool_rows
 
-__all__ = ["ClassForest", "Standard", "merge_rows", "n_threads"]
+__all__ = ["ClassForest", "Sheaf", "Standard", "n_threads"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+MANY_ROWS = 2**14  # distinct rows that need not come in more parts than folds
 CHUNK = 4096  # rows that a thread predicts at a time
 
 
@@ -49,16 +52,73 @@ class Standard:
             return np.ascontiguousarray(np.clip((X / self.size - self.mean) / self.deviation, -1e100, 1e100))
 
     def back(self, axis: int, z: float) -> float:
-        """A value of one column in the user's units."""
-        return float((z * self.deviation[axis] + self.mean[axis]) * self.size[axis])
+        """The largest value of a column, in the user's units, that is at most z in these.
+
+        By bisection over all floats, so that a bound is exact: x is at most it if and only if a tree thinks so.
+        """
+        size, mean, deviation = float(self.size[axis]), float(self.mean[axis]), float(self.deviation[axis])
+        low, high = _rank(-sys.float_info.max), _rank(sys.float_info.max)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if (_ranked(middle) / size - mean) / deviation <= z:
+                low = middle
+            else:
+                high = middle - 1
+        return _ranked(low)
 
 
-def merge_rows(X: Floats, y: Integers, weight: Floats) -> tuple[Floats, Integers, Floats]:
-    """Rows in an order that depends on their values alone, equal rows as one with the sum of their weights.
+def _rank(x: float) -> int:
+    """The place of a float among all floats, in order."""
+    (bits,) = struct.unpack("<q", struct.pack("<d", x))
+    return int(bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF))
 
-    So the order in which rows are given does not matter, a row twice is a row of weight two, and no row that a tree
-    has left out has a twin inside.
-    """
+
+def _ranked(rank: int) -> float:
+    (x,) = struct.unpack("<d", struct.pack("<q", abs(rank)))
+    return float(x if rank >= 0 else -x)
+
+
+class Sheaf(NamedTuple):
+    """Rows in an order that depends on their values alone; equal rows are bundled, and dealt out in few parts."""
+
+    X: Floats
+    y: Integers
+    weight: Floats
+    bundle: Integers  # (n,) equal rows have the same; parts of a bundle stand side by side
+
+    @classmethod
+    def of(cls, X: Floats, y: Integers, weight: Floats, left_out: int) -> "Sheaf":
+        """Bundle rows by their values and divide the weight of each bundle: its units are dealt to the parts in turn.
+
+        So the order in which rows are given does not matter, and a row of weight m is the same as m rows: a row of
+        weight 1 is one part, and one of weight 6.5 dealt to four parts is 2, 2, 1.5 and 1. Few distinct rows come in
+        many parts, as they would in a sample; many in as many as there are folds, to save work.
+        """
+        X, y, weight = _bundled(X, y, weight)
+        most_parts = max(left_out, MANY_ROWS // len(y))
+        parts = np.minimum(np.ceil(weight), most_parts).astype(np.int64)
+        bundle = np.repeat(np.arange(len(y)), parts)
+        part = np.arange(len(bundle)) - np.repeat(np.cumsum(parts) - parts, parts)
+        whole = np.floor(weight)[bundle]
+        turns, rest = np.divmod(whole, parts[bundle])
+        units = turns + (part < rest) + np.where(part == rest, weight[bundle] - whole, 0.0)
+        return cls(X[bundle], y[bundle], units, bundle)
+
+    def folds(self, n_trees: int, left_out: int, rng: np.random.Generator) -> Iterator[Integers]:
+        """For each tree the parts it leaves out: every ``left_out`` trees leave out each once, classes evenly.
+
+        No fold has two parts of a bundle, if it has at most ``left_out`` of them.
+        """
+        n = len(self.y)
+        for k in range(n_trees):
+            if k % left_out == 0:
+                fold, shuffle = np.empty(n, np.int64), rng.random(self.bundle[-1] + 1)
+                fold[np.lexsort((shuffle[self.bundle], self.y))] = (np.arange(n) + rng.integers(left_out)) % left_out
+            yield np.flatnonzero(fold == k % left_out)
+
+
+def _bundled(X: Floats, y: Integers, weight: Floats) -> tuple[Floats, Integers, Floats]:
+    """Equal rows as one with the sum of their weights, in the order of a hash of their values."""
     bits = np.ascontiguousarray(X + 0.0).view(np.uint64)  # + 0.0: -0.0 is 0.0
     name = y.astype(np.uint64)
     for column in bits.T:
@@ -91,16 +151,6 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item], n_jobs
         yield from pool.map(function, items)
 
 
-def _folds(y: Integers, n_trees: int, left_out: int, rng: np.random.Generator) -> Iterator[Integers]:
-    """For each tree the rows it leaves out: every ``left_out`` trees leave out every row once, classes evenly."""
-    for k in range(n_trees):
-        if k % left_out == 0:
-            part = np.empty(len(y), np.int64)
-            by_class = np.lexsort((rng.random(len(y)), y))
-            part[by_class] = (np.arange(len(y)) + rng.integers(left_out)) % left_out
-        yield np.flatnonzero(part == k % left_out)
-
-
 @dataclass
 class ClassForest:
     """Some kinds of trees (a planting and its trees), each pooled linearly and log-linearly."""
@@ -121,15 +171,16 @@ class ClassForest:
         n_jobs: int,
         progress: Callable[[], Any] = lambda: None,
     ) -> "ClassForest":
-        """Grow a forest on rows (X, y, weight) as `merge_rows` gives them; ``kinds``: plantings, and trees of each."""
-        X, y, weight = data
+        """Grow a forest on rows (X, y, weight > 0); ``kinds``: plantings, and trees of each."""
+        sheaf = Sheaf.of(*data, left_out=left_out)
+        X, y, weight, _ = sheaf
         standard = Standard.of(X, weight)
         rows = (standard(X), y, weight)
         rng = np.random.default_rng(seed)
         jobs = [
             (kind, outside, int(rng.integers(2**62)))
             for kind, (_, n_trees) in enumerate(kinds)
-            for outside in _folds(y, n_trees, left_out, rng)
+            for outside in sheaf.folds(n_trees, left_out, rng)
         ]
 
         def grown(job: tuple[int, Integers, int]) -> tuple[ClassTree, Integers, Floats]:
@@ -182,3 +233,7 @@ class ClassForest:
         for (kind, _, _), psi in zip(jobs, said):
             pools.add(kind, slice(None), psi)
         self.unseen.add(pools.log(), y, weight)
+
+    def make_writable(self) -> None:
+        """Copy what is read-only."""
+        self.kinds = [(planting, [tree.writable() for tree in trees]) for planting, trees in self.kinds]

@@ -1,6 +1,7 @@
 """Who speaks for an x: contexts and local models of a forest for classes, in the user's units."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,50 +29,70 @@ class ClassVoice(NamedTuple):
     probabilities: dict[Any, float]  # what this local model says of x
 
 
+class _Found(NamedTuple):
+    """A voice before it is put in the user's words."""
+
+    weight: float
+    number: int
+    tree: ClassTree
+    local: str
+    path: tuple[int, ...]  # contexts, coarse to fine
+    said: Floats
+
+
 def voices(forest: ClassForest, x: Floats, columns: Sequence[str], classes: NDArray[Any], top: int) -> list[ClassVoice]:
     """The weightiest voices for x (p,), the weightiest first. All weights together sum to one."""
     z = forest.standard(x[None, :])[0]
-    share = np.maximum(forest.powers.reshape(-1, 2).sum(axis=1), 0.0)  # a kind speaks by the powers of its pools
+    share = forest.powers.reshape(-1, 2).sum(axis=1)  # a kind of trees speaks by the powers of its pools
     share = share / share.sum() if share.sum() > 0.0 else np.full(len(share), 1.0 / len(share))
-    found: list[ClassVoice] = []
+    found: list[_Found] = []
     number = 0
     for (planting, trees), of_kind in zip(forest.kinds, share):
         for tree in trees:
-            found += _of_tree(tree, planting, forest.standard, z, columns, classes, number, of_kind / len(trees))
+            found += _of_tree(tree, planting, z, number, of_kind / len(trees))
             number += 1
-    return sorted(found, key=lambda voice: -voice.weight)[:top]
+    labels = classes.tolist()
+    return [
+        ClassVoice(
+            voice.weight,
+            voice.number,
+            len(voice.path) - 1,
+            voice.local,
+            _box(voice, forest.standard, columns),
+            dict(zip(labels, voice.tree.local[0][voice.path[-1]].tolist())),
+            dict(zip(labels, voice.said.tolist())),
+        )
+        for voice in sorted(found, key=lambda voice: -voice.weight)[:top]
+    ]
 
 
-def _of_tree(
-    planted: ClassTree,
-    planting: Planting,
-    standard: Standard,
-    z: Floats,
-    columns: Sequence[str],
-    classes: NDArray[Any],
-    number: int,
-    reach: float,
-) -> list[ClassVoice]:
-    (axis, cut, left), local, (log_v, log_w, log_1mw) = planted.tree, planted.local, planted.walk
-    labels, counts = classes.tolist(), local[0]
-    C = len(labels)
-    base, phi, work = np.full(C, 1.0 / C), np.zeros((log_v.shape[1], C)), np.empty((3, max(C, len(local[5]))))
-    box: dict[str, tuple[float, float]] = {}
-    found: list[ClassVoice] = []
-    k, depth = 0, 0
+def _of_tree(planted: ClassTree, planting: Planting, z: Floats, number: int, reach: float) -> list[_Found]:
+    """Every voice of one tree along the path of z; ``reach`` is the tree's share."""
+    left, local, (log_v, log_w, log_1mw) = planted.tree[2], planted.local, planted.walk
+    C = local[0].shape[1]
+    base, work, names = np.full(C, 1.0 / C), np.empty((3, max(C, len(local[5])))), planting.names()
+    found: list[_Found] = []
+    path = [0]
     while True:
+        k = path[-1]
+        phi = np.zeros((log_v.shape[1], C))
         speak(k, z, local, log_v, planting.setting, base, phi, work)
         v = np.exp(log_v[k])
-        here = dict(zip(labels, counts[k].tolist()))
-        for j in np.flatnonzero(v > 0.0):
-            said = dict(zip(labels, phi[j].tolist()))
-            weight = float(reach * np.exp(log_w[k]) * v[j])
-            found.append(ClassVoice(weight, number, depth, planting.names()[j], dict(box), here, said))
+        stop = reach * float(np.exp(log_w[k]))
+        found += [_Found(stop * v[j], number, planted, names[j], tuple(path), phi[j]) for j in np.flatnonzero(v > 0.0)]
         if left[k] < 0:
             return found
-        base = v[v > 0.0] @ phi[v > 0.0]
+        base = v @ phi
         reach *= float(np.exp(log_1mw[k]))
-        name, bound, right = columns[axis[k]], standard.back(axis[k], cut[k]), side(planted.tree, k, z)
+        path.append(int(left[k]) + side(planted.tree, k, z))
+
+
+def _box(voice: _Found, standard: Standard, columns: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """The bounds that the cuts along the path leave, in the user's units."""
+    axis, cut, left = voice.tree.tree
+    box: dict[str, tuple[float, float]] = {}
+    for k, child in pairwise(voice.path):
+        name, bound = columns[axis[k]], standard.back(axis[k], cut[k])
         low, high = box.get(name, (-np.inf, np.inf))
-        box[name] = (bound, high) if right else (low, bound)
-        k, depth = int(left[k]) + right, depth + 1
+        box[name] = (low, bound) if child == left[k] else (bound, high)
+    return box

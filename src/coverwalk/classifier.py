@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from tqdm import tqdm
 
-from coverwalk.class_forest import ClassForest, merge_rows, n_threads
+from coverwalk.class_forest import ClassForest, n_threads
 from coverwalk.class_voices import ClassVoice, voices
 from coverwalk.covers.classes import Planting
 
@@ -162,6 +162,12 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
         return [voices(self._forest, x, columns, self.classes_, top) for x in Z]
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle; arrays that were mapped read-only into memory are copied, since trees learn in place."""
+        super().__setstate__(state)
+        if hasattr(self, "_forest"):
+            self._forest.make_writable()
+
     def _check_parameters(self) -> None:
         for name, least in (("n_trees", 0), ("n_discriminant_trees", 0), ("left_out", 2), ("min_rows", 1)):
             value = getattr(self, name)
@@ -178,8 +184,6 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, reset=reset, dtype=np.float64)
         check_classification_targets(y)
         weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-        if not weight.sum() > 0.0:
-            raise ValueError("sample_weight is zero for every row: at least one row must have a positive weight")
         return X, y, weight
 
     def _known_classes(self, classes: Any, y: NDArray[Any], first: bool) -> tuple[NDArray[Any], bool]:
@@ -217,7 +221,7 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _grown(self, rows: _Rows, n_classes: int) -> ClassForest:
         heavy = rows.weight > 0.0
-        data = merge_rows(rows.X[heavy], rows.y[heavy], rows.weight[heavy])
+        data = (rows.X[heavy], rows.y[heavy], rows.weight[heavy])
         kinds = [
             (Planting(discriminants=gauss, min_rows=self.min_rows, stop=self.stop, alpha=self.alpha), n)
             for gauss, n in ((False, self.n_trees), (True, self.n_discriminant_trees))

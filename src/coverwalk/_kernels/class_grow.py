@@ -15,8 +15,9 @@ Rows = tuple[Floats, Integers, Floats]  # X (n, p), class of each row (n,), weig
 Tree = tuple[Integers, Floats, Integers]  # axis (N,), cut (N,), left (N,): -1 in a leaf; the right child is left + 1
 Span = tuple[Integers, Integers]  # start (N,), end (N,): the rows of each context in an ordered list of rows
 Effort = tuple[int, int, int]  # axes to look at in a context, cuts drawn on each, rows that judge them
-# cuts (m,), counts between them (m + 1, C), counts on either side (2, C), a table of i log i, the rows of the sample
-Work = tuple[Floats, Floats, Floats, Floats, Floats, Integers, Floats]
+# cuts (m,), rows (m + 1,) and counts (m + 1, C) between them, counts on either side (2, C), a table of i log i; and of
+# the sample's rows the values on one axis, the classes and the weights
+Work = tuple[Floats, Integers, Floats, Floats, Floats, Floats, Integers, Floats]
 
 
 @kernel
@@ -57,8 +58,7 @@ def _negative_entropy(counts: Floats, table: Floats) -> float:
     for c in range(len(counts)):
         total += counts[c]
         score += _x_log_x(counts[c], table)
-    score -= _x_log_x(total, table)
-    return score
+    return score - float(_x_log_x(total, table))
 
 
 @kernel
@@ -78,29 +78,33 @@ def _draw_cuts(values: Floats, cuts: Floats, state: NDArray[np.uint64]) -> None:
 
 
 @kernel
-def _count_between(values: Floats, y: Integers, weight: Floats, cuts: Floats, counts: Floats, sides: Floats) -> None:
-    """Weight of each class between neighbouring cuts, counts (cuts + 1, C); and of all, sides[1], beyond the first."""
+def _count_between(values: Floats, y: Integers, weight: Floats, work: Work, n_cuts: int) -> None:
+    """Rows and the weight of each class between neighbouring cuts; and the weight of each on the right of all."""
+    cuts, tally, counts, sides = work[0][:n_cuts], work[1], work[2], work[3]
+    tally[:] = 0
     counts[:] = 0.0
     sides[:] = 0.0
     for q in range(len(values)):
         place = 0
-        for j in range(len(cuts)):  # without a branch, this is faster than a search among so few
+        for j in range(n_cuts):  # without a branch, this is faster than a search among so few
             place += values[q] > cuts[j]
+        tally[place] += 1
         counts[place, y[q]] += weight[q]
         sides[1, y[q]] += weight[q]
 
 
 @kernel
 def _best_cut(
-    rows: Rows, perm: Integers, s: int, n: int, effort: Effort, work: Work, state: NDArray[np.uint64]
+    rows: Rows, perm: Integers, s: int, n: int, min_rows: int, effort: Effort, work: Work, state: NDArray[np.uint64]
 ) -> tuple[int, float]:
     """The cut that leaves the least class entropy, of some cuts on each of a few random axes: axis (-1: none), cut."""
     X = rows[0]
     axes, n_cuts, sample = effort
     m = min(n, sample)
     n_cuts = min(n_cuts, m)  # few rows have few places between them
-    cuts, counts, sides, table = work[0][:n_cuts], work[1][: n_cuts + 1], work[2], work[3]
-    values, y, weight = work[4][:m], work[5][:m], work[6][:m]
+    cuts, tally, counts, sides, table = work[0][:n_cuts], work[1], work[2], work[3], work[4]
+    values, y, weight = work[5][:m], work[6][:m], work[7][:m]
+    least = min_rows if m == n else 1
     s += int(uniform(state) * (n - m + 1))  # the rows are in random order: a run of them is a sample
     for q in range(m):
         y[q], weight[q] = rows[1][perm[s + q]], rows[2][perm[s + q]]
@@ -115,13 +119,15 @@ def _best_cut(
         if not low < high:
             continue
         _draw_cuts(values, cuts, state)
-        _count_between(values, y, weight, cuts, counts, sides)
+        _count_between(values, y, weight, work, n_cuts)
+        below = 0
         for j in range(n_cuts):
+            below += tally[j]
             for c in range(counts.shape[1]):
                 sides[0, c] += counts[j, c]
                 sides[1, c] -= counts[j, c]
             repeated = j + 1 < n_cuts and cuts[j] == cuts[j + 1]
-            if low <= cuts[j] < high and not repeated:
+            if least <= below <= m - least and not repeated:
                 score = _negative_entropy(sides[0], table) + _negative_entropy(sides[1], table)
                 if score > best:
                     best, best_axis, best_cut = score, a, cuts[j]
@@ -177,7 +183,8 @@ def grow(
         table[i] = i * math.log(i)
     sides, m = np.empty((2, n_classes)), effort[2]
     sampled = (np.empty(m), np.empty(m, np.int64), np.empty(m))
-    work = (np.empty(effort[1]), np.empty((effort[1] + 1, n_classes)), sides, table, *sampled)
+    between = (np.empty(effort[1]), np.empty(effort[1] + 1, np.int64), np.empty((effort[1] + 1, n_classes)))
+    work = (*between, sides, table, *sampled)
     state = np.zeros(1, np.uint64)
     state[0] = _mix(seed)
     end[0], n_nodes = n, 1
@@ -185,7 +192,7 @@ def grow(
     while k < n_nodes:
         s, e = start[k], end[k]
         if e - s >= 2 * min_rows and _several_classes(y, perm, s, e):
-            a, c = _best_cut(rows, perm, s, e - s, effort, work, state)
+            a, c = _best_cut(rows, perm, s, e - s, min_rows, effort, work, state)
             if a >= 0:
                 axis[k], cut[k] = a, c
                 middle = _divide(X, perm, s, e, tree, k, spare)

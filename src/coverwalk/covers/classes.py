@@ -1,7 +1,7 @@
 """One tree of contexts for classes: grown on some rows, weighed by the others, and then learned from all."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,10 +64,26 @@ class ClassTree(NamedTuple):
         """psi of each row before it was learned; the state changes in place."""
         return self._visit(rows, order, planting, learn=True)
 
+    def writable(self) -> "ClassTree":
+        """The same tree in arrays that may be changed."""
+        counts, shared, own, shared_factors, own_factors, columns = self.local
+        factors = (_copied(shared_factors), _copied(own_factors))
+        return ClassTree(
+            _copied(self.tree),
+            (*_copied((counts, shared, own)), *factors, *_copied((columns,))),
+            _copied(self.walk),
+            self.levels,
+        )
+
     def _visit(self, rows: Rows, order: Integers, planting: Planting, learn: bool) -> Floats:
         psi = np.empty((len(order), self.local[0].shape[1]))
         visit(rows, order, self.tree, self.local, self.walk, planting.setting, self.levels, learn, psi)
         return psi
+
+
+def _copied(parts: Any) -> Any:
+    """A tuple of arrays, those that are read-only copied."""
+    return tuple(part if part.flags.writeable else np.array(part) for part in parts)
 
 
 @dataclass(frozen=True)
