@@ -49,7 +49,7 @@ def voices(forest: ClassForest, x: Floats, columns: Sequence[str], classes: NDAr
     number = 0
     for (planting, trees), of_kind in zip(forest.kinds, share):
         for tree in trees:
-            found += _of_tree(tree, planting, z, number, of_kind / len(trees))
+            found += _of_tree(tree, planting, z, number, float(of_kind) / len(trees))
             number += 1
     labels = classes.tolist()
     return [
@@ -79,7 +79,9 @@ def _of_tree(planted: ClassTree, planting: Planting, z: Floats, number: int, rea
         speak(k, z, local, log_v, planting.setting, base, phi, work)
         v = np.exp(log_v[k])
         stop = reach * float(np.exp(log_w[k]))
-        found += [_Found(stop * v[j], number, planted, names[j], tuple(path), phi[j]) for j in np.flatnonzero(v > 0.0)]
+        found += [
+            _Found(stop * float(v[j]), number, planted, names[j], tuple(path), phi[j]) for j in np.flatnonzero(v > 0.0)
+        ]
         if left[k] < 0:
             return found
         base = v @ phi
