@@ -9,18 +9,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coverwalk.classifier import ContextClassifier
     from coverwalk.cover_model import CoverModel
+    from coverwalk.distribution import PredictiveDistribution
+    from coverwalk.joint import JointDistribution
+    from coverwalk.persistence import ModelFileError, load
+    from coverwalk.sequence import SequenceModel
 
 __version__ = "0.1.0"
 
 _HOME = {
     "ContextClassifier": "coverwalk.classifier",
     "CoverModel": "coverwalk.cover_model",
+    "JointDistribution": "coverwalk.joint",
+    "ModelFileError": "coverwalk.persistence",
+    "PredictiveDistribution": "coverwalk.distribution",
+    "SequenceModel": "coverwalk.sequence",
+    "load": "coverwalk.persistence",
 }
 
 __all__ = [
     "ContextClassifier",
     "CoverModel",
+    "JointDistribution",
+    "ModelFileError",
+    "PredictiveDistribution",
+    "SequenceModel",
     "__version__",
+    "load",
 ]
 
 

@@ -1,0 +1,347 @@
+"""PredictiveDistribution: n laws of one y, each a mixture of local models, with the names of a frozen SciPy law."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._kernels.entropy import mixture_entropy
+from ._kernels.mixture import Voices, draw_voices, mixture_cdf, mixture_logpdf, mixture_moments
+from ._kernels.quantile import mixture_ppf, rowwise_ppf
+from .shapes import Floats, Shapes, flat
+
+__all__ = ["PredictiveDistribution", "Shapes", "Voice"]
+
+_SUM_TOLERANCE = 1e-9
+RandomState = int | np.random.Generator | np.random.RandomState | None
+
+
+class Voice(NamedTuple):
+    """One local model in one context, and how much it says: y = loc + scale * e with e of a standard shape."""
+
+    weight: float
+    loc: float
+    scale: float
+    kind: int
+    context: Any
+
+
+class PredictiveDistribution:
+    """The distributions of y in n rows, each a mixture of voices y = loc + scale * e; all methods are vectorised.
+
+    **Shapes.** Rows come first. ``logpdf``, ``pdf``, ``cdf`` and ``sf`` broadcast y against the axis of rows: a number
+    is asked in every row, y (n,) row by row, y (n, k) asks k points in each row, and so ``grid[None, :]`` asks one grid
+    in all rows; the answer has shape (n,) or (n, k). ``ppf(q)`` and ``interval(c)`` with a number answer (n,), with
+    q (k,) answer (n, k); ``rvs(k)`` draws (n, k). ``dist[i]`` is the law of one row: its answers have no axis of
+    rows. ``dist[rows]`` with a slice, a mask or a list of rows is a distribution of those rows.
+
+    **Moments** are those of the mixture, exact sums. A Student t with at most one degree of freedom has no mean (NaN);
+    with at most two its variance is infinite, as is that of a histogram over all of R (kind 2 cells). One such voice
+    with any weight makes the row's so: `interval` tells of the spread then.
+
+    Parameters
+    ----------
+    offsets : (n + 1,) int
+        Row i is answered by the voices offsets[i]:offsets[i+1], at least one.
+    weight, loc, scale : (m,) float
+        Weights sum to one in each row; scales are positive.
+    shape : (m,) int
+        The shape of a voice, an index into ``shapes``.
+    shapes : Shapes
+        The table of standard shapes.
+    context : (m,) int, optional
+        A label of the context in which the voice speaks.
+    describe : callable, optional
+        Says what a label means: ``describe(label)`` is shown by `contexts` in its place.
+
+    Examples
+    --------
+    Two rows; the first is bimodal.
+
+    >>> normal = Shapes.student(np.inf)
+    >>> dist = PredictiveDistribution([0, 2, 3], [0.5, 0.5, 1.0], [-2.0, 2.0, 1.0], [1.0, 1.0, 3.0], [0, 0, 0], normal)
+    >>> dist
+    PredictiveDistribution(2 rows, 1.5 voices a row)
+    >>> dist.mean().tolist(), dist.var().tolist()
+    ([0.0, 1.0], [5.0, 9.0])
+    >>> dist.logpdf([0.0, 1.0]).round(4).tolist()  # row by row
+    [-2.9189, -2.0176]
+    >>> dist.cdf(np.array([[-2.0, 0.0, 2.0]])).round(4).tolist()  # three points in every row
+    [[0.25, 0.5, 0.75], [0.1587, 0.3694, 0.6306]]
+    >>> dist.ppf([0.05, 0.95]).round(3).tolist()
+    [[-3.282, 3.282], [-3.935, 5.935]]
+    >>> dist[1]
+    PredictiveDistribution(one row, 1 voice)
+    >>> round(float(dist[1].entropy()), 6), round(float(0.5 * np.log(2 * np.pi * np.e * 9)), 6)
+    (2.517551, 2.517551)
+    """
+
+    def __init__(
+        self,
+        offsets: ArrayLike,
+        weight: ArrayLike,
+        loc: ArrayLike,
+        scale: ArrayLike,
+        shape: ArrayLike,
+        shapes: Shapes,
+        *,
+        context: ArrayLike | None = None,
+        describe: Callable[[int], Any] | None = None,
+    ) -> None:
+        self.voices = Voices(
+            flat("offsets", offsets, np.int64),
+            flat("weight", weight, np.float64),
+            flat("loc", loc, np.float64),
+            flat("scale", scale, np.float64),
+            flat("shape", shape, np.int32),
+        )
+        self.shapes = shapes
+        self.context = None if context is None else flat("context", context, np.int64)
+        self.describe = describe
+        self._one = False
+        _check_voices(self.voices, shapes, self.context)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n,), or () for the law of one row."""
+        return () if self._one else (self._n,)
+
+    @property
+    def _n(self) -> int:
+        return self.voices.offsets.size - 1
+
+    def __len__(self) -> int:
+        if self._one:
+            raise TypeError("the distribution of one row has no length")
+        return self._n
+
+    def __iter__(self) -> Iterator["PredictiveDistribution"]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> "PredictiveDistribution":
+        if self._one:
+            raise IndexError("the distribution of one row cannot be indexed")
+        rows = np.arange(self._n)[key]
+        if rows.ndim > 1:
+            raise IndexError(f"a distribution has one axis, of rows; the index selects an array of shape {rows.shape}")
+        offsets, columns = self.voices.offsets, self.voices[1:]
+        counts = np.diff(offsets)[np.atleast_1d(rows)]
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        if (isinstance(key, slice) and key.step in (None, 1)) or rows.ndim == 0:
+            first = offsets[np.atleast_1d(rows)[0]] if rows.size else 0
+            picked: Any = slice(first, first + ends[-1])
+        else:
+            picked = np.repeat(offsets[:-1][rows] - ends[:-1], counts) + np.arange(ends[-1])
+        part = object.__new__(type(self))
+        part.voices = Voices(ends, *(column[picked] for column in columns))
+        part.shapes, part.describe = self.shapes, self.describe
+        part.context = None if self.context is None else self.context[picked]
+        part._one = rows.ndim == 0
+        return part
+
+    def __repr__(self) -> str:
+        if self._one:
+            count = self.voices.weight.size
+            return f"PredictiveDistribution(one row, {count} voice{'s' * (count != 1)})"
+        mean = self.voices.weight.size / max(self._n, 1)
+        return f"PredictiveDistribution({self._n} row{'s' * (self._n != 1)}, {mean:.4g} voices a row)"
+
+    def _points(self, y: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
+        """Y as (n, k) points, and the shape of the answer."""
+        y = np.asarray(y, dtype=np.float64)
+        if self._one:
+            return np.require(y.reshape(1, -1), requirements=["C", "W"]), y.shape
+        shape = (self._n, *y.shape[1:])
+        if y.ndim and y.shape[0] not in (1, self._n):
+            raise ValueError(
+                f"y must be a number, one y for each of the {self._n} rows, or have rows first; got shape {y.shape}. "
+                "To ask one grid of points in every row pass grid[None, :]"
+            )
+        k = int(np.prod(y.shape[1:], dtype=np.int64))
+        return np.require(np.broadcast_to(y, shape).reshape(self._n, k), requirements=["C", "W"]), shape
+
+    def _answer(self, values: NDArray[Any], shape: tuple[int, ...]) -> Any:
+        """An array of the wanted shape; a plain number for shape ()."""
+        values = values.reshape(shape)
+        return values if values.ndim else values[()]
+
+    # -- densities ----------------------------------------------------------------------------------------------------
+
+    def logpdf(self, y: ArrayLike) -> Any:
+        """Log density at y. Finite far out in Student and kind 2 tails; NaN only where y is."""
+        points, shape = self._points(y)
+        out = np.empty_like(points)
+        mixture_logpdf(self.voices, self.shapes.table, points, out)
+        return self._answer(out, shape)
+
+    def pdf(self, y: ArrayLike) -> Any:
+        """Density at y."""
+        return np.exp(self.logpdf(y))
+
+    def _tails(self, y: ArrayLike) -> tuple[Any, Any]:
+        points, shape = self._points(y)
+        lower, upper = np.empty_like(points), np.empty_like(points)
+        mixture_cdf(self.voices, self.shapes.table, points, lower, upper)
+        return self._answer(lower, shape), self._answer(upper, shape)
+
+    def cdf(self, y: ArrayLike) -> Any:
+        """P(Y <= y), exact in the lower tail."""
+        return self._tails(y)[0]
+
+    def sf(self, y: ArrayLike) -> Any:
+        """P(Y > y), exact in the upper tail."""
+        return self._tails(y)[1]
+
+    def ppf(self, q: ArrayLike) -> Any:
+        """Quantiles: q a number gives (n,), q (k,) gives (n, k). They never cross; q outside [0, 1] gives NaN."""
+        q = np.asarray(q, dtype=np.float64)
+        order = np.argsort(q, axis=None)
+        out = np.empty((self._n, q.size))
+        mixture_ppf(self.voices, self.shapes.table, q.ravel()[order], out)
+        unsorted = np.empty_like(out)
+        unsorted[:, order] = out
+        return self._answer(unsorted, self.shape + q.shape)
+
+    def median(self) -> Any:
+        """The quantile at one half."""
+        return self.ppf(0.5)
+
+    def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
+        """Both ends of the central interval that holds this much probability."""
+        confidence = np.asarray(confidence, dtype=np.float64)
+        if not np.all((confidence >= 0) & (confidence <= 1)):
+            raise ValueError(f"confidence must lie in [0, 1], got {confidence}")
+        ends = self.ppf(np.stack([(1 - confidence) / 2, (1 + confidence) / 2]))
+        return (ends[0], ends[1]) if self._one else (ends[:, 0], ends[:, 1])
+
+    # -- summaries ----------------------------------------------------------------------------------------------------
+
+    def _moments(self) -> tuple[Any, Any]:
+        mean, var = np.empty(self._n), np.empty(self._n)
+        mixture_moments(self.voices, self.shapes.table, mean, var)
+        return self._answer(mean, self.shape), self._answer(var, self.shape)
+
+    def mean(self) -> Any:
+        """Expectation; NaN where a voice has none."""
+        return self._moments()[0]
+
+    def var(self) -> Any:
+        """Variance; inf where a voice's is."""
+        return self._moments()[1]
+
+    def std(self) -> Any:
+        """Standard deviation; inf where a voice's is."""
+        return np.sqrt(self.var())
+
+    def entropy(self) -> Any:
+        """Differential entropy in nats, by adaptive quadrature between quantiles.
+
+        Good to 1e-7; to about 1e-4 where hundreds of histograms put thousands of steps into one density.
+        """
+        out = np.empty(self._n)
+        mixture_entropy(self.voices, self.shapes.table, out)
+        return self._answer(out, self.shape)
+
+    # -- samples ------------------------------------------------------------------------------------------------------
+
+    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: RandomState = None) -> Any:
+        """Exact draws: one a row, (n,), or of shape (n, size) or (n, *size)."""
+        shape = () if size is None else tuple(np.atleast_1d(size).tolist())
+        u = make_uniform(random_state, (2, self._n, int(np.prod(shape, dtype=np.int64))))
+        return self._answer(self.draw(u[0], u[1]), self.shape + shape)
+
+    def draw(self, u_voice: Floats, u_value: Floats) -> Floats:
+        """Draws (n, k) from uniform numbers: u_voice (n, k) choose voices, u_value (n, k) their quantiles."""
+        chosen = np.empty(u_voice.shape, np.int64)
+        draw_voices(self.voices, np.ascontiguousarray(u_voice), chosen)
+        _, _, loc, scale, shape = self.voices
+        picked = chosen.ravel()
+        alone = Voices(np.arange(picked.size + 1), np.ones(picked.size), loc[picked], scale[picked], shape[picked])
+        out = np.empty(picked.size)
+        # generators give multiples of 2^-53, and 0 too, whose quantile would be -inf
+        rowwise_ppf(alone, self.shapes.table, np.maximum(u_value.ravel(), 2.0**-54), out)
+        return out.reshape(u_voice.shape)
+
+    def pool(self, k: int) -> "PredictiveDistribution":
+        """Every k consecutive rows mixed with equal weights into one: n/k rows."""
+        if self._one or k < 1 or self._n % k:
+            raise ValueError(f"pool mixes k consecutive rows, so k must divide the number of rows; got {k}")
+        part = self[:]
+        part.voices = self.voices._replace(offsets=self.voices.offsets[::k].copy(), weight=self.voices.weight / k)
+        return part
+
+    # -- why ----------------------------------------------------------------------------------------------------------
+
+    def contexts(self, top: int | None = None) -> list[Any]:
+        """Who speaks: the voices of a row, the heaviest first, at most ``top``; for many rows a list of such lists.
+
+        >>> dist = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 1.0], [0, 0], Shapes.student(4.0),
+        ...                               context=[10, 11], describe=lambda label: f"box {label}")
+        >>> dist[0].contexts(top=1)
+        [Voice(weight=0.7, loc=1.0, scale=1.0, kind=0, context='box 11')]
+        """
+        if not self._one:
+            return [row.contexts(top) for row in self]
+        order = np.argsort(-self.voices.weight, kind="stable")[:top]
+        return [self._voice(m) for m in order.tolist()]
+
+    def _voice(self, m: int) -> Voice:
+        _, weight, loc, scale, shape = self.voices
+        label = None if self.context is None else int(self.context[m])
+        context = label if self.describe is None or label is None else self.describe(label)
+        return Voice(float(weight[m]), float(loc[m]), float(scale[m]), int(self.shapes.kind[shape[m]]), context)
+
+    def to_scipy(self) -> Any:
+        """The law of one row as a frozen `scipy.stats` distribution."""
+        if self._n != 1:
+            raise ValueError(
+                f"to_scipy takes one row, this distribution has {self._n}: index it first, dist[i].to_scipy()"
+            )
+        from .scipy_law import freeze
+
+        return freeze(self if self._one else self[0])
+
+    log_prob = logpdf
+    icdf = ppf
+    quantile = ppf
+    sample = rvs
+
+
+def make_uniform(random_state: RandomState, shape: tuple[int, ...]) -> Floats:
+    """Uniform numbers in [0, 1) from a seed, a Generator, SciPy's older RandomState, or fresh."""
+    if isinstance(random_state, np.random.RandomState):
+        return random_state.random_sample(shape)
+    return np.random.default_rng(random_state).random(shape)
+
+
+def _check_voices(voices: Voices, shapes: Shapes, context: NDArray[np.int64] | None) -> None:
+    offsets, weight, loc, scale, shape = voices
+    m = weight.size
+    sizes = {"loc": loc.size, "scale": scale.size, "shape": shape.size}
+    if context is not None:
+        sizes["context"] = context.size
+    for name, size in sizes.items():
+        if size != m:
+            raise ValueError(f"{name} must have one entry for each of the {m} weights, got {size}")
+    if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != m:
+        raise ValueError(f"offsets must begin with 0 and end with the number of voices, {m}")
+    if np.any(np.diff(offsets) <= 0):
+        raise ValueError("offsets must rise: every row needs at least one voice")
+    if m and (shape.min() < 0 or shape.max() >= len(shapes)):
+        raise ValueError(f"shape must index the table of {len(shapes)} shapes, got {shape.min()} to {shape.max()}")
+    if not np.all(np.isfinite(loc)):
+        raise ValueError("loc must be finite, got NaN or infinity")
+    if not np.all((scale > 0) & np.isfinite(scale)):
+        raise ValueError("scale must be positive and finite; got zero, negative, infinite or NaN")
+    if not np.all(weight >= 0):
+        raise ValueError("weight must not be negative or NaN")
+    totals = np.add.reduceat(weight, offsets[:-1]) if m else weight
+    wrong = np.flatnonzero(np.abs(totals - 1) > _SUM_TOLERANCE)
+    if wrong.size:
+        row = int(wrong[0])
+        raise ValueError(
+            f"weights must sum to one in each row, those of row {row} sum to {totals[row]!r}: normalise them"
+        )
