@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coverwalk.classifier import ContextClassifier
     from coverwalk.conditional_density import ConditionalDensity
     from coverwalk.cover_model import CoverModel
     from coverwalk.density import Density
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ConditionalDensity": "coverwalk.conditional_density",
+    "ContextClassifier": "coverwalk.classifier",
     "CoverModel": "coverwalk.cover_model",
     "Density": "coverwalk.density",
     "JointDistribution": "coverwalk.joint",
@@ -30,6 +32,7 @@ _HOME = {
 
 __all__ = [
     "ConditionalDensity",
+    "ContextClassifier",
     "CoverModel",
     "Density",
     "JointDistribution",

@@ -1,0 +1,89 @@
+"""ContextClassifier against scikit-learn's forests and boosting: log loss, error, calibration and CPU time.
+
+    python benchmarks/classes.py --data FOLDER
+
+A stratified third of each set is held out; all models see the same rows in the same run, at their defaults, on one
+thread. Means over the seeds.
+"""
+
+import os
+
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+
+from coverwalk import ContextClassifier
+from coverwalk.datasets import data_folder
+
+MODELS: dict[str, Callable[[int], BaseEstimator]] = {
+    "ContextClassifier": lambda seed: ContextClassifier(random_state=seed),
+    "RandomForest(200)": lambda seed: RandomForestClassifier(200, random_state=seed, n_jobs=1),
+    "HistGradientBoosting": lambda seed: HistGradientBoostingClassifier(random_state=seed),
+}
+BINS = 10  # equal widths, of the probability of the most probable class
+
+
+def calibration_error(p: np.ndarray, y: np.ndarray) -> float:
+    """Expected calibration error: |confidence - accuracy| in each bin of confidence, weighted by its rows."""
+    confidence, right = p.max(axis=1), p.argmax(axis=1) == y
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    gap = np.bincount(bins, confidence - right, BINS)
+    return float(np.abs(gap).sum() / len(y))
+
+
+def robot(folder: str | None) -> tuple[np.ndarray, np.ndarray]:
+    path = data_folder(folder, needs="robot/sensor_readings_24.csv") / "robot" / "sensor_readings_24.csv"
+    table = np.loadtxt(path, delimiter=",", skiprows=1)
+    return table[:, :24], table[:, 24]
+
+
+def measure(make: Callable[[int], BaseEstimator], X: np.ndarray, y: np.ndarray, seed: int) -> list[float]:
+    """Log loss, error, calibration error, CPU seconds to fit, CPU microseconds a row to predict."""
+    train_X, test_X, train_y, test_y = train_test_split(X, y, test_size=1 / 3, stratify=y, random_state=seed)
+    start = time.process_time()
+    model = make(seed).fit(train_X, train_y)
+    fitted = time.process_time()
+    p = model.predict_proba(test_X)
+    asked = time.process_time()
+    codes = np.searchsorted(model.classes_, test_y)
+    error = float((p.argmax(axis=1) != codes).mean())
+    micro = 1e6 * (asked - fitted) / len(test_y)
+    return [log_loss(test_y, p), error, calibration_error(p, codes), fitted - start, micro]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="folder that holds robot/sensor_readings_24.csv; or the variable COVERWALK_DATA")
+    parser.add_argument("--seeds", type=int, default=5)
+    options = parser.parse_args()
+    sets = {
+        "digits": load_digits(return_X_y=True),
+        "breast cancer": load_breast_cancer(return_X_y=True),
+        "wine": load_wine(return_X_y=True),
+        "robot moves": robot(options.data),
+    }
+    start = time.process_time()
+    ContextClassifier().fit(sets["wine"][0], sets["wine"][1]).predict(sets["wine"][0])
+    print(f"first use (compilation or loading the cache): {time.process_time() - start:.1f} s\n")
+    print(f"{'set':14s} {'model':22s} log loss   error     ECE  fit CPU s  predict us/row  fit time against ours")
+    for name, (X, y) in sets.items():
+        ours = 0.0
+        for model, make in MODELS.items():
+            loss, error, ece, fit, ask = np.mean([measure(make, X, y, seed) for seed in range(options.seeds)], axis=0)
+            ours = ours or fit
+            print(
+                f"{name:14s} {model:22s} {loss:8.4f} {error:7.4f} {ece:7.4f} {fit:10.3f} {ask:15.1f} {fit / ours:8.2f}x"
+            )
+
+
+if __name__ == "__main__":
+    main()

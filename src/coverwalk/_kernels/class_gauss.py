@@ -1,0 +1,191 @@
+"""A small discriminant analysis in each large context: class-conditional Gaussians, their parameters integrated out.
+
+Class c of a context has a mean mu_c that rests on kappa_c rows, and a scatter S with nu degrees of freedom, its own or
+shared by all classes; its predictive is Student's t (docs/classes.md, eqs. 3 to 5).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+
+__all__ = ["Factors", "Moments", "discriminants", "log_scores", "moments"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Rows = tuple[Floats, Integers, Floats]
+
+KAPPA = 1.0  # prior rows of a class mean, at the mean of the context
+# weight (G, C), sums (G, C, p), squares (G, 1, p, p) shared or (G, C, p, p) own; upper triangles
+Moments = tuple[Floats, Floats, Floats]
+# U (G, m, p, p) with S = U'U, m = 1 shared or C own; centre (G, C, p) = U'^-1 mu_c; head, gain, power (G, C)
+Factors = tuple[Floats, Floats, Floats, Floats, Floats]
+
+
+@kernel
+def _factorise(A: Floats) -> float:
+    """A = U'U in place, upper triangle; the log determinant of A."""
+    log_det = 0.0
+    for k in range(len(A)):
+        log_det += math.log(A[k, k])
+        root = math.sqrt(A[k, k])
+        for j in range(k, len(A)):
+            A[k, j] /= root
+        for i in range(k + 1, len(A)):
+            u = A[k, i]
+            for j in range(i, len(A)):
+                A[i, j] -= u * A[k, j]
+    return log_det
+
+
+@kernel
+def _whiten(U: Floats, z: Floats) -> None:
+    """Overwrite z with U'^-1 z."""
+    for k in range(len(z)):
+        t = z[k] / U[k, k]
+        z[k] = t
+        for j in range(k + 1, len(z)):
+            z[j] -= t * U[k, j]
+
+
+@kernel
+def moments(
+    rows: Rows,
+    perm: Integers,
+    span: tuple[Integers, Integers],
+    parent: Integers,
+    left: Integers,
+    place: Integers,
+    columns: Integers,
+    total: Moments,
+) -> None:
+    """Add rows to the moments of every context that has a place (N,) in them (else -1; a child's parent has one).
+
+    A row is added up in its deepest such context alone, and the contexts' sums then upwards.
+    """
+    X, y, weight = rows
+    n, sums, squares = total
+    C, p = sums.shape[1], len(columns)
+    new_n, new_sums, new_squares = np.zeros_like(n), np.zeros_like(sums), np.zeros_like(squares)
+    x = np.empty(p)
+    for k in range(len(left) - 1, -1, -1):
+        above = place[parent[k]] if parent[k] >= 0 else -1
+        g = place[k] if place[k] >= 0 else above
+        if g >= 0 and (place[k] < 0 or left[k] < 0):
+            for q in range(span[0][k], span[1][k]):
+                i = perm[q]
+                c = y[i]
+                m = c if squares.shape[1] == C else 0
+                new_n[g, c] += weight[i]
+                for a in range(p):
+                    x[a] = X[i, columns[a]]
+                for a in range(p):
+                    t = weight[i] * x[a]
+                    new_sums[g, c, a] += t
+                    for b in range(a, p):
+                        new_squares[g, m, a, b] += t * x[b]
+        if place[k] >= 0:
+            for c in range(C):
+                n[g, c] += new_n[g, c]
+                if above >= 0:
+                    new_n[above, c] += new_n[g, c]
+                for a in range(p):
+                    sums[g, c, a] += new_sums[g, c, a]
+                    if above >= 0:
+                        new_sums[above, c, a] += new_sums[g, c, a]
+            for m in range(squares.shape[1]):
+                for a in range(p):
+                    for b in range(a, p):
+                        squares[g, m, a, b] += new_squares[g, m, a, b]
+                        if above >= 0:
+                            new_squares[above, m, a, b] += new_squares[g, m, a, b]
+
+
+@kernel
+def _means(total: Moments, g: int, mean: Floats, mu: Floats) -> float:
+    """The mean of context g (p,) and its class means (C, p), shrunk towards it; returns the weight of its rows."""
+    n, sums, _ = total
+    C, p = mu.shape
+    weight = 0.0
+    mean[:] = 0.0
+    for c in range(C):
+        weight += n[g, c]
+        for a in range(p):
+            mean[a] += sums[g, c, a]
+    for a in range(p):
+        mean[a] /= weight
+        for c in range(C):
+            mu[c, a] = (sums[g, c, a] + KAPPA * mean[a]) / (n[g, c] + KAPPA)
+    return weight
+
+
+@kernel
+def discriminants(total: Moments, parent: Integers, sigma: Floats, nu0: float, ridge: float) -> Factors:
+    """The predictive of every class in every context with moments.
+
+    Shared covariances: parent (G,) is the place of each context's parent (-1: none), towards whose covariance its
+    own is shrunk with the weight of nu0 rows; the root's towards zero, plus a ridge. sigma (G, p, p) is written.
+    Own covariances (squares of every class): sigma holds the shared ones of the same contexts, and is read.
+    """
+    n, sums, squares = total
+    G, C, p = sums.shape
+    M = squares.shape[1]
+    own = M == C and C > 1
+    U, centre = np.zeros((G, M, p, p)), np.zeros((G, C, p))
+    head, gain, power = np.zeros((G, C)), np.zeros((G, C)), np.zeros((G, C))
+    mean, mu = np.empty(p), np.empty((C, p))
+    for g in range(G):
+        weight = _means(total, g, mean, mu)
+        for m in range(M):
+            S = U[g, m]
+            first, last = (m, m + 1) if own else (0, C)
+            prior = g if own else parent[g]
+            for a in range(p):
+                for b in range(a, p):
+                    t = squares[g, m, a, b]
+                    for c in range(first, last):
+                        t += KAPPA * mean[a] * mean[b] - (n[g, c] + KAPPA) * mu[c, a] * mu[c, b]
+                    S[a, b] = t + (nu0 * sigma[prior, a, b] if prior >= 0 else 0.0)
+                S[a, a] += ridge
+            seen = nu0 + (n[g, m] if own else weight)
+            if not own:
+                for a in range(p):
+                    for b in range(a, p):
+                        sigma[g, a, b] = S[a, b] / seen
+            log_det = _factorise(S)
+            nu = seen + p
+            for c in range(first, last):
+                kappa = n[g, c] + KAPPA
+                for a in range(p):
+                    centre[g, c, a] = mu[c, a]
+                _whiten(S, centre[g, c])
+                gain[g, c] = kappa / (kappa + 1.0)
+                power[g, c] = 0.5 * (nu + 1.0)
+                head[g, c] = (
+                    math.log((n[g, c] + 1.0 / C) / (weight + 1.0))
+                    + 0.5 * p * math.log(gain[g, c])
+                    + math.lgamma(0.5 * (nu + 1.0))
+                    - math.lgamma(0.5 * (nu + 1.0 - p))
+                    - 0.5 * log_det
+                )
+    return U, centre, head, gain, power
+
+
+@kernel
+def log_scores(factors: Factors, g: int, x: Floats, z: Floats, out: Floats) -> None:
+    """Log of share times density of each class at x (p,), up to a constant, into out (C,); z (p,) is work space.
+
+    head_c - (nu_c + 1)/2 log(1 + kappa_c/(kappa_c + 1) |U'^-1 (x - mu_c)|^2)
+    """
+    U, centre, head, gain, power = factors
+    for c in range(len(out)):
+        if c < U.shape[1]:  # a shared factor whitens x once
+            for a in range(len(z)):
+                z[a] = x[a]
+            _whiten(U[g, c], z)
+        square = 0.0
+        for a in range(len(z)):
+            square += (z[a] - centre[g, c, a]) ** 2
+        out[c] = head[g, c] - power[g, c] * math.log1p(gain[g, c] * square)

@@ -1,0 +1,249 @@
+"""Grow one tree of contexts that tells classes apart: each cut is the best of a few drawn at random."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+
+__all__ = ["count", "depth", "grow", "settle", "side", "uniform"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Rows = tuple[Floats, Integers, Floats]  # X (n, p), class of each row (n,), weight of each row (n,)
+Tree = tuple[Integers, Floats, Integers]  # axis (N,), cut (N,), left (N,): -1 in a leaf; the right child is left + 1
+Span = tuple[Integers, Integers]  # start (N,), end (N,): the rows of each context in an ordered list of rows
+Effort = tuple[int, int, int]  # axes to look at in a context, cuts drawn on each, rows that judge them
+# cuts (m,), rows (m + 1,) and counts (m + 1, C) between them, counts on either side (2, C), a table of i log i; and of
+# the sample's rows the values on one axis, the classes and the weights
+Work = tuple[Floats, Integers, Floats, Floats, Floats, Floats, Integers, Floats]
+
+
+@kernel
+def _mix(bits: np.uint64) -> np.uint64:
+    """Splitmix64's finaliser: a counter in, random bits out."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@kernel
+def uniform(state: NDArray[np.uint64]) -> float:
+    """The next number in [0, 1) of a random stream; its state (1,) moves on."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    return float(_mix(state[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def side(tree: Tree, k: int, x: Floats) -> int:
+    """0 if x goes to the left child of context k, 1 if to the right: the one place that knows what a cut means."""
+    axis, cut, _ = tree
+    return 0 if x[axis[k]] <= cut[k] else 1
+
+
+@kernel
+def _x_log_x(x: float, table: Floats) -> float:
+    """x log x; of small whole numbers, which nearly all counts are, from a table."""
+    i = int(min(x, 1e9))
+    if i < len(table) and x == i:
+        return float(table[i])
+    return x * math.log(x) if x > 0.0 else 0.0
+
+
+@kernel
+def _negative_entropy(counts: Floats, table: Floats) -> float:
+    """Sum of n_c log n_c, less n log n: minus the rows' total class entropy, in nats."""
+    total, score = 0.0, 0.0
+    for c in range(len(counts)):
+        total += counts[c]
+        score += _x_log_x(counts[c], table)
+    return score - float(_x_log_x(total, table))
+
+
+@kernel
+def _draw_cuts(values: Floats, cuts: Floats, state: NDArray[np.uint64]) -> None:
+    """Random cuts in ascending order, each half way between the values of two rows.
+
+    That is dense where rows are, and lies between clumps of rows as well as in them.
+    """
+    m = len(values)
+    for j in range(len(cuts)):
+        cut = 0.5 * values[int(uniform(state) * m)] + 0.5 * values[int(uniform(state) * m)]
+        i = j
+        while i > 0 and cuts[i - 1] > cut:
+            cuts[i] = cuts[i - 1]
+            i -= 1
+        cuts[i] = cut
+
+
+@kernel
+def _count_between(values: Floats, y: Integers, weight: Floats, work: Work, n_cuts: int) -> None:
+    """Rows and the weight of each class between neighbouring cuts; and the weight of each on the right of all."""
+    cuts, tally, counts, sides = work[0][:n_cuts], work[1], work[2], work[3]
+    tally[:] = 0
+    counts[:] = 0.0
+    sides[:] = 0.0
+    for q in range(len(values)):
+        place = 0
+        for j in range(n_cuts):  # without a branch, this is faster than a search among so few
+            place += values[q] > cuts[j]
+        tally[place] += 1
+        counts[place, y[q]] += weight[q]
+        sides[1, y[q]] += weight[q]
+
+
+@kernel
+def _best_cut(
+    rows: Rows, perm: Integers, s: int, n: int, min_rows: int, effort: Effort, work: Work, state: NDArray[np.uint64]
+) -> tuple[int, float]:
+    """The cut that leaves the least class entropy, of some cuts on each of a few random axes: axis (-1: none), cut."""
+    X = rows[0]
+    axes, n_cuts, sample = effort
+    m = min(n, sample)
+    n_cuts = min(n_cuts, m)  # few rows have few places between them
+    cuts, tally, counts, sides, table = work[0][:n_cuts], work[1], work[2], work[3], work[4]
+    values, y, weight = work[5][:m], work[6][:m], work[7][:m]
+    least = min_rows if m == n else 1
+    s += int(uniform(state) * (n - m + 1))  # the rows are in random order: a run of them is a sample
+    for q in range(m):
+        y[q], weight[q] = rows[1][perm[s + q]], rows[2][perm[s + q]]
+    best, best_axis, best_cut = -math.inf, -1, 0.0
+    tried = 0
+    for _ in range(4 * axes):  # a constant column divides nothing: draw again, within reason
+        a = int(uniform(state) * X.shape[1])
+        low, high = math.inf, -math.inf
+        for q in range(m):
+            values[q] = X[perm[s + q], a]
+            low, high = min(low, values[q]), max(high, values[q])
+        if not low < high:
+            continue
+        _draw_cuts(values, cuts, state)
+        _count_between(values, y, weight, work, n_cuts)
+        below = 0
+        for j in range(n_cuts):
+            below += tally[j]
+            for c in range(counts.shape[1]):
+                sides[0, c] += counts[j, c]
+                sides[1, c] -= counts[j, c]
+            repeated = j + 1 < n_cuts and cuts[j] == cuts[j + 1]
+            if least <= below <= m - least and not repeated:
+                score = _negative_entropy(sides[0], table) + _negative_entropy(sides[1], table)
+                if score > best:
+                    best, best_axis, best_cut = score, a, cuts[j]
+        tried += 1
+        if tried == axes:
+            break
+    return best_axis, best_cut
+
+
+@kernel
+def _divide(X: Floats, perm: Integers, s: int, e: int, tree: Tree, k: int, spare: Integers) -> int:
+    """Put the rows of context k that go left before those that go right, in order; where the right ones start."""
+    n_left, n_right = 0, 0
+    for q in range(s, e):
+        i = perm[q]
+        if side(tree, k, X[i]) == 0:
+            perm[s + n_left] = i
+            n_left += 1
+        else:
+            spare[n_right] = i
+            n_right += 1
+    for q in range(n_right):
+        perm[s + n_left + q] = spare[q]
+    return s + n_left
+
+
+@kernel
+def _several_classes(y: Integers, perm: Integers, s: int, e: int) -> bool:
+    q = s + 1
+    while q < e and y[perm[q]] == y[perm[s]]:
+        q += 1
+    return q < e
+
+
+@kernel
+def grow(
+    rows: Rows, n_classes: int, perm: Integers, seed: np.uint64, min_rows: int, effort: Effort
+) -> tuple[Tree, Integers, Span]:
+    """Grow a tree on the rows named in ``perm``, which is put in the order of the contexts.
+
+    Returns the tree, parent (N,), and start (N,), end (N,): context k holds rows perm[start[k]:end[k]]. Parents come
+    before children, siblings side by side. A context of one class is a leaf: nothing is left to tell apart.
+    """
+    X, y, _ = rows
+    n = len(perm)
+    room = max(2 * (n // min_rows) - 1, 1)
+    axis, cut, left = np.full(room, -1, np.int64), np.zeros(room), np.full(room, -1, np.int64)
+    tree = (axis, cut, left)
+    parent, start, end = np.full(room, -1, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64)
+    spare = np.empty(n, np.int64)
+    table = np.zeros(effort[2] + 1)
+    for i in range(2, len(table)):
+        table[i] = i * math.log(i)
+    sides, m = np.empty((2, n_classes)), effort[2]
+    sampled = (np.empty(m), np.empty(m, np.int64), np.empty(m))
+    between = (np.empty(effort[1]), np.empty(effort[1] + 1, np.int64), np.empty((effort[1] + 1, n_classes)))
+    work = (*between, sides, table, *sampled)
+    state = np.zeros(1, np.uint64)
+    state[0] = _mix(seed)
+    end[0], n_nodes = n, 1
+    k = 0
+    while k < n_nodes:
+        s, e = start[k], end[k]
+        if e - s >= 2 * min_rows and _several_classes(y, perm, s, e):
+            a, c = _best_cut(rows, perm, s, e - s, min_rows, effort, work, state)
+            if a >= 0:
+                axis[k], cut[k] = a, c
+                middle = _divide(X, perm, s, e, tree, k, spare)
+                if min(middle - s, e - middle) >= min_rows:
+                    left[k] = n_nodes
+                    for child in range(n_nodes, n_nodes + 2):
+                        parent[child] = k
+                        start[child] = s if child == n_nodes else middle
+                        end[child] = middle if child == n_nodes else e
+                    n_nodes += 2
+        k += 1
+    tree = (axis[:n_nodes].copy(), cut[:n_nodes].copy(), left[:n_nodes].copy())
+    return tree, parent[:n_nodes].copy(), (start[:n_nodes].copy(), end[:n_nodes].copy())
+
+
+@kernel
+def settle(X: Floats, perm: Integers, tree: Tree) -> Span:
+    """Put further rows, named in ``perm``, in the order of the contexts of a tree: start and end as in `grow`."""
+    left = tree[2]
+    N = len(left)
+    start, end, spare = np.zeros(N, np.int64), np.zeros(N, np.int64), np.empty(len(perm), np.int64)
+    end[0] = len(perm)
+    for k in range(N):
+        if left[k] >= 0:
+            middle = _divide(X, perm, start[k], end[k], tree, k, spare)
+            start[left[k]], end[left[k]] = start[k], middle
+            start[left[k] + 1], end[left[k] + 1] = middle, end[k]
+    return start, end
+
+
+@kernel
+def count(rows: Rows, n_classes: int, perm: Integers, parent: Integers, left: Integers, span: Span) -> Floats:
+    """Weight of each class in each context (N, C): summed in the leaves, then upwards."""
+    _, y, weight = rows
+    start, end = span
+    counts = np.zeros((len(left), n_classes))
+    for k in range(len(left) - 1, -1, -1):
+        if left[k] < 0:
+            for q in range(start[k], end[k]):
+                counts[k, y[perm[q]]] += weight[perm[q]]
+        if parent[k] >= 0:
+            for c in range(n_classes):
+                counts[parent[k], c] += counts[k, c]
+    return counts
+
+
+@kernel
+def depth(left: Integers) -> int:
+    """Contexts on the longest path."""
+    below = np.ones(len(left), np.int64)
+    for k in range(len(left) - 1, -1, -1):
+        if left[k] >= 0:
+            below[k] = 1 + max(below[left[k]], below[left[k] + 1])
+    return int(below[0])

@@ -1,0 +1,234 @@
+"""ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from tqdm import tqdm
+
+from coverwalk.class_forest import ClassForest, n_threads
+from coverwalk.class_voices import ClassVoice, voices
+from coverwalk.covers.classes import Planting
+
+__all__ = ["ContextClassifier"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class _Rows(NamedTuple):
+    """Rows as they came: X (n, p), class of each (n,), weight of each (n,)."""
+
+    X: Floats
+    y: Integers
+    weight: Floats
+
+
+class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Class probabilities given x, sharp and calibrated, by halting walks over a forest of contexts.
+
+    Each tree is grown on a part of the rows and weighed by the others, which it had not seen: how far to walk, and
+    whether counts or a small discriminant analysis speak in a context. The same unseen rows decide how sharp the pool
+    of the trees may be. Then all rows are learned. See ``docs/classes.md``.
+
+    Parameters
+    ----------
+    n_trees : int
+        Trees whose contexts count classes.
+    n_discriminant_trees : int
+        Further trees whose large contexts also hold class-conditional Gaussians, with shared and own covariances.
+    left_out : int
+        Every tree leaves out one row in so many when it grows.
+    min_rows : int
+        Rows on either side of a cut.
+    stop : float
+        w: prior probability that the walk stops in a context.
+    alpha : float
+        Prior rows of a context's class counts, spread like its parent's prediction.
+    n_jobs : int, optional
+        Threads; the result does not depend on it. None is one, -1 all processors.
+    random_state : int, RandomState or None
+        Seeds the cuts and which rows are left out.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+        The labels, sorted: the order of the columns of `predict_proba`.
+    n_features_in_, feature_names_in_
+        Columns of X, and their names where it had some.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = ContextClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.95
+    True
+    >>> model.predict_proba(X[:1]).round(2)
+    array([[1., 0., 0.]])
+    """
+
+    def __init__(
+        self,
+        n_trees: int = 48,
+        n_discriminant_trees: int = 12,
+        *,
+        left_out: int = 4,
+        min_rows: int = 1,
+        stop: float = 0.1,
+        alpha: float = 1.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_trees = n_trees
+        self.n_discriminant_trees = n_discriminant_trees
+        self.left_out = left_out
+        self.min_rows = min_rows
+        self.stop = stop
+        self.alpha = alpha
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows X (n, p) with labels y (n,); a row of weight m counts as m rows, one of weight 0 as none."""
+        self._check_parameters()
+        X, y, weight = self._checked(X, y, sample_weight, reset=True)
+        classes, codes = np.unique(y, return_inverse=True)
+        return self._begin(_Rows(X, codes.astype(np.int64), weight), classes, declared=False)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn further rows, one by one.
+
+        Every row is predicted first, and changes the counts and the walk's weights of its contexts in every tree;
+        when rows have doubled, or with the first row of a new class, the forest is grown anew from all rows.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows and their labels.
+        classes : array-like, optional
+            In the first call: all labels that may come. Otherwise new ones are taken in as they come.
+        sample_weight : array-like, optional
+            Weight of each row.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "classes_")
+        X, y, weight = self._checked(X, y, sample_weight, reset=first)
+        known, declared = self._known_classes(classes, y, first)
+        merged = np.union1d(known, y) if len(known) else np.unique(y)
+        if declared and len(merged) > len(known):
+            raise ValueError(
+                f"y has labels that were not declared: {np.setdiff1d(y, known).tolist()}; declared were "
+                f"{known.tolist()}. Name all in `classes` of the first call, or leave `classes` out"
+            )
+        new = _Rows(X, np.searchsorted(merged, y), weight)
+        if first:
+            return self._begin(new, merged, declared)
+        n_rows = sum(len(part.y) for part in self._rows) + len(y)
+        if len(merged) > len(self.classes_) or n_rows >= 2 * self._rows_grown:
+            code = np.searchsorted(merged, self.classes_)
+            rows = [part._replace(y=code[part.y]) for part in self._rows] + [new]
+            return self._keep(_Rows(*(np.concatenate(parts) for parts in zip(*rows))), merged)
+        heavy = weight > 0.0
+        self._forest.learn(X[heavy], new.y[heavy], weight[heavy], n_threads(self.n_jobs))
+        self._rows.append(new)
+        return self
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Log probability (n, n_classes) of each class, in the order of ``classes_``."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._forest.log_proba(X, n_threads(self.n_jobs))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability (n, n_classes) of each class, in the order of ``classes_``; rows sum to one."""
+        p = np.exp(self.predict_log_proba(X))
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable label (n,) of each row."""
+        best = self.predict_log_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def contexts(self, X: Any, top: int = 5) -> list[list[ClassVoice]]:
+        """For each row, the contexts and local models that speak for it with the most weight."""
+        check_is_fitted(self)
+        Z = validate_data(self, X, reset=False, dtype=np.float64)
+        names = getattr(self, "feature_names_in_", None)
+        columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
+        return [voices(self._forest, x, columns, self.classes_, top) for x in Z]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle; arrays that were mapped read-only into memory are copied, since trees learn in place."""
+        super().__setstate__(state)
+        if hasattr(self, "_forest"):
+            self._forest.make_writable()
+
+    def _check_parameters(self) -> None:
+        for name, least in (("n_trees", 0), ("n_discriminant_trees", 0), ("left_out", 2), ("min_rows", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        if self.n_trees + self.n_discriminant_trees == 0:
+            raise ValueError("there must be a tree: n_trees and n_discriminant_trees are both 0")
+        if not 0.0 < self.stop < 1.0:
+            raise ValueError(f"stop must lie between 0 and 1, got {self.stop!r}")
+        if not 0.0 < self.alpha < np.inf:
+            raise ValueError(f"alpha must be positive and finite, got {self.alpha!r}")
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Floats, NDArray[Any], Floats]:
+        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64)
+        check_classification_targets(y)
+        weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+        return X, y, weight
+
+    def _known_classes(self, classes: Any, y: NDArray[Any], first: bool) -> tuple[NDArray[Any], bool]:
+        """The labels known before these rows, and whether these are all that may come."""
+        known, declared = (np.array([]), False) if first else (self.classes_, self._declared)
+        if classes is not None:
+            named = np.unique(np.asarray(classes))
+            if first:
+                known, declared = named, True
+            elif not np.array_equal(named, known):
+                raise ValueError(
+                    f"classes={named.tolist()} differs from the classes of earlier calls, {known.tolist()}: "
+                    "leave it out after the first call"
+                )
+        if len(known) and (known.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
+            raise ValueError(f"labels must be all numbers or all strings, got y like {y[0]!r} for {known.tolist()}")
+        return known, declared
+
+    def _begin(self, rows: _Rows, classes: NDArray[Any], declared: bool) -> Self:
+        self._seed = int(check_random_state(self.random_state).randint(2**31))
+        self._declared = declared
+        return self._keep(rows, classes)
+
+    def _keep(self, rows: _Rows, classes: NDArray[Any]) -> Self:
+        """Grow on all rows, and only then change."""
+        self._forest = self._grown(rows, len(classes))
+        self.classes_, self._rows, self._rows_grown = classes, [rows], len(rows.y)
+        return self
+
+    @property
+    def powers_(self) -> Floats:
+        """Powers of the pools: linear and log-linear of the trees that count, then of those with discriminants."""
+        check_is_fitted(self)
+        return self._forest.powers
+
+    def _grown(self, rows: _Rows, n_classes: int) -> ClassForest:
+        heavy = rows.weight > 0.0
+        data = (rows.X[heavy], rows.y[heavy], rows.weight[heavy])
+        kinds = [
+            (Planting(discriminants=gauss, min_rows=self.min_rows, stop=self.stop, alpha=self.alpha), n)
+            for gauss, n in ((False, self.n_trees), (True, self.n_discriminant_trees))
+            if n > 0
+        ]
+        bar = tqdm(total=sum(n for _, n in kinds), desc="trees", disable=None, leave=False)
+        with bar:
+            return ClassForest.grow(
+                data, n_classes, kinds, self.left_out, self._seed, n_threads(self.n_jobs), bar.update
+            )

@@ -1,0 +1,194 @@
+"""One tree of contexts for classes: grown on some rows, weighed by the others, and then learned from all."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.class_gauss import Factors, Moments, discriminants, moments
+from coverwalk._kernels.class_grow import Rows, Span, Tree, count, depth, grow, settle
+from coverwalk._kernels.class_walk import Local, Walk, visit
+
+__all__ = ["ClassTree", "Planting", "plant"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MOST_COLUMNS = 48  # of a discriminant; where x has more, each tree draws its own
+MOST_FLOATS = 2**20  # of all covariances of one kind in one tree, 8 MB: the largest contexts come first
+FAINT = 1e-4  # a discriminant that speaks for fewer rows of its context is not kept
+
+
+@dataclass(frozen=True)
+class Planting:
+    """How a tree is grown, and what its contexts believe before they see a row."""
+
+    discriminants: bool
+    min_rows: int = 1  # on either side of a cut
+    axes: float = 2.0  # axes to look at in a context, in units of the root of their number
+    cuts: int = 16  # drawn on each of them
+    sample: int = 512  # rows that judge the cuts
+    stop: float = 0.1  # w
+    alpha: float = 1.0  # prior rows of the class counts, spread like the parent's prediction
+    heats: tuple[float, ...] = (1.0, 0.3)  # powers of a discriminant's odds
+    rows_shared: float = 2.0  # rows a column that a context needs for a shared covariance
+    rows_own: float = 1.0  # rows a column and class that it needs for own ones
+    nu0: float = 0.5  # prior rows of a covariance, a column
+    ridge: float = 1.0  # scatter that every column has before any row, in units of its variance
+
+    @property
+    def setting(self) -> tuple[float, Floats]:
+        """What the walk's kernels need to know."""
+        return self.alpha, np.array(self.heats)
+
+    def names(self) -> list[str]:
+        """The local models of a context, in the order of the kernels."""
+        return ["counts", *(f"{kind} covariance, heat {heat:g}" for kind in ("shared", "own") for heat in self.heats)]
+
+
+class ClassTree(NamedTuple):
+    """The whole state of a tree: flat arrays."""
+
+    tree: Tree
+    local: Local
+    walk: Walk
+    levels: int  # contexts on the longest path
+
+    def predict(self, X: Floats, planting: Planting) -> Floats:
+        """psi (n, C), the class probabilities of each row."""
+        unknown = np.zeros(len(X), np.int64)
+        return self._visit((X, unknown, np.zeros(len(X))), np.arange(len(X)), planting, learn=False)
+
+    def learn(self, rows: Rows, order: Integers, planting: Planting) -> Floats:
+        """psi of each row before it was learned; the state changes in place."""
+        return self._visit(rows, order, planting, learn=True)
+
+    def writable(self) -> "ClassTree":
+        """The same tree in arrays that may be changed."""
+        counts, shared, own, shared_factors, own_factors, columns = self.local
+        factors = (_copied(shared_factors), _copied(own_factors))
+        return ClassTree(
+            _copied(self.tree),
+            (*_copied((counts, shared, own)), *factors, *_copied((columns,))),
+            _copied(self.walk),
+            self.levels,
+        )
+
+    def _visit(self, rows: Rows, order: Integers, planting: Planting, learn: bool) -> Floats:
+        psi = np.empty((len(order), self.local[0].shape[1]))
+        visit(rows, order, self.tree, self.local, self.walk, planting.setting, self.levels, learn, psi)
+        return psi
+
+
+def _copied(parts: Any) -> Any:
+    """A tuple of arrays, those that are read-only copied."""
+    return tuple(part if part.flags.writeable else np.array(part) for part in parts)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """The contexts of a tree that have discriminants of one kind, and their moments."""
+
+    place: Integers  # (N,) among the moments, or -1
+    parent: Integers  # (G,) the place of each one's parent, or -1
+    total: Moments
+
+    @classmethod
+    def of(cls, has: NDArray[np.bool_], parent: Integers, n_classes: int, p: int, own: bool) -> "_Kind":
+        room = MOST_FLOATS // (p * p * (n_classes if own else 1))
+        has = has & (np.cumsum(has) <= room)
+        for k in range(1, len(has)):  # a context has one only if its parent has
+            has[k] &= has[parent[k]]
+        place = np.where(has, np.cumsum(has) - 1, -1)
+        G = int(has.sum())
+        total = np.zeros((G, n_classes)), np.zeros((G, n_classes, p)), np.zeros((G, n_classes if own else 1, p, p))
+        above = parent[has]
+        return cls(place, np.where(above >= 0, place[above], -1), total)
+
+
+def plant(
+    rows: Rows, n_classes: int, inside: Integers, outside: Integers, seed: int, planting: Planting
+) -> tuple[ClassTree, Integers, Floats]:
+    """Grow a tree on the rows ``inside``, let those ``outside`` weigh it one by one, and learn all of them.
+
+    Returns the tree, the rows outside in the order they came, and psi (len(outside), C): what the tree said of each
+    before it had seen it.
+    """
+    X = rows[0]
+    p = X.shape[1]
+    rng = np.random.default_rng(seed)
+    inside, order = rng.permutation(inside), rng.permutation(outside)
+    effort = (max(1, round(planting.axes * p**0.5)), planting.cuts, planting.sample)
+    tree, parent, span = grow(rows, n_classes, inside, np.uint64(seed), planting.min_rows, effort)
+    counts = count(rows, n_classes, inside, parent, tree[2], span)
+    columns = np.sort(rng.choice(p, MOST_COLUMNS, replace=False)) if p > MOST_COLUMNS else np.arange(p)
+    shared, own = _kinds(counts, span, parent, len(columns), planting)
+    walk, levels = _prior(tree, shared, own, planting), depth(tree[2])
+
+    def planted() -> ClassTree:
+        factors = _factors(shared, own, planting)
+        return ClassTree(tree, (counts, shared.place, own.place, *factors, columns), walk, levels)
+
+    for kind in (shared, own):
+        moments(rows, inside, span, parent, tree[2], kind.place, columns, kind.total)
+    psi = planted().learn(rows, order, planting)  # the counts and the walk have now seen all rows
+    settled = order.copy()
+    span = settle(X, settled, tree)
+    for kind in (shared, own):
+        moments(rows, settled, span, parent, tree[2], kind.place, columns, kind.total)
+    return _without_faint(planted(), planting), order, psi
+
+
+def _kinds(counts: Floats, span: Span, parent: Integers, p: int, planting: Planting) -> tuple[_Kind, _Kind]:
+    """Which contexts have rows enough for discriminants: of shared, and of own covariances."""
+    size, present = span[1] - span[0], (counts > 0).sum(1)
+    has_shared = (size >= planting.rows_shared * p) & (present > 1) & planting.discriminants
+    has_own = has_shared & (size >= planting.rows_own * p * present)
+    C = counts.shape[1]
+    shared = _Kind.of(has_shared, parent, C, p, own=False)
+    return shared, _Kind.of(has_own & (shared.place >= 0), parent, C, p, own=True)
+
+
+def _factors(shared: _Kind, own: _Kind, planting: Planting) -> tuple[Factors, Factors]:
+    p = shared.total[1].shape[2]
+    sigma = np.zeros((len(shared.parent), p, p))
+    nu0 = planting.nu0 * p
+    shared_factors = discriminants(shared.total, shared.parent, sigma, nu0, planting.ridge)
+    sigma_of_own = sigma[shared.place[own.place >= 0]]
+    return shared_factors, discriminants(own.total, own.parent, sigma_of_own, nu0, planting.ridge)
+
+
+def _prior(tree: Tree, shared: _Kind, own: _Kind, planting: Planting) -> Walk:
+    """Uniform v over the local models that a context has; w as set, 1 in a leaf."""
+    N, T = len(tree[2]), len(planting.heats)
+    has = np.zeros((N, 1 + 2 * T), bool)
+    has[:, 0] = True
+    has[:, 1 : 1 + T] = (shared.place >= 0)[:, None]
+    has[:, 1 + T :] = (own.place >= 0)[:, None]
+    leaf = tree[2] < 0
+    with np.errstate(divide="ignore"):
+        log_v = np.log(has / has.sum(1, keepdims=True))
+        return log_v, np.log(np.where(leaf, 1.0, planting.stop)), np.log(np.where(leaf, 0.0, 1.0 - planting.stop))
+
+
+def _without_faint(planted: ClassTree, planting: Planting) -> ClassTree:
+    """The tree without the discriminants that hardly speak: they would cost most of the time and memory."""
+    counts, shared, own, shared_factors, own_factors, columns = planted.local
+    log_v, log_w, log_1mw = planted.walk
+    T = len(planting.heats)
+    faint = log_v < np.log(FAINT)
+    faint[:, 0] = False
+    log_v = np.where(faint, -np.inf, log_v)
+    log_v -= np.log(np.exp(log_v).sum(1, keepdims=True))
+    keep_shared = (shared >= 0) & (log_v[:, 1 : 1 + T] > -np.inf).any(1)
+    keep_own = (own >= 0) & (log_v[:, 1 + T :] > -np.inf).any(1)
+    local = (
+        counts,
+        np.where(keep_shared, np.cumsum(keep_shared) - 1, -1),
+        np.where(keep_own, np.cumsum(keep_own) - 1, -1),
+        tuple(part[shared[keep_shared]] for part in shared_factors),
+        tuple(part[own[keep_own]] for part in own_factors),
+        columns,
+    )
+    return ClassTree(planted.tree, local, (log_v, log_w, log_1mw), planted.levels)  # type: ignore[arg-type]

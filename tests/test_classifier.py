@@ -1,0 +1,586 @@
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import multivariate_t
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from coverwalk import ContextClassifier, CoverModel, class_forest
+from coverwalk._kernels.class_gauss import discriminants, log_scores, moments
+from coverwalk._kernels.class_grow import count, grow, settle
+from coverwalk._kernels.class_walk import STRANGE
+from coverwalk.base import Cover
+from coverwalk.class_forest import Sheaf, Standard
+from coverwalk.covers.classes import ClassTree, Planting, _without_faint, plant
+from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
+from coverwalk.pooling import fit_powers, log_softmax
+
+COUNTS, GAUSS = Planting(discriminants=False), Planting(discriminants=True, rows_shared=1.0, rows_own=0.5)
+
+
+def blobs(n=300, p=3, C=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(C, size=n)
+    X = rng.normal(size=(n, p)) * (1 + 0.3 * y[:, None]) + 2.0 * np.eye(C, p)[y]
+    return X, y, np.ones(n)
+
+
+def planted(planting, seed=0, n=300, C=3):
+    rows = blobs(n, C=C, seed=seed)
+    inside, outside = np.arange(0, n, 2), np.arange(1, n, 2)
+    return rows, *plant(rows, C, inside, outside, seed, planting)
+
+
+@parametrize_with_checks([ContextClassifier(n_trees=12, n_discriminant_trees=4, random_state=0)])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+# The kernels against slow references
+
+
+class _TreeCover(Cover):
+    """The contexts of one tree of arrays, as a cover of the general tier."""
+
+    nested = True
+
+    def __init__(self, tree):
+        self.tree = tree
+
+    def contexts(self, x):
+        axis, cut, left = self.tree
+        path = [0]
+        while left[path[-1]] >= 0:
+            k = path[-1]
+            path.append(int(left[k]) + int(x[axis[k]] > cut[k]))
+        return [[k] for k in path]
+
+
+class _LivePosterior(DirichletPosterior):
+    """Counts based on what the parent predicts now, not on what it did when the context was made."""
+
+    def __init__(self, base, parent, alphabet, alpha):
+        super().__init__(dict.fromkeys(alphabet, alpha / len(alphabet)))
+        self.base, self.parent, self.alpha = base, parent, alpha
+
+    def probabilities(self):
+        C = len(self.prior)
+        base = self.parent.probabilities() if self.parent else dict.fromkeys(self.prior, 1 / C)
+        total = self.alpha + self.counts.total()
+        return {y: (self.counts[y] + self.alpha * ((1 - STRANGE) * base[y] + STRANGE / C)) / total for y in self.prior}
+
+    def logpdf(self, x, y):
+        return float(np.log(self.probabilities()[y]))
+
+
+class _LiveDirichlet(Dirichlet):
+    def start(self, parent=None):
+        return _LivePosterior(None, parent, self.alphabet, 1.0)
+
+
+def test_walk_equals_cover_model_on_the_same_tree():
+    (X, y, weight), tree, _, _ = planted(COUNTS)
+    N, C = tree.local[0].shape
+    fresh = ClassTree(
+        tree.tree,
+        (np.zeros((N, C)), *tree.local[1:]),
+        tuple(
+            np.log(part)
+            for part in (
+                np.tile(np.eye(1, tree.walk[0].shape[1]), (N, 1)) + 1e-320,
+                np.where(tree.tree[2] < 0, 1.0, 0.1),
+                np.where(tree.tree[2] < 0, 1e-320, 0.9),
+            )
+        ),
+        tree.levels,
+    )
+    for part in fresh.walk:
+        part[part < -700] = -np.inf
+    order = np.arange(120)
+    psi = fresh.learn((X, y, weight), order, COUNTS)
+    slow = CoverModel(_TreeCover(tree.tree), _LiveDirichlet(range(C)), stop=0.1, priors="parent")
+    said = []
+    for i in order:
+        said.append([np.exp(slow.log_predict(X[i], c)) for c in range(C)])
+        slow.update(X[i], int(y[i]))
+    np.testing.assert_allclose(psi, said, rtol=1e-9)
+    assert psi.max() > 0.9  # it did learn
+
+
+def slow_local(tree, planting, k, x, base):
+    """phi_j of context k, straight from the formulas; the factors are checked on their own below."""
+    counts, shared, own, shared_factors, own_factors, columns = tree.local
+    C, total = counts.shape[1], counts[k].sum()
+    said = [(counts[k] + planting.alpha * ((1 - STRANGE) * base + STRANGE / C)) / (total + planting.alpha)]
+    for place, (U, centre, head, gain, power) in ((shared[k], shared_factors), (own[k], own_factors)):
+        for heat in planting.heats:
+            if place < 0:
+                said.append(np.full(C, np.nan))
+                continue
+            z = [np.linalg.solve(np.triu(U[place, c % U.shape[1]]).T, x[columns]) for c in range(C)]
+            square = np.array([((z[c] - centre[place, c]) ** 2).sum() for c in range(C)])
+            score = heat * (head[place] - power[place] * np.log1p(gain[place] * square))
+            p = np.exp(score - score.max())
+            strange = 1 / (total + 1)
+            said.append((1 - strange) * p / p.sum() + strange * said[0])
+    return np.array(said)
+
+
+def slow_psi(tree, planting, x, k=0, base=None):
+    C = tree.local[0].shape[1]
+    phi = slow_local(tree, planting, k, x, np.full(C, 1 / C) if base is None else base)
+    v = np.exp(tree.walk[0][k])
+    mixed = v[v > 0] @ phi[v > 0]
+    axis, cut, left = tree.tree
+    if left[k] < 0:
+        return mixed
+    below = slow_psi(tree, planting, x, left[k] + (x[axis[k]] > cut[k]), mixed)
+    return np.exp(tree.walk[1][k]) * mixed + np.exp(tree.walk[2][k]) * below
+
+
+@pytest.mark.parametrize("planting", [COUNTS, GAUSS])
+def test_predictions_equal_the_recursion(planting):
+    (X, _, _), tree, _, _ = planted(planting)
+    if planting.discriminants:
+        assert (tree.local[1] >= 0).any()
+        assert (tree.local[2] >= 0).any()
+    psi = tree.predict(X, planting)
+    np.testing.assert_allclose(psi, [slow_psi(tree, planting, x) for x in X], rtol=1e-9)
+    np.testing.assert_allclose(psi.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def slow_learn(tree, planting, x, y, m, k=0, base=None):
+    """psi of a row, after which the tree of one path has learned it."""
+    C = tree.local[0].shape[1]
+    phi = slow_local(tree, planting, k, x, np.full(C, 1 / C) if base is None else base)
+    log_v, log_w, log_1mw = tree.walk
+    v, axis, cut, left = np.exp(log_v[k]), *tree.tree
+    mixed = v[v > 0] @ phi[v > 0]
+    psi = mixed
+    if left[k] >= 0:
+        below = slow_learn(tree, planting, x, y, m, left[k] + (x[axis[k]] > cut[k]), mixed)
+        psi = np.exp(log_w[k]) * mixed + np.exp(log_1mw[k]) * below
+        stop, go = np.exp(log_w[k]) * mixed[y] ** m, np.exp(log_1mw[k]) * below[y] ** m
+        log_w[k], log_1mw[k] = np.log(stop / (stop + go)), np.log(go / (stop + go))
+    new = np.where(v > 0, v * np.nan_to_num(phi[:, y]) ** m, 0.0)
+    with np.errstate(divide="ignore"):
+        log_v[k] = np.log(new / new.sum())
+    tree.local[0][k, y] += m
+    return psi
+
+
+@pytest.mark.parametrize("planting", [COUNTS, GAUSS])
+def test_learning_equals_the_recursion(planting):
+    (X, y, _), tree, _, _ = planted(planting)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    slow = pickle.loads(pickle.dumps(tree))
+    order = np.arange(0, 300, 3)
+    psi = tree.learn((X, y, weight), order, planting)
+    np.testing.assert_allclose(psi, [slow_learn(slow, planting, X[i], y[i], weight[i]) for i in order], rtol=1e-9)
+    np.testing.assert_allclose(tree.local[0], slow.local[0], rtol=1e-9)
+    for fast, by_hand in zip(tree.walk, slow.walk):
+        np.testing.assert_allclose(np.exp(fast), np.exp(by_hand), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_discriminants_are_student_t(own):
+    X, y, weight = blobs(90, p=4)
+    weight = np.random.default_rng(3).uniform(0.5, 2.0, 90)
+    C, p, nu0, ridge = 3, 4, 2.5, 0.7
+    root, none = np.zeros(1, np.int64), np.full(1, -1)
+    total = np.zeros((1, C)), np.zeros((1, C, p)), np.zeros((1, C if own else 1, p, p))
+    moments((X, y, weight), np.arange(90), (root, root + 90), none, none, root, np.arange(p), total)
+    prior = np.eye(p) * 0.4
+    sigma = prior[None].copy() if own else np.zeros((1, p, p))
+    factors = discriminants(total, none, sigma, nu0, ridge)
+    out = np.empty(C)
+    log_scores(factors, 0, X[7], np.empty(p), out)
+    mean = np.average(X, axis=0, weights=weight)
+    expected, shared = [], np.zeros((p, p))
+    n = np.array([weight[y == c].sum() for c in range(C)])
+    mu = [(weight[y == c] @ X[y == c] + mean) / (n[c] + 1) for c in range(C)]
+    scatter = [
+        (weight[y == c, None] * (X[y == c] - mu[c])).T @ (X[y == c] - mu[c]) + np.outer(mu[c] - mean, mu[c] - mean)
+        for c in range(C)
+    ]
+    for c in range(C):
+        shared = nu0 * prior + scatter[c] + ridge * np.eye(p) if own else sum(scatter) + ridge * np.eye(p)
+        degrees = nu0 + p + (n[c] if own else n.sum()) - p + 1
+        t = multivariate_t(mu[c], shared * (n[c] + 2) / (n[c] + 1) / degrees, df=degrees)
+        expected.append(np.log((n[c] + 1 / C) / (n.sum() + 1)) + t.logpdf(X[7]) + 0.5 * p * np.log(np.pi))
+    np.testing.assert_allclose(out, expected, rtol=1e-9)
+    if not own:
+        np.testing.assert_allclose(np.triu(sigma[0]), np.triu(shared / (nu0 + n.sum())), rtol=1e-9)
+
+
+def test_moments_of_a_tree_are_those_of_its_rows():
+    rows = blobs(200)
+    perm = np.arange(200)
+    tree, parent, span = grow(rows, 3, perm, np.uint64(5), 10, (2, 8, 64))
+    size = span[1] - span[0]
+    place = np.where(size >= 40, np.cumsum(size >= 40) - 1, -1)
+    G = place.max() + 1
+    assert 2 < G < len(size)
+    total = np.zeros((G, 3)), np.zeros((G, 3, 2)), np.zeros((G, 3, 2, 2))
+    columns = np.array([0, 2])
+    moments(rows, perm, span, parent, tree[2], place, columns, total)
+    for k in np.flatnonzero(place >= 0):
+        here = perm[span[0][k] : span[1][k]]
+        for c in range(3):
+            x = rows[0][here][rows[1][here] == c][:, columns]
+            np.testing.assert_allclose(total[0][place[k], c], len(x))
+            np.testing.assert_allclose(total[1][place[k], c], x.sum(0), atol=1e-9)
+            np.testing.assert_allclose(np.triu(total[2][place[k], c]), np.triu(x.T @ x), atol=1e-9)
+
+
+def entropy(y, C):
+    n = np.bincount(y, minlength=C)
+    return -(n[n > 0] * np.log(n[n > 0] / n.sum())).sum()
+
+
+def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
+    rng = np.random.default_rng(0)
+    X = rng.random((400, 2))
+    y = (X[:, 1] > 0.37).astype(np.int64) + (X[:, 0] > 0.8)
+    rows, perm = (X, y, np.ones(400)), np.arange(400)
+    tree, parent, (start, end) = grow(rows, 3, perm, np.uint64(1), 3, (2, 200, 1000))
+    axis, cut, left = tree
+    # With 200 cuts on each axis tried, the root's is near the best there is.
+    best = min(
+        entropy(y[X[:, a] <= t], 3) + entropy(y[X[:, a] > t], 3) for a in range(2) for t in np.sort(X[:, a])[3:-3]
+    )
+    chosen = X[:, axis[0]] <= cut[0]
+    assert entropy(y[chosen], 3) + entropy(y[~chosen], 3) < best + 5.0
+    assert sorted(perm) == list(range(400))
+    counts = count(rows, 3, perm, parent, left, (start, end))
+    for k in range(len(left)):
+        here = perm[start[k] : end[k]]
+        assert (counts[k] == np.bincount(y[here], minlength=3)).all()
+        assert len(here) >= 3
+        if left[k] >= 0:
+            goes = X[here, axis[k]] <= cut[k]
+            for child, part in ((left[k], here[goes]), (left[k] + 1, here[~goes])):
+                assert set(perm[start[child] : end[child]]) == set(part)
+                assert parent[child] == k
+        elif len(here) >= 6:
+            assert len(set(y[here])) == 1
+    again = np.arange(400)
+    for one, other in zip(settle(X, again, tree), (start, end)):
+        assert (one == other).all()
+
+
+def test_rows_left_out_are_predicted_unseen():
+    rows = blobs(200)
+    inside, outside = np.arange(150), np.arange(150, 200)
+    _, order, psi = plant(rows, 3, inside, outside, 4, GAUSS)
+    last = order[-1]
+    y = rows[1].copy()
+    y[last] = (y[last] + 1) % 3
+    _, _, changed = plant((rows[0], y, rows[2]), 3, inside, outside, 4, GAUSS)
+    np.testing.assert_array_equal(psi, changed)  # the last row's own label moves no prediction, not even its own
+    y[order[0]] = (y[order[0]] + 1) % 3
+    _, _, changed = plant((rows[0], y, rows[2]), 3, inside, outside, 4, GAUSS)
+    np.testing.assert_array_equal(psi[0], changed[0])
+    assert not np.array_equal(psi[1:], changed[1:])
+
+
+def test_faint_discriminants_hardly_change_a_prediction():
+    (X, _, _), tree, _, _ = planted(GAUSS, n=600)
+    before = tree.predict(X, GAUSS)
+    twice = _without_faint(tree, GAUSS)
+    np.testing.assert_array_equal(before, twice.predict(X, GAUSS))
+
+
+# Pooling
+
+
+def test_powers_are_the_optimum():
+    rng = np.random.default_rng(0)
+    log_pools = np.log(rng.dirichlet(np.ones(4), size=(500, 3))).transpose(0, 2, 1)
+    log_pools[:, :, 2] = -log_pools[:, :, 0]  # a pool that wants a negative power
+    y = np.array([rng.choice(4, p=np.exp(row)) for row in log_softmax(1.7 * log_pools[:, :, 0])])
+    weight, prior = rng.uniform(0.5, 2.0, 500), np.array([1.0, 0.0, 0.5])
+
+    def loss(T):
+        fit = log_softmax(log_pools @ T)[np.arange(500), y]
+        return 0.5 * ((T - prior) ** 2).sum() - weight @ fit
+
+    T = fit_powers(log_pools, y, weight, prior)
+    assert (T >= 0).all()
+    slow = minimize(loss, prior, bounds=[(0, None)] * 3, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-10})
+    np.testing.assert_allclose(T, slow.x, atol=1e-4)
+    assert loss(T) <= slow.fun + 1e-9
+
+
+# The estimator
+
+
+def small(**options):
+    return ContextClassifier(**{"n_trees": 12, "n_discriminant_trees": 4, "random_state": 0, **options})
+
+
+@pytest.mark.parametrize(
+    ("load", "most"),
+    [(load_wine, 0.12), (load_breast_cancer, 0.16), (load_digits, 0.12)],
+    ids=["wine", "cancer", "digits"],
+)
+def test_sharp_and_calibrated(load, most):
+    X, y = load(return_X_y=True)
+    train_X, test_X, train_y, test_y = train_test_split(X, y, test_size=1 / 3, stratify=y, random_state=0)
+    p = ContextClassifier(random_state=0).fit(train_X, train_y).predict_proba(test_X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    assert log_loss(test_y, p) < most
+    assert abs(p.max(axis=1).mean() - (p.argmax(axis=1) == test_y).mean()) < 0.04
+
+
+def test_same_result_for_any_order_of_rows_and_number_of_threads():
+    X, y = load_wine(return_X_y=True)
+    p = small().fit(X, y).predict_proba(X)
+    shuffled = np.random.default_rng(0).permutation(len(y))
+    np.testing.assert_array_equal(p, small().fit(X[shuffled], y[shuffled]).predict_proba(X))
+    np.testing.assert_array_equal(p, small(n_jobs=3).fit(X, y).predict_proba(X))
+    assert not np.array_equal(p, small(random_state=1).fit(X, y).predict_proba(X))
+
+
+def test_weight_is_repetition():
+    X, y = load_wine(return_X_y=True)
+    weight = np.random.default_rng(0).integers(0, 4, len(y))
+    p = small().fit(X, y, sample_weight=weight).predict_proba(X)
+    repeated = np.repeat(np.arange(len(y)), weight)
+    np.testing.assert_array_equal(p, small().fit(X[repeated], y[repeated]).predict_proba(X))
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        small().fit(X, y, sample_weight=np.zeros(len(y)))
+
+
+def test_equal_rows_are_bundled_and_dealt_to_folds(monkeypatch):
+    monkeypatch.setattr(class_forest, "MANY_ROWS", 4)
+    X = np.array([[0.0, 1.0], [-0.0, 1.0], [2.0, 3.0], [2.0, 3.0], [5.0, 5.0]])
+    sheaf = Sheaf.of(X, np.array([0, 0, 0, 1, 1]), np.array([1.0, 1.0, 1.0, 0.3, 6.5]), 4)
+    parts = {}
+    for x, y, weight, bundle in zip(*sheaf):
+        parts.setdefault((x[0], int(y)), []).append(weight)
+        assert bundle == sorted(set(sheaf.bundle)).index(bundle)
+    assert parts[0.0, 0] == [1.0, 1.0]
+    assert parts[2.0, 0] == [1.0]
+    assert parts[2.0, 1] == [0.3]
+    assert parts[5.0, 1] == [2.0, 2.0, 1.5, 1.0]
+    folds = list(sheaf.folds(8, 4, np.random.default_rng(0)))
+    for block in (folds[:4], folds[4:]):
+        assert sorted(np.concatenate(block)) == list(range(len(sheaf.y)))
+    for fold in folds:
+        assert len(set(sheaf.bundle[fold])) == len(fold)
+
+
+def test_few_distinct_rows_with_noise_give_their_shares():
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(2000, 2)).astype(float)
+    share = np.array([[0.9, 0.2], [0.3, 0.7]])[X[:, 0].astype(int), X[:, 1].astype(int)]
+    model = small().fit(X, rng.random(2000) < share)
+    p = model.predict_proba([[0, 0], [0, 1], [1, 0], [1, 1]])[:, 1]
+    np.testing.assert_allclose(p, [0.9, 0.2, 0.3, 0.7], atol=0.05)
+
+
+def test_frames_and_string_labels():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    names = np.array(["barolo", "grignolino", "barbera"])[y]
+    expected = small().fit(X.to_numpy(), names).predict_proba(X.to_numpy())
+    for frame, labels in ((X, pd.Series(names)), (pl.from_pandas(X), pl.Series(names))):
+        model = small().fit(frame, labels)
+        assert model.classes_.tolist() == ["barbera", "barolo", "grignolino"]
+        np.testing.assert_array_equal(model.predict_proba(frame), expected)
+        assert (model.predict(frame) == names).mean() > 0.95
+        assert model.feature_names_in_.tolist() == list(X.columns)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.zeros((1, 2)),
+        np.zeros((6, 3)),
+        np.repeat([[1.0, 2.0], [3.0, 4.0]], 20, axis=0),
+        np.linspace(-1, 1, 40)[:, None] * [1e300, 1e-300, 5e-324],
+        np.random.default_rng(0).normal(size=(200, 120)),
+    ],
+    ids=["one row", "constant", "duplicates", "scales", "wide"],
+)
+def test_odd_rows(X):
+    y = np.arange(len(X)) * 2 // len(X)
+    model = small().fit(X, y)
+    p = model.predict_proba(np.vstack([X, -X, X * 0, X * 1e5 if np.abs(X).max() < 1e300 else X]))
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    if len(X) == 40:
+        assert (model.predict(X) == y).mean() > 0.9
+
+
+def test_one_class():
+    model = small().fit(np.random.default_rng(0).normal(size=(10, 2)), ["a"] * 10)
+    assert model.predict_proba([[0.0, 0.0]]).tolist() == [[1.0]]
+    assert model.predict_log_proba([[0.0, 0.0]]).tolist() == [[0.0]]
+
+
+def test_many_and_rare_classes():
+    rng = np.random.default_rng(0)
+    y = np.concatenate([np.repeat(np.arange(60), 8), [60]])  # the last class has one row
+    X = np.column_stack([y, rng.normal(size=len(y))]) + 0.05 * rng.normal(size=(len(y), 2))
+    model = small().fit(X, y)
+    assert model.predict_proba(X).shape == (481, 61)
+    assert (model.predict(X) == y).mean() > 0.9
+    rare = np.where(rng.random(1000) < 0.01, 1, 0)
+    p = small().fit(rng.normal(size=(1000, 3)), rare).predict_proba(rng.normal(size=(500, 3)))
+    assert 0.003 < p[:, 1].mean() < 0.03  # nothing to learn but the share
+
+
+def test_noise_is_not_learned():
+    rng = np.random.default_rng(0)
+    model = small().fit(rng.normal(size=(400, 5)), rng.integers(2, size=400))
+    loss = log_loss(rng.integers(2, size=1000), model.predict_proba(rng.normal(size=(1000, 5))))
+    assert loss < np.log(2) + 0.03
+
+
+# Streams
+
+
+def test_stream_learns_and_grows():
+    X, y = make_classification(1500, 6, n_informative=4, n_classes=3, random_state=0)
+    model, losses = small(), []
+    model.partial_fit(X[:20], y[:20], classes=[0, 1, 2])
+    for start in range(20, 1500, 40):
+        batch = slice(start, start + 40)
+        losses.append(log_loss(y[batch], model.predict_proba(X[batch]), labels=[0, 1, 2]))
+        model.partial_fit(X[batch], y[batch])
+    assert np.mean(losses[-10:]) < 0.75 * np.mean(losses[:5])
+    assert np.mean(losses[-10:]) < 0.6
+
+
+def test_first_batch_is_a_fit_and_doubling_grows_anew():
+    X, y = load_wine(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order], y[order]
+    p = small().fit(X[:80], y[:80]).predict_proba(X)
+    model = small().partial_fit(X[:80], y[:80])
+    np.testing.assert_array_equal(p, model.predict_proba(X))
+    model.partial_fit(X[80:120], y[80:120])
+    between = model.predict_proba(X)
+    assert not np.array_equal(between, p)
+    one_by_one = small().fit(X[:80], y[:80])
+    for i in range(80, 120):
+        one_by_one.partial_fit(X[i : i + 1], y[i : i + 1])
+    counts = [tree.local[0] for _, trees in model._forest.kinds for tree in trees]
+    for tree_counts, (_, trees) in zip(counts, [(0, [t]) for _, ts in one_by_one._forest.kinds for t in ts]):
+        np.testing.assert_allclose(tree_counts, trees[0].local[0])
+    model.partial_fit(X[120:170], y[120:170])
+    np.testing.assert_array_equal(model.predict_proba(X), small().fit(X[:170], y[:170]).predict_proba(X))
+
+
+def test_classes_appear_or_are_declared():
+    X, y = load_wine(return_X_y=True)
+    names = np.array(["m", "z", "a"])[y]
+    model = small().partial_fit(X[:100], names[:100])
+    assert model.classes_.tolist() == ["m", "z"]
+    model.partial_fit(X[100:], names[100:])
+    assert model.classes_.tolist() == ["a", "m", "z"]
+    assert (model.predict(X) == names).mean() > 0.95
+    declared = small().partial_fit(X[:100], names[:100], classes=["z", "m", "q"])
+    assert declared.predict_proba(X[:5]).shape == (5, 3)
+    assert (declared.predict_proba(X[:5])[:, 1] > 0).all()
+    before = declared.predict_proba(X)
+    with pytest.raises(ValueError, match=r"not declared: \['a'\]"):
+        declared.partial_fit(X[100:], names[100:])
+    with pytest.raises(ValueError, match="differs from the classes"):
+        declared.partial_fit(X[:2], names[:2], classes=["m"])
+    with pytest.raises(ValueError, match="all numbers or all strings"):
+        declared.partial_fit(X[:2], y[:2])
+    with pytest.raises(ValueError, match="NaN"):
+        declared.partial_fit(np.full((1, 13), np.nan), ["m"])
+    np.testing.assert_array_equal(declared.predict_proba(X), before)
+
+
+def test_powers_follow_the_stream():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = small().fit(X, y)
+    before = model.powers_.copy()
+    model.partial_fit(rng.normal(size=(200, 3)), rng.integers(2, size=200))  # now x says nothing
+    assert model.powers_.sum() < before.sum()
+
+
+# What speaks
+
+
+def test_contexts_hold_x_and_explain_the_trees():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    model = small().fit(X, y)
+    every = model.contexts(X.iloc[:4], top=10**6)
+    for i, found in enumerate(every):
+        assert sum(voice.weight for voice in found) == pytest.approx(1.0)
+        assert [v.weight for v in found] == sorted((v.weight for v in found), reverse=True)
+        for voice in found:
+            for name, (low, high) in voice.box.items():
+                assert low < X.iloc[i][name] <= high
+            inside = np.ones(len(X), bool)
+            for name, (low, high) in voice.box.items():
+                inside &= (X[name] > low) & (X[name] <= high)
+            assert {c: n for c, n in voice.counts.items() if n} == y[inside].value_counts().to_dict()
+            assert sum(voice.probabilities.values()) == pytest.approx(1.0)
+    assert {v.local for v in every[0]} > {"counts", "own covariance, heat 1"}
+    assert len(model.contexts(X.iloc[:1])[0]) == 5
+    # The voices of one tree, mixed by their weights, are what the tree says.
+    forest, z = model._forest, model._forest.standard(X.to_numpy()[:1])
+    planting, trees = forest.kinds[1]
+    mine = [v for v in every[0] if v.tree == 12 + 2]
+    weights = np.array([v.weight for v in mine]) / sum(v.weight for v in mine)
+    mixed = weights @ [list(v.probabilities.values()) for v in mine]
+    np.testing.assert_allclose(mixed, trees[2].predict(z, planting)[0], rtol=1e-9)
+
+
+def test_standard_units_and_back():
+    X = np.array([[1e300, 3.0, 5e-324], [-1e300, 3.0, 0.0], [5e299, 3.0, 1e-323]])
+    standard = Standard.of(X, np.ones(3))
+    Z = standard(X)
+    assert (Z[:, 1] == 0).all()
+    np.testing.assert_allclose(Z[:, [0, 2]].std(axis=0), 1.0)
+    rng = np.random.default_rng(0)
+    X = np.column_stack(
+        [rng.normal(size=99), 1e9 + rng.normal(size=99), rng.integers(9, size=99), 10.0 ** -np.arange(99)]
+    )
+    standard = Standard.of(X, np.ones(99))
+    for a in range(4):
+        z = standard(X)[:, a]
+        for i in range(99):
+            np.testing.assert_array_equal(X[:, a] <= standard.back(a, z[i]), z <= z[i])
+
+
+def test_pickle_predicts_the_same_and_asking_changes_nothing():
+    X, y = load_wine(return_X_y=True)
+    model = small().fit(X, y)
+    before = pickle.dumps(model)
+    p = model.predict_proba(X)
+    model.contexts(X[:1])
+    assert pickle.dumps(model) == before
+    again = pickle.loads(before)
+    np.testing.assert_array_equal(again.predict_proba(X), p)
+    again.partial_fit(X[:5], y[:5])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_trees": -1}, "n_trees must be"),
+        ({"n_trees": 0, "n_discriminant_trees": 0}, "there must be a tree"),
+        ({"left_out": 1}, "left_out must be"),
+        ({"stop": 1.0}, "stop must lie"),
+        ({"alpha": 0.0}, "alpha must be positive"),
+        ({"n_jobs": 0}, "n_jobs must not be 0"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        small(**options).fit([[0.0], [1.0]], [0, 1])
