@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from coverwalk.cover_model import CoverModel
     from coverwalk.distribution import PredictiveDistribution
     from coverwalk.joint import JointDistribution
+    from coverwalk.persistence import ModelFileError, load
 
 __version__ = "0.1.0"
 
@@ -18,15 +19,19 @@ _HOME = {
     "ConditionalDensity": "coverwalk.conditional_density",
     "CoverModel": "coverwalk.cover_model",
     "JointDistribution": "coverwalk.joint",
+    "ModelFileError": "coverwalk.persistence",
     "PredictiveDistribution": "coverwalk.distribution",
+    "load": "coverwalk.persistence",
 }
 
 __all__ = [
     "ConditionalDensity",
     "CoverModel",
     "JointDistribution",
+    "ModelFileError",
     "PredictiveDistribution",
     "__version__",
+    "load",
 ]
 
 
