@@ -40,6 +40,15 @@ _CLASSES = {
     "KernelDensityPosterior": "coverwalk.local.kernel_density",
     "Dirichlet": "coverwalk.local.dirichlet",
     "DirichletPosterior": "coverwalk.local.dirichlet",
+    "ConditionalDensity": "coverwalk.conditional_density",
+    "Forest": "coverwalk.forest",
+    "FittedTree": "coverwalk.forest",
+    "Settings": "coverwalk.forest",
+    "Scaling": "coverwalk.scaling",
+    "AdaptiveTree": "coverwalk.covers.adaptive",
+    "Walk": "coverwalk._kernels.voices",
+    "Records": "coverwalk._kernels.voices",
+    "Shapes": "coverwalk.shapes",
 }
 
 
@@ -77,6 +86,7 @@ class _Encoder:
     def __init__(self) -> None:
         self.arrays: Arrays = {}
         self._numbers: dict[int, int] = {}
+        self._places: dict[int, str] = {}  # where an array, by its id, is written
         self._alive: list[Any] = []  # an id is only good while its object lives
 
     def encode(self, value: Any, where: str) -> Any:
@@ -109,8 +119,11 @@ class _Encoder:
         if value.size <= _INLINE:
             values = [self.encode(item, where) for item in value.ravel().tolist()]
             return {"values": values, "dtype": value.dtype.str, "shape": list(value.shape)}
-        self.arrays[where] = np.ascontiguousarray(value)
-        return {"array": where}
+        if id(value) not in self._places:  # parts of a model may share an array
+            self._places[id(value)] = where
+            self._alive.append(value)
+            self.arrays[where] = np.ascontiguousarray(value)
+        return {"array": self._places[id(value)]}
 
     def _object(self, value: Any, name: str, where: str) -> Any:
         if id(value) in self._numbers:
@@ -120,7 +133,7 @@ class _Encoder:
         head = {"object": name, "number": number}
         if isinstance(value, tuple):  # a NamedTuple
             return {**head, "fields": [self.encode(item, f"{where}.{i}") for i, item in enumerate(value)]}
-        return {**head, "state": {k: self.encode(v, f"{where}.{k}") for k, v in vars(value).items()}}
+        return {**head, "state": {k: self.encode(v, f"{where}.{k}") for k, v in (value.__getstate__() or {}).items()}}
 
 
 class _Decoder:

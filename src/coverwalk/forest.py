@@ -212,6 +212,12 @@ class Forest:
         }
         return Context(k, label, int(records.n_rows[seat]), int(records.degree[seat]), box)
 
+    def _check_loaded(self) -> None:
+        """Refuse a file whose arrays could lead a kernel astray."""
+        from coverwalk.soundness import check_forest
+
+        check_forest(self)
+
 
 def _same_plan(a: Forest, b: Forest) -> bool:
     return len(a.trees) == len(b.trees) and all(
