@@ -99,8 +99,8 @@ def main():
                 with np.errstate(all="ignore"):
                     try:
                         ask(loaded)
-                    except (ValueError, OverflowError, ZeroDivisionError):
-                        outcome["  of these, refused to answer"] += 1
+                    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+                        outcome[f"  of these, {type(loaded).__name__} answered with {type(error).__name__}"] += 1
             slowest = max(slowest, time.perf_counter() - start)
     print(f"{arguments.files} files, none loaded that was damaged, no crash; slowest {slowest:.2f} s")
     for what, count in outcome.items():

@@ -150,11 +150,11 @@ class _Decoder:
             return node
         if not isinstance(node, dict):
             raise EncodingError(f"a bare {type(node).__name__} stands where a value should")
-        tag = next(iter(node))
+        tag = next(iter(node), "nothing")
         return self._READERS.get(tag, _Decoder._unknown)(self, node)
 
     def _unknown(self, node: dict[str, Any]) -> Any:
-        raise EncodingError(f"no value is written as {next(iter(node))!r}")
+        raise EncodingError(f"no value is written as {next(iter(node), 'nothing')!r}")
 
     def _scalar(self, node: dict[str, Any]) -> Any:
         if node["scalar"] not in _DTYPES:
