@@ -35,8 +35,10 @@ LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
 LEAST_WEIGHT = 1e-3  # voices below it, in their tree, are left out and the others made to sum to one
 OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
+SMALL_SET = 2**15  # rows up to which accuracy goes before time
+MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
-MAX_LEAVES = 2**14  # of a tree
+MAX_LEAVES = 2**12  # of a tree
 PLAN_ROWS = 2**17  # from which trees are grown
 
 
@@ -154,6 +156,7 @@ class Forest:
             lambda tree: _fit_tree(tree, Z, r, self.grid, stops, tables), self.trees, self.settings.n_threads
         )
         self.shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)])
+        _ = self.shapes.table  # worked out once, here and not with the first answer
 
     @property
     def grid(self) -> Grid:
@@ -162,7 +165,8 @@ class Forest:
         degree = self.settings.degree
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
             degree -= 1
-        return Grid(np.array(self.settings.ridges), degree, 2.0, LEAST_SCALE)
+        many = MANY_ROWS if len(self.y) <= SMALL_SET else MANY_ROWS_LARGE
+        return Grid(np.array(self.settings.ridges), degree, 2.0, many, LEAST_SCALE)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 

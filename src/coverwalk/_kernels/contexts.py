@@ -49,6 +49,7 @@ class Grid(NamedTuple):
     ridges: Floats  # (L,); model m = degree * L + index of the ridge
     degree: int  # the largest
     nu_0: float  # a context's variance starts at its parent's, with the weight of this many rows
+    many: float  # rows a feature from which on one ridge is as good as another, and the mean leverage as each row's own
     least_scale: float  # no residual scale falls below: y has no more digits
 
 
@@ -94,17 +95,17 @@ def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
         if layout.end[k] - layout.start[k] > d:
             which[k] = n_grams
             n_grams += 1
-    grams, f = np.zeros((n_grams, d, d)), np.empty(d)
+    grams = np.zeros((n_grams, d, d))
     for k in range(N - 1, -1, -1):
         if which[k] < 0:
             continue
         G = grams[which[k]]
         if layout.left[k] < 0:
-            add_gram(X[layout.start[k] : layout.end[k]], degree, f, G)
+            add_gram(X[layout.start[k] : layout.end[k]], degree, G)
             continue
         for child in range(layout.left[k], layout.left[k] + 2):
             if which[child] < 0:
-                add_gram(X[layout.start[child] : layout.end[child]], degree, f, G)
+                add_gram(X[layout.start[child] : layout.end[child]], degree, G)
                 continue
             for a in range(d):
                 for j in range(a, d):
@@ -117,24 +118,33 @@ def _regress(
     X: Floats, r: Floats, grid: Grid, psi_0: float, gram: Floats, has_gram: bool, fit: Fit, k: int, work: tuple
 ) -> None:  # type: ignore[type-arg]
     """Every regression of context k, whose rows are X and r; fills error and keep (M, rows) of the work space."""
-    A, small, z, f, error, keep = work
+    A, small, z, f, b, error, keep = work
     n, p, L = len(r), X.shape[1], len(grid.ridges)
+    largest = 0
+    for g in range(1, grid.degree + 1):
+        largest = largest if in_rows(n, g, p) else g
+    b[:] = 0.0
+    for q in range(n):
+        add_features(X[q], largest, r[q], b)
     for g in range(grid.degree + 1):
         d = n_features(g, p)
         rows = in_rows(n, g, p)
+        many = n >= grid.many * d
         K = gram if has_gram and not rows else small
         if rows:
             kernel_matrix(X, g, small)
         elif not has_gram:
             small[:d, :d] = 0.0
-            add_gram(X, g, f, small)
+            add_gram(X, g, small)
         for l in range(L):
             m = g * L + l
+            if many and l != L // 2:
+                continue
             c = fit.coefficients[fit.place[k, m] :]
             if rows:
                 rest = solve_rows(K, r, grid.ridges[l], c, error[m], keep[m], (A, z, f))
             else:
-                rest = solve_coefficients(K, X, r, g, grid.ridges[l], c, error[m], keep[m], (A, z, f))
+                rest = solve_coefficients(K, b, X, r, g, grid.ridges[l], not many, c, error[m], keep[m], (A, z, f))
             nu = grid.nu_0 + n
             fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
             fit.log_score[k, m] = left_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
@@ -230,7 +240,7 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
     which, grams = _grams(X, layout, grid.degree)
     none = np.empty((0, 0))
     error, keep = np.empty((M, widest)), np.empty((M, widest))
-    work = (np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), error, keep)
+    work = (np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d), error, keep)
     r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
     s2_root = grid.least_scale**2
     for i in range(n_rows):
@@ -257,8 +267,9 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
             r[s + q] = 0.0
             loo[s + q] = 0.0
             for m in range(M):
-                r[s + q] += weight[m] * error[m, q]
-                loo[s + q] += weight[m] * error[m, q] / keep[m, q]
+                if weight[m] > 0.0:
+                    r[s + q] += weight[m] * error[m, q]
+                    loo[s + q] += weight[m] * error[m, q] / keep[m, q]
         if fit.shaped[k] >= 0:
             _densities(y[s:e], loo[s:e], grid, tables, fit, k)
     return fit

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve, leverage
-from coverwalk._kernels.polynomial import add_features, features, inner_product, n_features, value
+from coverwalk._kernels.polynomial import features, inner_product, n_features, value
 
-__all__ = ["EXACT_LEVERAGE", "add_gram", "in_rows", "kernel_matrix", "left_one_out", "solve_coefficients", "solve_rows"]
+__all__ = ["add_gram", "in_rows", "kernel_matrix", "left_one_out", "solve_coefficients", "solve_rows"]
 
 Floats = NDArray[np.float64]
 
-EXACT_LEVERAGE = 4  # rows a feature below which each row's own leverage is computed; from there on their mean will do
 LEAST_KEEP = 1e-9  # of 1 - leverage and of what is left of psi without a row: rounding may take them to zero
 
 
@@ -28,15 +27,20 @@ def in_rows(n: int, degree: int, p: int) -> bool:
 
 
 @kernel
-def add_gram(X: Floats, degree: int, f: Floats, G: Floats) -> None:
-    """Add F'F of the rows X to the upper triangle of G."""
-    d = n_features(degree, X.shape[1])
-    for q in range(len(X)):
-        features(X[q], degree, f)
+def add_gram(X: Floats, degree: int, G: Floats) -> None:
+    """Add F'F of the rows X to the upper triangle of G, four rows at a time: G is read and written a quarter as often."""
+    n, d = len(X), n_features(degree, X.shape[1])
+    F = np.zeros((4, d))
+    for s in range(0, n, 4):
+        for q in range(4):
+            if s + q < n:
+                features(X[s + q], degree, F[q])
+            else:
+                F[q, :] = 0.0
         for a in range(d):
-            t = f[a]
+            t0, t1, t2, t3 = F[0, a], F[1, a], F[2, a], F[3, a]
             for j in range(a, d):
-                G[a, j] += t * f[j]
+                G[a, j] += t0 * F[0, j] + t1 * F[1, j] + t2 * F[2, j] + t3 * F[3, j]
 
 
 @kernel
@@ -85,27 +89,28 @@ def solve_rows(K: Floats, r: Floats, ridge: float, alpha: Floats, error: Floats,
 @kernel
 def solve_coefficients(
     G: Floats,
+    b: Floats,
     X: Floats,
     r: Floats,
     degree: int,
     ridge: float,
+    exact: bool,
     c: Floats,
     error: Floats,
     keep: Floats,
     work: tuple,  # type: ignore[type-arg]
 ) -> float:
-    """Solve for c; fill error = (I - H) r and keep = 1 - diag H (or its mean); returns r'(I - H) r."""
+    """Solve for c, b = F'r; fill error = (I - H) r and keep = 1 - diag H (its mean if not exact); returns r'(I - H) r."""
     A, z, f = work
     n, d = len(r), n_features(degree, X.shape[1])
     _ridged(G, d, ridge, A)
     square = 0.0
-    c[:d] = 0.0
     for q in range(n):
         square += r[q] * r[q]
-        add_features(X[q], degree, r[q], c)
+    for a in range(d):
+        c[a] = b[a]
     square -= forward_solve(A, d, c, 0)
     back_solve(A, d, c)
-    exact = n < EXACT_LEVERAGE * d
     mean = 1.0
     if not exact:
         for a in range(d):

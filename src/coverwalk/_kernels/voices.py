@@ -10,7 +10,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.contexts import Fit, Grid, Layout
 from coverwalk._kernels.linear_algebra import factorise, pack, packed_leverage
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
-from coverwalk._kernels.regression import EXACT_LEVERAGE, add_gram, in_rows, kernel_matrix
+from coverwalk._kernels.regression import add_gram, in_rows, kernel_matrix
 
 __all__ = ["Records", "Walk", "count_voices", "keep_records", "speak"]
 
@@ -98,7 +98,7 @@ def _blank(p: int, layout: Layout, grid: Grid, best: Ints, heard: NDArray[np.boo
             rows_at[c] = n_kept
             n_kept += n
             size = n
-        elif n >= EXACT_LEVERAGE * size:
+        elif n >= grid.many * size:
             leverage[c] = size / (n + ridge[c])
             continue
         leverage[c] = -1.0
@@ -125,9 +125,9 @@ def _blank(p: int, layout: Layout, grid: Grid, best: Ints, heard: NDArray[np.boo
 
 
 @kernel
-def _seat_context(X: Floats, c: int, work: tuple, out: Records) -> None:  # type: ignore[type-arg]
+def _seat_context(X: Floats, c: int, work: Floats, out: Records) -> None:
     """Range, rows and factor of the context in seat c, whose rows are X."""
-    A, f = work
+    A = work
     for q in range(len(X)):
         for a in range(X.shape[1]):
             out.low[c, a] = min(out.low[c, a], X[q, a])
@@ -142,7 +142,7 @@ def _seat_context(X: Floats, c: int, work: tuple, out: Records) -> None:  # type
         kernel_matrix(X, g, A)
     else:
         A[:size, :size] = 0.0
-        add_gram(X, g, f, A)
+        add_gram(X, g, A)
     for a in range(size):
         A[a, a] += out.ridge[c]
     factorise(A, size)
@@ -160,7 +160,7 @@ def keep_records(
     heard = _heard(layout, log_weight, log_stop, log_go, math.log(least))
     d = fit.centre.shape[1]
     out = _blank(X.shape[1], layout, grid, fit.best, heard, d)
-    work = (np.empty((d, d)), np.empty(d))
+    work = np.empty((d, d))
     for k in range(len(layout.start)):
         c = out.seat[k]
         if c < 0:
