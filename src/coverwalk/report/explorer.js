@@ -1,12 +1,7 @@
 "use strict";
 // The explorer: inputs on sliders, the predicted density as layers of contexts, coarse to fine, and a list of those who speak.
 
-const LAYERS = [
-  { name: "everywhere", most: 0 },
-  { name: "coarse contexts", most: 3 },
-  { name: "middle", most: 7 },
-  { name: "fine contexts", most: Infinity },
-];
+const LAYERS = [0, 3, 7, Infinity]; // the deepest context of each layer, as the legend has it
 const POINTS = 300;
 
 class Explorer {
@@ -95,7 +90,7 @@ class Explorer {
     const ys = Array.from({ length: POINTS }, (_, i) => low + ((high - low) * i) / (POINTS - 1));
     const sums = LAYERS.map(() => new Float64Array(POINTS));
     for (const voice of this.voices) {
-      const layer = sums[LAYERS.findIndex((l) => voice.depth <= l.most)];
+      const layer = sums[LAYERS.findIndex((deepest) => voice.depth <= deepest)];
       for (let i = 0; i < POINTS; i++) layer[i] += this.mixture.densityOf(voice, ys[i]);
     }
     for (let l = 1; l < sums.length; l++) for (let i = 0; i < POINTS; i++) sums[l][i] += sums[l - 1][i];
@@ -160,17 +155,17 @@ class Explorer {
       draw(svg, "line", { x1: at, x2: at, y1: 10, y2: bottom, class: "seen-line" });
       draw(svg, "circle", { cx: at, cy: bottom, r: 5.5, class: "seen-dot" });
     }
-    this.axes = { svg, x, y, ys };
+    this.axes = { svg, x, y, ys, peak };
   }
 
+  // The prediction of one voice alone, drawn as high as the curve of all.
   highlight(voice) {
-    const { svg, x, y, ys } = this.axes;
+    const { svg, x, y, ys, peak } = this.axes;
     svg.querySelector("#own")?.remove();
     if (!voice) return;
-    const raw = ys.map((v) => this.mixture.densityOf(voice, v)), own = Math.max(...raw), scale = own > 0 ? 1 / voice.weight : 0;
-    const peak = y.peak || 1;
-    void peak;
-    const d = "M" + ys.map((v, i) => `${x(v).toFixed(1)},${Math.max(y(raw[i] * scale), 2).toFixed(1)}`).join("L");
+    const raw = ys.map((v) => this.mixture.densityOf(voice, v)), own = Math.max(...raw);
+    if (own === 0) return;
+    const d = "M" + ys.map((v, i) => `${x(v).toFixed(1)},${y((raw[i] * peak) / own).toFixed(1)}`).join("L");
     draw(svg, "path", { d, class: "own", id: "own" });
   }
 
@@ -202,9 +197,10 @@ class Explorer {
 
   nameOf(voice) {
     if (voice.kind < 0) return "outliers: a heavy-tailed law over everything";
-    const curve = ["a mean", "a plane", "a curved surface"][voice.degree];
-    const what = voice.kind === REGRESSION ? curve : voice.kind === DENSITY_OF_Y ? "a kernel density of y" : `a kernel density around ${curve}`;
-    return `${what} through ${voice.nRows} rows, depth ${voice.depth} of tree ${voice.tree + 1}`;
+    const root = ["a constant", "a plane", "a curved surface"][voice.degree], rows = `${voice.nRows} ${voice.nRows === 1 ? "row" : "rows"}`;
+    const surface = voice.depth === 0 ? root : `its parent's surface, ${["shifted", "tilted", "bent"][voice.degree]}`;
+    const what = voice.kind === REGRESSION ? surface : voice.kind === DENSITY_OF_Y ? "a kernel density of y" : `a kernel density around ${surface}`;
+    return `${what}; ${rows}, depth ${voice.depth} of tree ${voice.tree + 1}`;
   }
 
   boxOf(voice) {

@@ -19,6 +19,7 @@ Ints = NDArray[np.int64]
 _NODES = ("dim", "cut", "left", "log_stop", "log_go", "seat", "first", "last")
 _RECORDS = ("kind", "log_weight", "s2", "shape")
 _SEATS = ("low", "high", "centre", "mean", "degree", "ridge", "leverage", "n_rows", "rows_at", "factor_at")
+_PAGE_NAMES = {"centre": "centres", "degree": "seat_degree"}  # the page has numbers of the plain names
 
 
 class Exported(NamedTuple):
@@ -69,7 +70,7 @@ def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
         for owner, name in sizes.items():
             base[owner] += len(part[name])
         base["shape"] += len(tree.shapes)
-    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    joined = {_PAGE_NAMES.get(name, name): np.concatenate(parts) for name, parts in columns.items()}
     used, joined["shape"] = np.unique(np.concatenate([[0], joined["shape"]]), return_inverse=True)
     joined["shape"] = joined["shape"][1:]
     return {name: pack(array) for name, array in (joined | _shapes(Shapes.join(shapes), used) | _units(forest, roots)).items()}

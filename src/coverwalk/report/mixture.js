@@ -2,7 +2,7 @@
 // The forest's mixture, evaluated as the library's kernels do: walk down every tree, let each context's local models speak.
 
 const REGRESSION = 0, DENSITY_OF_Y = 2; // kinds of voices
-const STUDENT = 0, KERNELS = 1; // kinds of shapes
+const STUDENT = 0; // kind of shape; the others here are sums of normal kernels
 const BULK = 4; // deviations up to which inputs are scaled linearly
 
 function unpack(packed) {
@@ -60,7 +60,7 @@ class Mixture {
         const s2 = this.s2[q] * (this.kind[q] === REGRESSION ? 1 + this.leverageAt(here, seat) : 1);
         own.push({
           weight: Math.exp(logWeight), loc: this.centre + this.unit * loc, scale: this.unit * Math.sqrt(s2), shape: this.shape[q],
-          kind: this.kind[q], depth: this.depth[k], nRows: this.n_rows[seat], degree: this.degreeOf(seat), tree, box,
+          kind: this.kind[q], depth: this.depth[k], nRows: this.n_rows[seat], degree: this.seat_degree[seat], tree, box,
         });
       }
       logReach += this.log_go[k];
@@ -71,8 +71,6 @@ class Mixture {
       k = this.left[k] + (below ? 0 : 1);
     }
   }
-
-  degreeOf(seat) { return this.seat_degree[seat]; }
 
   clamp(z, seat) {
     const p = this.n_inputs;
@@ -123,7 +121,7 @@ class Mixture {
 
   leverageAt(x, seat) {
     if (this.leverage[seat] >= 0) return this.leverage[seat];
-    const degree = this.degreeOf(seat), at = this.factor_at[seat];
+    const degree = this.seat_degree[seat], at = this.factor_at[seat];
     if (this.rows_at[seat] < 0) return this.packedLeverage(at, this.features(x, degree));
     const p = this.n_inputs, f = [];
     for (let j = 0; j < this.n_rows[seat]; j++) {
@@ -154,7 +152,7 @@ class Mixture {
     return total;
   }
 
-  mean_of(voices) {
+  meanOf(voices) {
     return voices.reduce((sum, v) => sum + v.weight * (v.loc + v.scale * this.shape_mean[v.shape]), 0);
   }
 }
