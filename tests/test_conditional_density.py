@@ -19,3 +19,147 @@ from coverwalk import ConditionalDensity, JointDistribution
 @parametrize_with_checks([ConditionalDensity(n_trees=4)])
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(250, 3))
+    return X, X[:, 0] + np.abs(X[:, 1]) + 0.2 * rng.standard_normal(250)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return ConditionalDensity(n_trees=4).fit(*data)
+
+
+def test_answers_agree(model, data):
+    X, y = data
+    dist = model.predict_dist(X)
+    mean, std = model.predict(X, return_std=True)
+    np.testing.assert_array_equal(mean, dist.mean())
+    np.testing.assert_array_equal(std, dist.std())
+    np.testing.assert_array_equal(model.predict(X), mean)
+    np.testing.assert_array_equal(model.predict(X[:5], quantiles=[0.1, 0.9]), dist[:5].ppf([0.1, 0.9]))
+    np.testing.assert_array_equal(model.logpdf(X, y), dist.logpdf(y))
+    assert model.log_likelihood(X, y) == pytest.approx(dist.logpdf(y).mean())
+    assert model.score(X, y) > 0.8
+
+
+def test_frames_give_the_same_and_keep_their_names(data):
+    X, y = data
+    names = ["age", "length", "mass"]
+    arrays = dict(zip(names, X.T))
+    frames = [pd.DataFrame(arrays), pl.DataFrame(arrays), pa.table(arrays)]
+    expected = ConditionalDensity(n_trees=2).fit(X, y).logpdf(X, y)
+    for frame in frames:
+        model = ConditionalDensity(n_trees=2).fit(frame, y)
+        assert model.feature_names_in_.tolist() == names
+        np.testing.assert_array_equal(model.logpdf(frame, y), expected)
+    boxes = [voice.context.box for voice in model.predict_dist(frames[0])[0].contexts(50) if voice.context]
+    assert set().union(*boxes) <= set(names)
+    assert any(boxes)
+
+
+def test_several_outputs_by_the_chain_rule(data):
+    X, y = data
+    Y = np.column_stack([y, y**2 + X[:, 2]])
+    model = ConditionalDensity(n_trees=3).fit(X, Y)
+    dist = model.predict_dist(X[:40])
+    assert isinstance(dist, JointDistribution)
+    np.testing.assert_allclose(dist.logpdf(Y[:40]), model.logpdf(X[:40], Y[:40]), rtol=1e-12)
+    first = ConditionalDensity(n_trees=3).fit(X, y).logpdf(X[:40], y[:40])
+    second = ConditionalDensity(n_trees=3).fit(np.column_stack([X, y]), Y[:, 1])
+    both = first + second.logpdf(np.column_stack([X, y])[:40], Y[:40, 1])
+    np.testing.assert_allclose(model.logpdf(X[:40], Y[:40]), both, rtol=1e-12)
+    assert model.predict(X[:4]).shape == (4, 2)
+    assert model.predict(X[:4], quantiles=[0.1, 0.5, 0.9]).shape == (4, 2, 3)
+
+
+def test_pipeline_grid_search_clone_and_pickle(data, model):
+    X, y = data
+    pipeline = make_pipeline(StandardScaler(), ConditionalDensity(n_trees=2))
+    assert pipeline.fit(X, y).score(X, y) > 0.8
+    search = GridSearchCV(ConditionalDensity(n_trees=2, stop=0.9), {"degree": [0, 1]}, cv=2).fit(X, y)
+    assert search.best_params_["degree"] == 1
+    assert clone(model).get_params() == model.get_params()
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.logpdf(X, y), model.logpdf(X, y))
+
+
+def test_threads_and_seeds(data, model):
+    X, y = data
+    np.testing.assert_array_equal(ConditionalDensity(n_trees=4, n_jobs=3).fit(X, y).logpdf(X, y), model.logpdf(X, y))
+    other = ConditionalDensity(n_trees=4, random_state=1).fit(X, y)
+    assert not np.array_equal(other.logpdf(X, y), model.logpdf(X, y))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X, y: (X[:1], y[:1]),
+        lambda X, y: (X[:2], y[:2]),
+        lambda X, y: (np.repeat(X[:1], 30, axis=0), y[:30]),
+        lambda X, y: (X, np.full(len(y), 3.0)),
+        lambda X, y: (X, np.round(y)),
+        lambda X, y: (1e300 * X, 1e300 * y),
+        lambda X, y: (1e-300 * X, 1e-300 * y),
+        lambda X, y: (X * [1, 0, 1e-12], y),
+        lambda X, y: (np.random.default_rng(1).normal(size=(40, 60)), y[:40]),
+    ],
+    ids=["one row", "two rows", "one x", "constant y", "integer y", "huge", "tiny", "constant column", "p > n"],
+)
+def test_hostile_but_valid_rows(data, make):
+    X, y = make(*data)
+    model = ConditionalDensity(n_trees=2).fit(X, y)
+    dist = model.predict_dist(X)
+    assert np.all(np.isfinite(dist.logpdf(y)))
+    assert np.all(np.isfinite(dist.mean()))
+    if np.abs(y).max() < 1e150:  # a variance beyond is infinite
+        assert np.all(np.isfinite(dist.std()))
+
+
+def test_scales_do_not_matter(data):
+    X, y = data
+    near = ConditionalDensity(n_trees=2).fit(X, y).logpdf(X, y)
+    far = ConditionalDensity(n_trees=2).fit(2.0**900 * X, 2.0**900 * y).logpdf(2.0**900 * X, 2.0**900 * y)
+    # the rows' order is another, and with it the trees
+    assert abs(np.mean(far) + 900 * np.log(2) - np.mean(near)) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_trees": 0}, "n_trees must be a whole number of at least 1"),
+        ({"degree": 3}, "degree must be"),
+        ({"stop": 1.0}, "strictly between 0 and 1"),
+        ({"stop": "often"}, '"auto"'),
+        ({"ridges": ()}, "at least one"),
+        ({"ridges": (0.0,)}, "positive"),
+        ({"covers": "quilt"}, "covers must be"),
+        ({"min_rows": 0.5}, "min_rows must be"),
+    ],
+)
+def test_bad_parameters_are_named(data, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        ConditionalDensity(**parameters).fit(*data)
+
+
+def test_bad_questions_are_refused(model, data):
+    X, y = data
+    with pytest.raises(ValueError, match="shape"):
+        model.logpdf(X, y[:-1])
+    with pytest.raises(ValueError, match="finite"):
+        model.logpdf(X[:1], [np.nan])
+    with pytest.raises(ValueError, match="not for both"):
+        model.predict(X, return_std=True, quantiles=[0.5])
+    with pytest.raises(ValueError, match="NaN"):
+        ConditionalDensity().fit(X, np.where(y > 0, y, np.nan))
+
+
+def test_a_failed_fit_leaves_the_model(model, data):
+    X, y = data
+    before = model.logpdf(X, y)
+    with pytest.raises(ValueError, match="inconsistent"):
+        model.fit(X, y[:-1])
+    np.testing.assert_array_equal(model.logpdf(X, y), before)

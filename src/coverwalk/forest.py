@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, fit_contexts, local_evidence, stop_weights
 from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, N_BINS, bandwidths, kernel_tables
 from coverwalk._kernels.polynomial import n_features
-from coverwalk._kernels.voices import Records, Walk, count_voices, keep_records, speak
+from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.scaling import Scaling, canonical_order
@@ -70,7 +70,6 @@ class Context(NamedTuple):
 class FittedTree(NamedTuple):
     """One tree after `Forest.finalize`."""
 
-    walks: list[Walk]  # one for each prior
     records: Records
     shape: NDArray[np.int32]  # of each record, within the tree's own table
     shapes: Shapes
@@ -173,11 +172,8 @@ class Forest:
     def ask(self, X: Floats, prior: int = 0) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under one of the priors of `finalize`."""
         Z = self.inputs.forward(X)
-        n = len(Z)
-        K = len(self.fitted)
-        count, totals = np.ones(n, np.int64), np.empty((K, n))
-        for tree, total in zip(self.fitted, totals):
-            count_voices(Z, tree.walks[prior], tree.records, LEAST_WEIGHT, count, total)
+        leaves = [tree.leaves(Z) for tree in self.trees]
+        count = 1 + sum(tree.records.count[leaf] for tree, leaf in zip(self.fitted, leaves))
         offsets = np.concatenate([[0], np.cumsum(count)])
         out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
         outlier = OUTLIER_ROWS / (len(self.y) + 1.0)
@@ -185,20 +181,18 @@ class Forest:
         for column, entry in zip(out, (outlier, 0.0, 1.0, 0, -1)):
             column[at] = entry
         at += 1
-        first = 1
-        for k, (tree, total) in enumerate(zip(self.fitted, totals)):
-            share = (1.0 - outlier) / (K * total)
-            speak(Z, tree.walks[prior], self.grid.degree, tree.records, LEAST_WEIGHT, at, share, tree.shape + first, self._first_label(k), out)
+        degree = self.grid.degree
+        share, first, label = (1.0 - outlier) / len(self.fitted), 1, 0
+        for tree, leaf in zip(self.fitted, leaves):
+            voice = (share, tree.shape + np.int32(first), label)
+            speak(Z, leaf, degree, tree.records, prior, at, voice, out)
             first += len(tree.shapes)
+            label += len(tree.records.seat)
         weight, loc, scale, shape, context = out
         centre, unit = self.output.centre[0], self.output.scale[0]
         return PredictiveDistribution(
             offsets, weight, centre + unit * loc, unit * scale, shape, self.shapes, context=context, describe=self.describe
         )
-
-    def _first_label(self, tree: int) -> int:
-        """Contexts are numbered through the forest, tree after tree."""
-        return sum(len(before.dim) for before in self.trees[:tree])
 
     def describe(self, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers, which is no context."""
@@ -241,8 +235,7 @@ def _fit_tree(
     log_stop, log_go = (np.array([posterior[side] for posterior in posteriors]) for side in range(2))
     records = keep_records(X, layout, grid, fit, log_weight, log_stop, log_go, LEAST_WEIGHT)
     shape, shapes = _shapes_of(records, fit, grid)
-    walks = [Walk(tree.dim, tree.cut, tree.left, stop, go) for stop, go, _ in posteriors]
-    return FittedTree(walks, records, shape, shapes)
+    return FittedTree(records, shape, shapes)
 
 
 def _shapes_of(records: Records, fit: Fit, grid: Grid) -> tuple[NDArray[np.int32], Shapes]:

@@ -21,8 +21,10 @@ class Scaling:
     --------
     >>> scaling = Scaling.of(np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [1e6]]))
     >>> z = scaling.forward(np.array([[2.5], [1e300]]))
-    >>> bool(abs(z[0, 0]) < 1 and z[1, 0] < 1000), float(scaling.backward(z[:, 0], 0)[1].round(-298)) == 1e300
-    (True, True)
+    >>> bool(abs(z[0, 0]) < 1 and z[1, 0] < 1000)
+    True
+    >>> scaling.backward(z[:, 0], 0)
+    array([2.5e+000, 1.0e+300])
     """
 
     centre: Floats

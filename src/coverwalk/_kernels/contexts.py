@@ -129,7 +129,7 @@ def _regress(
     for g in range(grid.degree + 1):
         d = n_features(g, p)
         rows = in_rows(n, g, p)
-        many = n >= grid.many * d
+        many = g == 0 or n >= grid.many * d
         K = gram if has_gram and not rows else small
         if rows:
             kernel_matrix(X, g, small)

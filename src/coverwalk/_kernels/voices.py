@@ -12,22 +12,12 @@ from coverwalk._kernels.linear_algebra import factorise, pack, packed_leverage
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
 from coverwalk._kernels.regression import add_gram, in_rows, kernel_matrix
 
-__all__ = ["Records", "Walk", "count_voices", "keep_records", "speak"]
+__all__ = ["Records", "keep_records", "speak"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
-
-
-class Walk(NamedTuple):
-    """Where a row goes, and the posterior of the walk."""
-
-    dim: Ints  # (N,)
-    cut: Floats  # (N,)
-    left: Ints  # (N,)
-    log_stop: Floats  # (N,)
-    log_go: Floats  # (N,)
 
 
 class Records(NamedTuple):
@@ -39,8 +29,11 @@ class Records(NamedTuple):
 
     first: Ints  # (N + 1,)
     kind: Ints  # (R,)
-    log_weight: Floats  # (R,)
+    weight: Floats  # (S, R) posterior probability that the walk stops there and takes this local model, under S priors
     s2: Floats  # (R,) squared scale, of a regression at leverage 0
+    count: Ints  # (N,) records from the root to here
+    total: Floats  # (S, N) their weight
+    above: Ints  # (N,) the next context with records, from the parent upwards; -1 for none
     seat: Ints  # (N,) row of what follows, -1 for a context without records
     low: Floats  # (C, p) the range of a context's rows: inputs are clamped to it
     high: Floats
@@ -57,22 +50,34 @@ class Records(NamedTuple):
 
 
 @kernel
-def _heard(layout: Layout, log_weight: Floats, log_stop: Floats, log_go: Floats, log_least: float) -> NDArray[np.bool_]:
-    """Which voices can have at least the least weight in some row, under some prior; the root's regression always."""
-    N, M = log_weight.shape
-    heard, log_reach = np.zeros((N, M), np.bool_), np.zeros(N)
-    for s in range(len(log_stop)):
+def _weights(layout: Layout, log_weight: Floats, log_stop: Floats, log_go: Floats) -> Floats:
+    """Posterior probabilities (S, N, M) that the walk stops in a context and takes a local model, given that x lies in it."""
+    S, (N, M) = len(log_stop), log_weight.shape
+    weight, log_reach = np.empty((S, N, M)), np.zeros(N)
+    for s in range(S):
         for k in range(N):
             if k > 0:
                 log_reach[k] = log_reach[layout.parent[k]] + log_go[s, layout.parent[k]]
             for m in range(M):
-                heard[k, m] |= log_reach[k] + log_stop[s, k] + log_weight[k, m] >= log_least
+                weight[s, k, m] = math.exp(log_reach[k] + log_stop[s, k] + log_weight[k, m])
+    return weight
+
+
+@kernel
+def _heard(weight: Floats, least: float) -> NDArray[np.bool_]:
+    """Which voices have at least the least weight, under some prior; the root's regression always."""
+    S, N, M = weight.shape
+    heard = np.zeros((N, M), np.bool_)
+    for s in range(S):
+        for k in range(N):
+            for m in range(M):
+                heard[k, m] |= weight[s, k, m] >= least
     heard[0, REGRESSION] = True
     return heard
 
 
 @kernel
-def _blank(p: int, layout: Layout, grid: Grid, best: Ints, heard: NDArray[np.bool_], d: int) -> Records:
+def _blank(p: int, layout: Layout, grid: Grid, best: Ints, heard: NDArray[np.bool_], d: int, S: int) -> Records:
     """Room for what is heard, and where it lies."""
     N, L, R = len(layout.start), len(grid.ridges), int(heard.sum())
     first, seat = np.zeros(N + 1, np.int64), np.full(N, -1, np.int64)
@@ -94,6 +99,8 @@ def _blank(p: int, layout: Layout, grid: Grid, best: Ints, heard: NDArray[np.boo
         n, g = layout.end[k] - layout.start[k], best[k] // L
         degree[c], ridge[c], n_rows[c], factor_at[c] = g, grid.ridges[best[k] % L], n, n_factors
         size = n_features(g, p)
+        if n == 0:
+            continue
         if in_rows(n, g, p):
             rows_at[c] = n_kept
             n_kept += n
@@ -106,8 +113,11 @@ def _blank(p: int, layout: Layout, grid: Grid, best: Ints, heard: NDArray[np.boo
     return Records(
         first,
         np.zeros(R, np.int64),
+        np.zeros((S, R)),
         np.zeros(R),
-        np.zeros(R),
+        np.zeros(N, np.int64),
+        np.zeros((S, N)),
+        np.full(N, -1, np.int64),
         seat,
         np.full((n_seats, p), math.inf),
         np.full((n_seats, p), -math.inf),
@@ -157,100 +167,109 @@ def keep_records(
 
     log_stop, log_go (S, N): the posteriors of the walk under S priors.
     """
-    heard = _heard(layout, log_weight, log_stop, log_go, math.log(least))
-    d = fit.centre.shape[1]
-    out = _blank(X.shape[1], layout, grid, fit.best, heard, d)
+    weight = _weights(layout, log_weight, log_stop, log_go)
+    heard = _heard(weight, least)
+    S, d = len(weight), fit.centre.shape[1]
+    out = _blank(X.shape[1], layout, grid, fit.best, heard, d, S)
     work = np.empty((d, d))
     for k in range(len(layout.start)):
+        parent = layout.parent[k]
+        out.count[k] = out.first[k + 1] - out.first[k]
+        if k > 0:
+            out.count[k] += out.count[parent]
+            out.total[:, k] = out.total[:, parent]
+            out.above[k] = parent if out.seat[parent] >= 0 else out.above[parent]
         c = out.seat[k]
         if c < 0:
             continue
-        _seat_context(X[layout.start[k] : layout.end[k]], c, work, out)
+        home = k  # a context without rows has the range of the nearest one above that has some
+        while layout.start[home] == layout.end[home] and home > 0:
+            home = layout.parent[home]
+        _seat_context(X[layout.start[home] : layout.end[home]], c, work, out)
         out.centre[c, :] = fit.centre[k]
         out.mean[c] = fit.mean[k]
         q = out.first[k]
         for m in range(heard.shape[1]):
             if heard[k, m]:
                 out.kind[q] = m
-                out.log_weight[q] = log_weight[k, m]
                 out.s2[q] = fit.s2[k] if m == REGRESSION else fit.scale[k, m - 1] ** 2
+                for s in range(S):
+                    out.weight[s, q] = weight[s, k, m]
+                    out.total[s, k] += weight[s, k, m]
                 q += 1
     return out
 
 
 @kernel
-def count_voices(X: Floats, walk: Walk, records: Records, least: float, count: Ints, total: Floats) -> None:
-    """Add to count (n,) the voices each row hears with at least this weight; total (n,) is set to their weight."""
-    log_least = math.log(least)
-    for i in range(len(X)):
-        total[i] = 0.0
-        k, log_reach = 0, 0.0
-        while k >= 0:
-            for q in range(records.first[k], records.first[k + 1]):
-                log_w = log_reach + walk.log_stop[k] + records.log_weight[q]
-                if log_w >= log_least or k == 0:
-                    count[i] += 1
-                    total[i] += math.exp(log_w)
-            log_reach += walk.log_go[k]
-            if walk.left[k] < 0 or log_reach < log_least:
-                break
-            k = walk.left[k] + (0 if X[i, walk.dim[k]] <= walk.cut[k] else 1)
+def _leverage(x: Floats, degree: int, factors: Floats, at: int, f: Floats) -> float:
+    """f(x)' (F'F + ridge I)^-1 f(x) from the packed factor in features."""
+    features(x, degree, f)
+    return packed_leverage(factors, at, n_features(degree, len(x)), f)
 
 
 @kernel
-def _leverage(x: Floats, c: int, records: Records, f: Floats) -> float:
-    """f(x)' (F'F + ridge I)^-1 f(x) of the context in seat c, x already clamped."""
-    if records.leverage[c] >= 0.0:
-        return records.leverage[c]
-    g = records.degree[c]
-    if records.rows_at[c] < 0:
-        features(x, g, f)
-        return packed_leverage(records.factors, records.factor_at[c], n_features(g, len(x)), f)
-    n = records.n_rows[c]
+def _leverage_in_rows(
+    x: Floats, degree: int, ridge: float, rows: Floats, first: int, n: int, factors: Floats, at: int, f: Floats
+) -> float:
+    """The same from the packed factor of FF' + ridge I, of the context's rows."""
     for j in range(n):
-        f[j] = inner_product(records.rows[records.rows_at[c] + j], x, g)
-    explained = packed_leverage(records.factors, records.factor_at[c], n, f)
-    return max(inner_product(x, x, g) - explained, 0.0) / records.ridge[c]
+        f[j] = inner_product(rows[first + j], x, degree)
+    return max(inner_product(x, x, degree) - packed_leverage(factors, at, n, f), 0.0) / ridge
 
 
 @kernel
-def speak(
-    X: Floats, walk: Walk, degree: int, records: Records, least: float, at: Ints, factor: Floats, shape: NDArray[np.int32], label: int, out: tuple
-) -> None:  # type: ignore[type-arg]
-    """Write the voices of each row from at[i] on, their weights multiplied by factor[i]; at is moved past them.
+def speak(X: Floats, leaf: Ints, degree: int, records: Records, prior: int, at: Ints, voice: tuple, out: tuple) -> None:  # type: ignore[type-arg]
+    """Write the voices of each row from at[i] on, and move at past them; leaf (n,) is where each row ends.
 
-    shape (R,) is that of each record, label that of context 0; out: weight, loc, scale, shape, label (m,).
+    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0; out: weight, loc, scale, shape, label (m,).
     """
-    out_weight, out_loc, out_scale, out_shape, out_context = out
-    log_least = math.log(least)
+    share, shape, label = voice
+    out_weight, out_loc, out_scale, out_shape, out_label = out
+    # Out of the tuple first: to hand two dozen arrays to a function costs more than what it does with them.
+    first, kind, weight, s2, total = records.first, records.kind, records.weight[prior], records.s2, records.total[prior]
+    seat, above, low, high, centre, mean = (
+        records.seat,
+        records.above,
+        records.low,
+        records.high,
+        records.centre,
+        records.mean,
+    )
+    best, ridge, leverage, n_rows, rows_at = (
+        records.degree,
+        records.ridge,
+        records.leverage,
+        records.n_rows,
+        records.rows_at,
+    )
+    rows, factor_at, factors = records.rows, records.factor_at, records.factors
     p = X.shape[1]
-    x, f = np.empty(p), np.empty(records.centre.shape[1])
+    x, f = np.empty(p), np.empty(centre.shape[1])
     for i in range(len(X)):
-        k, log_reach = 0, 0.0
+        factor = share / total[leaf[i]]
+        k = leaf[i] if seat[leaf[i]] >= 0 else above[leaf[i]]
+        j = at[i]
         while k >= 0:
-            c = records.seat[k]
-            ready = False
-            loc = 0.0
-            for q in range(records.first[k], records.first[k + 1]):
-                log_w = log_reach + walk.log_stop[k] + records.log_weight[q]
-                if not (log_w >= log_least or k == 0):
-                    continue
-                if not ready:
-                    for a in range(p):
-                        x[a] = min(max(X[i, a], records.low[c, a]), records.high[c, a])
-                    loc = value(x, degree, records.centre[c])
-                    ready = True
-                s2 = records.s2[q]
-                if records.kind[q] == REGRESSION:
-                    s2 *= 1.0 + _leverage(x, c, records, f)
-                j = at[i]
-                out_weight[j] = math.exp(log_w) * factor[i]
-                out_loc[j] = records.mean[c] if records.kind[q] == DENSITY_OF_Y else loc
-                out_scale[j] = math.sqrt(s2)
+            c = seat[k]
+            for a in range(p):
+                x[a] = min(max(X[i, a], low[c, a]), high[c, a])
+            loc = value(x, degree, centre[c])
+            for q in range(first[k], first[k + 1]):
+                inflation = 1.0
+                if kind[q] == REGRESSION:
+                    if leverage[c] >= 0.0:
+                        inflation += leverage[c]
+                    elif rows_at[c] < 0:
+                        inflation += _leverage(x, best[c], factors, factor_at[c], f)
+                    else:
+                        inflation += _leverage_in_rows(
+                            x, best[c], ridge[c], rows, rows_at[c], n_rows[c], factors, factor_at[c], f
+                        )
+                out_weight[j] = weight[q] * factor
+                out_loc[j] = mean[c] if kind[q] == DENSITY_OF_Y else loc
+                out_scale[j] = math.sqrt(s2[q] * inflation)
                 out_shape[j] = shape[q]
-                out_context[j] = label + k
-                at[i] += 1
-            log_reach += walk.log_go[k]
-            if walk.left[k] < 0 or log_reach < log_least:
-                break
-            k = walk.left[k] + (0 if X[i, walk.dim[k]] <= walk.cut[k] else 1)
+                out_label[j] = label + k
+                j += 1
+            k = above[k]
+        at[i] = j

@@ -19,7 +19,7 @@ class AdaptiveTree(NamedTuple):
 
     Examples
     --------
-    >>> tree = grow_tree(np.arange(20.0)[:, None], np.repeat([0.0, 1.0], 10), seed=0, min_rows=5)
+    >>> tree = grow_tree(np.arange(20.0)[:, None], np.repeat([0.0, 1.0], 10), seed=0, min_rows=8)
     >>> tree.leaves(np.array([[0.0], [19.0]])).tolist()
     [1, 2]
     >>> tree.box(1)
