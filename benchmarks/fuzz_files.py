@@ -1,7 +1,8 @@
 """Damage model files at random, many times: each must be refused with ModelFileError, never load, crash or hang.
 
-Half of the files are damaged blindly (flipped bits, cuts, insertions, overwritten stretches: the checksum must notice). The others are
-forged by someone who knows the checksum: hostile numbers in an array or in the header; these may load only as a model that answers.
+Half of the files are damaged blindly (flipped bits, cuts, insertions, overwritten stretches: the checksum must notice).
+The others are forged by someone who knows the checksum: hostile numbers in an array or in the header; these may load
+only as a model that answers.
 
     python benchmarks/fuzz_files.py [--files 100000] [--seed 0]
 """

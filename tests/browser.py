@@ -1,4 +1,4 @@
-"""A headless Chromium driven over a pipe, by the DevTools protocol: enough to load a page, ask it things and look at it."""
+"""A headless Chromium driven over a pipe, by the DevTools protocol: load a page, ask it things, look at it."""
 
 import base64
 import json
@@ -26,13 +26,21 @@ def find_chromium():
 
 
 class Browser:
-    """One page of one browser; `errors` are what its console complained of, `requests` what it asked the network for."""
+    """One page of one browser; `errors`: what its console complained of, `requests`: what it asked the network for."""
 
     def __init__(self, chromium, profile):
         from_us, to_them = os.pipe()
         from_them, to_us = os.pipe()
         # the browser reads from descriptor 3 and writes to 4
-        line = ["bash", "-c", f'exec "$@" 3<&{from_us} 4>&{to_us}', "bash", chromium, *FLAGS, f"--user-data-dir={profile}"]
+        line = [
+            "bash",
+            "-c",
+            f'exec "$@" 3<&{from_us} 4>&{to_us}',
+            "bash",
+            chromium,
+            *FLAGS,
+            f"--user-data-dir={profile}",
+        ]
         self.process = subprocess.Popen(
             line, pass_fds=(from_us, to_us), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -17,7 +17,9 @@ from sklearn.base import clone
 from coverwalk import ConditionalDensity, CoverModel, ModelFileError, load
 from coverwalk import persistence as files
 from coverwalk._encoding import encode
+from coverwalk._kernels.voices import Records
 from coverwalk.covers import ChoiceBoxes, CoverTree, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
+from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
 
 
@@ -290,34 +292,37 @@ def put(value, at=0):
     return change
 
 
-RECORDS = "model.forests_[0].fitted[0].1"  # as in FittedTree and Records: fields by their number
-TREE = "model.forests_[0].trees[0]"
+FITTED = "model.forests_[0].fitted[0]"  # fields of a NamedTuple go by their number
+RECORDS = {name: f"{FITTED}.0.{i}" for i, name in enumerate(Records._fields)}
+TREE = {name: f"model.forests_[0].trees[0].{i}" for i, name in enumerate(AdaptiveTree._fields)}
 FORGERIES = {
-    "a cut of an input that is not there": (f"{TREE}.0", put(7)),
-    "a child beyond the tree": (f"{TREE}.1", put(10**6)),
-    "a tree that runs in circles": (f"{TREE}.1", put(0)),
-    "a parent of its own": (f"{TREE}.2", put(1, at=1)),
-    "records beyond the end": (f"{RECORDS}.0", put(10**9, at=1)),
-    "records that run backwards": (f"{RECORDS}.0", put(-5, at=1)),
-    "a kind of voice that is not there": (f"{RECORDS}.1", put(3)),
-    "a weight above one": (f"{RECORDS}.2", put(0.1)),
-    "a negative variance": (f"{RECORDS}.3", put(-1.0)),
-    "no number for a variance": (f"{RECORDS}.3", put(np.nan)),
-    "a seat beyond the end": (f"{RECORDS}.4", put(10**9)),
-    "no seat for the root": (f"{RECORDS}.4", put(-1)),
-    "a centre of another width": (f"{RECORDS}.7", lambda a: a[:, :-1].copy()),
-    "an infinite coefficient": (f"{RECORDS}.7", put(np.inf)),
-    "a cubic": (f"{RECORDS}.9", put(3)),
-    "a negative leverage": (f"{RECORDS}.11", put(-2.0)),
-    "rows beyond the end": (f"{RECORDS}.13", put(2**63 - 1)),
-    "a factor beyond the end": (f"{RECORDS}.15", lambda a: np.full_like(a, 2**63 - 1)),
-    "fewer factors than needed": (f"{RECORDS}.16", lambda a: a[:-1].copy()),
-    "a pivot of zero": (f"{RECORDS}.16", put(0.0)),
-    "single precision": (f"{RECORDS}.16", lambda a: a.astype(np.float32)),
-    "a shape that is not there": ("model.forests_[0].fitted[0].2", put(10**6)),
+    "a cut of an input that is not there": (TREE["dim"], put(7)),
+    "a child beyond the tree": (TREE["left"], put(10**6)),
+    "a tree that runs in circles": (TREE["left"], put(0)),
+    "a parent of its own": (TREE["parent"], put(1, at=1)),
+    "records beyond the end": (RECORDS["first"], put(10**9, at=1)),
+    "records that run backwards": (RECORDS["first"], put(-5, at=1)),
+    "a kind of voice that is not there": (RECORDS["kind"], put(3)),
+    "a weight above one": (RECORDS["weight"], put(1.1)),
+    "a negative variance": (RECORDS["s2"], put(-1.0)),
+    "no number for a variance": (RECORDS["s2"], put(np.nan)),
+    "fewer voices than are there": (RECORDS["count"], put(0, at=-1)),
+    "totals that do not add up": (RECORDS["total"], put(0.5, at=-1)),
+    "ancestors that run in circles": (RECORDS["above"], lambda a: np.arange(len(a))),
+    "a seat beyond the end": (RECORDS["seat"], put(10**9)),
+    "no seat for the root": (RECORDS["seat"], put(-1)),
+    "a centre of another width": (RECORDS["centre"], lambda a: a[:, :-1].copy()),
+    "an infinite coefficient": (RECORDS["centre"], put(np.inf)),
+    "a cubic": (RECORDS["degree"], put(3)),
+    "a negative leverage": (RECORDS["leverage"], put(-2.0)),
+    "rows beyond the end": (RECORDS["rows_at"], put(2**63 - 1)),
+    "a factor beyond the end": (RECORDS["factor_at"], lambda a: np.full_like(a, 2**63 - 1)),
+    "fewer factors than needed": (RECORDS["factors"], lambda a: a[:-1].copy()),
+    "a pivot of zero": (RECORDS["factors"], put(0.0)),
+    "single precision": (RECORDS["factors"], lambda a: a.astype(np.float32)),
+    "a shape that is not there": (f"{FITTED}.1", put(10**6)),
     "rows of another width": ("model.forests_[0].X", lambda a: a[:, :2].copy()),
-    "stop and go that do not sum to one": ("model.forests_[0].fitted[0].0[0].3", put(-0.1)),
-    "atoms that do not sum to one": ("model.forests_[0].fitted[0].3.atom_weight", put(0.9)),
+    "atoms that do not sum to one": (f"{FITTED}.2.atom_weight", put(0.9)),
 }
 
 
@@ -327,7 +332,7 @@ def test_forged_forests_are_refused(name, change, forest, tmp_path):
     path.write_bytes(forged(forest[0], name, lambda array: array))
     load(path)
     path.write_bytes(forged(forest[0], name, change))
-    with pytest.raises(ModelFileError, match="not sound|must be an array|sum to one|not a sound model"):
+    with pytest.raises(ModelFileError, match=r"not sound|must be an array|must sum to one|kind must be|do not fit"):
         load(path)
 
 
@@ -337,7 +342,8 @@ def test_forged_forests_never_bring_a_kernel_down(forest, tmp_path):
     _, arrays = encode(model)
     rng, path, n_refused = np.random.default_rng(0), tmp_path / "m.cw", 0
     for name in rng.choice(sorted(arrays), 150):
-        hostile = [-1, 2**31, -(2**31), 0, 7] if arrays[name].dtype.kind == "i" else [-1.0, 0.0, 1e300, np.nan, np.inf]
+        whole = arrays[name].dtype.kind == "i"
+        hostile = [-1, 2**31 - 1, -(2**31), 0, 7] if whole else [-1.0, 0.0, 1e300, np.nan, np.inf]
         path.write_bytes(forged(model, name, put(rng.choice(hostile), at=rng.integers(arrays[name].size))))
         try:
             loaded = load(path)

@@ -16,10 +16,15 @@ from .browser import Browser, find_chromium
 
 
 def make_subject():
-    """Two modes in one half, many rows in the other; one heavy-tailed and one whole-numbered input; a name to trip over."""
+    """Two modes in one half; one heavy-tailed and one whole-numbered input; names to trip over."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(-1, 1, 400), rng.standard_t(2, 400) * 1e3, rng.integers(0, 5, 400)])
-    y = 30 + 2 * X[:, 0] + np.where(X[:, 0] > 0, 3 * rng.choice([-1, 1], 400), 0.3 * X[:, 2]) + 0.2 * rng.standard_normal(400)
+    y = (
+        30
+        + 2 * X[:, 0]
+        + np.where(X[:, 0] > 0, 3 * rng.choice([-1, 1], 400), 0.3 * X[:, 2])
+        + 0.2 * rng.standard_normal(400)
+    )
     forest = Forest.plan(X[:300], y[:300], Settings(n_trees=5), ["a", "</script><b>", "c"])
     forest.accumulate(X[:300], y[:300])
     forest.finalize()
@@ -143,8 +148,12 @@ def test_the_page_knows_the_quantiles_and_the_contexts(browser, subject, written
     dist = subject.forest.ask(np.array([browser.ask("coverwalk.explorer.x")]))[0]
     shown = browser.ask("coverwalk.explorer.quantiles([0.05, 0.5, 0.95])")
     np.testing.assert_allclose(dist.cdf(np.array(shown)), [0.05, 0.5, 0.95], atol=2e-3)
-    voices = browser.ask("coverwalk.explorer.voices.map((v) => [v.weight, v.tree ?? -1, v.nRows ?? 0]).sort((a, b) => b[0] - a[0])")
-    ours = [[v.weight, v.context.tree if v.context else -1, v.context.n_rows if v.context else 0] for v in dist.contexts()]
+    voices = browser.ask(
+        "coverwalk.explorer.voices.map((v) => [v.weight, v.tree ?? -1, v.nRows ?? 0]).sort((a, b) => b[0] - a[0])"
+    )
+    ours = [
+        [v.weight, v.context.tree if v.context else -1, v.context.n_rows if v.context else 0] for v in dist.contexts()
+    ]
     np.testing.assert_allclose(sorted(voices), sorted(ours), rtol=1e-6)
 
 
@@ -179,7 +188,9 @@ def test_a_phone_has_no_sideways_scrolling(browser, written):
     assert browser.ask("window.innerWidth") == 360
     assert browser.ask("document.documentElement.scrollWidth") <= 360
     assert browser.ask("[...document.querySelectorAll('svg')].every((s) => s.getBoundingClientRect().right <= 360)")
-    sizes = browser.ask("[...document.querySelectorAll('p, li, td, th, text')].map((n) => parseFloat(getComputedStyle(n).fontSize))")
+    sizes = browser.ask(
+        "[...document.querySelectorAll('p, li, td, th, text')].map((n) => parseFloat(getComputedStyle(n).fontSize))"
+    )
     assert min(sizes) >= 12
 
 

@@ -46,7 +46,6 @@ _CLASSES = {
     "Settings": "coverwalk.forest",
     "Scaling": "coverwalk.scaling",
     "AdaptiveTree": "coverwalk.covers.adaptive",
-    "Walk": "coverwalk._kernels.voices",
     "Records": "coverwalk._kernels.voices",
     "Shapes": "coverwalk.shapes",
 }

@@ -30,7 +30,7 @@ class Line:
 
     @classmethod
     def fit(cls, X: Floats, y: Floats) -> Self:
-        """To rows X (n, p), p = 0 for one normal, and y (n,); the variance is divided by the degrees of freedom left."""
+        """To rows X (n, p), p = 0 for one normal, and y (n,); variance over the degrees of freedom left."""
         centre = X.mean(axis=0)
         scale = X.std(axis=0)
         scale[scale == 0] = 1.0

@@ -1,15 +1,17 @@
 """What a forest is, in a few numbers: where its walks stop, who speaks there, and which inputs its cuts look at."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forest import FittedTree, Forest
 
 __all__ = ["ForestSummary", "summarise"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 KINDS = ("polynomial", "kernel density of residuals", "kernel density of y")
 
@@ -31,57 +33,56 @@ class ForestSummary(NamedTuple):
 def summarise(forest: Forest) -> ForestSummary:
     """Walk all rows through the posterior of every tree, in expectation."""
     Z = forest.inputs.forward(forest.X)
-    voices, cuts, depth = np.zeros(len(KINDS)), np.zeros(len(forest.names)), 0.0
-    for tree in forest.fitted:
-        depth += _add_tree(tree, Z, voices, cuts) / len(forest.fitted)
-    arrays = [forest.X, forest.y, *(column for tree in forest.fitted for column in (*tree.records, *tree.walks[0]))]
-    arrays += [table for tree in forest.fitted for table in vars(tree.shapes).values() if isinstance(table, np.ndarray)]
+    voices, cuts, depth, deepest = np.zeros(len(KINDS)), np.zeros(len(forest.names)), 0.0, 0
+    for tree, fitted in zip(forest.trees, forest.fitted):
+        depths = _depths(tree)
+        depth += _add_tree(tree, fitted, Z, depths, voices, cuts) / len(forest.fitted)
+        deepest = max(deepest, int(depths.max()))
     return ForestSummary(
         n_rows=len(forest.y),
         n_trees=len(forest.fitted),
         n_contexts=sum(len(tree.dim) for tree in forest.trees),
         n_heard=sum(len(tree.records.mean) for tree in forest.fitted),
         mean_depth=depth,
-        max_depth=max(int(_depths(tree).max()) for tree in forest.fitted),
-        voices=dict(zip(KINDS, (voices / max(voices.sum(), 1e-300)).tolist())),
-        cuts=dict(zip(forest.names, (cuts / max(cuts.sum(), 1e-300)).tolist())),
-        n_bytes=sum(array.nbytes for array in arrays),
+        max_depth=deepest,
+        voices=dict(zip(KINDS, (voices / voices.sum()).tolist())),
+        cuts=dict(zip(forest.names, (cuts / (cuts.sum() or 1.0)).tolist())),
+        n_bytes=_n_bytes(forest),
     )
 
 
-def _depths(tree: FittedTree) -> NDArray[np.int64]:
+def _n_bytes(forest: Forest) -> int:
+    arrays: list[NDArray[Any]] = [forest.X, forest.y, *(column for tree in forest.trees for column in tree)]
+    for tree in forest.fitted:
+        arrays += [*tree.records, tree.shape, *tree.shapes.__getstate__().values()]
+    return sum(array.nbytes for array in arrays)
+
+
+def _depths(tree: AdaptiveTree) -> Ints:
     """Depth of each context; parents come first."""
-    left = tree.walks[0].left
-    depth = np.zeros(len(left), np.int64)
-    for k in np.flatnonzero(left >= 0).tolist():
-        depth[left[k] : left[k] + 2] = depth[k] + 1
+    depth = np.zeros(len(tree.left), np.int64)
+    for k in np.flatnonzero(tree.left >= 0).tolist():
+        depth[tree.left[k] : tree.left[k] + 2] = depth[k] + 1
     return depth
 
 
-def _add_tree(tree: FittedTree, Z: Floats, voices: Floats, cuts: Floats) -> float:
-    """Add the weight of each kind of voice and of each input's cuts, a mean over rows; returns the mean depth of the stop."""
-    walk, records = tree.walks[0], tree.records
-    reach = _shares(tree, Z)
-    for k in np.flatnonzero(walk.left >= 0).tolist():
-        children = slice(int(walk.left[k]), int(walk.left[k]) + 2)
-        go = np.exp(walk.log_go[k])
-        reach[children, 1] = reach[k, 1] * go
-        cuts[walk.dim[k]] += reach[k, 0] * reach[k, 1] * go
-    stop = reach[:, 0] * reach[:, 1] * np.exp(walk.log_stop)
-    context = np.repeat(np.arange(len(stop)), np.diff(records.first))
-    voices += np.bincount(records.kind, stop[context] * np.exp(records.log_weight), minlength=len(KINDS))
-    return float(stop @ _depths(tree))
+def _add_tree(tree: AdaptiveTree, fitted: FittedTree, Z: Floats, depths: Ints, voices: Floats, cuts: Floats) -> float:
+    """Add the weight of each kind of voice and of each input's cuts, means over rows; returns the mean depth."""
+    records = fitted.records
+    share = _shares(tree, Z)
+    context = np.repeat(np.arange(len(share)), np.diff(records.first))
+    heard = share[context] * records.weight[0]
+    voices += np.bincount(records.kind, heard, minlength=len(KINDS))
+    inner = tree.left >= 0
+    # a walk that has not stopped on the way to a context, nor in it, meets its cut
+    meets = share[inner] * np.maximum(1.0 - records.total[0, inner], 0.0)
+    cuts += np.bincount(tree.dim[inner], meets, minlength=len(cuts))
+    return float(heard @ depths[context] / heard.sum())
 
 
-def _shares(tree: FittedTree, Z: Floats) -> Floats:
-    """(N, 2): the share of rows that lie in each context; and a column of ones, in which reaches are worked out."""
-    walk = tree.walks[0]
-    shares = np.ones((len(walk.left), 2))
-    rows: dict[int, NDArray[np.int64]] = {0: np.arange(len(Z))}
-    for k in range(len(walk.left)):
-        mine = rows.pop(k)
-        shares[k, 0] = len(mine) / max(len(Z), 1)
-        if walk.left[k] >= 0:
-            below = Z[mine, walk.dim[k]] <= walk.cut[k]
-            rows[int(walk.left[k])], rows[int(walk.left[k]) + 1] = mine[below], mine[~below]
-    return shares
+def _shares(tree: AdaptiveTree, Z: Floats) -> Floats:
+    """The share of rows that lie in each context, (N,): of the leaves, then summed upwards."""
+    share = np.bincount(tree.leaves(Z), minlength=len(tree.left)) / max(len(Z), 1)
+    for k in range(len(share) - 1, 0, -1):
+        share[tree.parent[k]] += share[k]
+    return share

@@ -80,5 +80,7 @@ def score(model: ConditionalDensity, batches: Iterable[tuple[Floats, Floats]], c
             Z = X[:, : len(outputs[0].centre)]
             error = np.column_stack([Y[:, j] - line.mean(Z) for j, line in enumerate(outputs)])
             log_density = sum(line.logpdf(Z, Y[:, j]) for j, line in enumerate(outputs))
-            result.totals[name].add(np.asarray(log_density), error, np.abs(error) <= reach * np.array([line.std for line in outputs]))
+            result.totals[name].add(
+                np.asarray(log_density), error, np.abs(error) <= reach * np.array([line.std for line in outputs])
+            )
     return result

@@ -1,13 +1,12 @@
 """What must hold of the arrays of a forest that came from a file, before kernels that check nothing may read them."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.polynomial import n_features
-from coverwalk._kernels.voices import REGRESSION, Records, Walk
+from coverwalk._kernels.voices import REGRESSION, Records
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.shapes import STUDENT, Shapes
 
@@ -56,9 +55,16 @@ def _hold(what: str, condition: Any) -> None:
         raise ValueError(f"{what} of the forest is not sound")
 
 
-def _array(name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: Any = np.float64, finite: bool = True) -> None:
+def _array(
+    name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: Any = np.float64, finite: bool = True
+) -> None:
     """Just this shape and dtype, for which kernels are compiled; finite, or else at least no NaN."""
-    if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
+    if (
+        not isinstance(array, np.ndarray)
+        or array.shape != shape
+        or array.dtype != dtype
+        or not array.flags.c_contiguous
+    ):
         found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
         raise ValueError(f"{name} of the forest must be an array of {np.dtype(dtype)} {shape}, the file has {found}")
     if np.dtype(dtype).kind == "f":
@@ -81,25 +87,9 @@ def _check_tree(tree: AdaptiveTree, p: int) -> None:
 
 
 def _check_fitted(tree: AdaptiveTree, fitted: "FittedTree", p: int, degree: int) -> None:
-    _hold("walks", len(fitted.walks) >= 1)
-    for walk in fitted.walks:
-        _check_walk(tree, walk)
     _check_records(fitted.records, len(tree.dim), p, n_features(degree, p), degree)
+    _check_paths(tree, fitted.records)
     _check_shapes(fitted.records, fitted.shape, fitted.shapes)
-
-
-def _check_walk(tree: AdaptiveTree, walk: Walk) -> None:
-    for name in ("dim", "cut", "left"):
-        _hold(name, np.array_equal(getattr(walk, name), getattr(tree, name)))
-    _logs(walk, ("log_stop", "log_go"), tree.dim.shape)
-    _hold("log_stop", np.abs(np.exp(walk.log_stop) + np.exp(walk.log_go) - 1) < _ROUNDING)
-
-
-def _logs(owner: Any, names: Iterable[str], shape: tuple[int, ...]) -> None:
-    """Logarithms of probabilities: -inf is one, too."""
-    for name in names:
-        _array(name, getattr(owner, name), shape, finite=False)
-        _hold(name, getattr(owner, name) <= _ROUNDING)
 
 
 def _check_records(records: Records, N: int, p: int, d: int, degree: int) -> None:
@@ -110,13 +100,15 @@ def _check_records(records: Records, N: int, p: int, d: int, degree: int) -> Non
     _hold("first", (records.first >= 0) & (records.first <= R))  # differences may overflow
     _array("kind", records.kind, (R,), np.int64)
     _hold("kind", (records.kind >= 0) & (records.kind <= 2))
-    _logs(records, ("log_weight",), (R,))
+    _array("weight", records.weight, (len(records.weight), R))
+    _hold("weight", len(records.weight) >= 1)
+    _hold("weight", (records.weight >= 0) & (records.weight <= 1 + _ROUNDING))
     _array("s2", records.s2, (R,))
     _hold("s2", records.s2 > 0)
     _array("seat", records.seat, (N,), np.int64)
-    _hold("seat", (records.seat < C) & (records.seat >= np.where(voices > 0, 0, -1)))
-    for name in ("low", "high"):  # infinite in a context without rows
-        _array(name, getattr(records, name), (C, p), finite=False)
+    _hold("seat", (records.seat >= -1) & (records.seat < C) & ((records.seat >= 0) == (voices > 0)))
+    for name in ("low", "high"):
+        _array(name, getattr(records, name), (C, p))
     _array("centre", records.centre, (C, d))
     _array("rows", records.rows, (T, p))
     for name in ("mean", "ridge", "leverage"):
@@ -127,6 +119,24 @@ def _check_records(records: Records, N: int, p: int, d: int, degree: int) -> Non
     _hold("ridge", records.ridge > 0)
     _hold("n_rows", records.n_rows >= 0)
     _check_factors(records, p, d)
+
+
+def _check_paths(tree: AdaptiveTree, records: Records) -> None:
+    """What was summed up on the way from the root is what stands there: kernels count on it for room."""
+    S, N, parent = len(records.weight), len(tree.dim), tree.parent[1:]
+    voices = np.diff(records.first)
+    for name in ("count", "above"):
+        _array(name, getattr(records, name), (N,), np.int64)
+    _array("total", records.total, (S, N))
+    _hold("count", voices[0] > 0 and records.count[0] == voices[0])
+    _hold("count", records.count[1:] == records.count[parent] + voices[1:])
+    sums = np.concatenate([np.zeros((S, 1)), np.cumsum(records.weight, axis=1)], axis=1)
+    own = sums[:, records.first[1:]] - sums[:, records.first[:-1]]
+    _hold("total", records.total[:, 0] > 0)
+    _hold("total", np.abs(records.total[:, 0] - own[:, 0]) < _ROUNDING)
+    _hold("total", np.abs(records.total[:, 1:] - records.total[:, parent] - own[:, 1:]) < 1e-6)
+    _hold("above", records.above[0] == -1)
+    _hold("above", records.above[1:] == np.where(records.seat[parent] >= 0, parent, records.above[parent]))
 
 
 def _check_factors(records: Records, p: int, d: int) -> None:

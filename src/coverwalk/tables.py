@@ -1,14 +1,16 @@
-"""Tables from files and streams, a batch of rows at a time, as plain numbers: CSV and Parquet, in and out, by their ending.
+"""Tables from files and streams, a batch of rows at a time, as plain numbers: CSV and Parquet, by their ending.
 
-What is read is checked here: a column that is not there, text, a missing value; the message names the file, the column and the row.
+What is read is checked here: a column that is not there, text, a missing value; the message names the file, the column
+and the row.
 """
 
+import codecs
 import csv
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -20,7 +22,7 @@ from tqdm import tqdm
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Table", "TableError", "TableWriter", "open_table", "write_table"]
+__all__ = ["Table", "TableError", "TableWriter", "listed", "open_table", "write_table"]
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +40,12 @@ def _polars() -> Any:
     except ImportError as error:
         raise ImportError("tables are read and written by Polars: pip install 'coverwalk[cli]'") from error
     return polars
+
+
+def listed(names: list[str]) -> str:
+    """Names for a message, the first few where they are many."""
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return ", ".join(map(repr, names[:12])) + more
 
 
 class Table:
@@ -61,9 +69,7 @@ class Table:
         """
         missing = [column for column in columns if column not in self.columns]
         if missing:
-            raise TableError(
-                f"{self.name} has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, self.columns))}"
-            )
+            raise TableError(f"{self.name} has no column {listed(missing)}; it has {listed(self.columns)}")
         first = 0
         for frame in self.frames(columns):
             numbers = np.column_stack([self._numbers(frame[column], first) for column in columns])
@@ -80,7 +86,7 @@ class Table:
     def _numbers(self, column: "polars.Series", first: int) -> Floats:
         pl = _polars()
         text = column.dtype == pl.String
-        numbers = column.str.strip_chars().cast(pl.Float64, strict=False) if text else column.cast(pl.Float64, strict=False)
+        numbers = (column.str.strip_chars() if text else column).cast(pl.Float64, strict=False)
         values: Floats = numbers.fill_null(np.nan).to_numpy()
         wrong = np.flatnonzero(~np.isfinite(values))
         if wrong.size:
@@ -99,52 +105,59 @@ class Table:
 class _CsvTable(Table):
     """Text read in blocks of whole records, so that any stream will do."""
 
-    def __init__(self, stream: IO[bytes], name: str, separator: str, size: int | None) -> None:
-        self._stream, self._separator, self._size = stream, separator, size
-        self._header = self._records(1).removeprefix(b"\xef\xbb\xbf")
+    def __init__(self, path: str) -> None:
+        name = "standard input" if path == "-" else path
+        self._path, self._separator = path, "\t" if path.lower().endswith(".tsv") else ","
+        self._size = None if path == "-" else os.path.getsize(path)
+        with self._opened() as stream:
+            self._header = _records(stream, 1)
         try:
-            header = self._header.decode()
+            header = self._header.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise TableError(f"{name} is not text in UTF-8: save it as CSV in UTF-8, or as Parquet") from error
-        columns = next(csv.reader([header.strip("\r\n")], delimiter=separator), [])
+        columns = next(csv.reader([header.strip("\r\n")], delimiter=self._separator), [])
         if not any(column.strip() for column in columns):
             raise TableError(f"{name} is empty; expected a first line with the names of the columns")
         if len(set(columns)) < len(columns):
             raise TableError(f"{name} has two columns of one name in its first line; rename one")
         super().__init__(name, columns)
 
-    def _records(self, n_bytes: int) -> bytes:
-        """Whole lines of about this many bytes; a line break inside quotes ends no record."""
-        lines = self._stream.readlines(n_bytes)
-        block = b"".join(lines)
-        while block.count(b'"') % 2 and (line := self._stream.readline()):
-            block += line
-        return block
+    def _opened(self) -> AbstractContextManager[IO[bytes]]:
+        return nullcontext(sys.stdin.buffer) if self._path == "-" else open(self._path, "rb")
 
     def frames(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
-        pl = _polars()
-        header = self._header if self._header.endswith(b"\n") else self._header + b"\n"
-        with self._stream, tqdm(total=self._size, unit="B", unit_scale=True, desc=self.name, disable=None) as bar:
-            bar.update(len(self._header))
-            while block := self._records(_BLOCK_BYTES):
+        bar = tqdm(total=self._size, unit="B", unit_scale=True, desc=self.name, disable=None)
+        with self._opened() as stream, bar:
+            bar.update(len(self._header) if self._path == "-" else len(_records(stream, 1)))  # the header again
+            while block := _records(stream, _BLOCK_BYTES):
                 if block.strip():
-                    try:
-                        # as text, so that what is no number can be shown with its row
-                        yield pl.read_csv(
-                            BytesIO(header + block.rstrip(b"\r\n") + b"\n"),
-                            columns=columns,
-                            separator=self._separator,
-                            infer_schema_length=0,
-                        )
-                    except pl.exceptions.PolarsError as error:
-                        raise TableError(f"{self.name} is no sound CSV: {str(error).splitlines()[0]}") from error
+                    yield self._parse(block).select(columns)
                 bar.update(len(block))
+
+    def _parse(self, block: bytes) -> "polars.DataFrame":
+        """All columns, or lines of too many fields would go unnoticed; as text, so that what is no number can be shown."""
+        pl = _polars()
+        names = self._header.removeprefix(codecs.BOM_UTF8)
+        text = names.rstrip(b"\r\n") + b"\n" + block.rstrip(b"\r\n") + b"\n"
+        try:
+            frame: polars.DataFrame = pl.read_csv(BytesIO(text), separator=self._separator, infer_schema_length=0)
+        except pl.exceptions.PolarsError as error:
+            raise TableError(f"{self.name} is no sound CSV: {str(error).splitlines()[0]}") from error
+        return frame
+
+
+def _records(stream: IO[bytes], n_bytes: int) -> bytes:
+    """Whole lines of about this many bytes; a line break inside quotes ends no record."""
+    block = b"".join(stream.readlines(n_bytes))
+    while block.count(b'"') % 2 and (line := stream.readline()):
+        block += line
+    return block
 
 
 class _ParquetTable(Table):
-    def __init__(self, source: str | BytesIO, name: str) -> None:
+    def __init__(self, name: str) -> None:
         pl = _polars()
-        self._scan = pl.scan_parquet(source)
+        self._scan = pl.scan_parquet(name)
         try:
             super().__init__(name, self._scan.collect_schema().names())
             self._height = int(self._scan.select(pl.len()).collect().item())
@@ -160,26 +173,23 @@ class _ParquetTable(Table):
 
 
 def open_table(path: str) -> Table:
-    """The table in a file: Parquet by its ending, else CSV (``.tsv``: tabs); ``-`` is CSV from standard input.
+    r"""The table in a file: Parquet by its ending, else CSV (``.tsv``: tabs); ``-`` is CSV from standard input.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
-    ...     _ = file.write("x,y\\n1,2\\n3,4\\n")
+    ...     _ = file.write("x,y\n1,2\n3,4\n")
     ...     file.flush()
     ...     open_table(file.name).read(["y", "x"]).tolist()
     [[2.0, 1.0], [4.0, 3.0]]
     """
     _polars()  # says at once if it is not there
     if path == "-":
-        return _CsvTable(sys.stdin.buffer, "standard input", ",", None)
+        return _CsvTable(path)
     if not os.path.exists(path):
         raise TableError(f"there is no file {path}")
     if os.path.isdir(path):
         raise TableError(f"{path} is a folder; expected a CSV or Parquet file")
-    if _is_parquet(path):
-        return _ParquetTable(path, path)
-    separator = "\t" if path.lower().endswith(".tsv") else ","
-    return _CsvTable(open(path, "rb"), path, separator, os.path.getsize(path))  # noqa: SIM115  (frames closes it)
+    return _ParquetTable(path) if _is_parquet(path) else _CsvTable(path)
 
 
 def _is_parquet(path: str) -> bool:
@@ -224,7 +234,9 @@ class _ParquetWriter(TableWriter):
     def join(self, path: str) -> None:
         pl = _polars()
         parts = sorted(self._folder.glob("*.parquet"))
-        (pl.scan_parquet(parts) if parts else pl.LazyFrame(schema=dict.fromkeys(self.columns, pl.Float64))).sink_parquet(path)
+        (
+            pl.scan_parquet(parts) if parts else pl.LazyFrame(schema=dict.fromkeys(self.columns, pl.Float64))
+        ).sink_parquet(path)
 
 
 @contextmanager

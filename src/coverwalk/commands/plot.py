@@ -17,7 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="model file, made by coverwalk fit")
     parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
     parser.add_argument("--out", required=True, metavar="FILE", help="picture to write: .png, .svg or .pdf")
-    parser.add_argument("--target", metavar="COLUMN", help="which target, where the model has several (default: the first)")
+    parser.add_argument(
+        "--target", metavar="COLUMN", help="which target, where the model has several (default: the first)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -51,7 +53,9 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"wrote {arguments.out}")
 
 
-def _conditional(dist: "PredictiveDistribution", grid: "Floats", x: "Floats", y: "Floats", x_name: str, y_name: str) -> Any:
+def _conditional(
+    dist: "PredictiveDistribution", grid: "Floats", x: "Floats", y: "Floats", x_name: str, y_name: str
+) -> Any:
     from coverwalk.plotting import plot_conditional
 
     ax = plot_conditional(dist, grid, data=(x, y))

@@ -17,8 +17,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="CSV or Parquet file with the model's inputs; - for CSV from standard input")
     parser.add_argument("--quantiles", type=probabilities, default=[], metavar="Q,Q,...", help="such as .05,.5,.95")
     parser.add_argument("--interval", type=probabilities, default=[], metavar="C", help="central intervals, such as .9")
-    parser.add_argument("--density", type=int, default=0, metavar="N", help="densities on a grid of N points over the range of the target")
-    parser.add_argument("--out", default="-", metavar="FILE", help="CSV or Parquet file; - for standard output (default)")
+    parser.add_argument(
+        "--density",
+        type=int,
+        default=0,
+        metavar="N",
+        help="densities on a grid of N points over the range of the target",
+    )
+    parser.add_argument(
+        "--out", default="-", metavar="FILE", help="CSV or Parquet file; - for standard output (default)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:

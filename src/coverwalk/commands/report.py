@@ -13,7 +13,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="model file, made by coverwalk fit")
     parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
     parser.add_argument("--out", default="report.html", metavar="FILE", help="the page (default: report.html)")
-    parser.add_argument("--target", metavar="COLUMN", help="which target, where the model has several (default: the first); given the inputs and the targets before it")
+    parser.add_argument(
+        "--target",
+        metavar="COLUMN",
+        help="which of several targets (default: the first), given the inputs and the targets before it",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -11,7 +11,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Model, data, and the confidence of the intervals."""
     parser.add_argument("model", help="model file, made by coverwalk fit")
     parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
-    parser.add_argument("--interval", type=probabilities, default=[0.9], metavar="C", help="confidence of the intervals whose coverage is told (default: .9)")
+    parser.add_argument(
+        "--interval",
+        type=probabilities,
+        default=[0.9],
+        metavar="C",
+        help="confidence of the intervals whose coverage is told (default: .9)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,13 +1,13 @@
-"""What the page needs to answer by itself: the forest as flat arrays, all trees in one, without what no walk can hear."""
+"""What the page needs to answer by itself: the forest as flat arrays, all trees in one, without the silent parts."""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.polynomial import n_features
-from coverwalk.forest import LEAST_WEIGHT, OUTLIER_ROWS, FittedTree, Forest
+from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.forest import OUTLIER_ROWS, FittedTree, Forest
 from coverwalk.report.packing import pack, packed_size
 from coverwalk.shapes import Shapes
 
@@ -16,8 +16,8 @@ __all__ = ["Exported", "export"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_NODES = ("dim", "cut", "left", "log_stop", "log_go", "seat", "first", "last")
-_RECORDS = ("kind", "log_weight", "s2", "shape")
+_NODES = ("dim", "cut", "left", "seat", "first", "last")
+_RECORDS = ("kind", "weight", "s2", "shape")
 _SEATS = ("low", "high", "centre", "mean", "degree", "ridge", "leverage", "n_rows", "rows_at", "factor_at")
 _PAGE_NAMES = {"centre": "centres", "degree": "seat_degree"}  # the page has numbers of the plain names
 
@@ -41,7 +41,6 @@ def export(forest: Forest, budget: int = 6_000_000) -> Exported:
             "n_inputs": len(forest.names),
             "degree": forest.grid.degree,
             "n_features": int(n_features(forest.grid.degree, len(forest.names))),
-            "log_least": math.log(LEAST_WEIGHT),
             "outlier": OUTLIER_ROWS / (len(forest.y) + 1.0),
             "centre": float(forest.output.centre[0]),
             "unit": float(forest.output.scale[0]),
@@ -52,11 +51,17 @@ def export(forest: Forest, budget: int = 6_000_000) -> Exported:
 
 def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
     """The first trees in one set of arrays; places within a tree become places within all."""
-    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in (*_NODES, *_RECORDS, *_SEATS, "depth", "rows", "factors")}
-    roots, shapes, base = [], [Shapes.student(3.0)], dict.fromkeys(("node", "record", "seat", "row", "factor", "shape"), 0)
+    columns: dict[str, list[NDArray[Any]]] = {
+        name: [] for name in (*_NODES, *_RECORDS, *_SEATS, "depth", "rows", "factors")
+    }
+    roots, shapes, base = (
+        [],
+        [Shapes.student(3.0)],
+        dict.fromkeys(("node", "record", "seat", "row", "factor", "shape"), 0),
+    )
     base["shape"] = 1  # the law of outliers
-    for tree in forest.fitted[:n_trees]:
-        part = _prune(tree)
+    for tree, fitted in zip(forest.trees[:n_trees], forest.fitted):
+        part = _prune(tree, fitted)
         roots.append(base["node"])
         moved = {"left": "node", "seat": "seat", "rows_at": "row", "factor_at": "factor"}
         for name, owner in moved.items():
@@ -65,15 +70,18 @@ def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
         part["shape"] = part["shape"] + base["shape"]
         for name, array in part.items():
             columns[name].append(array)
-        shapes.append(tree.shapes)
+        shapes.append(fitted.shapes)
         sizes = {"node": "dim", "record": "kind", "seat": "mean", "row": "rows", "factor": "factors"}
         for owner, name in sizes.items():
             base[owner] += len(part[name])
-        base["shape"] += len(tree.shapes)
+        base["shape"] += len(fitted.shapes)
     joined = {_PAGE_NAMES.get(name, name): np.concatenate(parts) for name, parts in columns.items()}
     used, joined["shape"] = np.unique(np.concatenate([[0], joined["shape"]]), return_inverse=True)
     joined["shape"] = joined["shape"][1:]
-    return {name: pack(array) for name, array in (joined | _shapes(Shapes.join(shapes), used) | _units(forest, roots)).items()}
+    return {
+        name: pack(array)
+        for name, array in (joined | _shapes(Shapes.join(shapes), used) | _units(forest, roots)).items()
+    }
 
 
 def _units(forest: Forest, roots: list[int]) -> dict[str, NDArray[Any]]:
@@ -96,10 +104,10 @@ def _shapes(shapes: Shapes, used: Ints) -> dict[str, NDArray[Any]]:
     }
 
 
-def _prune(tree: FittedTree) -> dict[str, NDArray[Any]]:
-    """The contexts that some walk reaches with at least the least weight, and their records, renumbered from 0."""
-    walk, records = tree.walks[0], tree.records
-    kept, left, depth = _reachable(walk.left, walk.log_go, math.log(LEAST_WEIGHT))
+def _prune(tree: AdaptiveTree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
+    """The contexts that speak, or have one below them that does, and their records, renumbered from 0."""
+    records = fitted.records
+    kept, left, depth = _heard(tree.left, np.diff(records.first) > 0)
     first, last = records.first[kept], records.first[kept + 1]
     of_records = _ranges(first, last)
     ends = np.cumsum(last - first)
@@ -108,16 +116,16 @@ def _prune(tree: FittedTree) -> dict[str, NDArray[Any]]:
     solved_in_rows = records.rows_at[used] >= 0
     n_rows = np.where(solved_in_rows, records.n_rows[used], 0)
     rows = _ranges(records.rows_at[used], records.rows_at[used] + n_rows)
-    terms = np.array([n_features(g, tree.records.low.shape[1]) for g in range(3)])[records.degree[used]]
+    terms = np.array([n_features(g, records.low.shape[1]) for g in range(3)])[records.degree[used]]
     size = np.where(solved_in_rows, records.n_rows[used], terms)
     n_factors = np.where(records.leverage[used] < 0, size * (size + 1) // 2, 0)
     factors = _ranges(records.factor_at[used], records.factor_at[used] + n_factors)
-    part = {"dim": walk.dim[kept], "cut": walk.cut[kept], "left": left, "depth": depth}
-    part |= {"log_stop": walk.log_stop[kept], "log_go": walk.log_go[kept]}
+    part = {"dim": tree.dim[kept], "cut": tree.cut[kept], "left": left, "depth": depth}
     part |= {"first": ends - (last - first), "last": ends}
     part["seat"] = np.where(seats >= 0, np.searchsorted(used, seats), -1)
-    part |= {name: getattr(records, name)[of_records] for name in ("kind", "log_weight", "s2")}
-    part["shape"] = tree.shape[of_records].astype(np.int64)
+    part |= {name: getattr(records, name)[of_records] for name in ("kind", "s2")}
+    part["weight"] = records.weight[0, of_records]
+    part["shape"] = fitted.shape[of_records].astype(np.int64)
     part |= {name: getattr(records, name)[used] for name in _SEATS}
     part["rows_at"] = np.where(solved_in_rows, np.cumsum(n_rows) - n_rows, -1)
     part["factor_at"] = np.cumsum(n_factors) - n_factors
@@ -125,18 +133,19 @@ def _prune(tree: FittedTree) -> dict[str, NDArray[Any]]:
     return part
 
 
-def _reachable(left: Ints, log_go: Floats, log_least: float) -> tuple[Ints, Ints, Ints]:
+def _heard(left: Ints, speaks: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
     """Contexts worth keeping, in their order; where their children now are, -1 for none; and their depths."""
-    reach, depth = np.full(len(left), -np.inf), np.zeros(len(left), np.int64)
-    reach[0] = 0.0
-    inner = np.zeros(len(left), bool)
-    for k in range(len(left)):
-        on = reach[k] + log_go[k]
-        if left[k] >= 0 and on >= log_least:
-            inner[k] = True
-            reach[left[k] : left[k] + 2], depth[left[k] : left[k] + 2] = on, depth[k] + 1
-    kept = np.flatnonzero(reach > -np.inf)
-    place = np.cumsum(reach > -np.inf) - 1
+    below, depth = speaks.copy(), np.zeros(len(left), np.int64)
+    inner = left >= 0
+    for k in np.flatnonzero(inner)[::-1].tolist():
+        inner[k] = below[left[k] : left[k] + 2].any()
+        below[k] |= inner[k]
+    keep = np.zeros(len(left), bool)
+    keep[0] = True
+    for k in np.flatnonzero(inner).tolist():  # both children or none
+        children = slice(left[k], left[k] + 2)
+        keep[children], depth[children] = True, depth[k] + 1
+    place, kept = np.cumsum(keep) - 1, np.flatnonzero(keep)
     return kept, np.where(inner[kept], place[left[kept]], -1), depth[kept]
 
 

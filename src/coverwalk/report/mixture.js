@@ -49,22 +49,19 @@ class Mixture {
   walk(z, root, tree) {
     const own = [];
     let box = {};
-    for (let k = root, logReach = 0; ; ) {
+    for (let k = root; ; ) {
       const seat = this.seat[k];
       let here = null;
       for (let q = this.first[k]; q < this.last[k]; q++) {
-        const logWeight = logReach + this.log_stop[k] + this.log_weight[q];
-        if (logWeight < this.log_least && k !== root) continue;
         here = here || this.clamp(z, seat);
         const loc = this.kind[q] === DENSITY_OF_Y ? this.mean[seat] : this.value(here, seat);
         const s2 = this.s2[q] * (this.kind[q] === REGRESSION ? 1 + this.leverageAt(here, seat) : 1);
         own.push({
-          weight: Math.exp(logWeight), loc: this.centre + this.unit * loc, scale: this.unit * Math.sqrt(s2), shape: this.shape[q],
+          weight: this.weight[q], loc: this.centre + this.unit * loc, scale: this.unit * Math.sqrt(s2), shape: this.shape[q],
           kind: this.kind[q], depth: this.depth[k], nRows: this.n_rows[seat], degree: this.seat_degree[seat], tree, box,
         });
       }
-      logReach += this.log_go[k];
-      if (this.left[k] < 0 || logReach < this.log_least) return own;
+      if (this.left[k] < 0) return own;
       const a = this.dim[k], cut = this.cut[k], [low, high] = box[a] || [-Infinity, Infinity];
       const below = z[a] <= cut;
       box = { ...box, [a]: below ? [low, Math.min(high, cut)] : [Math.max(low, cut), high] };

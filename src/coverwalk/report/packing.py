@@ -1,4 +1,4 @@
-"""Arrays as short text: base64 of the smallest type that loses nothing, and few distinct numbers as a table and places in it."""
+"""Arrays as short text: base64 of the smallest type that loses nothing; few distinct numbers as a table of them."""
 
 import base64
 from typing import Any
@@ -25,13 +25,20 @@ def pack(array: NDArray[Any]) -> dict[str, Any]:
         return {"type": _WHOLE[small], "data": _text(array.astype(small))}
     values = np.unique(array)
     if values.size <= 256 and array.size > 2 * values.size and not np.isnan(values).any():
-        return {"type": "Uint8Array", "data": _text(np.searchsorted(values, array).astype(np.uint8)), "table": pack(values)}
+        return {
+            "type": "Uint8Array",
+            "data": _text(np.searchsorted(values, array).astype(np.uint8)),
+            "table": pack(values),
+        }
     return {"type": "Float64Array", "data": _text(array.astype("<f8"))}
 
 
 def packed_size(packed: dict[str, Any]) -> int:
     """Characters that the arrays take in the page."""
-    return sum(len(entry["data"]) + packed_size({"table": entry["table"]} if "table" in entry else {}) for entry in packed.values())
+    return sum(
+        len(entry["data"]) + packed_size({"table": entry["table"]} if "table" in entry else {})
+        for entry in packed.values()
+    )
 
 
 def _text(array: NDArray[Any]) -> str:
