@@ -135,7 +135,7 @@ class _CsvTable(Table):
                 bar.update(len(block))
 
     def _parse(self, block: bytes) -> "polars.DataFrame":
-        """All columns, or lines of too many fields would go unnoticed; as text, so that what is no number can be shown."""
+        """All columns, or lines of too many fields would go unnoticed; as text, to show what is no number."""
         pl = _polars()
         names = self._header.removeprefix(codecs.BOM_UTF8)
         text = names.rstrip(b"\r\n") + b"\n" + block.rstrip(b"\r\n") + b"\n"
