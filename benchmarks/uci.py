@@ -1,9 +1,12 @@
+# ruff: noqa: D101, D102
 """Tabular sets, ours and peers on the same splits in one run: NLL, CRPS, RMSE, coverage of 90 % intervals, CPU times.
 
-    python benchmarks/uci.py --data FOLDER [--sets boston concrete] [--splits 0 1] [--methods coverwalk ngboost catboost hgb]
+    python benchmarks/uci.py --data FOLDER [--sets boston concrete] [--splits 0 1] [--methods coverwalk ngboost
+    catboost hgb]
 
-Peers that are not installed are left out (``pip install ngboost catboost``). Run with OMP_NUM_THREADS=1 for one thread each. Sets named with a
-+ have uniform noise of one rounding step added to y, in training and test rows: what is left when a method cannot profit from integer y.
+Peers that are not installed are left out (``pip install ngboost catboost``). Run with OMP_NUM_THREADS=1 for one thread
+each. Sets named with a + have uniform noise of one rounding step added to y, in training and test rows: what is left
+when a method cannot profit from integer y.
 """
 
 import argparse

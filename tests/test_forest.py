@@ -1,4 +1,6 @@
-"""The forest: its local models against dense linear algebra and refits, its walk against CoverModel's mathematics, its laws."""
+"""The forest: its local models against dense linear algebra and refits, its walk against CoverModel's mathematics, its
+laws.
+"""
 
 import numpy as np
 import pytest

@@ -306,7 +306,7 @@ FORGERIES = {
     "a weight above one": (RECORDS["weight"], put(1.1)),
     "a negative variance": (RECORDS["s2"], put(-1.0)),
     "no number for a variance": (RECORDS["s2"], put(np.nan)),
-    "fewer voices than are there": (RECORDS["count"], put(0, at=-1)),
+    "fewer voices than are there": (RECORDS["n_voices"], put(0, at=-1)),
     "totals that do not add up": (RECORDS["total"], put(0.5, at=-1)),
     "ancestors that run in circles": (RECORDS["above"], lambda a: np.arange(len(a))),
     "a seat beyond the end": (RECORDS["seat"], put(10**9)),

@@ -25,7 +25,7 @@ def make_subject():
         + np.where(X[:, 0] > 0, 3 * rng.choice([-1, 1], 400), 0.3 * X[:, 2])
         + 0.2 * rng.standard_normal(400)
     )
-    forest = Forest.plan(X[:300], y[:300], Settings(n_trees=5), ["a", "</script><b>", "c"])
+    forest = Forest.plan(X[:300], y[:300], Settings(n_trees=5, spread=0.87), ["a", "</script><b>", "c"])
     forest.accumulate(X[:300], y[:300])
     forest.finalize()
     return Subject(forest, "strength & <i>more</i>", X[290:], y[290:])

@@ -1,11 +1,11 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
 import os
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
@@ -23,23 +23,25 @@ Floats = NDArray[np.float64]
 _ROWS_AT_ONCE = 20_000  # bounds the memory of answers that need no distribution kept
 
 
-class ConditionalDensity(RegressorMixin, BaseEstimator):
+class ConditionalDensity(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The distribution of y given x, by a walk over a forest of covers that look at y.
 
-    Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has kernel densities of its
-    own. How far the walk goes down is decided by the left-one-out evidence of the rows; the trees are pooled. The defaults are meant to be kept.
+    Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has
+    kernel densities of its own. How far the walk goes down is decided by the left-one-out evidence of the rows; the
+    trees are pooled. The defaults are meant to be kept.
 
     Parameters
     ----------
-    n_trees : int
-        Trees in the forest. More are better, slowly.
+    n_trees : int, optional
+        Trees in the forest. More are better, slowly; by default 24 for up to 4096 rows and 16 for more.
     degree : int
-        Largest degree of the local polynomials, 0, 1 or 2; with ``stop="auto"`` rows left out may prefer 1 to 2.
+        Largest degree of the local polynomials, 0, 1 or 2; where ``stop`` is "auto", rows left out may prefer 1 to 2.
         Polynomials with more than 256 terms are left out.
     ridges : sequence of float
         Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
     stop : float or "auto"
-        Prior probability w that the walk stops in a context. "auto" chooses it on rows left out.
+        Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, and with it the degree
+        and a factor on all scales.
     min_rows : int
         Least number of rows on either side of a cut; more than 16384 leaves a tree are not grown.
     n_candidates : int
@@ -54,7 +56,8 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     forests_ : list of Forest
-        One for each output: for several outputs the chain rule is used, each with the earlier outputs as further inputs.
+        One for each output: for several outputs the chain rule is used, each with the earlier outputs as further
+        inputs.
     n_features_in_ : int
         Number of inputs.
     feature_names_in_ : array of str
@@ -81,7 +84,7 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_trees: int = 16,
+        n_trees: int | None = None,
         *,
         degree: int = 2,
         ridges: tuple[float, ...] = (0.03, 0.3, 3.0),
@@ -110,10 +113,11 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X (n, p) and y (n,), or (n, q) for several outputs."""
-        settings = self._settings()
+        self._settings(0)  # a parameter's mistake is told before one of the rows
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        settings = self._settings(len(X))
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(X.shape[1])]))
         forests = []
@@ -127,18 +131,19 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
         return self
 
-    def _settings(self) -> Settings:
+    def _settings(self, n_rows: int) -> Settings:
         """The parameters, checked."""
-        _check_number("n_trees", self.n_trees, Integral, 1, 10_000)
-        _check_number("degree", self.degree, Integral, 0, 2)
-        _check_number("min_rows", self.min_rows, Integral, 1, np.inf)
-        _check_number("n_candidates", self.n_candidates, Integral, 1, np.inf)
+        n_trees = self.n_trees if self.n_trees is not None else 24 if n_rows <= 4096 else 16
+        _check_number("n_trees", n_trees, 1, 10_000)
+        _check_number("degree", self.degree, 0, 2)
+        _check_number("min_rows", self.min_rows, 1, np.inf)
+        _check_number("n_candidates", self.n_candidates, 1, np.inf)
         if self.covers != "adaptive":
             raise ValueError(f'covers must be "adaptive", got {self.covers!r}')
         if isinstance(self.stop, str):
             if self.stop != "auto":
                 raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
-        elif not (isinstance(self.stop, Real) and 0 < self.stop < 1):
+        elif not 0 < self.stop < 1:
             raise ValueError(f'stop must lie strictly between 0 and 1, or be "auto"; got {self.stop!r}')
         ridges = tuple(float(ridge) for ridge in self.ridges)
         if not ridges or not all(0 < ridge < np.inf for ridge in ridges):
@@ -147,7 +152,7 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
         return Settings(
-            n_trees=int(self.n_trees),
+            n_trees=int(n_trees),
             degree=int(self.degree),
             ridges=ridges,
             stop=0.5 if isinstance(self.stop, str) else float(self.stop),
@@ -164,7 +169,8 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
         return self._dist(self._check(X))
 
     def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
-        """Means of y in rows X (n, p); with standard deviations beside them; or quantiles instead, (n, k) for k of them.
+        """Means of y in rows X (n, p); with standard deviations beside them; or quantiles instead, (n, k) for k of
+        them.
 
         For several outputs the axis of outputs comes second: (n, q) or (n, q, k).
         """
@@ -211,7 +217,7 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):
 
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""
-        self._settings()
+        self._settings(0)
         forests = getattr(self, "forests_", None)
         if forests is None:  # saved before it was fitted
             return
@@ -255,7 +261,8 @@ def _quantiles(dist: PredictiveDistribution | JointDistribution, levels: Floats)
     return np.stack([dist.output(j).ppf(levels) for j in range(dist.n_outputs)], axis=1)
 
 
-def _check_number(name: str, given: Any, kind: type, low: float, high: float) -> None:
-    if isinstance(given, bool) or not isinstance(given, kind) or not low <= given <= high:
+def _check_number(name: str, given: Any, low: float, high: float) -> None:
+    whole = isinstance(given, Integral) and not isinstance(given, bool)
+    if not whole or not low <= given <= high:
         most = "" if high == np.inf else f" and at most {high}"
         raise ValueError(f"{name} must be a whole number of at least {low}{most}; got {given!r}")

@@ -1,16 +1,16 @@
 """A forest of adaptive covers for one output, in four steps that data beyond one machine can take as well.
 
-``plan`` grows the trees from (a sample of) the rows; ``accumulate`` takes rows in; ``merge`` adds what another forest of the same plan
-took in; ``finalize`` sends priors down and evidence up. What is taken in is the set of rows: from them, in an order of their own, come
-sums that add up. So the result does not depend on the order, the chunks or the number of threads.
+``plan`` grows the trees from (a sample of) the rows; ``accumulate`` takes rows in; ``merge`` adds what another forest
+of the same plan took in; ``finalize`` sends priors down and evidence up. What is taken in is the set of rows: from
+them, in an order of their own, come sums that add up. So the result does not depend on the order, the chunks or the
+number of threads.
 """
 
 import math
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,7 @@ class Settings:
     degree: int = 2
     ridges: tuple[float, ...] = (0.03, 0.3, 3.0)
     stop: float = 0.5
+    spread: float = 1.0
     min_rows: int = 3
     n_candidates: int = 20
     n_judged: int = 1000
@@ -146,7 +147,9 @@ class Forest:
         self.accumulate(other.X, other.y)
 
     def finalize(self, stops: tuple[float, ...] | None = None) -> None:
-        """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping probabilities."""
+        """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
+        probabilities.
+        """
         stops = stops or (self.settings.stop,)
         order = canonical_order(self.X, self.y)
         Z, r = self.inputs.forward(self.X[order]), self.output.forward(self.y[order, None])[:, 0]
@@ -173,7 +176,7 @@ class Forest:
         """The distributions of y in rows X (n, p), under one of the priors of `finalize`."""
         Z = self.inputs.forward(X)
         leaves = [tree.leaves(Z) for tree in self.trees]
-        count = 1 + sum(tree.records.count[leaf] for tree, leaf in zip(self.fitted, leaves))
+        count = 1 + sum(tree.records.n_voices[leaf] for tree, leaf in zip(self.fitted, leaves))
         offsets = np.concatenate([[0], np.cumsum(count)])
         out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
         outlier = OUTLIER_ROWS / (len(self.y) + 1.0)
@@ -190,12 +193,20 @@ class Forest:
             label += len(tree.records.seat)
         weight, loc, scale, shape, context = out
         centre, unit = self.output.centre[0], self.output.scale[0]
-        return PredictiveDistribution(
-            offsets, weight, centre + unit * loc, unit * scale, shape, self.shapes, context=context, describe=self.describe
+        dist = PredictiveDistribution(
+            offsets,
+            weight,
+            centre + unit * loc,
+            unit * scale,
+            shape,
+            self.shapes,
+            context=context,
+            describe=self.describe,
         )
+        return rescaled(dist, self.settings.spread)
 
     def describe(self, label: int) -> Context | None:
-        """What a context is, in the units and names of the inputs; None for the law of outliers, which is no context."""
+        """What a context is, in the units and names of the inputs; None for the law of outliers."""
         if label < 0:
             return None
         k = 0
@@ -215,6 +226,16 @@ class Forest:
         from coverwalk.soundness import check_forest
 
         check_forest(self)
+
+
+def rescaled(dist: PredictiveDistribution, spread: float) -> PredictiveDistribution:
+    """The same distributions, the scales of all contexts' voices times spread."""
+    if spread == 1.0:
+        return dist
+    part = dist[:]
+    assert dist.context is not None
+    part.voices = dist.voices._replace(scale=dist.voices.scale * np.where(dist.context < 0, 1.0, spread))
+    return part
 
 
 def _same_plan(a: Forest, b: Forest) -> bool:
@@ -252,10 +273,20 @@ def _shapes_of(records: Records, fit: Fit, grid: Grid) -> tuple[NDArray[np.int32
     base = (n[density] + 1 - counts.sum(axis=1))[:, None] * BASE_WEIGHT
     atoms = np.hstack([base, counts]) / (n[density] + 1)[:, None]
     center = np.concatenate([np.zeros(3), (np.arange(N_BINS) - 0.5 * (N_BINS - 1)) * BIN])
-    width = np.hstack([np.tile(BASE_WIDTH, (len(counts), 1)), np.repeat(bandwidths()[fit.width[context[density], which]][:, None], N_BINS, 1)])
+    width = np.hstack(
+        [
+            np.tile(BASE_WIDTH, (len(counts), 1)),
+            np.repeat(bandwidths()[fit.width[context[density], which]][:, None], N_BINS, 1),
+        ]
+    )
     owner, atom = np.nonzero(atoms)
     start = np.concatenate([[0], np.cumsum((atoms > 0).sum(axis=1))])
     kernels = Shapes(
-        np.ones(len(counts), np.int32), np.full(len(counts), np.nan), start, atoms[owner, atom], center[atom], width[owner, atom]
+        np.ones(len(counts), np.int32),
+        np.full(len(counts), np.nan),
+        start,
+        atoms[owner, atom],
+        center[atom],
+        width[owner, atom],
     )
     return shape, Shapes.join([Shapes.student(df), kernels])

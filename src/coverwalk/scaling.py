@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Scaling", "canonical_order"]
 
@@ -52,7 +52,7 @@ class Scaling:
             Z[far] = np.sign(Z[far]) * (_BULK + np.log(np.abs(Z[far]) - (_BULK - 1)))
         return np.ascontiguousarray(Z)
 
-    def backward(self, z: Floats, column: int) -> Floats:
+    def backward(self, z: ArrayLike, column: int) -> Floats:
         """From units of order one to those of a column."""
         z = np.array(z, dtype=np.float64)
         if self.squash:
@@ -63,7 +63,8 @@ class Scaling:
 
 
 def canonical_order(X: Floats, y: Floats) -> NDArray[np.int64]:
-    """A pseudo-random order of the rows that depends on what they hold alone: sums and samples do not see how they came.
+    """A pseudo-random order of the rows that depends on what they hold alone: sums and samples do not see how they
+    came.
 
     >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.zeros(3)
     >>> shuffled = [2, 0, 1]

@@ -47,6 +47,7 @@ def _check_settings(settings: "Settings") -> None:
     _hold("degree", 0 <= settings.degree <= 2)
     _hold("n_threads", settings.n_threads >= 1)
     _hold("stop", isinstance(settings.stop, float) and 0 < settings.stop < 1)
+    _hold("spread", isinstance(settings.spread, float) and 0 < settings.spread < np.inf)
     _hold("ridges", len(settings.ridges) > 0 and all(isinstance(r, float) and r > 0 for r in settings.ridges))
 
 
@@ -125,11 +126,11 @@ def _check_paths(tree: AdaptiveTree, records: Records) -> None:
     """What was summed up on the way from the root is what stands there: kernels count on it for room."""
     S, N, parent = len(records.weight), len(tree.dim), tree.parent[1:]
     voices = np.diff(records.first)
-    for name in ("count", "above"):
+    for name in ("n_voices", "above"):
         _array(name, getattr(records, name), (N,), np.int64)
     _array("total", records.total, (S, N))
-    _hold("count", voices[0] > 0 and records.count[0] == voices[0])
-    _hold("count", records.count[1:] == records.count[parent] + voices[1:])
+    _hold("n_voices", voices[0] > 0 and records.n_voices[0] == voices[0])
+    _hold("n_voices", records.n_voices[1:] == records.n_voices[parent] + voices[1:])
     sums = np.concatenate([np.zeros((S, 1)), np.cumsum(records.weight, axis=1)], axis=1)
     own = sums[:, records.first[1:]] - sums[:, records.first[:-1]]
     _hold("total", records.total[:, 0] > 0)

@@ -1,11 +1,12 @@
-"""Choose the prior of the walk, and the largest degree, on rows that the trees have not seen."""
+"""Choose the prior of the walk, the largest degree and the spread on rows that the trees have not seen."""
 
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.forest import Forest, Settings
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.forest import Forest, Settings, rescaled
 from coverwalk.scaling import canonical_order
 
 __all__ = ["choose"]
@@ -13,34 +14,41 @@ __all__ = ["choose"]
 Floats = NDArray[np.float64]
 
 STOPS = (0.5, 0.8, 0.95, 0.99)
+SPREADS = (1.15, 1.0, 0.87, 0.75)
 FEWEST_ROWS = 20  # fewer rows tell nothing
-MOST_ROWS = 1200  # more would tell little more
-N_TREES = 8
+MOST_ROWS = 1000  # more would tell little more
+N_TREES = 6
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, left out in turn
 
 
 def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
-    """The largest degree and the stopping probability w that predict rows left out best, the trees pooled.
+    """The largest degree, the stopping probability w and the spread that predict rows left out best, the trees pooled.
 
-    A context's evidence is that of its rows, but its cut was the best of many and its prior is its parent's posterior, which saw them too:
-    evidence alone goes deeper and bends more than it should, by an amount that belongs to the data.
+    A context's evidence is that of its rows, but its cut was the best of many and its prior is its parent's posterior,
+    which saw them too: evidence alone goes deeper and bends more than it should, by an amount that belongs to the
+    data. And a pool of trees that err each in their own way is wider than its own errors: hence the spread, a factor
+    on all scales.
     """
     if len(y) < FEWEST_ROWS:
         return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
     order = canonical_order(X, y)[:MOST_ROWS]
     X, y = X[order], y[order]
-    choices = [(degree, stop) for degree in range(min(1, settings.degree), settings.degree + 1) for stop in STOPS]
-    total = np.zeros(len(choices))
-    for low, high in HELD_OUT:
-        out = np.zeros(len(y), dtype=bool)
-        out[int(low * len(y)) : int(high * len(y))] = True
-        forest = Forest.plan(X[~out], y[~out], replace(settings, n_trees=N_TREES))
-        forest.accumulate(X[~out], y[~out])
-        scores = []
-        for degree in sorted({degree for degree, _ in choices}):
+    degrees = range(min(1, settings.degree), settings.degree + 1)
+    parts = [slice(int(low * len(y)), int(high * len(y))) for low, high in HELD_OUT]
+    asked: dict[tuple[int, float], list[PredictiveDistribution]] = {(g, w): [] for g in degrees for w in STOPS}
+    for part in parts:
+        rest = np.delete(np.arange(len(y)), part)
+        forest = Forest.plan(X[rest], y[rest], replace(settings, n_trees=N_TREES))
+        forest.accumulate(X[rest], y[rest])
+        for degree in degrees:
             forest.settings = replace(forest.settings, degree=degree)
             forest.finalize(STOPS)
-            scores += [forest.ask(X[out], prior).logpdf(y[out]).sum() for prior in range(len(STOPS))]
-        total += scores
-    degree, stop = choices[int(np.argmax(total))]
-    return replace(settings, degree=degree, stop=stop)
+            for prior, stop in enumerate(STOPS):
+                asked[degree, stop].append(forest.ask(X[part], prior))
+
+    def score(choice: tuple[int, float], spread: float = 1.0) -> float:
+        dists = zip(asked[choice], parts)
+        return sum(float(rescaled(dist, spread).logpdf(y[part]).sum()) for dist, part in dists)
+
+    degree, stop = best = max(asked, key=score)
+    return replace(settings, degree=degree, stop=stop, spread=max(SPREADS, key=lambda spread: score(best, spread)))

@@ -44,7 +44,9 @@ def _side_evidence(n: float, x: float, r: float, xx: float, xr: float, rr: float
 
 
 @kernel
-def _subtract_line(X: Floats, r: Floats, perm: NDArray[np.int64], s: int, e: int, n_sample: int, work: tuple) -> None:  # type: ignore[type-arg]
+def _subtract_line(
+    X: Floats, r: Floats, perm: NDArray[np.int64], s: int, e: int, n_sample: int, work: tuple[Floats, ...]
+) -> None:
     """Take the context's own ridge-linear fit, made on its first rows, off the residuals of all its rows."""
     A, b, f = work
     p = X.shape[1]
@@ -138,9 +140,11 @@ def _best_cut(
 def grow(
     X: Floats, residual: Floats, seed: int, min_rows: int, n_candidates: int, sample: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Grow a tree on rows X (n, p), in random order, and residuals (n,); parents come before children, siblings side by side.
+    """Grow a tree on rows X (n, p), in random order, and residuals (n,); parents come before children, siblings side
+    by side.
 
-    Returns dim, left, parent and cut (N,): left[k] = -1 in a leaf, else the children are left[k] (x[dim] <= cut) and left[k] + 1.
+    Returns dim, left, parent and cut (N,): left[k] = -1 in a leaf, else the children are left[k] (x[dim] <= cut) and
+    left[k] + 1.
     """
     n, p = X.shape
     room = max(2 * (n // max(min_rows, 1)) + 1, 1)

@@ -1,7 +1,8 @@
-"""The local models of every context of one tree: priors downwards with the rows' left-one-out evidence, then evidence upwards.
+"""The local models of every context of one tree: priors downwards with the rows' left-one-out evidence, then evidence
+upwards.
 
-A context refines the function of its parent: mu(x) = mu_parent(x) + f(x)'c, for every degree and every ridge a regression of the
-residuals its parent left. Rows come sorted by leaf, so that a context holds rows start[k]:end[k].
+A context refines the function of its parent: mu(x) = mu_parent(x) + f(x)'c, for every degree and every ridge a
+regression of the residuals its parent left. Rows come sorted by leaf, so that a context holds rows start[k]:end[k].
 """
 
 import math
@@ -115,8 +116,16 @@ def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
 
 @kernel
 def _regress(
-    X: Floats, r: Floats, grid: Grid, psi_0: float, gram: Floats, has_gram: bool, fit: Fit, k: int, work: tuple
-) -> None:  # type: ignore[type-arg]
+    X: Floats,
+    r: Floats,
+    grid: Grid,
+    psi_0: float,
+    gram: Floats,
+    has_gram: bool,
+    fit: Fit,
+    k: int,
+    work: tuple[Floats, ...],
+) -> None:
     """Every regression of context k, whose rows are X and r; fills error and keep (M, rows) of the work space."""
     A, small, z, f, b, error, keep = work
     n, p, L = len(r), X.shape[1], len(grid.ridges)
@@ -182,7 +191,7 @@ def _recentre(X: Floats, grid: Grid, weight: Floats, fit: Fit, k: int) -> None:
 
 
 @kernel
-def _densities(y: Floats, loo: Floats, grid: Grid, tables: tuple, fit: Fit, k: int) -> None:  # type: ignore[type-arg]
+def _densities(y: Floats, loo: Floats, grid: Grid, tables: tuple[Floats, Floats], fit: Fit, k: int) -> None:
     """The kernel densities of context k: of the left-one-out residuals, and of y about its mean."""
     n, M = len(y), fit.psi.shape[1]
     total = 0.0
@@ -231,10 +240,11 @@ def _blank(layout: Layout, grid: Grid, p: int) -> tuple[Fit, int]:
 
 
 @kernel
-def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple) -> Fit:  # type: ignore[type-arg]
+def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple[Floats, Floats]) -> Fit:
     """Fit the local models of every context to rows X (n, p), y (n,), sorted by leaf; parents first."""
     n_rows, p = X.shape
-    fit, widest = _blank(layout, grid, p)
+    blank: tuple[Fit, int] = _blank(layout, grid, p)
+    fit, widest = blank
     N, M = fit.psi.shape
     d = n_features(grid.degree, p)
     which, grams = _grams(X, layout, grid.degree)
@@ -306,7 +316,7 @@ def local_evidence(log_score: Floats, n_regressions: int, log_weight: Floats) ->
 
 @kernel
 def stop_weights(left: Ints, log_phi: Floats, w: float) -> tuple[Floats, Floats, float]:
-    """Z_M = w phi_M + (1 - w) Z_left Z_right: posterior log probabilities to stop and to go on, and log Z of the root."""
+    """Z_M = w phi_M + (1 - w) Z_left Z_right: log probabilities to stop and to go on, and log Z of the root."""
     N = len(left)
     log_stop, log_go, log_z = np.zeros(N), np.full(N, -math.inf), np.empty(N)
     log_w, log_1mw = math.log(w), math.log1p(-w)

@@ -61,7 +61,8 @@ def density_evidence(
 ) -> tuple[float, float, int]:
     """Bin e (n,) into counts (N_BINS,); returns log evidence averaged over bandwidths, scale, best bandwidth.
 
-    Evidence of a bandwidth: sum_i log[(sum_{j != i} K_h(e_i - e_j) + base(e_i)) / n]; rows beyond the bins have the base for a kernel.
+    Evidence of a bandwidth: sum_i log[(sum_{j != i} K_h(e_i - e_j) + base(e_i)) / n]; rows beyond the bins have the
+    base for a kernel.
     """
     kernels, base = tables
     n, H = len(e), len(kernels)

@@ -70,7 +70,8 @@ def leverage(U: Floats, d: int, f: Floats, z: Floats) -> float:
     """f' (U'U)^-1 f, with z as work space."""
     for k in range(d):
         z[k] = f[k]
-    return forward_solve(U, d, z, 0)
+    square: float = forward_solve(U, d, z, 0)
+    return square
 
 
 @kernel

@@ -40,7 +40,7 @@ def features(x: Floats, degree: int, f: Floats) -> None:
 def value(x: Floats, degree: int, coefficients: Floats) -> float:
     """The polynomial's value at x."""
     p = len(x)
-    total = coefficients[0]
+    total: float = coefficients[0]
     if degree >= 1:
         for a in range(p):
             total += coefficients[1 + a] * x[a]

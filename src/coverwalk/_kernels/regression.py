@@ -1,7 +1,8 @@
 """One Bayesian polynomial regression in one context, and the left-one-out log density of its rows.
 
-Residuals r of n rows, features f(x) of length d, prior c ~ N(0, sigma^2 / ridge), sigma^2 with nu_0 degrees about psi_0 / nu_0.
-With more rows than features it is solved for the d coefficients, else for the n weights alpha of the rows: c = F'alpha.
+Residuals r of n rows, features f(x) of length d, prior c ~ N(0, sigma^2 / ridge), sigma^2 with nu_0 degrees about
+psi_0 / nu_0. With more rows than features it is solved for the d coefficients, else for the n weights alpha of the
+rows: c = F'alpha.
 """
 
 import math
@@ -23,12 +24,13 @@ LEAST_KEEP = 1e-9  # of 1 - leverage and of what is left of psi without a row: r
 @kernel
 def in_rows(n: int, degree: int, p: int) -> bool:
     """Whether a context of n rows solves for rows and not for coefficients."""
-    return degree > 0 and n <= n_features(degree, p)
+    few: bool = degree > 0 and n <= n_features(degree, p)
+    return few
 
 
 @kernel
 def add_gram(X: Floats, degree: int, G: Floats) -> None:
-    """Add F'F of the rows X to the upper triangle of G, four rows at a time: G is read and written a quarter as often."""
+    """Add F'F of the rows X to the upper triangle of G, four rows at a time: G is read a quarter as often."""
     n, d = len(X), n_features(degree, X.shape[1])
     F = np.zeros((4, d))
     for s in range(0, n, 4):
@@ -67,18 +69,21 @@ def _inverse_diagonal(A: Floats, d: int, a: int, z: Floats) -> float:
     for j in range(a, d):
         z[j] = 0.0
     z[a] = 1.0
-    return forward_solve(A, d, z, a)
+    square: float = forward_solve(A, d, z, a)
+    return square
 
 
 @kernel
-def solve_rows(K: Floats, r: Floats, ridge: float, alpha: Floats, error: Floats, keep: Floats, work: tuple) -> float:  # type: ignore[type-arg]
+def solve_rows(
+    K: Floats, r: Floats, ridge: float, alpha: Floats, error: Floats, keep: Floats, work: tuple[Floats, ...]
+) -> float:
     """Solve for alpha; fill error = (I - H) r and keep = 1 - diag H; returns r'(I - H) r."""
     A, z, _ = work
     n = len(r)
     _ridged(K, n, ridge, A)
     for a in range(n):
         alpha[a] = r[a]
-    square = forward_solve(A, n, alpha, 0)
+    square: float = forward_solve(A, n, alpha, 0)
     back_solve(A, n, alpha)
     for a in range(n):
         error[a] = ridge * alpha[a]
@@ -98,9 +103,9 @@ def solve_coefficients(
     c: Floats,
     error: Floats,
     keep: Floats,
-    work: tuple,  # type: ignore[type-arg]
+    work: tuple[Floats, ...],
 ) -> float:
-    """Solve for c, b = F'r; fill error = (I - H) r and keep = 1 - diag H (its mean if not exact); returns r'(I - H) r."""
+    """Solve for c, b = F'r; fill error = (I - H) r and keep = 1 - diag H (or its mean); returns r'(I - H) r."""
     A, z, f = work
     n, d = len(r), n_features(degree, X.shape[1])
     _ridged(G, d, ridge, A)
@@ -109,7 +114,7 @@ def solve_coefficients(
         square += r[q] * r[q]
     for a in range(d):
         c[a] = b[a]
-    square -= forward_solve(A, d, c, 0)
+    explained: float = forward_solve(A, d, c, 0)
     back_solve(A, d, c)
     mean = 1.0
     if not exact:
@@ -121,15 +126,16 @@ def solve_coefficients(
         if exact:
             features(X[q], degree, f)
             keep[q] = max(1.0 - leverage(A, d, f, z), LEAST_KEEP)
-    return square
+    return square - explained
 
 
 @kernel
 def left_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
     """Sum over rows of the log density of each given the others.
 
-    With g = error^2 / keep, leaving a row out turns psi into psi - g and its residual into error / keep; its density is Student's t with
-    nu - 1 degrees and comes down to keep and 1 - g / psi. Their logs are summed as logs of products of some rows.
+    With g = error^2 / keep, leaving a row out turns psi into psi - g and its residual into error / keep; its density
+    is Student's t with nu - 1 degrees and comes down to keep and 1 - g / psi. Their logs are summed as logs of
+    products of some rows.
     """
     n = len(error)
     log_keep, log_left, a, b = 0.0, 0.0, 1.0, 1.0

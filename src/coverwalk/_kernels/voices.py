@@ -1,7 +1,7 @@
-"""What a fitted tree keeps of its contexts, and how it answers: one voice for each local model heard on a row's path."""
+"""What a fitted tree keeps of its contexts, and how it answers: a voice for each local model heard on the way."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,15 @@ REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
 class Records(NamedTuple):
     """The voices worth hearing, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
 
-    A context's regressions speak as one: at its centre mu(x), the average of their functions, with their average variance, and with
-    the leverage of the best of them.
+    A context's regressions speak as one: at its centre mu(x), the average of their functions, with their average
+    variance, and with the leverage of the best of them.
     """
 
     first: Ints  # (N + 1,)
     kind: Ints  # (R,)
     weight: Floats  # (S, R) posterior probability that the walk stops there and takes this local model, under S priors
     s2: Floats  # (R,) squared scale, of a regression at leverage 0
-    count: Ints  # (N,) records from the root to here
+    n_voices: Ints  # (N,) records from the root to here
     total: Floats  # (S, N) their weight
     above: Ints  # (N,) the next context with records, from the parent upwards; -1 for none
     seat: Ints  # (N,) row of what follows, -1 for a context without records
@@ -51,7 +51,9 @@ class Records(NamedTuple):
 
 @kernel
 def _weights(layout: Layout, log_weight: Floats, log_stop: Floats, log_go: Floats) -> Floats:
-    """Posterior probabilities (S, N, M) that the walk stops in a context and takes a local model, given that x lies in it."""
+    """Posterior probabilities (S, N, M) that the walk stops in a context and takes a local model, given that x lies in
+    it.
+    """
     S, (N, M) = len(log_stop), log_weight.shape
     weight, log_reach = np.empty((S, N, M)), np.zeros(N)
     for s in range(S):
@@ -170,13 +172,13 @@ def keep_records(
     weight = _weights(layout, log_weight, log_stop, log_go)
     heard = _heard(weight, least)
     S, d = len(weight), fit.centre.shape[1]
-    out = _blank(X.shape[1], layout, grid, fit.best, heard, d, S)
+    out: Records = _blank(X.shape[1], layout, grid, fit.best, heard, d, S)
     work = np.empty((d, d))
     for k in range(len(layout.start)):
         parent = layout.parent[k]
-        out.count[k] = out.first[k + 1] - out.first[k]
+        out.n_voices[k] = out.first[k + 1] - out.first[k]
         if k > 0:
-            out.count[k] += out.count[parent]
+            out.n_voices[k] += out.n_voices[parent]
             out.total[:, k] = out.total[:, parent]
             out.above[k] = parent if out.seat[parent] >= 0 else out.above[parent]
         c = out.seat[k]
@@ -204,7 +206,8 @@ def keep_records(
 def _leverage(x: Floats, degree: int, factors: Floats, at: int, f: Floats) -> float:
     """f(x)' (F'F + ridge I)^-1 f(x) from the packed factor in features."""
     features(x, degree, f)
-    return packed_leverage(factors, at, n_features(degree, len(x)), f)
+    h: float = packed_leverage(factors, at, n_features(degree, len(x)), f)
+    return h
 
 
 @kernel
@@ -214,19 +217,36 @@ def _leverage_in_rows(
     """The same from the packed factor of FF' + ridge I, of the context's rows."""
     for j in range(n):
         f[j] = inner_product(rows[first + j], x, degree)
-    return max(inner_product(x, x, degree) - packed_leverage(factors, at, n, f), 0.0) / ridge
+    h: float = max(inner_product(x, x, degree) - packed_leverage(factors, at, n, f), 0.0) / ridge
+    return h
 
 
 @kernel
-def speak(X: Floats, leaf: Ints, degree: int, records: Records, prior: int, at: Ints, voice: tuple, out: tuple) -> None:  # type: ignore[type-arg]
+def speak(
+    X: Floats,
+    leaf: Ints,
+    degree: int,
+    records: Records,
+    prior: int,
+    at: Ints,
+    voice: tuple[Any, ...],
+    out: tuple[Any, ...],
+) -> None:
     """Write the voices of each row from at[i] on, and move at past them; leaf (n,) is where each row ends.
 
-    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0; out: weight, loc, scale, shape, label (m,).
+    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0; out: weight, loc,
+    scale, shape, label (m,).
     """
     share, shape, label = voice
     out_weight, out_loc, out_scale, out_shape, out_label = out
     # Out of the tuple first: to hand two dozen arrays to a function costs more than what it does with them.
-    first, kind, weight, s2, total = records.first, records.kind, records.weight[prior], records.s2, records.total[prior]
+    first, kind, weight, s2, total = (
+        records.first,
+        records.kind,
+        records.weight[prior],
+        records.s2,
+        records.total[prior],
+    )
     seat, above, low, high, centre, mean = (
         records.seat,
         records.above,

@@ -44,6 +44,7 @@ def export(forest: Forest, budget: int = 6_000_000) -> Exported:
             "outlier": OUTLIER_ROWS / (len(forest.y) + 1.0),
             "centre": float(forest.output.centre[0]),
             "unit": float(forest.output.scale[0]),
+            "spread": forest.settings.spread,
         },
         n_trees,
     )

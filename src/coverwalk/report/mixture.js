@@ -57,7 +57,7 @@ class Mixture {
         const loc = this.kind[q] === DENSITY_OF_Y ? this.mean[seat] : this.value(here, seat);
         const s2 = this.s2[q] * (this.kind[q] === REGRESSION ? 1 + this.leverageAt(here, seat) : 1);
         own.push({
-          weight: this.weight[q], loc: this.centre + this.unit * loc, scale: this.unit * Math.sqrt(s2), shape: this.shape[q],
+          weight: this.weight[q], loc: this.centre + this.unit * loc, scale: this.unit * this.spread * Math.sqrt(s2), shape: this.shape[q],
           kind: this.kind[q], depth: this.depth[k], nRows: this.n_rows[seat], degree: this.seat_degree[seat], tree, box,
         });
       }
