@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from coverwalk.distribution import PredictiveDistribution
     from coverwalk.joint import JointDistribution
     from coverwalk.persistence import ModelFileError, load
+    from coverwalk.sequence import SequenceModel
 
 __version__ = "0.1.0"
 
@@ -21,6 +22,7 @@ _HOME = {
     "JointDistribution": "coverwalk.joint",
     "ModelFileError": "coverwalk.persistence",
     "PredictiveDistribution": "coverwalk.distribution",
+    "SequenceModel": "coverwalk.sequence",
     "load": "coverwalk.persistence",
 }
 
@@ -30,6 +32,7 @@ __all__ = [
     "JointDistribution",
     "ModelFileError",
     "PredictiveDistribution",
+    "SequenceModel",
     "__version__",
     "load",
 ]

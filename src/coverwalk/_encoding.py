@@ -48,6 +48,9 @@ _CLASSES = {
     "AdaptiveTree": "coverwalk.covers.adaptive",
     "Records": "coverwalk._kernels.voices",
     "Shapes": "coverwalk.shapes",
+    "SequenceModel": "coverwalk.sequence",
+    "Alphabet": "coverwalk.alphabet",
+    "SuffixStore": "coverwalk._kernels.suffix_tree",
 }
 
 

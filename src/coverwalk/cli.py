@@ -8,7 +8,10 @@ from importlib import import_module
 
 from coverwalk import __version__
 
-COMMANDS = ("fit", "predict", "score", "show", "plot", "learn", "report", "demo")
+COMMANDS = (
+    *("fit", "predict", "score", "show", "plot", "learn", "report"),
+    *("bits", "compress", "decompress", "demo"),
+)
 
 
 def _parser() -> argparse.ArgumentParser:
