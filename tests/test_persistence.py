@@ -1,5 +1,6 @@
 """Files: whole or refused, old or new, and never in between."""
 
+import contextlib
 import json
 import os
 import signal
@@ -8,13 +9,17 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import save_file
+from sklearn.base import clone
 
-from coverwalk import CoverModel, ModelFileError, load
+from coverwalk import ConditionalDensity, CoverModel, ModelFileError, load
 from coverwalk import persistence as files
 from coverwalk._encoding import encode
+from coverwalk._kernels.voices import Records
 from coverwalk.covers import ChoiceBoxes, CoverTree, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
+from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
 
 
@@ -223,3 +228,152 @@ def load_sizes(n):
     model = CoverModel(DyadicBoxes(0, 1, 3), Polynomial(0))
     model.update_many(np.linspace(0, 1, n)[:, None], np.linspace(0, 1, n))
     return model
+
+
+# Forests: what a forger who knows the checksum may write, kernels must never see
+
+
+@pytest.fixture(scope="module")
+def forest():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, (120, 3)), columns=["a", "b", "c"])
+    Y = np.stack([np.sign(X["a"]) + 0.1 * rng.standard_normal(120), X["b"] + rng.standard_normal(120)], axis=1)
+    return ConditionalDensity(n_trees=3, stop=0.5).fit(X, Y), X, Y
+
+
+def test_a_forest_comes_back_to_the_last_bit(forest, tmp_path):
+    model, X, Y = forest
+    model.save(tmp_path / "m.cw")
+    loaded = load(tmp_path / "m.cw")
+    assert np.array_equal(model.logpdf(X, Y), loaded.logpdf(X, Y))
+    for ours, theirs in zip(model.forests_, loaded.forests_):
+        rows = np.hstack([X.to_numpy(), Y])[:, : ours.X.shape[1]]
+        dists = ours.ask(rows), theirs.ask(rows)
+        assert all(np.array_equal(a, b) for a, b in zip(dists[0].voices, dists[1].voices))
+        assert dists[0].contexts() == dists[1].contexts()
+    assert loaded.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert loaded.get_params() == model.get_params()
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(X.rename(columns={"a": "z"}))
+    clone(loaded).fit(X, Y[:, 0])
+
+
+def test_a_forest_may_be_saved_before_it_is_fitted(tmp_path):
+    ConditionalDensity(n_trees=3).save(tmp_path / "m.cw")
+    assert load(tmp_path / "m.cw").n_trees == 3
+
+
+def test_mutated_forests_are_refused(forest, tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "m.cw"
+    forest[0].save(path)
+    content = path.read_bytes()
+    for _ in range(200):
+        path.write_bytes(mutate(content, rng))
+        with pytest.raises(ModelFileError):
+            load(path)
+
+
+def forged(model, name, change):
+    """The bytes of a file one of whose arrays was changed by someone who also knew the checksum."""
+    tree, arrays = encode(model)
+    arrays = {key: np.array(array) for key, array in arrays.items()}
+    arrays[name] = change(arrays[name])
+    metadata = {"format": "coverwalk", "version": "1", "written_by": "x", "model": json.dumps(tree)}
+    metadata["digest"] = files._digest(metadata, arrays)
+    return files.serialize(arrays, metadata)
+
+
+def put(value, at=0):
+    def change(array):
+        array.reshape(-1)[at] = value
+        return array
+
+    return change
+
+
+FITTED = "model.forests_[0].fitted[0]"  # fields of a NamedTuple go by their number
+RECORDS = {name: f"{FITTED}.0.{i}" for i, name in enumerate(Records._fields)}
+TREE = {name: f"model.forests_[0].trees[0].{i}" for i, name in enumerate(AdaptiveTree._fields)}
+FORGERIES = {
+    "a cut of an input that is not there": (TREE["dim"], put(7)),
+    "a child beyond the tree": (TREE["left"], put(10**6)),
+    "a tree that runs in circles": (TREE["left"], put(0)),
+    "a parent of its own": (TREE["parent"], put(1, at=1)),
+    "records beyond the end": (RECORDS["first"], put(10**9, at=1)),
+    "records that run backwards": (RECORDS["first"], put(-5, at=1)),
+    "a kind of voice that is not there": (RECORDS["kind"], put(3)),
+    "a weight above one": (RECORDS["weight"], put(1.1)),
+    "a negative variance": (RECORDS["s2"], put(-1.0)),
+    "no number for a variance": (RECORDS["s2"], put(np.nan)),
+    "fewer voices than are there": (RECORDS["n_voices"], put(0, at=-1)),
+    "totals that do not add up": (RECORDS["total"], put(0.5, at=-1)),
+    "ancestors that run in circles": (RECORDS["above"], lambda a: np.arange(len(a))),
+    "a seat beyond the end": (RECORDS["seat"], put(10**9)),
+    "no seat for the root": (RECORDS["seat"], put(-1)),
+    "a centre of another width": (RECORDS["centre"], lambda a: a[:, :-1].copy()),
+    "an infinite coefficient": (RECORDS["centre"], put(np.inf)),
+    "a cubic": (RECORDS["degree"], put(3)),
+    "a negative leverage": (RECORDS["leverage"], put(-2.0)),
+    "rows beyond the end": (RECORDS["rows_at"], put(2**63 - 1)),
+    "a factor beyond the end": (RECORDS["factor_at"], lambda a: np.full_like(a, 2**63 - 1)),
+    "fewer factors than needed": (RECORDS["factors"], lambda a: a[:-1].copy()),
+    "a pivot of zero": (RECORDS["factors"], put(0.0)),
+    "single precision": (RECORDS["factors"], lambda a: a.astype(np.float32)),
+    "a shape that is not there": (f"{FITTED}.1", put(10**6)),
+    "rows of another width": ("model.forests_[0].X", lambda a: a[:, :2].copy()),
+    "atoms that do not sum to one": (f"{FITTED}.2.atom_weight", put(0.9)),
+}
+
+
+@pytest.mark.parametrize(("name", "change"), FORGERIES.values(), ids=FORGERIES)
+def test_forged_forests_are_refused(name, change, forest, tmp_path):
+    path = tmp_path / "m.cw"
+    path.write_bytes(forged(forest[0], name, lambda array: array))
+    load(path)
+    path.write_bytes(forged(forest[0], name, change))
+    with pytest.raises(ModelFileError, match=r"not sound|must be an array|must sum to one|kind must be|do not fit"):
+        load(path)
+
+
+def test_forged_forests_never_bring_a_kernel_down(forest, tmp_path):
+    """Any number of any array replaced by a hostile one: refused, or a model that still answers or says why not."""
+    model, X, Y = forest
+    _, arrays = encode(model)
+    rng, path, n_refused = np.random.default_rng(0), tmp_path / "m.cw", 0
+    for name in rng.choice(sorted(arrays), 150):
+        whole = arrays[name].dtype.kind == "i"
+        hostile = [-1, 2**31 - 1, -(2**31), 0, 7] if whole else [-1.0, 0.0, 1e300, np.nan, np.inf]
+        path.write_bytes(forged(model, name, put(rng.choice(hostile), at=rng.integers(arrays[name].size))))
+        try:
+            loaded = load(path)
+        except ModelFileError:
+            n_refused += 1
+            continue
+        with contextlib.suppress(ValueError), np.errstate(all="ignore"):
+            loaded.logpdf(X, Y)
+    assert n_refused > 30
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"degree": 2', '"degree": 3'),
+        ('"degree": 2', '"degree": "two"'),
+        ('"n_outputs_": 2', '"n_outputs_": 3'),
+        ('"n_features_in_": 3', '"n_features_in_": 2'),
+        ('"n_trees": 3', '"n_trees": null'),
+        ('"n_threads": 1', '"n_threads": 0'),
+        ('["a", "b", "c"]', '["a", "b"]'),
+        ('["a", "b", "c"]', '["a", "b", 3]'),
+        ('"object": "Forest"', '"object": "Scaling"'),
+    ],
+)
+def test_forests_whose_parts_do_not_fit_are_refused(old, new, forest, tmp_path):
+    path = tmp_path / "m.cw"
+    path.write_bytes(rewritten(forest[0], lambda text: text))
+    load(path)
+    assert old in json.dumps(encode(forest[0])[0])
+    path.write_bytes(rewritten(forest[0], lambda text: text.replace(old, new)))
+    with pytest.raises(ModelFileError):
+        load(path)

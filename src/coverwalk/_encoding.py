@@ -40,6 +40,14 @@ _CLASSES = {
     "KernelDensityPosterior": "coverwalk.local.kernel_density",
     "Dirichlet": "coverwalk.local.dirichlet",
     "DirichletPosterior": "coverwalk.local.dirichlet",
+    "ConditionalDensity": "coverwalk.conditional_density",
+    "Forest": "coverwalk.forest",
+    "FittedTree": "coverwalk.forest",
+    "Settings": "coverwalk.forest",
+    "Scaling": "coverwalk.scaling",
+    "AdaptiveTree": "coverwalk.covers.adaptive",
+    "Records": "coverwalk._kernels.voices",
+    "Shapes": "coverwalk.shapes",
     "SequenceModel": "coverwalk.sequence",
     "Alphabet": "coverwalk.alphabet",
     "SuffixStore": "coverwalk._kernels.suffix_tree",
@@ -80,6 +88,7 @@ class _Encoder:
     def __init__(self) -> None:
         self.arrays: Arrays = {}
         self._numbers: dict[int, int] = {}
+        self._places: dict[int, str] = {}  # where an array, by its id, is written
         self._alive: list[Any] = []  # an id is only good while its object lives
 
     def encode(self, value: Any, where: str) -> Any:
@@ -112,8 +121,11 @@ class _Encoder:
         if value.size <= _INLINE:
             values = [self.encode(item, where) for item in value.ravel().tolist()]
             return {"values": values, "dtype": value.dtype.str, "shape": list(value.shape)}
-        self.arrays[where] = np.ascontiguousarray(value)
-        return {"array": where}
+        if id(value) not in self._places:  # parts of a model may share an array
+            self._places[id(value)] = where
+            self._alive.append(value)
+            self.arrays[where] = np.ascontiguousarray(value)
+        return {"array": self._places[id(value)]}
 
     def _object(self, value: Any, name: str, where: str) -> Any:
         if id(value) in self._numbers:
@@ -123,7 +135,7 @@ class _Encoder:
         head = {"object": name, "number": number}
         if isinstance(value, tuple):  # a NamedTuple
             return {**head, "fields": [self.encode(item, f"{where}.{i}") for i, item in enumerate(value)]}
-        return {**head, "state": {k: self.encode(v, f"{where}.{k}") for k, v in vars(value).items()}}
+        return {**head, "state": {k: self.encode(v, f"{where}.{k}") for k, v in (value.__getstate__() or {}).items()}}
 
 
 class _Decoder:
@@ -140,11 +152,11 @@ class _Decoder:
             return node
         if not isinstance(node, dict):
             raise EncodingError(f"a bare {type(node).__name__} stands where a value should")
-        tag = next(iter(node))
+        tag = next(iter(node), "nothing")
         return self._READERS.get(tag, _Decoder._unknown)(self, node)
 
     def _unknown(self, node: dict[str, Any]) -> Any:
-        raise EncodingError(f"no value is written as {next(iter(node))!r}")
+        raise EncodingError(f"no value is written as {next(iter(node), 'nothing')!r}")
 
     def _scalar(self, node: dict[str, Any]) -> Any:
         if node["scalar"] not in _DTYPES:

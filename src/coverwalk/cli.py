@@ -8,7 +8,10 @@ from importlib import import_module
 
 from coverwalk import __version__
 
-COMMANDS = ("demo", "reproduce", "bits", "compress", "decompress")
+COMMANDS = (
+    *("fit", "predict", "score", "show", "plot", "learn", "report"),
+    *("bits", "compress", "decompress", "reproduce", "demo"),
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,8 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `coverwalk ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, OSError) as mistake:
-        print(f"coverwalk {arguments.command}: {mistake}", file=sys.stderr)
+    except (ValueError, OSError, ImportError) as mistake:
+        print(f"coverwalk {arguments.command}: {' '.join(str(mistake).split())}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -1,5 +1,6 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
+import os
 from numbers import Integral
 from typing import Any, Self
 
@@ -70,6 +71,8 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         Their names, where X was a frame with names.
     n_outputs_ : int
         Number of outputs.
+    target_names_ : list of str
+        Their names, where the command line fitted the model.
 
     Examples
     --------
@@ -220,6 +223,36 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
     def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
         """Mean log density of the rows: the higher, the better; its negative is the NLL."""
         return float(np.mean(self.logpdf(X, y)))
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
+        from coverwalk.persistence import save
+
+        save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose parts do not fit together."""
+        self._settings(0)
+        forests = getattr(self, "forests_", None)
+        if forests is None:  # saved before it was fitted
+            return
+        names = getattr(self, "feature_names_in_", None)
+        targets = getattr(self, "target_names_", None)
+        sound = (
+            isinstance(forests, list)
+            and len(forests) == self.n_outputs_ >= 1
+            and all(isinstance(forest, Forest) for forest in forests)
+            and all(forest.X.shape[1] == self.n_features_in_ + j for j, forest in enumerate(forests))
+            and isinstance(self._flat, bool | np.bool_)
+            and (names is None or (names.shape == (self.n_features_in_,) and all(isinstance(n, str) for n in names)))
+            and (targets is None or (len(targets) == self.n_outputs_ and all(isinstance(t, str) for t in targets)))
+        )
+        if not sound:
+            raise ValueError("the parts of this ConditionalDensity do not fit together")
+
+    # -- helpers ------------------------------------------------------------------------------------------------------
 
     def _check(self, X: ArrayLike) -> Floats:
         check_is_fitted(self, "n_outputs_")

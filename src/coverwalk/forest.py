@@ -221,6 +221,12 @@ class Forest:
         }
         return Context(k, label, int(records.n_rows[seat]), int(records.degree[seat]), box)
 
+    def _check_loaded(self) -> None:
+        """Refuse a file whose arrays could lead a kernel astray."""
+        from coverwalk.soundness import check_forest
+
+        check_forest(self)
+
 
 def rescaled(dist: PredictiveDistribution, spread: float) -> PredictiveDistribution:
     """The same distributions, the scales of all contexts' voices times spread."""

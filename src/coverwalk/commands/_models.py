@@ -1,0 +1,80 @@
+"""What commands share: the model in a file, its columns, and the rows of a table in their order."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coverwalk import ConditionalDensity
+    from coverwalk.tables import Floats
+
+ROWS_AT_ONCE = 5_000
+_JOINT_ROWS_AT_ONCE = 100  # several outputs are asked by draws: a row takes the room of hundreds
+
+
+def load_model(path: str) -> Any:
+    """The model in a file."""
+    from coverwalk import ModelFileError, load
+
+    if not os.path.exists(path):
+        raise ModelFileError(f"there is no file {path}; make one with: coverwalk fit data.csv --target y --out {path}")
+    return load(path)
+
+
+def load_density(path: str) -> "ConditionalDensity":
+    """The fitted model in a file, which must say p(y given x)."""
+    from coverwalk import ConditionalDensity, ModelFileError
+
+    model = load_model(path)
+    if not isinstance(model, ConditionalDensity):
+        raise ModelFileError(f"{path} holds a {type(model).__name__}; this command takes a ConditionalDensity")
+    if not hasattr(model, "forests_"):
+        raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
+    return model
+
+
+def columns_of(model: "ConditionalDensity") -> tuple[list[str], list[str]]:
+    """Names of inputs and of targets."""
+    inputs = [str(name) for name in getattr(model, "feature_names_in_", [f"x{a}" for a in range(model.n_features_in_)])]
+    default = ["y"] if model.n_outputs_ == 1 else [f"y{j}" for j in range(model.n_outputs_)]
+    return inputs, list(getattr(model, "target_names_", default))
+
+
+def rows_of(model: "ConditionalDensity", data: str, targets: bool) -> Iterator[tuple["Floats", "Floats"]]:
+    """X and Y of a table, batch by batch; Y has no columns where targets are not asked for."""
+    from coverwalk.tables import open_table
+
+    inputs, outputs = columns_of(model)
+    at_once = ROWS_AT_ONCE if model.n_outputs_ == 1 else _JOINT_ROWS_AT_ONCE
+    for rows in open_table(data).batches(inputs + outputs * targets, at_once):
+        yield rows[:, : len(inputs)], rows[:, len(inputs) :]
+
+
+def first_rows(batches: Iterator[tuple["Floats", "Floats"]], n: int) -> tuple["Floats", "Floats"]:
+    """The first n rows of X and Y together, or all."""
+    import numpy as np
+
+    parts, count = [], 0
+    for X, Y in batches:
+        parts.append((X, Y))
+        count += len(X)
+        if count >= n:
+            break
+    return np.concatenate([X for X, _ in parts])[:n], np.concatenate([Y for _, Y in parts])[:n]
+
+
+def probabilities(text: str) -> list[float]:
+    """Probabilities separated by commas, for argparse."""
+    values = [float(part) for part in text.split(",")]
+    if not all(0 < value < 1 for value in values):
+        raise ValueError
+    return values
+
+
+def size(n_bytes: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} GB"

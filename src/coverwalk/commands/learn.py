@@ -1,0 +1,34 @@
+"""``coverwalk learn``: go on learning from more rows."""
+
+import argparse
+
+HELP = "go on learning from more rows, where the model can"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Model, data, and where the model goes."""
+    parser.add_argument("model", help="model file")
+    parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
+    parser.add_argument("--out", metavar="FILE", help="where the model goes; over the old one if not given")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Take every row in, then save; a table with a mistake leaves the model as it was."""
+    from coverwalk.commands._models import load_model, rows_of
+
+    model = load_model(arguments.model)
+    if not hasattr(model, "partial_fit"):
+        raise ValueError(f"{arguments.model} holds a {type(model).__name__}, which cannot go on learning; {_who_can()}")
+    n = 0
+    for X, Y in rows_of(model, arguments.data, targets=True):
+        model.partial_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y)
+        n += len(X)
+    model.save(arguments.out or arguments.model)
+    print(f"learned {n} more rows; wrote {arguments.out or arguments.model}")
+
+
+def _who_can() -> str:
+    import coverwalk
+
+    able = [name for name in coverwalk.__all__ if hasattr(getattr(coverwalk, name), "partial_fit")]
+    return f"{', '.join(able)} can" if able else "fit it again on all rows with: coverwalk fit"

@@ -1,0 +1,75 @@
+"""``coverwalk plot``: a picture of the predictions."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coverwalk.distribution import PredictiveDistribution
+    from coverwalk.tables import Floats
+
+HELP = "draw the predictions of the first rows and how well they are calibrated"
+
+_ROWS, _JOINT_ROWS = 5_000, 300
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Model, data, picture."""
+    parser.add_argument("model", help="model file, made by coverwalk fit")
+    parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
+    parser.add_argument("--out", required=True, metavar="FILE", help="picture to write: .png, .svg or .pdf")
+    parser.add_argument(
+        "--target", metavar="COLUMN", help="which target, where the model has several (default: the first)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """One input: the density over it. Several: the first rows beside a check of calibration."""
+    import numpy as np
+
+    from coverwalk.commands._models import columns_of, first_rows, load_density, rows_of
+    from coverwalk.scores import laws
+
+    model = load_density(arguments.model)
+    inputs, targets = columns_of(model)
+    target = arguments.target or targets[0]
+    if target not in targets:
+        raise ValueError(f"{arguments.model} has no target {target!r}; it has {', '.join(targets)}")
+    j = targets.index(target)
+    X, Y = first_rows(rows_of(model, arguments.data, targets=True), _ROWS if len(targets) == 1 else _JOINT_ROWS)
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install 'coverwalk[cli]'") from error
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    if len(inputs) == 1:
+        grid = np.linspace(X.min(), X.max(), 200)
+        figure = _conditional(laws(model._dist(grid[:, None]))[j], grid, X[:, 0], Y[:, j], inputs[0], target)
+    else:
+        figure = _panels(laws(model._dist(X))[j], Y[:, j], target)
+    figure.savefig(arguments.out, dpi=160)
+    plt.close(figure)
+    print(f"wrote {arguments.out}")
+
+
+def _conditional(
+    dist: "PredictiveDistribution", grid: "Floats", x: "Floats", y: "Floats", x_name: str, y_name: str
+) -> Any:
+    from coverwalk.plotting import plot_conditional
+
+    ax = plot_conditional(dist, grid, data=(x, y))
+    ax.set(xlabel=x_name, ylabel=y_name)
+    return ax.figure
+
+
+def _panels(dist: "PredictiveDistribution", y: "Floats", name: str) -> Any:
+    import matplotlib.pyplot as plt
+
+    from coverwalk.plotting import plot_density, plot_pit, plot_reliability
+
+    figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
+    plot_density(dist, y, ax=axes[0]).set_xlabel(name)
+    plot_pit(dist, y, ax=axes[1])
+    plot_reliability(dist, y, ax=axes[2])
+    return figure

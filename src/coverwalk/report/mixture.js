@@ -1,0 +1,155 @@
+"use strict";
+// The forest's mixture, evaluated as the library's kernels do: walk down every tree, let each context's local models speak.
+
+const REGRESSION = 0, DENSITY_OF_Y = 2; // kinds of voices
+const STUDENT = 0; // kind of shape; the others here are sums of normal kernels
+const BULK = 4; // deviations up to which inputs are scaled linearly
+
+function unpack(packed) {
+  const bytes = Uint8Array.from(atob(packed.data), (c) => c.charCodeAt(0));
+  const kinds = { Int8Array, Int16Array, Int32Array, Uint8Array, Float64Array };
+  const array = new kinds[packed.type](bytes.buffer);
+  if (!packed.table) return array;
+  const table = unpack(packed.table);
+  return Float64Array.from(array, (place) => table[place]);
+}
+
+class Mixture {
+  constructor(payload) {
+    Object.assign(this, payload);
+    for (const [name, packed] of Object.entries(payload.arrays)) this[name] = unpack(packed);
+    this.logHeight = this.atom_weight.map((w, a) => Math.log(w) - Math.log(this.atom_width[a]) - 0.5 * Math.log(2 * Math.PI));
+  }
+
+  scaled(x) {
+    return x.map((value, a) => {
+      const z = (0.5 * value - 0.5 * this.input_centre[a]) / (0.5 * this.input_scale[a]);
+      return Math.abs(z) > BULK ? Math.sign(z) * (BULK + Math.log(Math.abs(z) - (BULK - 1))) : z;
+    });
+  }
+
+  unscaled(z, a) {
+    if (Number.isFinite(z) && Math.abs(z) > BULK) z = Math.sign(z) * (BULK - 1 + Math.exp(Math.abs(z) - BULK));
+    return this.input_centre[a] + this.input_scale[a] * z;
+  }
+
+  // Every voice heard at inputs x, in the units of the data: {weight, loc, scale, shape, kind, depth, nRows, degree, tree, box}.
+  voices(x) {
+    const z = this.scaled(x);
+    const heard = [{ weight: this.outlier, loc: this.centre, scale: this.unit, shape: 0, kind: -1, depth: 0 }];
+    this.roots.forEach((root, tree) => {
+      const own = this.walk(z, root, tree);
+      const total = own.reduce((sum, voice) => sum + voice.weight, 0);
+      const share = (1 - this.outlier) / (this.roots.length * total);
+      for (const voice of own) heard.push({ ...voice, weight: voice.weight * share });
+    });
+    return heard;
+  }
+
+  walk(z, root, tree) {
+    const own = [];
+    let box = {};
+    for (let k = root; ; ) {
+      const seat = this.seat[k];
+      let here = null;
+      for (let q = this.first[k]; q < this.last[k]; q++) {
+        here = here || this.clamp(z, seat);
+        const loc = this.kind[q] === DENSITY_OF_Y ? this.mean[seat] : this.value(here, seat);
+        const s2 = this.s2[q] * (this.kind[q] === REGRESSION ? 1 + this.leverageAt(here, seat) : 1);
+        own.push({
+          weight: this.weight[q], loc: this.centre + this.unit * loc, scale: this.unit * this.spread * Math.sqrt(s2), shape: this.shape[q],
+          kind: this.kind[q], depth: this.depth[k], nRows: this.n_rows[seat], degree: this.seat_degree[seat], tree, box,
+        });
+      }
+      if (this.left[k] < 0) return own;
+      const a = this.dim[k], cut = this.cut[k], [low, high] = box[a] || [-Infinity, Infinity];
+      const below = z[a] <= cut;
+      box = { ...box, [a]: below ? [low, Math.min(high, cut)] : [Math.max(low, cut), high] };
+      k = this.left[k] + (below ? 0 : 1);
+    }
+  }
+
+  clamp(z, seat) {
+    const p = this.n_inputs;
+    return z.map((value, a) => Math.min(Math.max(value, this.low[seat * p + a]), this.high[seat * p + a]));
+  }
+
+  value(x, seat) {
+    const c = this.centres.subarray(seat * this.n_features, (seat + 1) * this.n_features), p = x.length;
+    let total = c[0];
+    if (this.degree >= 1) for (let a = 0; a < p; a++) total += c[1 + a] * x[a];
+    if (this.degree >= 2) {
+      for (let a = 0, at = 1 + p; a < p; at += a + 1, a++) {
+        let inner = 0;
+        for (let b = 0; b <= a; b++) inner += c[at + b] * x[b];
+        total += inner * x[a];
+      }
+    }
+    return total;
+  }
+
+  features(x, degree) {
+    const f = [1];
+    if (degree >= 1) f.push(...x);
+    if (degree >= 2) for (let a = 0; a < x.length; a++) for (let b = 0; b <= a; b++) f.push(x[a] * x[b]);
+    return f;
+  }
+
+  inner(x, z, degree) {
+    let dot = 0, square = 0;
+    for (let a = 0; a < x.length; a++) {
+      const t = x[a] * z[a];
+      dot += t;
+      square += t * t;
+    }
+    return degree === 0 ? 1 : degree === 1 ? 1 + dot : 1 + dot + 0.5 * (dot * dot + square);
+  }
+
+  packedLeverage(at, z) {
+    let square = 0;
+    for (let k = 0; k < z.length; k++) {
+      const t = z[k] / this.factors[at];
+      square += t * t;
+      for (let j = k + 1; j < z.length; j++) z[j] -= t * this.factors[at + j - k];
+      at += z.length - k;
+    }
+    return square;
+  }
+
+  leverageAt(x, seat) {
+    if (this.leverage[seat] >= 0) return this.leverage[seat];
+    const degree = this.seat_degree[seat], at = this.factor_at[seat];
+    if (this.rows_at[seat] < 0) return this.packedLeverage(at, this.features(x, degree));
+    const p = this.n_inputs, f = [];
+    for (let j = 0; j < this.n_rows[seat]; j++) {
+      const row = this.rows_at[seat] + j;
+      f.push(this.inner(this.rows.subarray(row * p, (row + 1) * p), x, degree));
+    }
+    return Math.max(this.inner(x, x, degree) - this.packedLeverage(at, f), 0) / this.ridge[seat];
+  }
+
+  // Weighted density of one voice at y.
+  densityOf(voice, y) {
+    const s = voice.shape, e = (y - voice.loc) / voice.scale, front = voice.weight / voice.scale;
+    if (this.shape_kind[s] === STUDENT) {
+      const df = this.shape_df[s];
+      return front * Math.exp(this.shape_log_norm[s] - 0.5 * (df + 1) * Math.log1p((e * e) / df));
+    }
+    let total = 0;
+    for (let a = this.shape_start[s]; a < this.shape_start[s + 1]; a++) {
+      const z = (e - this.atom_center[a]) / this.atom_width[a];
+      if (z > -38 && z < 38) total += Math.exp(this.logHeight[a] - 0.5 * z * z);
+    }
+    return front * total;
+  }
+
+  density(voices, y) {
+    let total = 0;
+    for (const voice of voices) total += this.densityOf(voice, y);
+    return total;
+  }
+
+  meanOf(voices) {
+    return voices.reduce((sum, v) => sum + v.weight * (v.loc + v.scale * this.shape_mean[v.shape]), 0);
+  }
+}

@@ -1,0 +1,42 @@
+"""Put facts, arrays, style and script into one page."""
+
+import html
+import json
+import os
+from importlib.resources import files
+from typing import Any
+
+from coverwalk import __version__
+from coverwalk.report.explorer import export
+from coverwalk.report.facts import Subject, gather
+
+__all__ = ["write_report"]
+
+_SCRIPTS = ("mixture.js", "charts.js", "explorer.js", "page.js")
+
+
+def write_report(subject: Subject, path: str | os.PathLike[str], title: str) -> None:
+    """Write the page about one target's forest on rows of data."""
+    exported = export(subject.forest)
+    facts: dict[str, Any] = {
+        **gather(subject),
+        "title": title,
+        "version": __version__,
+        "forest": exported.payload,
+        "n_trees_here": exported.n_trees,
+    }
+    text = json.dumps(facts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")  # no </script> in a name
+    home = files("coverwalk.report")
+    page = (home / "page.html").read_text(encoding="utf-8")
+    parts = {
+        "title": html.escape(title),
+        "style": (home / "style.css").read_text(encoding="utf-8"),
+        "script": "\n".join((home / name).read_text(encoding="utf-8") for name in _SCRIPTS),
+        "facts": text,
+    }
+    before, *pieces = page.split("{{")
+    for piece in pieces:
+        name, after = piece.split("}}", 1)
+        before += parts[name] + after
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(before)

@@ -1,0 +1,163 @@
+"""What must hold of the arrays of a forest that came from a file, before kernels that check nothing may read them."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.polynomial import n_features
+from coverwalk._kernels.voices import REGRESSION, Records
+from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.shapes import STUDENT, Shapes
+
+if TYPE_CHECKING:
+    from coverwalk.forest import FittedTree, Forest, Settings
+
+__all__ = ["check_forest"]
+
+_ROUNDING = 1e-9
+
+
+def check_forest(forest: "Forest") -> None:
+    """Raise ValueError for a forest that no fit has made."""
+    _check_settings(forest.settings)
+    p = forest.inputs.centre.size
+    n = forest.y.shape[0]
+    _array("X", forest.X, (n, p))
+    _array("y", forest.y, (n,))
+    for name, scaling, width in (("inputs", forest.inputs, p), ("output", forest.output, 1)):
+        _array(f"{name}.centre", scaling.centre, (width,))
+        _array(f"{name}.scale", scaling.scale, (width,))
+        _hold(f"{name}.scale", scaling.scale > 0)
+        _hold(f"{name}.squash", isinstance(scaling.squash, bool))
+    _hold("names", len(forest.names) == p and all(isinstance(name, str) for name in forest.names))
+    _hold("trees", len(forest.trees) == len(forest.fitted) >= 1)
+    degree = forest.grid.degree
+    for tree, fitted in zip(forest.trees, forest.fitted):
+        _check_tree(tree, p)
+        _check_fitted(tree, fitted, p, degree)
+    _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted))
+    _hold("shapes", forest.shapes.kind[0] == STUDENT)
+
+
+def _check_settings(settings: "Settings") -> None:
+    """Kernels take some of them as they are."""
+    whole = (settings.degree, settings.n_trees, settings.min_rows, settings.n_candidates, settings.seed)
+    _hold("settings", all(isinstance(number, int) for number in whole) and isinstance(settings.n_threads, int))
+    _hold("degree", 0 <= settings.degree <= 2)
+    _hold("n_threads", settings.n_threads >= 1)
+    _hold("stop", isinstance(settings.stop, float) and 0 < settings.stop < 1)
+    _hold("spread", isinstance(settings.spread, float) and 0 < settings.spread < np.inf)
+    _hold("ridges", len(settings.ridges) > 0 and all(isinstance(r, float) and r > 0 for r in settings.ridges))
+
+
+def _hold(what: str, condition: Any) -> None:
+    if not np.all(condition):
+        raise ValueError(f"{what} of the forest is not sound")
+
+
+def _array(
+    name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: Any = np.float64, finite: bool = True
+) -> None:
+    """Just this shape and dtype, for which kernels are compiled; finite, or else at least no NaN."""
+    if (
+        not isinstance(array, np.ndarray)
+        or array.shape != shape
+        or array.dtype != dtype
+        or not array.flags.c_contiguous
+    ):
+        found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+        raise ValueError(f"{name} of the forest must be an array of {np.dtype(dtype)} {shape}, the file has {found}")
+    if np.dtype(dtype).kind == "f":
+        _hold(name, np.isfinite(array) if finite else ~np.isnan(array))
+
+
+def _check_tree(tree: AdaptiveTree, p: int) -> None:
+    """Parents stand before their children, so that every descent ends; every context but the root has one parent."""
+    N = len(tree.dim)
+    for name in ("dim", "left", "parent"):
+        _array(name, getattr(tree, name), (N,), np.int64)
+    _array("cut", tree.cut, (N,), finite=False)
+    inner = np.flatnonzero(tree.left != -1)
+    left = tree.left[inner]
+    _hold("left", (left > inner) & (left + 1 < N))
+    _hold("left", np.array_equal(np.sort(np.concatenate([left, left + 1])), np.arange(1, N)))
+    _hold("dim", (tree.dim[inner] >= 0) & (tree.dim[inner] < p))
+    _hold("parent", tree.parent[0] == -1)
+    _hold("parent", (tree.parent[left] == inner) & (tree.parent[left + 1] == inner))
+
+
+def _check_fitted(tree: AdaptiveTree, fitted: "FittedTree", p: int, degree: int) -> None:
+    _check_records(fitted.records, len(tree.dim), p, n_features(degree, p), degree)
+    _check_paths(tree, fitted.records)
+    _check_shapes(fitted.records, fitted.shape, fitted.shapes)
+
+
+def _check_records(records: Records, N: int, p: int, d: int, degree: int) -> None:
+    R, C, T = len(records.kind), len(records.mean), len(records.rows)
+    _array("first", records.first, (N + 1,), np.int64)
+    voices = np.diff(records.first)
+    _hold("first", records.first[0] == 0 and records.first[-1] == R and np.all(voices >= 0))
+    _hold("first", (records.first >= 0) & (records.first <= R))  # differences may overflow
+    _array("kind", records.kind, (R,), np.int64)
+    _hold("kind", (records.kind >= 0) & (records.kind <= 2))
+    _array("weight", records.weight, (len(records.weight), R))
+    _hold("weight", len(records.weight) >= 1)
+    _hold("weight", (records.weight >= 0) & (records.weight <= 1 + _ROUNDING))
+    _array("s2", records.s2, (R,))
+    _hold("s2", records.s2 > 0)
+    _array("seat", records.seat, (N,), np.int64)
+    _hold("seat", (records.seat >= -1) & (records.seat < C) & ((records.seat >= 0) == (voices > 0)))
+    for name in ("low", "high"):
+        _array(name, getattr(records, name), (C, p))
+    _array("centre", records.centre, (C, d))
+    _array("rows", records.rows, (T, p))
+    for name in ("mean", "ridge", "leverage"):
+        _array(name, getattr(records, name), (C,))
+    for name in ("degree", "n_rows", "rows_at", "factor_at"):
+        _array(name, getattr(records, name), (C,), np.int64)
+    _hold("degree", (records.degree >= 0) & (records.degree <= degree))
+    _hold("ridge", records.ridge > 0)
+    _hold("n_rows", records.n_rows >= 0)
+    _check_factors(records, p, d)
+
+
+def _check_paths(tree: AdaptiveTree, records: Records) -> None:
+    """What was summed up on the way from the root is what stands there: kernels count on it for room."""
+    S, N, parent = len(records.weight), len(tree.dim), tree.parent[1:]
+    voices = np.diff(records.first)
+    for name in ("n_voices", "above"):
+        _array(name, getattr(records, name), (N,), np.int64)
+    _array("total", records.total, (S, N))
+    _hold("n_voices", voices[0] > 0 and records.n_voices[0] == voices[0])
+    _hold("n_voices", records.n_voices[1:] == records.n_voices[parent] + voices[1:])
+    sums = np.concatenate([np.zeros((S, 1)), np.cumsum(records.weight, axis=1)], axis=1)
+    own = sums[:, records.first[1:]] - sums[:, records.first[:-1]]
+    _hold("total", records.total[:, 0] > 0)
+    _hold("total", np.abs(records.total[:, 0] - own[:, 0]) < _ROUNDING)
+    _hold("total", np.abs(records.total[:, 1:] - records.total[:, parent] - own[:, 1:]) < 1e-6)
+    _hold("above", records.above[0] == -1)
+    _hold("above", records.above[1:] == np.where(records.seat[parent] >= 0, parent, records.above[parent]))
+
+
+def _check_factors(records: Records, p: int, d: int) -> None:
+    """Packed triangles, of as many rows as the context has or as its polynomial has terms, with positive pivots."""
+    solved_in_rows = records.rows_at >= 0
+    room = len(records.rows) - np.where(solved_in_rows, records.n_rows, 0)  # a sum may overflow
+    _hold("rows_at", ~solved_in_rows | ((records.n_rows <= d) & (records.rows_at <= room)))
+    _hold("leverage", (records.leverage >= 0) | (records.leverage == -1))
+    terms = np.array([n_features(g, p) for g in range(3)])[records.degree]
+    has = records.leverage < 0
+    size = np.where(solved_in_rows, records.n_rows, terms)[has]
+    start = records.factor_at[has]
+    _array("factors", records.factors, (len(records.factors),))
+    _hold("factor_at", (start >= 0) & (start <= len(records.factors) - size * (size + 1) // 2))
+    k = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)  # row of the triangle
+    pivot = np.repeat(start, size) + k * np.repeat(size, size) - k * (k - 1) // 2
+    _hold("factors", records.factors[pivot] > 0)
+
+
+def _check_shapes(records: Records, shape: NDArray[np.int32], shapes: Shapes) -> None:
+    _array("shape", shape, records.kind.shape, np.int32)
+    _hold("shape", (shape >= 0) & (shape < len(shapes)))
+    _hold("shape", (shapes.kind[shape] == STUDENT) == (records.kind == REGRESSION))

@@ -1,0 +1,262 @@
+"""Tables from files and streams, a batch of rows at a time, as plain numbers: CSV and Parquet, by their ending.
+
+What is read is checked here: a column that is not there, text, a missing value; the message names the file, the column
+and the row.
+"""
+
+import codecs
+import csv
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["Table", "TableError", "TableWriter", "listed", "open_table", "write_table"]
+
+Floats = NDArray[np.float64]
+
+_BLOCK_BYTES = 2**22  # of CSV text at once
+_BLOCK_ROWS = 2**16  # of Parquet at once
+
+
+class TableError(ValueError):
+    """A table that is not there, cannot be read, or lacks what was asked for."""
+
+
+def _polars() -> Any:
+    try:
+        import polars
+    except ImportError as error:
+        raise ImportError("tables are read and written by Polars: pip install 'coverwalk[cli]'") from error
+    return polars
+
+
+def listed(names: list[str]) -> str:
+    """Names for a message, the first few where they are many."""
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return ", ".join(map(repr, names[:12])) + more
+
+
+class Table:
+    """The rows of one file or stream: ``columns`` are its names, ``batches`` its numbers."""
+
+    def __init__(self, name: str, columns: list[str]) -> None:
+        self.name = name
+        self.columns = columns
+
+    def frames(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
+        """Frames of these columns, one after the other."""
+        raise NotImplementedError
+
+    def batches(self, columns: list[str], n_rows: int = 20_000) -> Iterator[Floats]:
+        """Arrays (at most n_rows, len(columns)) of finite numbers; every row comes once, in order.
+
+        Raises
+        ------
+        TableError
+            For a column that is not there, an entry that is no finite number, or a table without rows.
+        """
+        missing = [column for column in columns if column not in self.columns]
+        if missing:
+            raise TableError(f"{self.name} has no column {listed(missing)}; it has {listed(self.columns)}")
+        first = 0
+        for frame in self.frames(columns):
+            numbers = np.column_stack([self._numbers(frame[column], first) for column in columns])
+            for start in range(0, len(numbers), n_rows):
+                yield numbers[start : start + n_rows]
+            first += len(numbers)
+        if first == 0:
+            raise TableError(f"{self.name} has a header and no rows; expected at least one row")
+
+    def read(self, columns: list[str]) -> Floats:
+        """All rows at once."""
+        return np.concatenate(list(self.batches(columns)))
+
+    def _numbers(self, column: "polars.Series", first: int) -> Floats:
+        pl = _polars()
+        text = column.dtype == pl.String
+        numbers = (column.str.strip_chars() if text else column).cast(pl.Float64, strict=False)
+        values: Floats = numbers.fill_null(np.nan).to_numpy()
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if wrong.size:
+            entry = column[int(wrong[0])]
+            where = f"column {column.name!r}, row {first + int(wrong[0]) + 1}"
+            if entry is None or str(entry).strip().lower() in ("", "na", "nan", "null", "none", "inf", "-inf", "+inf"):
+                shown = "nothing" if entry is None or not str(entry).strip() else repr(str(entry))
+                raise TableError(f"{self.name} has {shown} in {where}: fill in a finite number or leave the row out")
+            raise TableError(
+                f"{self.name} has the text {str(entry)!r} in {where}; all columns must be numbers: encode the column "
+                f"as numbers, or fit with --drop {column.name}"
+            )
+        return values
+
+
+class _CsvTable(Table):
+    """Text read in blocks of whole records, so that any stream will do."""
+
+    def __init__(self, path: str) -> None:
+        name = "standard input" if path == "-" else path
+        self._path, self._separator = path, "\t" if path.lower().endswith(".tsv") else ","
+        self._size = None if path == "-" else os.path.getsize(path)
+        with self._opened() as stream:
+            self._header = _records(stream, 1)
+        try:
+            header = self._header.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise TableError(f"{name} is not text in UTF-8: save it as CSV in UTF-8, or as Parquet") from error
+        columns = next(csv.reader([header.strip("\r\n")], delimiter=self._separator), [])
+        if not any(column.strip() for column in columns):
+            raise TableError(f"{name} is empty; expected a first line with the names of the columns")
+        if len(set(columns)) < len(columns):
+            raise TableError(f"{name} has two columns of one name in its first line; rename one")
+        super().__init__(name, columns)
+
+    def _opened(self) -> AbstractContextManager[IO[bytes]]:
+        return nullcontext(sys.stdin.buffer) if self._path == "-" else open(self._path, "rb")
+
+    def frames(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
+        bar = tqdm(total=self._size, unit="B", unit_scale=True, desc=self.name, disable=None)
+        with self._opened() as stream, bar:
+            bar.update(len(self._header) if self._path == "-" else len(_records(stream, 1)))  # the header again
+            while block := _records(stream, _BLOCK_BYTES):
+                if block.strip():
+                    yield self._parse(block).select(columns)
+                bar.update(len(block))
+
+    def _parse(self, block: bytes) -> "polars.DataFrame":
+        """All columns, or lines of too many fields would go unnoticed; as text, to show what is no number."""
+        pl = _polars()
+        names = self._header.removeprefix(codecs.BOM_UTF8)
+        text = names.rstrip(b"\r\n") + b"\n" + block.rstrip(b"\r\n") + b"\n"
+        try:
+            frame: polars.DataFrame = pl.read_csv(BytesIO(text), separator=self._separator, infer_schema_length=0)
+        except pl.exceptions.PolarsError as error:
+            raise TableError(f"{self.name} is no sound CSV: {str(error).splitlines()[0]}") from error
+        return frame
+
+
+def _records(stream: IO[bytes], n_bytes: int) -> bytes:
+    """Whole lines of about this many bytes; a line break inside quotes ends no record."""
+    block = b"".join(stream.readlines(n_bytes))
+    while block.count(b'"') % 2 and (line := stream.readline()):
+        block += line
+    return block
+
+
+class _ParquetTable(Table):
+    def __init__(self, name: str) -> None:
+        pl = _polars()
+        self._scan = pl.scan_parquet(name)
+        try:
+            super().__init__(name, self._scan.collect_schema().names())
+            self._height = int(self._scan.select(pl.len()).collect().item())
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise TableError(f"{name} is no Parquet file: {str(error).splitlines()[0]}") from error
+
+    def frames(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
+        with tqdm(total=self._height, unit="rows", desc=self.name, disable=None) as bar:
+            for start in range(0, self._height, _BLOCK_ROWS):
+                frame = self._scan.select(columns).slice(start, _BLOCK_ROWS).collect()
+                yield frame
+                bar.update(len(frame))
+
+
+def open_table(path: str) -> Table:
+    r"""The table in a file: Parquet by its ending, else CSV (``.tsv``: tabs); ``-`` is CSV from standard input.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("x,y\n1,2\n3,4\n")
+    ...     file.flush()
+    ...     open_table(file.name).read(["y", "x"]).tolist()
+    [[2.0, 1.0], [4.0, 3.0]]
+    """
+    _polars()  # says at once if it is not there
+    if path == "-":
+        return _CsvTable(path)
+    if not os.path.exists(path):
+        raise TableError(f"there is no file {path}")
+    if os.path.isdir(path):
+        raise TableError(f"{path} is a folder; expected a CSV or Parquet file")
+    return _ParquetTable(path) if _is_parquet(path) else _CsvTable(path)
+
+
+def _is_parquet(path: str) -> bool:
+    return path.lower().endswith((".parquet", ".pq"))
+
+
+class TableWriter:
+    """Takes rows batch after batch; made by `write_table`."""
+
+    def __init__(self, columns: list[str]) -> None:
+        self.columns = columns
+
+    def write(self, rows: Floats) -> None:
+        """Append rows (n, len(columns))."""
+        self._take(_polars().DataFrame(rows, schema=self.columns, orient="row"))
+
+    def _take(self, frame: "polars.DataFrame") -> None:
+        raise NotImplementedError
+
+
+class _CsvWriter(TableWriter):
+    def __init__(self, columns: list[str], stream: IO[bytes], separator: str = ",") -> None:
+        super().__init__(columns)
+        self._stream, self._separator, self._begun = stream, separator, False
+
+    def _take(self, frame: "polars.DataFrame") -> None:
+        self._stream.write(frame.write_csv(include_header=not self._begun, separator=self._separator).encode())
+        self._begun = True
+
+
+class _ParquetWriter(TableWriter):
+    """Batches go to files of their own, which are joined at the end without being held in memory together."""
+
+    def __init__(self, columns: list[str], folder: str) -> None:
+        super().__init__(columns)
+        self._folder, self._parts = Path(folder), 0
+
+    def _take(self, frame: "polars.DataFrame") -> None:
+        frame.write_parquet(self._folder / f"{self._parts:08d}.parquet")
+        self._parts += 1
+
+    def join(self, path: str) -> None:
+        pl = _polars()
+        parts = sorted(self._folder.glob("*.parquet"))
+        (
+            pl.scan_parquet(parts) if parts else pl.LazyFrame(schema=dict.fromkeys(self.columns, pl.Float64))
+        ).sink_parquet(path)
+
+
+@contextmanager
+def write_table(path: str, columns: list[str]) -> Iterator[TableWriter]:
+    """A writer of one table, by the file's ending; ``-`` is CSV to standard output. A file appears when it is whole."""
+    _polars()
+    if path == "-":
+        yield _CsvWriter(columns, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise TableError(f"there is no folder {folder} to write {os.path.basename(path)} into")
+    with tempfile.TemporaryDirectory(prefix=".coverwalk", dir=folder) as beside:
+        whole = os.path.join(beside, "whole")
+        if _is_parquet(path):
+            writer = _ParquetWriter(columns, beside)
+            yield writer
+            writer.join(whole)
+        else:
+            with open(whole, "wb") as stream:
+                yield _CsvWriter(columns, stream, "\t" if path.lower().endswith(".tsv") else ",")
+        os.replace(whole, path)

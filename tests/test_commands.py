@@ -1,0 +1,258 @@
+"""Every command as a person meets it: tables in, answers out, and one line for each mistake."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from coverwalk import CoverModel, load
+from coverwalk.baselines import Line
+from coverwalk.cli import main
+from coverwalk.covers import KDTree
+from coverwalk.local import Polynomial
+
+ROWS = 160
+
+
+def rows(n=ROWS):
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-1, 1, (2, n))
+    y = 10 + np.sign(a) + 0.1 * rng.standard_normal(n)
+    return pl.DataFrame({"a": a, "b": b, "y": y, "z": y + b + 0.1 * rng.standard_normal(n)})
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with tables, a model of y and one of y and z."""
+    folder = tmp_path_factory.mktemp("commands")
+    frame = rows()
+    frame.write_csv(folder / "data.csv")
+    frame.write_parquet(folder / "data.parquet")
+    fit = ["fit", str(folder / "data.csv"), "--trees", "3"]
+    assert main([*fit, "--target", "y", "--drop", "z", "--out", str(folder / "m.cw")]) == 0
+    assert main([*fit, "--target", "y", "--target", "z", "--out", str(folder / "both.cw")]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(home, monkeypatch):
+    monkeypatch.chdir(home)
+
+
+def run(capsys, *line):
+    capsys.readouterr()
+    code = main([str(part) for part in line])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+# What they do
+
+
+def test_fit_keeps_names_and_says_what_it_did(capsys):
+    code, out, _ = run(capsys, "fit", "data.parquet", "--target", "y", "--trees", 2, "--seed", 3)
+    assert code == 0
+    assert "y given 3 columns, learned from 160 rows; wrote data.cw" in out
+    model = load("data.cw")
+    assert model.feature_names_in_.tolist() == ["a", "b", "z"]
+    assert model.target_names_ == ["y"]
+    assert model.random_state == 3
+
+
+@pytest.mark.parametrize("data", ["data.csv", "data.parquet"])
+@pytest.mark.parametrize("out", ["p.csv", "p.parquet", "p.tsv"])
+def test_predict_writes_what_the_model_says(data, out, capsys):
+    line = ("--quantiles", ".05,.5", "--interval", ".9", "--density", 7, "--out", out)
+    assert run(capsys, "predict", "m.cw", data, *line)[0] == 0
+    read = {"csv": pl.read_csv, "parquet": pl.read_parquet, "tsv": lambda p: pl.read_csv(p, separator="\t")}
+    frame = read[out.split(".")[1]](out)
+    dist = load("m.cw").predict_dist(rows()[["a", "b"]])
+    np.testing.assert_allclose(frame["y_mean"], dist.mean(), rtol=1e-12)
+    np.testing.assert_allclose(frame["y_std"], dist.std(), rtol=1e-12)
+    np.testing.assert_allclose(frame[["y_q0.05", "y_q0.5"]], dist.ppf([0.05, 0.5]), rtol=1e-12)
+    np.testing.assert_allclose(frame["y_high0.9"], dist.interval(0.9)[1], rtol=1e-12)
+    grid = [name for name in frame.columns if name.startswith("y_p(")]
+    assert len(grid) == 7
+    points = np.array([float(name[4:-1]) for name in grid])
+    np.testing.assert_allclose(frame[grid[3]], dist.pdf(points[3]), rtol=1e-3)
+
+
+def test_predict_streams_in_blocks_that_do_not_show(capsys, monkeypatch):
+    whole = run(capsys, "predict", "m.cw", "data.csv", "--out", "whole.csv")
+    monkeypatch.setattr("coverwalk.tables._BLOCK_BYTES", 300)
+    monkeypatch.setattr("coverwalk.tables._BLOCK_ROWS", 7)
+    assert whole[0] == run(capsys, "predict", "m.cw", "data.csv", "--out", "blocks.csv")[0] == 0
+    assert run(capsys, "predict", "m.cw", "data.parquet", "--out", "rows.parquet")[0] == 0
+    assert Path("whole.csv").read_text() == Path("blocks.csv").read_text()
+    assert pl.read_parquet("rows.parquet").equals(pl.read_csv("whole.csv"))
+
+
+def test_standard_streams():
+    with open("data.csv", "rb") as stream:
+        done = subprocess.run(
+            [sys.executable, "-m", "coverwalk.cli", "predict", "m.cw", "-"],
+            stdin=stream,
+            capture_output=True,
+            check=True,
+        )
+    assert pl.read_csv(io.BytesIO(done.stdout)).shape == (ROWS, 2)
+
+
+def test_several_targets(capsys):
+    assert run(capsys, "predict", "both.cw", "data.csv", "--out", "both.csv")[0] == 0
+    frame = pl.read_csv("both.csv")
+    assert frame.columns == ["y_mean", "y_std", "z_mean", "z_std"]
+    assert np.corrcoef(frame["z_mean"], rows()["z"])[0, 1] > 0.9
+    code, out, _ = run(capsys, "score", "both.cw", "data.csv")
+    assert code == 0
+    assert "RMSE z" in out
+
+
+def test_score_is_the_models_and_beats_the_baselines(capsys):
+    code, out, _ = run(capsys, "score", "m.cw", "data.csv")
+    assert code == 0
+    losses = {line[:18].strip(): float(line[18:].split()[0]) for line in out.splitlines()[3:]}
+    frame = rows()
+    assert losses["coverwalk"] == pytest.approx(-load("m.cw").log_likelihood(frame[["a", "b"]], frame["y"]), abs=1e-4)
+    line = Line.fit(frame[["a", "b"]].to_numpy(), frame["y"].to_numpy())
+    ours = -line.logpdf(frame[["a", "b"]].to_numpy(), frame["y"].to_numpy()).mean()
+    assert losses["linear regression"] == pytest.approx(ours, abs=1e-4)
+    assert losses["coverwalk"] < losses["linear regression"] < losses["one normal"]
+
+
+def test_show(capsys):
+    code, out, _ = run(capsys, "show", "both.cw")
+    assert code == 0
+    for part in ("y, z", "a, b", "160 learned", "in 3 trees", "% polynomial", "% a"):
+        assert part in out
+
+
+def test_show_of_other_models(capsys, tmp_path):
+    CoverModel(KDTree(), Polynomial(0)).save(tmp_path / "c.cw")
+    assert run(capsys, "show", tmp_path / "c.cw")[0] == 0
+    code, _, err = run(capsys, "predict", tmp_path / "c.cw", "data.csv")
+    assert code == 1
+    assert "holds a CoverModel" in err
+
+
+def test_plot(capsys):
+    pl.read_csv("data.csv")[["a", "y"]].write_csv("one.csv")
+    assert run(capsys, "fit", "one.csv", "--target", "y", "--trees", 2)[0] == 0
+    for model, data, out in (("m.cw", "data.csv", "p.png"), ("one.cw", "one.csv", "p.svg")):
+        assert run(capsys, "plot", model, data, "--out", out)[0] == 0
+        assert os.path.getsize(out) > 10_000
+
+
+def test_report(capsys):
+    code, _, _ = run(capsys, "report", "both.cw", "data.csv", "--target", "z", "--out", "z.html")
+    assert code == 0
+    page = Path("z.html").read_text()
+    assert '"inputs":["a","b","y"]' in page
+    assert '"target":"z"' in page
+
+
+# What they refuse
+
+TABLES = {
+    "missing.csv": "a,y\n1,2\n",
+    "text.csv": "a,b,y\n1,2,3\n1,red,3\n",
+    "nothing.csv": "a,b,y\n1,2,3\n1,2,3\n1,,3\n",
+    "nan.csv": "a,b,y\n1,2,3\nNaN,2,3\n",
+    "inf.csv": "a,b,y\n1,inf,3\n",
+    "empty.csv": "",
+    "header.csv": "a,b,y\n",
+    "twice.csv": "a,a,b\n1,2,3\n",
+    "ragged.csv": "a,b,y\n1,2,3,4,5\n",
+    "fake.parquet": "a,b,y\n1,2,3\n",
+}
+MISTAKES = {
+    "a column that is missing": ("predict m.cw missing.csv", "missing.csv has no column 'b'; it has 'a', 'y'"),
+    "text": ("predict m.cw text.csv", "has the text 'red' in column 'b', row 2"),
+    "nothing": ("predict m.cw nothing.csv", "has nothing in column 'b', row 3"),
+    "NaN": ("predict m.cw nan.csv", "has 'NaN' in column 'a', row 2"),
+    "infinity": ("score m.cw inf.csv", "has 'inf' in column 'b', row 1"),
+    "an empty file": ("predict m.cw empty.csv", "empty.csv is empty"),
+    "no rows": ("predict m.cw header.csv", "has a header and no rows"),
+    "two columns of one name": ("predict m.cw twice.csv", "two columns of one name"),
+    "too many fields": ("predict m.cw ragged.csv", "is no sound CSV"),
+    "no Parquet": ("predict m.cw fake.parquet", "is no Parquet file"),
+    "no file": ("predict m.cw nowhere.csv", "there is no file nowhere.csv"),
+    "no model": ("predict nowhere.cw data.csv", "there is no file nowhere.cw; make one with: coverwalk fit"),
+    "not a model": ("show data.csv", "is no model file"),
+    "a folder": ("predict m.cw .", "is a folder"),
+    "an unknown target": ("fit data.csv --target q", "data.csv has no column 'q'"),
+    "an unknown column to drop": ("fit data.csv --target y --drop q", "has no column 'q'"),
+    "nothing to predict from": ("fit data.csv --target y --drop a --drop b --drop z", "nothing to predict from"),
+    "a folder that is not there": ("predict m.cw data.csv --out no/where.csv", "there is no folder"),
+    "a page without a folder": ("report m.cw data.csv --out no/where.html", "there is no folder"),
+    "a target that the model has not": ("plot m.cw data.csv --out p.png --target q", "has no target 'q'"),
+    "a grid of one": ("predict m.cw data.csv --density 1", "from 2 to 10000"),
+    "too many trees": ("fit data.csv --target y --trees 0", "n_trees must be"),
+}
+
+
+@pytest.fixture(scope="module")
+def tables(home):
+    for name, content in TABLES.items():
+        (home / name).write_text(content)
+    return home
+
+
+@pytest.mark.parametrize(("line", "says"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_line(line, says, tables, capsys):
+    code, out, err = run(capsys, *line.split())
+    assert code == 1
+    assert err.count("\n") == 1
+    assert err.startswith(f"coverwalk {line.split()[0]}: ")
+    assert says in err
+    assert out == ""
+
+
+@pytest.mark.parametrize("line", ["predict m.cw data.csv --quantiles 5", "fit data.csv", "predict m.cw"])
+def test_a_wrong_call_is_a_usage_error(line, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(line.split())
+    assert stopped.value.code == 2
+
+
+def test_learn_says_which_models_can(capsys):
+    before = Path("m.cw").read_bytes()
+    code, out, err = run(capsys, "learn", "m.cw", "data.csv")
+    if hasattr(load("m.cw"), "partial_fit"):
+        assert code == 0
+        assert "learned 160 more rows" in out
+    else:
+        assert code == 1
+        assert "cannot go on learning" in err
+        assert Path("m.cw").read_bytes() == before
+
+
+def test_a_failed_prediction_leaves_no_file(tables, capsys):
+    with open("kept.csv", "w") as file:
+        file.write("precious")
+    assert run(capsys, "predict", "m.cw", "nan.csv", "--out", "kept.csv")[0] == 1
+    assert Path("kept.csv").read_text() == "precious"
+    assert not [name for name in os.listdir(tables) if name.startswith(".coverwalk")]
+
+
+def test_without_polars_the_message_names_the_remedy(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    for line in ("fit data.csv --target y", "predict m.cw data.csv"):
+        code, _, err = run(capsys, *line.split())
+        assert code == 1
+        assert "pip install 'coverwalk[cli]'" in err
+
+
+def test_quoted_line_breaks_and_byte_order_marks(capsys, monkeypatch):
+    monkeypatch.setattr("coverwalk.tables._BLOCK_BYTES", 10)
+    with open("quoted.csv", "w", encoding="utf-8-sig") as file:
+        file.write("a,note,b\n" + '0.5,"two\nlines, and more",0.1\n' * 5)
+    assert run(capsys, "predict", "m.cw", "quoted.csv", "--out", "quoted_out.csv")[0] == 0
+    frame = pl.read_csv("quoted_out.csv")
+    assert len(frame) == 5
+    assert frame["y_mean"].n_unique() == 1

@@ -1,0 +1,214 @@
+"""The report: true to the model, whole in one file, and at home in a browser."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from coverwalk.forest import OUTLIER_DF, Forest, Settings
+from coverwalk.report import page
+from coverwalk.report.explorer import export
+from coverwalk.report.facts import Subject, gather
+from coverwalk.shapes import Shapes
+
+from .browser import Browser, find_chromium
+
+
+def make_subject():
+    """Two modes in one half; one heavy-tailed and one whole-numbered input; names to trip over."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1, 1, 400), rng.standard_t(2, 400) * 1e3, rng.integers(0, 5, 400)])
+    y = (
+        30
+        + 2 * X[:, 0]
+        + np.where(X[:, 0] > 0, 3 * rng.choice([-1, 1], 400), 0.3 * X[:, 2])
+        + 0.2 * rng.standard_normal(400)
+    )
+    forest = Forest.plan(X[:300], y[:300], Settings(n_trees=5, spread=0.87), ["a", "</script><b>", "c"])
+    forest.accumulate(X[:300], y[:300])
+    forest.finalize()
+    return Subject(forest, "strength & <i>more</i>", X[290:], y[290:])
+
+
+@pytest.fixture(scope="module")
+def subject():
+    return make_subject()
+
+
+@pytest.fixture(scope="module")
+def written(subject, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    page.write_report(subject, path, "a <title>")
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("no Chromium here")
+    browser = Browser(chromium, tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+def thinned(forest, n_trees):
+    fitted = forest.fitted[:n_trees]
+    shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in fitted)])
+    return dataclasses.replace(forest, trees=forest.trees[:n_trees], fitted=fitted, shapes=shapes)
+
+
+def test_the_subject_has_every_kind_of_voice(subject):
+    """Or the browser's evaluator would be proved on less than it has to do."""
+    records = [tree.records for tree in subject.forest.fitted]
+    assert set(np.concatenate([r.kind for r in records]).tolist()) == {0, 1, 2}
+    assert {0, 1, 2} == set(np.concatenate([r.degree for r in records]).tolist())
+    solved = [(r.rows_at >= 0, (r.rows_at < 0) & (r.leverage < 0), r.leverage >= 0) for r in records]
+    assert all(any(way.any() for way in ways) for ways in zip(*solved))
+
+
+# Facts
+
+
+def test_facts_are_those_of_the_model(subject):
+    facts = gather(subject)
+    dist = subject.forest.ask(subject.X)
+    assert facts["losses"][0]["loss"] == pytest.approx(-dist.logpdf(subject.y).mean(), rel=1e-12)
+    assert facts["seen"] == pytest.approx(10 / 110)
+    assert sum(facts["calibration"]["heights"]) == pytest.approx(20)
+    worst = int(np.argmin(dist.logpdf(subject.y)))
+    assert facts["surprising"][0]["row"] == worst + 1
+    assert facts["explore"]["X"][facts["explore"]["rows"].index(worst + 1)] == subject.X[worst].tolist()
+    assert sum(facts["model"]["cuts"].values()) == pytest.approx(1)
+    assert sum(facts["model"]["voices"].values()) == pytest.approx(1)
+    assert facts["losses"][0]["loss"] < facts["losses"][1]["loss"] < facts["losses"][2]["loss"]
+
+
+def test_a_large_forest_is_thinned_and_says_so(subject):
+    whole = export(subject.forest)
+    assert whole.n_trees == 5
+    thin = export(subject.forest, budget=40_000)
+    assert 1 <= thin.n_trees < 5
+    assert export(subject.forest, budget=1).n_trees == 1
+
+
+def test_the_page_refers_to_nothing_outside(written):
+    text = written.read_text()
+    assert "{{" not in re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.S)
+    assert not re.search(r'(src|href)="(?!data:)', text)
+    assert not re.search(r"@import|url\(|https?://(?!www\.w3\.org/2000/svg)", text)
+
+
+# In the browser
+
+
+def test_the_page_loads_without_a_complaint(browser, written):
+    browser.open(written.as_uri())
+    assert browser.errors == []
+    assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
+    assert browser.ask("document.querySelector('h1').textContent") == "What is strength & <i>more</i>, given the rest?"
+    assert browser.ask("document.querySelectorAll('.slider').length") == 3
+    assert "9 %" in browser.ask("document.getElementById('notes').textContent")
+    for chart in ("density", "pit", "coverage", "losses", "cuts"):
+        assert browser.ask(f"document.querySelectorAll('#{chart} svg *').length") > 5
+
+
+def test_a_broken_page_is_noticed(browser, tmp_path):
+    path = tmp_path / "broken.html"
+    path.write_text("<script>nothing.here()</script>")
+    browser.open(path.as_uri())
+    assert any("nothing is not defined" in error for error in browser.errors)
+
+
+@pytest.mark.parametrize("budget", [10**9, 40_000], ids=["all trees", "thinned"])
+def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "export", lambda forest: export(forest, budget))
+    page.write_report(subject, tmp_path / "r.html", "r")
+    browser.open((tmp_path / "r.html").as_uri())
+    forest = thinned(subject.forest, export(subject.forest, budget).n_trees)
+    assert ("carries" in browser.ask("document.getElementById('notes').textContent")) == (budget < 10**6)
+    rng = np.random.default_rng(1)
+    X = np.vstack([subject.X[:20], subject.X[20:40] * rng.uniform(0.5, 3, (20, 3))])
+    grid = np.linspace(subject.y.min() - 20, subject.y.max() + 20, 60)
+    ours = np.array(
+        browser.ask(
+            f"{X.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.voices(x);"
+            f" return {grid.tolist()}.map((y) => m.density(v, y)).concat([m.meanOf(v), v.length]); }})"
+        )
+    )
+    dist = forest.ask(X)
+    np.testing.assert_allclose(ours[:, :60], dist.pdf(grid[None, :]), rtol=1e-6)
+    np.testing.assert_allclose(ours[:, 60], dist.mean(), rtol=1e-6)
+    assert ours[:, 61].tolist() == np.diff(dist.voices.offsets).tolist()
+
+
+def test_the_page_knows_the_quantiles_and_the_contexts(browser, subject, written):
+    browser.open(written.as_uri())
+    dist = subject.forest.ask(np.array([browser.ask("coverwalk.explorer.x")]))[0]
+    shown = browser.ask("coverwalk.explorer.quantiles([0.05, 0.5, 0.95])")
+    np.testing.assert_allclose(dist.cdf(np.array(shown)), [0.05, 0.5, 0.95], atol=2e-3)
+    voices = browser.ask(
+        "coverwalk.explorer.voices.map((v) => [v.weight, v.tree ?? -1, v.nRows ?? 0]).sort((a, b) => b[0] - a[0])"
+    )
+    ours = [
+        [v.weight, v.context.tree if v.context else -1, v.context.n_rows if v.context else 0] for v in dist.contexts()
+    ]
+    np.testing.assert_allclose(sorted(voices), sorted(ours), rtol=1e-6)
+
+
+def test_a_slider_moves_the_density(browser, written):
+    browser.open(written.as_uri())
+    state = "[document.getElementById('curve').getAttribute('d'), document.getElementById('contexts').textContent]"
+    before = browser.ask(state)
+    browser.ask(
+        "(() => { const s = document.querySelector('.slider input'); s.value = s.value > 0 ? -0.9 : 0.9;"
+        " s.dispatchEvent(new Event('input', { bubbles: true })); })()"
+    )
+    after = browser.ask(state)
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+    assert browser.ask("document.getElementById('row').value") == "-1"
+    browser.ask("document.getElementById('after').click()")
+    assert browser.ask("document.getElementById('row').value") == "0"
+    assert browser.ask("document.querySelector('.seen-dot') !== null")
+    assert browser.errors == []
+
+
+def test_a_surprising_row_leads_to_the_explorer(browser, written):
+    browser.open(written.as_uri())
+    browser.ask("document.querySelectorAll('#surprising button')[1].click()")
+    wanted = browser.ask("coverwalk.facts.surprising[1]")
+    assert browser.ask("coverwalk.facts.explore.rows[coverwalk.explorer.row]") == wanted["row"]
+    assert browser.errors == []
+
+
+def test_a_phone_has_no_sideways_scrolling(browser, written):
+    browser.open(written.as_uri(), width=360, height=740)
+    assert browser.ask("window.innerWidth") == 360
+    assert browser.ask("document.documentElement.scrollWidth") <= 360
+    assert browser.ask("[...document.querySelectorAll('svg')].every((s) => s.getBoundingClientRect().right <= 360)")
+    sizes = browser.ask(
+        "[...document.querySelectorAll('p, li, td, th, text')].map((n) => parseFloat(getComputedStyle(n).fontSize))"
+    )
+    assert min(sizes) >= 12
+
+
+def test_dark_mode_is_dark_and_readable(browser, written):
+    def colours():
+        return browser.ask(
+            "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,"
+            " getComputedStyle(document.querySelector('.curve')).stroke]"
+        )
+
+    def lightness(colour):
+        return float(np.mean([int(part) for part in re.findall(r"\d+", colour)[:3]]))
+
+    browser.open(written.as_uri(), scheme="light")
+    paper, ink, curve = map(lightness, colours())
+    assert paper > 200 > 100 > ink
+    assert curve < 100
+    browser.open(written.as_uri(), scheme="dark")
+    paper, ink, curve = map(lightness, colours())
+    assert paper < 60 < 180 < ink
+    assert curve > 180
