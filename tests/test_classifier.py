@@ -65,9 +65,9 @@ class _TreeCover(Cover):
 class _LivePosterior(DirichletPosterior):
     """Counts based on what the parent predicts now, not on what it did when the context was made."""
 
-    def __init__(self, base, parent, alphabet, alpha):
+    def __init__(self, parent, alphabet, alpha):
         super().__init__(dict.fromkeys(alphabet, alpha / len(alphabet)))
-        self.base, self.parent, self.alpha = base, parent, alpha
+        self.parent, self.alpha = parent, alpha
 
     def probabilities(self):
         C = len(self.prior)
@@ -81,27 +81,17 @@ class _LivePosterior(DirichletPosterior):
 
 class _LiveDirichlet(Dirichlet):
     def start(self, parent=None):
-        return _LivePosterior(None, parent, self.alphabet, 1.0)
+        return _LivePosterior(parent, self.alphabet, 1.0)
 
 
 def test_walk_equals_cover_model_on_the_same_tree():
     (X, y, weight), tree, _, _ = planted(COUNTS)
     N, C = tree.local[0].shape
-    fresh = ClassTree(
-        tree.tree,
-        (np.zeros((N, C)), *tree.local[1:]),
-        tuple(
-            np.log(part)
-            for part in (
-                np.tile(np.eye(1, tree.walk[0].shape[1]), (N, 1)) + 1e-320,
-                np.where(tree.tree[2] < 0, 1.0, 0.1),
-                np.where(tree.tree[2] < 0, 1e-320, 0.9),
-            )
-        ),
-        tree.levels,
-    )
-    for part in fresh.walk:
-        part[part < -700] = -np.inf
+    log_v, log_w, log_1mw = np.full((N, 5), -np.inf), np.zeros(N), np.full(N, -np.inf)
+    log_v[:, 0] = 0.0
+    inner = tree.tree[2] >= 0
+    log_w[inner], log_1mw[inner] = np.log(0.1), np.log(0.9)
+    fresh = ClassTree(tree.tree, (np.zeros((N, C)), *tree.local[1:]), (log_v, log_w, log_1mw), tree.levels)
     order = np.arange(120)
     psi = fresh.learn((X, y, weight), order, COUNTS)
     slow = CoverModel(_TreeCover(tree.tree), _LiveDirichlet(range(C)), stop=0.1, priors="parent")

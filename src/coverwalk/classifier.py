@@ -74,7 +74,7 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_trees: int = 48,
+        n_trees: int = 40,
         n_discriminant_trees: int = 12,
         *,
         left_out: int = 4,

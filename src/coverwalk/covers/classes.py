@@ -98,8 +98,8 @@ class _Kind:
     def of(cls, has: NDArray[np.bool_], parent: Integers, n_classes: int, p: int, own: bool) -> "_Kind":
         room = MOST_FLOATS // (p * p * (n_classes if own else 1))
         has = has & (np.cumsum(has) <= room)
-        for k in range(1, len(has)):  # a context has one only if its parent has
-            has[k] &= has[parent[k]]
+        for k in np.flatnonzero(has):  # a context has one only if its parent has
+            has[k] = k == 0 or has[parent[k]]
         place = np.where(has, np.cumsum(has) - 1, -1)
         G = int(has.sum())
         total = np.zeros((G, n_classes)), np.zeros((G, n_classes, p)), np.zeros((G, n_classes if own else 1, p, p))
@@ -177,6 +177,8 @@ def _without_faint(planted: ClassTree, planting: Planting) -> ClassTree:
     counts, shared, own, shared_factors, own_factors, columns = planted.local
     log_v, log_w, log_1mw = planted.walk
     T = len(planting.heats)
+    if not ((shared >= 0) | (own >= 0)).any():
+        return planted
     faint = log_v < np.log(FAINT)
     faint[:, 0] = False
     log_v = np.where(faint, -np.inf, log_v)
