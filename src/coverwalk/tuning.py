@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 STOPS = (0.5, 0.8, 0.95, 0.99)
 SPREADS = (1.15, 1.0, 0.87, 0.75)
 FEWEST_ROWS = 20  # fewer rows tell nothing
+SPREAD_ROWS = 200  # fewer rows cannot tell a spread from chance
 MOST_ROWS = 1000  # more would tell little more
 N_TREES = 6
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, left out in turn
@@ -51,4 +52,5 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
         return sum(float(rescaled(dist, spread).logpdf(y[part]).sum()) for dist, part in dists)
 
     degree, stop = best = max(asked, key=score)
-    return replace(settings, degree=degree, stop=stop, spread=max(SPREADS, key=lambda spread: score(best, spread)))
+    spread = max(SPREADS, key=lambda spread: score(best, spread)) if len(y) >= SPREAD_ROWS else 1.0
+    return replace(settings, degree=degree, stop=stop, spread=spread)
