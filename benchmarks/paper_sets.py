@@ -1,9 +1,10 @@
-"""The paper's sets: ours beside a double kernel whose two bandwidths are cross-validated, in the same run, on the same rows.
+"""The paper's sets: ours beside a double kernel with cross-validated bandwidths, in the same run, on the same rows.
 
     python benchmarks/paper_sets.py [--robot --data FOLDER]
 
-Ten cells: three mixtures at 100, 1000 and 10000 rows, and Old Faithful with its rounding undone by noise, at 200. The robot's eight outputs
-(first 2812 rows against the last 2644) are scored by the chain rule alone: a double kernel has no finite loss there.
+Ten cells: three mixtures at 100, 1000 and 10000 rows, and Old Faithful with its rounding undone by noise, at 200. The
+robot's eight outputs (first 2812 rows against the last 2644) are scored for ours alone: a double kernel's loss is
+infinite there.
 """
 
 import argparse
