@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from coverwalk import CoverModel, load
+from coverwalk import CoverModel, SequenceModel, load
 from coverwalk.baselines import Line
 from coverwalk.cli import main
 from coverwalk.covers import KDTree
@@ -222,14 +222,28 @@ def test_a_wrong_call_is_a_usage_error(line, capsys):
 
 def test_learn_says_which_models_can(capsys):
     before = Path("m.cw").read_bytes()
-    code, out, err = run(capsys, "learn", "m.cw", "data.csv")
-    if hasattr(load("m.cw"), "partial_fit"):
-        assert code == 0
-        assert "learned 160 more rows" in out
-    else:
-        assert code == 1
-        assert "cannot go on learning" in err
-        assert Path("m.cw").read_bytes() == before
+    code, _, err = run(capsys, "learn", "m.cw", "data.csv")
+    assert code == 1
+    assert "holds a ConditionalDensity, which cannot go on learning; SequenceModel can" in err
+    assert Path("m.cw").read_bytes() == before
+
+
+def test_a_model_of_sequences_goes_on_learning(capsys, tmp_path):
+    path, text = tmp_path / "s.cw", tmp_path / "more.txt"
+    SequenceModel(alphabet="abc").fit("abcabc").save(path)
+    text.write_text("cabcab")
+    code, out, _ = run(capsys, "learn", path, text)
+    assert code == 0
+    assert "learned 6 more letters" in out
+    again = SequenceModel(alphabet="abc").fit("abcabc").partial_fit("cabcab")
+    assert load(path).log_loss("abccba") == again.log_loss("abccba")
+    assert "contexts" in run(capsys, "show", path)[1]
+    text.write_text("abd")
+    before = path.read_bytes()
+    code, _, err = run(capsys, "learn", path, text)
+    assert code == 1
+    assert err.count("\n") == 1
+    assert path.read_bytes() == before
 
 
 def test_a_failed_prediction_leaves_no_file(tables, capsys):

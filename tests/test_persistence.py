@@ -258,6 +258,15 @@ def test_a_forest_comes_back_to_the_last_bit(forest, tmp_path):
     clone(loaded).fit(X, Y[:, 0])
 
 
+def test_a_forest_whose_root_has_no_weight_left(tmp_path):
+    X = np.linspace(-1, 1, 1500)[:, None]
+    y = np.sign(np.sin(20 * X[:, 0])) + 1e-3 * np.cos(1000 * X[:, 0])
+    model = ConditionalDensity(n_trees=2, stop=0.5).fit(X, y)
+    assert any(fitted.records.total[0, 0] == 0 for fitted in model.forests_[0].fitted)
+    model.save(tmp_path / "m.cw")
+    assert np.array_equal(load(tmp_path / "m.cw").logpdf(X, y), model.logpdf(X, y))
+
+
 def test_a_forest_may_be_saved_before_it_is_fitted(tmp_path):
     ConditionalDensity(n_trees=3).save(tmp_path / "m.cw")
     assert load(tmp_path / "m.cw").n_trees == 3

@@ -19,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="FILE", help="the model file; the data's name with the ending .cw if not given"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the candidate cuts (default: 0)")
-    parser.add_argument("--trees", type=int, default=None, help="trees in the forest (default: as many as the rows want)")
+    parser.add_argument(
+        "--trees", type=int, default=None, help="trees in the forest (default: as many as the rows want)"
+    )
     parser.add_argument("--jobs", type=int, default=None, help="threads; -1 for all cores (default: 1)")
 
 

@@ -1,6 +1,12 @@
 """``coverwalk learn``: go on learning from more rows."""
 
 import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coverwalk import SequenceModel
 
 HELP = "go on learning from more rows, where the model can"
 
@@ -8,23 +14,40 @@ HELP = "go on learning from more rows, where the model can"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Model, data, and where the model goes."""
     parser.add_argument("model", help="model file")
-    parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
+    parser.add_argument("data", help="CSV or Parquet file, or any file for a model of sequences; - for standard input")
     parser.add_argument("--out", metavar="FILE", help="where the model goes; over the old one if not given")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Take every row in, then save; a table with a mistake leaves the model as it was."""
+    from coverwalk import SequenceModel
     from coverwalk.commands._models import load_model, rows_of
 
     model = load_model(arguments.model)
     if not hasattr(model, "partial_fit"):
         raise ValueError(f"{arguments.model} holds a {type(model).__name__}, which cannot go on learning; {_who_can()}")
-    n = 0
-    for X, Y in rows_of(model, arguments.data, targets=True):
-        model.partial_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y)
-        n += len(X)
+    if isinstance(model, SequenceModel):
+        learned = _learn_sequence(model, arguments.data)
+    else:
+        n = 0
+        for X, Y in rows_of(model, arguments.data, targets=True):
+            model.partial_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y)
+            n += len(X)
+        learned = f"{n} more rows"
     model.save(arguments.out or arguments.model)
-    print(f"learned {n} more rows; wrote {arguments.out or arguments.model}")
+    print(f"learned {learned}; wrote {arguments.out or arguments.model}")
+
+
+def _learn_sequence(model: "SequenceModel", path: str) -> str:
+    """One more document: the file's letters where the model knows letters, else its bytes."""
+    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    letters = all(isinstance(symbol, str) for symbol in model.alphabet_)
+    try:
+        sequence = data.decode() if letters else data
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in UTF-8, which this model of letters needs") from error
+    model.partial_fit(sequence)
+    return f"{len(sequence)} more {'letters' if letters else 'bytes'}"
 
 
 def _who_can() -> str:

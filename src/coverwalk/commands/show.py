@@ -17,14 +17,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print it."""
-    from coverwalk import ConditionalDensity
+    from coverwalk import ConditionalDensity, CoverModel, SequenceModel
     from coverwalk.commands._models import load_model, size
 
     model = load_model(arguments.model)
     print(f"{arguments.model}: {model!r}, {size(os.path.getsize(arguments.model))} on disk")
     if isinstance(model, ConditionalDensity) and hasattr(model, "forests_"):
         _show_density(model)
-    elif hasattr(model, "__len__"):
+    elif isinstance(model, SequenceModel):
+        print(f"  symbols    {len(model.alphabet_)}")
+        print(f"  contexts   {model.n_contexts_}, {size(model.nbytes_)} in memory")
+    elif isinstance(model, CoverModel):
         print(f"  contexts   {len(model)}")
 
 
