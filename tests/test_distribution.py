@@ -307,6 +307,7 @@ def test_absurd_y():
         assert np.all(values < -150)
     t2 = 600 * np.log(10) * -3 + 300 * np.log(10)  # density 1/e^3 / scale at e = 1e600
     assert_allclose(dist.logpdf(1e300)[1], t2, rtol=1e-12)
+    assert_allclose(dist.logpdf(1e300)[3], t2 + np.log(0.1 / 0.25), rtol=1e-12)  # the last cell's height in u
     everything = random_dist(8)
     far = everything.logpdf(np.array([[-1e300, 1e300, np.inf, -np.inf]]))
     assert not np.any(np.isnan(far))

@@ -92,6 +92,22 @@ def test_slicing_commutes(joint, key):
     assert_array_equal(joint[key, 1].cdf(0.3), joint.output(1).cdf(0.3)[key])
 
 
+def test_blocks_of_rows_change_nothing(joint, monkeypatch):
+    whole = joint.mean(), joint.var(), joint.rvs(7, random_state=3)
+    monkeypatch.setattr("coverwalk.joint._BLOCK", 1024)
+    asked = []
+
+    def counting(j, rows, before):
+        asked.append(len(rows))
+        return conditional(j, rows, before)
+
+    again = JointDistribution(counting, 5, 3, n_draws=512, seed=1)
+    assert_array_equal(again.mean(), whole[0])
+    assert max(asked) == 1024
+    assert_array_equal(again.var(), whole[1])
+    assert_array_equal(again.rvs(7, random_state=3), whole[2])
+
+
 def test_rows_and_bad_input(joint):
     assert len(joint) == 5
     assert joint.shape == (5, 3)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from coverwalk.cover_model import CoverModel
     from coverwalk.distribution import PredictiveDistribution
     from coverwalk.joint import JointDistribution
+    from coverwalk.persistence import ModelFileError, load
+    from coverwalk.sequence import SequenceModel
 
 __version__ = "0.1.0"
 
@@ -18,15 +20,21 @@ _HOME = {
     "ConditionalDensity": "coverwalk.conditional_density",
     "CoverModel": "coverwalk.cover_model",
     "JointDistribution": "coverwalk.joint",
+    "ModelFileError": "coverwalk.persistence",
     "PredictiveDistribution": "coverwalk.distribution",
+    "SequenceModel": "coverwalk.sequence",
+    "load": "coverwalk.persistence",
 }
 
 __all__ = [
     "ConditionalDensity",
     "CoverModel",
     "JointDistribution",
+    "ModelFileError",
     "PredictiveDistribution",
+    "SequenceModel",
     "__version__",
+    "load",
 ]
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from coverwalk import __version__
 
-COMMANDS = ("demo",)
+COMMANDS = ("demo", "bits", "compress", "decompress")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,6 +1,6 @@
 """CoverModel: any sequence of covers, any local models, either walk. Slow and general; the fast tier equals it."""
 
-from collections import defaultdict
+import os
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -118,9 +118,9 @@ class CoverModel:
         self._beliefs: dict[Context, _Belief] = {}
         self._stopping: dict[Context, Stopping] = {}
         self._depth: dict[Context, int] = {}
-        self._finer: dict[Context, dict[Hashable, set[Context]]] = defaultdict(lambda: defaultdict(set))
-        self._log_Z: dict[Context, float] = defaultdict(float)  # refining: sums of log psi, which are the evidence
-        self._rows: dict[Context, list[_Row]] = defaultdict(list)
+        self._finer: dict[Context, dict[Hashable, set[Context]]] = {}
+        self._log_Z: dict[Context, float] = {}  # refining: sums of log psi, which are the evidence
+        self._rows: dict[Context, list[_Row]] = {}
 
     @property
     def exact(self) -> bool:
@@ -174,12 +174,12 @@ class CoverModel:
         for M, depth, moves in route:
             self._depth[M] = depth
             if isinstance(self.walk, Refining):
-                self._log_Z[M] += log_psi[M]
+                self._log_Z[M] = self._log_Z.get(M, 0.0) + log_psi[M]
                 for label, N in moves:
-                    self._finer[M][label].add(N)
+                    self._finer.setdefault(M, {}).setdefault(label, set()).add(N)
         if self.replay and self.cover.growing and self.cover.nested:
             finest = self.cover.contexts(x)[-1][0]
-            self._rows[finest].append(_Row(x, y, log_psi[finest]))
+            self._rows.setdefault(finest, []).append(_Row(x, y, log_psi[finest]))
         for M in self.cover.grow(x):
             self._split(M)
 
@@ -208,7 +208,7 @@ class CoverModel:
                 self._beliefs[child] = _Belief(self.local, self._beliefs[M] if self.priors == "parent" else None)
                 self._stopping[child] = self.walk.prior(depth + 1)
                 self._depth[child] = depth + 1
-                self._finer[M][0].add(child)
+                self._finer.setdefault(M, {}).setdefault(0, set()).add(child)
             here, belief = self._stopping[child], self._beliefs[child]
             log_psi = log_phi = belief.log_phi(x, y)  # refining: the child is a leaf and stops
             if isinstance(self.walk, Coarsening):
@@ -216,8 +216,8 @@ class CoverModel:
                 here.log_w += log_phi - log_psi
                 here.log_1mw += log_psi_M - log_psi
             belief.update(x, y)
-            self._log_Z[child] += log_psi
-            self._rows[child].append(_Row(x, y, log_psi))
+            self._log_Z[child] = self._log_Z.get(child, 0.0) + log_psi
+            self._rows.setdefault(child, []).append(_Row(x, y, log_psi))
         if rows and isinstance(self.walk, Refining):
             for level in reversed(self.cover.contexts(rows[0].x)[: depth + 1]):
                 self._weigh(level[0])
@@ -266,7 +266,7 @@ class CoverModel:
         self._depth.update(other._depth)
         for M, partitions in other._finer.items():
             for label, contexts in partitions.items():
-                self._finer[M][label] |= contexts
+                self._finer.setdefault(M, {}).setdefault(label, set()).update(contexts)
         for M in sorted(self._beliefs, key=lambda M: -self._depth[M]):
             self._weigh(M)
 
@@ -323,3 +323,27 @@ class CoverModel:
             M = moves[M][rng.choice(len(log_v), p=np.exp(log_v) / np.exp(log_v).sum())][1]
         v = np.exp(beliefs[M].log_v)
         return beliefs[M].posteriors[rng.choice(len(v), p=v / v.sum())].sample(x, rng)
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
+        from coverwalk.persistence import save
+
+        save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose parts do not fit together."""
+        contexts = set(self._beliefs)
+        sound = (
+            isinstance(self.cover, Cover)
+            and isinstance(self.walk, Walk)
+            and all(isinstance(model, LocalModel) for model in self.local)
+            and all(isinstance(belief, _Belief) for belief in self._beliefs.values())
+            and all(len(belief.posteriors) == len(self.local) == len(belief.log_v) for belief in self._beliefs.values())
+            and all(isinstance(here, Stopping) for here in self._stopping.values())
+            and contexts | {START} == set(self._depth) | {START}
+            and contexts <= set(self._stopping)
+        )
+        if not sound:
+            raise ValueError("the contexts of this CoverModel do not fit together")

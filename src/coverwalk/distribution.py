@@ -239,7 +239,7 @@ class PredictiveDistribution:
     def entropy(self) -> Any:
         """Differential entropy in nats, by adaptive quadrature between quantiles.
 
-        Good to 1e-7; to about 1e-5 where hundreds of histograms put thousands of steps into one density.
+        Good to 1e-7; to about 1e-4 where hundreds of histograms put thousands of steps into one density.
         """
         out = np.empty(self._n)
         mixture_entropy(self.voices, self.shapes.table, out)

@@ -12,6 +12,8 @@ from .shapes import Floats
 
 __all__ = ["Conditional", "JointDistribution"]
 
+_BLOCK = 4096  # conditionals asked at once: a row with hundreds of voices takes some 10 kB
+
 Conditional = Callable[[int, NDArray[np.int64], Floats], PredictiveDistribution]
 
 
@@ -134,13 +136,15 @@ class JointDistribution:
 
     def _chain(self, u: Floats) -> Floats:
         """Vectors (n, k, q) from uniform numbers (q, 2, n, k), output by output."""
-        _, _, n, k = u.shape
-        drawn = np.empty((n * k, u.shape[0]))
-        rows = np.repeat(self._rows, k)
-        for j in range(u.shape[0]):
-            given = self.conditional(j, rows, drawn[:, :j])
-            drawn[:, j] = given.draw(u[j, 0].reshape(-1, 1), u[j, 1].reshape(-1, 1))[:, 0]
-        return drawn.reshape(n, k, u.shape[0])
+        q, _, n, k = u.shape
+        drawn = np.empty((n, k, q))
+        for block in _blocks(n, k):
+            rows = np.repeat(self._rows[block], k)
+            part = drawn[block].reshape(-1, q)  # a view: drawn is contiguous
+            for j in range(q):
+                given = self.conditional(j, rows, part[:, :j])
+                part[:, j] = given.draw(u[j, 0, block].reshape(-1, 1), u[j, 1, block].reshape(-1, 1))[:, 0]
+        return drawn
 
     @cached_property
     def _draws(self) -> Floats:
@@ -151,10 +155,10 @@ class JointDistribution:
         u = (strata + rng.random(d)) / self.n_draws
         return self._chain(np.broadcast_to(u, (d[0], 2, self._rows.size, self.n_draws)))
 
-    def _given_draws(self, j: int) -> PredictiveDistribution:
+    def _given_draws(self, j: int, block: slice = slice(None)) -> PredictiveDistribution:
         """Output j given every draw of the earlier ones: n * n_draws rows, the draws of a row side by side."""
-        before = self._draws.reshape(-1, self.n_outputs - 1)[:, :j]
-        return self.conditional(j, np.repeat(self._rows, self.n_draws), before)
+        before = self._draws[block].reshape(-1, self.n_outputs - 1)[:, :j]
+        return self.conditional(j, np.repeat(self._rows[block], self.n_draws), before)
 
     def output(self, j: int) -> PredictiveDistribution:
         """The distribution of output j alone: exact for the first, else its conditionals mixed over the draws."""
@@ -172,11 +176,12 @@ class JointDistribution:
         first = self.conditional(0, self._rows, np.empty((n, 0)))
         mean[:, 0], var[:, 0] = first.mean(), first.var()
         for j in range(1, self.n_outputs):
-            given = self._given_draws(j)
-            means = given.mean().reshape(n, self.n_draws)
-            mean[:, j] = means.mean(axis=1)
-            var[:, j] = given.var().reshape(n, self.n_draws).mean(axis=1) + means.var(axis=1)
-            error[:, j] = means.std(axis=1, ddof=1) / np.sqrt(self.n_draws)
+            for block in _blocks(n, self.n_draws):
+                given = self._given_draws(j, block)
+                means = given.mean().reshape(-1, self.n_draws)
+                mean[block, j] = means.mean(axis=1)
+                var[block, j] = given.var().reshape(-1, self.n_draws).mean(axis=1) + means.var(axis=1)
+                error[block, j] = means.std(axis=1, ddof=1) / np.sqrt(self.n_draws)
         return mean, var, error
 
     def mean(self, return_error: bool = False) -> Any:
@@ -200,3 +205,9 @@ class JointDistribution:
 
     log_prob = logpdf
     sample = rvs
+
+
+def _blocks(n: int, draws: int) -> Iterator[slice]:
+    """Slices of n rows, each of as many rows as make about _BLOCK conditionals with this many draws a row."""
+    size = max(1, _BLOCK // max(1, draws))
+    return (slice(first, min(first + size, n)) for first in range(0, n, size))

@@ -72,7 +72,8 @@ def plot_density(
         ax.plot(grid, height - k, color=_INK, linewidth=1.2)
         if seen is not None:
             ax.plot(seen[k], -k, "o", color=_ORANGE, markersize=6, zorder=3, clip_on=False)
-    ax.set_yticks([-k for k in range(len(parts))], labels or [f"row {k}" for k in range(len(parts))])
+    names = [f"row {k}" for k in range(len(parts))] if dist.shape else [""]
+    ax.set_yticks([-k for k in range(len(parts))], labels or names)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.set_xlabel("y")

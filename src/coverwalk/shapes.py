@@ -108,6 +108,11 @@ class Shapes:
         if np.any((center[in_u] < 0) | (right[in_u] > 1)):
             raise ValueError("cells of kind 2 are in u and must lie in [0, 1]")
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: value for name, value in self.__dict__.items() if name != "table"
+        }  # worked out again where needed
+
     def __len__(self) -> int:
         return self.kind.size
 

@@ -68,7 +68,7 @@ class Walk(ABC):
     """A direction through the covers. The parameters live with the caller, by context."""
 
     def __init__(self, stop: float | StopPrior | None = None) -> None:
-        self._stop = self._default_stop if stop is None else stop
+        self._stop = stop
 
     @abstractmethod
     def _default_stop(self, depth: int) -> float: ...
@@ -79,6 +79,8 @@ class Walk(ABC):
 
     def prior(self, depth: int) -> Stopping:
         """The parameters of a context at this depth that no row has touched."""
+        if self._stop is None:
+            return Stopping.prior(self._default_stop(depth))
         return Stopping.prior(self._stop(depth) if callable(self._stop) else float(self._stop))
 
     @staticmethod

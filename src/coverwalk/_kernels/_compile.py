@@ -1,7 +1,9 @@
-"""One compile policy for every kernel, and one line that says so when a compilation really happens."""
+"""One compile policy for every kernel, a cache that never goes stale, and a line when a compilation happens."""
 
+import hashlib
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from numba import njit
@@ -35,3 +37,27 @@ class _FirstCompilation(event.Listener):
 
 
 event.register("numba:compile", _FirstCompilation())  # type: ignore[no-untyped-call]
+
+
+def _forget_stale_kernels(folder: Path) -> None:
+    """Empty the cache of compiled kernels when any source among them has changed.
+
+    Numba compares a cached kernel with its own file only: one that calls a kernel of a changed file would go on
+    calling the old one.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for source in sorted(folder.glob("*.py")):
+        digest.update(source.read_bytes())
+    stamp = folder / "__pycache__" / "kernels.digest"
+    if stamp.exists() and stamp.read_text() == digest.hexdigest():
+        return
+    try:
+        for compiled in stamp.parent.glob("*.nb[ic]"):
+            compiled.unlink(missing_ok=True)
+        stamp.parent.mkdir(exist_ok=True)
+        stamp.write_text(digest.hexdigest())
+    except PermissionError:  # installed where the user may not write: Numba keeps its cache elsewhere, and so must we
+        return
+
+
+_forget_stale_kernels(Path(__file__).parent)

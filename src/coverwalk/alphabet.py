@@ -1,0 +1,138 @@
+"""Symbols and their codes 0, 1, 2, ...: bytes, integers, or any hashable things; fixed, or growing as they come."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Alphabet"]
+
+Codes = NDArray[np.int32]
+BYTES = (bytes, bytearray, memoryview)
+
+
+class Alphabet:
+    """A table of symbols; the code of a symbol is its place.
+
+    Parameters
+    ----------
+    symbols : iterable of hashables
+        The symbols known from the start, in the order of their codes.
+    grows : bool
+        Whether further symbols may come.
+
+    Examples
+    --------
+    >>> letters = Alphabet("ACGT", grows=False)
+    >>> letters.encode("GATTACA")[0]
+    array([2, 0, 3, 3, 0, 1, 0], dtype=int32)
+    >>> letters.decode([2, 0, 3])
+    ['G', 'A', 'T']
+    """
+
+    def __init__(self, symbols: Iterable[Hashable], *, grows: bool) -> None:
+        self.symbols: list[Hashable] = list(symbols)
+        self.codes = {symbol: code for code, symbol in enumerate(self.symbols)}
+        self.grows = grows
+        if len(self.codes) < len(self.symbols):
+            twice = next(s for code, s in enumerate(self.symbols) if self.codes[s] != code)
+            raise ValueError(f"each symbol of the alphabet may be named once, but {twice!r} comes again: remove it")
+        if not self.symbols and not grows:
+            raise ValueError("the alphabet is empty: name at least one symbol, or leave it None to let it grow")
+        self._counts_from_zero = self.symbols == list(range(len(self.symbols))) and not grows
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def encode(self, sequence: Any) -> tuple[Codes, list[Hashable]]:
+        """The codes of a sequence, and the symbols in it that are new, in order; nothing is added yet.
+
+        Raises ``ValueError`` for a symbol that a fixed alphabet does not have.
+        """
+        if self._counts_from_zero and isinstance(sequence, (*BYTES, np.ndarray)):
+            return self._encode_numbers(sequence), []
+        values, inverse = _distinct(sequence)
+        codes = np.empty(len(values), np.int32)
+        fresh: list[Hashable] = []
+        for i, symbol in enumerate(values):
+            known = self.codes.get(symbol, -1)
+            if known < 0:
+                if not self.grows:
+                    place = int(np.flatnonzero(inverse == i)[0])
+                    raise ValueError(_foreign(symbol, place, self.symbols))
+                known = len(self.symbols) + len(fresh)
+                fresh.append(symbol)
+            codes[i] = known
+        return codes[inverse], fresh
+
+    def add(self, symbols: Sequence[Hashable]) -> None:
+        """Take in the new symbols that ``encode`` found."""
+        for symbol in symbols:
+            self.codes[symbol] = len(self.symbols)
+            self.symbols.append(symbol)
+
+    def decode(self, codes: Iterable[int]) -> list[Hashable]:
+        """The symbols of these codes."""
+        return [self.symbols[code] for code in codes]
+
+    def _encode_numbers(self, sequence: Any) -> Codes:
+        """Codes that are the symbols themselves: only their range is checked."""
+        numbers = np.frombuffer(sequence, np.uint8) if isinstance(sequence, BYTES) else _integers(sequence)
+        wrong = np.flatnonzero((numbers < 0) | (numbers >= len(self.symbols)))
+        if len(wrong):
+            raise ValueError(_foreign(int(numbers[wrong[0]]), int(wrong[0]), self.symbols))
+        return numbers.astype(np.int32)
+
+
+def _foreign(symbol: Hashable, place: int, symbols: list[Hashable]) -> str:
+    shown = ", ".join(map(repr, symbols[:6])) + (", ..." if len(symbols) > 6 else "")
+    return (
+        f"symbol {symbol!r} at place {place} is not among the {len(symbols)} of the alphabet ({shown}): "
+        "name it in `alphabet`, or leave `alphabet` None to let it grow"
+    )
+
+
+def _integers(array: NDArray[Any]) -> NDArray[Any]:
+    if array.ndim != 1:
+        raise ValueError(f"a sequence has one dimension, but this array has shape {array.shape}: pass one document")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"expected an array of integer symbols, got {array.dtype}: pass integers, or a list of symbols"
+        )
+    return array
+
+
+def _distinct(sequence: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
+    """The distinct symbols of a sequence by first appearance, and for each position which of them it is."""
+    if isinstance(sequence, np.ndarray) and sequence.dtype != object:
+        if sequence.ndim != 1:
+            raise ValueError(
+                f"a sequence has one dimension, but this array has shape {sequence.shape}: pass one document"
+            )
+        if np.issubdtype(sequence.dtype, np.floating) and not np.isfinite(sequence).all():
+            raise ValueError("the sequence holds NaN or infinity, which cannot be symbols: remove or replace them")
+        return _by_first_appearance(sequence)
+    if isinstance(sequence, str):
+        points = np.frombuffer(sequence.encode("utf-32-le", "surrogatepass"), np.uint32)
+        values, inverse = _by_first_appearance(points)
+        return [chr(point) for point in values], inverse  # type: ignore[arg-type]
+    if isinstance(sequence, BYTES):
+        return _by_first_appearance(np.frombuffer(sequence, np.uint8))
+    places: dict[Hashable, int] = {}
+    try:
+        inverse = np.array([places.setdefault(symbol, len(places)) for symbol in sequence], np.intp)
+    except TypeError as mistake:
+        raise ValueError(f"expected a sequence of hashable symbols, got {type(sequence).__name__}: {mistake}") from None
+    for symbol in places:
+        if isinstance(symbol, float) and symbol != symbol:
+            raise ValueError("the sequence holds NaN, which cannot be a symbol: remove or replace it")
+    return list(places), inverse
+
+
+def _by_first_appearance(array: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.intp]]:
+    values, first, inverse = np.unique(array, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.intp)
+    rank[order] = np.arange(len(order))
+    return values[order].tolist(), rank[inverse.reshape(-1)]

@@ -1,0 +1,51 @@
+"""``coverwalk compress FILE``: an arithmetic coder on the predictions of a SequenceModel."""
+
+import argparse
+from pathlib import Path
+
+HELP = "compress a file with a sequence model, losslessly"
+SUFFIX = ".cw"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The file, and where to write."""
+    parser.add_argument("file", type=Path, help="the file to compress; it stays as it is")
+    parser.add_argument("-o", "--output", type=Path, help=f"where to write; by default FILE{SUFFIX}")
+    parser.add_argument("-f", "--force", action="store_true", help="write over a file that exists")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Compress and say how well."""
+    from coverwalk.compression import compress
+
+    output = arguments.output or arguments.file.with_name(arguments.file.name + SUFFIX)
+    refuse_to_overwrite(output, arguments.force)
+    data = arguments.file.read_bytes()
+    with progress_bar(len(data), arguments.file.name) as bar:
+        packed = compress(data, progress=bar.update)
+    write_whole(output, packed)
+    bits = 8 * len(packed) / max(len(data), 1)
+    print(f"{output}: {len(data)} bytes to {len(packed)}, {bits:.3f} bits a byte")
+
+
+def progress_bar(total: int, name: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    """Bytes done, on a terminal only."""
+    from tqdm import tqdm
+
+    return tqdm(total=total, desc=name, unit="B", unit_scale=True, disable=None, leave=False)
+
+
+def refuse_to_overwrite(output: Path, force: bool) -> None:
+    """A file that exists is only written over when that was asked for."""
+    if output.exists() and not force:
+        raise FileExistsError(f"{output} exists: name another file with -o, or write over it with --force")
+
+
+def write_whole(output: Path, data: bytes) -> None:
+    """Write beside the file and move it there: whatever happens, no half a file is left under its name."""
+    partial = output.with_name(output.name + ".partial")
+    try:
+        partial.write_bytes(data)
+        partial.replace(output)
+    finally:
+        partial.unlink(missing_ok=True)

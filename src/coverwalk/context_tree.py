@@ -1,0 +1,217 @@
+"""The most probable context trees of a refining walk, with their posterior, as objects, text or a plot.
+
+With posterior stop weights w_M the probability of a tree is the product of w_M over its leaves and of 1 - w_M over its
+inner contexts (a context that cannot be refined is a leaf for sure). So the k best trees below M are: the leaf, and the
+k best combinations of one of the k best trees of each child. A context met once or never has its prior weight.
+"""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels import suffix_tree, suffix_walk
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["BORDER_SIGN", "ContextNode", "ContextTree", "best_trees", "context_text", "map_trees"]
+
+BORDER_SIGN = "^"  # how the beginning of a document is written in a context
+
+Shape = dict[int, Any] | None  # None: a leaf; else the children that are not plain unseen leaves, by label
+Ranked = list[tuple[float, Shape]]  # log probability and shape, best first
+
+
+@dataclass
+class ContextNode:
+    """A context in a tree: its symbols from old to new, how often it was met, and its refinements by one symbol."""
+
+    context: tuple[Hashable, ...]
+    count: int
+    children: dict[Hashable, "ContextNode"] = field(default_factory=dict)
+
+    def leaves(self) -> Iterator["ContextNode"]:
+        """The contexts in which the walk stops."""
+        if not self.children:
+            yield self
+        for child in self.children.values():
+            yield from child.leaves()
+
+
+@dataclass
+class ContextTree:
+    """One context tree and its posterior log probability. Leaves that were never met are not listed.
+
+    Examples
+    --------
+    >>> from coverwalk import SequenceModel
+    >>> model = SequenceModel(alphabet="ab", depth=2, walk="refine").fit("ab" * 40)
+    >>> print(model.map_tree()[0])
+    . (80)
+      a (40)
+      b (39)
+      ^ (1)
+    """
+
+    root: ContextNode
+    log_posterior: float
+
+    @property
+    def posterior(self) -> float:
+        """The posterior probability of exactly this tree."""
+        return float(np.exp(self.log_posterior))
+
+    def leaves(self) -> list[ContextNode]:
+        """The contexts in which the walk stops, those that were met."""
+        return list(self.root.leaves())
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        stack = [(self.root, 0)]
+        while stack:
+            node, depth = stack.pop()
+            lines.append("  " * depth + f"{context_text(node.context)} ({node.count})")
+            stack += [(child, depth + 1) for child in reversed(node.children.values())]
+        return "\n".join(lines)
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the tree with matplotlib, the root on the left; contexts met more often are larger."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ImportError(
+                "plotting needs matplotlib, which is not installed: pip install 'coverwalk[plot]'"
+            ) from None
+        axes: Axes = plt.subplots()[1] if ax is None else ax
+        heights = {id(leaf): -float(i) for i, leaf in enumerate(self.root.leaves())}
+        _draw(axes, self.root, 0, heights)
+        axes.set_title(f"posterior {self.posterior:.3g}")
+        axes.set_xlabel("order")
+        axes.set_yticks([])
+        return axes
+
+
+def context_text(context: tuple[Hashable, ...]) -> str:
+    """A context as a line: letters joined, anything else separated by spaces; the empty one is a dot."""
+    letters = all(isinstance(s, str) and len(s) == 1 for s in context)
+    return ("" if letters else " ").join(str(s) for s in context) or "."
+
+
+def _draw(axes: "Axes", node: ContextNode, order: int, heights: dict[int, float]) -> float:
+    """Draw a node right of its parent, amid its children; its height."""
+    if node.children:
+        below = [_draw(axes, child, order + 1, heights) for child in node.children.values()]
+        heights[id(node)] = sum(below) / len(below)
+        for height in below:
+            axes.plot([order, order + 1], [heights[id(node)], height], color="0.7", zorder=1)
+    axes.scatter(order, heights[id(node)], s=20 + 10 * np.log1p(node.count), color="C0", zorder=2)
+    axes.annotate(context_text(node.context), (order, heights[id(node)]), xytext=(5, 4), textcoords="offset points")
+    return heights[id(node)]
+
+
+def map_trees(tree: suffix_tree.SuffixStore, symbols: list[Hashable], k: int) -> list[ContextTree]:
+    """The k most probable trees under the state of a refining walk."""
+    nodes = int(tree.size[suffix_tree.NODES])
+    depth = int(tree.settings[suffix_walk.DEPTH])
+    parent, label = tree.node_link[:nodes, suffix_tree.PARENT], tree.node_link[:nodes, suffix_tree.LABEL]
+    order = np.zeros(nodes, np.int64)
+    for node in range(1, nodes):
+        order[node] = order[parent[node]] + 1
+    prior = np.array([suffix_walk.prior_log_odds(tree, k) for k in range(depth + 1)])
+    exists = np.ones(nodes, np.bool_)
+    exists[1] = tree.node_value[1, suffix_tree.N] > 0  # "a document begins" is always stored, met or not
+    met = np.flatnonzero(exists)
+    place = np.cumsum(exists) - 1  # of the parents among those met
+    log_odds = prior[np.minimum(order, depth)] + tree.node_value[:nodes, suffix_tree.STOP]
+    surely = (order == depth) | ((label == suffix_tree.BORDER) & (order > 0))
+    return best_trees(
+        np.where(met > 0, place[parent[met]], -1).astype(np.int32),
+        label[met],
+        tree.node_value[met, suffix_tree.N],
+        np.where(surely, 0.0, -np.logaddexp(0.0, -log_odds))[met],
+        np.where(surely, -np.inf, -np.logaddexp(0.0, log_odds))[met],
+        -np.logaddexp(0.0, -prior),
+        -np.logaddexp(0.0, prior),
+        symbols,
+        k,
+    )
+
+
+def best_trees(
+    parent: NDArray[np.int32],
+    label: NDArray[np.int32],
+    count: NDArray[np.float64],
+    log_stop: NDArray[np.float64],
+    log_go: NDArray[np.float64],
+    prior_log_stop: NDArray[np.float64],
+    prior_log_go: NDArray[np.float64],
+    symbols: list[Hashable],
+    k: int,
+) -> list[ContextTree]:
+    """The k most probable trees, best first.
+
+    parent, label, count, log_stop, log_go (n,)   by context, parents before children; a label of -1 is the border
+    prior_log_stop, prior_log_go (depth + 1,)     by order, for contexts that were not met
+    """
+    depth = len(prior_log_stop) - 1
+    order = np.zeros(len(parent), np.int64)
+    children: list[dict[int, int]] = [{} for _ in parent]
+    for node in range(1, len(parent)):
+        order[node] = order[parent[node]] + 1
+        children[parent[node]][int(label[node])] = node
+
+    @cache
+    def unmet(at: int) -> Ranked:
+        if at == depth:
+            return [(0.0, None)]
+        split = [(prior_log_go[at] + p, dict(parts)) for p, parts in unmet_together(at + 1, len(symbols))]
+        return _best([(float(prior_log_stop[at]), None), *split], k)
+
+    @cache
+    def unmet_together(at: int, many: int) -> list[tuple[float, tuple[tuple[int, Any], ...]]]:
+        """The k best choices for ``many`` unmet siblings: those that are not leaves, by number."""
+        together: list[tuple[float, tuple[tuple[int, Any], ...]]] = [(0.0, ())]
+        for i in range(many):
+            joined = [
+                (p + q, (*parts, (i, shape)) if shape is not None else parts)
+                for p, parts in together
+                for q, shape in unmet(at)
+            ]
+            together = sorted(joined, key=lambda choice: -choice[0])[:k]
+        return together
+
+    ranked: list[Ranked] = [[] for _ in parent]
+    for node in range(len(parent) - 1, -1, -1):
+        leaf: Ranked = [(float(log_stop[node]), None)]
+        if log_go[node] == -np.inf:
+            ranked[node] = leaf
+            continue
+        free = [code for code in range(len(symbols)) if code not in children[node]]
+        combined = [
+            (float(log_go[node]) + p, {free[i]: shape for i, shape in parts})
+            for p, parts in unmet_together(int(order[node]) + 1, len(free))
+        ]
+        for code, child in children[node].items():
+            joined = [(p + q, {**shape, code: below}) for p, shape in combined for q, below in ranked[child]]
+            combined = sorted(joined, key=lambda choice: -choice[0])[:k]
+            ranked[child] = []
+        ranked[node] = _best([*leaf, *combined], k)
+
+    def grow(shape: Shape, node: int, context: tuple[Hashable, ...]) -> ContextNode:
+        grown = ContextNode(context, int(count[node]) if node >= 0 else 0)
+        known = children[node] if node >= 0 else {}
+        if shape is not None:
+            for code in [c for c in range(len(symbols)) if c in shape] + [-1] * (-1 in shape):
+                symbol = symbols[code] if code >= 0 else BORDER_SIGN
+                grown.children[symbol] = grow(shape[code], known.get(code, -1), (symbol, *context))
+        return grown
+
+    return [ContextTree(grow(shape, 0, ()), log_p) for log_p, shape in ranked[0]]
+
+
+def _best(ranked: Ranked, k: int) -> Ranked:
+    return sorted(ranked, key=lambda choice: -choice[0])[:k]
