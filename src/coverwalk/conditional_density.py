@@ -43,7 +43,7 @@ class ConditionalDensity(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, and with it the degree
         and a factor on all scales.
     min_rows : int
-        Least number of rows on either side of a cut; more than 16384 leaves a tree are not grown.
+        Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
     n_candidates : int
         Cuts drawn at random in a context, of which the best is taken.
     covers : {"adaptive"}

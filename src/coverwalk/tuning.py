@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels.polynomial import n_features
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forest import Forest, Settings, rescaled
 from coverwalk.scaling import canonical_order
@@ -16,7 +17,9 @@ Floats = NDArray[np.float64]
 STOPS = (0.5, 0.8, 0.95, 0.99)
 SPREADS = (1.15, 1.0, 0.87, 0.75)
 FEWEST_ROWS = 20  # fewer rows tell nothing
-MOST_ROWS = 1000  # more would tell little more
+SPREAD_ROWS = 200  # fewer rows cannot tell a spread from chance
+MOST_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
+MOST_NUMBERS = 40_000  # rows times features, between those two
 N_TREES = 6
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, left out in turn
 
@@ -31,7 +34,8 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
     """
     if len(y) < FEWEST_ROWS:
         return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
-    order = canonical_order(X, y)[:MOST_ROWS]
+    most = int(np.clip(MOST_NUMBERS / n_features(settings.degree, X.shape[1]), *MOST_ROWS))
+    order = canonical_order(X, y)[:most]
     X, y = X[order], y[order]
     degrees = range(min(1, settings.degree), settings.degree + 1)
     parts = [slice(int(low * len(y)), int(high * len(y))) for low, high in HELD_OUT]
@@ -51,4 +55,5 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
         return sum(float(rescaled(dist, spread).logpdf(y[part]).sum()) for dist, part in dists)
 
     degree, stop = best = max(asked, key=score)
-    return replace(settings, degree=degree, stop=stop, spread=max(SPREADS, key=lambda spread: score(best, spread)))
+    spread = max(SPREADS, key=lambda spread: score(best, spread)) if len(y) >= SPREAD_ROWS else 1.0
+    return replace(settings, degree=degree, stop=stop, spread=spread)
