@@ -60,7 +60,8 @@ class Mixture {
 
   unscaled(z, a) {
     if (Number.isFinite(z) && Math.abs(z) > BULK) z = Math.sign(z) * (BULK - 1 + Math.exp(Math.abs(z) - BULK));
-    return this.input_centre[a] + this.input_scale[a] * z;
+    const value = this.input_centre[a] + this.input_scale[a] * z;
+    return Math.abs(value) < 1e-12 * this.input_scale[a] ? 0 : value; // what rounding left of a cut at zero
   }
 
   // Every voice heard at inputs x, in the units of the data: {weight, loc, scale, shape, kind, depth, nRows, degree, tree, box}.
