@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from coverwalk.forest import OUTLIER_DF, Forest, Settings
 from coverwalk.report import page
@@ -145,9 +146,12 @@ def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp
 
 def test_the_page_knows_the_quantiles_and_the_contexts(browser, subject, written):
     browser.open(written.as_uri())
-    dist = subject.forest.ask(np.array([browser.ask("coverwalk.explorer.x")]))[0]
-    shown = browser.ask("coverwalk.explorer.quantiles([0.05, 0.5, 0.95])")
-    np.testing.assert_allclose(dist.cdf(np.array(shown)), [0.05, 0.5, 0.95], atol=2e-3)
+    for i in range(0, 100, 10):
+        browser.ask(f"coverwalk.explorer.choose({i})")
+        dist = subject.forest.ask(np.array([browser.ask("coverwalk.explorer.x")]))[0]
+        levels = [0.005, 0.05, 0.5, 0.95]
+        shown = browser.ask(f"coverwalk.mixture.quantiles(coverwalk.explorer.voices, {levels})")
+        np.testing.assert_allclose(dist.cdf(np.array(shown)), levels, rtol=1e-5)
     voices = browser.ask(
         "coverwalk.explorer.voices.map((v) => [v.weight, v.tree ?? -1, v.nRows ?? 0]).sort((a, b) => b[0] - a[0])"
     )
@@ -155,6 +159,15 @@ def test_the_page_knows_the_quantiles_and_the_contexts(browser, subject, written
         [v.weight, v.context.tree if v.context else -1, v.context.n_rows if v.context else 0] for v in dist.contexts()
     ]
     np.testing.assert_allclose(sorted(voices), sorted(ours), rtol=1e-6)
+
+
+@pytest.mark.parametrize("df", [1.5, 3.0, 12.0, 130.0, 999.0, 2000.0])
+def test_the_page_knows_student(df, browser, written):
+    browser.open(written.as_uri())
+    e = np.linspace(-8, 8, 41)
+    log_norm = stats.t.logpdf(0, df)
+    shown = browser.ask(f"{e.tolist()}.map((e) => studentCdf(e, {df}, {log_norm}))")
+    np.testing.assert_allclose(shown, stats.t.cdf(e, df), atol=1e-6)
 
 
 def test_a_slider_moves_the_density(browser, written):

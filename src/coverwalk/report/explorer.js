@@ -2,7 +2,7 @@
 // The explorer: inputs on sliders, the predicted density as layers of contexts, coarse to fine, and a list of those who speak.
 
 const LAYERS = [0, 3, 7, Infinity]; // the deepest context of each layer, as the legend has it
-const POINTS = 300;
+const POINTS = 240; // of the curve, evenly; more where voices are
 
 class Explorer {
   constructor(facts, mixture) {
@@ -14,7 +14,7 @@ class Explorer {
     this.zoom.addEventListener("change", () => this.repaint());
     this.buildRows();
     this.buildSliders();
-    this.repaint = chart(document.getElementById("density"), 300, (svg, width, height) => this.paint(svg, width, height));
+    this.repaint = chart(document.getElementById("density"), window.innerWidth < 820 ? 210 : 300, (svg, width, height) => this.paint(svg, width, height));
     this.update();
   }
 
@@ -85,42 +85,31 @@ class Explorer {
     this.list();
   }
 
-  // Points of the curve over [low, high]: one array of heights for each layer, summed up from below.
-  curve(low, high) {
-    const ys = Array.from({ length: POINTS }, (_, i) => low + ((high - low) * i) / (POINTS - 1));
-    const sums = LAYERS.map(() => new Float64Array(POINTS));
+  // Points at these numbers of scales about every voice that matters, so that no peak, however narrow, falls between two.
+  about(steps) {
+    const points = [];
     for (const voice of this.voices) {
-      const layer = sums[LAYERS.findIndex((deepest) => voice.depth <= deepest)];
-      for (let i = 0; i < POINTS; i++) layer[i] += this.mixture.densityOf(voice, ys[i]);
+      if (voice.weight < 0.005) continue;
+      for (const step of steps) points.push(voice.loc + step * voice.scale);
     }
-    for (let l = 1; l < sums.length; l++) for (let i = 0; i < POINTS; i++) sums[l][i] += sums[l - 1][i];
-    return { ys, sums };
+    return points;
   }
 
-  // Quantiles by the trapezoid rule, first over all that the voices reach, then again where the probability is.
-  quantiles(levels) {
-    let low = Math.min(...this.voices.map((v) => v.loc - 12 * v.scale)), high = Math.max(...this.voices.map((v) => v.loc + 12 * v.scale));
-    let found = [];
-    for (let pass = 0; pass < 3; pass++) {
-      const n = 800, step = (high - low) / n, cdf = [0];
-      let before = this.mixture.density(this.voices, low);
-      for (let i = 1; i <= n; i++) {
-        const now = this.mixture.density(this.voices, low + i * step);
-        cdf.push(cdf[i - 1] + (step * (before + now)) / 2);
-        before = now;
-      }
-      const at = (q) => {
-        const i = Math.max(cdf.findIndex((p) => p >= q * cdf[n]), 1);
-        return low + step * (i - 1 + (q * cdf[n] - cdf[i - 1]) / (cdf[i] - cdf[i - 1] || 1));
-      };
-      found = levels.map(at);
-      if (pass < 2) [low, high] = [at(0.0005) - 2 * step, at(0.9995) + 2 * step];
+  // Points of the curve over [low, high]: one array of heights for each layer, summed up from below.
+  curve(low, high) {
+    const even = Array.from({ length: POINTS }, (_, i) => low + ((high - low) * i) / (POINTS - 1));
+    const ys = Float64Array.from([...even, ...this.about([-1, 0, 1]).filter((y) => y > low && y < high)]).sort();
+    const sums = LAYERS.map(() => new Float64Array(ys.length));
+    for (const voice of this.voices) {
+      const layer = sums[LAYERS.findIndex((deepest) => voice.depth <= deepest)];
+      for (let i = 0; i < ys.length; i++) layer[i] += this.mixture.densityOf(voice, ys[i]);
     }
-    return found;
+    for (let l = 1; l < sums.length; l++) for (let i = 0; i < ys.length; i++) sums[l][i] += sums[l - 1][i];
+    return { ys: Array.from(ys), sums };
   }
 
   describe() {
-    const [low, median, high, least, most] = this.quantiles([0.05, 0.5, 0.95, 0.005, 0.995]);
+    const [low, median, high, least, most] = this.mixture.quantiles(this.voices, [0.05, 0.5, 0.95, 0.005, 0.995]);
     this.reach = [least, most];
     const seen = this.row >= 0 ? ` It was <b class="seen">${short(this.facts.explore.y[this.row])}</b>.` : "";
     document.getElementById("says").innerHTML =

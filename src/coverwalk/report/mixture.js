@@ -14,6 +14,36 @@ function unpack(packed) {
   return Float64Array.from(array, (place) => table[place]);
 }
 
+// Complementary error function, relative error below 1.2e-7 (Press et al., Numerical Recipes, 6.2).
+function normalCdf(z) {
+  const x = Math.abs(z) / Math.SQRT2, t = 1 / (1 + 0.5 * x);
+  const terms = [-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277];
+  const tail = 0.5 * t * Math.exp(terms.reduceRight((sum, term) => sum * t + term, 0) - x * x);
+  return z < 0 ? tail : 1 - tail;
+}
+
+// The continued fraction of the incomplete beta function (ibid., 6.4).
+function betaFraction(a, b, x) {
+  let c = 1, d = 1 / (1 - ((a + b) * x) / (a + 1)), h = d;
+  for (let m = 1; m < 500; m++) {
+    for (const term of [(m * (b - m) * x) / ((a + 2 * m - 1) * (a + 2 * m)), (-(a + m) * (a + b + m) * x) / ((a + 2 * m) * (a + 2 * m + 1))]) {
+      d = 1 / (1 + term * d);
+      c = 1 + term / c;
+      h *= d * c;
+    }
+    if (Math.abs(d * c - 1) < 1e-12) break;
+  }
+  return h;
+}
+
+// logNorm is the log density at 0.
+function studentCdf(e, df, logNorm) {
+  if (df > 1000) return normalCdf((e * (1 - 1 / (4 * df))) / Math.sqrt(1 + (e * e) / (2 * df)));
+  const a = df / 2, x = df / (df + e * e), front = Math.exp(a * Math.log(x) + logNorm) * Math.abs(e) * Math.sqrt(x);
+  const tail = x < (a + 1) / (a + 2.5) ? (0.5 * front * betaFraction(a, 0.5, x)) / a : 0.5 - front * betaFraction(0.5, a, 1 - x);
+  return e < 0 ? tail : 1 - tail;
+}
+
 class Mixture {
   constructor(payload) {
     Object.assign(this, payload);
@@ -30,7 +60,8 @@ class Mixture {
 
   unscaled(z, a) {
     if (Number.isFinite(z) && Math.abs(z) > BULK) z = Math.sign(z) * (BULK - 1 + Math.exp(Math.abs(z) - BULK));
-    return this.input_centre[a] + this.input_scale[a] * z;
+    const value = this.input_centre[a] + this.input_scale[a] * z;
+    return Math.abs(value) < 1e-12 * this.input_scale[a] ? 0 : value; // what rounding left of a cut at zero
   }
 
   // Every voice heard at inputs x, in the units of the data: {weight, loc, scale, shape, kind, depth, nRows, degree, tree, box}.
@@ -147,6 +178,30 @@ class Mixture {
     let total = 0;
     for (const voice of voices) total += this.densityOf(voice, y);
     return total;
+  }
+
+  // Weighted P(Y <= y) of one voice.
+  probabilityOf(voice, y) {
+    const s = voice.shape, e = (y - voice.loc) / voice.scale;
+    if (this.shape_kind[s] === STUDENT) return voice.weight * studentCdf(e, this.shape_df[s], this.shape_log_norm[s]);
+    let total = 0;
+    for (let a = this.shape_start[s]; a < this.shape_start[s + 1]; a++) {
+      total += this.atom_weight[a] * normalCdf((e - this.atom_center[a]) / this.atom_width[a]);
+    }
+    return voice.weight * total;
+  }
+
+  quantiles(voices, levels) {
+    const least = Math.min(...voices.map((v) => v.loc - 60 * v.scale)), most = Math.max(...voices.map((v) => v.loc + 60 * v.scale));
+    return levels.map((level) => {
+      let low = least, high = most;
+      for (let i = 0; i < 40; i++) {
+        const middle = (low + high) / 2;
+        if (voices.reduce((sum, voice) => sum + this.probabilityOf(voice, middle), 0) < level) low = middle;
+        else high = middle;
+      }
+      return (low + high) / 2;
+    });
   }
 
   meanOf(voices) {
