@@ -224,7 +224,7 @@ def test_learn_says_which_models_can(capsys):
     before = Path("m.cw").read_bytes()
     code, _, err = run(capsys, "learn", "m.cw", "data.csv")
     assert code == 1
-    assert "holds a ConditionalDensity, which cannot go on learning; SequenceModel can" in err
+    assert "holds a ConditionalDensity that cannot go on learning: fit it again" in err
     assert Path("m.cw").read_bytes() == before
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
+from coverwalk._kernels.splitmix import mix, uniform
 
 __all__ = ["arrange", "grow", "route"]
 
@@ -14,20 +15,6 @@ Floats = NDArray[np.float64]
 
 RIDGE = 1.0  # of a context's own linear model, and of the line on each side of a candidate cut
 PRIOR_ROWS = 2.0  # a side's variance starts at the context's, with this weight
-
-
-@kernel
-def _mix(x: np.uint64) -> np.uint64:
-    """Splitmix64's finaliser: a counter in, random bits out."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-@kernel
-def _uniform(state: NDArray[np.uint64]) -> float:
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    return float(_mix(state[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @kernel
@@ -91,7 +78,7 @@ def _best_cut(
     """The candidate of most evidence on a sample of the context's rows: its dimension (-1 for none) and its cut."""
     p = X.shape[1]
     # A run of rows from a random place: rows are in random order already, and every tree sees another run.
-    offset = int(_uniform(state) * (n - n_sample + 1))
+    offset = int(uniform(state) * (n - n_sample + 1))
     s += offset
     s2 = 1e-300
     for q in range(s, s + n_sample):
@@ -99,8 +86,8 @@ def _best_cut(
     need = float(min_rows) if n_sample == n else max(2.0, min_rows * n_sample / n)
     best, best_dim, best_cut = -math.inf, -1, 0.0
     for _ in range(n_candidates):
-        a = int(_uniform(state) * p)
-        u, v = _uniform(state), _uniform(state)
+        a = int(uniform(state) * p)
+        u, v = uniform(state), uniform(state)
         if u < 0.5:
             cut = X[perm[s + int(v * n_sample)], a]
         else:
@@ -155,7 +142,7 @@ def grow(
     perm, spare, r = np.arange(n), np.empty(n, np.int64), residual.copy()
     work = (np.empty((p + 1, p + 1)), np.empty(p + 1), np.empty(p + 1))
     state = np.zeros(1, np.uint64)
-    end[0], name[0], n_nodes = n, _mix(np.uint64(seed)), 1
+    end[0], name[0], n_nodes = n, mix(np.uint64(seed)), 1
     k = 0
     while k < n_nodes:
         s, e = start[k], end[k]
@@ -183,7 +170,7 @@ def grow(
                     for side in range(2):
                         child = n_nodes + side
                         parent[child] = k
-                        name[child] = _mix(name[k] + np.uint64(side + 1))
+                        name[child] = mix(name[k] + np.uint64(side + 1))
                         start[child] = s if side == 0 else s + n_left
                         end[child] = s + n_left if side == 0 else e
                     n_nodes += 2

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.splitmix import mix, uniform
 
 __all__ = ["count", "depth", "grow", "settle", "side", "uniform"]
 
@@ -18,21 +19,6 @@ Effort = tuple[int, int, int]  # axes to look at in a context, cuts drawn on eac
 # cuts (m,), rows (m + 1,) and counts (m + 1, C) between them, counts on either side (2, C), a table of i log i; and of
 # the sample's rows the values on one axis, the classes and the weights
 Work = tuple[Floats, Integers, Floats, Floats, Floats, Floats, Integers, Floats]
-
-
-@kernel
-def _mix(bits: np.uint64) -> np.uint64:
-    """Splitmix64's finaliser: a counter in, random bits out."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-@kernel
-def uniform(state: NDArray[np.uint64]) -> float:
-    """The next number in [0, 1) of a random stream; its state (1,) moves on."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    return float(_mix(state[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @kernel
@@ -186,7 +172,7 @@ def grow(
     between = (np.empty(effort[1]), np.empty(effort[1] + 1, np.int64), np.empty((effort[1] + 1, n_classes)))
     work = (*between, sides, table, *sampled)
     state = np.zeros(1, np.uint64)
-    state[0] = _mix(seed)
+    state[0] = mix(seed)
     end[0], n_nodes = n, 1
     k = 0
     while k < n_nodes:

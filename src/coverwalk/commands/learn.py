@@ -25,7 +25,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     model = load_model(arguments.model)
     if not hasattr(model, "partial_fit"):
-        raise ValueError(f"{arguments.model} holds a {type(model).__name__}, which cannot go on learning; {_who_can()}")
+        raise ValueError(
+            f"{arguments.model} holds a {type(model).__name__} that cannot go on learning: fit it again on all rows "
+            "with coverwalk fit; models of sequences can go on"
+        )
     if isinstance(model, SequenceModel):
         learned = _learn_sequence(model, arguments.data)
     else:
@@ -48,10 +51,3 @@ def _learn_sequence(model: "SequenceModel", path: str) -> str:
         raise ValueError(f"{path} is not text in UTF-8, which this model of letters needs") from error
     model.partial_fit(sequence)
     return f"{len(sequence)} more {'letters' if letters else 'bytes'}"
-
-
-def _who_can() -> str:
-    import coverwalk
-
-    able = [name for name in coverwalk.__all__ if hasattr(getattr(coverwalk, name), "partial_fit")]
-    return f"{', '.join(able)} can" if able else "fit it again on all rows with: coverwalk fit"
