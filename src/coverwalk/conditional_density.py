@@ -242,6 +242,7 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         targets = getattr(self, "target_names_", None)
         sound = (
             isinstance(forests, list)
+            and type(self.n_outputs_) is type(self.n_features_in_) is int  # True is no number here
             and len(forests) == self.n_outputs_ >= 1
             and all(isinstance(forest, Forest) for forest in forests)
             and all(forest.X.shape[1] == self.n_features_in_ + j for j, forest in enumerate(forests))
