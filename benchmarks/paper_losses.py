@@ -11,7 +11,7 @@ import argparse
 import numpy as np
 
 from coverwalk.datasets import MIXTURES, data_folder, load_faithful
-from coverwalk.double_tree import DoubleTree
+from coverwalk.streams.double_tree import DoubleTree
 
 AUTHOR = {
     "gaussmix": (1.466, 1.313, 1.256, 1.232, 1.224),

@@ -11,8 +11,8 @@ import time
 import numpy as np
 
 from coverwalk import SequenceModel
-from coverwalk.compressors import compressors
 from coverwalk.datasets import data_folder
+from coverwalk.sequences.compressors import compressors
 
 
 def timed(function, *arguments):

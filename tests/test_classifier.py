@@ -16,10 +16,10 @@ from coverwalk._kernels.class_gauss import discriminants, log_scores, moments
 from coverwalk._kernels.class_grow import count, grow, settle
 from coverwalk._kernels.class_walk import STRANGE
 from coverwalk.base import Cover
-from coverwalk.class_forest import Sheaf, Standard
 from coverwalk.covers.classes import ClassTree, Planting, _without_faint, plant
+from coverwalk.forests.class_forest import Sheaf, Standard
+from coverwalk.forests.pooling import fit_powers, log_softmax
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
-from coverwalk.pooling import fit_powers, log_softmax
 
 COUNTS, GAUSS = Planting(discriminants=False), Planting(discriminants=True, rows_shared=1.0, rows_own=0.5)
 

@@ -5,8 +5,8 @@ import pytest
 
 from coverwalk import SequenceModel
 from coverwalk.cli import main
-from coverwalk.compression import compress, decompress
-from coverwalk.compressors import compressors
+from coverwalk.sequences.compression import compress, decompress
+from coverwalk.sequences.compressors import compressors
 
 RNG = np.random.default_rng(0)
 WORDS = ["it", "was", "the", "best", "of", "times", "worst", "age", "wisdom", "foolishness", "epoch", "belief"]

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from coverwalk._kernels import kd_walk
 from coverwalk._kernels.real_line import from_unit, log_slope, morton, to_unit
 from coverwalk.datasets import load_faithful, make_gaussmix, make_ring
-from coverwalk.double_tree import DoubleTree
 from coverwalk.local._flat_core import flat_cdf, flat_logpdf, flat_ppf
+from coverwalk.streams.double_tree import DoubleTree
 
 ALL = [
     {"walk": walk, "priors": priors, "children": children}

@@ -12,9 +12,9 @@ from coverwalk._kernels.kernel_density import density_evidence, kernel_tables
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve, log_determinant
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
 from coverwalk.covers.adaptive import grow_tree
-from coverwalk.forest import Forest, Settings
-from coverwalk.scaling import Scaling, canonical_order
-from coverwalk.tuning import choose
+from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forests.scaling import Scaling, canonical_order
+from coverwalk.forests.tuning import choose
 
 
 def rows(n=200, p=3, seed=0, noise=0.2):

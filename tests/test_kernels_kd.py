@@ -5,8 +5,8 @@ import pytest
 
 from coverwalk import CoverModel
 from coverwalk.covers import KDTree
-from coverwalk.double_tree import DoubleTree
 from coverwalk.local import Polynomial, TreeDensity
+from coverwalk.streams.double_tree import DoubleTree
 
 from .slow_double_tree import SlowDoubleTree
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coverwalk.forest import OUTLIER_DF, Forest, Settings
+from coverwalk.forests.forest import OUTLIER_DF, Forest, Settings
 from coverwalk.report import page
 from coverwalk.report.explorer import export
 from coverwalk.report.facts import Subject, gather

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 from coverwalk import ConditionalDensity
 from coverwalk.datasets import MIXTURES
-from coverwalk.double_tree import DoubleTree
+from coverwalk.streams.double_tree import DoubleTree
 
 X, Y = MIXTURES["gaussmix"].make(600, 0)
 

@@ -10,9 +10,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from tqdm import tqdm
 
-from coverwalk.class_forest import ClassForest, n_threads
-from coverwalk.class_voices import ClassVoice, voices
 from coverwalk.covers.classes import Planting
+from coverwalk.forests.class_forest import ClassForest, n_threads
+from coverwalk.forests.class_voices import ClassVoice, voices
 
 __all__ = ["ContextClassifier"]
 

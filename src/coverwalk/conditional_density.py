@@ -12,10 +12,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.forest import Forest, Settings
+from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forests.tuning import choose
 from coverwalk.joint import JointDistribution
-from coverwalk.streaming import KdStream
-from coverwalk.tuning import choose
+from coverwalk.streams.streaming import KdStream
 
 __all__ = ["ConditionalDensity"]
 
@@ -49,7 +49,7 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         Cuts drawn at random in a context, of which the best is taken.
     covers : {"adaptive", "kd"}
         How covers are made. "adaptive": the forest above, fitted to all rows at once. "kd": the paper's streaming
-        estimator, one online kd-tree (`coverwalk.double_tree.DoubleTree`), which also has ``partial_fit``,
+        estimator, one online kd-tree (`coverwalk.streams.double_tree.DoubleTree`), which also has ``partial_fit``,
         ``learn_one`` and ``prequential``; of the other parameters it takes ``walk``, ``alpha`` and ``stop``.
     walk : {"coarsen", "refine"}
         For covers="kd": fine to coarse, as in the paper, or coarse to fine.

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from coverwalk.checked_rows import as_outputs, as_row
-from coverwalk.kd_engine import KdEngine, Plan
+from coverwalk.streams.checked_rows import as_outputs, as_row
+from coverwalk.streams.kd_engine import KdEngine, Plan
 
 if TYPE_CHECKING:
     from coverwalk.distribution import PredictiveDistribution
@@ -100,7 +100,7 @@ class Density(BaseEstimator):  # type: ignore[misc]
 
     def predict_dist(self) -> "PredictiveDistribution":
         """The law of the next point, for one output, with the names of a frozen SciPy distribution."""
-        from coverwalk.kd_distribution import predict_dist
+        from coverwalk.streams.kd_distribution import predict_dist
 
         check_is_fitted(self, "_engine")
         if self.n_outputs_ > 1:

@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from coverwalk._kernels import suffix_learn, suffix_sample, suffix_tree, suffix_walk
-from coverwalk.alphabet import BYTES, Alphabet
-from coverwalk.context_tree import BORDER_SIGN, ContextTree, map_trees
-from coverwalk.context_weights import ContextWeight, context_weights, weights_text
-from coverwalk.sequence_check import check_store
-from coverwalk.sequence_parameters import alphabet_for, check, kernel_settings, nats_per
+from coverwalk.sequences.alphabet import BYTES, Alphabet
+from coverwalk.sequences.context_tree import BORDER_SIGN, ContextTree, map_trees
+from coverwalk.sequences.context_weights import ContextWeight, context_weights, weights_text
+from coverwalk.sequences.sequence_check import check_store
+from coverwalk.sequences.sequence_parameters import alphabet_for, check, kernel_settings, nats_per
 
 __all__ = ["SequenceModel"]
 

@@ -16,8 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Learn each file once; what it cost before each byte was learnt is the ideal code length."""
     from coverwalk.commands.compress import progress_bar
-    from coverwalk.compressors import compressors
     from coverwalk.sequence import SequenceModel
+    from coverwalk.sequences.compressors import compressors
 
     peers = compressors()
     width = max(max(len(file.name) for file in arguments.files), 4)

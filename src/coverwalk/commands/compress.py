@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Compress and say how well."""
-    from coverwalk.compression import compress
+    from coverwalk.sequences.compression import compress
 
     output = arguments.output or arguments.file.with_name(arguments.file.name + SUFFIX)
     refuse_to_overwrite(output, arguments.force)

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Decompress; the check sum has to agree before anything is written."""
-    from coverwalk.compression import decompress, original_length
+    from coverwalk.sequences.compression import decompress, original_length
 
     output = arguments.output
     if output is None:

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _show_density(model: "ConditionalDensity") -> None:
     from coverwalk.commands._models import columns_of, size
-    from coverwalk.forest_summary import summarise
+    from coverwalk.forests.forest_summary import summarise
 
     inputs, targets = columns_of(model)
     print(f"  predicts   {', '.join(targets)}")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from coverwalk.datasets import MIXTURES
-from coverwalk.double_tree import DoubleTree
 from coverwalk.paper.result import Claim, Result, write_csv
 from coverwalk.paper.style import BLUE, INK, ORANGE, figure, save
+from coverwalk.streams.double_tree import DoubleTree
 
 __all__ = ["figure1"]
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coverwalk.double_tree import DoubleTree
 from coverwalk.paper.double_kernel import DoubleKernel
 from coverwalk.paper.result import Claim, Result, write_csv
 from coverwalk.paper.sets import DataSet
 from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, TEAL, figure, name_line, save
+from coverwalk.streams.double_tree import DoubleTree
 
 __all__ = ["figure2"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from coverwalk.datasets import MIXTURES
-from coverwalk.double_tree import DoubleTree
 from coverwalk.paper.result import Claim, Result, write_csv
 from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, figure, name_line, save
+from coverwalk.streams.double_tree import DoubleTree
 
 __all__ = ["lemmas"]
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.polynomial import n_features
 from coverwalk.covers.adaptive import AdaptiveTree
-from coverwalk.forest import OUTLIER_ROWS, FittedTree, Forest
+from coverwalk.forests.forest import OUTLIER_ROWS, FittedTree, Forest
 from coverwalk.report.packing import pack, packed_size
 from coverwalk.shapes import Shapes
 

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 from coverwalk.baselines import Line
-from coverwalk.forest import Forest
-from coverwalk.forest_summary import summarise
+from coverwalk.forests.forest import Forest
+from coverwalk.forests.forest_summary import summarise
 
 __all__ = ["Subject", "gather"]
 

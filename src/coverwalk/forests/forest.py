@@ -21,7 +21,7 @@ from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.scaling import Scaling, canonical_order
+from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.shapes import Shapes
 
 __all__ = ["Context", "Forest", "Settings"]
@@ -223,7 +223,7 @@ class Forest:
 
     def _check_loaded(self) -> None:
         """Refuse a file whose arrays could lead a kernel astray."""
-        from coverwalk.soundness import check_forest
+        from coverwalk.forests.soundness import check_forest
 
         check_forest(self)
 

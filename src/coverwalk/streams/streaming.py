@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from coverwalk.double_tree import DoubleTree
+from coverwalk.streams.double_tree import DoubleTree
 
 __all__ = ["KdStream"]
 

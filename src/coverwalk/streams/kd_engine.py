@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels import kd_state, kd_voices, kd_walk
 from coverwalk._kernels.kd_state import MAX_X_DEPTH, KdState, Settings
-from coverwalk.running_scale import Units, units_of
+from coverwalk.streams.running_scale import Units, units_of
 
 __all__ = ["KdEngine", "Plan"]
 

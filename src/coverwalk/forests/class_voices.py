@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.class_grow import side
 from coverwalk._kernels.class_walk import speak
-from coverwalk.class_forest import ClassForest, Standard
 from coverwalk.covers.classes import ClassTree, Planting
+from coverwalk.forests.class_forest import ClassForest, Standard
 
 __all__ = ["ClassVoice", "voices"]
 

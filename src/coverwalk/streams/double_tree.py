@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coverwalk.checked_rows import as_outputs, as_row, refuse_nonfinite
-from coverwalk.kd_engine import KdEngine, Plan
+from coverwalk.streams.checked_rows import as_outputs, as_row, refuse_nonfinite
+from coverwalk.streams.kd_engine import KdEngine, Plan
 
 if TYPE_CHECKING:
     from coverwalk.distribution import PredictiveDistribution
@@ -180,7 +180,7 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         >>> bool(inside > outside)  # two branches of the ring against its edge
         True
         """
-        from coverwalk.kd_distribution import predict_dist
+        from coverwalk.streams.kd_distribution import predict_dist
 
         check_is_fitted(self, "_engine")
         if self.n_outputs_ > 1:

@@ -8,7 +8,7 @@ from coverwalk._kernels.kd_state import MAX_X_DEPTH
 from coverwalk._kernels.normal_wishart import MEAN
 from coverwalk._kernels.real_line import CORE, TAILS
 from coverwalk.distribution import PredictiveDistribution, Shapes
-from coverwalk.kd_engine import KdEngine
+from coverwalk.streams.kd_engine import KdEngine
 
 __all__ = ["predict_dist"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.class_grow import Rows
 from coverwalk.covers.classes import ClassTree, Planting, plant
-from coverwalk.pooling import Pools, Unseen, log_softmax, pool_rows
+from coverwalk.forests.pooling import Pools, Unseen, log_softmax, pool_rows
 
 __all__ = ["ClassForest", "Sheaf", "Standard", "n_threads"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.covers.adaptive import AdaptiveTree
-from coverwalk.forest import FittedTree, Forest
+from coverwalk.forests.forest import FittedTree, Forest
 
 __all__ = ["ForestSummary", "summarise"]
 

@@ -11,7 +11,7 @@ from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.shapes import STUDENT, Shapes
 
 if TYPE_CHECKING:
-    from coverwalk.forest import FittedTree, Forest, Settings
+    from coverwalk.forests.forest import FittedTree, Forest, Settings
 
 __all__ = ["check_forest"]
 

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.polynomial import n_features
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.forest import Forest, Settings, rescaled
-from coverwalk.scaling import canonical_order
+from coverwalk.forests.forest import Forest, Settings, rescaled
+from coverwalk.forests.scaling import canonical_order
 
 __all__ = ["choose"]
 

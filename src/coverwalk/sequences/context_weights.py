@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels import suffix_tree, suffix_walk
-from coverwalk.context_tree import context_text
+from coverwalk.sequences.context_tree import context_text
 
 __all__ = ["ContextWeight", "context_weights", "weights_text"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels import suffix_walk
-from coverwalk.alphabet import BYTES, Alphabet
+from coverwalk.sequences.alphabet import BYTES, Alphabet
 
 if TYPE_CHECKING:
     from coverwalk.sequence import SequenceModel

@@ -1,0 +1,1 @@
+"""Forests of contexts that look at y: one for densities, one for classes, and what they share."""
