@@ -11,12 +11,13 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from coverwalk import ContextClassifier, CoverModel, class_forest
+from coverwalk import ContextClassifier, CoverModel
 from coverwalk._kernels.class_gauss import discriminants, log_scores, moments
 from coverwalk._kernels.class_grow import count, grow, settle
 from coverwalk._kernels.class_walk import STRANGE
 from coverwalk.base import Cover
 from coverwalk.covers.classes import ClassTree, Planting, _without_faint, plant
+from coverwalk.forests import class_forest
 from coverwalk.forests.class_forest import Sheaf, Standard
 from coverwalk.forests.pooling import fit_powers, log_softmax
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
