@@ -6,7 +6,7 @@
 
 Peers that are not installed are left out (``pip install ngboost catboost``); they run at their defaults, a tenth of the
 rows telling the boosters when to stop. Run with OMP_NUM_THREADS=1 for one thread each. Sets named with a + have uniform
-noise of one rounding step added to y, in training and test rows: what is left when a method cannot profit from integer y.
+noise of one rounding step added to y, in training and test rows: what is left when integer y cannot be profited from.
 """
 
 import argparse

@@ -76,6 +76,12 @@ def test_learning_after_loading_leaves_the_file_alone(tmp_path):
     assert path.read_bytes() == before
 
 
+def test_files_have_the_rights_of_any_other(tmp_path):
+    (tmp_path / "plain").write_text("")
+    text_model().save(tmp_path / "m.cw")
+    assert (tmp_path / "m.cw").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 @pytest.mark.parametrize(
     ("model", "says"),
     [

@@ -8,7 +8,7 @@ flipped bit anywhere is noticed; each class then checks that its own arrays make
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,8 @@ def _digest(metadata: dict[str, str], arrays: Arrays) -> str:
 
 
 def _write_atomically(path: Path, content: bytes) -> None:
-    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".writing", dir=path.parent)
+    beside = path.parent / f".{path.name}.{secrets.token_hex(8)}.writing"
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # readable by whom the user's umask allows
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -140,7 +141,7 @@ def _write_atomically(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(beside, path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
