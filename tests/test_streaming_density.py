@@ -1,5 +1,7 @@
 """ConditionalDensity(covers="kd"): the paper's estimator under the public name."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -66,3 +68,12 @@ def test_a_refused_batch_leaves_the_model_as_it_was():
     with pytest.raises(ValueError, match="row 7"):
         model.partial_fit(bad, Y[:10])
     np.testing.assert_array_equal(model.logpdf(X, Y), before)
+
+
+def test_streams_pickle_and_say_that_files_do_not_hold_them(tmp_path):
+    model = ConditionalDensity(covers="kd").fit(X, Y)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.prequential(X[:50], Y[:50]), model.prequential(X[:50], Y[:50]))
+    with pytest.raises(ValueError, match="can be pickled"):
+        model.save(tmp_path / "m.cw")
+    assert not list(tmp_path.iterdir())

@@ -228,6 +228,10 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
+        if self.covers == "kd":
+            raise ValueError(
+                'model files hold forests; a stream (covers="kd") can be pickled, or learned again from its rows'
+            )
         from coverwalk.persistence import save
 
         save(self, path)
