@@ -1,5 +1,6 @@
 """One compile policy for every kernel, a cache that never goes stale, and a line when a compilation happens."""
 
+import errno
 import hashlib
 import sys
 from collections.abc import Callable
@@ -56,8 +57,9 @@ def _forget_stale_kernels(folder: Path) -> None:
             compiled.unlink(missing_ok=True)
         stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(digest.hexdigest())
-    except PermissionError:  # installed where the user may not write: Numba keeps its cache elsewhere, and so must we
-        return
+    except OSError as error:  # installed where the user may not write: Numba keeps its cache elsewhere then
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
 
 
 _forget_stale_kernels(Path(__file__).parent)

@@ -24,8 +24,8 @@ def run(arguments: argparse.Namespace) -> None:
     with progress_bar(len(data), arguments.file.name) as bar:
         packed = compress(data, progress=bar.update)
     write_whole(output, packed)
-    bits = 8 * len(packed) / max(len(data), 1)
-    print(f"{output}: {len(data)} bytes to {len(packed)}, {bits:.3f} bits a byte")
+    bits = f", {8 * len(packed) / len(data):.3f} bits a byte" if data else ""
+    print(f"{output}: {len(data)} bytes to {len(packed)}{bits}")
 
 
 def progress_bar(total: int, name: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
