@@ -18,6 +18,7 @@ __all__ = ["add_gram", "in_rows", "kernel_matrix", "left_one_out", "solve_coeffi
 
 Floats = NDArray[np.float64]
 
+LANES = 8  # rows whose leverages are computed together
 LEAST_KEEP = 1e-9  # of 1 - leverage and of what is left of psi without a row: rounding may take them to zero
 
 
@@ -78,7 +79,7 @@ def solve_rows(
     K: Floats, r: Floats, ridge: float, alpha: Floats, error: Floats, keep: Floats, work: tuple[Floats, ...]
 ) -> float:
     """Solve for alpha; fill error = (I - H) r and keep = 1 - diag H; returns r'(I - H) r."""
-    A, z, _ = work
+    A, z, _, _ = work
     n = len(r)
     _ridged(K, n, ridge, A)
     for a in range(n):
@@ -89,6 +90,30 @@ def solve_rows(
         error[a] = ridge * alpha[a]
         keep[a] = min(ridge * _inverse_diagonal(A, n, a, z), 1.0)
     return ridge * square
+
+
+@kernel
+def _keep_each(X: Floats, degree: int, U: Floats, f: Floats, lanes: Floats, keep: Floats) -> None:
+    """keep = 1 - f'(U'U)^-1 f of every row of X, LANES rows at a time: the factor is read once for all of them."""
+    n, d = len(X), n_features(degree, X.shape[1])
+    for s in range(0, n, LANES):
+        for q in range(LANES):
+            features(X[min(s + q, n - 1)], degree, f)
+            for a in range(d):
+                lanes[a, q] = f[a]
+        for q in range(LANES):
+            lanes[d, q] = 1.0
+        for k in range(d):
+            scale = 1.0 / U[k, k]
+            for q in range(LANES):
+                lanes[k, q] *= scale
+                lanes[d, q] -= lanes[k, q] * lanes[k, q]
+            for j in range(k + 1, d):
+                u = U[k, j]
+                for q in range(LANES):
+                    lanes[j, q] -= u * lanes[k, q]
+        for q in range(min(LANES, n - s)):
+            keep[s + q] = max(lanes[d, q], LEAST_KEEP)
 
 
 @kernel
@@ -106,7 +131,7 @@ def solve_coefficients(
     work: tuple[Floats, ...],
 ) -> float:
     """Solve for c, b = F'r; fill error = (I - H) r and keep = 1 - diag H (or its mean); returns r'(I - H) r."""
-    A, z, f = work
+    A, z, f, lanes = work
     n, d = len(r), n_features(degree, X.shape[1])
     _ridged(G, d, ridge, A)
     square = 0.0
@@ -123,9 +148,8 @@ def solve_coefficients(
     for q in range(n):
         error[q] = r[q] - value(X[q], degree, c)
         keep[q] = mean
-        if exact:
-            features(X[q], degree, f)
-            keep[q] = max(1.0 - leverage(A, d, f, z), LEAST_KEEP)
+    if exact:
+        _keep_each(X, degree, A, f, lanes, keep)
     return square - explained
 
 
