@@ -154,7 +154,9 @@ def _regress(
             if rows:
                 rest = solve_rows(K, r, grid.ridges[l], c, error[m], keep[m], (A, z, f, lanes))
             else:
-                rest = solve_coefficients(K, b, X, r, g, grid.ridges[l], not many, c, error[m], keep[m], (A, z, f, lanes))
+                rest = solve_coefficients(
+                    K, b, X, r, g, grid.ridges[l], not many, c, error[m], keep[m], (A, z, f, lanes)
+                )
             nu = grid.nu_0 + n
             fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
             fit.log_score[k, m] = left_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
@@ -251,7 +253,16 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
     which, grams = _grams(X, layout, grid.degree)
     none = np.empty((0, 0))
     error, keep = np.empty((M, widest)), np.empty((M, widest))
-    work = (np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), np.empty((d + 1, LANES)), np.empty(d), error, keep)
+    work = (
+        np.empty((d, d)),
+        np.empty((d, d)),
+        np.empty(d),
+        np.empty(d),
+        np.empty((d + 1, LANES)),
+        np.empty(d),
+        error,
+        keep,
+    )
     r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
     s2_root = grid.least_scale**2
     for i in range(n_rows):
