@@ -234,8 +234,8 @@ def speak(
 ) -> None:
     """Write the voices of each row from at[i] on, and move at past them; leaf (n,) is where each row ends.
 
-    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0, and from where each row's
-    locations count (n,); out: weight, loc, scale, shape, label (m,).
+    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0, and from where locations
+    count in each row (n,); out: weight, loc, scale, shape, label (m,).
     """
     share, shape, label, origin = voice
     out_weight, out_loc, out_scale, out_shape, out_label = out

@@ -33,7 +33,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
-LEAST_WEIGHT = 1e-3  # voices below it, in their tree, are left out and the others made to sum to one
+LEAST_WEIGHT = 1e-2  # voices below it, in their tree, are left out and the others made to sum to one
 OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 SMALL_SET = 2**15  # rows up to which accuracy goes before time

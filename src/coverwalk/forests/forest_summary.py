@@ -53,6 +53,8 @@ def summarise(forest: Forest) -> ForestSummary:
 
 def _n_bytes(forest: Forest) -> int:
     arrays: list[NDArray[Any]] = [forest.X, forest.y, *(column for tree in forest.trees for column in tree)]
+    if forest.trend:
+        arrays += [forest.trend.turns, forest.trend.phase, forest.trend.coefficients]
     for tree in forest.fitted:
         arrays += [*tree.records, tree.shape, *tree.shapes.__getstate__().values()]
     return sum(array.nbytes for array in arrays)

@@ -1,7 +1,8 @@
-"""Choose of what a forest is made on rows that its trees have not seen: kinds of trees, their priors, and the spread."""
+"""Choose of what a forest is made, on rows its trees have not seen: kinds of trees, their priors, and the spread."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -19,13 +20,16 @@ Floats = NDArray[np.float64]
 
 STOPS = (0.5, 0.8, 0.95, 0.99)
 SPREADS = (1.15, 1.0, 0.87, 0.75, 0.65)
-QUARTERS = 4  # shares of the kinds are multiples of one over this
+QUARTERS = 4  # shares of the kinds that are compared are multiples of one over this
+N_DRAWS = 50  # of the rows left out, over which shares are averaged
+LEAST_SHARE = 0.1  # kinds below it are left out
 FEWEST_ROWS = 20  # fewer rows tell nothing
 SPREAD_ROWS = 200  # fewer rows cannot tell a spread, or shares, from chance
 MOST_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
-MOST_NUMBERS = 100_000  # rows times features, between those two
+MOST_NUMBERS = 80_000  # rows times features, between those two
 HALF = 3  # trees of a kind in each of two small forests
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, left out in turn
+HELD_OUT_OF_MANY = ((0.0, 0.2),)  # of twice as many rows, where there are: nearer to the forest's own size
 
 
 class Kind(NamedTuple):
@@ -60,16 +64,16 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
     if len(y) < FEWEST_ROWS:
         return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
     most = int(np.clip(MOST_NUMBERS / n_features(settings.degree, X.shape[1]), *MOST_ROWS))
-    order = canonical_order(X, y)[:most]
+    many = len(y) >= 1.5 * most
+    order = canonical_order(X, y)[: 2 * most if many else most]
     X, y = X[order], y[order]
-    folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in HELD_OUT]
+    folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in (HELD_OUT_OF_MANY if many else HELD_OUT)]
     held_out = [y[fold] for fold in folds]
     kinds: list[Kind] = []
     stops: list[float] = []
     unseen: list[Unseen] = []
     for kind, candidates in _ask(X, y, folds, settings).items():
-        scores = [_score([said.log_densities(held_out)], (1.0,), settings.n_trees) for said in candidates]
-        best = int(np.argmax(scores))
+        best = _best_prior(candidates, held_out, settings.n_trees)
         kinds.append(kind)
         stops.append(STOPS[best])
         unseen.append(candidates[best])
@@ -110,54 +114,75 @@ def _ask(X: Floats, y: Floats, folds: list[slice], settings: Settings) -> dict[K
     return asked
 
 
-def _score(log_densities: list[tuple[Floats, Floats]], shares: tuple[float, ...], n_trees: int) -> float:
-    """The log density of the rows under a pool of n_trees trees, kinds having these shares.
+def _best_prior(candidates: list[Unseen], y: list[Floats], n_trees: int) -> int:
+    return _climb(len(STOPS), 0, lambda k: float(_scores([candidates[k].log_densities(y)], (1.0,), n_trees).sum()))
+
+
+def _scores(log_densities: list[tuple[Floats, Floats]], shares: Sequence[float], n_trees: int) -> Floats:
+    """The log densities of the rows (n,) under a pool of n_trees trees, kinds having these shares.
 
     A pool of K trees loses c/K to one without end, for some c; two small pools and both together tell c. Without this,
     small pools would ask for more spread, and for safer priors, than the forest needs.
     """
     first, second = (_log_mix([pair[half] for pair in log_densities], shares) for half in range(2))
-    together = float(np.logaddexp(first, second).sum() - len(first) * np.log(2.0))
-    apart = 0.5 * float(first.sum() + second.sum())
+    together = np.logaddexp(first, second) - np.log(2.0)
     n_asked = 2 * HALF / sum(share**2 for share in shares)  # as many trees of one kind err as much
-    return together + (1.0 - n_asked / n_trees) * (together - apart)
+    extrapolated: Floats = together + (1.0 - n_asked / n_trees) * (together - 0.5 * (first + second))
+    return extrapolated
 
 
-def _log_mix(log_densities: list[Floats], shares: tuple[float, ...]) -> Floats:
+def _log_mix(log_densities: list[Floats], shares: Sequence[float]) -> Floats:
     terms = [log_density + np.log(share) for log_density, share in zip(log_densities, shares) if share > 0]
     return np.asarray(np.logaddexp.reduce(terms))
 
 
-def _shares_and_spread(unseen: list[Unseen], y: list[Floats], n_trees: int) -> tuple[tuple[float, ...], float]:
-    """The best shares of the kinds, then the best spread."""
+def _shares_and_spread(unseen: list[Unseen], y: list[Floats], n_trees: int) -> tuple[Floats, float]:
+    """The best shares of the kinds, averaged over draws of the rows: what they cannot tell is divided. Then the best
+    spread.
+    """
     plain = [said.log_densities(y) for said in unseen]
-    grid = [
-        tuple(quarter / QUARTERS for quarter in quarters)
-        for quarters in product(range(QUARTERS + 1), repeat=len(unseen))
-        if sum(quarters) == QUARTERS
-    ]
-    n = sum(len(part) for part in y)
+    n = len(plain[0][0])
+    grid = [s for s in product(np.linspace(0.0, 1.0, QUARTERS + 1), repeat=len(unseen)) if sum(s) == 1.0]
     if n < SPREAD_ROWS / 2:
         grid = [shares for shares in grid if max(shares) == 1.0]
-    shares = max(grid, key=lambda shares: _score(plain, shares, n_trees))
+    scores = np.array([_scores(plain, shares, n_trees) for shares in grid])
+    drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=N_DRAWS)
+    shares = np.array(grid)[np.argmax(scores @ drawn.T, axis=0)].mean(axis=0)
+    shares = np.where(shares < LEAST_SHARE, 0.0, shares)
+    shares /= shares.sum()
     if n < SPREAD_ROWS / 2:
         return shares, 1.0
+    heard = [k for k in range(len(unseen)) if shares[k] > 0]
 
-    def spread_score(spread: float) -> float:
-        heard = [(said, share) for said, share in zip(unseen, shares) if share > 0]
-        log_densities = [said.log_densities(y, spread) for said, _ in heard]
-        return _score(log_densities, tuple(share for _, share in heard), n_trees)
+    def spread_score(k: int) -> float:
+        log_densities = [unseen[j].log_densities(y, SPREADS[k]) for j in heard]
+        return float(_scores(log_densities, shares[heard].tolist(), n_trees).sum())
 
-    return shares, max(SPREADS, key=spread_score)
+    return shares, SPREADS[_climb(len(SPREADS), SPREADS.index(1.0), spread_score)]
 
 
-def _whole(shares: tuple[float, ...], n_trees: int) -> list[int]:
+def _climb(n: int, start: int, score: Callable[[int], float]) -> int:
+    """The first peak of score(0), ..., score(n - 1) uphill from a start, few of which are worked out.
+
+    >>> _climb(5, 1, lambda k: -abs(k - 3))
+    3
+    """
+    known = cache(score)
+    k = start
+    while True:
+        near = [j for j in (k - 1, k + 1) if 0 <= j < n and known(j) > known(k)]
+        if not near:
+            return k
+        k = max(near, key=known)
+
+
+def _whole(shares: Floats, n_trees: int) -> list[int]:
     """Numbers of trees in these shares; those that lose most by rounding down get the trees left over.
 
-    >>> _whole((0.5, 0.25, 0.25), 5)
+    >>> _whole(np.array([0.5, 0.25, 0.25]), 5)
     [3, 1, 1]
     """
-    wanted = np.array(shares) * n_trees
+    wanted = shares * n_trees
     counts = np.floor(wanted).astype(int)
     for k in np.argsort(counts - wanted, kind="stable")[: n_trees - counts.sum()]:
         counts[k] += 1
