@@ -190,14 +190,19 @@ class Forest:
 
         def one(k: int) -> FittedTree:
             part = parts[k]
-            y, grid = left if part.smooth else r, self.grid(part.degree)
+            y, grid = left if part.smooth else r, self.grid_of(part.degree)
             return _fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables)
 
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
         self.shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)])
         _ = self.shapes.table  # worked out once, here and not with the first answer
 
-    def grid(self, degree: int) -> Grid:
+    @property
+    def grid(self) -> Grid:
+        """The local regressions that contexts try where all trees are alike."""
+        return self.grid_of(self.settings.degree)
+
+    def grid_of(self, degree: int) -> Grid:
         """The local regressions that every context of a tree of this degree tries."""
         p = self.X.shape[1]
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
@@ -227,7 +232,7 @@ class Forest:
             if k in heard:
                 share = (1.0 - outlier) / len(heard)
                 voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere)
-                speak(Z, leaves[k], self.grid(part.degree).degree, tree.records, prior, at, voice, out)
+                speak(Z, leaves[k], self.grid_of(part.degree).degree, tree.records, prior, at, voice, out)
             first += len(tree.shapes)
             label += len(tree.records.seat)
         weight, loc, scale, shape, context = out

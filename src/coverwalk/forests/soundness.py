@@ -38,7 +38,7 @@ def check_forest(forest: "Forest") -> None:
     _check_trend(forest.trend, p, any(part.smooth for part in parts))
     for part, tree, fitted in zip(parts, forest.trees, forest.fitted):
         _check_tree(tree, p)
-        _check_fitted(tree, fitted, p, forest.grid(part.degree).degree)
+        _check_fitted(tree, fitted, p, forest.grid_of(part.degree).degree)
     _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted))
     _hold("shapes", forest.shapes.kind[0] == STUDENT)
 

@@ -52,7 +52,7 @@ def export(forest: Forest, budget: int = 10_000_000) -> Exported:
 
 def _degree(forest: Forest) -> int:
     """The largest of all trees: the page takes coefficients of one length; short ones are followed by zeros."""
-    return max(forest.grid(part.degree).degree for part in forest.settings.part_of_trees())
+    return max(forest.grid_of(part.degree).degree for part in forest.settings.part_of_trees())
 
 
 def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
