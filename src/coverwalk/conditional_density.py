@@ -8,12 +8,14 @@ import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
+from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.streams.streaming import KdStream
 
@@ -124,15 +126,28 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs.
+
+        ``sample_weight`` (n,), optional, counts rows: 2 is the row twice, 0 a row that is not there. Fractions are
+        carried over to the next rows, in an order that the rows' contents decide (with covers="kd", as they came).
+        """
         if self.covers == "kd":
+            if sample_weight is not None:
+                weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+                rows = np.repeat(np.arange(len(weight)), counts_of(weight, np.arange(len(weight))))
+                X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
             self._begin_stream().fit(X, y)
             return self._streamed()
         self._settings(0)  # a parameter's mistake is told before one of the rows
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
-        settings = self._settings(len(X))
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            order = canonical_order(np.hstack([X, Y[:, :-1]]), Y[:, -1])
+            rows = np.repeat(np.arange(len(X)), counts_of(weight, order))
+            X, Y = X[rows], Y[rows]
+        settings = self._settings(len(X))
         names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(X.shape[1])]))
         forests = []
         for j in range(Y.shape[1]):
