@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
@@ -31,7 +32,8 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has
     kernel densities of its own. How far the walk goes down is decided by the left-one-out evidence of the rows; the
-    trees are pooled. The defaults are meant to be kept.
+    trees are pooled. With one or two inputs a kernel density of y given x over all rows has a share beside them. The
+    defaults are meant to be kept.
 
     Parameters
     ----------
@@ -43,8 +45,8 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
     ridges : sequence of float
         Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
     stop : float or "auto"
-        Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, and with it the degree
-        and a factor on all scales.
+        Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, with it the degree,
+        a factor on all scales, and the share of the kernel density over all rows.
     min_rows : int
         Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
     n_candidates : int
@@ -152,7 +154,9 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         forests = []
         for j in range(Y.shape[1]):
             inputs = np.hstack([X, Y[:, :j]])
-            chosen = choose(inputs, Y[:, j], settings) if self.stop == "auto" else settings
+            chosen = settings
+            if self.stop == "auto":
+                chosen = choose_share(inputs, Y[:, j], choose(inputs, Y[:, j], settings))
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
             forest.accumulate(inputs, Y[:, j])
             forest.finalize()
