@@ -203,7 +203,7 @@ class OfForest(LocalModel):
 
 
 class OfForestPosterior(Posterior):
-    """Known by the numbers of the rows it has seen; its evidence is left-one-out, so it is no product of predictions."""
+    """Known by the numbers of the rows it has seen; its evidence is left-one-out, no product of predictions."""
 
     def __init__(self, model):
         self.model, self.seen = model, frozenset()
