@@ -21,6 +21,7 @@ from coverwalk import ConditionalDensity, CoverModel, ModelFileError, load
 from coverwalk import persistence as files
 from coverwalk._encoding import encode
 from coverwalk.covers import KDTree
+from coverwalk.datasets import MIXTURES
 from coverwalk.local import Polynomial, TreeDensity
 
 HOSTILE = ["-1", "0", "7", "null", '"x"', "[]", "{}", "1e300", "9223372036854775807", "-9223372036854775808", "true"]
@@ -31,7 +32,13 @@ def models(rng):
     cover = CoverModel(KDTree(), [Polynomial(1), TreeDensity()])
     cover.update_many(X[:20, :1], y[:20])
     forest = ConditionalDensity(n_trees=2, stop=0.5).fit(X, y)
-    return [(cover, lambda m: m.log_predict(X[0, :1], 0.0)), (forest, lambda m: m.logpdf(X, y))]
+    ring, z = MIXTURES["ring"].make(100, 0)
+    kernel = ConditionalDensity(n_trees=2).fit(ring, z)  # with a kernel density beside the trees
+    return [
+        (cover, lambda m: m.log_predict(X[0, :1], 0.0)),
+        (forest, lambda m: m.logpdf(X, y)),
+        (kernel, lambda m: m.logpdf(ring, z)),
+    ]
 
 
 def blind(content, rng):
@@ -86,7 +93,7 @@ def main():
             tree, arrays = encode(model)
             originals.append((path.read_bytes(), json.dumps(tree, separators=(",", ":")), arrays, ask))
         for i in tqdm(range(arguments.files), disable=None):
-            content, text, arrays, ask = originals[i % 2]
+            content, text, arrays, ask = originals[i % len(originals)]
             knows = rng.random() < 0.5
             path.write_bytes(forged(text, arrays, rng) if knows else blind(content, rng))
             start = time.perf_counter()

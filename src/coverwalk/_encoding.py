@@ -46,6 +46,7 @@ _CLASSES = {
     "Part": "coverwalk.forests.forest",
     "Settings": "coverwalk.forests.forest",
     "Trend": "coverwalk.forests.trend",
+    "KernelContext": "coverwalk.forests.kernel_context",
     "Scaling": "coverwalk.forests.scaling",
     "AdaptiveTree": "coverwalk.covers.adaptive",
     "Records": "coverwalk._kernels.voices",

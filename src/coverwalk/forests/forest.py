@@ -7,9 +7,10 @@ number of threads.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.forests.trend import Trend
 from coverwalk.shapes import Shapes
@@ -41,6 +43,7 @@ MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
 MAX_LEAVES = 2**12  # of a tree
 PLAN_ROWS = 2**17  # from which trees are grown
+OUTLIERS, WHOLE = -1, -2  # labels of voices that are in no tree
 
 
 class Part(NamedTuple):
@@ -64,6 +67,7 @@ class Settings:
     ridges: tuple[float, ...] = (0.03, 0.3, 3.0)
     stop: float = 0.5
     spread: float = 1.0
+    kernel: float = 0.0
     min_rows: int = 3
     n_candidates: int = 20
     n_judged: int = 1000
@@ -82,11 +86,17 @@ class Settings:
         places = [((i + 0.5) / part.n_trees, part) for part in parts for i in range(part.n_trees)]
         return [part for _, part in sorted(places, key=lambda place: place[0])]
 
+    def with_trees(self, n_trees: int) -> "Settings":
+        """A forest of at most this many trees, of the same parts as far as possible."""
+        counts = Counter(part._replace(n_trees=0) for part in self.part_of_trees()[:n_trees])
+        parts = tuple(part._replace(n_trees=count) for part, count in counts.items())
+        return replace(self, n_trees=min(n_trees, self.n_trees), parts=parts if self.parts else ())
+
 
 class Context(NamedTuple):
     """A context that speaks: which, how many rows it holds, the degree of its best polynomial, and where it is."""
 
-    tree: int
+    tree: int  # -1: the kernel density of y given x over the whole space
     context: int
     n_rows: int
     degree: int
@@ -136,6 +146,7 @@ class Forest:
     fitted: list[FittedTree] = field(default_factory=list)
     shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
     trend: Trend | None = None  # from which the trees of smooth parts start
+    whole: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
 
     # -- the four steps -----------------------------------------------------------------------------------------------
 
@@ -194,7 +205,9 @@ class Forest:
             return _fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables)
 
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
-        self.shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)])
+        self.whole = KernelContext.fit(Z, r) if self.settings.kernel > 0 else None
+        tables_of_shapes = [Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)]
+        self.shapes = Shapes.join(tables_of_shapes + ([self.whole.shapes] if self.whole else []))
         _ = self.shapes.table  # worked out once, here and not with the first answer
 
     @property
@@ -217,12 +230,13 @@ class Forest:
         Z = self.inputs.forward(X)
         heard = range(len(self.fitted))[some]
         leaves = {k: self.trees[k].leaves(Z) for k in heard}
-        count = 1 + sum(self.fitted[k].records.n_voices[leaves[k]] for k in heard)
+        kernel, corners = (self.settings.kernel, 2 ** X.shape[1]) if self.whole else (0.0, 0)
+        count = 1 + corners + sum(self.fitted[k].records.n_voices[leaves[k]] for k in heard)
         offsets = np.concatenate([[0], np.cumsum(count)])
         out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
         outlier = OUTLIER_ROWS / (len(self.y) + 1.0)
         at = offsets[:-1].copy()
-        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, -1)):
+        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, OUTLIERS)):
             column[at] = entry
         at += 1
         nowhere = np.zeros(len(Z))
@@ -230,11 +244,17 @@ class Forest:
         first, label = 1, 0
         for k, (part, tree) in enumerate(zip(self.settings.part_of_trees(), self.fitted)):
             if k in heard:
-                share = (1.0 - outlier) / len(heard)
+                share = (1.0 - outlier) * (1.0 - kernel) / len(heard)
                 voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere)
                 speak(Z, leaves[k], self.grid_of(part.degree).degree, tree.records, prior, at, voice, out)
             first += len(tree.shapes)
             label += len(tree.records.seat)
+        if self.whole is not None:
+            node, corner = self.whole.ask(Z)
+            places = at[:, None] + np.arange(corners)
+            voices = ((1.0 - outlier) * kernel * corner, 0.0, 1.0, first + node, WHOLE)
+            for column, entries in zip(out, voices):
+                column[places] = entries
         weight, loc, scale, shape, context = out
         centre, unit = self.output.centre[0], self.output.scale[0]
         dist = PredictiveDistribution(
@@ -251,6 +271,8 @@ class Forest:
 
     def describe(self, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
+        if label == WHOLE:
+            return Context(-1, 0, len(self.y), 0, {})
         if label < 0:
             return None
         k = 0

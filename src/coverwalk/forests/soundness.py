@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import REGRESSION, Records
 from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.forests.kernel_context import MOST_INPUTS, MOST_NODES, KernelContext
 from coverwalk.forests.trend import Trend
-from coverwalk.shapes import STUDENT, Shapes
+from coverwalk.shapes import KERNELS, STUDENT, Shapes
 
 if TYPE_CHECKING:
     from coverwalk.forests.forest import FittedTree, Forest, Settings
@@ -39,8 +40,25 @@ def check_forest(forest: "Forest") -> None:
     for part, tree, fitted in zip(parts, forest.trees, forest.fitted):
         _check_tree(tree, p)
         _check_fitted(tree, fitted, p, forest.grid_of(part.degree).degree)
-    _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted))
+    n_nodes = _check_whole(forest, p)
+    _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted) + n_nodes)
     _hold("shapes", forest.shapes.kind[0] == STUDENT)
+
+
+def _check_whole(forest: "Forest", p: int) -> int:
+    """The kernel density over all rows, where there is one: a shape for every node of its grid; returns how many."""
+    whole, share = forest.whole, forest.settings.kernel
+    _hold("kernel", isinstance(share, float) and 0 <= share <= 1 and (whole is None) == (share == 0))
+    if whole is None:
+        return 0
+    _hold("whole", isinstance(whole, KernelContext) and 1 <= p <= MOST_INPUTS)
+    _array("low", whole.low, (p,))
+    _array("step", whole.step, (p,))
+    _array("size", whole.size, (p,), np.int64)
+    _hold("step", whole.step > 0)
+    _hold("size", (whole.size >= 2) & (whole.size <= MOST_NODES[p]))
+    _hold("whole", len(whole.shapes) == np.prod(whole.size) and np.all(whole.shapes.kind == KERNELS))
+    return len(whole.shapes)
 
 
 def _check_settings(settings: "Settings") -> None:
