@@ -86,15 +86,15 @@ def density_evidence(
             for i in range(len(row)):
                 mass[i] += count * row[i]
         score, product = outside, 1.0
-        for i in filled:  # logarithms of products: fewer of them
-            t = max(mass[i - first], base[i])
-            if counts[i] <= 2 and 1e-100 < t < 1e100:
-                product *= t if counts[i] == 1 else t * t
+        for j in filled:  # logarithms of products: fewer of them
+            t = max(mass[j - first], base[j])
+            if counts[j] <= 2 and 1e-100 < t < 1e100:
+                product *= t if counts[j] == 1 else t * t
                 if not 1e-100 < product < 1e100:
                     score += math.log(product)
                     product = 1.0
             else:
-                score += counts[i] * math.log(t)
+                score += counts[j] * math.log(t)
         score += math.log(product)
         if score > best_score:
             total = total * math.exp(best_score - score) + 1.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
-from threadpoolctl import threadpool_limits  # type: ignore[import-not-found, unused-ignore]
+from threadpoolctl import threadpool_limits
 
 from coverwalk._kernels.waves import waves
 
