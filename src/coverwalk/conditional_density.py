@@ -264,7 +264,7 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
         if self.covers == "kd":
-            return self.double_tree_.predict_dist(X)
+            return self.double_tree_._law(X)
         if self.n_outputs_ == 1:
             return self.forests_[0].ask(X)
 

@@ -183,13 +183,17 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         >>> bool(inside > outside)  # two branches of the ring against its edge
         True
         """
+        check_is_fitted(self, "_engine")
+        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
+        return self._law(refuse_nonfinite(X, "X"))
+
+    def _law(self, X: Floats) -> "PredictiveDistribution":
+        """`predict_dist` of rows that have been checked."""
         from coverwalk.streams.kd_distribution import predict_dist
 
-        check_is_fitted(self, "_engine")
         if self.n_outputs_ > 1:
             raise ValueError(f"predict_dist is for one output, this model has {self.n_outputs_}: ask logpdf instead")
-        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
-        return predict_dist(self._engine, refuse_nonfinite(X, "X"))
+        return predict_dist(self._engine, X)
 
     def voices(self, X: Any) -> tuple[Floats, Floats]:
         """Who speaks for each x: the probability that it is a normal, not a tree density, and the mean depth (n,)."""
