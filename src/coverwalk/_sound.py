@@ -33,12 +33,14 @@ def check_array(
 
 def is_whole(value: Any, least: float = -np.inf, most: float = np.inf) -> bool:
     """Whether a value is a whole number within bounds; True and False are none."""
-    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_) and least <= value <= most
+    truth = isinstance(value, bool | np.bool_)
+    return not truth and isinstance(value, Integral) and least <= int(value) <= most
 
 
 def is_real(value: Any) -> bool:
     """Whether a value is a finite number; True and False are none."""
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and bool(np.isfinite(float(value)))
+    truth = isinstance(value, bool | np.bool_)
+    return not truth and isinstance(value, Real) and bool(np.isfinite(float(value)))
 
 
 def check_names(model: Any) -> None:

@@ -235,7 +235,8 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""
         if self.covers == "kd":
-            return self._check_loaded_stream()
+            self._check_loaded_stream()
+            return
         self._settings(0)
         forests = getattr(self, "forests_", None)
         if forests is None:  # saved before it was fitted

@@ -50,7 +50,7 @@ def check_cover(cover: Any, depths: dict[Hashable, int]) -> None:
     if isinstance(cover, KDTree):
         _check_kd_tree(cover)
         hold("contexts", all(is_whole(M, 0, len(cover._nodes) - 1) for M in depths))
-        hold("depths", all(cover._nodes[M].depth == depth for M, depth in depths.items()))  # type: ignore[index,call-overload]
+        hold("depths", all(cover._nodes[M].depth == depth for M, depth in depths.items()))  # type: ignore[call-overload]
         return
     hold("depth", is_whole(cover.depth, 0, _MOST))
     hold("depth", not depths or max(depths.values()) == cover.depth)
@@ -75,7 +75,7 @@ def _check_kd_tree(tree: KDTree) -> None:
         left, right = node.children
         hold("children", is_whole(left, number + 1, len(nodes) - 2) and is_whole(right) and right == left + 1)
         hold("children", nodes[left].depth == nodes[right].depth == node.depth + 1)
-        hold("cuts", size is not None and is_whole(node.axis, 0, size - 1) and is_real(node.cut))  # type: ignore[operator]
+        hold("cuts", size is not None and is_whole(node.axis, 0, size - 1) and is_real(node.cut))
         hold("rows", not node.rows)
         seen += 2
     children = [child for node in nodes if node.axis != -1 for child in node.children]

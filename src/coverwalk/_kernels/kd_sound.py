@@ -39,10 +39,10 @@ def trees_are_sound(xi: Ints, yi: Ints, n_rows: int, y_depth: int) -> bool:
                 owner[cell], depth[cell] = owner[node], depth[node] + 1
             elif cell < _EMPTY and -2 - np.int64(cell) >= n_rows:
                 return False
+    wrong = 0
     for m in range(contexts):
-        if xi[m, _NODES] != count[m]:
-            return False
-    return True
+        wrong += xi[m, _NODES] != count[m]
+    return wrong == 0
 
 
 @kernel

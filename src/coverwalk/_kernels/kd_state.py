@@ -136,5 +136,5 @@ def unpack(used: dict[str, NDArray[Any]], c: Settings) -> KdState:
     """The state from its packed form."""
     rows, q = used["row_z"].shape
     log_c = log_normalisers(rows + 4, q, c.lam, c.nu0)
-    nodes = {"yf": used["yf"].view(np.float64), "yi": used["yf"].view(np.int32)}
-    return KdState(**{**used, **nodes}, log_c=log_c)
+    made: dict[str, Any] = {"yf": used["yf"].view(np.float64), "yi": used["yf"].view(np.int32), "log_c": log_c}
+    return KdState(**{**used, **made})
