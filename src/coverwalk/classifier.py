@@ -1,5 +1,6 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
+import os
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,8 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from tqdm import tqdm
 
+from coverwalk._sound import check_names, hold, is_whole
 from coverwalk.covers.classes import Planting
 from coverwalk.forests.class_forest import ClassForest, n_threads
+from coverwalk.forests.class_soundness import check_class_forest, check_rows
 from coverwalk.forests.class_voices import ClassVoice, voices
 
 __all__ = ["ContextClassifier"]
@@ -161,6 +164,31 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
         return [voices(self._forest, x, columns, self.classes_, top) for x in Z]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
+        from coverwalk.persistence import save
+
+        save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose parts do not fit together."""
+        self._check_parameters()
+        n_threads(self.n_jobs)
+        if not hasattr(self, "classes_"):  # saved before it was fitted
+            return
+        hold("inputs", is_whole(self.n_features_in_, 1))
+        check_names(self)
+        p, C = self.n_features_in_, len(self.classes_)
+        hold("classes", isinstance(self.classes_, np.ndarray) and self.classes_.ndim == 1 and C >= 1)
+        hold("classes", np.array_equal(np.unique(self.classes_), self.classes_))
+        hold("rows", is_whole(self._rows_grown, 1) and isinstance(self._rows, list) and len(self._rows) >= 1)
+        for rows in self._rows:
+            hold("rows", isinstance(rows, _Rows))
+            check_rows(*rows, p, C)
+        hold("seed", is_whole(self._seed, 0, 2**31) and isinstance(self._declared, bool))
+        hold("the forest", isinstance(self._forest, ClassForest))
+        check_class_forest(self._forest, p, C)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle; arrays that were mapped read-only into memory are copied, since trees learn in place."""

@@ -247,16 +247,15 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
-        if self.covers == "kd":
-            raise ValueError(
-                'model files hold forests; a stream (covers="kd") can be pickled, or learned again from its rows'
-            )
         from coverwalk.persistence import save
 
         save(self, path)
 
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""
+        if self.covers == "kd":
+            self._check_loaded_stream()
+            return
         self._settings(0)
         forests = getattr(self, "forests_", None)
         if forests is None:  # saved before it was fitted
@@ -285,7 +284,7 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
         if self.covers == "kd":
-            return self.double_tree_.predict_dist(X)
+            return self.double_tree_._law(X)
         if self.n_outputs_ == 1:
             return self.forests_[0].ask(X)
 
