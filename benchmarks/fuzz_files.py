@@ -88,6 +88,7 @@ def models(rng):
 
     return [
         *((cover, vectors), (boxes, vectors), (letters, symbols), (forest, rows), (stream, rows), (copies, outputs)),
+        (kernel, lambda model: model.logpdf(ring, z)),
         *((Density().fit(y), points), (classes, labels), (text, documents)),
     ]
 
@@ -144,11 +145,7 @@ def main():
             tree, arrays = encode(model)
             originals.append((path.read_bytes(), json.dumps(tree, separators=(",", ":")), arrays, use))
         for i in tqdm(range(arguments.files), disable=None):
-<<<<<<< HEAD
-            content, text, arrays, ask = originals[i % len(originals)]
-=======
             content, text, arrays, use = originals[i % len(originals)]
->>>>>>> 62f4d1f2f08c8737d7f47e794357f84cb07be2c1
             knows = rng.random() < 0.5
             path.write_bytes(forged(text, arrays, rng) if knows else blind(content, rng))
             start = time.perf_counter()
