@@ -7,7 +7,17 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["BASE_WEIGHT", "BASE_WIDTH", "BIN", "N_BINS", "bandwidths", "density_evidence", "kernel_tables"]
+__all__ = [
+    "BASE_WEIGHT",
+    "BASE_WIDTH",
+    "BIN",
+    "N_BINS",
+    "bandwidths",
+    "base_density",
+    "bins_evidence",
+    "density_evidence",
+    "kernel_tables",
+]
 
 Floats = NDArray[np.float64]
 
@@ -56,22 +66,17 @@ def _bin(e: Floats, scale: float, counts: NDArray[np.int32]) -> tuple[int, float
 
 
 @kernel
-def density_evidence(
-    e: Floats, least_scale: float, tables: tuple[Floats, Floats], counts: NDArray[np.int32]
-) -> tuple[float, float, int]:
-    """Bin e (n,) into counts (N_BINS,); returns log evidence averaged over bandwidths, scale, best bandwidth.
+def bins_evidence(
+    counts: NDArray[np.int32], n: int, n_outside: int, log_outside: float, scale: float, tables: tuple[Floats, Floats]
+) -> tuple[float, int]:
+    """Log evidence averaged over bandwidths, and the best bandwidth, of n rows counted into bins.
 
     Evidence of a bandwidth: sum_i log[(sum_{j != i} K_h(e_i - e_j) + base(e_i)) / n]; rows beyond the bins have the
     base for a kernel.
     """
     kernels, base = tables
-    n, H = len(e), len(kernels)
-    square = 0.0
-    for q in range(n):
-        square += e[q] * e[q]
-    scale = max(math.sqrt(square / n), least_scale)
-    n_outside, outside = _bin(e, scale, counts)
-    outside += n_outside * math.log(max(n_outside, 1)) - n * math.log(scale * n)
+    H = len(kernels)
+    outside = log_outside + n_outside * math.log(max(n_outside, 1)) - n * math.log(scale * n)
     filled = np.flatnonzero(counts)
     best, best_score, previous, mass = 0, -math.inf, -math.inf, 0.0
     for k in range(H):
@@ -89,4 +94,19 @@ def density_evidence(
         if score < previous - GIVE_UP:  # finer ones are too fine
             break
         previous = score
-    return best_score + math.log(mass / H), scale, best
+    return best_score + math.log(mass / H), best
+
+
+@kernel
+def density_evidence(
+    e: Floats, least_scale: float, tables: tuple[Floats, Floats], counts: NDArray[np.int32]
+) -> tuple[float, float, int]:
+    """Bin e (n,) into counts (N_BINS,); returns log evidence averaged over bandwidths, scale, best bandwidth."""
+    n = len(e)
+    square = 0.0
+    for q in range(n):
+        square += e[q] * e[q]
+    scale = max(math.sqrt(square / n), least_scale)
+    n_outside, log_outside = _bin(e, scale, counts)
+    score, best = bins_evidence(counts, n, n_outside, log_outside, scale, tables)
+    return score, scale, best
