@@ -84,9 +84,7 @@ def add_moments(
 
 
 @kernel
-def sum_upwards(
-    left: Ints, place: Ints, moments: Floats, low: Floats, high: Floats
-) -> tuple[Floats, Floats, Floats]:
+def sum_upwards(left: Ints, place: Ints, moments: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
     """Moments (N, m) and ranges (N, p) of all contexts from those of the leaves."""
     N = len(left)
     total = np.zeros((N, moments.shape[1]))
@@ -192,7 +190,9 @@ def _regress(
 
 
 @kernel
-def _average(n: float, square: float, d: int, weight: Floats, out: Regressions, k: int, work: tuple[Floats, ...]) -> None:
+def _average(
+    n: float, square: float, d: int, weight: Floats, out: Regressions, k: int, work: tuple[Floats, ...]
+) -> None:
     """Average the regressions of context k into its centre, which came from the parent, and into its residuals."""
     G, b, _, z, c, keep = work
     centre, loo = out.centre[k], out.loo[k]

@@ -76,17 +76,20 @@ class RowSample:
         """The largest code in the sample."""
         return int(self.codes[-1]) if len(self.codes) else 0
 
-    def rows(self) -> tuple[Floats, NDArray[Any]]:
-        """The sample as rows: all that came, or at most about ``most`` of them, each as often as its share of all."""
+    def times(self) -> Floats:
+        """How often each row stands for itself, (k,), so that all together are at most about ``most``."""
         times = self.count.astype(np.float64)
         share = min(self.most / max(self.n_rows, 1), 1.0)
         if self.complete:
-            times *= share
-        else:  # a row that is a great part of all rows would drown the sample of the others
-            times = np.where(times * share > 1.0, times * share, times)
-            times *= min(self.most / times.sum(), 1.0)
-        ends = np.floor(np.cumsum(times) + 0.5).astype(np.int64)
-        copies = np.diff(ends, prepend=0)
+            return times * share
+        # a row that is a great part of all rows would drown the sample of the others
+        times = np.where(times * share > 1.0, times * share, times)
+        return np.asarray(times * min(self.most / times.sum(), 1.0))
+
+    def rows(self) -> tuple[Floats, NDArray[Any]]:
+        """The sample as rows: all that came, or at most about ``most`` of them, each as often as its share of all."""
+        ends = np.floor(np.cumsum(self.times()) + 0.5)
+        copies: Ints = np.diff(ends, prepend=0.0).astype(np.int64)
         return np.repeat(self.X, copies, axis=0), np.repeat(self.Y, copies, axis=0)
 
     def _add(self, X: Floats, Y: NDArray[Any], codes: Codes, count: Ints) -> None:

@@ -142,9 +142,7 @@ class ForestSums:
 
         def fit(k: int) -> _Contexts:
             tree = forest.trees[k]
-            moments, low, high = sum_upwards(
-                tree.left, _places(tree), self.moments[k], self.low[k], self.high[k]
-            )
+            moments, low, high = sum_upwards(tree.left, _places(tree), self.moments[k], self.low[k], self.high[k])
             regressions = regress_moments(moments, tree.parent, forest.grid, low.shape[1])
             n = np.ascontiguousarray(moments[:, 0])
             for child in np.flatnonzero(n == 0).tolist():  # parents come first
