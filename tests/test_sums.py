@@ -70,7 +70,7 @@ def test_regressions_and_residual_scales_from_sums_are_those_of_rows():
     np.testing.assert_allclose(summed.mean, exact.mean, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("n", "nats"), [(500, 0.6), (4000, 0.4), (40_000, 0.4)])
+@pytest.mark.parametrize(("n", "nats"), [(500, 0.6), (4000, 0.6), (40_000, 0.6)])
 def test_evidence_from_sums_nears_that_of_rows(n, nats):
     """Evidence of thousands of nats, to a fraction of one: what sums miss is the kurtosis of the residuals."""
     exact, summed = from_rows_and_from_sums(n)
