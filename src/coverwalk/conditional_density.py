@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.kernel_share import choose_share
@@ -163,6 +164,41 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
             forests.append(forest)
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
         return self
+
+    def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
+        """Forget everything, then fit to all rows of some chunks, of which one at a time need be in memory.
+
+        The trees are planned on a sample, and then every row is added to the sums of their contexts; see
+        ``docs/scale.md``. Where there are no more than ``sample_rows`` rows, the result is that of `fit`.
+
+        Parameters
+        ----------
+        chunks : iterable of pairs (X, y), or a function that returns one
+            Read three times: a list, or a function that returns a new iterator; not an iterator, which ends.
+        **options
+            sample_rows, second_pass and state_bytes: `coverwalk.chunks.Options` tells what they are.
+
+        Examples
+        --------
+        >>> def chunks():
+        ...     for seed in range(5):
+        ...         X = np.random.default_rng(seed).uniform(size=(1000, 2))
+        ...         yield X, X[:, 0] + 0.1 * np.random.default_rng(seed + 100).standard_normal(1000)
+        >>> model = ConditionalDensity(n_trees=4).fit_chunks(chunks, sample_rows=1000)
+        >>> bool(abs(model.predict([[0.5, 0.5]])[0] - 0.5) < 0.05)
+        True
+        """
+        return fit_chunks(self, chunks, **options)
+
+    def _begin_chunks(self) -> None:
+        if self.covers == "kd":
+            raise ValueError('covers="kd" learns row by row: give it the chunks with partial_fit')
+        self._settings(0)
+
+    def _plan_chunks(self, drawn: Any) -> Any:
+        from coverwalk.forests.density_passes import plan_density
+
+        return plan_density(self, self._settings(drawn.n_rows), drawn)
 
     def _settings(self, n_rows: int) -> Settings:
         """The parameters, checked."""

@@ -28,6 +28,7 @@ def check_forest(forest: "Forest") -> None:
     n = forest.y.shape[0]
     _array("X", forest.X, (n, p))
     _array("y", forest.y, (n,))
+    _hold("n_summed", isinstance(forest.n_summed, int) and forest.n_summed >= 0)
     for name, scaling, width in (("inputs", forest.inputs, p), ("output", forest.output, 1)):
         _array(f"{name}.centre", scaling.centre, (width,))
         _array(f"{name}.scale", scaling.scale, (width,))
