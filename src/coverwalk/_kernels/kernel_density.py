@@ -99,7 +99,7 @@ def bins_evidence(
                     score += math.log(product)
                     product = 1.0
             else:
-                score += counts[i] * math.log(t)
+                score += counts[at] * math.log(t)
         score += math.log(product)
         if score > best_score:
             total = total * math.exp(best_score - score) + 1.0
