@@ -7,7 +7,17 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["BASE_WEIGHT", "BASE_WIDTH", "BIN", "N_BINS", "bandwidths", "density_evidence", "kernel_tables"]
+__all__ = [
+    "BASE_WEIGHT",
+    "BASE_WIDTH",
+    "BIN",
+    "N_BINS",
+    "bandwidths",
+    "base_density",
+    "bins_evidence",
+    "density_evidence",
+    "kernel_tables",
+]
 
 Floats = NDArray[np.float64]
 
@@ -58,22 +68,17 @@ def _bin(e: Floats, scale: float, counts: NDArray[np.int32]) -> tuple[int, float
 
 
 @kernel
-def density_evidence(
-    e: Floats, least_scale: float, tables: tuple[Floats, Floats], counts: NDArray[np.int32]
-) -> tuple[float, float, int]:
-    """Bin e (n,) into counts (N_BINS,); returns log evidence averaged over bandwidths, scale, best bandwidth.
+def bins_evidence(
+    counts: NDArray[np.int32], n: int, n_outside: int, log_outside: float, scale: float, tables: tuple[Floats, Floats]
+) -> tuple[float, int]:
+    """Log evidence averaged over bandwidths, and the best bandwidth, of n rows counted into bins.
 
     Evidence of a bandwidth: sum_i log[(sum_{j != i} K_h(e_i - e_j) + base(e_i)) / n]; rows beyond the bins have the
     base for a kernel.
     """
     kernels, base = tables
-    n, H = len(e), len(kernels)
-    square = 0.0
-    for q in range(n):
-        square += e[q] * e[q]
-    scale = max(math.sqrt(square / n), least_scale)
-    n_outside, outside = _bin(e, scale, counts)
-    outside += n_outside * math.log(max(n_outside, 1)) - n * math.log(scale * n)
+    H = len(kernels)
+    outside = log_outside + n_outside * math.log(max(n_outside, 1)) - n * math.log(scale * n)
     filled = np.flatnonzero(counts)
     first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, 0)
     mass = np.empty(N_BINS)
@@ -86,15 +91,15 @@ def density_evidence(
             for i in range(len(row)):
                 mass[i] += count * row[i]
         score, product = outside, 1.0
-        for j in filled:  # logarithms of products: fewer of them
-            t = max(mass[j - first], base[j])
-            if counts[j] <= 2 and 1e-100 < t < 1e100:
-                product *= t if counts[j] == 1 else t * t
+        for at in filled:  # logarithms of products: fewer of them
+            t = max(mass[at - first], base[at])
+            if counts[at] <= 2 and 1e-100 < t < 1e100:
+                product *= t if counts[at] == 1 else t * t
                 if not 1e-100 < product < 1e100:
                     score += math.log(product)
                     product = 1.0
             else:
-                score += counts[j] * math.log(t)
+                score += counts[at] * math.log(t)
         score += math.log(product)
         if score > best_score:
             total = total * math.exp(best_score - score) + 1.0
@@ -104,4 +109,19 @@ def density_evidence(
         if score < previous - GIVE_UP:  # finer ones are too fine
             break
         previous = score
-    return best_score + math.log(total / H), scale, best
+    return best_score + math.log(total / H), best
+
+
+@kernel
+def density_evidence(
+    e: Floats, least_scale: float, tables: tuple[Floats, Floats], counts: NDArray[np.int32]
+) -> tuple[float, float, int]:
+    """Bin e (n,) into counts (N_BINS,); returns log evidence averaged over bandwidths, scale, best bandwidth."""
+    n = len(e)
+    square = 0.0
+    for q in range(n):
+        square += e[q] * e[q]
+    scale = max(math.sqrt(square / n), least_scale)
+    n_outside, log_outside = _bin(e, scale, counts)
+    score, best = bins_evidence(counts, n, n_outside, log_outside, scale, tables)
+    return score, scale, best

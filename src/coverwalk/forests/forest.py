@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, fit_contexts, local_evidence, stop_weights
+from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, Layout, fit_contexts, local_evidence, stop_weights
 from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, N_BINS, bandwidths, kernel_tables
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
@@ -147,6 +147,7 @@ class Forest:
     shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
     trend: Trend | None = None  # from which the trees of smooth parts start
     whole: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
+    n_summed: int = 0  # rows that came as sums (`coverwalk.forests.sums`): X and y are then a sample of them
 
     # -- the four steps -----------------------------------------------------------------------------------------------
 
@@ -206,8 +207,17 @@ class Forest:
 
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
         self.whole = KernelContext.fit(Z, r) if self.settings.kernel > 0 else None
-        tables_of_shapes = [Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)]
-        self.shapes = Shapes.join(tables_of_shapes + ([self.whole.shapes] if self.whole else []))
+        self.join_shapes()
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were taken in."""
+        return self.n_summed or len(self.y)
+
+    def join_shapes(self) -> None:
+        """Put the shapes of all trees in one table."""
+        tables = [Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)]
+        self.shapes = Shapes.join(tables + ([self.whole.shapes] if self.whole else []))
         _ = self.shapes.table  # worked out once, here and not with the first answer
 
     @property
@@ -220,7 +230,7 @@ class Forest:
         p = self.X.shape[1]
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
             degree -= 1
-        many = MANY_ROWS if len(self.y) <= SMALL_SET else MANY_ROWS_LARGE
+        many = MANY_ROWS if self.n_rows <= SMALL_SET else MANY_ROWS_LARGE
         return Grid(np.array(self.settings.ridges), degree, 2.0, many, LEAST_SCALE)
 
     # -- answers ------------------------------------------------------------------------------------------------------
@@ -234,7 +244,7 @@ class Forest:
         count = 1 + corners + sum(self.fitted[k].records.n_voices[leaves[k]] for k in heard)
         offsets = np.concatenate([[0], np.cumsum(count)])
         out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
-        outlier = OUTLIER_ROWS / (len(self.y) + 1.0)
+        outlier = OUTLIER_ROWS / (self.n_rows + 1.0)
         at = offsets[:-1].copy()
         for column, entry in zip(out, (outlier, 0.0, 1.0, 0, OUTLIERS)):
             column[at] = entry
@@ -315,7 +325,11 @@ def _fit_tree(
 ) -> FittedTree:
     perm, layout = tree.arrange(Z)
     X = Z[perm]
-    fit = fit_contexts(X, r[perm], layout, grid, tables)
+    return heard_tree(X, layout, grid, fit_contexts(X, r[perm], layout, grid, tables), stops)
+
+
+def heard_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[float, ...]) -> FittedTree:
+    """What there is to hear of fitted contexts, under the posteriors of some stopping probabilities."""
     log_weight = np.empty((len(fit.s2), 1 + N_SHAPES))
     log_phi = local_evidence(fit.log_score, fit.psi.shape[1], log_weight)
     posteriors = [stop_weights(layout.left, log_phi, w) for w in stops]
