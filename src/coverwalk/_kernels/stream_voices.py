@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.polynomial import features
-from coverwalk._kernels.stream_local import TAIL_SCALE, cell_share
+from coverwalk._kernels.shapes import CELLS, STUDENT
+from coverwalk._kernels.stream_local import TAIL_DF, TAIL_SCALE, cell_share
 from coverwalk._kernels.stream_state import (
     CHOICE,
     CUT,
@@ -30,7 +31,7 @@ from coverwalk._kernels.stream_state import (
 )
 from coverwalk._kernels.stream_walk import clamped_features, dot, gain, is_outside
 
-__all__ = ["TAIL", "cell_weights", "speak_rows"]
+__all__ = ["TAIL", "shapes_of", "speak_rows"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,13 +41,22 @@ TAIL = -1  # code of a voice with the heavy tail; k >= 0 is the regression of co
 
 
 @kernel
-def cell_weights(counts: Floats, seats: Ints) -> Floats:
-    """Probabilities (len(seats), N_BINS) of the bins of histograms."""
-    weight = np.empty((len(seats), N_BINS))
-    for s in range(len(seats)):
-        for b in range(N_BINS):
-            weight[s, b] = cell_share(counts, seats[s], b, 0.0) / N_BINS
-    return weight
+def shapes_of(
+    contexts: Floats, counts: Floats, codes: Ints
+) -> tuple[NDArray[np.int32], Floats, Ints, Floats]:
+    """Kind, degrees of freedom, first atom and all atoms' masses of the shapes with these codes."""
+    kind, df, start = np.empty(len(codes), np.int32), np.empty(len(codes)), np.zeros(len(codes) + 1, np.int64)
+    for s in range(len(codes)):
+        cells = codes[s] < TAIL
+        kind[s] = CELLS if cells else STUDENT
+        df[s] = contexts[codes[s], NU] if codes[s] >= 0 else TAIL_DF
+        start[s + 1] = start[s] + (N_BINS if cells else 0)
+    atoms = np.empty(start[-1])
+    for s in range(len(codes)):
+        if codes[s] < TAIL:
+            for b in range(N_BINS):
+                atoms[start[s] + b] = cell_share(counts, -2 - codes[s], b, 0.0) / N_BINS
+    return kind, df, start, atoms
 
 
 @kernel
@@ -79,7 +89,7 @@ def speak_rows(
     d_max = most_terms(contexts, p)
     theta, centre, low, high, at_P = columns(d_max, p)
     top = degree_of(d_max, p)
-    z, x, f, g, k = np.empty(p), np.empty(p), np.empty(d_max), np.empty(d_max), np.empty(d_max)
+    z, x, F, k = np.empty(p), np.empty(p), np.empty((2, d_max)), np.empty(d_max)
     for row in range(first, len(X)):
         m = offsets[row]
         total = 0.0
@@ -93,7 +103,7 @@ def speak_rows(
             total += outlier
             m += 1
             scale_row(X, row, units, slot, z)
-            features(z, top, f)
+            features(z, top, F[0])
             i, log_reach = base, math.log(1.0 - outlier)
             while True:
                 odds = contexts[i, ODDS]
@@ -107,10 +117,10 @@ def speak_rows(
                 if w >= LEAST_WEIGHT:
                     if m + 3 > len(weight):
                         return row
-                    where = f
+                    q = 0
                     if is_outside(z, contexts, i, low, high):
-                        clamped_features(z, contexts, i, low, high, top, x, g)
-                        where = g
+                        clamped_features(z, contexts, i, low, high, top, x, F)
+                        q = 1
                     v = 1.0
                     if links[i, SEAT] >= 0:
                         ratio = math.exp(-abs(contexts[i, CHOICE]))
@@ -119,7 +129,7 @@ def speak_rows(
                         if w * rest >= LEAST_WEIGHT:
                             seat = slot * seats + links[i, SEAT]
                             n, inside = contexts[i, NU] - NU_0, counts[seat, 0]
-                            middle = shift + unit * dot(contexts, i, centre, d_max, where)
+                            middle = shift + unit * dot(contexts, i, centre, d_max, F, q)
                             size = unit * contexts[i, SCALE]
                             weight[m], weight[m + 1] = (
                                 w * rest * (inside + 1.0) / (n + 2.0),
@@ -133,9 +143,9 @@ def speak_rows(
                             total += w * rest
                             m += 2
                     if w * v >= LEAST_WEIGHT:
-                        h = gain(contexts, i, at_P, links[i, TERMS], where, k)
+                        h = gain(contexts, i, at_P, links[i, TERMS], F, q, k)
                         weight[m], code[m], context[m] = w * v, i, i
-                        loc[m] = shift + unit * dot(contexts, i, theta, d_max, where)
+                        loc[m] = shift + unit * dot(contexts, i, theta, d_max, F, q)
                         mean[m] = loc[m]
                         scale[m] = unit * math.sqrt(contexts[i, PSI] * (1.0 + h) / contexts[i, NU])
                         total += w * v

@@ -60,36 +60,36 @@ def is_outside(z: Floats, contexts: Floats, i: int, low: int, high: int) -> bool
 
 @kernel
 def clamped_features(
-    z: Floats, contexts: Floats, i: int, low: int, high: int, degree: int, x: Floats, f: Floats
+    z: Floats, contexts: Floats, i: int, low: int, high: int, degree: int, x: Floats, F: Floats
 ) -> None:
-    """Features of z clamped to that range."""
+    """Features of z clamped to that range, into the second row of F."""
     for a in range(len(z)):
         x[a] = min(max(z[a], contexts[i, low + a]), contexts[i, high + a])
-    features(x, degree, f)
+    features(x, degree, F[1])
 
 
 @kernel
-def gain(contexts: Floats, i: int, at: int, d: int, f: Floats, k: Floats) -> float:
-    """K = P f; returns the leverage f'P f."""
+def gain(contexts: Floats, i: int, at: int, d: int, F: Floats, q: int, k: Floats) -> float:
+    """K = P f, f row q of F; returns the leverage f'P f."""
     for a in range(d):
         k[a] = contexts[i, at + a]
     for j in range(1, d):
         at += d
-        t = f[j]
+        t = F[q, j]
         for a in range(d):
             k[a] += t * contexts[i, at + a]
     h = 0.0
     for a in range(d):
-        h += f[a] * k[a]
+        h += F[q, a] * k[a]
     return max(h, 0.0)
 
 
 @kernel
-def dot(contexts: Floats, i: int, at: int, d: int, f: Floats) -> float:
+def dot(contexts: Floats, i: int, at: int, d: int, F: Floats, q: int) -> float:
     """The polynomial whose coefficients begin at a column of context i."""
     total = 0.0
     for a in range(d):
-        total += contexts[i, at + a] * f[a]
+        total += contexts[i, at + a] * F[q, a]
     return total
 
 
@@ -145,7 +145,7 @@ def learn_rows(
     d_max = most_terms(contexts, p)
     theta, centre, low, high, at_P = columns(d_max, p)
     top = degree_of(d_max, p)
-    z, x, f, g, k = np.empty(p), np.empty(p), np.empty(d_max), np.empty(d_max), np.empty(d_max)
+    z, x, F, k = np.empty(p), np.empty(p), np.empty((2, d_max)), np.empty(d_max)
     log_phi, path, trees = np.empty(room), np.empty(room, np.int64), np.empty(K)
     for row in range(first, last):
         for t in range(K):
@@ -153,24 +153,24 @@ def learn_rows(
             base = slot * room
             scale_row(X, row, units, slot, z)
             target = to_units(y[row], units[slot, 0, p], units[slot, 1, p])
-            features(z, top, f)
+            features(z, top, F[0])
             i, depth = base, 0
             while True:
                 d = links[i, TERMS]
                 outside = is_outside(z, contexts, i, low, high)
-                where = f
+                q = 0
                 if outside:
-                    clamped_features(z, contexts, i, low, high, top, x, g)
-                    where = g
-                h = gain(contexts, i, at_P, d, where, k)
-                e = target - dot(contexts, i, theta, d_max, where)
+                    clamped_features(z, contexts, i, low, high, top, x, F)
+                    q = 1
+                h = gain(contexts, i, at_P, d, F, q, k)
+                e = target - dot(contexts, i, theta, d_max, F, q)
                 log_t = log_student(e, contexts[i, NU], contexts[i, PSI] * (1.0 + h))
                 if links[i, SEAT] < 0:
                     log_phi[depth] = log_t
                 else:
                     seat = slot * seats + links[i, SEAT]
                     scale = contexts[i, SCALE]
-                    r = (target - dot(contexts, i, centre, d_max, where)) / scale
+                    r = (target - dot(contexts, i, centre, d_max, F, q)) / scale
                     log_h = math.log(histogram(counts, seat, contexts[i, NU] - NU_0, r, 0.0) / scale)
                     odds = contexts[i, CHOICE] + log_t - log_h
                     soft = softplus(odds)
@@ -182,8 +182,8 @@ def learn_rows(
                             add_count(counts, seat, b, 1.0)
                 if learn:
                     if outside:
-                        h = gain(contexts, i, at_P, d, f, k)
-                        e = target - dot(contexts, i, theta, d_max, f)
+                        h = gain(contexts, i, at_P, d, F, 0, k)
+                        e = target - dot(contexts, i, theta, d_max, F, 0)
                         for a in range(p):
                             contexts[i, low + a] = min(contexts[i, low + a], z[a])
                             contexts[i, high + a] = max(contexts[i, high + a], z[a])

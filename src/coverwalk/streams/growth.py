@@ -4,6 +4,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from coverwalk._kernels.stream_state import StreamState
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.forests.scaling import Scaling, canonical_order
 
-__all__ = ["Job", "StreamSettings", "growth_size", "settle", "spare_rows"]
+__all__ = ["Growth", "Job", "StreamSettings", "grow", "growth_size", "least_rows", "put_units", "settle"]
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ class StreamSettings:
     seed: int = 0
     max_rows: int = 2**17
     max_contexts: int = 2**12
-    trust: float = 1.0
+    trust: float = 0.3  # share of the left-one-out evidence that the odds to stop start from
 
 
 def growth_size(tree: int, n_trees: int, generation: int) -> int:
@@ -50,11 +51,28 @@ def growth_size(tree: int, n_trees: int, generation: int) -> int:
     return math.ceil(ROTATION_FROM * 2 ** (generation - len(FIRST_SIZES) + tree / n_trees))
 
 
-def spare_rows(size: int, n_trees: int) -> int:
-    """Rows that may come until a tree begun at this size has to be there: most of the way to the next tree's turn."""
-    if size < AT_ONCE:
-        return 0
-    return int(size * min(0.9 * (2 ** (1 / n_trees) - 1), 1 / 16))
+def least_rows(n: int, settings: StreamSettings) -> int:
+    """Rows on either side of a cut, so that a tree of n rows has no more contexts than it may."""
+    return max(settings.min_rows, math.ceil(n / ((settings.max_contexts + 1) // 2)))
+
+
+class Growth(NamedTuple):
+    """A tree that is growing, and the numbers of rows at which it begins, learns what came meanwhile, and is there."""
+
+    tree: int
+    begun: int
+    replay: int
+    install: int
+
+    @classmethod
+    def at(cls, tree: int, n: int, n_trees: int) -> "Growth":
+        """A growth from n rows: it may take most of the time to the next tree's turn.
+
+        >>> Growth.at(3, 100_000, 16)
+        Growth(tree=3, begun=100000, replay=103740, install=103989)
+        """
+        spare = int(n * min(0.9 * (2 ** (1 / n_trees) - 1), 1 / 16)) if n >= AT_ONCE else 0
+        return cls(tree, n, n + spare - spare // 16, n + spare)
 
 
 class Job:
@@ -96,8 +114,7 @@ def grow(state: StreamState, slot: int, X: Floats, y: Floats, seed: int, setting
     X, y = X[order], y[order]
     inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
     Z, r = inputs.forward(X), output.forward(y[:, None])[:, 0]
-    min_rows = max(settings.min_rows, math.ceil(len(y) / ((settings.max_contexts + 1) // 2)))
-    tree = grow_tree(Z, r, seed, min_rows=min_rows, n_candidates=settings.n_candidates, n_judged=N_JUDGED)
+    tree = grow_tree(Z, r, seed, min_rows=least_rows(len(y), settings), n_candidates=settings.n_candidates, n_judged=N_JUDGED)
     put_units(state, slot, inputs, output)
     settle(state, slot, tree, Z, r, settings)
 

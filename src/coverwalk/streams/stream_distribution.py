@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.mixture import Voices
-from coverwalk._kernels.stream_local import TAIL_DF
-from coverwalk._kernels.stream_state import N_BINS, NU, REACH, StreamState
-from coverwalk._kernels.stream_voices import TAIL, cell_weights, speak_rows
+from coverwalk._kernels.stream_state import CUT, DIM, LEFT, N_BINS, REACH, StreamState
+from coverwalk._kernels.stream_voices import shapes_of, speak_rows
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.shapes import CELLS, STUDENT, Shapes
+from coverwalk.shapes import Shapes
 
-__all__ = ["Spoken", "predict_dist", "predict_mean", "voices_of"]
+__all__ = ["box_of", "predict_dist", "predict_mean", "voices_of"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,23 +49,31 @@ def predict_mean(spoken: Spoken) -> Floats:
 def predict_dist(state: StreamState, spoken: Spoken, describe: Callable[[int], Any]) -> PredictiveDistribution:
     """The law of y of each row. What the kernel wrote is known to be sound, and is not checked again."""
     offsets, weight, loc, scale, _, code, context = spoken
-    codes, shape = np.unique(code, return_inverse=True)
-    n_cells, n_regressions = int(np.searchsorted(codes, TAIL)), int((codes >= 0).sum())
-    df = np.full(len(codes), TAIL_DF)
-    df[len(codes) - n_regressions :] = state.contexts[codes[len(codes) - n_regressions :], NU]
-    kind = np.full(len(codes), STUDENT, np.int32)
-    kind[:n_cells] = CELLS
-    start = np.minimum(np.arange(len(codes) + 1), n_cells) * N_BINS
+    if len(offsets) == 2:
+        codes, shape = code, np.arange(len(code), dtype=np.int32)
+    else:
+        codes, inverse = np.unique(code, return_inverse=True)
+        shape = inverse.astype(np.int32)
+    kind, df, start, atoms = shapes_of(state.contexts, state.counts, codes)
     shapes = object.__new__(Shapes)
-    shapes.__dict__.update(
-        kind=kind,
-        df=df,
-        start=start,
-        atom_weight=cell_weights(state.counts, -2 - codes[:n_cells]).ravel(),
-        atom_center=np.tile(_EDGES, n_cells),
-        atom_width=np.full(n_cells * N_BINS, _WIDTH),
-    )
+    shapes.__dict__.update(kind=kind, df=df, start=start, atom_weight=atoms)
+    shapes.__dict__.update(atom_center=np.resize(_EDGES, len(atoms)), atom_width=np.full(len(atoms), _WIDTH))
     dist = object.__new__(PredictiveDistribution)
-    dist.voices = Voices(offsets, weight, loc, scale, shape.astype(np.int32))
+    dist.voices = Voices(offsets, weight, loc, scale, shape)
     dist.shapes, dist.context, dist.describe, dist._one = shapes, context, describe, False
     return dist
+
+
+def box_of(state: StreamState, slot: int, context: int) -> dict[int, tuple[float, float]]:
+    """The half-open intervals (low, high] of the inputs that are cut on the way to a context of a slot's tree."""
+    room = len(state.links) // len(state.units)
+    links, cut = (table[slot * room : (slot + 1) * room] for table in (state.links, state.contexts[:, CUT]))
+    bounds: dict[int, tuple[float, float]] = {}
+    while context > 0:
+        parent = int(np.flatnonzero((links[:, LEFT] == context) | (links[:, LEFT] == context - 1))[0])
+        a = int(links[parent, DIM])
+        low, high = bounds.get(a, (-np.inf, np.inf))
+        at = float(cut[parent])
+        bounds[a] = (low, min(high, at)) if links[parent, LEFT] == context else (max(low, at), high)
+        context = parent
+    return bounds
