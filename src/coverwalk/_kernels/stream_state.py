@@ -21,7 +21,7 @@ NU_0 = 2.0  # a context's variance starts at its parent's, with the weight of th
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
 N_BINS = 64  # of a histogram of residuals: a power of two
 REACH = 4.0  # it spans [-REACH, REACH] scales
-FARTHEST = 1e100  # distances beyond it, in units, count as this: their squares must not overflow
+FARTHEST = 1e70  # distances beyond it, in units, count as this: their fourth powers must not overflow
 BULK = 4.0  # units up to which inputs are taken as they are; logarithms beyond, as in `forests.scaling`
 
 
