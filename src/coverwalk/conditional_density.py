@@ -259,7 +259,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         """Refuse a file whose parts do not fit together."""
         self._settings(0)
         forests = getattr(self, "forests_", None)
-        stream = getattr(self, "stream_", None)
+        stream: Any = getattr(self, "stream_", None)
         if forests is None and stream is None:  # saved before it was fitted
             return
         names = getattr(self, "feature_names_in_", None)

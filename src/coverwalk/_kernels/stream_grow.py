@@ -59,7 +59,15 @@ def _sum_grams(X: Floats, layout: Layout, degree: int, grams: Floats) -> None:
 
 @kernel
 def _solve(
-    G: Floats, b: Floats, F: Floats, r: Floats, d: int, ridge: float, work: tuple[Floats, ...], error: Floats, keep: Floats
+    G: Floats,
+    b: Floats,
+    F: Floats,
+    r: Floats,
+    d: int,
+    ridge: float,
+    work: tuple[Floats, ...],
+    error: Floats,
+    keep: Floats,
 ) -> float:
     """Regress r on the first d features; A becomes the factor, c the coefficients. Returns r'(I - H) r."""
     A, c, z = work

@@ -77,13 +77,14 @@ def add_count(counts: Floats, seat: int, b: int, weight: float) -> None:
 def cell_share(counts: Floats, seat: int, b: int, without: float) -> float:
     """Probability of bin b among the bins, times their number.
 
-    A Polya tree: the share of a half at level l is Beta(a, a), a = l^2 / 2, so that the law has a density in the
-    limit. `without` rows of this bin do not count.
+    A Polya tree: the share of a half at level l is Beta(a, a) with a = l / 4, so that finer halves are taken for more
+    equal; a = l^2 / 2 was too smooth for laws of several modes, by 0.01 to 0.1 nats. `without` rows of this bin do not
+    count.
     """
     here = counts[seat, 0]
     ratio, node, half, level = 1.0, 1, N_BINS // 2, 1.0
     while half > 0:
-        a = 0.5 * level * level
+        a = 0.25 * level
         left = counts[seat, node]
         if b & half:
             side = here - left

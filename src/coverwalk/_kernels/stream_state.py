@@ -8,7 +8,18 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["LEAST_SCALE", "NU_0", "N_BINS", "StreamState", "blank_state", "columns", "degree_of", "most_terms", "scale_row", "to_units"]
+__all__ = [
+    "LEAST_SCALE",
+    "NU_0",
+    "N_BINS",
+    "StreamState",
+    "blank_state",
+    "columns",
+    "degree_of",
+    "most_terms",
+    "scale_row",
+    "to_units",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

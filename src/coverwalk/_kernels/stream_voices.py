@@ -41,9 +41,7 @@ TAIL = -1  # code of a voice with the heavy tail; k >= 0 is the regression of co
 
 
 @kernel
-def shapes_of(
-    contexts: Floats, counts: Floats, codes: Ints
-) -> tuple[NDArray[np.int32], Floats, Ints, Floats]:
+def shapes_of(contexts: Floats, counts: Floats, codes: Ints) -> tuple[NDArray[np.int32], Floats, Ints, Floats]:
     """Kind, degrees of freedom, first atom and all atoms' masses of the shapes with these codes."""
     kind, df, start = np.empty(len(codes), np.int32), np.empty(len(codes)), np.zeros(len(codes) + 1, np.int64)
     for s in range(len(codes)):
@@ -99,7 +97,14 @@ def speak_rows(
             if m + 1 > len(weight):
                 return row
             outlier = outlier_rows / (contexts[base, NU] - NU_0 + 1.0)
-            weight[m], loc[m], scale[m], mean[m], code[m], context[m] = outlier, shift, TAIL_SCALE * unit, shift, TAIL, -1
+            weight[m], loc[m], scale[m], mean[m], code[m], context[m] = (
+                outlier,
+                shift,
+                TAIL_SCALE * unit,
+                shift,
+                TAIL,
+                -1,
+            )
             total += outlier
             m += 1
             scale_row(X, row, units, slot, z)

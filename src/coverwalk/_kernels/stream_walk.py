@@ -52,10 +52,10 @@ Ints = NDArray[np.int64]
 @kernel
 def is_outside(z: Floats, contexts: Floats, i: int, low: int, high: int) -> bool:
     """Whether z lies outside the range of context i's rows."""
+    outside = False
     for a in range(len(z)):
-        if z[a] < contexts[i, low + a] or z[a] > contexts[i, high + a]:
-            return True
-    return False
+        outside |= z[a] < contexts[i, low + a] or z[a] > contexts[i, high + a]
+    return outside
 
 
 @kernel

@@ -28,6 +28,8 @@ def load_density(path: str) -> "ConditionalDensity":
     model = load_model(path)
     if not isinstance(model, ConditionalDensity):
         raise ModelFileError(f"{path} holds a {type(model).__name__}; this command takes a ConditionalDensity")
+    if hasattr(model, "stream_"):
+        raise ModelFileError(f"{path} holds a stream, which learns and answers in Python: coverwalk.load({path!r})")
     if not hasattr(model, "forests_"):
         raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
     return model

@@ -21,22 +21,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Take every row in, then save; a table with a mistake leaves the model as it was."""
     from coverwalk import SequenceModel
-    from coverwalk.commands._models import load_model, rows_of
+    from coverwalk.commands._models import load_model
 
     model = load_model(arguments.model)
-    if not hasattr(model, "partial_fit"):
+    if not isinstance(model, SequenceModel):
         raise ValueError(
             f"{arguments.model} holds a {type(model).__name__} that cannot go on learning: fit it again on all rows "
-            "with coverwalk fit; models of sequences can go on"
+            "with coverwalk fit, or learn rows with partial_fit in Python; models of sequences can go on"
         )
-    if isinstance(model, SequenceModel):
-        learned = _learn_sequence(model, arguments.data)
-    else:
-        n = 0
-        for X, Y in rows_of(model, arguments.data, targets=True):
-            model.partial_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y)
-            n += len(X)
-        learned = f"{n} more rows"
+    learned = _learn_sequence(model, arguments.data)
     model.save(arguments.out or arguments.model)
     print(f"learned {learned}; wrote {arguments.out or arguments.model}")
 

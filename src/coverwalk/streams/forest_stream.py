@@ -7,7 +7,7 @@ installed at a later one, whatever the clock says: what is learned never depends
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,17 @@ from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import Context, Forest
 from coverwalk.forests.scaling import Scaling
 from coverwalk.streams import stream_distribution as answers
-from coverwalk.streams.growth import Growth, Job, StreamSettings, grow, growth_size, least_rows, put_units, settle
+from coverwalk.streams.growth import (
+    NEVER,
+    Growth,
+    Job,
+    StreamSettings,
+    grow,
+    growth_size,
+    least_rows,
+    put_units,
+    settle,
+)
 
 __all__ = ["ForestStream"]
 
@@ -28,7 +38,6 @@ Ints = NDArray[np.int64]
 
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 MAX_TERMS = 6  # of a polynomial of degree two: a rank-one step takes the square of it
-NEVER = 2**62
 
 
 class ForestStream:
@@ -83,7 +92,8 @@ class ForestStream:
         for slot, tree in enumerate(forest.trees):
             put_units(stream.state, slot, forest.inputs, forest.output)
             settle(stream.state, slot, tree, Z, r, settings)
-        stream._keep(forest.X, forest.y)
+        if n <= settings.max_rows:
+            stream._keep(forest.X, forest.y)
         stream.n_rows = n
         while (behind := stream._sizes() <= n).any():
             stream.generation[behind] += 1
@@ -98,7 +108,7 @@ class ForestStream:
         at = 0
         while at < len(y):
             until = min(len(y), at + self.next_event - self.n_rows)
-            if self.n_rows < self.settings.max_rows:
+            if self.next_event < NEVER:
                 self._keep(X[at:until], y[at:until])
             learn_rows(self.state, self.slots, X, y, at, until, OUTLIER_ROWS, True, out)
             self.n_rows += until - at
@@ -115,7 +125,7 @@ class ForestStream:
         if n + m > len(self.y):
             size = min(max(2 * len(self.y), n + m, 64), self.settings.max_rows)
             X_old, y_old = self.X, self.y
-            self.X, self.y = np.empty((size, self.p)), np.empty(size)
+            self.X, self.y = np.zeros((size, self.p)), np.zeros(size)
             self.X[:n], self.y[:n] = X_old[:n], y_old[:n]
         self.X[n : n + m], self.y[n : n + m] = X[:m], y[:m]
 
@@ -129,7 +139,7 @@ class ForestStream:
         if self.pending is not None:
             return self.pending.replay if self.pending.replay > self.n_rows else self.pending.install
         size = max(int(self._sizes().min()), self.n_rows)
-        if size <= self.settings.max_rows:
+        if Growth.at(0, size, self.settings.n_trees).install <= self.settings.max_rows:
             return size
         self.X, self.y = self.X[:0].copy(), self.y[:0].copy()
         return NEVER
@@ -237,3 +247,9 @@ class ForestStream:
     def __getstate__(self) -> dict[str, Any]:
         self._finish_job()  # what a growth will have written does not depend on when
         return {**self.__dict__, "_job": None}
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose arrays could lead a kernel astray."""
+        from coverwalk.streams.soundness import check_stream
+
+        check_stream(self)

@@ -14,12 +14,13 @@ from coverwalk._kernels.stream_state import StreamState
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.forests.scaling import Scaling, canonical_order
 
-__all__ = ["Growth", "Job", "StreamSettings", "grow", "growth_size", "least_rows", "put_units", "settle"]
+__all__ = ["NEVER", "Growth", "Job", "StreamSettings", "grow", "growth_size", "least_rows", "put_units", "settle"]
 
 Floats = NDArray[np.float64]
 
 FIRST_SIZES = (1, 2, 4)  # rows at which all trees are grown; then in rotation
 ROTATION_FROM = 8
+NEVER = 2**62  # rows
 AT_ONCE = 1024  # rows below which a tree grows in the time of some rows
 N_JUDGED = 400  # rows on which candidate cuts are judged, where a context has more
 
@@ -98,9 +99,7 @@ class Job:
             self._run()
 
 
-def settle(
-    state: StreamState, slot: int, tree: AdaptiveTree, Z: Floats, r: Floats, settings: StreamSettings
-) -> None:
+def settle(state: StreamState, slot: int, tree: AdaptiveTree, Z: Floats, r: Floats, settings: StreamSettings) -> None:
     """Put a tree and its rows, in the tree's units, into a slot."""
     perm, layout = tree.arrange(Z)
     kinds = (tree.dim, tree.parent, tree.cut)
@@ -114,7 +113,9 @@ def grow(state: StreamState, slot: int, X: Floats, y: Floats, seed: int, setting
     X, y = X[order], y[order]
     inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
     Z, r = inputs.forward(X), output.forward(y[:, None])[:, 0]
-    tree = grow_tree(Z, r, seed, min_rows=least_rows(len(y), settings), n_candidates=settings.n_candidates, n_judged=N_JUDGED)
+    tree = grow_tree(
+        Z, r, seed, min_rows=least_rows(len(y), settings), n_candidates=settings.n_candidates, n_judged=N_JUDGED
+    )
     put_units(state, slot, inputs, output)
     settle(state, slot, tree, Z, r, settings)
 

@@ -1,4 +1,4 @@
-"""The answers of a streaming forest as a `PredictiveDistribution`, made by the shortest way: a stream asks every row."""
+"""The answers of a streaming forest as a `PredictiveDistribution`, by the shortest way: a stream asks every row."""
 
 from collections.abc import Callable
 from typing import Any
