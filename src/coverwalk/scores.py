@@ -47,11 +47,14 @@ class Score:
 
 
 def baselines(model: ConditionalDensity) -> dict[str, list[Line]]:
-    """One normal, and a line with normal noise, for each output; learned from the rows that the model holds."""
-    X = model.forests_[0].X
+    """One normal, and a line with normal noise, for each output; learned from the rows that the model holds, if any."""
+    kept = model._kept_rows()
+    X = kept[0][0]
+    if len(X) == 0:
+        return {}
     return {
-        "one normal": [Line.fit(X[:, :0], forest.y) for forest in model.forests_],
-        "linear regression": [Line.fit(X, forest.y) for forest in model.forests_],
+        "one normal": [Line.fit(X[:, :0], y) for _, y in kept],
+        "linear regression": [Line.fit(X, y) for _, y in kept],
     }
 
 

@@ -33,7 +33,7 @@ def load_density(path: str) -> "ConditionalDensity":
             f'{path} holds a stream (covers="kd"); this command takes a forest: ask the stream in Python, or let it '
             "go on with coverwalk learn"
         )
-    if not hasattr(model, "forests_"):
+    if not hasattr(model, "n_outputs_"):
         raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
     return model
 

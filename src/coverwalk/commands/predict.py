@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     model = load_density(arguments.model)
     _, targets = columns_of(model)
-    grids = [_grid(forest.y, arguments.density) for forest in model.forests_]
+    grids = [_grid(y, arguments.density) for _, y in model._kept_rows()]
     columns = [name for target, grid in zip(targets, grids) for name in _columns(target, grid, arguments)]
     with write_table(arguments.out, columns) as table:
         for X, _ in rows_of(model, arguments.data, targets=False):
@@ -59,6 +59,10 @@ def _grid(y: "Floats", n: int) -> "Floats":
     """N points over the target's range and a tenth beyond it."""
     import numpy as np
 
+    if n == 0:
+        return np.empty(0)
+    if len(y) == 0:
+        raise ValueError("--density needs a range of y, which a stream does not keep: ask for --quantiles instead")
     low, high = float(y.min()), float(y.max())
     margin = 0.1 * (high - low) or max(abs(low), 1.0)
     return np.linspace(low - margin, high + margin, n)
