@@ -230,12 +230,20 @@ def test_a_wrong_call_is_a_usage_error(line, capsys):
     assert stopped.value.code == 2
 
 
-def test_learn_says_which_models_can(capsys):
+def test_a_forest_goes_on_as_a_stream(capsys):
     before = Path("m.cw").read_bytes()
-    code, _, err = run(capsys, "learn", "m.cw", "data.csv")
-    assert code == 1
-    assert "holds a ConditionalDensity that cannot go on learning: fit it again" in err
+    code, out, _ = run(capsys, "learn", "m.cw", "data.csv", "--out", "more.cw")
+    assert code == 0
+    assert "more rows" in out
     assert Path("m.cw").read_bytes() == before
+    assert load("more.cw").stream_.n_rows > load("m.cw").forests_[0].n_rows
+    for line, says in [(("score", "more.cw", "data.csv"), "coverwalk"), (("show", "more.cw"), "growing trees")]:
+        code, out, _ = run(capsys, *line)
+        assert code == 0
+        assert says in out
+    code, _, err = run(capsys, "report", "more.cw", "data.csv", "--out", "more.html")
+    assert code == 1
+    assert "holds a stream, and a report is about a forest" in err
 
 
 # Classes
