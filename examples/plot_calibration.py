@@ -2,8 +2,8 @@
 Are the probabilities right?
 ============================
 
-Noise that grows with x. Where y falls within its own predicted distribution, and whether intervals hold what they claim,
-on rows that the model has not seen.
+Noise that grows with x. Where y falls within its own predicted distribution, and whether intervals hold what they
+claim, on rows that the model has not seen.
 """
 
 import matplotlib.pyplot as plt

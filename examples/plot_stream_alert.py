@@ -2,8 +2,8 @@
 A stream, and an alarm
 ======================
 
-A sensor is read once a minute; its level depends on the hour. Each row is scored before it is learned, and the alarm goes
-off when its log density is low.
+A sensor is read once a minute; its level depends on the hour. Each row is scored before it is learned, and the alarm
+goes off when its log density is low.
 """
 
 import matplotlib.pyplot as plt
