@@ -7,6 +7,7 @@ has doubled since the last time, so that a row costs the same on average however
 predictions, unknown features are left aside.
 """
 
+from array import array
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,7 +49,7 @@ class DictRows:
 
     def take(self, x: Mapping[Any, Any]) -> bool:
         """Note the features of a row to come; True if there are new columns, so that all rows must be learned again."""
-        if self.keeps:
+        if self.keeps and not x.keys() <= self.columns.keys():
             self._waiting |= x.keys() - self.columns.keys()
         if not self._waiting or not self.keeps or (self.n_rows > _FEW and self.n_rows < 2 * self.n_rebuilt):
             return False
@@ -62,17 +63,31 @@ class DictRows:
         self._X, self._sum, self._count = X, total, count
         return True
 
+    def check(self, x: Mapping[Any, Any]) -> None:
+        """Refuse a row with a value that is no number, in whatever feature; nothing is noted."""
+        if self._at_once(x) is None:
+            for name, value in x.items():
+                if value is not None:
+                    self._number(name, value)
+
     def row(self, x: Mapping[Any, Any]) -> Floats:
         """The row (p,) of a dictionary; nothing is noted."""
-        return self._filled(self._raw(x))
+        whole = self._at_once(x)
+        return self._filled(self._raw(x)) if whole is None else whole
 
     def add(self, x: Mapping[Any, Any], y: float) -> Floats:
         """The row (p,) of a dictionary that will be learned with y; its values count for the means, and it is kept."""
+        whole = self._at_once(x)
+        if whole is not None:
+            self._sum += whole
+            self._count += 1.0
+            self._keep(whole[None, :], y)
+            return whole
         raw = self._raw(x)
         there = ~np.isnan(raw)
         self._sum[there] += raw[there]
         self._count[there] += 1.0
-        self._keep(raw[None, :], np.array([y]))
+        self._keep(raw[None, :], y)
         return self._filled(raw)
 
     def add_many(self, X: Floats, y: Floats) -> None:
@@ -84,6 +99,16 @@ class DictRows:
     def table(self) -> tuple[Floats, Floats]:
         """All rows so far, X (n, p) and y (n,), as they would be filled now."""
         return self._filled(self._X[: self.n_rows]), self._y[: self.n_rows].copy()
+
+    def _at_once(self, x: Mapping[Any, Any]) -> Floats | None:
+        """The row of a dictionary with just the features that have columns and finite numbers in them; else None."""
+        if len(x) != len(self.columns):
+            return None
+        try:
+            row = np.array(array("d", [x[name] for name in self.columns]))  # array takes numbers, and no text
+        except (KeyError, TypeError, OverflowError):
+            return None
+        return row if np.isfinite(row.sum()) else None  # an overflow of the sum goes the slow way too
 
     def _raw(self, x: Mapping[Any, Any]) -> Floats:
         raw = np.full(len(self.columns), np.nan)
@@ -110,8 +135,8 @@ class DictRows:
         mean = self._sum / np.maximum(self._count, 1.0)
         return np.where(np.isnan(raw), mean, raw)
 
-    def _keep(self, X: Floats, y: Floats) -> None:
-        n, m = self.n_rows, len(y)
+    def _keep(self, X: Floats, y: Any) -> None:
+        n, m = self.n_rows, len(X)
         self.n_rows += m
         if not self.keeps:  # too many to be learned again: let them go
             self._X, self._y, self._waiting = self._X[:0].copy(), self._y[:0].copy(), set()

@@ -70,9 +70,7 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
         """Learn one row."""
         y = _number(y)
-        for name, value in x.items():
-            if value is not None:
-                self._rows._number(name, value)
+        self._rows.check(x)
         if self._rows.take(x):
             X, before = self._rows.table()
             self._model = self._new()
@@ -97,8 +95,7 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """The mean of y; 0.0 before anything was learned."""
-        row = self._rows.row(x)
-        return float(self._model.predict(row[None, :])[0]) if self._fitted else 0.0
+        return float(self._model.predict(self._rows.row(x)[None, :])[0]) if self._fitted else 0.0
 
     def predict_many(self, X: "pd.DataFrame") -> "pd.Series":
         """The mean of y for each row of a frame."""
@@ -122,7 +119,7 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
 
     @property
     def _fitted(self) -> bool:
-        return hasattr(self._model, "n_outputs_")
+        return "n_outputs_" in self._model.__dict__
 
     def _table(self, X: Any) -> Floats:
         return np.array([self._rows.row(x) for x in (X if isinstance(X, list) else _dictionaries(X))])
@@ -168,9 +165,7 @@ class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
 
     def learn_one(self, x: Mapping[Any, Any], y: Hashable) -> None:
         """Learn one row; its label may be new."""
-        for name, value in x.items():
-            if value is not None:
-                self._rows._number(name, value)
+        self._rows.check(x)
         if self._rows.take(x):
             X, before = self._rows.table()
             self._model = self._new()
