@@ -59,6 +59,7 @@ def test_features_come_and_go():
         if rows.take({"x": i}):
             assert i == 0
         rows.add({"x": i}, 0.0)
+    rows.n_rebuilt = 80
     assert not rows.take({"x": 1.0, "new": 5.0})  # waits until the rows have doubled since the table was made
     rows.n_rebuilt = 50
     assert rows.take({"x": 1.0, "new": 5.0})

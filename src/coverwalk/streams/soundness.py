@@ -23,8 +23,8 @@ from coverwalk._kernels.stream_state import (
     TERMS,
     StreamState,
 )
-from coverwalk._sound import check_array as _array as array_is
-from coverwalk._sound import hold as _hold as hold
+from coverwalk._sound import check_array as array_is
+from coverwalk._sound import hold
 from coverwalk.streams.growth import NEVER, Growth, StreamSettings
 
 if TYPE_CHECKING:
