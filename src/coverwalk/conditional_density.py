@@ -359,12 +359,6 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
 
         return JointDistribution(conditional, len(X), self.n_outputs_)
 
-    def _kept_rows(self) -> list[tuple[Floats, Floats]]:
-        """The rows that each output's forest holds: all, or a sample where they came in chunks; none of a stream's."""
-        if "stream_" in self.__dict__:
-            return [(np.empty((0, stream.p)), np.empty(0)) for stream in self.stream_.streams]
-        return [(forest.X, forest.y) for forest in self.forests_]
-
     def _like_y(self, values: Floats) -> Floats:
         return values if self._flat else values.reshape(len(values), self.n_outputs_)
 

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from coverwalk.commands._classes import write_classes
     from coverwalk.commands._models import columns_of, load_classifier, load_density, rows_of
-    from coverwalk.scores import laws
+    from coverwalk.scores import laws, learned_rows
     from coverwalk.tables import write_table
 
     if arguments.density and not 2 <= arguments.density <= 10_000:
@@ -47,7 +47,10 @@ def run(arguments: argparse.Namespace) -> None:
         return
     model = load_density(arguments.model)
     _, targets = columns_of(model)
-    grids = [_grid(y, arguments.density) for _, y in model._kept_rows()]
+    rows = learned_rows(model) if arguments.density else None
+    if arguments.density and rows is None:
+        raise ValueError(f"{arguments.model} holds a long stream, which has let its rows go: leave --density out")
+    grids = [np.empty(0)] * len(targets) if rows is None else [_grid(y, arguments.density) for y in rows[1].T]
     columns = [name for target, grid in zip(targets, grids) for name in _columns(target, grid, arguments)]
     with write_table(arguments.out, columns) as table:
         for X, _ in rows_of(model, arguments.data, targets=False):
@@ -59,10 +62,6 @@ def _grid(y: "Floats", n: int) -> "Floats":
     """N points over the target's range and a tenth beyond it."""
     import numpy as np
 
-    if n == 0:
-        return np.empty(0)
-    if len(y) == 0:
-        raise ValueError("--density needs a range of y, which a stream does not keep: ask for --quantiles instead")
     low, high = float(y.min()), float(y.max())
     margin = 0.1 * (high - low) or max(abs(low), 1.0)
     return np.linspace(low - margin, high + margin, n)

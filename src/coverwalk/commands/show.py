@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
         _show_density(model)
     elif isinstance(model, ContextClassifier) and hasattr(model, "classes_"):
         print_facts(model)
-    elif hasattr(model, "double_tree_") or hasattr(model, "_engine") or hasattr(model, "stream_"):
+    elif any(hasattr(model, name) for name in ("stream_", "double_tree_", "_engine")):
         _show_stream(model)
     elif isinstance(model, SequenceModel):
         print(f"  symbols    {len(model.alphabet_)}")
@@ -63,7 +63,9 @@ def _show_stream(model: Any) -> None:
         print(f"  predicts   {', '.join(targets)}")
         print(f"  given      {', '.join(inputs)}")
     if hasattr(model, "stream_"):
-        print(f"  rows       {model.stream_.n_rows} learned, by {len(model.stream_.streams[0].slots)} growing trees")
+        streams = model.stream_.streams
+        print(f"  rows       {streams[0].n_rows} learned")
+        print(f"  contexts   {sum(stream.n_contexts for stream in streams)} in {len(streams[0].slots)} trees an output")
         return
     engine = getattr(model, "double_tree_", model)._engine
     print(f"  rows       {engine.n_rows} learned")
