@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.kernel_share import choose_share
@@ -164,6 +165,41 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
         return self
 
+    def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
+        """Forget everything, then fit to all rows of some chunks, of which one at a time need be in memory.
+
+        The trees are planned on a sample, and then every row is added to the sums of their contexts; see
+        ``docs/scale.md``. Where there are no more than ``sample_rows`` rows, the result is that of `fit`.
+
+        Parameters
+        ----------
+        chunks : iterable of pairs (X, y), or a function that returns one
+            Read three times: a list, or a function that returns a new iterator; not an iterator, which ends.
+        **options
+            sample_rows, second_pass and state_bytes: `coverwalk.chunks.Options` tells what they are.
+
+        Examples
+        --------
+        >>> def chunks():
+        ...     for seed in range(5):
+        ...         X = np.random.default_rng(seed).uniform(size=(1000, 2))
+        ...         yield X, X[:, 0] + 0.1 * np.random.default_rng(seed + 100).standard_normal(1000)
+        >>> model = ConditionalDensity(n_trees=4).fit_chunks(chunks, sample_rows=1000)
+        >>> bool(abs(model.predict([[0.5, 0.5]])[0] - 0.5) < 0.05)
+        True
+        """
+        return fit_chunks(self, chunks, **options)
+
+    def _begin_chunks(self) -> None:
+        if self.covers == "kd":
+            raise ValueError('covers="kd" learns row by row: give it the chunks with partial_fit')
+        self._settings(0)
+
+    def _plan_chunks(self, drawn: Any) -> Any:
+        from coverwalk.forests.density_passes import plan_density
+
+        return plan_density(self, self._settings(drawn.n_rows), drawn)
+
     def _settings(self, n_rows: int) -> Settings:
         """The parameters, checked."""
         n_trees = self.n_trees if self.n_trees is not None else 24 if n_rows <= 4096 else 16
@@ -247,16 +283,15 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
-        if self.covers == "kd":
-            raise ValueError(
-                'model files hold forests; a stream (covers="kd") can be pickled, or learned again from its rows'
-            )
         from coverwalk.persistence import save
 
         save(self, path)
 
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""
+        if self.covers == "kd":
+            self._check_loaded_stream()
+            return
         self._settings(0)
         forests = getattr(self, "forests_", None)
         if forests is None:  # saved before it was fitted
@@ -285,7 +320,7 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
         if self.covers == "kd":
-            return self.double_tree_.predict_dist(X)
+            return self.double_tree_._law(X)
         if self.n_outputs_ == 1:
             return self.forests_[0].ask(X)
 

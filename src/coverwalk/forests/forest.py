@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.contexts import N_SHAPES, Grid, fit_contexts, local_evidence, stop_weights
+from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, Layout, fit_contexts, local_evidence, stop_weights
 from coverwalk._kernels.kernel_density import kernel_tables
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
@@ -114,6 +114,7 @@ class Forest:
     fitted: list[FittedTree] = field(default_factory=list)
     shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
     whole: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
+    n_summed: int = 0  # rows that came as sums (`coverwalk.forests.sums`): X and y are then a sample of them
 
     # -- the four steps -----------------------------------------------------------------------------------------------
 
@@ -162,8 +163,17 @@ class Forest:
             lambda tree: _fit_tree(tree, Z, r, self.grid, stops, tables), self.trees, self.settings.n_threads
         )
         self.whole = KernelContext.fit(Z, r) if self.settings.kernel > 0 else None
-        tables_of_shapes = [Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)]
-        self.shapes = Shapes.join(tables_of_shapes + ([self.whole.shapes] if self.whole else []))
+        self.join_shapes()
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were taken in."""
+        return self.n_summed or len(self.y)
+
+    def join_shapes(self) -> None:
+        """Put the shapes of all trees in one table."""
+        tables = [Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)]
+        self.shapes = Shapes.join(tables + ([self.whole.shapes] if self.whole else []))
         _ = self.shapes.table  # worked out once, here and not with the first answer
 
     @property
@@ -173,7 +183,7 @@ class Forest:
         degree = self.settings.degree
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
             degree -= 1
-        many = MANY_ROWS if len(self.y) <= SMALL_SET else MANY_ROWS_LARGE
+        many = MANY_ROWS if self.n_rows <= SMALL_SET else MANY_ROWS_LARGE
         return Grid(np.array(self.settings.ridges), degree, 2.0, many, LEAST_SCALE)
 
     # -- answers ------------------------------------------------------------------------------------------------------
@@ -186,7 +196,7 @@ class Forest:
         count = 1 + corners + sum(tree.records.n_voices[leaf] for tree, leaf in zip(self.fitted, leaves))
         offsets = np.concatenate([[0], np.cumsum(count)])
         out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
-        outlier = OUTLIER_ROWS / (len(self.y) + 1.0)
+        outlier = OUTLIER_ROWS / (self.n_rows + 1.0)
         at = offsets[:-1].copy()
         for column, entry in zip(out, (outlier, 0.0, 1.0, 0, OUTLIERS)):
             column[at] = entry
@@ -264,7 +274,11 @@ def _fit_tree(
 ) -> FittedTree:
     perm, layout = tree.arrange(Z)
     X = Z[perm]
-    fit = fit_contexts(X, r[perm], layout, grid, tables)
+    return heard_tree(X, layout, grid, fit_contexts(X, r[perm], layout, grid, tables), stops)
+
+
+def heard_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[float, ...]) -> FittedTree:
+    """What there is to hear of fitted contexts, under the posteriors of some stopping probabilities."""
     log_weight = np.empty((len(fit.s2), 1 + N_SHAPES))
     log_phi = local_evidence(fit.log_score, fit.psi.shape[1], log_weight)
     posteriors = [stop_weights(layout.left, log_phi, w) for w in stops]

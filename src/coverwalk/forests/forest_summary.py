@@ -39,7 +39,7 @@ def summarise(forest: Forest) -> ForestSummary:
         depth += _add_tree(tree, fitted, Z, depths, voices, cuts) / len(forest.fitted)
         deepest = max(deepest, int(depths.max()))
     return ForestSummary(
-        n_rows=len(forest.y),
+        n_rows=forest.n_rows,
         n_trees=len(forest.fitted),
         n_contexts=sum(len(tree.dim) for tree in forest.trees),
         n_heard=sum(len(tree.records.mean) for tree in forest.fitted),

@@ -1,12 +1,14 @@
 """What must hold of the arrays of a forest that came from a file, before kernels that check nothing may read them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import REGRESSION, TREE_OF_Y, Records
+from coverwalk._sound import check_array as _array
+from coverwalk._sound import hold as _hold
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forests.kernel_context import MOST_INPUTS, MOST_NODES, KernelContext
 from coverwalk.shapes import KERNELS, STUDENT, Shapes
@@ -26,6 +28,7 @@ def check_forest(forest: "Forest") -> None:
     n = forest.y.shape[0]
     _array("X", forest.X, (n, p))
     _array("y", forest.y, (n,))
+    _hold("n_summed", isinstance(forest.n_summed, int) and forest.n_summed >= 0)
     for name, scaling, width in (("inputs", forest.inputs, p), ("output", forest.output, 1)):
         _array(f"{name}.centre", scaling.centre, (width,))
         _array(f"{name}.scale", scaling.scale, (width,))
@@ -67,27 +70,6 @@ def _check_settings(settings: "Settings") -> None:
     _hold("stop", isinstance(settings.stop, float) and 0 < settings.stop < 1)
     _hold("spread", isinstance(settings.spread, float) and 0 < settings.spread < np.inf)
     _hold("ridges", len(settings.ridges) > 0 and all(isinstance(r, float) and r > 0 for r in settings.ridges))
-
-
-def _hold(what: str, condition: Any) -> None:
-    if not np.all(condition):
-        raise ValueError(f"{what} of the forest is not sound")
-
-
-def _array(
-    name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: Any = np.float64, finite: bool = True
-) -> None:
-    """Just this shape and dtype, for which kernels are compiled; finite, or else at least no NaN."""
-    if (
-        not isinstance(array, np.ndarray)
-        or array.shape != shape
-        or array.dtype != dtype
-        or not array.flags.c_contiguous
-    ):
-        found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise ValueError(f"{name} of the forest must be an array of {np.dtype(dtype)} {shape}, the file has {found}")
-    if np.dtype(dtype).kind == "f":
-        _hold(name, np.isfinite(array) if finite else ~np.isnan(array))
 
 
 def _check_tree(tree: AdaptiveTree, p: int) -> None:

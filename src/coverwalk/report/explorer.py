@@ -42,7 +42,7 @@ def export(forest: Forest, budget: int = 10_000_000) -> Exported:
             "n_inputs": len(forest.names),
             "degree": forest.grid.degree,
             "n_features": int(n_features(forest.grid.degree, len(forest.names))),
-            "outlier": OUTLIER_ROWS / (len(forest.y) + 1.0),
+            "outlier": OUTLIER_ROWS / (forest.n_rows + 1.0),
             "centre": float(forest.output.centre[0]),
             "unit": float(forest.output.scale[0]),
             "spread": forest.settings.spread,
