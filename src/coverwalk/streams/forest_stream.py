@@ -218,7 +218,7 @@ class ForestStream:
 
     def predict_mean(self, X: Floats) -> Floats:
         """The means (n,) of y in rows X (n, p)."""
-        return answers.predict_mean(answers.voices_of(self.state, self.slots, X, OUTLIER_ROWS))
+        return answers.predict_mean(self.state, answers.voices_of(self.state, self.slots, X, OUTLIER_ROWS))
 
     def describe(self, n_growths: int, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
