@@ -18,6 +18,7 @@ from coverwalk._kernels.stream_state import (
     NU,
     NU_0,
     ODDS,
+    OUTLIER_ROWS,
     PSI,
     REACH,
     SCALE,
@@ -95,7 +96,6 @@ def speak_rows(
     slots: Ints,
     X: Floats,
     first: int,
-    outlier_rows: float,
     offsets: Ints,
     out: tuple[Floats, Floats, Floats, Ints, Ints],
 ) -> int:
@@ -119,7 +119,7 @@ def speak_rows(
             base, shift, unit = slot * room, units[slot, 0, p], units[slot, 1, p]
             if m + 1 > len(weight):
                 return row
-            outlier = outlier_rows / (contexts[base, NU] - NU_0 + 1.0)
+            outlier = OUTLIER_ROWS / (contexts[base, NU] - NU_0 + 1.0)
             weight[m], loc[m], scale[m], code[m], context[m] = outlier, shift, TAIL_SCALE * unit, TAIL, -1
             total += outlier
             m += 1

@@ -23,14 +23,14 @@ _EDGES = np.arange(N_BINS) * _WIDTH - REACH
 Spoken = tuple[Ints, Floats, Floats, Floats, Ints, Ints]
 
 
-def voices_of(state: StreamState, slots: Ints, X: Floats, outlier_rows: float) -> Spoken:
+def voices_of(state: StreamState, slots: Ints, X: Floats) -> Spoken:
     """offsets, weight, loc, scale, code and context of the voices of rows X (n, p)."""
     offsets = np.zeros(len(X) + 1, np.int64)
     size = ROOM * max(len(X), 4)
     out = tuple(np.empty(size, kind) for kind in (float, float, float, np.int64, np.int64))
     row = 0
     while True:
-        row = speak_rows(state, slots, X, row, outlier_rows, offsets, out)
+        row = speak_rows(state, slots, X, row, offsets, out)
         if row == len(X):
             break
         out = tuple(np.concatenate([column, np.empty_like(column)]) for column in out)
