@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, ModelFileError, load
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, ModelFileError, SequenceModel, load
 from coverwalk._encoding import encode
 from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
@@ -214,7 +214,16 @@ def test_forged_classifiers_are_refused(name, change, classifier, tmp_path):
         load(path)
 
 
+@pytest.fixture(scope="module")
+def letters():
+    return SequenceModel(alphabet="abc").fit("abcabcaab")
+
+
 HEADERS = {
+    "a code beyond the tables": ("letters", '["b", 1]', '["b", 1000000]'),
+    "a code that is no number": ("letters", '["b", 1]', '["b", null]'),
+    "borders that are none": ("letters", '"borders": true', '"borders": null'),
+    "a count that is none": ("letters", '"n_symbols_seen_": 9', '"n_symbols_seen_": "x"'),
     "classes out of order": ("classifier", '["high", "low", "middle"]', '["low", "high", "middle"]'),
     "classes that are too few": ("classifier", '["high", "low", "middle"]', '["high", "low"]'),
     "columns that are too few": ("classifier", '["a", "b"]', '["a"]'),
