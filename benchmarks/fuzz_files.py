@@ -29,6 +29,7 @@ from coverwalk import (
 from coverwalk import persistence as files
 from coverwalk._encoding import encode
 from coverwalk.covers import KDTree, ShiftedGrids, SuffixTree
+from coverwalk.datasets import MIXTURES
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
 from coverwalk.streams.double_tree import DoubleTree
 
@@ -45,6 +46,8 @@ def models(rng):
     letters = CoverModel(SuffixTree(2), Dirichlet("ab"))
     letters.update_many(["", "a", "ab", "aba"], "abab")
     forest = ConditionalDensity(n_trees=2, stop=0.5).fit(X, y)
+    ring, z = MIXTURES["ring"].make(100, 0)
+    kernel = ConditionalDensity(n_trees=2).fit(ring, z)  # with a kernel density beside the trees
     stream = ConditionalDensity(covers="kd").fit(X, y)
     copies = DoubleTree(children="parent", walk="refine", settle=16).fit(X, np.stack([y, -y], axis=1))
     classes = ContextClassifier(2, 2, random_state=0).fit(X, np.array(["no", "yes", "maybe"])[np.arange(60) % 3])
@@ -85,6 +88,7 @@ def models(rng):
 
     return [
         *((cover, vectors), (boxes, vectors), (letters, symbols), (forest, rows), (stream, rows), (copies, outputs)),
+        (kernel, lambda model: model.logpdf(ring, z)),
         *((Density().fit(y), points), (classes, labels), (text, documents)),
     ]
 

@@ -44,6 +44,7 @@ _CLASSES = {
     "Forest": "coverwalk.forests.forest",
     "FittedTree": "coverwalk.forests.forest",
     "Settings": "coverwalk.forests.forest",
+    "KernelContext": "coverwalk.forests.kernel_context",
     "Scaling": "coverwalk.forests.scaling",
     "AdaptiveTree": "coverwalk.covers.adaptive",
     "Records": "coverwalk._kernels.voices",

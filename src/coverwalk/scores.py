@@ -11,6 +11,7 @@ from coverwalk.baselines import Line
 from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.joint import JointDistribution
+from coverwalk.streams.growth import NEVER
 
 __all__ = ["Score", "Totals", "baselines", "laws", "learned_rows", "score"]
 
@@ -53,7 +54,7 @@ def learned_rows(model: ConditionalDensity) -> tuple[Floats, Floats] | None:
     if hasattr(model, "stream_"):
         streams = model.stream_.streams
         n = streams[0].n_rows
-        if n > len(streams[0].y):
+        if streams[0].next_event == NEVER:  # its trees have stopped growing, and rows are kept to grow from
             return None
         return streams[0].X[:n], np.column_stack([stream.y[:n] for stream in streams])
     engine = model.double_tree_._engine

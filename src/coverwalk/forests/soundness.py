@@ -10,7 +10,8 @@ from coverwalk._kernels.voices import REGRESSION, Records
 from coverwalk._sound import check_array as _array
 from coverwalk._sound import hold as _hold
 from coverwalk.covers.adaptive import AdaptiveTree
-from coverwalk.shapes import STUDENT, Shapes
+from coverwalk.forests.kernel_context import MOST_INPUTS, MOST_NODES, KernelContext
+from coverwalk.shapes import KERNELS, STUDENT, Shapes
 
 if TYPE_CHECKING:
     from coverwalk.forests.forest import FittedTree, Forest, Settings
@@ -27,6 +28,7 @@ def check_forest(forest: "Forest") -> None:
     n = forest.y.shape[0]
     _array("X", forest.X, (n, p))
     _array("y", forest.y, (n,))
+    _hold("n_summed", isinstance(forest.n_summed, int) and forest.n_summed >= 0)
     for name, scaling, width in (("inputs", forest.inputs, p), ("output", forest.output, 1)):
         _array(f"{name}.centre", scaling.centre, (width,))
         _array(f"{name}.scale", scaling.scale, (width,))
@@ -38,8 +40,25 @@ def check_forest(forest: "Forest") -> None:
     for tree, fitted in zip(forest.trees, forest.fitted):
         _check_tree(tree, p)
         _check_fitted(tree, fitted, p, degree)
-    _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted))
+    n_nodes = _check_whole(forest, p)
+    _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted) + n_nodes)
     _hold("shapes", forest.shapes.kind[0] == STUDENT)
+
+
+def _check_whole(forest: "Forest", p: int) -> int:
+    """The kernel density over all rows, where there is one: a shape for every node of its grid; returns how many."""
+    whole, share = forest.whole, forest.settings.kernel
+    _hold("kernel", isinstance(share, float) and 0 <= share <= 1 and (whole is None) == (share == 0))
+    if whole is None:
+        return 0
+    _hold("whole", isinstance(whole, KernelContext) and 1 <= p <= MOST_INPUTS)
+    _array("low", whole.low, (p,))
+    _array("step", whole.step, (p,))
+    _array("size", whole.size, (p,), np.int64)
+    _hold("step", whole.step > 0)
+    _hold("size", (whole.size >= 2) & (whole.size <= MOST_NODES[p]))
+    _hold("whole", len(whole.shapes) == np.prod(whole.size) and np.all(whole.shapes.kind == KERNELS))
+    return len(whole.shapes)
 
 
 def _check_settings(settings: "Settings") -> None:

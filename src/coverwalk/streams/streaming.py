@@ -109,6 +109,8 @@ class Streaming:
         if "stream_" in self.__dict__:
             return self.stream_
         if "forests_" in self.__dict__:
+            if any(forest.n_summed for forest in self.forests_):
+                raise ValueError("a model of chunks kept sums, not rows, to go on from: use fit_chunks with all chunks")
             fitted = [forest.settings for forest in self.forests_]
             each = [replace(settings, n_trees=s.n_trees, seed=s.seed, stop=s.stop) for s in fitted]
             self.stream_ = StreamChain.of(self.forests_, each)
