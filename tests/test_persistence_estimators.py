@@ -173,6 +173,15 @@ def test_a_classifier_comes_back_to_the_last_bit_and_goes_on(labels, tmp_path):
     assert np.array_equal(model.predict_proba(NAMED), again.predict_proba(NAMED))
 
 
+def test_a_classifier_that_kept_no_rows(tmp_path):
+    model = ContextClassifier(2, 1, random_state=0)
+    model.fit_chunks([(X[:300], LABELS[:300]), (X[300:600], LABELS[300:600])], sample_rows=200)
+    again = reloaded(model, tmp_path / "m.cw")
+    for each in (model, again):
+        each.partial_fit(X[600:], LABELS[600:])
+    assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
+
+
 def test_the_header_names_classes_and_columns(classifier, tmp_path):
     classifier.save(tmp_path / "m.cw")
     content = (tmp_path / "m.cw").read_bytes()
