@@ -1,6 +1,7 @@
 """Every example in the documentation runs and prints what it says."""
 
 import doctest
+import runpy
 from pathlib import Path
 
 import pytest
@@ -15,3 +16,10 @@ def test_examples(page):
         str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     )
     assert result.failed == 0
+
+
+def test_the_example_of_a_stream_runs(capsys):
+    runpy.run_path(str(ROOT / "examples" / "alarm.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "8 while the sensor stuck" in said
+    assert "0 before" in said
