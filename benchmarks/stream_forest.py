@@ -51,8 +51,9 @@ def main() -> None:
         for label, parameters in MODELS.items():
             prequential(parameters, X[:1500], y[:1500])  # compiles
             log_p, error, own, total = prequential(parameters, X, y)
+            rmse = np.sqrt(np.mean(error[SKIP:] ** 2))
             print(
-                f"{name:<9} {label:<17} NLL {-log_p[SKIP:].mean():7.3f}  RMSE {np.sqrt(np.mean(error[SKIP:] ** 2)):7.3f}  "
+                f"{name:<9} {label:<17} NLL {-log_p[SKIP:].mean():7.3f}  RMSE {rmse:7.3f}  "
                 f"learn_one {len(y) / own:8,.0f} rows/s of the calling thread, {len(y) / total:8,.0f} growths included",
                 flush=True,
             )

@@ -6,12 +6,14 @@ A made-up machine: its power draw depends on load and temperature. At row 4000 a
 row 6000 on the machine draws more than it used to; the model notices both, and gets used to the second.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from coverwalk import ConditionalDensity
 
 
-def machine(n: int):
+def machine(n: int) -> Iterator[tuple[list[float], float]]:
     """Rows of load, temperature and power draw, one by one."""
     rng = np.random.default_rng(0)
     for t in range(n):
