@@ -26,6 +26,7 @@ def make_subject():
         + np.where(X[:, 0] > 0, 3 * rng.choice([-1, 1], 400), 0.3 * X[:, 2])
         + 0.2 * rng.standard_normal(400)
     )
+    y = np.where(X[:, 0] > 0.4, np.round(y), y)  # for the tree density
     forest = Forest.plan(X[:300], y[:300], Settings(n_trees=5, spread=0.87), ["a", "</script><b>", "c"])
     forest.accumulate(X[:300], y[:300])
     forest.finalize()
@@ -56,14 +57,15 @@ def browser(tmp_path_factory):
 
 def thinned(forest, n_trees):
     fitted = forest.fitted[:n_trees]
-    shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in fitted)])
+    whole = [forest.whole.shapes] if forest.whole else []
+    shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in fitted), *whole])
     return dataclasses.replace(forest, trees=forest.trees[:n_trees], fitted=fitted, shapes=shapes)
 
 
 def test_the_subject_has_every_kind_of_voice(subject):
     """Or the browser's evaluator would be proved on less than it has to do."""
     records = [tree.records for tree in subject.forest.fitted]
-    assert set(np.concatenate([r.kind for r in records]).tolist()) == {0, 1, 2}
+    assert set(np.concatenate([r.kind for r in records]).tolist()) == {0, 1, 2, 3}
     assert {0, 1, 2} == set(np.concatenate([r.degree for r in records]).tolist())
     solved = [(r.rows_at >= 0, (r.rows_at < 0) & (r.leverage < 0), r.leverage >= 0) for r in records]
     assert all(any(way.any() for way in ways) for ways in zip(*solved))
@@ -142,6 +144,25 @@ def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp
     np.testing.assert_allclose(ours[:, :60], dist.pdf(grid[None, :]), rtol=1e-6)
     np.testing.assert_allclose(ours[:, 60], dist.mean(), rtol=1e-6)
     assert ours[:, 61].tolist() == np.diff(dist.voices.offsets).tolist()
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_page_knows_the_kernel_density_over_all_rows(p, browser, subject, tmp_path):
+    X = subject.X[:, :p]
+    forest = Forest.plan(X, subject.y, Settings(n_trees=2, kernel=0.6))
+    forest.accumulate(X, subject.y)
+    forest.finalize()
+    page.write_report(Subject(forest, "y", X, subject.y), tmp_path / "k.html", "k")
+    browser.open((tmp_path / "k.html").as_uri())
+    far = np.vstack([X[:20], 5 * X[:20], -50 * X[:5]])
+    shown = browser.ask(
+        f"{far.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.voices(x);"
+        " return [m.density(v, 30), v.length]; })"
+    )
+    dist = forest.ask(far)
+    np.testing.assert_allclose(np.array(shown)[:, 0], dist.pdf(30.0), rtol=1e-6)
+    assert np.array(shown)[:, 1].tolist() == np.diff(dist.voices.offsets).tolist()
+    assert browser.errors == []
 
 
 def test_the_page_knows_the_quantiles_and_the_contexts(browser, subject, written):

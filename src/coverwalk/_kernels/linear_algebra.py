@@ -28,9 +28,9 @@ def factorise(A: Floats, d: int) -> None:
             A[k, j] /= root
         A[k, k] = root
         for i in range(k + 1, d):
-            u = A[k, i]
-            for j in range(i, d):
-                A[i, j] -= u * A[k, j]
+            u, row, top = A[k, i], A[i, i:d], A[k, i:d]
+            for j in range(len(row)):
+                row[j] -= u * top[j]
 
 
 @kernel
@@ -50,8 +50,9 @@ def forward_solve(U: Floats, d: int, z: Floats, start: int) -> float:
         t = z[k] / U[k, k]
         z[k] = t
         square += t * t
-        for j in range(k + 1, d):
-            z[j] -= t * U[k, j]
+        rest, row = z[k + 1 : d], U[k, k + 1 : d]
+        for j in range(len(rest)):
+            rest[j] -= t * row[j]
     return square
 
 
@@ -90,7 +91,8 @@ def packed_leverage(flat: Floats, at: int, d: int, z: Floats) -> float:
     for k in range(d):
         t = z[k] / flat[at]
         square += t * t
-        for j in range(k + 1, d):
-            z[j] -= t * flat[at + j - k]
+        rest, row = z[k + 1 : d], flat[at + 1 : at + d - k]
+        for j in range(len(rest)):
+            rest[j] -= t * row[j]
         at += d - k
     return square

@@ -13,7 +13,7 @@ __all__ = ["ForestSummary", "summarise"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-KINDS = ("polynomial", "kernel density of residuals", "kernel density of y")
+KINDS = ("polynomial", "kernel density of residuals", "kernel density of y", "tree density of y")
 
 
 class ForestSummary(NamedTuple):
@@ -39,22 +39,31 @@ def summarise(forest: Forest) -> ForestSummary:
         depth += _add_tree(tree, fitted, Z, depths, voices, cuts) / len(forest.fitted)
         deepest = max(deepest, int(depths.max()))
     return ForestSummary(
-        n_rows=len(forest.y),
+        n_rows=forest.n_rows,
         n_trees=len(forest.fitted),
         n_contexts=sum(len(tree.dim) for tree in forest.trees),
         n_heard=sum(len(tree.records.mean) for tree in forest.fitted),
         mean_depth=depth,
         max_depth=deepest,
-        voices=dict(zip(KINDS, (voices / voices.sum()).tolist())),
+        voices=_shares_of_kinds(forest, voices),
         cuts=dict(zip(forest.names, (cuts / (cuts.sum() or 1.0)).tolist())),
         n_bytes=_n_bytes(forest),
     )
+
+
+def _shares_of_kinds(forest: Forest, voices: Floats) -> dict[str, float]:
+    """Of the trees' local models, and of the kernel density over all rows where there is one."""
+    kernel = forest.settings.kernel if forest.whole else 0.0
+    shares = dict(zip(KINDS, ((1.0 - kernel) * voices / voices.sum()).tolist()))
+    return shares | ({"kernel density of y given x": kernel} if forest.whole else {})
 
 
 def _n_bytes(forest: Forest) -> int:
     arrays: list[NDArray[Any]] = [forest.X, forest.y, *(column for tree in forest.trees for column in tree)]
     for tree in forest.fitted:
         arrays += [*tree.records, tree.shape, *tree.shapes.__getstate__().values()]
+    if forest.whole is not None:
+        arrays += [*forest.whole.shapes.__getstate__().values()]
     return sum(array.nbytes for array in arrays)
 
 

@@ -23,8 +23,7 @@ from coverwalk._kernels.stream_state import (
     TERMS,
     StreamState,
 )
-from coverwalk.forests.soundness import _array as array_is
-from coverwalk.forests.soundness import _hold as hold
+from coverwalk._sound import check_array, hold
 from coverwalk.streams.growth import NEVER, Growth, StreamSettings
 
 if TYPE_CHECKING:
@@ -42,9 +41,9 @@ def check_stream(stream: "ForestStream") -> None:
         hold(name, type(getattr(stream, name)) is int and getattr(stream, name) >= 0)
     hold("degree", stream.degree <= settings.degree)
     hold("room", stream.room >= 1 and stream.seats >= 1)
-    array_is("slots", stream.slots, (K,), np.int64)
+    check_array("slots", stream.slots, (K,), np.int64)
     hold("slots", sorted([*stream.slots.tolist(), stream.free]) == list(range(K + 1)))
-    array_is("generation", stream.generation, (K,), np.int64)
+    check_array("generation", stream.generation, (K,), np.int64)
     hold("generation", (stream.generation >= 0) & (stream.generation < 64))
     hold("names", len(stream.names) == p and all(isinstance(name, str) for name in stream.names))
     _check_rows(stream)
@@ -68,8 +67,8 @@ def _check_settings(settings: StreamSettings) -> None:
 def _check_rows(stream: "ForestStream") -> None:
     """Rows up to the present one are there as long as a tree may grow from them."""
     n, settings, pending = stream.n_rows, stream.settings, stream.pending
-    array_is("X", stream.X, (len(stream.y), stream.p))
-    array_is("y", stream.y, (len(stream.y),))
+    check_array("X", stream.X, (len(stream.y), stream.p))
+    check_array("y", stream.y, (len(stream.y),))
     hold("next_event", stream.next_event > n)
     begun = n
     if pending is not None:
@@ -86,10 +85,10 @@ def _check_rows(stream: "ForestStream") -> None:
 
 def _check_state(state: StreamState, room: int, seats: int, p: int, d: int) -> None:
     S = len(state.units)
-    array_is("links", state.links, (S * room, 4), np.int64)
-    array_is("contexts", state.contexts, (S * room, HEAD + 2 * d + 2 * p + d * d), finite=False)
-    array_is("counts", state.counts, (S * seats, N_BINS))
-    array_is("units", state.units, (S, 2, p + 1))
+    check_array("links", state.links, (S * room, 4), np.int64)
+    check_array("contexts", state.contexts, (S * room, HEAD + 2 * d + 2 * p + d * d), finite=False)
+    check_array("counts", state.counts, (S * seats, N_BINS))
+    check_array("units", state.units, (S, 2, p + 1))
     hold("units", state.units[:, 1] > 0)
     hold("counts", state.counts >= 0)
 

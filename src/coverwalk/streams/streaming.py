@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from coverwalk._sound import check_names, hold
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.streams.chain import StreamChain
 from coverwalk.streams.checked_rows import as_outputs, as_row, refuse_nonfinite
@@ -110,6 +111,8 @@ class Streaming:
         if "stream_" in self.__dict__:
             return self.stream_
         if "forests_" in self.__dict__:
+            if any(forest.n_summed for forest in self.forests_):
+                raise ValueError("a model of chunks kept sums, not rows, to go on from: use fit_chunks with all chunks")
             fitted = [forest.settings for forest in self.forests_]
             each = [replace(settings, n_trees=s.n_trees, seed=s.seed, stop=s.stop) for s in fitted]
             self.stream_ = StreamChain.of(self.forests_, each)
@@ -133,3 +136,13 @@ class Streaming:
             if hasattr(self.double_tree_, name):
                 setattr(self, name, getattr(self.double_tree_, name))
         return self
+
+    def _check_loaded_stream(self) -> None:
+        """Refuse a file whose parts do not fit together; the tree checks itself."""
+        if not hasattr(self, "double_tree_"):  # saved before its first row
+            return
+        tree = self.double_tree_
+        hold("the stream", isinstance(tree, DoubleTree))
+        for name in ("n_features_in_", "n_outputs_", "_flat"):
+            hold(name, getattr(self, name, None) == getattr(tree, name, None))
+        check_names(self)
