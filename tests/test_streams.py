@@ -234,7 +234,7 @@ MILLIONS = """
 import resource, sys
 import numpy as np
 from coverwalk import ConditionalDensity
-model = ConditionalDensity(n_trees=2, max_rows=2000, max_contexts=7)
+model = ConditionalDensity(n_trees=2, max_rows=2000, max_contexts=3)
 rng = np.random.default_rng(0)
 peaks = []
 for _ in range(100):
