@@ -209,7 +209,8 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         p, C = self.n_features_in_, len(self.classes_)
         hold("classes", isinstance(self.classes_, np.ndarray) and self.classes_.ndim == 1 and C >= 1)
         hold("classes", np.array_equal(np.unique(self.classes_), self.classes_))
-        hold("rows", is_whole(self._rows_grown, 1) and isinstance(self._rows, list) and len(self._rows) >= 1)
+        grown = self._rows_grown == np.inf or is_whole(self._rows_grown, 1)
+        hold("rows", grown and isinstance(self._rows, list))
         for rows in self._rows:
             hold("rows", isinstance(rows, _Rows))
             check_rows(*rows, p, C)
