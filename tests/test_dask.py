@@ -159,8 +159,8 @@ def slowly(block, marks):
 
 def test_a_killed_worker_costs_nothing_but_time(alone, tmp_path):
     X, y = rows()
-    dX, dy = arrays(X, y, 20)
-    dX = dX.map_blocks(slowly, str(tmp_path), dtype=float)
+    dX, dy = arrays(X, y, 8)
+    dX = dX.map_blocks(slowly, str(tmp_path), dtype=float, meta=np.empty((0, 0)))
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster) as client,
@@ -205,8 +205,10 @@ def test_a_scheduler_that_goes_away_leaves_the_model_as_it_was(tmp_path):
         closer = threading.Thread(target=close)
         closer.start()
         with pytest.raises(ConnectionError, match="as it was"):
-            model.fit(dX.map_blocks(slowly, str(tmp_path), dtype=float), dy)
+            model.fit(dX.map_blocks(slowly, str(tmp_path), dtype=float, meta=np.empty((0, 0))), dy)
         closer.join()
         client.close()
     assert model.fitted_ is before
     assert model.to_local().predict(X[:3]).shape == (3,)
+    with pytest.raises(ConnectionError, match="nothing was learned"):
+        model.fit(dX, dy)

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
@@ -73,6 +73,10 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
         for name in own:
             setattr(self, name, params[name])
         return self
+
+    def __sklearn_clone__(self) -> Self:
+        """The same parameters, unfitted; the same client, since a connection cannot be copied."""
+        return type(self)(**{**self.get_params(deep=False), **clone(self.local).get_params(deep=False)})
 
     def __getstate__(self) -> dict[str, Any]:
         """A client is a connection: it stays behind, and the one at hand is taken instead."""
@@ -243,7 +247,8 @@ def _blocks(part: Any) -> list[Delayed]:
         whole = part.rechunk({1: -1}) if part.ndim == 2 else part
         return list(whole.to_delayed().ravel())
     if hasattr(part, "to_delayed"):
-        return list(part.to_delayed())
+        # fully optimised, the columns of X and of y in one Parquet file may come in different numbers of partitions
+        return list(part.simplify().to_delayed(optimize_graph=False))
     raise TypeError(
         f"expected a Dask array, dataframe or series, got {type(part).__name__}: make one with dask.array.from_array "
         "or dask.dataframe.from_pandas, or use the estimator without Dask"
@@ -368,6 +373,8 @@ def _right(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
 
 def _check_versions(client: Client) -> None:
     """Sums of different versions would not fit together."""
+    if client.status != "running":
+        raise ConnectionError(f"the Dask client is {client.status}: connect to a scheduler first; nothing was learned")
     try:
         found = client.run(_version)
     except ImportError as error:
