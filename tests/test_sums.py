@@ -324,3 +324,31 @@ def test_streams_and_strange_options_are_refused():
         ConditionalDensity().fit_chunks([(X, y)], sample_rows=0)
     assert is_pass(plan(ConditionalDensity(), X, y))
     assert not is_pass(ConditionalDensity())
+
+
+# -- the command line -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_fit_reads_large_files_in_chunks(ending, tmp_path, capsys, monkeypatch):
+    polars = pytest.importorskip("polars")
+    from coverwalk.cli import main
+    from coverwalk.commands import fit
+
+    X, y = rows(3000)
+    frame = polars.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
+    data, out = tmp_path / f"rows.{ending}", tmp_path / "model.cw"
+    getattr(frame, f"write_{ending}")(data)
+    call = ["fit", str(data), "--target", "y", "--trees", "2", "--sample", "500", "--out", str(out)]
+    monkeypatch.setattr(fit, "ROWS_AT_ONCE", 700)
+    assert main([*call, "--chunks"]) == 0
+    assert "learned from 3000 rows" in capsys.readouterr().out
+    model = load(out)
+    ours = ConditionalDensity(n_trees=2).fit_chunks([(frame[:, :3], y)], sample_rows=500)
+    assert relative(model.predict(frame[:, :3]), ours.predict(frame[:, :3])) < 1e-9
+    assert model.forests_[0].n_summed == 3000
+    monkeypatch.setattr(fit, "LARGE_FILE", 1000)
+    assert main(call) == 0
+    assert load(out).forests_[0].n_summed == 3000
+    assert main(["fit", "-", "--target", "y", "--chunks"]) == 1
+    assert "read only once" in capsys.readouterr().err
