@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 from scale_forest import friedman
 from scipy import stats
 
@@ -114,5 +113,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    np.seterr(all="raise", under="ignore")
     main()

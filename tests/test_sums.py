@@ -14,6 +14,7 @@ from coverwalk._kernels.sums import add_moments, n_moments, regress_moments
 from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
 from coverwalk.forests.forest import Settings
 from coverwalk.forests.row_sample import RowSample
+from coverwalk.forests.scaling import row_codes
 from coverwalk.forests.sums import ForestSums
 
 
@@ -295,6 +296,36 @@ def test_bad_rows_are_named_and_the_model_stays(spoil, message):
     with pytest.raises(RowError, match=message):
         model.fit_chunks(chunks, sample_rows=30)
     assert np.array_equal(model.predict(X), before)
+
+
+def test_a_y_beyond_all_units_is_refused():
+    X, y = rows(2000)
+    y = y * 1e-150
+    y[np.argmax(row_codes(X, y))] = 1.0  # not in the sample
+    with pytest.raises(ValueError, match="y = 1 is more than"):
+        ConditionalDensity(n_trees=1, stop=0.5).fit_chunks([(X, y)], sample_rows=100)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e150])
+def test_scales_do_not_matter(scale):
+    X, y = rows(2000)
+    chunks = split(scale * X, scale * y, 3)
+    model = ConditionalDensity(n_trees=2, stop=0.5).fit_chunks(chunks, sample_rows=500)
+    assert model.score(scale * X, scale * y) > 0.9
+
+
+def test_constant_columns_and_y_without_noise():
+    X, y = rows(3000)
+    X[:, 2] = 7.0
+    for flat in (np.full(3000, 3.0), X[:, 0] - 2 * X[:, 1], np.round(3 * y)):
+        models = [
+            ConditionalDensity(n_trees=2, stop=0.5).fit_chunks(split(X, flat, k, seed), sample_rows=500)
+            for k, seed in ((1, None), (9, 2))
+        ]
+        one, many = (model.predict(X[:200]) for model in models)
+        np.testing.assert_allclose(many, one, rtol=1e-9, atol=1e-9)
+        one, many = (model.logpdf(X[:200], flat[:200]) for model in models)
+        np.testing.assert_allclose(many, one, rtol=1e-6)
 
 
 def test_labels_that_are_missing_are_named():
