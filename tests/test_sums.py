@@ -169,7 +169,7 @@ def box(voice):
 
 
 @pytest.mark.parametrize(("k", "seed"), [(3, 1), (25, 2)])
-def test_classes_from_chunks(k, seed):
+def test_classes_from_chunks(k, seed, tmp_path):
     X, y = labelled()
     options = {"sample_rows": 1000, "state_bytes": 2**20}
     one = ContextClassifier(4, 3, random_state=0).fit_chunks([(X, y)], **options)
@@ -181,7 +181,11 @@ def test_classes_from_chunks(k, seed):
     X_test, y_test = labelled(1000, seed=5)
     small = ContextClassifier(4, 3, random_state=0).fit(X[:1000], y[:1000])
     assert one.score(X_test, y_test) > small.score(X_test, y_test) - 0.02
+    path = tmp_path / "classes.cw"
+    one.save(path)
+    assert np.array_equal(load(path).predict_proba(X), one.predict_proba(X))
     one.partial_fit(X_test, y_test)
+    assert one.n_rows_ == 5000
     with pytest.raises(ValueError, match="not declared"):
         one.partial_fit(X_test[:1], ["unheard of"])
 
@@ -383,3 +387,23 @@ def test_fit_reads_large_files_in_chunks(ending, tmp_path, capsys, monkeypatch):
     assert load(out).forests_[0].n_summed == 3000
     assert main(["fit", "-", "--target", "y", "--chunks"]) == 1
     assert "read only once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("labels", "options"), [(["a", "b"], []), ([1, 2], ["--classify"])])
+def test_fit_reads_classes_in_chunks(labels, options, tmp_path, capsys):
+    polars = pytest.importorskip("polars")
+    from coverwalk.cli import main
+
+    X, y = rows(1500)
+    frame = polars.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": [labels[int(up)] for up in y > 0]})
+    data, out = tmp_path / "rows.csv", tmp_path / "model.cw"
+    frame.write_csv(data)
+    call = ["fit", str(data), "--target", "c", "--trees", "2", "--sample", "300", "--chunks", "--out", str(out)]
+    assert main([*call, *options]) == 0
+    assert "2 classes) given 2 columns, learned from 1500 rows" in capsys.readouterr().out
+    model = load(out)
+    assert list(model.classes_) == labels
+    ours = ContextClassifier(2, random_state=0).fit_chunks([(frame[:, :2], frame["c"])], sample_rows=300)
+    np.testing.assert_allclose(model.predict_proba(frame[:, :2]), ours.predict_proba(frame[:, :2]), rtol=1e-9)
+    assert main(["show", str(out)]) == 0
+    assert "1500 learned" in capsys.readouterr().out

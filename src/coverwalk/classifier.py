@@ -1,5 +1,6 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
+import os
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,9 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from tqdm import tqdm
 
+from coverwalk._sound import check_names, hold, is_whole
 from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.covers.classes import Planting
 from coverwalk.forests.class_forest import ClassForest, n_threads
+from coverwalk.forests.class_soundness import check_class_forest, check_rows
 from coverwalk.forests.class_voices import ClassVoice, voices
 
 __all__ = ["ContextClassifier"]
@@ -117,6 +120,9 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return fit_chunks(self, chunks, **options)
 
+    _as_rows = _Rows
+    _n_summed = 0  # rows that were learned by fit_chunks and later; a sample of them is kept
+
     def _begin_chunks(self) -> None:
         self._check_parameters()
 
@@ -154,14 +160,16 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         new = _Rows(X, np.searchsorted(merged, y), weight)
         if first:
             return self._begin(new, merged, declared)
-        n_rows = sum(len(part.y) for part in self._rows) + len(y)
-        if len(merged) > len(self.classes_) or n_rows >= 2 * self._rows_grown:
+        doubled = self.n_rows_ + len(y) >= 2 * self._rows_grown and not self._n_summed
+        if len(merged) > len(self.classes_) or doubled:
             code = np.searchsorted(merged, self.classes_)
             rows = [part._replace(y=code[part.y]) for part in self._rows] + [new]
             return self._keep(_Rows(*(np.concatenate(parts) for parts in zip(*rows))), merged)
         heavy = weight > 0.0
         self._forest.learn(X[heavy], new.y[heavy], weight[heavy], n_threads(self.n_jobs))
-        if self._rows:  # not after fit_chunks: without its earlier rows the forest cannot be grown anew
+        if self._n_summed:  # without its earlier rows the forest cannot be grown anew
+            self._n_summed += len(y)
+        else:
             self._rows.append(new)
         return self
 
@@ -188,6 +196,32 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
         return [voices(self._forest, x, columns, self.classes_, top) for x in Z]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
+        from coverwalk.persistence import save
+
+        save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose parts do not fit together."""
+        self._check_parameters()
+        n_threads(self.n_jobs)
+        if not hasattr(self, "classes_"):  # saved before it was fitted
+            return
+        hold("inputs", is_whole(self.n_features_in_, 1))
+        check_names(self)
+        p, C = self.n_features_in_, len(self.classes_)
+        hold("classes", isinstance(self.classes_, np.ndarray) and self.classes_.ndim == 1 and C >= 1)
+        hold("classes", np.array_equal(np.unique(self.classes_), self.classes_))
+        hold("rows", is_whole(self._rows_grown, 1) and isinstance(self._rows, list) and len(self._rows) >= 1)
+        hold("rows", is_whole(self._n_summed, 0))
+        for rows in self._rows:
+            hold("rows", isinstance(rows, _Rows))
+            check_rows(*rows, p, C)
+        hold("seed", is_whole(self._seed, 0, 2**31) and isinstance(self._declared, bool))
+        hold("the forest", isinstance(self._forest, ClassForest))
+        check_class_forest(self._forest, p, C)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle; arrays that were mapped read-only into memory are copied, since trees learn in place."""
@@ -237,8 +271,14 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _keep(self, rows: _Rows, classes: NDArray[Any]) -> Self:
         """Grow on all rows, and only then change."""
         self._forest = self._grown(rows, len(classes))
-        self.classes_, self._rows, self._rows_grown = classes, [rows], len(rows.y)
+        self.classes_, self._rows, self._rows_grown, self._n_summed = classes, [rows], len(rows.y), 0
         return self
+
+    @property
+    def n_rows_(self) -> int:
+        """How many rows were learned."""
+        check_is_fitted(self)
+        return self._n_summed or sum(len(part.y) for part in self._rows)
 
     @property
     def powers_(self) -> Floats:

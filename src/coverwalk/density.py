@@ -1,5 +1,6 @@
 """Density: p(y) without an x, the same engine with a single context."""
 
+import os
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from coverwalk.streams.checked_rows import as_outputs, as_row
 from coverwalk.streams.kd_engine import KdEngine, Plan
+from coverwalk.streams.kd_soundness import check_stream
 
 if TYPE_CHECKING:
     from coverwalk.distribution import PredictiveDistribution
@@ -111,8 +113,20 @@ class Density(BaseEstimator):  # type: ignore[misc]
         """Mean log density, in nats."""
         return float(self.logpdf(y).mean())
 
-    def _begin(self, q: int) -> None:
-        plan = Plan(
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
+        from coverwalk.persistence import save
+
+        save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose parts do not fit together."""
+        self._plan().check()
+        if hasattr(self, "_engine"):
+            check_stream(self, 0)
+
+    def _plan(self) -> Plan:
+        return Plan(
             walk="refine",
             alpha=2.0,
             stop=None,
@@ -126,7 +140,9 @@ class Density(BaseEstimator):  # type: ignore[misc]
             scatter=self.scatter,
             settle=self.settle,
         )
-        self._engine = KdEngine(plan.check(), 0, q)
+
+    def _begin(self, q: int) -> None:
+        self._engine = KdEngine(self._plan().check(), 0, q)
         self.n_outputs_ = q
 
     def _check_width(self, Y: Floats) -> None:

@@ -83,6 +83,35 @@ class Table:
         """All rows at once."""
         return np.concatenate(list(self.batches(columns)))
 
+    def labelled(self, columns: list[str], label: str, n_rows: int = 20_000) -> Iterator[tuple[Floats, NDArray[Any]]]:
+        """Arrays of finite numbers as from `batches`, each with the entries of the column ``label`` as they stand."""
+        missing = [column for column in [*columns, label] if column not in self.columns]
+        if missing:
+            raise TableError(f"{self.name} has no column {listed(missing)}; it has {listed(self.columns)}")
+        first = 0
+        for frame in self.frames([*columns, label]):
+            numbers = np.column_stack([self._numbers(frame[column], first) for column in columns])
+            labels = self._labels(frame[label], first)
+            for start in range(0, len(numbers), n_rows):
+                yield numbers[start : start + n_rows], labels[start : start + n_rows]
+            first += len(numbers)
+        if first == 0:
+            raise TableError(f"{self.name} has a header and no rows; expected at least one row")
+
+    def numbers(self, name: str, entries: NDArray[Any]) -> Floats:
+        """The entries of a column, as `labelled` gives them, as finite numbers."""
+        return self._numbers(_polars().Series(name, entries.tolist()), 0)
+
+    def _labels(self, column: "polars.Series", first: int) -> NDArray[Any]:
+        """Text without the blanks around it, or numbers; neither may be missing."""
+        pl = _polars()
+        text = column.dtype in (pl.String, pl.Categorical, pl.Enum)
+        column = column.cast(pl.String).str.strip_chars().replace("", None) if text else column
+        if column.null_count():
+            row = first + int(column.is_null().arg_true()[0]) + 1
+            raise TableError(f"{self.name} has nothing in column {column.name!r}, row {row}: fill in a class")
+        return column.to_numpy() if not text else np.array(column.to_list(), dtype=object)
+
     def _numbers(self, column: "polars.Series", first: int) -> Floats:
         pl = _polars()
         text = column.dtype == pl.String
@@ -205,6 +234,10 @@ class TableWriter:
     def write(self, rows: Floats) -> None:
         """Append rows (n, len(columns))."""
         self._take(_polars().DataFrame(rows, schema=self.columns, orient="row"))
+
+    def write_columns(self, columns: list[NDArray[Any]]) -> None:
+        """Append rows given column by column, which may differ in type."""
+        self._take(_polars().DataFrame(dict(zip(self.columns, columns)), strict=False))
 
     def _take(self, frame: "polars.DataFrame") -> None:
         raise NotImplementedError

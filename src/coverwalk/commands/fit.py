@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coverwalk import ConditionalDensity
-    from coverwalk.tables import Table
+    from numpy.typing import NDArray
+
+    from coverwalk.tables import Floats, Table
 
 LARGE_FILE = 2**29  # bytes: larger ones are read in chunks
 ROWS_AT_ONCE = 2**16
 
-HELP = "learn the distribution of one or more columns given the others"
+HELP = "learn the distribution of one or more columns, or the class in one, given the others"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trees", type=int, default=None, help="trees in the forest (default: as many as the rows want)"
     )
+    parser.add_argument(
+        "--classify", action="store_true", help="the target is a class; so is one of text, without being told"
+    )
     parser.add_argument("--jobs", type=int, default=None, help="threads; -1 for all cores (default: 1)")
     parser.add_argument(
         "--chunks",
@@ -44,13 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read the table, fit, save."""
-    from coverwalk import ConditionalDensity
+    from coverwalk import ConditionalDensity, ContextClassifier
     from coverwalk.commands._models import size
     from coverwalk.tables import TableError, listed, open_table
 
     if arguments.chunks and arguments.data == "-":
         raise TableError("standard input can be read only once, and --chunks reads it three times: write a file first")
     table = open_table(arguments.data)
+    import polars  # there, since the table could be opened
+
     targets, out = list(dict.fromkeys(arguments.target)), _out(arguments)
     left_out = {*targets, *arguments.drop}
     inputs = [column for column in table.columns if column not in left_out]
@@ -61,40 +67,77 @@ def run(arguments: argparse.Namespace) -> None:
     unknown = left_out - set(table.columns)
     if unknown:
         raise TableError(f"{table.name} has no column {listed(sorted(unknown))}; it has {listed(table.columns)}")
-    model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)
     chunked = arguments.chunks or (arguments.data != "-" and os.path.getsize(arguments.data) > LARGE_FILE)
-    n_rows = (
-        _fit_chunks(model, table, inputs, targets, arguments.sample) if chunked else _fit(model, table, inputs, targets)
-    )
+    rows, labels = (None, None) if chunked else _read(table, inputs, targets, arguments.classify)
+    model: ConditionalDensity | ContextClassifier
+    if labels is not None or (chunked and _classifies(table, inputs, targets, arguments.classify)):
+        options = {} if arguments.trees is None else {"n_trees": arguments.trees}
+        model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed)
+    else:
+        model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)
+    if rows is None:
+        labelled = isinstance(model, ContextClassifier)
+        model.fit_chunks(lambda: _chunks(table, inputs, targets, labelled), sample_rows=arguments.sample)
+    else:
+        X = polars.DataFrame(rows[:, : len(inputs)], schema=inputs, orient="row")
+        Y = rows[:, len(inputs) :]
+        model.fit(X, labels if labels is not None else Y[:, 0] if len(targets) == 1 else Y)
     model.target_names_ = targets
     model.save(out)
+    what = ", ".join(targets) + (f" ({len(model.classes_)} classes)" if isinstance(model, ContextClassifier) else "")
     given = f"{len(inputs)} column{'s' * (len(inputs) > 1)}"
-    print(f"{', '.join(targets)} given {given}, learned from {n_rows} rows; wrote {out} ({size(os.path.getsize(out))})")
+    n_rows = model.forests_[0].n_rows if isinstance(model, ConditionalDensity) else model.n_rows_
+    print(f"{what} given {given}, learned from {n_rows} rows; wrote {out} ({size(os.path.getsize(out))})")
 
 
-def _fit(model: "ConditionalDensity", table: "Table", inputs: list[str], targets: list[str]) -> int:
-    """Fit to all rows at once; returns how many."""
-    import polars  # there, since the table could be opened
+def _classifies(table: "Table", inputs: list[str], targets: list[str], classify: bool) -> bool:
+    """Whether the target of a table that is read in chunks is a class: as told, or as its first rows have it."""
+    from coverwalk.commands._classes import is_text
+    from coverwalk.tables import TableError
 
-    rows = table.read(inputs + targets)
-    X = polars.DataFrame(rows[:, : len(inputs)], schema=inputs, orient="row")
-    model.fit(X, rows[:, len(inputs)] if len(targets) == 1 else rows[:, len(inputs) :])
-    return len(rows)
+    if len(targets) > 1 and classify:
+        raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
+    return len(targets) == 1 and (classify or is_text(next(table.labelled(inputs, targets[0]))[1]))
 
 
-def _fit_chunks(
-    model: "ConditionalDensity", table: "Table", inputs: list[str], targets: list[str], sample_rows: int
-) -> int:
-    """Fit to all rows, chunk by chunk; returns how many."""
+def _chunks(table: "Table", inputs: list[str], targets: list[str], labelled: bool) -> Iterator[tuple[Any, Any]]:
+    """The rows of a table in chunks, from the beginning; all labels are numbers if the first ones are, else text."""
     import polars
 
-    def chunks() -> Iterator[tuple[Any, Any]]:
-        for rows in table.batches(inputs + targets, ROWS_AT_ONCE):
-            X = polars.DataFrame(rows[:, : len(inputs)], schema=inputs, orient="row")
-            yield X, rows[:, len(inputs)] if len(targets) == 1 else rows[:, len(inputs) :]
+    from coverwalk.commands._classes import as_labels
 
-    model.fit_chunks(chunks, sample_rows=sample_rows)
-    return model.forests_[0].n_rows
+    def framed(rows: "Floats") -> "polars.DataFrame":
+        return polars.DataFrame(rows[:, : len(inputs)], schema=inputs, orient="row")
+
+    if not labelled:
+        for rows in table.batches(inputs + targets, ROWS_AT_ONCE):
+            yield framed(rows), rows[:, len(inputs)] if len(targets) == 1 else rows[:, len(inputs) :]
+        return
+    numbers = None
+    for rows, entries in table.labelled(inputs, targets[0], ROWS_AT_ONCE):
+        if numbers is None:
+            numbers = as_labels(entries).dtype.kind in "iufb"
+        yield framed(rows), table.numbers(targets[0], entries) if numbers else entries.astype(str)
+
+
+def _read(
+    table: "Table", inputs: list[str], targets: list[str], classify: bool
+) -> "tuple[Floats, NDArray[Any] | None]":
+    """Inputs and labels where the target is a class, else inputs and targets as numbers side by side."""
+    import numpy as np
+
+    from coverwalk.commands._classes import as_labels, is_text
+    from coverwalk.tables import TableError
+
+    if len(targets) > 1:
+        if classify:
+            raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
+        return table.read(inputs + targets), None
+    parts = list(table.labelled(inputs, targets[0]))
+    X, entries = (np.concatenate(part) for part in zip(*parts))
+    if classify or is_text(entries):
+        return X, as_labels(entries)
+    return np.column_stack([X, table.numbers(targets[0], entries)]), None
 
 
 def _out(arguments: argparse.Namespace) -> str:

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     if target not in targets:
         raise ValueError(f"{arguments.model} has no target {target!r}; it has {', '.join(targets)}")
     j = targets.index(target)
-    X, Y = first_rows(rows_of(model, arguments.data, targets=True), _ROWS if len(targets) == 1 else _JOINT_ROWS)
+    X, Y, _ = first_rows(rows_of(model, arguments.data, targets=True), _ROWS if len(targets) == 1 else _JOINT_ROWS)
     try:
         import matplotlib
     except ImportError as error:

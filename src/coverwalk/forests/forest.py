@@ -21,6 +21,7 @@ from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.shapes import Shapes
 
@@ -40,6 +41,7 @@ MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
 MAX_LEAVES = 2**12  # of a tree
 PLAN_ROWS = 2**17  # from which trees are grown
+OUTLIERS, WHOLE = -1, -2  # labels of voices that are in no tree
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Settings:
     ridges: tuple[float, ...] = (0.03, 0.3, 3.0)
     stop: float = 0.5
     spread: float = 1.0
+    kernel: float = 0.0
     min_rows: int = 3
     n_candidates: int = 20
     n_judged: int = 1000
@@ -61,7 +64,7 @@ class Settings:
 class Context(NamedTuple):
     """A context that speaks: which, how many rows it holds, the degree of its best polynomial, and where it is."""
 
-    tree: int
+    tree: int  # -1: the kernel density of y given x over the whole space
     context: int
     n_rows: int
     degree: int
@@ -110,6 +113,7 @@ class Forest:
     names: list[str]
     fitted: list[FittedTree] = field(default_factory=list)
     shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
+    whole: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
     n_summed: int = 0  # rows that came as sums (`coverwalk.forests.sums`): X and y are then a sample of them
 
     # -- the four steps -----------------------------------------------------------------------------------------------
@@ -158,6 +162,7 @@ class Forest:
         self.fitted = in_threads(
             lambda tree: _fit_tree(tree, Z, r, self.grid, stops, tables), self.trees, self.settings.n_threads
         )
+        self.whole = KernelContext.fit(Z, r) if self.settings.kernel > 0 else None
         self.join_shapes()
 
     @property
@@ -167,7 +172,8 @@ class Forest:
 
     def join_shapes(self) -> None:
         """Put the shapes of all trees in one table."""
-        self.shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)])
+        tables = [Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)]
+        self.shapes = Shapes.join(tables + ([self.whole.shapes] if self.whole else []))
         _ = self.shapes.table  # worked out once, here and not with the first answer
 
     @property
@@ -186,21 +192,28 @@ class Forest:
         """The distributions of y in rows X (n, p), under one of the priors of `finalize`."""
         Z = self.inputs.forward(X)
         leaves = [tree.leaves(Z) for tree in self.trees]
-        count = 1 + sum(tree.records.n_voices[leaf] for tree, leaf in zip(self.fitted, leaves))
+        kernel, corners = (self.settings.kernel, 2 ** X.shape[1]) if self.whole else (0.0, 0)
+        count = 1 + corners + sum(tree.records.n_voices[leaf] for tree, leaf in zip(self.fitted, leaves))
         offsets = np.concatenate([[0], np.cumsum(count)])
         out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
         outlier = OUTLIER_ROWS / (self.n_rows + 1.0)
         at = offsets[:-1].copy()
-        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, -1)):
+        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, OUTLIERS)):
             column[at] = entry
         at += 1
         degree = self.grid.degree
-        share, first, label = (1.0 - outlier) / len(self.fitted), 1, 0
+        share, first, label = (1.0 - outlier) * (1.0 - kernel) / len(self.fitted), 1, 0
         for tree, leaf in zip(self.fitted, leaves):
             voice = (share, tree.shape + np.int32(first), label)
             speak(Z, leaf, degree, tree.records, prior, at, voice, out)
             first += len(tree.shapes)
             label += len(tree.records.seat)
+        if self.whole is not None:
+            node, corner = self.whole.ask(Z)
+            places = at[:, None] + np.arange(corners)
+            voices = ((1.0 - outlier) * kernel * corner, 0.0, 1.0, first + node, WHOLE)
+            for column, entries in zip(out, voices):
+                column[places] = entries
         weight, loc, scale, shape, context = out
         centre, unit = self.output.centre[0], self.output.scale[0]
         dist = PredictiveDistribution(
@@ -217,6 +230,8 @@ class Forest:
 
     def describe(self, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
+        if label == WHOLE:
+            return Context(-1, 0, len(self.y), 0, {})
         if label < 0:
             return None
         k = 0

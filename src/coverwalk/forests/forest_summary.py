@@ -45,16 +45,25 @@ def summarise(forest: Forest) -> ForestSummary:
         n_heard=sum(len(tree.records.mean) for tree in forest.fitted),
         mean_depth=depth,
         max_depth=deepest,
-        voices=dict(zip(KINDS, (voices / voices.sum()).tolist())),
+        voices=_shares_of_kinds(forest, voices),
         cuts=dict(zip(forest.names, (cuts / (cuts.sum() or 1.0)).tolist())),
         n_bytes=_n_bytes(forest),
     )
+
+
+def _shares_of_kinds(forest: Forest, voices: Floats) -> dict[str, float]:
+    """Of the trees' local models, and of the kernel density over all rows where there is one."""
+    kernel = forest.settings.kernel if forest.whole else 0.0
+    shares = dict(zip(KINDS, ((1.0 - kernel) * voices / voices.sum()).tolist()))
+    return shares | ({"kernel density of y given x": kernel} if forest.whole else {})
 
 
 def _n_bytes(forest: Forest) -> int:
     arrays: list[NDArray[Any]] = [forest.X, forest.y, *(column for tree in forest.trees for column in tree)]
     for tree in forest.fitted:
         arrays += [*tree.records, tree.shape, *tree.shapes.__getstate__().values()]
+    if forest.whole is not None:
+        arrays += [*forest.whole.shapes.__getstate__().values()]
     return sum(array.nbytes for array in arrays)
 
 
