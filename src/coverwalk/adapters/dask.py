@@ -212,7 +212,6 @@ class DaskContextClassifier(_DaskEstimator):
     """
 
     _local = ContextClassifier
-    _estimator_type = "classifier"
 
     @property
     def classes_(self) -> NDArray[Any]:
