@@ -11,8 +11,9 @@ from coverwalk.baselines import Line
 from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.joint import JointDistribution
+from coverwalk.streams.growth import NEVER
 
-__all__ = ["Score", "Totals", "baselines", "laws", "score"]
+__all__ = ["Score", "Totals", "baselines", "laws", "learned_rows", "score"]
 
 Floats = NDArray[np.float64]
 
@@ -46,12 +47,29 @@ class Score:
         return [(name, t.loss / t.n, np.sqrt(t.square / t.n), t.covered / t.n) for name, t in self.totals.items()]
 
 
+def learned_rows(model: ConditionalDensity) -> tuple[Floats, Floats] | None:
+    """X (n, p) and Y (n, q) that the model has learned from; None for a long stream, which has let them go."""
+    if hasattr(model, "forests_"):
+        return model.forests_[0].X, np.column_stack([forest.y for forest in model.forests_])
+    if hasattr(model, "stream_"):
+        streams = model.stream_.streams
+        if streams[0].next_event == NEVER:  # its trees have stopped growing, and rows are kept to grow from
+            return None
+        kept = streams[0].n_rows - streams[0].kept_from
+        return streams[0].X[:kept], np.column_stack([stream.y[:kept] for stream in streams])
+    engine = model.double_tree_._engine
+    return engine.state.row_x[: engine.n_rows], engine.units.invert(engine.state.row_z[: engine.n_rows])
+
+
 def baselines(model: ConditionalDensity) -> dict[str, list[Line]]:
-    """One normal, and a line with normal noise, for each output; learned from the rows that the model holds."""
-    X = model.forests_[0].X
+    """One normal, and a line with normal noise, for each output; learned from the rows that the model holds, if any."""
+    rows = learned_rows(model)
+    if rows is None:
+        return {}
+    X, Y = rows
     return {
-        "one normal": [Line.fit(X[:, :0], forest.y) for forest in model.forests_],
-        "linear regression": [Line.fit(X, forest.y) for forest in model.forests_],
+        "one normal": [Line.fit(X[:, :0], y) for y in Y.T],
+        "linear regression": [Line.fit(X, y) for y in Y.T],
     }
 
 

@@ -1,1 +1,1 @@
-"""coverwalk in other libraries' words: one optional library a file, imported only where it is asked for."""
+"""coverwalk's models in the clothes of other libraries: river, skpro and Dask. Each is optional, and one file."""
