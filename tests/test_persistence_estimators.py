@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, ModelFileError, load
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, ModelFileError, SequenceModel, load
 from coverwalk._encoding import encode
 from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
@@ -173,6 +173,15 @@ def test_a_classifier_comes_back_to_the_last_bit_and_goes_on(labels, tmp_path):
     assert np.array_equal(model.predict_proba(NAMED), again.predict_proba(NAMED))
 
 
+def test_a_classifier_that_kept_no_rows(tmp_path):
+    model = ContextClassifier(2, 1, random_state=0)
+    model.fit_chunks([(X[:300], LABELS[:300]), (X[300:600], LABELS[300:600])], sample_rows=200)
+    again = reloaded(model, tmp_path / "m.cw")
+    for each in (model, again):
+        each.partial_fit(X[600:], LABELS[600:])
+    assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
+
+
 def test_the_header_names_classes_and_columns(classifier, tmp_path):
     classifier.save(tmp_path / "m.cw")
     content = (tmp_path / "m.cw").read_bytes()
@@ -214,7 +223,16 @@ def test_forged_classifiers_are_refused(name, change, classifier, tmp_path):
         load(path)
 
 
+@pytest.fixture(scope="module")
+def letters():
+    return SequenceModel(alphabet="abc").fit("abcabcaab")
+
+
 HEADERS = {
+    "a code beyond the tables": ("letters", '["b", 1]', '["b", 1000000]'),
+    "a code that is no number": ("letters", '["b", 1]', '["b", null]'),
+    "borders that are none": ("letters", '"borders": true', '"borders": null'),
+    "a count that is none": ("letters", '"n_symbols_seen_": 9', '"n_symbols_seen_": "x"'),
     "classes out of order": ("classifier", '["high", "low", "middle"]', '["low", "high", "middle"]'),
     "classes that are too few": ("classifier", '["high", "low", "middle"]', '["high", "low"]'),
     "columns that are too few": ("classifier", '["a", "b"]', '["a"]'),
