@@ -117,7 +117,7 @@ def print_facts(model: "ContextClassifier") -> None:
     trees = [tree for _, trees in model._forest.kinds for tree in trees]
     print(f"  predicts   {target}: {', '.join(str(label) for label in model.classes_)}")
     print(f"  given      {', '.join(inputs)}")
-    print(f"  rows       {_weights(model).sum():g} learned")
+    print(f"  rows       {model.n_rows_} learned")
     print(f"  contexts   {sum(len(tree.tree[2]) for tree in trees)} in {len(trees)} trees")
     print(f"  depth      {max(tree.levels for tree in trees) - 1} at most")
     print(f"  pools      powers {', '.join(f'{power:.2f}' for power in model.powers_)}")
