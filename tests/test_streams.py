@@ -267,6 +267,50 @@ def test_files_and_pickles_go_on_as_if_nothing_had_happened(tmp_path, whole):
             np.testing.assert_array_equal(other.prequential(X[stop:], Y[stop:]), said[stop:])
 
 
+def turned(n):
+    generator = np.random.default_rng(3)
+    A = generator.uniform(-1, 1, size=(2 * n, 2))
+    side = np.where(np.arange(2 * n) < n, 1.0, -1.0)
+    return A, side * np.sin(3 * A[:, 0]) + 0.2 * generator.standard_normal(2 * n)
+
+
+def test_a_stream_that_forgets_follows_a_change_in_bounded_memory(tmp_path):
+    A, b = turned(2000)
+    model, keeps = small(forget=0.004), small()
+    said = model.prequential(A, b)
+    fresh = small().prequential(A[2000:], b[2000:])
+    assert said[3000:].mean() > fresh[1000:].mean() - 0.15
+    assert keeps.prequential(A, b)[3000:].mean() < fresh[1000:].mean() - 0.5
+    stream = model.stream_.streams[0]
+    assert len(stream.y) < 1500  # some windows of 250 rows
+    # in chunks, and over a file
+    other = small(forget=0.004)
+    parts = []
+    for start in range(0, 4000, 170):
+        parts.append(other.prequential(A[start : start + 170], b[start : start + 170]))
+        if start % 3 == 0:
+            other.save(tmp_path / "m.cw")
+            other = load(tmp_path / "m.cw")
+    np.testing.assert_array_equal(np.concatenate(parts), said)
+
+
+def test_forgetting_discounts_rows_by_their_age():
+    model = small(n_trees=1, forget=0.01, max_rows=50).partial_fit(X[:1000], Y[:1000])
+    stream = model.stream_.streams[0]
+    begun = int(stream.state.contexts[stream.slots[0] * stream.room, NU] - NU_0)
+    # the last growth had a window of 50 rows at most; every row since fades by one per cent a row
+    assert begun <= 100
+    one = small(n_trees=1, forget=0.01).partial_fit(X[:9], Y[:9])
+    before = one.stream_.streams[0]
+    i = before.slots[0] * before.room
+    n = before.state.contexts[i, NU] - NU_0
+    one.learn_one(X[9], Y[9])
+    assert before.state.contexts[i, NU] - NU_0 == pytest.approx(0.99 * n + 1, rel=1e-12)
+    for wrong in (-0.1, 0.5, "no", True):
+        with pytest.raises(ValueError, match="forget"):
+            small(forget=wrong).partial_fit(X[:3], Y[:3])
+
+
 KILLED = """
 import sys, time
 import numpy as np

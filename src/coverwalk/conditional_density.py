@@ -1,7 +1,7 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
 import os
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -66,6 +66,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         Of a stream: rows from which trees are grown. Those beyond are learned, and are not kept.
     max_contexts : int
         Of a stream: contexts that a tree may grow.
+    forget : float
+        Of a stream: the share of what it knows that it gives up with each row, so that it follows a change. It then
+        remembers some 1/forget rows, from the last of which trees are grown again and again. 0 forgets nothing.
     n_jobs : int, optional
         Threads, as in scikit-learn; the result does not depend on them.
     random_state : int, RandomState or None
@@ -116,6 +119,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         alpha: float = 2.0,
         max_rows: int = 2**17,
         max_contexts: int = 2**12,
+        forget: float = 0.0,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -130,6 +134,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         self.alpha = alpha
         self.max_rows = max_rows
         self.max_contexts = max_contexts
+        self.forget = forget
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -222,6 +227,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         _check_number("n_candidates", self.n_candidates, 1, np.inf)
         _check_number("max_rows", self.max_rows, 1, np.inf)
         _check_number("max_contexts", self.max_contexts, 1, np.inf)
+        forget: Any = self.forget
+        if isinstance(forget, bool) or not isinstance(forget, Real) or not 0 <= float(forget) <= 0.1:
+            raise ValueError(f"forget must be a share of at most 0.1 a row, 0 for none; got {self.forget!r}")
         if self.covers != "adaptive":
             raise ValueError(f'covers must be "adaptive" or "kd", got {self.covers!r}')
         if isinstance(self.stop, str):

@@ -53,10 +53,10 @@ def learned_rows(model: ConditionalDensity) -> tuple[Floats, Floats] | None:
         return model.forests_[0].X, np.column_stack([forest.y for forest in model.forests_])
     if hasattr(model, "stream_"):
         streams = model.stream_.streams
-        n = streams[0].n_rows
         if streams[0].next_event == NEVER:  # its trees have stopped growing, and rows are kept to grow from
             return None
-        return streams[0].X[:n], np.column_stack([stream.y[:n] for stream in streams])
+        kept = streams[0].n_rows - streams[0].kept_from
+        return streams[0].X[:kept], np.column_stack([stream.y[:kept] for stream in streams])
     engine = model.double_tree_._engine
     return engine.state.row_x[: engine.n_rows], engine.units.invert(engine.state.row_z[: engine.n_rows])
 

@@ -147,7 +147,7 @@ def settle_tree(
 ) -> None:
     """Settle a tree (dim, parent, cut) with rows X (n, p), y (n,), sorted by leaf and in its units, in a slot.
 
-    trust: the share of the rows' left-one-out evidence that the odds to stop start from.
+    trust: the share of the rows' left-one-out evidence that the odds to stop start from; now: rows that have come.
     """
     links, contexts, counts, units = state
     dim, parent, tree_cut = tree

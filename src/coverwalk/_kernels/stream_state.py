@@ -30,6 +30,7 @@ HEAD = 10
 
 NU_0 = 2.0  # a context's variance starts at its parent's, with the weight of this many rows
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
+OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 N_BINS = 64  # of a histogram of residuals: a power of two
 REACH = 4.0  # it spans [-REACH, REACH] scales
 FARTHEST = 1e70  # distances beyond it, in units, count as this: their fourth powers must not overflow

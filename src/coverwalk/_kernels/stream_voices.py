@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.polynomial import features
 from coverwalk._kernels.shapes import CELLS, STUDENT
-from coverwalk._kernels.stream_local import TAIL_DF, TAIL_SCALE, cell_share
+from coverwalk._kernels.stream_local import TAIL_DF, TAIL_SCALE
 from coverwalk._kernels.stream_state import (
     CHOICE,
     CUT,
@@ -18,6 +18,7 @@ from coverwalk._kernels.stream_state import (
     NU,
     NU_0,
     ODDS,
+    OUTLIER_ROWS,
     PSI,
     REACH,
     SCALE,
@@ -31,13 +32,30 @@ from coverwalk._kernels.stream_state import (
 )
 from coverwalk._kernels.stream_walk import clamped_features, dot, gain, is_outside
 
-__all__ = ["TAIL", "shapes_of", "speak_rows"]
+__all__ = ["TAIL", "means_of", "shapes_of", "speak_rows"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LEAST_WEIGHT = 1e-9  # voices below it, in their tree, are left out
 TAIL = -1  # code of a voice with the heavy tail; k >= 0 is the regression of context k, -2 - s the cells of seat s
+
+
+@kernel
+def _cells(counts: Floats, seat: int, mass: Floats, at: int) -> None:
+    """Probabilities of a histogram's bins into mass[at:at + N_BINS], halving by halving, as in `cell_share`."""
+    mass[at] = 1.0
+    width, level = N_BINS, 1.0
+    here = np.empty(N_BINS)
+    here[0] = counts[seat, 0]
+    while width > 1:
+        half, a = width // 2, 0.25 * level
+        for place in range(0, N_BINS, width):
+            n, left = here[place], counts[seat, N_BINS // width + place // width]
+            share = mass[at + place] / (n + 2.0 * a)
+            mass[at + place], mass[at + place + half] = share * (left + a), share * (n - left + a)
+            here[place], here[place + half] = left, n - left
+        width, level = half, level + 1.0
 
 
 @kernel
@@ -52,18 +70,24 @@ def shapes_of(contexts: Floats, counts: Floats, codes: Ints) -> tuple[NDArray[np
     atoms = np.empty(start[-1])
     for s in range(len(codes)):
         if codes[s] < TAIL:
-            for b in range(N_BINS):
-                atoms[start[s] + b] = cell_share(counts, -2 - codes[s], b, 0.0) / N_BINS
+            _cells(counts, -2 - codes[s], atoms, start[s])
     return kind, df, start, atoms
 
 
 @kernel
-def _cell_mean(counts: Floats, seat: int) -> float:
-    """Mean of the law of a histogram's bins, in units of its scale."""
-    total = 0.0
-    for b in range(N_BINS):
-        total += cell_share(counts, seat, b, 0.0) * (b + 0.5 - 0.5 * N_BINS)
-    return total / N_BINS * (2.0 * REACH / N_BINS)
+def means_of(counts: Floats, offsets: Ints, weight: Floats, loc: Floats, scale: Floats, code: Ints) -> Floats:
+    """Means (n,) of the rows' mixtures."""
+    mass, mean = np.empty(N_BINS), np.zeros(len(offsets) - 1)
+    for row in range(len(mean)):
+        for m in range(offsets[row], offsets[row + 1]):
+            middle = 0.0
+            if code[m] < TAIL:
+                _cells(counts, -2 - code[m], mass, 0)
+                for b in range(N_BINS):
+                    middle += mass[b] * (b + 0.5 - 0.5 * N_BINS)
+                middle *= 2.0 * REACH / N_BINS
+            mean[row] += weight[m] * (loc[m] + scale[m] * middle)
+    return mean
 
 
 @kernel
@@ -72,16 +96,15 @@ def speak_rows(
     slots: Ints,
     X: Floats,
     first: int,
-    outlier_rows: float,
     offsets: Ints,
-    out: tuple[Floats, Floats, Floats, Floats, Ints, Ints],
+    out: tuple[Floats, Floats, Floats, Ints, Ints],
 ) -> int:
     """Write the voices of rows from ``first`` on, as far as there is room; returns the row that found none.
 
-    offsets (n + 1,): row i gets the voices offsets[i]:offsets[i + 1]. out: weight, loc, scale, mean, code, context.
+    offsets (n + 1,): row i gets the voices offsets[i]:offsets[i + 1]. out: weight, loc, scale, code, context.
     """
     links, contexts, counts, units = state
-    weight, loc, scale, mean, code, context = out
+    weight, loc, scale, code, context = out
     K, S, p = len(slots), len(units), X.shape[1]
     room, seats = len(links) // S, len(counts) // S
     d_max = most_terms(contexts, p)
@@ -96,15 +119,8 @@ def speak_rows(
             base, shift, unit = slot * room, units[slot, 0, p], units[slot, 1, p]
             if m + 1 > len(weight):
                 return row
-            outlier = outlier_rows / (contexts[base, NU] - NU_0 + 1.0)
-            weight[m], loc[m], scale[m], mean[m], code[m], context[m] = (
-                outlier,
-                shift,
-                TAIL_SCALE * unit,
-                shift,
-                TAIL,
-                -1,
-            )
+            outlier = OUTLIER_ROWS / (contexts[base, NU] - NU_0 + 1.0)
+            weight[m], loc[m], scale[m], code[m], context[m] = outlier, shift, TAIL_SCALE * unit, TAIL, -1
             total += outlier
             m += 1
             scale_row(X, row, units, slot, z)
@@ -140,8 +156,7 @@ def speak_rows(
                                 w * rest * (inside + 1.0) / (n + 2.0),
                                 w * rest * (n - inside + 1.0) / (n + 2.0),
                             )
-                            loc[m], loc[m + 1], mean[m + 1] = middle, middle, middle
-                            mean[m] = middle + size * _cell_mean(counts, seat)
+                            loc[m], loc[m + 1] = middle, middle
                             scale[m], scale[m + 1] = size, TAIL_SCALE * size
                             code[m], code[m + 1] = -2 - seat, TAIL
                             context[m], context[m + 1] = i, i
@@ -151,7 +166,6 @@ def speak_rows(
                         h = gain(contexts, i, at_P, links[i, TERMS], F, q, k)
                         weight[m], code[m], context[m] = w * v, i, i
                         loc[m] = shift + unit * dot(contexts, i, theta, d_max, F, q)
-                        mean[m] = loc[m]
                         scale[m] = unit * math.sqrt(contexts[i, PSI] * (1.0 + h) / contexts[i, NU])
                         total += w * v
                         m += 1

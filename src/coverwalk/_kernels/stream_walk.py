@@ -9,7 +9,8 @@ regression: k = P f, e = y - f'theta,
 
     theta' = theta + k e / (1 + f'k),   P' = P - k k' / (1 + f'k),   psi' = psi + e^2 / (1 + f'k),   nu' = nu + 1,
 
-which is Lam = ridge I + F'F and Lam theta = ridge theta_0 + F'y without ever solving for them.
+which is Lam = ridge I + F'F and Lam theta = ridge theta_0 + F'y without ever solving for them. A stream that forgets
+lets what a context knows fade by (1 - forget)^rows before each step: rows, counts and log odds alike.
 """
 
 import math
@@ -26,12 +27,16 @@ from coverwalk._kernels.stream_state import (
     DIM,
     LEAST_SCALE,
     LEFT,
+    N_BINS,
     NU,
     NU_0,
     ODDS,
+    OUTLIER_ROWS,
     PSI,
+    RIDGE,
     SCALE,
     SEAT,
+    SEEN,
     SOFT_CHOICE,
     SOFT_ODDS,
     TERMS,
@@ -111,6 +116,23 @@ def _step(contexts: Floats, i: int, at: int, d: int, k: Floats, e: float, h: flo
 
 
 @kernel
+def _fade(contexts: Floats, i: int, at: int, d: int, fade: float) -> None:
+    """Let the rows of a context count `fade` times as much; its function and its scale stay.
+
+    No direction may become less certain than the prior: where no rows come, P would grow beyond all bounds.
+    """
+    most = 1.0 / fade
+    for a in range(d):
+        most = min(most, 1.0 / (contexts[i, RIDGE] * contexts[i, at + a * d + a]))
+    most = max(most, 1.0)
+    for a in range(d * d):
+        contexts[i, at + a] *= most
+    nu = NU_0 + fade * (contexts[i, NU] - NU_0)
+    contexts[i, PSI] *= nu / contexts[i, NU]
+    contexts[i, NU] = nu
+
+
+@kernel
 def log_pool(log_density: Floats) -> float:
     """Log of the mean density of the trees."""
     high = -math.inf
@@ -130,14 +152,15 @@ def learn_rows(
     y: Floats,
     first: int,
     last: int,
-    outlier_rows: float,
+    now: int,
+    forget: float,
     learn: bool,
     out: Floats,
 ) -> None:
     """Ask rows first:last, and learn each where ``learn``, in the trees that live in these slots; fills out (n,).
 
-    The log density of row i is that before it was learned. A heavy-tailed law over all of y has the weight of
-    outlier_rows rows.
+    The log density of row i is that before it was learned. now: rows that came before ``first``; forget: the share of
+    what is known that is given up with each row.
     """
     links, contexts, counts, units = state
     K, S, p = len(slots), len(units), X.shape[1]
@@ -146,7 +169,7 @@ def learn_rows(
     theta, centre, low, high, at_P = columns(d_max, p)
     top = degree_of(d_max, p)
     z, x, F, k = np.empty(p), np.empty(p), np.empty((2, d_max)), np.empty(d_max)
-    log_phi, path, trees = np.empty(room), np.empty(room, np.int64), np.empty(K)
+    log_phi, fades, path, trees = np.empty(room), np.empty(room), np.empty(room, np.int64), np.empty(K)
     for row in range(first, last):
         for t in range(K):
             slot = slots[t]
@@ -176,12 +199,24 @@ def learn_rows(
                     soft = softplus(odds)
                     log_phi[depth] = log_h + soft - contexts[i, SOFT_CHOICE]
                     if learn:
+                        if forget > 0.0:
+                            fade = (1.0 - forget) ** (now + row - first + 1 - contexts[i, SEEN])
+                            odds = fade * contexts[i, CHOICE] + log_t - log_h
+                            soft = softplus(odds)
+                            for b in range(N_BINS):
+                                counts[seat, b] *= fade
                         contexts[i, CHOICE], contexts[i, SOFT_CHOICE] = odds, soft
                         b = bin_of(r)
                         if b >= 0:
                             add_count(counts, seat, b, 1.0)
                 if learn:
-                    if outside:
+                    fade = 1.0
+                    if forget > 0.0:
+                        fade = (1.0 - forget) ** (now + row - first + 1 - contexts[i, SEEN])
+                        _fade(contexts, i, at_P, d, fade)
+                    contexts[i, SEEN] = now + row - first + 1
+                    fades[depth] = fade
+                    if outside or fade < 1.0:
                         h = gain(contexts, i, at_P, d, F, 0, k)
                         e = target - dot(contexts, i, theta, d_max, F, 0)
                         for a in range(p):
@@ -199,11 +234,15 @@ def learn_rows(
                 i = path[level]
                 odds = contexts[i, ODDS] + log_phi[level] - log_psi
                 soft = softplus(odds)
-                log_psi += soft - contexts[i, SOFT_ODDS]
+                step = soft - contexts[i, SOFT_ODDS]
                 if learn:
+                    if forget > 0.0:
+                        odds = fades[level] * contexts[i, ODDS] + log_phi[level] - log_psi
+                        soft = softplus(odds)
                     contexts[i, ODDS], contexts[i, SOFT_ODDS] = odds, soft
+                log_psi += step
             n = contexts[base, NU] - NU_0 - (1.0 if learn else 0.0)
-            outlier = outlier_rows / (n + 1.0)
+            outlier = OUTLIER_ROWS / (n + 1.0)
             log_1mo, log_o = math.log(1.0 - outlier) + log_psi, math.log(outlier * tail(target))
             log_psi = log_o + softplus(log_1mo - log_o)
             trees[t] = log_psi - math.log(units[slot, 1, p])

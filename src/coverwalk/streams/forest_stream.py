@@ -36,7 +36,6 @@ __all__ = ["ForestStream"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 MAX_TERMS = 6  # of a polynomial of degree two: a rank-one step takes the square of it
 
 
@@ -72,6 +71,7 @@ class ForestStream:
             degree -= 1
         self.degree = degree
         self.X, self.y = np.empty((0, p)), np.empty(0)  # the rows to grow from, with room for more
+        self.kept_from = 0  # number of the first of them
         self.n_rows, self.n_growths = 0, 0
         K = settings.n_trees
         self.slots, self.free = np.arange(K), K  # where each tree lives, and where the next one grows
@@ -91,9 +91,11 @@ class ForestStream:
         stream._make_room(max(len(tree.dim) for tree in forest.trees), n)
         for slot, tree in enumerate(forest.trees):
             put_units(stream.state, slot, forest.inputs, forest.output)
-            settle(stream.state, slot, tree, Z, r, settings)
-        if n <= settings.max_rows:
-            stream._keep(forest.X, forest.y)
+            settle(stream.state, slot, tree, Z, r, n, settings)
+        if n <= settings.max_rows or settings.forget:
+            kept = slice(max(n - settings.window, 0), n)
+            stream.n_rows = stream.kept_from = kept.start
+            stream._keep(forest.X[kept], forest.y[kept])
         stream.n_rows = n
         while (behind := stream._sizes() <= n).any():
             stream.generation[behind] += 1
@@ -110,7 +112,7 @@ class ForestStream:
             until = min(len(y), at + self.next_event - self.n_rows)
             if self.next_event < NEVER:
                 self._keep(X[at:until], y[at:until])
-            learn_rows(self.state, self.slots, X, y, at, until, OUTLIER_ROWS, True, out)
+            learn_rows(self.state, self.slots, X, y, at, until, self.n_rows, self.settings.forget, True, out)
             self.n_rows += until - at
             at = until
             while self.n_rows == self.next_event:
@@ -119,27 +121,34 @@ class ForestStream:
         return out
 
     def _keep(self, X: Floats, y: Floats) -> None:
-        """Keep rows to grow from, as many as there may be."""
-        n = self.n_rows
-        m = min(len(y), self.settings.max_rows - n)
+        """Keep rows to grow from. Old arrays are never written to where a growth may be reading."""
+        n, m = self.n_rows - self.kept_from, len(y)
         if n + m > len(self.y):
-            size = min(max(2 * len(self.y), n + m, 64), self.settings.max_rows)
+            needed = self.n_rows if self.pending is None else self.pending.begun
+            gone = max(needed - self.settings.window - self.kept_from, 0)
+            size = max(2 * (n - gone), n - gone + m, 64)
             X_old, y_old = self.X, self.y
             self.X, self.y = np.zeros((size, self.p)), np.zeros(size)
-            self.X[:n], self.y[:n] = X_old[:n], y_old[:n]
-        self.X[n : n + m], self.y[n : n + m] = X[:m], y[:m]
+            self.X[: n - gone], self.y[: n - gone] = X_old[gone:n], y_old[gone:n]
+            self.kept_from += gone
+            n -= gone
+        self.X[n : n + m], self.y[n : n + m] = X, y
+
+    def _kept(self, first: int, last: int) -> tuple[Floats, Floats]:
+        """Rows by their numbers."""
+        first, last = first - self.kept_from, last - self.kept_from
+        return self.X[first:last], self.y[first:last]
 
     def _sizes(self) -> Ints:
         """Rows at which each tree's next growth begins."""
-        K = self.settings.n_trees
-        return np.array([growth_size(k, K, int(g)) for k, g in enumerate(self.generation)])
+        return np.array([growth_size(k, int(g), self.settings) for k, g in enumerate(self.generation)])
 
     def _find_event(self) -> int:
         """The number of rows at which something has to be done next; the rows can go when nothing is left to grow."""
         if self.pending is not None:
             return self.pending.replay if self.pending.replay > self.n_rows else self.pending.install
         size = max(int(self._sizes().min()), self.n_rows)
-        if Growth.at(0, size, self.settings.n_trees).install <= self.settings.max_rows:
+        if self.settings.forget or Growth.at(0, size, self.settings.n_trees).install <= self.settings.max_rows:
             return size
         self.X, self.y = self.X[:0].copy(), self.y[:0].copy()
         return NEVER
@@ -158,13 +167,15 @@ class ForestStream:
             self._install(self.pending.tree)
 
     def _begin(self, tree: int) -> None:
-        n, settings = self.n_rows, self.settings
+        settings = self.settings
+        X, y = self._kept(max(self.n_rows - settings.window, 0), self.n_rows)
+        n = len(y)
         self._make_room(2 * (n // least_rows(n, settings)) + 1, n)
         seed = (settings.seed * 2**20 + int(self.generation[tree]) * settings.n_trees + tree) % 2**62
         self.generation[tree] += 1
-        work = partial(grow, self.state, self.free, self.X[:n], self.y[:n], seed, settings)
-        self.pending = Growth.at(tree, n, settings.n_trees)
-        if self.pending.install == n:
+        work = partial(grow, self.state, self.free, X, y, self.n_rows, seed, settings)
+        self.pending = Growth.at(tree, self.n_rows, settings.n_trees, n)
+        if self.pending.install == self.n_rows:
             work()
             self._install(tree)
         else:
@@ -172,8 +183,9 @@ class ForestStream:
 
     def _replay(self, first: int, last: int) -> Callable[[], None]:
         """Kept rows first:last, to be learned by the new tree."""
-        X, y, slots = self.X[first:last], self.y[first:last], np.array([self.free])
-        return partial(learn_rows, self.state, slots, X, y, 0, last - first, OUTLIER_ROWS, True, np.empty(last - first))
+        X, y = self._kept(first, last)
+        slots, out = np.array([self.free]), np.empty(len(y))
+        return partial(learn_rows, self.state, slots, X, y, 0, len(y), first, self.settings.forget, True, out)
 
     def _install(self, tree: int) -> None:
         self.slots[tree], self.free = self.free, int(self.slots[tree])
@@ -208,17 +220,17 @@ class ForestStream:
     def logpdf(self, X: Floats, y: Floats) -> Floats:
         """Log densities (n,) of y (n,) given X (n, p)."""
         out = np.empty(len(y))
-        learn_rows(self.state, self.slots, X, y, 0, len(y), OUTLIER_ROWS, False, out)
+        learn_rows(self.state, self.slots, X, y, 0, len(y), self.n_rows, 0.0, False, out)
         return out
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The laws of y in rows X (n, p)."""
-        spoken = answers.voices_of(self.state, self.slots, X, OUTLIER_ROWS)
+        spoken = answers.voices_of(self.state, self.slots, X)
         return answers.predict_dist(self.state, spoken, partial(self.describe, self.n_growths))
 
     def predict_mean(self, X: Floats) -> Floats:
         """The means (n,) of y in rows X (n, p)."""
-        return answers.predict_mean(answers.voices_of(self.state, self.slots, X, OUTLIER_ROWS))
+        return answers.predict_mean(self.state, answers.voices_of(self.state, self.slots, X))
 
     def describe(self, n_growths: int, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""

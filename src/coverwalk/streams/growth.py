@@ -38,18 +38,34 @@ class StreamSettings:
     seed: int = 0
     max_rows: int = 2**17
     max_contexts: int = 2**12
+    forget: float = 0.0
     trust: float = 0.3  # share of the left-one-out evidence that the odds to stop start from
 
+    @property
+    def window(self) -> int:
+        """The last rows, from which trees are grown."""
+        return min(math.ceil(1 / self.forget), self.max_rows) if self.forget else NEVER
 
-def growth_size(tree: int, n_trees: int, generation: int) -> int:
+
+def growth_size(tree: int, generation: int, settings: StreamSettings) -> int:
     """Rows at which a tree is grown for the n-th time: doubling, the trees spread evenly between.
 
-    >>> [growth_size(0, 4, g) for g in range(6)], [growth_size(3, 4, g) for g in range(6)]
+    A stream that forgets goes on in steps of half of the rows that it remembers.
+
+    >>> four = StreamSettings(n_trees=4)
+    >>> [growth_size(0, g, four) for g in range(6)], [growth_size(3, g, four) for g in range(6)]
     ([1, 2, 4, 8, 16, 32], [1, 2, 4, 14, 27, 54])
+    >>> [growth_size(3, g, StreamSettings(n_trees=4, forget=0.05)) for g in range(7)]
+    [1, 2, 4, 14, 28, 38, 48]
     """
     if generation < len(FIRST_SIZES):
         return FIRST_SIZES[generation]
-    return math.ceil(ROTATION_FROM * 2 ** (generation - len(FIRST_SIZES) + tree / n_trees))
+    turn, generation = tree / settings.n_trees, generation - len(FIRST_SIZES)
+    most = settings.window
+    doublings = math.floor(math.log2(max(most / ROTATION_FROM, 1.0)) - turn) if most < NEVER else generation
+    if generation <= doublings:
+        return math.ceil(ROTATION_FROM * 2 ** (generation + turn))
+    return math.ceil(max(most, 2 * ROTATION_FROM) * (1 + (turn + generation - doublings - 1) / 2))
 
 
 def least_rows(n: int, settings: StreamSettings) -> int:
@@ -66,13 +82,16 @@ class Growth(NamedTuple):
     install: int
 
     @classmethod
-    def at(cls, tree: int, n: int, n_trees: int) -> "Growth":
-        """A growth from n rows: it may take most of the time to the next tree's turn.
+    def at(cls, tree: int, n: int, n_trees: int, size: int | None = None) -> "Growth":
+        """A growth at n rows, from the last so many: it may take most of the time to the next tree's turn.
 
         >>> Growth.at(3, 100_000, 16)
         Growth(tree=3, begun=100000, replay=103740, install=103989)
         """
-        spare = int(n * min(0.9 * (2 ** (1 / n_trees) - 1), 1 / 16)) if n >= AT_ONCE else 0
+        size = n if size is None else size
+        # a stream that forgets has its trees' turns half a window over n_trees apart
+        turn = 2 ** (1 / n_trees) - 1 if size == n else 0.5 / n_trees
+        spare = int(size * min(0.9 * turn, 1 / 16)) if size >= AT_ONCE else 0
         return cls(tree, n, n + spare - spare // 16, n + spare)
 
 
@@ -99,15 +118,17 @@ class Job:
             self._run()
 
 
-def settle(state: StreamState, slot: int, tree: AdaptiveTree, Z: Floats, r: Floats, settings: StreamSettings) -> None:
-    """Put a tree and its rows, in the tree's units, into a slot."""
+def settle(
+    state: StreamState, slot: int, tree: AdaptiveTree, Z: Floats, r: Floats, now: int, settings: StreamSettings
+) -> None:
+    """Put a tree and its rows, in the tree's units, into a slot; now: rows that have come."""
     perm, layout = tree.arrange(Z)
     kinds = (tree.dim, tree.parent, tree.cut)
     ridges = np.array(settings.ridges)
-    settle_tree(state, slot, kinds, layout, Z[perm], r[perm], ridges, settings.stop, settings.trust, float(len(r)))
+    settle_tree(state, slot, kinds, layout, Z[perm], r[perm], ridges, settings.stop, settings.trust, float(now))
 
 
-def grow(state: StreamState, slot: int, X: Floats, y: Floats, seed: int, settings: StreamSettings) -> None:
+def grow(state: StreamState, slot: int, X: Floats, y: Floats, now: int, seed: int, settings: StreamSettings) -> None:
     """Grow a tree from rows X (n, p), y (n,) in a slot: a function of what it is given and of nothing else."""
     order = canonical_order(X, y)
     X, y = X[order], y[order]
@@ -117,7 +138,7 @@ def grow(state: StreamState, slot: int, X: Floats, y: Floats, seed: int, setting
         Z, r, seed, min_rows=least_rows(len(y), settings), n_candidates=settings.n_candidates, n_judged=N_JUDGED
     )
     put_units(state, slot, inputs, output)
-    settle(state, slot, tree, Z, r, settings)
+    settle(state, slot, tree, Z, r, now, settings)
 
 
 def put_units(state: StreamState, slot: int, inputs: Scaling, output: Scaling) -> None:

@@ -37,7 +37,7 @@ def check_stream(stream: "ForestStream") -> None:
     settings, p = stream.settings, stream.p
     _check_settings(settings)
     K = settings.n_trees
-    for name in ("p", "degree", "n_rows", "n_growths", "room", "seats", "free", "next_event"):
+    for name in ("p", "degree", "n_rows", "n_growths", "room", "seats", "free", "next_event", "kept_from"):
         hold(name, type(getattr(stream, name)) is int and getattr(stream, name) >= 0)
     hold("degree", stream.degree <= settings.degree)
     hold("room", stream.room >= 1 and stream.seats >= 1)
@@ -59,27 +59,28 @@ def _check_settings(settings: StreamSettings) -> None:
     hold("settings", all(getattr(settings, name) >= 1 for name in names if name not in ("degree", "seed")))
     hold("degree", 0 <= settings.degree <= 2)
     hold("stop", isinstance(settings.stop, float) and 0 < settings.stop < 1)
+    hold("forget", isinstance(settings.forget, float) and 0 <= settings.forget < 1)
     hold("trust", isinstance(settings.trust, float) and 0 <= settings.trust <= 1)
     hold("ridges", len(settings.ridges) > 0 and all(isinstance(r, float) and 0 < r < np.inf for r in settings.ridges))
 
 
 def _check_rows(stream: "ForestStream") -> None:
     """Rows up to the present one are there as long as a tree may grow from them."""
-    n, most = stream.n_rows, stream.settings.max_rows
-    check_array("X", stream.X, (len(stream.y), stream.p), finite=False)
-    check_array("y", stream.y, (len(stream.y),), finite=False)
-    kept = min(n, most, len(stream.y))
-    hold("rows", np.isfinite(stream.X[:kept]).all() and np.isfinite(stream.y[:kept]).all())
-    pending = stream.pending
+    n, settings, pending = stream.n_rows, stream.settings, stream.pending
+    check_array("X", stream.X, (len(stream.y), stream.p))
+    check_array("y", stream.y, (len(stream.y),))
     hold("next_event", stream.next_event > n)
+    begun = n
     if pending is not None:
         hold("pending", isinstance(pending, Growth) and all(type(number) is int for number in pending))
-        hold("pending", 0 <= pending.tree < stream.settings.n_trees)
+        hold("pending", 0 <= pending.tree < settings.n_trees and stream.next_event in pending[2:])
         hold(
             "pending", 1 <= pending.begun <= n < pending.install and pending.begun <= pending.replay <= pending.install
         )
-        hold("pending", pending.install <= most and stream.next_event in pending[2:])
-    hold("rows", kept == min(n, most) or (pending is None and stream.next_event == NEVER))
+        begun = pending.begun
+    frozen = pending is None and stream.next_event == NEVER
+    hold("kept_from", 0 <= stream.kept_from <= max(begun - settings.window, 0))
+    hold("rows", frozen or n - stream.kept_from <= len(stream.y))
 
 
 def _check_state(state: StreamState, room: int, seats: int, p: int, d: int) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.mixture import Voices
 from coverwalk._kernels.stream_state import CUT, DIM, LEFT, N_BINS, REACH, StreamState
-from coverwalk._kernels.stream_voices import shapes_of, speak_rows
+from coverwalk._kernels.stream_voices import means_of, shapes_of, speak_rows
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.shapes import Shapes
 
@@ -20,35 +20,34 @@ Ints = NDArray[np.int64]
 ROOM = 160  # voices a row for which there is room at first
 _WIDTH = 2.0 * REACH / N_BINS
 _EDGES = np.arange(N_BINS) * _WIDTH - REACH
-Spoken = tuple[Ints, Floats, Floats, Floats, Floats, Ints, Ints]
+Spoken = tuple[Ints, Floats, Floats, Floats, Ints, Ints]
 
 
-def voices_of(state: StreamState, slots: Ints, X: Floats, outlier_rows: float) -> Spoken:
-    """offsets, weight, loc, scale, mean, code and context of the voices of rows X (n, p)."""
+def voices_of(state: StreamState, slots: Ints, X: Floats) -> Spoken:
+    """offsets, weight, loc, scale, code and context of the voices of rows X (n, p)."""
     offsets = np.zeros(len(X) + 1, np.int64)
     size = ROOM * max(len(X), 4)
-    out = tuple(np.empty(size, kind) for kind in (float, float, float, float, np.int64, np.int64))
+    out = tuple(np.empty(size, kind) for kind in (float, float, float, np.int64, np.int64))
     row = 0
     while True:
-        row = speak_rows(state, slots, X, row, outlier_rows, offsets, out)
+        row = speak_rows(state, slots, X, row, offsets, out)
         if row == len(X):
             break
         out = tuple(np.concatenate([column, np.empty_like(column)]) for column in out)
     m = offsets[-1]
-    weight, loc, scale, mean, code, context = (column[:m] for column in out)
-    return offsets, weight, loc, scale, mean, code, context
+    weight, loc, scale, code, context = (column[:m] for column in out)
+    return offsets, weight, loc, scale, code, context
 
 
-def predict_mean(spoken: Spoken) -> Floats:
+def predict_mean(state: StreamState, spoken: Spoken) -> Floats:
     """Means (n,) of y."""
-    offsets, weight, _, _, mean, _, _ = spoken
-    means: Floats = np.add.reduceat(weight * mean, offsets[:-1])
+    means: Floats = means_of(state.counts, *spoken[:5])
     return means
 
 
 def predict_dist(state: StreamState, spoken: Spoken, describe: Callable[[int], Any]) -> PredictiveDistribution:
     """The law of y of each row. What the kernel wrote is known to be sound, and is not checked again."""
-    offsets, weight, loc, scale, _, code, context = spoken
+    offsets, weight, loc, scale, code, context = spoken
     if len(offsets) == 2:
         codes, shape = code, np.arange(len(code), dtype=np.int32)
     else:

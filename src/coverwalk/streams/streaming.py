@@ -31,6 +31,7 @@ class Streaming:
     stop: float | str
     max_rows: int
     max_contexts: int
+    forget: float
     stream_: StreamChain
     forests_: list[Forest]
     n_features_in_: int
@@ -102,6 +103,7 @@ class Streaming:
             seed=chosen.seed,
             max_rows=int(self.max_rows),
             max_contexts=int(self.max_contexts),
+            forget=float(self.forget),
         )
 
     def _chain(self, settings: StreamSettings, p: int, q: int, flat: bool) -> StreamChain:
