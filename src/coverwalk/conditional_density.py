@@ -43,7 +43,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
     n_trees : int, optional
         Trees in the forest. More are better, slowly; by default 24 for up to 4096 rows and 16 for more.
     degree : int
-        Largest degree of the local polynomials, 0, 1 or 2; where ``stop`` is "auto", rows left out may prefer 1 to 2.
+        Largest degree of the local polynomials, 0, 1 or 2; where ``stop`` is "auto", trees of degree 1 and 2 are mixed.
         Polynomials with more than 256 terms are left out.
     ridges : sequence of float
         Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
