@@ -64,10 +64,49 @@ def test_a_conditional_stream_keeps_its_columns(tmp_path):
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
 def test_a_density_of_any_size(scale, tmp_path):
     points = scale * np.random.default_rng(0).standard_cauchy(300) / 1e5
-    model = Density().fit(points)
+    model = Density(covers="kd").fit(points)
     again = reloaded(model, tmp_path / "m.cw")
     assert np.array_equal(again.prequential(points), model.prequential(points))
     assert reloaded(Density(settle=3), tmp_path / "m.cw").settle == 3
+
+
+@pytest.fixture(scope="module")
+def density():
+    return Density(n_trees=2).fit(pd.DataFrame(Y[:300], columns=["a", "b"]))
+
+
+def test_a_density_comes_back_to_the_last_bit(density, tmp_path):
+    again = reloaded(density, tmp_path / "m.cw")
+    frame = pd.DataFrame(Y, columns=["a", "b"])
+    assert np.array_equal(again.score_samples(frame), density.score_samples(frame))
+    assert np.array_equal(again.sample(20, random_state=1), density.sample(20, random_state=1))
+    assert again.conditional({"a": 0.5}).cdf(0.1) == density.conditional({"a": 0.5}).cdf(0.1)
+
+
+CELLS, NORMALS = "model.forest_.cells[0]", "model.forest_.normals"
+FORGED_DENSITIES = {
+    "moves beyond the end": (f"{CELLS}.first", put(10**6, at=1)),
+    "an axis that is not there": (f"{CELLS}.move", put(2)),
+    "a cell that is its own half": (f"{CELLS}.move", put(0, at=2)),
+    "a cell beyond the end": (f"{CELLS}.move", put(10**6, at=3)),
+    "an axis halved too often": (f"{CELLS}.move", put(60, at=1)),
+    "a negative height": (f"{CELLS}.height", put(-1.0)),
+    "too much mass": (f"{CELLS}.height", put(3.0)),
+    "a pivot of zero": (f"{NORMALS}.factor", put(0.0)),
+    "weights above one": (f"{NORMALS}.weight", put(1.0)),
+    "no degrees of freedom": (f"{NORMALS}.df", put(0.0)),
+    "means of another width": (f"{NORMALS}.mean", lambda a: a[:, :1].copy()),
+}
+
+
+@pytest.mark.parametrize(("name", "change"), FORGED_DENSITIES.values(), ids=FORGED_DENSITIES)
+def test_forged_densities_are_refused(name, change, density, tmp_path):
+    path = tmp_path / "m.cw"
+    path.write_bytes(forged(density, name, lambda array: array))
+    load(path)
+    path.write_bytes(forged(density, name, change))
+    with pytest.raises(ModelFileError, match=r"not sound|must be an array"):
+        load(path)
 
 
 def test_learning_after_loading_leaves_the_file_of_a_stream_alone(tmp_path):

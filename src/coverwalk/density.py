@@ -1,42 +1,74 @@
-"""Density: p(y) without an x, the same engine with a single context."""
+"""Density: p(y) for y in R^q, with scikit-learn's contract for densities."""
 
 import os
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coverwalk.streams.checked_rows import as_outputs, as_row
-from coverwalk.streams.kd_engine import KdEngine, Plan
+from coverwalk._sound import check_names, hold, is_whole
+from coverwalk.densities.density_forest import DensityForest, rounding_step
+from coverwalk.densities.point_stream import PointStream
+from coverwalk.densities.slices import slices
+from coverwalk.densities.soundness import check_density
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.joint import JointDistribution
+from coverwalk.streams.checked_rows import refuse_nonfinite
 from coverwalk.streams.kd_soundness import check_stream
-
-if TYPE_CHECKING:
-    from coverwalk.distribution import PredictiveDistribution
 
 __all__ = ["Density"]
 
 Floats = NDArray[np.float64]
 
 
-class Density(BaseEstimator):  # type: ignore[misc]
-    """The density of a stream of points in R^q: a Normal-Wishart and a Bayes tree density, weighed by their evidence.
+class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """The density of points in R^q: random dyadic covers of cells, and normals in contexts, weighed by evidence.
 
-    The root context of `DoubleTree`, on its own: order-free but for the units, which settle as described there.
+    A forest of two kinds of trees. *Cells*: every cell is uniform, or halved along an axis of choice, the optional
+    Polya tree; its posterior is exact, and its cells lie elsewhere in every tree. *Normals*: contexts cut where the
+    evidence wants it, with a Normal-Wishart in each. Both, and kernels, are mixed as rows left out ask for. The
+    defaults are meant to be kept; docs/density.md tells more.
 
     Parameters
     ----------
-    max_depth : int, optional
-        Greatest depth of the tree, at most 64; depth j halves output j mod q. By default 8 q + 4, at most 64.
+    n_trees : int
+        Trees of each kind.
+    covers : {"forest", "kd"}
+        "forest": the above, fitted to all points at once. "kd": a stream, one Normal-Wishart and one tree of cells in
+        units that settle as points come, with ``partial_fit``, ``prequential`` and ``learn_one``.
     a : float
         The shares of the two halves of a cell have a Beta(a, a) prior.
     halve : float
-        Prior probability that a cell is halved.
+        Prior probability that a cell, or a context of normals, is divided.
+    resolution : float or sequence of floats, optional
+        Of each column: points are known no better than this, and cells are not made narrower. By default the smallest
+        difference between distinct values. The density of a value that occurs again and again is at most its
+        share divided by the resolution.
+    max_depth : int, optional
+        For covers="kd": greatest depth of the tree, at most 64; depth j halves output j mod q. By default 8 q + 4.
     ridge, nu, scatter : float
-        Prior of the Normal-Wishart, as in `DoubleTree`.
+        For covers="kd": prior of the Normal-Wishart, as in `DoubleTree`.
     settle : int
-        Rows after which the units of y stay.
+        For covers="kd": points after which the units stay.
+    n_jobs : int, optional
+        Threads, as in scikit-learn; the result does not depend on them.
+    random_state : int, RandomState or None
+        Of the covers. A number gives the same forest every time, whatever the order of the points.
+
+    Attributes
+    ----------
+    forest_ : DensityForest
+        The trees, for covers="forest".
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of str
+        Their names, where X was a frame with names.
 
     Examples
     --------
@@ -45,73 +77,209 @@ class Density(BaseEstimator):  # type: ignore[misc]
     >>> left, middle, right = np.exp(model.logpdf([-2.0, 0.0, 2.0]))
     >>> bool(left > 1 > 0.01 > middle), bool(right > 1)
     (True, True)
+    >>> bool(abs(model.cdf(0.0) - 0.5) < 0.01)
+    True
+
+    Two columns, and the law of one given the other:
+
+    >>> t = rng.standard_normal(1000)
+    >>> both = Density().fit(np.column_stack([t, t + 0.1 * rng.standard_normal(1000)]))
+    >>> dist = both.conditional({0: 1.5})
+    >>> bool(abs(dist.mean() - 1.5) < 0.1)
+    True
     """
 
     def __init__(
         self,
+        n_trees: int = 12,
         *,
-        max_depth: int | None = None,
+        covers: str = "forest",
         a: float = 0.5,
         halve: float = 0.5,
+        resolution: float | ArrayLike | None = None,
+        max_depth: int | None = None,
         ridge: float = 1.0,
         nu: float | None = None,
         scatter: float = 1.0,
         settle: int = 4096,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
     ) -> None:
-        self.max_depth = max_depth
+        self.n_trees = n_trees
+        self.covers = covers
         self.a = a
         self.halve = halve
+        self.resolution = resolution
+        self.max_depth = max_depth
         self.ridge = ridge
         self.nu = nu
         self.scatter = scatter
         self.settle = settle
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
-    def fit(self, y: Any, _: Any = None) -> Self:
-        """Forget everything, then learn the points (n,) or (n, q) in order."""
-        Y, _ = as_outputs(y)
-        self._begin(Y.shape[1])
-        self._engine.learn(np.empty((len(Y), 0)), Y)
-        return self
+    # -- fit ----------------------------------------------------------------------------------------------------------
 
-    def partial_fit(self, y: Any, _: Any = None) -> Self:
-        """Learn further points. All are checked first: a bad one leaves the model as it was."""
-        self.prequential(y)
-        return self
-
-    def prequential(self, y: Any) -> Floats:
-        """Learn further points in order; returns the log density (n,) each had just before it was learned."""
-        Y, _ = as_outputs(y)
-        if not hasattr(self, "_engine"):
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Forget everything, then fit to points X (n, q), or (n,) for one column; y is ignored."""
+        self._check_parameters()
+        if y is not None and np.ndim(X) == 1:
+            raise ValueError(
+                "Expected 2D array, got 1D array instead: with a y beside it X must have two axes. A density of "
+                "numbers (n,) takes no y; for y given x use ConditionalDensity"
+            )
+        Y = self._points(X, reset=True)
+        if self.covers == "kd":
             self._begin(Y.shape[1])
-        self._check_width(Y)
-        return self._engine.learn(np.empty((len(Y), 0)), Y)
+            self._engine.learn(np.empty((len(Y), 0)), Y)
+            return self
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        self.forest_ = DensityForest.grow(
+            Y,
+            n_trees=int(self.n_trees),
+            stop=1.0 - self.halve,
+            a=float(self.a),
+            step=self._step(Y),
+            seed=int(seed),
+            n_threads=effective_n_jobs(self.n_jobs),
+        )
+        return self
 
-    def learn_one(self, y: Any) -> float:
-        """Learn one point; returns its log density before it was learned."""
-        row = as_row(y, "y", self.n_outputs_ if hasattr(self, "_engine") else None)
-        if not hasattr(self, "_engine"):
-            self._begin(row.shape[1])
-        return float(self._engine.learn(np.empty((1, 0)), row)[0])
+    def _check_parameters(self) -> None:
+        if self.covers not in ("forest", "kd"):
+            raise ValueError(f'covers must be "forest" or "kd", got {self.covers!r}')
+        _check_count("n_trees", self.n_trees)
+        if not (self.a > 0 and np.isfinite(self.a)):
+            raise ValueError(f"a must be positive, got {self.a!r}")
+        if not 0 < self.halve < 1:
+            raise ValueError(f"halve must lie strictly between 0 and 1, got {self.halve!r}")
 
-    def logpdf(self, y: Any) -> Floats:
-        """Log density (n,) of points (n,) or (n, q)."""
-        check_is_fitted(self, "_engine")
-        Y, _ = as_outputs(y)
-        self._check_width(Y)
-        return self._engine.ask(np.empty((len(Y), 0)), Y)
+    def _step(self, Y: Floats) -> Floats:
+        """What each column is rounded to."""
+        if self.resolution is None:
+            return rounding_step(Y)
+        step = np.broadcast_to(np.asarray(self.resolution, dtype=np.float64), Y.shape[1]).copy()
+        if not (np.isfinite(step) & (step > 0)).all():
+            raise ValueError(f"resolution must be positive, got {self.resolution!r}")
+        return step
 
-    def predict_dist(self) -> "PredictiveDistribution":
-        """The law of the next point, for one output, with the names of a frozen SciPy distribution."""
+    def _points(self, X: Any, *, reset: bool) -> Floats:
+        """X as an array (n, q) of finite numbers."""
+        if np.ndim(X) == 1 and not hasattr(X, "columns"):
+            if not reset and self.n_features_in_ != 1:
+                raise ValueError(
+                    f"X must have {self.n_features_in_} columns as in fit, got numbers (n,): {np.shape(X)}"
+                )
+            X = np.asarray(X).reshape(-1, 1)
+        checked: Floats = validate_data(self, X, dtype=np.float64, order="C", reset=reset, ensure_all_finite=False)
+        return refuse_nonfinite(checked, "X")
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log densities (n,) of points X (n, q), or (n,) for one column."""
+        check_is_fitted(self)
+        Y = self._points(X, reset=False)
+        if self.covers == "kd":
+            return self._engine.ask(np.empty((len(Y), 0)), Y)
+        return self.forest_.logpdf(Y)
+
+    logpdf = score_samples
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log density, in nats; y is ignored."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
+        """Draws (n_samples, q)."""
+        check_is_fitted(self)
+        _check_count("n_samples", n_samples)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        if self.covers == "kd":
+            return np.asarray(self.predict_dist().rvs(int(n_samples), rng)).reshape(-1, 1)
+        return self.forest_.sample(int(n_samples), rng)
+
+    def predict_dist(self) -> PredictiveDistribution | JointDistribution:
+        """The law of the next point: with the names of a frozen SciPy distribution for one column, else joint."""
+        return self.conditional({})
+
+    def cdf(self, x: ArrayLike) -> Any:
+        """P(Y <= x), for one column."""
+        return self._line("cdf").cdf(x)
+
+    def ppf(self, q: ArrayLike) -> Any:
+        """Quantiles, for one column."""
+        return self._line("ppf").ppf(q)
+
+    def _line(self, method: str) -> PredictiveDistribution:
+        dist = self.predict_dist()
+        if isinstance(dist, JointDistribution):
+            raise ValueError(
+                f"{method} is for one column, this model has {self.n_features_in_}: condition on the others"
+            )
+        return dist
+
+    def conditional(self, given: Mapping[Any, float]) -> PredictiveDistribution | JointDistribution:
+        """The law of the other columns given the values of some.
+
+        Parameters
+        ----------
+        given : mapping
+            Values of columns, by name or by number.
+
+        Returns
+        -------
+        PredictiveDistribution or JointDistribution
+            Of one row: of the one column that is left, or of all that are left, in their order.
+        """
+        check_is_fitted(self)
+        q = self.n_features_in_
+        values, known = np.zeros(q), np.zeros(q, bool)
+        for name, value in given.items():
+            j = self._column(name)
+            values[j], known[j] = float(value), True
+            if not np.isfinite(values[j]):
+                raise ValueError(f"the given value of {name!r} must be finite, got {value!r}")
+        left = np.flatnonzero(~known)
+        if not len(left):
+            raise ValueError(f"all {q} columns are given: ask logpdf for their density")
+        if self.covers == "kd":
+            return self._stream_dist()
+        forest = self.forest_
+        if len(left) == 1:
+            return slices(forest, values[None, :], known, int(left[0]))[0]
+
+        def chain(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
+            Y, also = np.tile(values, (len(rows), 1)), known.copy()
+            Y[:, left[:j]], also[left[:j]] = before, True
+            return slices(forest, Y, also, int(left[j]))
+
+        joint = JointDistribution(chain, 1, len(left))[0]
+        assert isinstance(joint, JointDistribution)
+        return joint
+
+    def _column(self, name: Any) -> int:
+        """The number of a column given by name or number."""
+        names = list(getattr(self, "feature_names_in_", []))
+        if name in range(self.n_features_in_):
+            return int(name)
+        if name not in names:
+            known = names or f"0 to {self.n_features_in_ - 1}"
+            raise ValueError(f"there is no column {name!r}; the columns are {known}")
+        return names.index(name)
+
+    def _stream_dist(self) -> PredictiveDistribution:
         from coverwalk.streams.kd_distribution import predict_dist
 
-        check_is_fitted(self, "_engine")
-        if self.n_outputs_ > 1:
-            raise ValueError(f"predict_dist is for one output, this model has {self.n_outputs_}: ask logpdf instead")
+        if self.n_features_in_ > 1:
+            raise ValueError(
+                f'covers="kd" has distributions for one column, here are {self.n_features_in_}: ask logpdf'
+            )
         return predict_dist(self._engine, np.empty((1, 0)))[0]
 
-    def score(self, y: Any, _: Any = None) -> float:
-        """Mean log density, in nats."""
-        return float(self.logpdf(y).mean())
+    # -- files --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
@@ -121,30 +289,21 @@ class Density(BaseEstimator):  # type: ignore[misc]
 
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""
-        self._plan().check()
-        if hasattr(self, "_engine"):
-            check_stream(self, 0)
+        self._check_parameters()
+        if not self.__sklearn_is_fitted__():  # saved before it was fitted
+            return
+        hold("columns", is_whole(self.n_features_in_, 1))
+        check_names(self)
+        if self.covers == "kd":
+            check_stream(self._engine, 0, self.n_features_in_)
+        else:
+            check_density(self.forest_, self.n_features_in_)
 
-    def _plan(self) -> Plan:
-        return Plan(
-            walk="refine",
-            alpha=2.0,
-            stop=None,
-            children="replay",
-            priors="fixed",
-            max_depth=self.max_depth,
-            a=self.a,
-            halve=self.halve,
-            ridge=self.ridge,
-            nu=self.nu,
-            scatter=self.scatter,
-            settle=self.settle,
-        )
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_engine" if self.covers == "kd" else "forest_")
 
-    def _begin(self, q: int) -> None:
-        self._engine = KdEngine(self._plan().check(), 0, q)
-        self.n_outputs_ = q
 
-    def _check_width(self, Y: Floats) -> None:
-        if Y.shape[1] != self.n_outputs_:
-            raise ValueError(f"y must have {self.n_outputs_} columns as in the points before, got {Y.shape[1]}")
+def _check_count(name: str, given: Any) -> None:
+    whole = isinstance(given, Integral) and not isinstance(given, bool)
+    if not whole or given < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {given!r}")

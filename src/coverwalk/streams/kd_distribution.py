@@ -6,14 +6,13 @@ from numpy.typing import NDArray
 from coverwalk._kernels import kd_cells
 from coverwalk._kernels.kd_state import MAX_X_DEPTH
 from coverwalk._kernels.normal_wishart import MEAN
-from coverwalk._kernels.real_line import CORE, TAILS
 from coverwalk.distribution import PredictiveDistribution, Shapes
 from coverwalk.streams.kd_engine import KdEngine
+from coverwalk.unit_shapes import unit_shapes
 
 __all__ = ["predict_dist"]
 
 Floats = NDArray[np.float64]
-_NOTHING = 1e-300
 _SEEN = 4  # column of a context's integers: rows learned
 
 
@@ -68,22 +67,11 @@ class _Cells:
         n = kd_cells.finest_cells(self.state, self.settings, none, none)
         self.code, self.depth = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         kd_cells.finest_cells(self.state, self.settings, self.code, self.depth)
-        left = self.code.view(np.uint64).astype(np.float64) / 2.0**64
-        width = np.exp2(-self.depth.astype(np.float64))
-        self.core = (left >= 0.125) & (left < 0.875)
-        self.core_cells = (left[self.core] - 0.5) * (CORE / 0.375), width[self.core] * (CORE / 0.375)
-        outer, breadth = left[~self.core], width[~self.core] / TAILS
-        upper = 1.0 - (1.0 - outer) / TAILS  # the tails are those of Student's t, each scaled to 1/8
-        self.tail_cells = np.where(outer < 0.5, outer / TAILS, upper), breadth
+        self.left = self.code.view(np.uint64).astype(np.float64) / 2.0**64
+        self.width = np.exp2(-self.depth.astype(np.float64))
 
     def shapes(self, contexts: NDArray[np.int64], tree: Floats) -> tuple[list[Shapes], list[float]]:
         """The core and the tails of the contexts' trees, and the mass of each."""
         mass = np.empty(len(self.code))
         kd_cells.cell_masses(self.state, self.settings, contexts, tree, self.code, self.depth, mass)
-        parts = (mass[self.core], mass[~self.core])
-        totals = [max(float(part.sum()), _NOTHING) for part in parts]  # trees that never speak keep a shape
-        core, tails = (np.maximum(part, _NOTHING / len(part)) for part in parts)
-        return [
-            Shapes.cells(core / core.sum(), *self.core_cells),
-            Shapes.t2_cells(tails / tails.sum(), *self.tail_cells),
-        ], totals
+        return unit_shapes(self.left, self.width, mass)

@@ -1,0 +1,134 @@
+"""One random dyadic cover of R^q and the optional Polya tree over it: stop, or halve a cell along some axis."""
+
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.dyadic_cells import BITS, from_places, grow_cells, places
+from coverwalk._kernels.dyadic_walk import Steps, boxes, cell_density, slice_cells, weigh_cells
+from coverwalk._kernels.real_line import CORE, log_slope
+from coverwalk.streams.running_scale import Units
+
+__all__ = ["CellTree", "grow_cell_tree", "levels_of_choice", "random_units"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MOST_HALVINGS = 40  # of an axis
+_MARGIN = 0.5  # on either side the cells reach beyond the range by up to this part of it, at random
+_CELLS_PER_ROW = 16  # shapes of cells in the widest level of the lattice, at most
+_CELLS = 1_000_000  # and these times the rows
+
+
+@dataclass(frozen=True)
+class CellTree:
+    """The predictive density of one tree: heights of cells, in units of its own."""
+
+    loc: Floats  # (q,) z = (y - loc) / scale, and u = F(z) of `real_line` is halved
+    scale: Floats  # (q,)
+    first: Ints
+    move: Ints
+    height: Floats
+    edge: Floats
+    log_evidence: float  # of the rows in these units
+
+    @property
+    def units(self) -> Units:
+        """Of this tree's cells."""
+        return Units(self.loc, self.scale)
+
+    @property
+    def steps(self) -> Steps:
+        """What the kernels read; docs in `dyadic_walk`."""
+        return self.first, self.move, self.height, self.edge
+
+    def logpdf(self, Y: Floats) -> Floats:
+        """Log densities (n,) of points Y (n, q)."""
+        codes, slope = self._places(Y)
+        density = np.empty(len(Y))
+        cell_density(codes, self.steps, density)
+        return np.asarray(np.log(density) + slope - np.log(self.scale).sum())
+
+    def sample(self, n: int, rng: np.random.Generator) -> Floats:
+        """Draws (n, q): a cell by its probability, then uniform in it."""
+        low, width, mass = self.pieces()
+        chosen = rng.choice(len(mass), size=n, p=mass / mass.sum())
+        u = low[chosen] + width[chosen] * rng.random((n, len(self.loc)))
+        u = np.clip(u, 2.0**-54, 1.0 - 2.0**-53)  # a generator gives 0 too, whose quantile would be -inf
+        z = np.empty_like(u)
+        from_places(u, z)
+        return self.units.invert(z)
+
+    def pieces(self) -> tuple[Floats, Floats, Floats]:
+        """The boxes on which the density is uniform, which overlap: lower corner and width (m, q), and mass (m,)."""
+        low, width = boxes(self.steps, len(self.loc))
+        heights = np.concatenate([self.height, self.edge.ravel()])
+        speak = heights > 0.0
+        return low[speak], width[speak], heights[speak] * width[speak].prod(axis=1)
+
+    def slice(self, y: Floats, known: NDArray[np.bool_], target: int) -> tuple[Floats, Floats, float]:
+        """The joint density of the known axes of y (q,) and of one more, along the latter, all others integrated out.
+
+        Edges (m + 1,) in (0, 1), heights (m,) in u, and the log density of the map at the known axes.
+        """
+        codes, slope = self._places(np.where(known, y, self.loc)[None, :])
+        low, high, density = np.empty(256, np.int64), np.empty(256, np.int64), np.empty(256)
+        n = slice_cells(codes[0], known, target, self.steps, low, high, density)
+        if n > len(low):
+            low, high, density = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
+            slice_cells(codes[0], known, target, self.steps, low, high, density)
+        low, high, density = low[:n], high[:n], density[:n]
+        ends = np.unique(np.concatenate([low, high, [1 << (BITS - 3), 7 << (BITS - 3)]]))  # and those of the core
+        steps = np.zeros(len(ends))
+        np.add.at(steps, np.searchsorted(ends, low), density)
+        np.subtract.at(steps, np.searchsorted(ends, high), density)
+        heights = np.maximum(np.cumsum(steps)[:-1], 0.0)
+        return ends / 2.0**BITS, heights, float(slope[0] - (~known).sum() * log_slope(0.0))
+
+    def _places(self, Y: Floats) -> tuple[Ints, Floats]:
+        codes, slope = np.empty(Y.shape, np.int64), np.empty(len(Y))
+        places(self.units.apply(Y), codes, slope)
+        return codes, slope
+
+
+def random_units(base: Units, rng: np.random.Generator) -> Units:
+    """Units whose cells lie elsewhere: the core reaches beyond that of ``base`` by random margins."""
+    below, above = 1.0 + _MARGIN * rng.random((2, len(base.loc)))
+    return Units(base.loc + 0.5 * CORE * base.scale * (above - below), base.scale * 0.5 * (above + below))
+
+
+def levels_of_choice(n: int, q: int) -> int:
+    """Halvings for which the lattice of cells is kept: as many as keep its widest level within bounds."""
+    widest = max(min(_CELLS_PER_ROW, _CELLS // max(n, 1)), min(q, 2 * _CELLS_PER_ROW))
+    levels = 0
+    while q > 1 and comb(levels + q, q - 1) <= widest:
+        levels += 1
+    return levels
+
+
+def grow_cell_tree(Y: Floats, units: Units, step: Floats, stop: float, a: float, faint: float = 1e-6) -> CellTree:
+    """Grow and weigh the cells of rows Y (n, q).
+
+    Parameters
+    ----------
+    Y : (n, q) array
+        The rows.
+    units : Units
+        In which the cells are dyadic.
+    step : (q,) array
+        Cells of the core are not made narrower than this, in units of y.
+    stop, a : float
+        Prior probability that a cell is uniform; prior points of each half.
+    faint : float
+        A halving less probable than this is left out, and its cell uniform instead.
+    """
+    n, q = Y.shape
+    with np.errstate(divide="ignore"):
+        narrowest = np.log2(8.0 * CORE / 3.0 * units.scale / step)  # the core has 3/4 of (0, 1)
+    most = np.clip(np.floor(narrowest), 0, MOST_HALVINGS).astype(np.int64)
+    codes, slope = np.empty((n, q), np.int64), np.empty(n)
+    places(units.apply(Y), codes, slope)
+    log_Z, (first, move, height, edge) = weigh_cells(grow_cells(codes, most, levels_of_choice(n, q)), stop, a, faint)
+    return CellTree(units.loc, units.scale, first, move, height, edge, float(log_Z + slope.sum()))
