@@ -6,6 +6,7 @@ installed at a later one, whatever the clock says: what is learned never depends
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.stream_state import LEFT, NU, NU_0, TERMS, blank_state, degree_of
 from coverwalk._kernels.stream_walk import learn_rows
+from coverwalk.covers.adaptive import grow_tree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import Context, Forest
-from coverwalk.forests.scaling import Scaling
+from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.streams import stream_distribution as answers
 from coverwalk.streams.growth import (
     NEVER,
@@ -84,14 +86,19 @@ class ForestStream:
 
     @classmethod
     def of(cls, forest: Forest, settings: StreamSettings) -> "ForestStream":
-        """Go on from a fitted forest: its trees, units and rows."""
+        """Go on from a fitted forest: its units, rows and trees; those that start from a trend are grown from y."""
         stream = cls(settings, forest.X.shape[1], forest.names)
         n = len(forest.y)
         Z, r = forest.inputs.forward(forest.X), forest.output.forward(forest.y[:, None])[:, 0]
-        stream._make_room(max(len(tree.dim) for tree in forest.trees), n)
-        for slot, tree in enumerate(forest.trees):
+        order, least = canonical_order(forest.X, forest.y), least_rows(n, settings)
+        parts, trees = forest.settings.part_of_trees(), list(forest.trees)
+        for k, part in enumerate(parts):
+            if part.smooth:
+                trees[k] = grow_tree(Z[order], r[order], k, min_rows=least, n_candidates=settings.n_candidates)
+        stream._make_room(max(len(tree.dim) for tree in trees), n)
+        for slot, (tree, part) in enumerate(zip(trees, parts)):
             put_units(stream.state, slot, forest.inputs, forest.output)
-            settle(stream.state, slot, tree, Z, r, n, settings)
+            settle(stream.state, slot, tree, Z, r, n, replace(settings, stop=part.stop))
         if n <= settings.max_rows or settings.forget:
             kept = slice(max(n - settings.window, 0), n)
             stream.n_rows = stream.kept_from = kept.start
