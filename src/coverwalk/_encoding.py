@@ -47,6 +47,8 @@ _CLASSES = {
     "Scaling": "coverwalk.forests.scaling",
     "AdaptiveTree": "coverwalk.covers.adaptive",
     "Records": "coverwalk._kernels.voices",
+    "Fill": "coverwalk.forests.local_columns",
+    "MixedInputs": "coverwalk.mixed_inputs",
     "Shapes": "coverwalk.shapes",
     "SequenceModel": "coverwalk.sequence",
     "Alphabet": "coverwalk.sequences.alphabet",

@@ -1,6 +1,7 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
 import os
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.tuning import choose
 from coverwalk.joint import JointDistribution
+from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.streaming import KdStream
 
 __all__ = ["ConditionalDensity"]
@@ -47,6 +49,9 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
     n_candidates : int
         Cuts drawn at random in a context, of which the best is taken.
+    categorical_features : "from_dtype", None, or sequence of columns
+        Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
+        Their levels are cut into sets; see docs/mixed_inputs.md. Missing values (NaN) need no telling.
     covers : {"adaptive", "kd"}
         How covers are made. "adaptive": the forest above, fitted to all rows at once. "kd": the paper's streaming
         estimator, one online kd-tree (`coverwalk.streams.double_tree.DoubleTree`), which also has ``partial_fit``,
@@ -98,6 +103,7 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         stop: float | str = "auto",
         min_rows: int = 3,
         n_candidates: int = 20,
+        categorical_features: Any = "from_dtype",
         covers: str = "adaptive",
         walk: str = "coarsen",
         alpha: float = 2.0,
@@ -110,6 +116,7 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         self.stop = stop
         self.min_rows = min_rows
         self.n_candidates = n_candidates
+        self.categorical_features = categorical_features
         self.covers = covers
         self.walk = walk
         self.alpha = alpha
@@ -120,6 +127,7 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
+        tags.input_tags.allow_nan = tags.input_tags.categorical = self.covers != "kd"
         return tags
 
     # -- fit ----------------------------------------------------------------------------------------------------------
@@ -130,15 +138,18 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
             self._begin_stream().fit(X, y)
             return self._streamed()
         self._settings(0)  # a parameter's mistake is told before one of the rows
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
-        settings = self._settings(len(X))
+        X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
+        settings, levels = self._settings(len(X)), self._mixed.level_names
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(X.shape[1])]))
         forests = []
         for j in range(Y.shape[1]):
             inputs = np.hstack([X, Y[:, :j]])
+            if levels:
+                settings = replace(settings, n_levels=(*self._mixed.n_levels, *[0] * j))
             chosen = choose(inputs, Y[:, j], settings) if self.stop == "auto" else settings
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
+            forest.levels = levels
             forest.accumulate(inputs, Y[:, j])
             forest.finalize()
             forests.append(forest)
@@ -251,6 +262,9 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
             and all(isinstance(forest, Forest) for forest in forests)
             and all(forest.X.shape[1] == self.n_features_in_ + j for j, forest in enumerate(forests))
             and isinstance(self._flat, bool | np.bool_)
+            and isinstance(self._mixed, MixedInputs)
+            and len(self._mixed.levels) in (0, self.n_features_in_)
+            and all(forest.levels == self._mixed.level_names for forest in forests)
             and (names is None or (names.shape == (self.n_features_in_,) and all(isinstance(n, str) for n in names)))
             and (targets is None or (len(targets) == self.n_outputs_ and all(isinstance(t, str) for t in targets)))
         )
@@ -261,7 +275,10 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     def _check(self, X: ArrayLike) -> Floats:
         check_is_fitted(self, "n_outputs_")
-        checked: Floats = validate_data(self, X, dtype=np.float64, reset=False)
+        if self.covers == "kd":
+            checked: Floats = validate_data(self, X, dtype=np.float64, reset=False)
+        else:
+            checked = read_inputs(self, X, reset=False)
         return checked
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:

@@ -21,6 +21,7 @@ from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.forests.local_columns import Fill, fill_of, local_columns
 from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.shapes import Shapes
 
@@ -56,6 +57,7 @@ class Settings:
     n_judged: int = 1000
     seed: int = 0
     n_threads: int = 1
+    n_levels: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
 
 
 class Context(NamedTuple):
@@ -65,7 +67,8 @@ class Context(NamedTuple):
     context: int
     n_rows: int
     degree: int
-    box: dict[str, tuple[float, float]]  # the half-open intervals (low, high] of the inputs that were cut
+    # the half-open intervals (low, high] of the inputs that were cut; of categories the levels
+    box: dict[str, tuple[float, float] | list[str]]
 
 
 class FittedTree(NamedTuple):
@@ -74,6 +77,7 @@ class FittedTree(NamedTuple):
     records: Records
     shape: NDArray[np.int32]  # of each record, within the tree's own table
     shapes: Shapes
+    fill: Fill
 
 
 def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
@@ -108,6 +112,7 @@ class Forest:
     X: Floats
     y: Floats
     names: list[str]
+    levels: list[list[str]] = field(default_factory=list)  # names of the levels of each column
     fitted: list[FittedTree] = field(default_factory=list)
     shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
 
@@ -119,12 +124,18 @@ class Forest:
         order = canonical_order(X, y)[:PLAN_ROWS]
         X, y, share = X[order], y[order], len(order) / len(y)
         inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
-        Z, r = inputs.forward(X), output.forward(y[:, None])[:, 0]
+        Z, r = _routed(inputs, X, settings), output.forward(y[:, None])[:, 0]
         min_rows = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
 
         def one(seed: int) -> AdaptiveTree:
             return grow_tree(
-                Z, r, seed, min_rows=min_rows, n_candidates=settings.n_candidates, n_judged=settings.n_judged
+                Z,
+                r,
+                seed,
+                min_rows=min_rows,
+                n_candidates=settings.n_candidates,
+                n_judged=settings.n_judged,
+                n_levels=settings.n_levels,
             )
 
         seeds = [(settings.seed * 2**20 + k) % 2**62 for k in range(settings.n_trees)]
@@ -134,7 +145,8 @@ class Forest:
 
     def empty(self) -> "Forest":
         """A forest of the same plan without rows."""
-        return Forest(self.settings, self.inputs, self.output, self.trees, self.X[:0], self.y[:0], self.names)
+        none = self.X[:0], self.y[:0]
+        return Forest(self.settings, self.inputs, self.output, self.trees, *none, self.names, self.levels)
 
     def accumulate(self, X: Floats, y: Floats) -> None:
         """Take rows in."""
@@ -152,10 +164,11 @@ class Forest:
         """
         stops = stops or (self.settings.stop,)
         order = canonical_order(self.X, self.y)
-        Z, r = self.inputs.forward(self.X[order]), self.output.forward(self.y[order, None])[:, 0]
-        tables = kernel_tables()
+        Z = _routed(self.inputs, self.X[order], self.settings)
+        r = self.output.forward(self.y[order, None])[:, 0]
+        tables, n_levels = kernel_tables(), self.settings.n_levels
         self.fitted = in_threads(
-            lambda tree: _fit_tree(tree, Z, r, self.grid, stops, tables), self.trees, self.settings.n_threads
+            lambda tree: _fit_tree(tree, Z, r, self.grid, stops, tables, n_levels), self.trees, self.settings.n_threads
         )
         self.shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)])
         _ = self.shapes.table  # worked out once, here and not with the first answer
@@ -174,7 +187,7 @@ class Forest:
 
     def ask(self, X: Floats, prior: int = 0) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under one of the priors of `finalize`."""
-        Z = self.inputs.forward(X)
+        Z = _routed(self.inputs, X, self.settings)
         leaves = [tree.leaves(Z) for tree in self.trees]
         count = 1 + sum(tree.records.n_voices[leaf] for tree, leaf in zip(self.fitted, leaves))
         offsets = np.concatenate([[0], np.cumsum(count)])
@@ -186,9 +199,10 @@ class Forest:
         at += 1
         degree = self.grid.degree
         share, first, label = (1.0 - outlier) / len(self.fitted), 1, 0
-        for tree, leaf in zip(self.fitted, leaves):
+        for cover, tree, leaf in zip(self.trees, self.fitted, leaves):
             voice = (share, tree.shape + np.int32(first), label)
-            speak(Z, leaf, degree, tree.records, prior, at, voice, out)
+            seen = local_columns(cover, Z, tree.fill, self.settings.n_levels)
+            speak(seen, leaf, degree, tree.records, prior, at, voice, out)
             first += len(tree.shapes)
             label += len(tree.records.seat)
         weight, loc, scale, shape, context = out
@@ -215,10 +229,12 @@ class Forest:
             k += 1
         records = self.fitted[k].records
         seat = records.seat[label]
-        box = {
+        box: dict[str, tuple[float, float] | list[str]] = {
             self.names[a]: (float(self.inputs.backward(low, a)), float(self.inputs.backward(high, a)))
             for a, (low, high) in self.trees[k].box(label).items()
         }
+        for a, mask in self.trees[k].level_sets(label).items():
+            box[self.names[a]] = [level for i, level in enumerate(self.levels[a]) if mask >> i & 1]
         return Context(k, label, int(records.n_rows[seat]), int(records.degree[seat]), box)
 
     def _check_loaded(self) -> None:
@@ -238,17 +254,32 @@ def rescaled(dist: PredictiveDistribution, spread: float) -> PredictiveDistribut
     return part
 
 
+def _routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:
+    """Rows in units of order one, as the trees see them: levels keep their numbers."""
+    Z = inputs.forward(X)
+    categories = np.flatnonzero(settings.n_levels)
+    Z[:, categories] = X[:, categories]
+    return Z
+
+
 def _same_plan(a: Forest, b: Forest) -> bool:
     return len(a.trees) == len(b.trees) and all(
-        np.array_equal(u, v) for s, t in zip(a.trees, b.trees) for u, v in zip(s, t)
+        np.array_equal(u, v, equal_nan=True) for s, t in zip(a.trees, b.trees) for u, v in zip(s, t)
     )
 
 
 def _fit_tree(
-    tree: AdaptiveTree, Z: Floats, r: Floats, grid: Grid, stops: tuple[float, ...], tables: tuple[Floats, Floats]
+    tree: AdaptiveTree,
+    Z: Floats,
+    r: Floats,
+    grid: Grid,
+    stops: tuple[float, ...],
+    tables: tuple[Floats, Floats],
+    n_levels: tuple[int, ...],
 ) -> FittedTree:
     perm, layout = tree.arrange(Z)
-    X = Z[perm]
+    fill = fill_of(tree, Z, n_levels)
+    X = local_columns(tree, Z, fill, n_levels)[perm]
     fit = fit_contexts(X, r[perm], layout, grid, tables)
     log_weight = np.empty((len(fit.s2), 1 + N_SHAPES))
     log_phi = local_evidence(fit.log_score, fit.psi.shape[1], log_weight)
@@ -256,7 +287,7 @@ def _fit_tree(
     log_stop, log_go = (np.array([posterior[side] for posterior in posteriors]) for side in range(2))
     records = keep_records(X, layout, grid, fit, log_weight, log_stop, log_go, LEAST_WEIGHT)
     shape, shapes = _shapes_of(records, fit, grid)
-    return FittedTree(records, shape, shapes)
+    return FittedTree(records, shape, shapes, fill)
 
 
 def _shapes_of(records: Records, fit: Fit, grid: Grid) -> tuple[NDArray[np.int32], Shapes]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels.cut import MOST_LEVELS
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import REGRESSION, Records
 from coverwalk.covers.adaptive import AdaptiveTree
@@ -23,7 +24,8 @@ def check_forest(forest: "Forest") -> None:
     _check_settings(forest.settings)
     p = forest.inputs.centre.size
     n = forest.y.shape[0]
-    _array("X", forest.X, (n, p))
+    _with_nan("X", forest.X, (n, p))
+    n_levels = _checked_levels(forest)
     _array("y", forest.y, (n,))
     for name, scaling, width in (("inputs", forest.inputs, p), ("output", forest.output, 1)):
         _array(f"{name}.centre", scaling.centre, (width,))
@@ -34,7 +36,7 @@ def check_forest(forest: "Forest") -> None:
     _hold("trees", len(forest.trees) == len(forest.fitted) >= 1)
     degree = forest.grid.degree
     for tree, fitted in zip(forest.trees, forest.fitted):
-        _check_tree(tree, p)
+        _check_tree(tree, p, n_levels)
         _check_fitted(tree, fitted, p, degree)
     _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted))
     _hold("shapes", forest.shapes.kind[0] == STUDENT)
@@ -72,17 +74,37 @@ def _array(
         _hold(name, np.isfinite(array) if finite else ~np.isnan(array))
 
 
-def _check_tree(tree: AdaptiveTree, p: int) -> None:
+def _with_nan(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
+    """An array of floats that may be NaN but not infinite."""
+    _hold(name, isinstance(array, np.ndarray) and array.dtype == np.float64)
+    _array(name, array.view(np.int64), shape, np.int64)
+    _hold(name, ~np.isinf(array))
+
+
+def _checked_levels(forest: "Forest") -> NDArray[np.int64]:
+    """How many levels each column has, all of them within the bits of a mask, and named."""
+    p, counts, names = forest.inputs.centre.size, forest.settings.n_levels, forest.levels
+    _hold("n_levels", len(counts) in (0, p) and all(type(c) is int and 0 <= c <= MOST_LEVELS for c in counts))
+    _hold("levels", isinstance(names, list) and len(names) <= p and bool(names) == bool(counts))
+    _hold("levels", all(len(level) == count for level, count in zip(names, counts)))
+    n_levels = np.array(counts or (0,) * p, np.int64)
+    codes = forest.X[:, n_levels > 0]
+    _hold("X", np.isnan(codes) | ((codes >= 0) & (codes < n_levels[n_levels > 0]) & (codes == np.floor(codes))))
+    return n_levels
+
+
+def _check_tree(tree: AdaptiveTree, p: int, n_levels: NDArray[np.int64]) -> None:
     """Parents stand before their children, so that every descent ends; every context but the root has one parent."""
     N = len(tree.dim)
-    for name in ("dim", "left", "parent"):
+    for name in ("dim", "left", "parent", "levels"):
         _array(name, getattr(tree, name), (N,), np.int64)
-    _array("cut", tree.cut, (N,), finite=False)
+    _with_nan("cut", tree.cut, (N,))
     inner = np.flatnonzero(tree.left != -1)
     left = tree.left[inner]
     _hold("left", (left > inner) & (left + 1 < N))
     _hold("left", np.array_equal(np.sort(np.concatenate([left, left + 1])), np.arange(1, N)))
     _hold("dim", (tree.dim[inner] >= 0) & (tree.dim[inner] < p))
+    _hold("cut", np.isnan(tree.cut[inner]) == (n_levels[tree.dim[inner]] > 0))
     _hold("parent", tree.parent[0] == -1)
     _hold("parent", (tree.parent[left] == inner) & (tree.parent[left + 1] == inner))
 
@@ -91,6 +113,10 @@ def _check_fitted(tree: AdaptiveTree, fitted: "FittedTree", p: int, degree: int)
     _check_records(fitted.records, len(tree.dim), p, n_features(degree, p), degree)
     _check_paths(tree, fitted.records)
     _check_shapes(fitted.records, fitted.shape, fitted.shapes)
+    m = len(fitted.fill.column)
+    _array("fill", fitted.fill.column, (m,), np.int64)
+    _hold("fill", (fitted.fill.column >= 0) & (fitted.fill.column < p))
+    _array("fill", fitted.fill.mean, (len(tree.dim), m))
 
 
 def _check_records(records: Records, N: int, p: int, d: int, degree: int) -> None:

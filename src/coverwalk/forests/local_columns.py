@@ -1,0 +1,57 @@
+"""What local models see of an x that has missing values and categories: the context's mean, and nothing."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk.covers.adaptive import AdaptiveTree
+
+__all__ = ["Fill", "fill_of", "local_columns"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Fill(NamedTuple):
+    """The means of columns that had missing values, in every context of a tree."""
+
+    column: Ints  # (m,)
+    mean: Floats  # (N, m); that of the parent where a context has no value
+
+
+def fill_of(tree: AdaptiveTree, Z: Floats, n_levels: tuple[int, ...]) -> Fill:
+    """From rows Z (n, p)."""
+    missing = np.isnan(Z).any(axis=0)
+    missing[np.flatnonzero(n_levels)] = False
+    column = np.flatnonzero(missing)
+    mean = np.zeros((len(tree.left), len(column)))
+    leaf = tree.leaves(Z) if len(column) else np.empty(0, np.int64)
+    for j, a in enumerate(column.tolist()):
+        here = ~np.isnan(Z[:, a])
+        count = np.bincount(leaf[here], minlength=len(mean)).astype(np.float64)
+        total = np.bincount(leaf[here], Z[here, a], minlength=len(mean))
+        for k in range(len(mean) - 1, 0, -1):  # children come after their parents
+            count[tree.parent[k]] += count[k]
+            total[tree.parent[k]] += total[k]
+        for k in range(len(mean)):
+            above = mean[tree.parent[k], j] if k else 0.0
+            mean[k, j] = total[k] / count[k] if count[k] else above
+    return Fill(column, mean)
+
+
+def local_columns(tree: AdaptiveTree, Z: Floats, fill: Fill, n_levels: tuple[int, ...]) -> Floats:
+    """Rows Z (n, p) with missing values at their leaf's mean and categories at 0; Z itself where there are neither.
+
+    A column without missing values at fit has its centre, 0, for those that come later.
+    """
+    missing = np.isnan(Z)
+    if not n_levels and not missing.any():
+        return Z
+    plain = np.where(missing, 0.0, Z)
+    leaf = tree.leaves(Z)
+    for j, a in enumerate(fill.column.tolist()):
+        rows = np.flatnonzero(missing[:, a])
+        plain[rows, a] = fill.mean[leaf[rows], j]
+    plain[:, np.flatnonzero(n_levels)] = 0.0
+    return plain
