@@ -1,4 +1,4 @@
-.PHONY: test lint format demo
+.PHONY: test lint format demo docs
 
 test:
 	pytest
@@ -11,3 +11,6 @@ format:
 
 demo:
 	coverwalk demo
+
+docs:
+	sphinx-build -W --keep-going -b html docs docs/_build

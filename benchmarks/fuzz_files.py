@@ -2,7 +2,7 @@
 
 Half of the files are damaged blindly (flipped bits, cuts, insertions, overwritten stretches: the checksum must notice).
 The others are forged by someone who knows the checksum: hostile numbers in an array or in the header; these may load
-only as a model that answers.
+only as a model that answers and goes on learning.
 
     python benchmarks/fuzz_files.py [--files 100000] [--seed 0]
 """
@@ -17,21 +17,81 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from coverwalk import ConditionalDensity, CoverModel, ModelFileError, load
+from coverwalk import (
+    ConditionalDensity,
+    ContextClassifier,
+    CoverModel,
+    Density,
+    ModelFileError,
+    SequenceModel,
+    load,
+)
 from coverwalk import persistence as files
 from coverwalk._encoding import encode
-from coverwalk.covers import KDTree
-from coverwalk.local import Polynomial, TreeDensity
+from coverwalk.covers import KDTree, ShiftedGrids, SuffixTree
+from coverwalk.datasets import MIXTURES
+from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
+from coverwalk.streams.double_tree import DoubleTree
 
 HOSTILE = ["-1", "0", "7", "null", '"x"', "[]", "{}", "1e300", "9223372036854775807", "-9223372036854775808", "true"]
 
 
 def models(rng):
+    """Small models of every kind that files hold, each with what a loaded one is asked and goes on to learn."""
     X, y = rng.uniform(-1, 1, (60, 2)), rng.standard_normal(60)
-    cover = CoverModel(KDTree(), [Polynomial(1), TreeDensity()])
+    cover = CoverModel(KDTree(), [Polynomial(1), TreeDensity(), KernelDensity()], priors="parent")
     cover.update_many(X[:20, :1], y[:20])
+    boxes = CoverModel(ShiftedGrids(-1, 1, 2), Polynomial(0), walk="coarsen")
+    boxes.update_many(X[:20, :1], y[:20])
+    letters = CoverModel(SuffixTree(2), Dirichlet("ab"))
+    letters.update_many(["", "a", "ab", "aba"], "abab")
     forest = ConditionalDensity(n_trees=2, stop=0.5).fit(X, y)
-    return [(cover, lambda m: m.log_predict(X[0, :1], 0.0)), (forest, lambda m: m.logpdf(X, y))]
+    ring, z = MIXTURES["ring"].make(100, 0)
+    kernel = ConditionalDensity(n_trees=2).fit(ring, z)  # with a kernel density beside the trees
+    stream = ConditionalDensity(covers="kd").fit(X, y)
+    copies = DoubleTree(children="parent", walk="refine", settle=16).fit(X, np.stack([y, -y], axis=1))
+    classes = ContextClassifier(2, 2, random_state=0).fit(X, np.array(["no", "yes", "maybe"])[np.arange(60) % 3])
+    text = SequenceModel(alphabet="abc").fit("abcabccbaabc" * 4)
+
+    def vectors(model):
+        for x, value in zip(X[:3, :1], y):
+            model.log_predict(x, value)
+            model.update(x, value)
+
+    def rows(model):
+        model.logpdf(X, y)
+        model.predict_dist(X[:5]).cdf(0.0)
+        if hasattr(model, "partial_fit"):
+            model.partial_fit(np.tile(X, (3, 1)), np.tile(y, 3))
+
+    def outputs(model):
+        model.logpdf(X, np.stack([y, y], axis=1))
+        model.partial_fit(np.tile(X, (3, 1)), np.tile(np.stack([y, y], axis=1), (3, 1)))
+
+    def points(model):
+        model.logpdf(y)
+        model.predict_dist().cdf(0.0)
+        model.partial_fit(np.tile(y, 3))
+
+    def labels(model):
+        model.predict_proba(X)
+        model.contexts(X[:2])
+        model.partial_fit(X[:9], model.classes_[np.arange(9) % len(model.classes_)])
+
+    def symbols(model):
+        model.log_predict("ab", "a")
+        model.update("ab", "a")
+
+    def documents(model):
+        model.log_loss("abcab")
+        model.partial_fit("abcba")
+
+    return [
+        *((cover, vectors), (boxes, vectors), (letters, symbols), (forest, rows), (stream, rows), (copies, outputs)),
+        (kernel, lambda model: model.logpdf(ring, z)),
+        *((Density(covers="kd").fit(y), points), (classes, labels), (text, documents)),
+        (Density(n_trees=2).fit(y), lambda model: model.logpdf(y)),
+    ]
 
 
 def blind(content, rng):
@@ -81,12 +141,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.cw"
         originals = []
-        for model, ask in models(rng):
+        for model, use in models(rng):
             model.save(path)
             tree, arrays = encode(model)
-            originals.append((path.read_bytes(), json.dumps(tree, separators=(",", ":")), arrays, ask))
+            originals.append((path.read_bytes(), json.dumps(tree, separators=(",", ":")), arrays, use))
         for i in tqdm(range(arguments.files), disable=None):
-            content, text, arrays, ask = originals[i % 2]
+            content, text, arrays, use = originals[i % len(originals)]
             knows = rng.random() < 0.5
             path.write_bytes(forged(text, arrays, rng) if knows else blind(content, rng))
             start = time.perf_counter()
@@ -99,9 +159,9 @@ def main():
                 outcome["forged, sound"] += 1
                 with np.errstate(all="ignore"):
                     try:
-                        ask(loaded)
+                        use(loaded)
                     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
-                        outcome[f"  of these, {type(loaded).__name__} answered with {type(error).__name__}"] += 1
+                        outcome[f"  of these, {str(loaded)[:40]} said {type(error).__name__}: {error}"[:160]] += 1
             slowest = max(slowest, time.perf_counter() - start)
     print(f"{arguments.files} files, none loaded that was damaged, no crash; slowest {slowest:.2f} s")
     for what, count in outcome.items():

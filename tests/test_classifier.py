@@ -213,7 +213,7 @@ def test_discriminants_are_student_t(own):
 def test_moments_of_a_tree_are_those_of_its_rows():
     rows = blobs(200)
     perm = np.arange(200)
-    tree, parent, span = grow(rows, 3, perm, np.uint64(5), 10, (2, 8, 64), np.zeros(X.shape[1], np.int64))
+    tree, parent, span = grow(rows, 3, perm, np.uint64(5), 10, (2, 8, 64), np.zeros(3, np.int64))
     size = span[1] - span[0]
     place = np.where(size >= 40, np.cumsum(size >= 40) - 1, -1)
     G = place.max() + 1
@@ -241,7 +241,7 @@ def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
     y = (X[:, 1] > 0.37).astype(np.int64) + (X[:, 0] > 0.8)
     rows, perm = (X, y, np.ones(400)), np.arange(400)
     tree, parent, (start, end) = grow(rows, 3, perm, np.uint64(1), 3, (2, 200, 1000), np.zeros(X.shape[1], np.int64))
-    axis, cut, left = tree
+    axis, cut, left, _ = tree
     # With 200 cuts on each axis tried, the root's is near the best there is.
     best = min(
         entropy(y[X[:, a] <= t], 3) + entropy(y[X[:, a] > t], 3) for a in range(2) for t in np.sort(X[:, a])[3:-3]

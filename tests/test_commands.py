@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from coverwalk import CoverModel, SequenceModel, load
+from coverwalk import ConditionalDensity, CoverModel, Density, SequenceModel, load
 from coverwalk.baselines import Line
 from coverwalk.cli import main
 from coverwalk.covers import KDTree
@@ -154,6 +154,39 @@ def test_report(capsys):
     page = Path("z.html").read_text()
     assert '"inputs":["a","b","y"]' in page
     assert '"target":"z"' in page
+    assert '"notes":[]' in page
+
+
+def test_a_report_that_leaves_rows_out_says_so(capsys, monkeypatch):
+    for most, left_out in ((159, True), (160, False)):
+        monkeypatch.setattr("coverwalk.commands.report._MOST_ROWS", most)
+        code, out, _ = run(capsys, "report", "m.cw", "data.csv", "--out", "part.html")
+        assert code == 0
+        assert (f"the first {most} rows (a report reads no more) of data.csv" in out) == left_out
+        assert ("data.csv has more rows than a report reads" in Path("part.html").read_text()) == left_out
+
+
+def test_text_and_gaps_in_the_inputs(capsys):
+    rng = np.random.default_rng(0)
+    city, x = rng.choice(["rome", "oslo", "lima"], 120), rng.random(120).round(3)
+    y = np.select([city == "rome", city == "oslo"], [1.0, -1.0]) + x + 0.1 * rng.standard_normal(120)
+    gone = rng.random((2, 120)) < 0.1
+    lines = [f"{'' if g else c},{'NA' if h else v},{t}" for c, v, t, g, h in zip(city, x, y, *gone)]
+    Path("places.csv").write_text("city,x,y\n" + "\n".join(lines) + "\n")
+    assert run(capsys, "fit", "places.csv", "--target", "y", "--trees", 4, "--out", "places.cw")[0] == 0
+    Path("ask.csv").write_text("x,city\n0.5,rome\n,oslo\n0.5,nowhere\n0.5,\n")
+    code, out, _ = run(capsys, "predict", "places.cw", "ask.csv")
+    means = [float(line.split(",")[0]) for line in out.splitlines()[1:]]
+    assert code == 0
+    assert means[:2] == pytest.approx([1.5, -0.5], abs=0.4)
+    assert len(means) == 4
+    code, out, _ = run(capsys, "score", "places.cw", "places.csv")
+    assert code == 0
+    assert "linear regression" in out
+    for command in ("report", "plot"):
+        code, _, said = run(capsys, command, "places.cw", "places.csv", "--out", f"places.{command}.png")
+        assert code != 0
+        assert "categories or missing values" in said
 
 
 # What they refuse
@@ -161,8 +194,8 @@ def test_report(capsys):
 TABLES = {
     "missing.csv": "a,y\n1,2\n",
     "text.csv": "a,b,y\n1,2,3\n1,red,3\n",
-    "nothing.csv": "a,b,y\n1,2,3\n1,2,3\n1,,3\n",
-    "nan.csv": "a,b,y\n1,2,3\nNaN,2,3\n",
+    "nothing.csv": "a,b,y\n1,2,3\n1,2,3\n1,2,\n",
+    "nan.csv": "a,b,y\n1,2,3\n1,2,NaN\n",
     "inf.csv": "a,b,y\n1,inf,3\n",
     "empty.csv": "",
     "header.csv": "a,b,y\n",
@@ -173,8 +206,8 @@ TABLES = {
 MISTAKES = {
     "a column that is missing": ("predict m.cw missing.csv", "missing.csv has no column 'b'; it has 'a', 'y'"),
     "text": ("predict m.cw text.csv", "has the text 'red' in column 'b', row 2"),
-    "nothing": ("predict m.cw nothing.csv", "has nothing in column 'b', row 3"),
-    "NaN": ("predict m.cw nan.csv", "has 'NaN' in column 'a', row 2"),
+    "nothing": ("score m.cw nothing.csv", "has nothing in column 'y', row 3"),
+    "NaN": ("score m.cw nan.csv", "has 'NaN' in column 'y', row 2"),
     "infinity": ("score m.cw inf.csv", "has 'inf' in column 'b', row 1"),
     "an empty file": ("predict m.cw empty.csv", "empty.csv is empty"),
     "no rows": ("predict m.cw header.csv", "has a header and no rows"),
@@ -226,6 +259,122 @@ def test_learn_says_which_models_can(capsys):
     assert code == 1
     assert "holds a ConditionalDensity that cannot go on learning: fit it again" in err
     assert Path("m.cw").read_bytes() == before
+
+
+# Classes
+
+
+@pytest.fixture(scope="module")
+def labelled(home):
+    """Tables with a column of text, one of numbers that are classes, and models of both."""
+    frame = rows().with_columns(
+        kind=pl.when(pl.col("a") > 0).then(pl.lit("up")).otherwise(pl.lit("down, maybe")),
+        code=pl.when(pl.col("b") > 0).then(7).otherwise(3),
+    )
+    frame.write_csv(home / "kinds.csv")
+    frame.write_parquet(home / "kinds.parquet")
+    fit = ["fit", str(home / "kinds.csv"), "--trees", "3", "--drop", "y", "--drop", "z"]
+    assert main([*fit, "--target", "kind", "--out", str(home / "kind.cw")]) == 0
+    assert main([*fit, "--target", "code", "--drop", "kind", "--classify", "--out", str(home / "code.cw")]) == 0
+    return frame
+
+
+def test_a_target_of_text_is_a_class(labelled, capsys):
+    line = ("fit", "kinds.parquet", "--target", "kind", "--drop", "y", "--trees", 2, "--out", "k.cw")
+    code, out, _ = run(capsys, *line)
+    assert code == 0
+    assert "kind (2 classes) given 4 columns, learned from 160 rows" in out
+    assert load("kind.cw").classes_.tolist() == ["down, maybe", "up"]
+    assert load("code.cw").classes_.tolist() == [3, 7]
+
+
+@pytest.mark.parametrize("data", ["kinds.csv", "kinds.parquet"])
+@pytest.mark.parametrize(("model", "column"), [("kind.cw", "kind"), ("code.cw", "code")])
+def test_predict_gives_classes_and_probabilities(data, model, column, labelled, capsys):
+    assert run(capsys, "predict", model, data, "--out", "p.csv")[0] == 0
+    frame, fitted = pl.read_csv("p.csv"), load(model)
+    inputs = labelled[fitted.feature_names_in_.tolist()]
+    assert frame.columns == [column, *(f"{column}_p({label})" for label in fitted.classes_)]
+    assert frame[column].to_list() == fitted.predict(inputs).tolist()
+    np.testing.assert_allclose(frame[:, 1:].to_numpy(), fitted.predict_proba(inputs), rtol=1e-12)
+
+
+def test_score_of_classes(labelled, capsys):
+    code, out, _ = run(capsys, "score", "kind.cw", "kinds.csv")
+    assert code == 0
+    table = {line[:18].strip(): line[18:].split() for line in out.splitlines()[3:]}
+    fitted = load("kind.cw")
+    p = fitted.predict_proba(labelled[fitted.feature_names_in_.tolist()])
+    own = p[np.arange(ROWS), np.searchsorted(fitted.classes_, labelled["kind"].to_numpy())]
+    assert float(table["coverwalk"][0]) == pytest.approx(-np.log(own).mean(), abs=1e-4)
+    assert float(table["coverwalk"][0]) < float(table["class shares"][0])
+    assert "down, maybe" in run(capsys, "show", "kind.cw")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("predict kind.cw kinds.csv --quantiles .5", "no quantiles"),
+        ("score kind.cw other.csv", "has the class 'sideways' in column 'kind', row 2, which the model has never seen"),
+        ("score code.cw words.csv", "has the text 'red' in column 'code', row 1; the classes are numbers: '3', '7'"),
+        ("learn kind.cw none.csv", "has nothing in column 'kind', row 1"),
+        ("fit mixed.csv --target kind", "has the text 'up' in column 'kind', row 2"),
+        ("fit kinds.csv --target kind --target a --classify", "a classifier has one target"),
+    ],
+)
+def test_mistakes_with_classes(line, says, labelled, capsys):
+    Path("other.csv").write_text("a,b,code,kind\n0,0,3,up\n0,0,3,sideways\n")
+    Path("words.csv").write_text("a,b,code\n0,0,red\n")
+    Path("none.csv").write_text("a,b,code,kind\n0,0,3,\n")
+    Path("mixed.csv").write_text("a,kind\n0,1\n0,up\n")
+    code, _, err = run(capsys, *line.split())
+    assert code == 1
+    assert err.count("\n") == 1
+    assert says in err
+
+
+# Going on
+
+
+def test_a_classifier_goes_on_learning(labelled, capsys, tmp_path):
+    model = load("kind.cw")
+    for data in ("kinds.csv", "kinds.parquet"):
+        assert run(capsys, "learn", "kind.cw", data, "--out", tmp_path / "k.cw")[0] == 0
+        again = load("kind.cw").partial_fit(labelled[model.feature_names_in_.tolist()], labelled["kind"].to_list())
+        inputs = labelled[model.feature_names_in_.tolist()]
+        assert np.array_equal(load(tmp_path / "k.cw").predict_proba(inputs), again.predict_proba(inputs))
+
+
+def test_streams_go_on_learning_from_files_and_standard_input(tmp_path):
+    frame = rows()
+    X, y = frame[["a", "b"]], frame["y"].to_numpy()
+    for model, feed in ((ConditionalDensity(covers="kd").fit(X, y), (X, y)), (Density().fit(y), (y,))):
+        model.save(tmp_path / "m.cw")
+        (frame if len(feed) == 2 else frame[["y"]]).write_csv(tmp_path / "more.csv")
+        with open(tmp_path / "more.csv", "rb") as stream:
+            done = subprocess.run(
+                [sys.executable, "-m", "coverwalk.cli", "learn", str(tmp_path / "m.cw"), "-"],
+                stdin=stream,
+                capture_output=True,
+                check=True,
+            )
+        assert b"learned 160 more rows" in done.stdout
+        model.partial_fit(*feed)
+        assert np.array_equal(load(tmp_path / "m.cw").logpdf(*feed), model.logpdf(*feed))
+        assert main(["show", str(tmp_path / "m.cw")]) == 0
+
+
+def test_a_mistake_while_learning_leaves_the_model(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("coverwalk.commands._models.ROWS_AT_ONCE", 50)  # chunks before the mistake have been learned
+    ConditionalDensity(covers="kd").fit(rows()[["a", "b"]], rows()["y"]).save(tmp_path / "m.cw")
+    before = (tmp_path / "m.cw").read_bytes()
+    bad = rows().with_columns(b=pl.when(pl.int_range(pl.len()) == 150).then(None).otherwise(pl.col("b")))
+    bad.write_csv(tmp_path / "bad.csv")
+    code, _, err = run(capsys, "learn", tmp_path / "m.cw", tmp_path / "bad.csv")
+    assert code == 1
+    assert "column 'b', row 151" in err
+    assert (tmp_path / "m.cw").read_bytes() == before
+    assert "this command takes a forest" in run(capsys, "predict", tmp_path / "m.cw", "data.csv")[2]
 
 
 def test_a_model_of_sequences_goes_on_learning(capsys, tmp_path):

@@ -163,3 +163,38 @@ def test_a_failed_fit_leaves_the_model(model, data):
     with pytest.raises(ValueError, match="inconsistent"):
         model.fit(X, y[:-1])
     np.testing.assert_array_equal(model.logpdf(X, y), before)
+
+
+@pytest.mark.parametrize("covers", ["adaptive", "kd"])
+def test_weights_are_counts(data, covers):
+    X, y = data
+    rng = np.random.default_rng(5)
+    weight = rng.integers(0, 4, len(y))
+    kept = np.repeat(np.arange(len(y)), weight)
+    weighted = ConditionalDensity(n_trees=3, covers=covers).fit(X, y, sample_weight=weight)
+    repeated = ConditionalDensity(n_trees=3, covers=covers).fit(X[kept], y[kept])
+    plain = ConditionalDensity(n_trees=3, covers=covers).fit(X, y)
+    np.testing.assert_allclose(weighted.logpdf(X, y), repeated.logpdf(X, y), rtol=0, atol=1e-12)
+    assert not np.allclose(weighted.logpdf(X, y), plain.logpdf(X, y))
+    ones = ConditionalDensity(n_trees=3, covers=covers).fit(X, y, sample_weight=np.ones(len(y)))
+    np.testing.assert_array_equal(ones.logpdf(X, y), plain.logpdf(X, y))
+
+
+def test_weights_of_several_outputs_and_any_order(data):
+    X, y = data
+    Y = np.column_stack([y, y + X[:, 2]])
+    rng = np.random.default_rng(6)
+    weight, order = rng.exponential(size=len(y)), rng.permutation(len(y))
+    one = ConditionalDensity(n_trees=2).fit(X, Y, sample_weight=weight)
+    other = ConditionalDensity(n_trees=2).fit(X[order], Y[order], sample_weight=weight[order])
+    np.testing.assert_array_equal(one.logpdf(X, Y), other.logpdf(X, Y))
+    assert abs(len(one.forests_[0].y) - weight.sum()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"), [(-1.0, "egative"), (0.0, "non-zero"), (1e-4, "make none"), (1e9, "below"), (np.nan, "NaN")]
+)
+def test_bad_weights_are_refused(data, weight, message):
+    X, y = data
+    with pytest.raises(ValueError, match=message):
+        ConditionalDensity(n_trees=2).fit(X, y, sample_weight=np.full(len(y), weight))

@@ -56,7 +56,8 @@ def browser(tmp_path_factory):
 
 def thinned(forest, n_trees):
     fitted = forest.fitted[:n_trees]
-    shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in fitted)])
+    whole = [forest.whole.shapes] if forest.whole else []
+    shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in fitted), *whole])
     return dataclasses.replace(forest, trees=forest.trees[:n_trees], fitted=fitted, shapes=shapes)
 
 
@@ -142,6 +143,25 @@ def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp
     np.testing.assert_allclose(ours[:, :60], dist.pdf(grid[None, :]), rtol=1e-6)
     np.testing.assert_allclose(ours[:, 60], dist.mean(), rtol=1e-6)
     assert ours[:, 61].tolist() == np.diff(dist.voices.offsets).tolist()
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_page_knows_the_kernel_density_over_all_rows(p, browser, subject, tmp_path):
+    X = subject.X[:, :p]
+    forest = Forest.plan(X, subject.y, Settings(n_trees=2, kernel=0.6))
+    forest.accumulate(X, subject.y)
+    forest.finalize()
+    page.write_report(Subject(forest, "y", X, subject.y), tmp_path / "k.html", "k")
+    browser.open((tmp_path / "k.html").as_uri())
+    far = np.vstack([X[:20], 5 * X[:20], -50 * X[:5]])
+    shown = browser.ask(
+        f"{far.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.voices(x);"
+        " return [m.density(v, 30), v.length]; })"
+    )
+    dist = forest.ask(far)
+    np.testing.assert_allclose(np.array(shown)[:, 0], dist.pdf(30.0), rtol=1e-6)
+    assert np.array(shown)[:, 1].tolist() == np.diff(dist.voices.offsets).tolist()
+    assert browser.errors == []
 
 
 def test_the_page_knows_the_quantiles_and_the_contexts(browser, subject, written):

@@ -44,15 +44,31 @@ _CLASSES = {
     "Forest": "coverwalk.forests.forest",
     "FittedTree": "coverwalk.forests.forest",
     "Settings": "coverwalk.forests.forest",
+    "KernelContext": "coverwalk.forests.kernel_context",
     "Scaling": "coverwalk.forests.scaling",
     "AdaptiveTree": "coverwalk.covers.adaptive",
     "Records": "coverwalk._kernels.voices",
     "Fill": "coverwalk.forests.local_columns",
+    "DensityForest": "coverwalk.densities.density_forest",
+    "CellTree": "coverwalk.densities.cell_tree",
+    "Normals": "coverwalk.densities.normal_tree",
     "MixedInputs": "coverwalk.mixed_inputs",
     "Shapes": "coverwalk.shapes",
     "SequenceModel": "coverwalk.sequence",
     "Alphabet": "coverwalk.sequences.alphabet",
     "SuffixStore": "coverwalk._kernels.suffix_tree",
+    "ContextClassifier": "coverwalk.classifier",
+    "_Rows": "coverwalk.classifier",
+    "ClassForest": "coverwalk.forests.class_forest",
+    "Standard": "coverwalk.forests.class_forest",
+    "Unseen": "coverwalk.forests.pooling",
+    "ClassTree": "coverwalk.covers.classes",
+    "Planting": "coverwalk.covers.classes",
+    "Density": "coverwalk.density",
+    "DoubleTree": "coverwalk.streams.double_tree",
+    "KdEngine": "coverwalk.streams.kd_engine",
+    "Plan": "coverwalk.streams.kd_engine",
+    "Units": "coverwalk.streams.running_scale",
 }
 
 
@@ -112,6 +128,8 @@ class _Encoder:
             if type(value) is kind:
                 items = sorted(value, key=repr) if kind in (set, frozenset) else value
                 return {kind.__name__: [self.encode(item, f"{where}[{i}]") for i, item in enumerate(items)]}
+        if isinstance(value, np.random.RandomState | np.random.Generator):
+            return self._random(value, where)
         hint = "functions cannot be stored" if callable(value) else "only coverwalk's own parts and plain values can"
         raise EncodingError(f"{where} is a {type(value).__module__}.{type(value).__qualname__}; {hint}")
 
@@ -128,6 +146,14 @@ class _Encoder:
             self._alive.append(value)
             self.arrays[where] = np.ascontiguousarray(value)
         return {"array": self._places[id(value)]}
+
+    def _random(self, value: np.random.RandomState | np.random.Generator, where: str) -> Any:
+        """The state of a generator of one of the two usual kinds; its next draw is the same after loading."""
+        old = isinstance(value, np.random.RandomState)
+        state = value.get_state(legacy=False) if isinstance(value, np.random.RandomState) else value.bit_generator.state
+        if state["bit_generator"] != ("MT19937" if old else "PCG64"):
+            raise EncodingError(f"{where} draws with {state['bit_generator']}, which files do not hold")
+        return {"random": "RandomState" if old else "Generator", "state": self.encode(state, where)}
 
     def _object(self, value: Any, name: str, where: str) -> Any:
         if id(value) in self._numbers:
@@ -199,10 +225,24 @@ class _Decoder:
     def _array(self, node: dict[str, Any]) -> NDArray[Any]:
         return self._arrays[node["array"]]
 
+    def _random(self, node: dict[str, Any]) -> np.random.RandomState | np.random.Generator:
+        state = self.decode(node["state"])
+        if node["random"] == "Generator":
+            generator = np.random.default_rng(0)
+            generator.bit_generator.state = state
+            return generator
+        if not (isinstance(state["state"]["pos"], int) and 0 <= state["state"]["pos"] <= 624):
+            raise EncodingError("a random generator stands where none can")
+        old = np.random.RandomState(0)
+        old.set_state(state)
+        return old
+
     def _again(self, node: dict[str, Any]) -> Any:
         return self._objects[node["again"]]
 
     def _object(self, node: dict[str, Any]) -> Any:
+        if node["number"] in self._objects:  # the first of the two would go unchecked
+            raise EncodingError(f"two parts have the number {node['number']}")
         home = _CLASSES.get(node["object"])
         if home is None:
             raise EncodingError(f"no model has a part of the class {node['object']!r}")
@@ -228,6 +268,7 @@ class _Decoder:
         "values": _values,
         "objects": _objects_array,
         "array": _array,
+        "random": _random,
         "again": _again,
         "object": _object,
     }

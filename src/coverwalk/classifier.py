@@ -1,5 +1,6 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
+import os
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,10 +11,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from tqdm import tqdm
 
+from coverwalk._sound import check_names, hold, is_whole
+from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.covers.classes import Planting
 from coverwalk.forests.class_forest import ClassForest, n_threads
+from coverwalk.forests.class_soundness import check_class_forest, check_rows
 from coverwalk.forests.class_voices import ClassVoice, voices
-from coverwalk.mixed_inputs import read_inputs
+from coverwalk.mixed_inputs import MixedInputs, read_inputs
 
 __all__ = ["ContextClassifier"]
 
@@ -76,6 +80,8 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     array([[1., 0., 0.]])
     """
 
+    _mixed = MixedInputs([])  # until a fit has seen categories
+
     def __init__(
         self,
         n_trees: int = 40,
@@ -105,6 +111,31 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y, weight = self._checked(X, y, sample_weight, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
         return self._begin(_Rows(X, codes.astype(np.int64), weight), classes, declared=False)
+
+    def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
+        """Learn from all rows of some chunks, of which one at a time need be in memory.
+
+        The trees are grown on a sample, and then every row is counted in their contexts; see ``docs/scale.md``. Where
+        there are no more than ``sample_rows`` rows, the result is that of `fit`. Rows are not kept: `partial_fit` goes
+        on learning, but the forest is not grown anew, and labels are those that the chunks had.
+
+        Parameters
+        ----------
+        chunks : iterable of pairs (X, y), or a function that returns one
+            Read twice: a list, or a function that returns a new iterator; not an iterator, which ends.
+        **options
+            sample_rows and state_bytes: `coverwalk.chunks.Options` tells what they are.
+        """
+        return fit_chunks(self, chunks, **options)
+
+    def _begin_chunks(self) -> None:
+        self._check_parameters()
+
+    def _plan_chunks(self, drawn: Any) -> Any:
+        from coverwalk.forests.class_passes import plan_classes
+
+        self._seed = int(check_random_state(self.random_state).randint(2**31))
+        return plan_classes(self, self._kinds(), n_threads(self.n_jobs), drawn)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn further rows, one by one.
@@ -141,7 +172,8 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self._keep(_Rows(*(np.concatenate(parts) for parts in zip(*rows))), merged)
         heavy = weight > 0.0
         self._forest.learn(X[heavy], new.y[heavy], weight[heavy], n_threads(self.n_jobs))
-        self._rows.append(new)
+        if self._rows:  # not after fit_chunks: without its earlier rows the forest cannot be grown anew
+            self._rows.append(new)
         return self
 
     def predict_log_proba(self, X: Any) -> Floats:
@@ -167,6 +199,33 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
         return [voices(self._forest, x, columns, self.classes_, top, self._mixed.level_names) for x in Z]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
+        from coverwalk.persistence import save
+
+        save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose parts do not fit together."""
+        self._check_parameters()
+        n_threads(self.n_jobs)
+        if not hasattr(self, "classes_"):  # saved before it was fitted
+            return
+        hold("inputs", is_whole(self.n_features_in_, 1))
+        check_names(self)
+        p, C = self.n_features_in_, len(self.classes_)
+        hold("classes", isinstance(self.classes_, np.ndarray) and self.classes_.ndim == 1 and C >= 1)
+        hold("classes", np.array_equal(np.unique(self.classes_), self.classes_))
+        hold("rows", is_whole(self._rows_grown, 1) and isinstance(self._rows, list) and len(self._rows) >= 1)
+        for rows in self._rows:
+            hold("rows", isinstance(rows, _Rows))
+            check_rows(*rows, p, C)
+        hold("seed", is_whole(self._seed, 0, 2**31) and isinstance(self._declared, bool))
+        hold("the forest", isinstance(self._forest, ClassForest))
+        hold("categories", isinstance(self._mixed, MixedInputs) and len(self._mixed.levels) in (0, p))
+        hold("categories", all(planting.n_levels == self._mixed.n_levels for planting, _ in self._forest.kinds))
+        check_class_forest(self._forest, p, C)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle; arrays that were mapped read-only into memory are copied, since trees learn in place."""
@@ -233,13 +292,16 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _grown(self, rows: _Rows, n_classes: int) -> ClassForest:
         heavy = rows.weight > 0.0
         data = (rows.X[heavy], rows.y[heavy], rows.weight[heavy])
-        kinds = [
-            (Planting(gauss, self.min_rows, stop=self.stop, alpha=self.alpha, n_levels=self._mixed.n_levels), n)
-            for gauss, n in ((False, self.n_trees), (True, self.n_discriminant_trees))
-            if n > 0
-        ]
+        kinds = self._kinds()
         bar = tqdm(total=sum(n for _, n in kinds), desc="trees", disable=None, leave=False)
         with bar:
             return ClassForest.grow(
                 data, n_classes, kinds, self.left_out, self._seed, n_threads(self.n_jobs), bar.update
             )
+
+    def _kinds(self) -> list[tuple[Planting, int]]:
+        return [
+            (Planting(gauss, self.min_rows, stop=self.stop, alpha=self.alpha, n_levels=self._mixed.n_levels), n)
+            for gauss, n in ((False, self.n_trees), (True, self.n_discriminant_trees))
+            if n > 0
+        ]

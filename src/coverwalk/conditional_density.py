@@ -9,12 +9,16 @@ import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forests.kernel_share import choose_share
+from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
+from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.streaming import KdStream
@@ -31,7 +35,8 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has
     kernel densities of its own. How far the walk goes down is decided by the left-one-out evidence of the rows; the
-    trees are pooled. The defaults are meant to be kept.
+    trees are pooled. With one or two inputs a kernel density of y given x over all rows has a share beside them. The
+    defaults are meant to be kept.
 
     Parameters
     ----------
@@ -43,8 +48,8 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
     ridges : sequence of float
         Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
     stop : float or "auto"
-        Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, and with it the degree
-        and a factor on all scales.
+        Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, with it the degree,
+        a factor on all scales, and the share of the kernel density over all rows.
     min_rows : int
         Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
     n_candidates : int
@@ -94,6 +99,8 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
     True
     """
 
+    _mixed = MixedInputs([])  # until a fit has seen categories
+
     def __init__(
         self,
         n_trees: int | None = None,
@@ -132,22 +139,38 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs.
+
+        ``sample_weight`` (n,), optional, counts rows: 2 is the row twice, 0 a row that is not there. Fractions are
+        carried over to the next rows, in an order that the rows' contents decide (with covers="kd", as they came).
+        """
         if self.covers == "kd":
+            if sample_weight is not None:
+                weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+                rows = np.repeat(np.arange(len(weight)), counts_of(weight, np.arange(len(weight))))
+                X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
             self._begin_stream().fit(X, y)
             return self._streamed()
         self._settings(0)  # a parameter's mistake is told before one of the rows
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
-        settings, levels = self._settings(len(X)), self._mixed.level_names
+        levels = self._mixed.level_names
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            order = canonical_order(np.hstack([X, Y[:, :-1]]), Y[:, -1])
+            rows = np.repeat(np.arange(len(X)), counts_of(weight, order))
+            X, Y = X[rows], Y[rows]
+        settings = self._settings(len(X))
         names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(X.shape[1])]))
         forests = []
         for j in range(Y.shape[1]):
             inputs = np.hstack([X, Y[:, :j]])
+            chosen = settings
             if levels:
-                settings = replace(settings, n_levels=(*self._mixed.n_levels, *[0] * j))
-            chosen = choose(inputs, Y[:, j], settings) if self.stop == "auto" else settings
+                chosen = replace(settings, n_levels=(*self._mixed.n_levels, *[0] * j))
+            if self.stop == "auto":
+                chosen = choose_share(inputs, Y[:, j], choose(inputs, Y[:, j], chosen))
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
             forest.levels = levels
             forest.accumulate(inputs, Y[:, j])
@@ -155,6 +178,41 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
             forests.append(forest)
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
         return self
+
+    def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
+        """Forget everything, then fit to all rows of some chunks, of which one at a time need be in memory.
+
+        The trees are planned on a sample, and then every row is added to the sums of their contexts; see
+        ``docs/scale.md``. Where there are no more than ``sample_rows`` rows, the result is that of `fit`.
+
+        Parameters
+        ----------
+        chunks : iterable of pairs (X, y), or a function that returns one
+            Read three times: a list, or a function that returns a new iterator; not an iterator, which ends.
+        **options
+            sample_rows, second_pass and state_bytes: `coverwalk.chunks.Options` tells what they are.
+
+        Examples
+        --------
+        >>> def chunks():
+        ...     for seed in range(5):
+        ...         X = np.random.default_rng(seed).uniform(size=(1000, 2))
+        ...         yield X, X[:, 0] + 0.1 * np.random.default_rng(seed + 100).standard_normal(1000)
+        >>> model = ConditionalDensity(n_trees=4).fit_chunks(chunks, sample_rows=1000)
+        >>> bool(abs(model.predict([[0.5, 0.5]])[0] - 0.5) < 0.05)
+        True
+        """
+        return fit_chunks(self, chunks, **options)
+
+    def _begin_chunks(self) -> None:
+        if self.covers == "kd":
+            raise ValueError('covers="kd" learns row by row: give it the chunks with partial_fit')
+        self._settings(0)
+
+    def _plan_chunks(self, drawn: Any) -> Any:
+        from coverwalk.forests.density_passes import plan_density
+
+        return plan_density(self, self._settings(drawn.n_rows), drawn)
 
     def _settings(self, n_rows: int) -> Settings:
         """The parameters, checked."""
@@ -239,16 +297,15 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
-        if self.covers == "kd":
-            raise ValueError(
-                'model files hold forests; a stream (covers="kd") can be pickled, or learned again from its rows'
-            )
         from coverwalk.persistence import save
 
         save(self, path)
 
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""
+        if self.covers == "kd":
+            self._check_loaded_stream()
+            return
         self._settings(0)
         forests = getattr(self, "forests_", None)
         if forests is None:  # saved before it was fitted
@@ -283,7 +340,7 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
         if self.covers == "kd":
-            return self.double_tree_.predict_dist(X)
+            return self.double_tree_._law(X)
         if self.n_outputs_ == 1:
             return self.forests_[0].ask(X)
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from coverwalk._sound import hold, is_real, is_whole
 from coverwalk.base import Context, Cover, Floats, LocalModel, Posterior, RealPosterior
 from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
 
@@ -333,17 +334,47 @@ class CoverModel:
         save(self, path)
 
     def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
+        """Refuse a file whose parts do not fit together: one that loads can be asked and goes on learning."""
+        from coverwalk.cover_soundness import check_cover, check_local, check_log_weights, check_posterior, n_inputs
+
+        hold("local", isinstance(self.local, tuple) and len(self.local) >= 1)
+        for model in self.local:
+            check_local(model)
+        hold("walk", isinstance(self.walk, Walk) and (self.walk._stop is None or is_real(self.walk._stop)))
+        hold("stop", self.walk._stop is None or 0 <= self.walk._stop <= 1)  # type: ignore[operator]
+        hold("priors", self.priors in ("fixed", "parent") and isinstance(self.replay, bool))
+        tables = (self._beliefs, self._stopping, self._depth, self._finer, self._log_Z, self._rows)
+        hold("contexts", all(isinstance(table, dict) for table in tables))
+        hold("depths", all(is_whole(depth, -1) for depth in self._depth.values()))
+        check_cover(self.cover, {M: depth for M, depth in self._depth.items() if M != START})
         contexts = set(self._beliefs)
-        sound = (
-            isinstance(self.cover, Cover)
-            and isinstance(self.walk, Walk)
-            and all(isinstance(model, LocalModel) for model in self.local)
-            and all(isinstance(belief, _Belief) for belief in self._beliefs.values())
-            and all(len(belief.posteriors) == len(self.local) == len(belief.log_v) for belief in self._beliefs.values())
-            and all(isinstance(here, Stopping) for here in self._stopping.values())
-            and contexts | {START} == set(self._depth) | {START}
-            and contexts <= set(self._stopping)
-        )
-        if not sound:
-            raise ValueError("the contexts of this CoverModel do not fit together")
+        hold("contexts", contexts == set(self._depth) - {START} and contexts <= set(self._stopping))
+        hold("contexts", set(self._stopping) <= contexts | {START} and set(self._rows) <= contexts)
+        for belief in self._beliefs.values():
+            hold("a belief", isinstance(belief, _Belief) and len(belief.posteriors) == len(self.local))
+            check_log_weights("v", belief.log_v, len(self.local))
+            check_log_weights("v", belief._log_v0, len(self.local))
+            for model, posterior in zip(self.local, belief.posteriors):
+                check_posterior(posterior, model, n_inputs(self.cover))
+        self._check_loaded_walk(contexts)
+
+    def _check_loaded_walk(self, contexts: set[Context]) -> None:
+        """Weights sum to one, evidences are where a split or a merge looks for them, rows lie in their context."""
+        for here in self._stopping.values():
+            hold("w", isinstance(here, Stopping) and isinstance(here.log_v, dict))
+            hold("w", isinstance(here.log_w, float) and isinstance(here.log_1mw, float))
+            hold("w", max(here.log_w, here.log_1mw) < 1e-6)
+            hold("w", abs(np.exp(here.log_w) + np.exp(here.log_1mw) - 1.0) < 1e-6)
+            hold("v", all(is_real(log_v) for log_v in here.log_v.values()))
+        for M, partitions in self._finer.items():
+            hold("finer contexts", M in contexts or M == START)
+            hold("finer contexts", all(isinstance(part, set) and part <= contexts for part in partitions.values()))
+        evidence = set(self._log_Z) - {START}
+        refining = isinstance(self.walk, Refining)
+        hold("evidence", evidence == contexts if refining else evidence <= contexts)
+        hold("evidence", all(is_real(log_Z) for log_Z in self._log_Z.values()))
+        for M, rows in self._rows.items():
+            for row in rows:
+                hold("rows", isinstance(row, _Row) and is_real(row.log_psi))
+                x, _ = self._checked(row.x, row.y, learning=True)
+                hold("rows", self.cover.contexts(x)[-1][0] == M)

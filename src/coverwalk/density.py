@@ -1,5 +1,6 @@
 """Density: p(y) for y in R^q, with scikit-learn's contract for densities."""
 
+import os
 from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, Self
@@ -11,12 +12,15 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from coverwalk._sound import check_names, hold, is_whole
 from coverwalk.densities.density_forest import DensityForest, rounding_step
 from coverwalk.densities.point_stream import PointStream
 from coverwalk.densities.slices import slices
+from coverwalk.densities.soundness import check_density_forest
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.joint import JointDistribution
 from coverwalk.streams.checked_rows import refuse_nonfinite
+from coverwalk.streams.kd_soundness import check_stream
 
 __all__ = ["Density"]
 
@@ -277,6 +281,27 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_engine" if self.covers == "kd" else "forest_")
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
+        from coverwalk.persistence import save
+
+        save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose parts do not fit together."""
+        self._check_parameters()
+        self._plan().check()
+        if hasattr(self, "_engine"):
+            check_stream(self, 0)
+        if hasattr(self, "forest_"):
+            hold("the forest", isinstance(self.forest_, DensityForest))
+            check_density_forest(self.forest_, self.n_features_in_)
+        if hasattr(self, "n_features_in_"):
+            hold("columns", is_whole(self.n_features_in_, 1))
+            check_names(self)
 
 
 def _check_count(name: str, given: Any) -> None:

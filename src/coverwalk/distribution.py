@@ -248,7 +248,7 @@ class PredictiveDistribution:
     # -- samples ------------------------------------------------------------------------------------------------------
 
     def rvs(self, size: int | tuple[int, ...] | None = None, random_state: RandomState = None) -> Any:
-        """Exact draws: one a row, (n,), or of shape (n, size) or (n, *size)."""
+        """Exact draws: one a row, (n,), or of shape ``(n, size)`` or ``(n, *size)``."""
         shape = () if size is None else tuple(np.atleast_1d(size).tolist())
         u = make_uniform(random_state, (2, self._n, int(np.prod(shape, dtype=np.int64))))
         return self._answer(self.draw(u[0], u[1]), self.shape + shape)

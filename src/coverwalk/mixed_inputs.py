@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from coverwalk._kernels.cut import MOST_LEVELS, UNSEEN
 
-__all__ = ["MixedInputs", "OTHERS", "read_inputs"]
+__all__ = ["OTHERS", "MixedInputs", "encoded", "read_inputs"]
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class MixedInputs:
         if not any(self.levels):
             return X
         columns = _columns(X)
-        coded = [_encoded(column, levels) if levels else column for column, levels in zip(columns, self.levels)]
+        coded = [encoded(column, levels) if levels else column for column, levels in zip(columns, self.levels)]
         try:
             table = np.column_stack([np.asarray(column, dtype=np.float64) for column in coded])
         except (TypeError, ValueError) as error:
@@ -109,7 +109,8 @@ def _chosen(X: Any, columns: Sequence[Any], categorical: Any) -> set[int]:
     if isinstance(categorical, str):
         if categorical != "from_dtype":
             raise ValueError(
-                f'categorical_features must be "from_dtype", None, or columns by name, number or mask; got {categorical!r}'
+                'categorical_features must be "from_dtype", None, or columns by name, number or mask; '
+                f"got {categorical!r}"
             )
         return {a for a, column in enumerate(columns) if _is_text(column)}
     given = np.asarray(categorical)
@@ -166,7 +167,7 @@ def _levels(column: Any) -> list[Any]:
     return levels or [OTHERS]  # a column without values is a category of one level that never came
 
 
-def _encoded(column: Any, levels: list[Any]) -> Floats:
+def encoded(column: Any, levels: list[Any]) -> Floats:
     """The number of each value's level."""
     others = float(len(levels) - 1) if levels[-1] == OTHERS else float(UNSEEN)
     number = {level: float(i) for i, level in enumerate(levels)}

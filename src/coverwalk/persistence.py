@@ -116,7 +116,8 @@ def _map_arrays(path: Path) -> Arrays:
         if 0 in shape:  # nothing to map
             arrays[name] = np.zeros(shape, dtype)
         else:
-            arrays[name] = np.asarray(np.memmap(path, dtype, mode="c", offset=8 + length + begin, shape=shape))
+            mapped = np.memmap(path, dtype, mode="c", offset=8 + length + begin, shape=shape)
+            arrays[name] = np.require(np.asarray(mapped), requirements="A")  # kernels are compiled for aligned arrays
     return arrays
 
 

@@ -48,11 +48,24 @@ class Score:
 
 def baselines(model: ConditionalDensity) -> dict[str, list[Line]]:
     """One normal, and a line with normal noise, for each output; learned from the rows that the model holds."""
-    X = model.forests_[0].X
+    X = _plain(model, model.forests_[0].X)
     return {
         "one normal": [Line.fit(X[:, :0], forest.y) for forest in model.forests_],
         "linear regression": [Line.fit(X, forest.y) for forest in model.forests_],
     }
+
+
+def _plain(model: ConditionalDensity, X: Floats) -> Floats:
+    """Inputs for a line: missing values at the mean of the rows learned, categories left out."""
+    learned = model.forests_[0].X
+    mixed = model._mixed.n_levels
+    if not mixed and not np.isnan(X).any() and not np.isnan(learned).any():
+        return X
+    known = ~np.isnan(learned)
+    mean = np.where(known, learned, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    plain = np.where(np.isnan(X), mean, X)
+    plain[:, np.flatnonzero(mixed)] = 0.0
+    return np.asarray(plain)
 
 
 def laws(dist: PredictiveDistribution | JointDistribution) -> list[PredictiveDistribution]:
@@ -77,7 +90,7 @@ def score(model: ConditionalDensity, batches: Iterable[tuple[Floats, Floats]], c
             dist.logpdf(Y if isinstance(dist, JointDistribution) else Y[:, 0]), Y - means, inside
         )
         for name, outputs in lines.items():
-            Z = X[:, : len(outputs[0].centre)]
+            Z = _plain(model, X)[:, : len(outputs[0].centre)]
             error = np.column_stack([Y[:, j] - line.mean(Z) for j, line in enumerate(outputs)])
             log_density = sum(line.logpdf(Z, Y[:, j]) for j, line in enumerate(outputs))
             result.totals[name].add(

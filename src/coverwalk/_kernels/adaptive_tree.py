@@ -193,13 +193,13 @@ def _best_cut(
             log_evidence += _side_evidence(n1, x1, r1, xx1, xr1, rr1, s2)
             if log_evidence > best:
                 best, best_dim, best_cut = log_evidence, a, cut
-                best_mask = missing_goes(0, side == 0 if missing > 0.0 else n0 >= n1)
+                best_mask = missing_goes(np.int64(0), side == 0 if missing > 0.0 else n0 >= n1)
     return best_dim, best_cut, best_mask
 
 
 @kernel
 def _plain(X: Floats, n_levels: Ints) -> Floats:
-    """X for a linear model: missing values at the centre of their column, categories left out; X itself if it can be."""
+    """X for a linear model: missing values at their column's centre, categories left out; X itself if it can be."""
     n, p = X.shape
     numbers = True
     for a in range(p):

@@ -154,7 +154,7 @@ def _best_bound(
             score = _negative_entropy(sides[0], table) + _negative_entropy(sides[1], table)
             if score > best:
                 best, best_cut = score, cuts[j]
-                mask = missing_goes(0, missing > 0 or 2 * below >= m)
+                mask = missing_goes(np.int64(0), missing > 0 or 2 * below >= m)
     if missing > 0:  # the same bounds, with the missing values above them
         for c in range(C):
             sides[0, c] = 0.0

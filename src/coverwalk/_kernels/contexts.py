@@ -15,6 +15,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.kernel_density import N_BINS, density_evidence
 from coverwalk._kernels.polynomial import add_features, n_features
 from coverwalk._kernels.regression import (
+    LANES,
     add_gram,
     in_rows,
     kernel_matrix,
@@ -127,7 +128,7 @@ def _regress(
     work: tuple[Floats, ...],
 ) -> None:
     """Every regression of context k, whose rows are X and r; fills error and keep (M, rows) of the work space."""
-    A, small, z, f, b, error, keep = work
+    A, small, z, f, lanes, b, error, keep = work
     n, p, L = len(r), X.shape[1], len(grid.ridges)
     largest = 0
     for g in range(1, grid.degree + 1):
@@ -151,9 +152,11 @@ def _regress(
                 continue
             c = fit.coefficients[fit.place[k, m] :]
             if rows:
-                rest = solve_rows(K, r, grid.ridges[l], c, error[m], keep[m], (A, z, f))
+                rest = solve_rows(K, r, grid.ridges[l], c, error[m], keep[m], (A, z, f, lanes))
             else:
-                rest = solve_coefficients(K, b, X, r, g, grid.ridges[l], not many, c, error[m], keep[m], (A, z, f))
+                rest = solve_coefficients(
+                    K, b, X, r, g, grid.ridges[l], not many, c, error[m], keep[m], (A, z, f, lanes)
+                )
             nu = grid.nu_0 + n
             fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
             fit.log_score[k, m] = left_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
@@ -250,7 +253,16 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
     which, grams = _grams(X, layout, grid.degree)
     none = np.empty((0, 0))
     error, keep = np.empty((M, widest)), np.empty((M, widest))
-    work = (np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d), error, keep)
+    work = (
+        np.empty((d, d)),
+        np.empty((d, d)),
+        np.empty(d),
+        np.empty(d),
+        np.empty((d + 1, LANES)),
+        np.empty(d),
+        error,
+        keep,
+    )
     r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
     s2_root = grid.least_scale**2
     for i in range(n_rows):

@@ -44,7 +44,7 @@ def order_levels(mean: NDArray[np.float64], size: NDArray[np.float64], order: ND
 
 
 @kernel
-def mask_of(order: NDArray[np.int64], n_left: int, n_present: int, larger_left: bool) -> int:
+def mask_of(order: NDArray[np.int64], n_left: int, n_present: int, larger_left: bool) -> np.int64:
     """The mask that sends the first n_left levels of an order left, and levels without rows to the larger side."""
     mask = np.int64(0)
     if larger_left:
@@ -57,7 +57,7 @@ def mask_of(order: NDArray[np.int64], n_left: int, n_present: int, larger_left: 
 
 
 @kernel
-def missing_goes(mask: int, left: bool) -> int:
+def missing_goes(mask: np.int64, left: bool) -> np.int64:
     """The mask with missing x sent left or right."""
     bit = np.int64(1) << np.int64(MISSING)
     return mask | bit if left else mask & ~bit

@@ -126,7 +126,7 @@ def pack(state: KdState) -> dict[str, NDArray[Any]]:
     contexts, nodes, rows, _ = (int(n) for n in state.counts)
     remade = ("yi", "log_c")
     used = {name: array for name, array in state._asdict().items() if name not in remade}
-    used["yf"] = state.yf[:nodes]
+    used["yf"] = state.yf[:nodes].view(np.int64)  # half of it are integers, which no text of a double would keep
     used.update({name: used[name][:contexts] for name in _BY_CONTEXT})
     used.update({name: used[name][:rows] for name in _BY_ROW})
     return {name: array.copy() for name, array in used.items()}
@@ -136,4 +136,5 @@ def unpack(used: dict[str, NDArray[Any]], c: Settings) -> KdState:
     """The state from its packed form."""
     rows, q = used["row_z"].shape
     log_c = log_normalisers(rows + 4, q, c.lam, c.nu0)
-    return KdState(**used, yi=used["yf"].view(np.int32), log_c=log_c)
+    made: dict[str, Any] = {"yf": used["yf"].view(np.float64), "yi": used["yf"].view(np.int32), "log_c": log_c}
+    return KdState(**{**used, **made})

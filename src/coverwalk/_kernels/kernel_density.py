@@ -7,7 +7,17 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["BASE_WEIGHT", "BASE_WIDTH", "BIN", "N_BINS", "bandwidths", "density_evidence", "kernel_tables"]
+__all__ = [
+    "BASE_WEIGHT",
+    "BASE_WIDTH",
+    "BIN",
+    "N_BINS",
+    "bandwidths",
+    "base_density",
+    "bins_evidence",
+    "density_evidence",
+    "kernel_tables",
+]
 
 Floats = NDArray[np.float64]
 
@@ -24,9 +34,11 @@ def bandwidths() -> Floats:
 
 
 def kernel_tables() -> tuple[Floats, Floats]:
-    """Normal kernels by distance in bins (8, N_BINS), and the base density at the bins' centres (N_BINS,)."""
+    """Normal kernels by difference in bins, 0 in the middle, (8, 2 N_BINS - 1), and the base density at the bins'
+    centres (N_BINS,).
+    """
     h = bandwidths()[:, None]
-    kernels = np.exp(-0.5 * (np.arange(N_BINS) * BIN / h) ** 2) / (h * math.sqrt(2.0 * math.pi))
+    kernels = np.exp(-0.5 * (np.arange(1 - N_BINS, N_BINS) * BIN / h) ** 2) / (h * math.sqrt(2.0 * math.pi))
     centres = (np.arange(N_BINS) - 0.5 * (N_BINS - 1)) * BIN
     return kernels, np.array([base_density(e) for e in centres])
 
@@ -56,37 +68,60 @@ def _bin(e: Floats, scale: float, counts: NDArray[np.int32]) -> tuple[int, float
 
 
 @kernel
-def density_evidence(
-    e: Floats, least_scale: float, tables: tuple[Floats, Floats], counts: NDArray[np.int32]
-) -> tuple[float, float, int]:
-    """Bin e (n,) into counts (N_BINS,); returns log evidence averaged over bandwidths, scale, best bandwidth.
+def bins_evidence(
+    counts: NDArray[np.int32], n: int, n_outside: int, log_outside: float, scale: float, tables: tuple[Floats, Floats]
+) -> tuple[float, int]:
+    """Log evidence averaged over bandwidths, and the best bandwidth, of n rows counted into bins.
 
     Evidence of a bandwidth: sum_i log[(sum_{j != i} K_h(e_i - e_j) + base(e_i)) / n]; rows beyond the bins have the
     base for a kernel.
     """
     kernels, base = tables
-    n, H = len(e), len(kernels)
+    H = len(kernels)
+    outside = log_outside + n_outside * math.log(max(n_outside, 1)) - n * math.log(scale * n)
+    filled = np.flatnonzero(counts)
+    first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, 0)
+    mass = np.empty(N_BINS)
+    best, best_score, previous, total = 0, -math.inf, -math.inf, 0.0
+    for k in range(H):
+        for i in range(last - first):
+            mass[i] = (1 + n_outside) * base[first + i] - kernels[k, N_BINS - 1]
+        for j in filled:  # along a row of the table, so that it vectorises
+            count, row = float(counts[j]), kernels[k, N_BINS - 1 - j + first : N_BINS - 1 - j + last]
+            for i in range(len(row)):
+                mass[i] += count * row[i]
+        score, product = outside, 1.0
+        for at in filled:  # logarithms of products: fewer of them
+            t = max(mass[at - first], base[at])
+            if counts[at] <= 2 and 1e-100 < t < 1e100:
+                product *= t if counts[at] == 1 else t * t
+                if not 1e-100 < product < 1e100:
+                    score += math.log(product)
+                    product = 1.0
+            else:
+                score += counts[at] * math.log(t)
+        score += math.log(product)
+        if score > best_score:
+            total = total * math.exp(best_score - score) + 1.0
+            best, best_score = k, score
+        else:
+            total += math.exp(score - best_score)
+        if score < previous - GIVE_UP:  # finer ones are too fine
+            break
+        previous = score
+    return best_score + math.log(total / H), best
+
+
+@kernel
+def density_evidence(
+    e: Floats, least_scale: float, tables: tuple[Floats, Floats], counts: NDArray[np.int32]
+) -> tuple[float, float, int]:
+    """Bin e (n,) into counts (N_BINS,); returns log evidence averaged over bandwidths, scale, best bandwidth."""
+    n = len(e)
     square = 0.0
     for q in range(n):
         square += e[q] * e[q]
     scale = max(math.sqrt(square / n), least_scale)
-    n_outside, outside = _bin(e, scale, counts)
-    outside += n_outside * math.log(max(n_outside, 1)) - n * math.log(scale * n)
-    filled = np.flatnonzero(counts)
-    best, best_score, previous, mass = 0, -math.inf, -math.inf, 0.0
-    for k in range(H):
-        score = outside
-        for i in filled:
-            t = (1 + n_outside) * base[i] - kernels[k, 0]
-            for j in filled:
-                t += counts[j] * kernels[k, abs(i - j)]
-            score += counts[i] * math.log(max(t, base[i]))
-        if score > best_score:
-            mass = mass * math.exp(best_score - score) + 1.0
-            best, best_score = k, score
-        else:
-            mass += math.exp(score - best_score)
-        if score < previous - GIVE_UP:  # finer ones are too fine
-            break
-        previous = score
-    return best_score + math.log(mass / H), scale, best
+    n_outside, log_outside = _bin(e, scale, counts)
+    score, best = bins_evidence(counts, n, n_outside, log_outside, scale, tables)
+    return score, scale, best

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["back_solve", "factorise", "forward_solve", "leverage", "log_determinant", "pack", "packed_leverage"]
+__all__ = ["back_solve", "factorise", "forward_solve", "log_determinant", "pack", "packed_leverage"]
 
 Floats = NDArray[np.float64]
 
@@ -28,9 +28,9 @@ def factorise(A: Floats, d: int) -> None:
             A[k, j] /= root
         A[k, k] = root
         for i in range(k + 1, d):
-            u = A[k, i]
-            for j in range(i, d):
-                A[i, j] -= u * A[k, j]
+            u, row, top = A[k, i], A[i, i:d], A[k, i:d]
+            for j in range(len(row)):
+                row[j] -= u * top[j]
 
 
 @kernel
@@ -50,8 +50,9 @@ def forward_solve(U: Floats, d: int, z: Floats, start: int) -> float:
         t = z[k] / U[k, k]
         z[k] = t
         square += t * t
-        for j in range(k + 1, d):
-            z[j] -= t * U[k, j]
+        rest, row = z[k + 1 : d], U[k, k + 1 : d]
+        for j in range(len(rest)):
+            rest[j] -= t * row[j]
     return square
 
 
@@ -63,15 +64,6 @@ def back_solve(U: Floats, d: int, z: Floats) -> None:
         for j in range(k + 1, d):
             t -= U[k, j] * z[j]
         z[k] = t / U[k, k]
-
-
-@kernel
-def leverage(U: Floats, d: int, f: Floats, z: Floats) -> float:
-    """f' (U'U)^-1 f, with z as work space."""
-    for k in range(d):
-        z[k] = f[k]
-    square: float = forward_solve(U, d, z, 0)
-    return square
 
 
 @kernel
@@ -90,7 +82,8 @@ def packed_leverage(flat: Floats, at: int, d: int, z: Floats) -> float:
     for k in range(d):
         t = z[k] / flat[at]
         square += t * t
-        for j in range(k + 1, d):
-            z[j] -= t * flat[at + j - k]
+        rest, row = z[k + 1 : d], flat[at + 1 : at + d - k]
+        for j in range(len(rest)):
+            rest[j] -= t * row[j]
         at += d - k
     return square

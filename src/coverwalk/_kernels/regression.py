@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve, leverage
+from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
 
 __all__ = ["add_gram", "in_rows", "kernel_matrix", "left_one_out", "solve_coefficients", "solve_rows"]
 
 Floats = NDArray[np.float64]
 
+LANES = 8  # rows whose leverages are computed together
 LEAST_KEEP = 1e-9  # of 1 - leverage and of what is left of psi without a row: rounding may take them to zero
 
 
@@ -41,8 +42,9 @@ def add_gram(X: Floats, degree: int, G: Floats) -> None:
                 F[q, :] = 0.0
         for a in range(d):
             t0, t1, t2, t3 = F[0, a], F[1, a], F[2, a], F[3, a]
-            for j in range(a, d):
-                G[a, j] += t0 * F[0, j] + t1 * F[1, j] + t2 * F[2, j] + t3 * F[3, j]
+            row, f0, f1, f2, f3 = G[a, a:d], F[0, a:d], F[1, a:d], F[2, a:d], F[3, a:d]
+            for j in range(len(row)):
+                row[j] += t0 * f0[j] + t1 * f1[j] + t2 * f2[j] + t3 * f3[j]
 
 
 @kernel
@@ -64,13 +66,49 @@ def _ridged(K: Floats, d: int, ridge: float, A: Floats) -> None:
 
 
 @kernel
-def _inverse_diagonal(A: Floats, d: int, a: int, z: Floats) -> float:
-    """Entry (a, a) of (U'U)^-1."""
-    for j in range(a, d):
-        z[j] = 0.0
-    z[a] = 1.0
-    square: float = forward_solve(A, d, z, a)
-    return square
+def _lengths(U: Floats, d: int, start: int, lanes: Floats) -> None:
+    """Squared lengths of U'^-1 z for the LANES columns z (d,) of lanes, zero before ``start``, into its row d.
+
+    The factor is read once for all of them.
+    """
+    square = lanes[d]
+    for q in range(LANES):
+        square[q] = 0.0
+    for k in range(start, d):
+        scale, top = 1.0 / U[k, k], lanes[k]
+        for q in range(LANES):
+            top[q] *= scale
+            square[q] += top[q] * top[q]
+        for j in range(k + 1, d):
+            u, row = U[k, j], lanes[j]
+            for q in range(LANES):
+                row[q] -= u * top[q]
+
+
+@kernel
+def _inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
+    """The diagonal of (U'U)^-1."""
+    for s in range(0, d, LANES):
+        for j in range(s, d):
+            for q in range(LANES):
+                lanes[j, q] = 1.0 if j == s + q else 0.0
+        _lengths(U, d, s, lanes)
+        for q in range(min(LANES, d - s)):
+            out[s + q] = lanes[d, q]
+
+
+@kernel
+def _keep_each(X: Floats, degree: int, U: Floats, f: Floats, lanes: Floats, keep: Floats) -> None:
+    """keep = 1 - f'(U'U)^-1 f of every row of X."""
+    n, d = len(X), n_features(degree, X.shape[1])
+    for s in range(0, n, LANES):
+        for q in range(LANES):  # the last row stands in for those beyond it
+            features(X[min(s + q, n - 1)], degree, f)
+            for a in range(d):
+                lanes[a, q] = f[a]
+        _lengths(U, d, 0, lanes)
+        for q in range(min(LANES, n - s)):
+            keep[s + q] = max(1.0 - lanes[d, q], LEAST_KEEP)
 
 
 @kernel
@@ -78,16 +116,17 @@ def solve_rows(
     K: Floats, r: Floats, ridge: float, alpha: Floats, error: Floats, keep: Floats, work: tuple[Floats, ...]
 ) -> float:
     """Solve for alpha; fill error = (I - H) r and keep = 1 - diag H; returns r'(I - H) r."""
-    A, z, _ = work
+    A, z, _, lanes = work
     n = len(r)
     _ridged(K, n, ridge, A)
     for a in range(n):
         alpha[a] = r[a]
     square: float = forward_solve(A, n, alpha, 0)
     back_solve(A, n, alpha)
+    _inverse_diagonal(A, n, lanes, z)
     for a in range(n):
         error[a] = ridge * alpha[a]
-        keep[a] = min(ridge * _inverse_diagonal(A, n, a, z), 1.0)
+        keep[a] = min(ridge * z[a], 1.0)
     return ridge * square
 
 
@@ -106,7 +145,7 @@ def solve_coefficients(
     work: tuple[Floats, ...],
 ) -> float:
     """Solve for c, b = F'r; fill error = (I - H) r and keep = 1 - diag H (or its mean); returns r'(I - H) r."""
-    A, z, f = work
+    A, z, f, lanes = work
     n, d = len(r), n_features(degree, X.shape[1])
     _ridged(G, d, ridge, A)
     square = 0.0
@@ -118,14 +157,14 @@ def solve_coefficients(
     back_solve(A, d, c)
     mean = 1.0
     if not exact:
+        _inverse_diagonal(A, d, lanes, z)
         for a in range(d):
-            mean -= (1.0 - ridge * _inverse_diagonal(A, d, a, z)) / n
+            mean -= (1.0 - ridge * z[a]) / n
     for q in range(n):
         error[q] = r[q] - value(X[q], degree, c)
         keep[q] = mean
-        if exact:
-            features(X[q], degree, f)
-            keep[q] = max(1.0 - leverage(A, d, f, z), LEAST_KEEP)
+    if exact:
+        _keep_each(X, degree, A, f, lanes, keep)
     return square - explained
 
 

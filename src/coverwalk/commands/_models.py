@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coverwalk import ConditionalDensity
+    from coverwalk import ConditionalDensity, ContextClassifier
     from coverwalk.tables import Floats
 
 ROWS_AT_ONCE = 5_000
@@ -28,15 +28,33 @@ def load_density(path: str) -> "ConditionalDensity":
     model = load_model(path)
     if not isinstance(model, ConditionalDensity):
         raise ModelFileError(f"{path} holds a {type(model).__name__}; this command takes a ConditionalDensity")
+    if model.covers == "kd":
+        raise ModelFileError(
+            f'{path} holds a stream (covers="kd"); this command takes a forest: ask the stream in Python, or let it '
+            "go on with coverwalk learn"
+        )
     if not hasattr(model, "forests_"):
         raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
     return model
 
 
-def columns_of(model: "ConditionalDensity") -> tuple[list[str], list[str]]:
-    """Names of inputs and of targets."""
+def load_classifier(path: str) -> "ContextClassifier | None":
+    """The fitted classifier in a file, or None where it holds something else."""
+    from coverwalk import ContextClassifier, ModelFileError
+
+    model = load_model(path)
+    if not isinstance(model, ContextClassifier):
+        return None
+    if not hasattr(model, "classes_"):
+        raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
+    return model
+
+
+def columns_of(model: "ConditionalDensity | ContextClassifier") -> tuple[list[str], list[str]]:
+    """Names of inputs and of targets; a classifier has one."""
     inputs = [str(name) for name in getattr(model, "feature_names_in_", [f"x{a}" for a in range(model.n_features_in_)])]
-    default = ["y"] if model.n_outputs_ == 1 else [f"y{j}" for j in range(model.n_outputs_)]
+    n_outputs = getattr(model, "n_outputs_", 1)
+    default = ["y"] if n_outputs == 1 else [f"y{j}" for j in range(n_outputs)]
     return inputs, list(getattr(model, "target_names_", default))
 
 
@@ -46,21 +64,33 @@ def rows_of(model: "ConditionalDensity", data: str, targets: bool) -> Iterator[t
 
     inputs, outputs = columns_of(model)
     at_once = ROWS_AT_ONCE if model.n_outputs_ == 1 else _JOINT_ROWS_AT_ONCE
-    for rows in open_table(data).batches(inputs + outputs * targets, at_once):
+    table = open_table(data).understand(inputs, model._mixed.levels)
+    for rows in table.batches(inputs + outputs * targets, at_once):
         yield rows[:, : len(inputs)], rows[:, len(inputs) :]
 
 
-def first_rows(batches: Iterator[tuple["Floats", "Floats"]], n: int) -> tuple["Floats", "Floats"]:
-    """The first n rows of X and Y together, or all."""
+def first_rows(batches: Iterator[tuple["Floats", "Floats"]], n: int) -> tuple["Floats", "Floats", bool]:
+    """The first n rows of X and Y together, or all; and whether there were more."""
     import numpy as np
 
     parts, count = [], 0
     for X, Y in batches:
         parts.append((X, Y))
         count += len(X)
-        if count >= n:
+        if count > n:
             break
-    return np.concatenate([X for X, _ in parts])[:n], np.concatenate([Y for _, Y in parts])[:n]
+    return np.concatenate([X for X, _ in parts])[:n], np.concatenate([Y for _, Y in parts])[:n], count > n
+
+
+def refuse_mixed(model: "ConditionalDensity", what: str) -> None:
+    """Some pictures draw inputs as numbers: say so where they are not."""
+    import numpy as np
+
+    if model._mixed.n_levels or np.isnan(model.forests_[0].X).any():
+        raise ValueError(
+            f"{what} draws every input as a number, and this model has categories or missing values: "
+            "coverwalk predict and coverwalk score take them"
+        )
 
 
 def probabilities(text: str) -> list[float]:

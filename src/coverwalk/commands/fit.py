@@ -2,8 +2,14 @@
 
 import argparse
 import os
+from typing import TYPE_CHECKING, Any
 
-HELP = "learn the distribution of one or more columns given the others"
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from coverwalk.tables import Floats, Table
+
+HELP = "learn the distribution of one or more columns, or the class in one, given the others"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,12 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trees", type=int, default=None, help="trees in the forest (default: as many as the rows want)"
     )
+    parser.add_argument(
+        "--classify", action="store_true", help="the target is a class; so is one of text, without being told"
+    )
     parser.add_argument("--jobs", type=int, default=None, help="threads; -1 for all cores (default: 1)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read the table, fit, save."""
-    from coverwalk import ConditionalDensity
+    from coverwalk import ConditionalDensity, ContextClassifier
     from coverwalk.commands._models import size
     from coverwalk.tables import TableError, listed, open_table
 
@@ -42,19 +51,37 @@ def run(arguments: argparse.Namespace) -> None:
     unknown = left_out - set(table.columns)
     if unknown:
         raise TableError(f"{table.name} has no column {listed(sorted(unknown))}; it has {listed(table.columns)}")
-    import polars  # there, since the table could be opened
-
-    rows = table.read(inputs + targets)
-    X = polars.DataFrame(rows[:, : len(inputs)], schema=inputs, orient="row")
-    Y = rows[:, len(inputs) :]
-    model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)
-    model.fit(X, Y[:, 0] if len(targets) == 1 else Y)
+    X = table.inputs(inputs)
+    Y, labels = _read(table, targets, arguments.classify)
+    model: ConditionalDensity | ContextClassifier
+    if labels is not None:
+        options = {} if arguments.trees is None else {"n_trees": arguments.trees}
+        model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed).fit(X, labels)
+    else:
+        model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)
+        model.fit(X, Y[:, 0] if len(targets) == 1 else Y)
     model.target_names_ = targets
     model.save(out)
+    what = ", ".join(targets) + (f" ({len(model.classes_)} classes)" if isinstance(model, ContextClassifier) else "")
     given = f"{len(inputs)} column{'s' * (len(inputs) > 1)}"
-    print(
-        f"{', '.join(targets)} given {given}, learned from {len(rows)} rows; wrote {out} ({size(os.path.getsize(out))})"
-    )
+    print(f"{what} given {given}, learned from {len(X)} rows; wrote {out} ({size(os.path.getsize(out))})")
+
+
+def _read(table: "Table", targets: list[str], classify: bool) -> "tuple[Floats, NDArray[Any] | None]":
+    """The targets as numbers, and labels where the target is a class."""
+    import numpy as np
+
+    from coverwalk.commands._classes import as_labels, is_text
+    from coverwalk.tables import TableError
+
+    if len(targets) > 1:
+        if classify:
+            raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
+        return table.read(targets), None
+    entries = np.concatenate([part for _, part in table.labelled([], targets[0])])
+    if classify or is_text(entries):
+        return np.empty((len(entries), 0)), as_labels(entries)
+    return table.numbers(targets[0], entries)[:, None], None
 
 
 def _out(arguments: argparse.Namespace) -> str:

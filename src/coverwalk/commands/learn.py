@@ -3,7 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coverwalk import SequenceModel
@@ -20,25 +20,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Take every row in, then save; a table with a mistake leaves the model as it was."""
-    from coverwalk import SequenceModel
-    from coverwalk.commands._models import load_model, rows_of
+    from coverwalk import ModelFileError, SequenceModel
+    from coverwalk.commands._models import load_model
 
     model = load_model(arguments.model)
     if not hasattr(model, "partial_fit"):
         raise ValueError(
             f"{arguments.model} holds a {type(model).__name__} that cannot go on learning: fit it again on all rows "
-            "with coverwalk fit; models of sequences can go on"
+            "with coverwalk fit; streams, classifiers and models of sequences can go on"
         )
     if isinstance(model, SequenceModel):
         learned = _learn_sequence(model, arguments.data)
+    elif not (hasattr(model, "n_outputs_") or hasattr(model, "classes_")):
+        raise ModelFileError(f"{arguments.model} was never fitted, so its columns are not known: coverwalk fit first")
     else:
-        n = 0
-        for X, Y in rows_of(model, arguments.data, targets=True):
-            model.partial_fit(X, Y[:, 0] if Y.shape[1] == 1 else Y)
-            n += len(X)
-        learned = f"{n} more rows"
+        learned = f"{_learn_rows(model, arguments.data)} more rows"
     model.save(arguments.out or arguments.model)
     print(f"learned {learned}; wrote {arguments.out or arguments.model}")
+
+
+def _learn_rows(model: Any, data: str) -> int:
+    """Chunk by chunk, in the order of the table, under the names that the model knows its columns by."""
+    import polars
+
+    from coverwalk.commands._classes import labelled_rows
+    from coverwalk.commands._models import columns_of, rows_of
+    from coverwalk.tables import open_table
+
+    n = 0
+    if not hasattr(model, "n_features_in_"):  # points alone: all columns are outputs
+        table = open_table(data)
+        for Y in table.batches(table.columns):
+            model.partial_fit(Y)
+            n += len(Y)
+        return n
+    classes = hasattr(model, "classes_")
+    batches: Any = labelled_rows(model, data, known=False) if classes else rows_of(model, data, targets=True)
+    for X, Y in batches:
+        named = polars.DataFrame(X, schema=columns_of(model)[0], orient="row")
+        model.partial_fit(named if hasattr(model, "feature_names_in_") else X, Y[:, 0] if Y.shape[1:] == (1,) else Y)
+        n += len(X)
+    return n
 
 
 def _learn_sequence(model: "SequenceModel", path: str) -> str:

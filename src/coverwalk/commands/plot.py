@@ -26,16 +26,17 @@ def run(arguments: argparse.Namespace) -> None:
     """One input: the density over it. Several: the first rows beside a check of calibration."""
     import numpy as np
 
-    from coverwalk.commands._models import columns_of, first_rows, load_density, rows_of
+    from coverwalk.commands._models import columns_of, first_rows, load_density, refuse_mixed, rows_of
     from coverwalk.scores import laws
 
     model = load_density(arguments.model)
+    refuse_mixed(model, "the plot")
     inputs, targets = columns_of(model)
     target = arguments.target or targets[0]
     if target not in targets:
         raise ValueError(f"{arguments.model} has no target {target!r}; it has {', '.join(targets)}")
     j = targets.index(target)
-    X, Y = first_rows(rows_of(model, arguments.data, targets=True), _ROWS if len(targets) == 1 else _JOINT_ROWS)
+    X, Y, _ = first_rows(rows_of(model, arguments.data, targets=True), _ROWS if len(targets) == 1 else _JOINT_ROWS)
     try:
         import matplotlib
     except ImportError as error:

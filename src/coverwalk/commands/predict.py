@@ -8,7 +8,7 @@ from coverwalk.commands._models import probabilities
 if TYPE_CHECKING:
     from coverwalk.tables import Floats
 
-HELP = "predict every row of a table: mean and deviation, quantiles, intervals, densities"
+HELP = "predict every row of a table: mean and deviation, quantiles, intervals, densities; or classes"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,12 +33,18 @@ def run(arguments: argparse.Namespace) -> None:
     """Batch by batch, so that no table is too long."""
     import numpy as np
 
-    from coverwalk.commands._models import columns_of, load_density, rows_of
+    from coverwalk.commands._classes import write_classes
+    from coverwalk.commands._models import columns_of, load_classifier, load_density, rows_of
     from coverwalk.scores import laws
     from coverwalk.tables import write_table
 
     if arguments.density and not 2 <= arguments.density <= 10_000:
         raise ValueError(f"--density takes a number of points from 2 to 10000, got {arguments.density}")
+    if (classifier := load_classifier(arguments.model)) is not None:
+        if arguments.quantiles or arguments.interval or arguments.density:
+            raise ValueError("classes have probabilities, but no quantiles, intervals or densities: leave these out")
+        write_classes(classifier, arguments.data, arguments.out)
+        return
     model = load_density(arguments.model)
     _, targets = columns_of(model)
     grids = [_grid(forest.y, arguments.density) for forest in model.forests_]

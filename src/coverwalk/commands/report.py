@@ -3,7 +3,7 @@
 import argparse
 import os
 
-HELP = "write one self-contained page: calibration, losses, surprising rows, and an explorer of the predictions"
+HELP = "write one self-contained page: calibration, losses, surprising rows, an explorer; of at most 50,000 rows"
 
 _MOST_ROWS = 50_000
 
@@ -24,11 +24,12 @@ def run(arguments: argparse.Namespace) -> None:
     """Read the rows, write the page."""
     import numpy as np
 
-    from coverwalk.commands._models import columns_of, first_rows, load_density, rows_of, size
+    from coverwalk.commands._models import columns_of, first_rows, load_density, refuse_mixed, rows_of, size
     from coverwalk.report import write_report
     from coverwalk.report.facts import Subject
 
     model = load_density(arguments.model)
+    refuse_mixed(model, "the report")
     _, targets = columns_of(model)
     target = arguments.target or targets[0]
     if target not in targets:
@@ -36,9 +37,12 @@ def run(arguments: argparse.Namespace) -> None:
     if not os.path.isdir(os.path.dirname(os.path.abspath(arguments.out))):
         raise ValueError(f"there is no folder {os.path.dirname(arguments.out)} for the page {arguments.out}")
     j = targets.index(target)
-    X, Y = first_rows(rows_of(model, arguments.data, targets=True), _MOST_ROWS)
+    X, Y, more = first_rows(rows_of(model, arguments.data, targets=True), _MOST_ROWS)
     forest = model.forests_[j]
     forest.names = [*forest.names[: X.shape[1]], *targets[:j]]
     subject = Subject(forest, target, np.hstack([X, Y[:, :j]]), Y[:, j])
-    write_report(subject, arguments.out, f"{target} given {os.path.basename(arguments.data)}")
-    print(f"wrote {arguments.out} ({size(os.path.getsize(arguments.out))}): {len(X)} rows of {arguments.data}")
+    title = f"{target} given {os.path.basename(arguments.data)}"
+    note = f"{arguments.data} has more rows than a report reads: this page is about the first {_MOST_ROWS:,} only."
+    write_report(subject, arguments.out, title, notes=[note] if more else [])
+    which = f"the first {len(X)} rows (a report reads no more)" if more else f"{len(X)} rows"
+    print(f"wrote {arguments.out} ({size(os.path.getsize(arguments.out))}): {which} of {arguments.data}")

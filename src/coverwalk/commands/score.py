@@ -4,7 +4,7 @@ import argparse
 
 from coverwalk.commands._models import probabilities
 
-HELP = "score a model on rows it has not seen: log loss, RMSE and coverage, beside simple baselines"
+HELP = "score a model on rows it has not seen: log loss, RMSE and coverage, or accuracy, beside simple baselines"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Batch by batch, so that no table is too long."""
-    from coverwalk.commands._models import columns_of, load_density, rows_of
+    from coverwalk.commands._classes import print_scores
+    from coverwalk.commands._models import columns_of, load_classifier, load_density, rows_of
     from coverwalk.scores import score
 
+    if (classifier := load_classifier(arguments.model)) is not None:
+        print_scores(classifier, arguments.data)
+        return
     model = load_density(arguments.model)
     _, targets = columns_of(model)
     confidence = arguments.interval[0]

@@ -17,13 +17,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print it."""
-    from coverwalk import ConditionalDensity, CoverModel, SequenceModel
+    from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, SequenceModel
+    from coverwalk.commands._classes import print_facts
     from coverwalk.commands._models import load_model, size
 
     model = load_model(arguments.model)
     print(f"{arguments.model}: {model!r}, {size(os.path.getsize(arguments.model))} on disk")
     if isinstance(model, ConditionalDensity) and hasattr(model, "forests_"):
         _show_density(model)
+    elif isinstance(model, ContextClassifier) and hasattr(model, "classes_"):
+        print_facts(model)
+    elif hasattr(model, "double_tree_") or hasattr(model, "_engine"):
+        _show_stream(model)
     elif isinstance(model, SequenceModel):
         print(f"  symbols    {len(model.alphabet_)}")
         print(f"  contexts   {model.n_contexts_}, {size(model.nbytes_)} in memory")
@@ -47,6 +52,19 @@ def _show_density(model: "ConditionalDensity") -> None:
         print(f"  depth      the walk stops at {facts.mean_depth:.1f} on average, {facts.max_depth} at most")
         print(f"  voices     {', '.join(f'{share:.1%} {kind}' for kind, share in facts.voices.items())}")
         print(f"  cuts       {_cuts(facts.cuts)}")
+
+
+def _show_stream(model: Any) -> None:
+    """A stream: of a ConditionalDensity, or of points alone."""
+    from coverwalk.commands._models import columns_of
+
+    engine = getattr(model, "double_tree_", model)._engine
+    if hasattr(model, "n_features_in_"):
+        inputs, targets = columns_of(model)
+        print(f"  predicts   {', '.join(targets)}")
+        print(f"  given      {', '.join(inputs)}")
+    print(f"  rows       {engine.n_rows} learned")
+    print(f"  contexts   {engine.n_contexts}, {engine.depth} deep")
 
 
 def _cuts(cuts: dict[str, Any]) -> str:

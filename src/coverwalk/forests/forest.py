@@ -15,17 +15,18 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, fit_contexts, local_evidence, stop_weights
+from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, Layout, fit_contexts, local_evidence, stop_weights
 from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, N_BINS, bandwidths, kernel_tables
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.forests.local_columns import Fill, fill_of, local_columns
+from coverwalk.forests.kernel_context import KernelContext
+from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns
 from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.shapes import Shapes
 
-__all__ = ["Context", "Forest", "Settings"]
+__all__ = ["Context", "Forest", "Settings", "routed"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,6 +42,7 @@ MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
 MAX_LEAVES = 2**12  # of a tree
 PLAN_ROWS = 2**17  # from which trees are grown
+OUTLIERS, WHOLE = -1, -2  # labels of voices that are in no tree
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Settings:
     ridges: tuple[float, ...] = (0.03, 0.3, 3.0)
     stop: float = 0.5
     spread: float = 1.0
+    kernel: float = 0.0
     min_rows: int = 3
     n_candidates: int = 20
     n_judged: int = 1000
@@ -63,7 +66,7 @@ class Settings:
 class Context(NamedTuple):
     """A context that speaks: which, how many rows it holds, the degree of its best polynomial, and where it is."""
 
-    tree: int
+    tree: int  # -1: the kernel density of y given x over the whole space
     context: int
     n_rows: int
     degree: int
@@ -77,7 +80,7 @@ class FittedTree(NamedTuple):
     records: Records
     shape: NDArray[np.int32]  # of each record, within the tree's own table
     shapes: Shapes
-    fill: Fill
+    fill: Fill = NO_FILL
 
 
 def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
@@ -115,6 +118,8 @@ class Forest:
     levels: list[list[str]] = field(default_factory=list)  # names of the levels of each column
     fitted: list[FittedTree] = field(default_factory=list)
     shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
+    whole: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
+    n_summed: int = 0  # rows that came as sums (`coverwalk.forests.sums`): X and y are then a sample of them
 
     # -- the four steps -----------------------------------------------------------------------------------------------
 
@@ -124,7 +129,7 @@ class Forest:
         order = canonical_order(X, y)[:PLAN_ROWS]
         X, y, share = X[order], y[order], len(order) / len(y)
         inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
-        Z, r = _routed(inputs, X, settings), output.forward(y[:, None])[:, 0]
+        Z, r = routed(inputs, X, settings), output.forward(y[:, None])[:, 0]
         min_rows = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
 
         def one(seed: int) -> AdaptiveTree:
@@ -164,13 +169,24 @@ class Forest:
         """
         stops = stops or (self.settings.stop,)
         order = canonical_order(self.X, self.y)
-        Z = _routed(self.inputs, self.X[order], self.settings)
+        Z = routed(self.inputs, self.X[order], self.settings)
         r = self.output.forward(self.y[order, None])[:, 0]
         tables, n_levels = kernel_tables(), self.settings.n_levels
         self.fitted = in_threads(
             lambda tree: _fit_tree(tree, Z, r, self.grid, stops, tables, n_levels), self.trees, self.settings.n_threads
         )
-        self.shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)])
+        self.whole = KernelContext.fit(Z, r) if self.settings.kernel > 0 else None
+        self.join_shapes()
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were taken in."""
+        return self.n_summed or len(self.y)
+
+    def join_shapes(self) -> None:
+        """Put the shapes of all trees in one table."""
+        tables = [Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)]
+        self.shapes = Shapes.join(tables + ([self.whole.shapes] if self.whole else []))
         _ = self.shapes.table  # worked out once, here and not with the first answer
 
     @property
@@ -180,31 +196,38 @@ class Forest:
         degree = self.settings.degree
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
             degree -= 1
-        many = MANY_ROWS if len(self.y) <= SMALL_SET else MANY_ROWS_LARGE
+        many = MANY_ROWS if self.n_rows <= SMALL_SET else MANY_ROWS_LARGE
         return Grid(np.array(self.settings.ridges), degree, 2.0, many, LEAST_SCALE)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def ask(self, X: Floats, prior: int = 0) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under one of the priors of `finalize`."""
-        Z = _routed(self.inputs, X, self.settings)
+        Z = routed(self.inputs, X, self.settings)
         leaves = [tree.leaves(Z) for tree in self.trees]
-        count = 1 + sum(tree.records.n_voices[leaf] for tree, leaf in zip(self.fitted, leaves))
+        kernel, corners = (self.settings.kernel, 2 ** X.shape[1]) if self.whole else (0.0, 0)
+        count = 1 + corners + sum(tree.records.n_voices[leaf] for tree, leaf in zip(self.fitted, leaves))
         offsets = np.concatenate([[0], np.cumsum(count)])
         out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
-        outlier = OUTLIER_ROWS / (len(self.y) + 1.0)
+        outlier = OUTLIER_ROWS / (self.n_rows + 1.0)
         at = offsets[:-1].copy()
-        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, -1)):
+        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, OUTLIERS)):
             column[at] = entry
         at += 1
         degree = self.grid.degree
-        share, first, label = (1.0 - outlier) / len(self.fitted), 1, 0
+        share, first, label = (1.0 - outlier) * (1.0 - kernel) / len(self.fitted), 1, 0
         for cover, tree, leaf in zip(self.trees, self.fitted, leaves):
             voice = (share, tree.shape + np.int32(first), label)
             seen = local_columns(cover, Z, tree.fill, self.settings.n_levels)
             speak(seen, leaf, degree, tree.records, prior, at, voice, out)
             first += len(tree.shapes)
             label += len(tree.records.seat)
+        if self.whole is not None:
+            node, corner = self.whole.ask(np.where(np.isnan(Z), 0.0, Z))
+            places = at[:, None] + np.arange(corners)
+            voices = ((1.0 - outlier) * kernel * corner, 0.0, 1.0, first + node, WHOLE)
+            for column, entries in zip(out, voices):
+                column[places] = entries
         weight, loc, scale, shape, context = out
         centre, unit = self.output.centre[0], self.output.scale[0]
         dist = PredictiveDistribution(
@@ -221,6 +244,8 @@ class Forest:
 
     def describe(self, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
+        if label == WHOLE:
+            return Context(-1, 0, len(self.y), 0, {})
         if label < 0:
             return None
         k = 0
@@ -254,7 +279,7 @@ def rescaled(dist: PredictiveDistribution, spread: float) -> PredictiveDistribut
     return part
 
 
-def _routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:
+def routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:
     """Rows in units of order one, as the trees see them: levels keep their numbers."""
     Z = inputs.forward(X)
     categories = np.flatnonzero(settings.n_levels)
@@ -280,14 +305,18 @@ def _fit_tree(
     perm, layout = tree.arrange(Z)
     fill = fill_of(tree, Z, n_levels)
     X = local_columns(tree, Z, fill, n_levels)[perm]
-    fit = fit_contexts(X, r[perm], layout, grid, tables)
+    return heard_tree(X, layout, grid, fit_contexts(X, r[perm], layout, grid, tables), stops)._replace(fill=fill)
+
+
+def heard_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[float, ...]) -> FittedTree:
+    """What there is to hear of fitted contexts, under the posteriors of some stopping probabilities."""
     log_weight = np.empty((len(fit.s2), 1 + N_SHAPES))
     log_phi = local_evidence(fit.log_score, fit.psi.shape[1], log_weight)
     posteriors = [stop_weights(layout.left, log_phi, w) for w in stops]
     log_stop, log_go = (np.array([posterior[side] for posterior in posteriors]) for side in range(2))
     records = keep_records(X, layout, grid, fit, log_weight, log_stop, log_go, LEAST_WEIGHT)
     shape, shapes = _shapes_of(records, fit, grid)
-    return FittedTree(records, shape, shapes, fill)
+    return FittedTree(records, shape, shapes)
 
 
 def _shapes_of(records: Records, fit: Fit, grid: Grid) -> tuple[NDArray[np.int32], Shapes]:

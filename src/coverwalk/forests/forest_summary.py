@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.covers.adaptive import AdaptiveTree
-from coverwalk.forests.forest import FittedTree, Forest
+from coverwalk.forests.forest import FittedTree, Forest, routed
 
 __all__ = ["ForestSummary", "summarise"]
 
@@ -32,29 +32,38 @@ class ForestSummary(NamedTuple):
 
 def summarise(forest: Forest) -> ForestSummary:
     """Walk all rows through the posterior of every tree, in expectation."""
-    Z = forest.inputs.forward(forest.X)
+    Z = routed(forest.inputs, forest.X, forest.settings)
     voices, cuts, depth, deepest = np.zeros(len(KINDS)), np.zeros(len(forest.names)), 0.0, 0
     for tree, fitted in zip(forest.trees, forest.fitted):
         depths = _depths(tree)
         depth += _add_tree(tree, fitted, Z, depths, voices, cuts) / len(forest.fitted)
         deepest = max(deepest, int(depths.max()))
     return ForestSummary(
-        n_rows=len(forest.y),
+        n_rows=forest.n_rows,
         n_trees=len(forest.fitted),
         n_contexts=sum(len(tree.dim) for tree in forest.trees),
         n_heard=sum(len(tree.records.mean) for tree in forest.fitted),
         mean_depth=depth,
         max_depth=deepest,
-        voices=dict(zip(KINDS, (voices / voices.sum()).tolist())),
+        voices=_shares_of_kinds(forest, voices),
         cuts=dict(zip(forest.names, (cuts / (cuts.sum() or 1.0)).tolist())),
         n_bytes=_n_bytes(forest),
     )
+
+
+def _shares_of_kinds(forest: Forest, voices: Floats) -> dict[str, float]:
+    """Of the trees' local models, and of the kernel density over all rows where there is one."""
+    kernel = forest.settings.kernel if forest.whole else 0.0
+    shares = dict(zip(KINDS, ((1.0 - kernel) * voices / voices.sum()).tolist()))
+    return shares | ({"kernel density of y given x": kernel} if forest.whole else {})
 
 
 def _n_bytes(forest: Forest) -> int:
     arrays: list[NDArray[Any]] = [forest.X, forest.y, *(column for tree in forest.trees for column in tree)]
     for tree in forest.fitted:
         arrays += [*tree.records, tree.shape, *tree.shapes.__getstate__().values()]
+    if forest.whole is not None:
+        arrays += [*forest.whole.shapes.__getstate__().values()]
     return sum(array.nbytes for array in arrays)
 
 

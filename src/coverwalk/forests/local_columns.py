@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk.covers.adaptive import AdaptiveTree
 
-__all__ = ["Fill", "fill_of", "local_columns"]
+__all__ = ["NO_FILL", "Fill", "fill_of", "local_columns"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -20,13 +20,18 @@ class Fill(NamedTuple):
     mean: Floats  # (N, m); that of the parent where a context has no value
 
 
+NO_FILL = Fill(np.empty(0, np.int64), np.empty((0, 0)))
+
+
 def fill_of(tree: AdaptiveTree, Z: Floats, n_levels: tuple[int, ...]) -> Fill:
     """From rows Z (n, p)."""
-    missing = np.isnan(Z).any(axis=0)
+    missing = np.atleast_1d(np.isnan(Z).any(axis=0))
     missing[np.flatnonzero(n_levels)] = False
     column = np.flatnonzero(missing)
+    if not len(column):
+        return NO_FILL
     mean = np.zeros((len(tree.left), len(column)))
-    leaf = tree.leaves(Z) if len(column) else np.empty(0, np.int64)
+    leaf = tree.leaves(Z)
     for j, a in enumerate(column.tolist()):
         here = ~np.isnan(Z[:, a])
         count = np.bincount(leaf[here], minlength=len(mean)).astype(np.float64)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Scaling", "canonical_order"]
+__all__ = ["Scaling", "canonical_order", "row_codes"]
 
 Floats = NDArray[np.float64]
 
@@ -67,6 +67,18 @@ class Scaling:
             return np.asarray(self.centre[column] + self.scale[column] * z)
 
 
+def row_codes(X: Floats, y: Floats) -> NDArray[np.uint64]:
+    """A pseudo-random number for each row, of what it holds alone."""
+    code = np.zeros(len(y), np.uint64)
+    for column in (*X.T, y):
+        bits = (column + 0.0).view(np.uint64)  # + 0.0: -0.0 and 0.0 are one value
+        code = (code ^ bits) * np.uint64(0x9E3779B97F4A7C15)
+        code ^= code >> np.uint64(29)
+        code *= np.uint64(0xBF58476D1CE4E5B9)
+        code ^= code >> np.uint64(32)
+    return code
+
+
 def canonical_order(X: Floats, y: Floats) -> NDArray[np.int64]:
     """A pseudo-random order of the rows that depends on what they hold alone: sums and samples do not see how they
     came.
@@ -76,11 +88,4 @@ def canonical_order(X: Floats, y: Floats) -> NDArray[np.int64]:
     >>> bool(np.all(X[canonical_order(X, y)] == X[shuffled][canonical_order(X[shuffled], y)]))
     True
     """
-    code = np.zeros(len(y), np.uint64)
-    for column in (*X.T, y):
-        bits = (column + 0.0).view(np.uint64)  # + 0.0: -0.0 and 0.0 are one value
-        code = (code ^ bits) * np.uint64(0x9E3779B97F4A7C15)
-        code ^= code >> np.uint64(29)
-        code *= np.uint64(0xBF58476D1CE4E5B9)
-        code ^= code >> np.uint64(32)
-    return np.argsort(code, kind="stable")
+    return np.argsort(row_codes(X, y), kind="stable")

@@ -1,6 +1,6 @@
 """What must hold of the arrays of a forest that came from a file, before kernels that check nothing may read them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,8 +8,12 @@ from numpy.typing import NDArray
 from coverwalk._kernels.cut import MOST_LEVELS
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import REGRESSION, Records
+from coverwalk._sound import check_array as _array
+from coverwalk._sound import check_with_nan as _with_nan
+from coverwalk._sound import hold as _hold
 from coverwalk.covers.adaptive import AdaptiveTree
-from coverwalk.shapes import STUDENT, Shapes
+from coverwalk.forests.kernel_context import MOST_INPUTS, MOST_NODES, KernelContext
+from coverwalk.shapes import KERNELS, STUDENT, Shapes
 
 if TYPE_CHECKING:
     from coverwalk.forests.forest import FittedTree, Forest, Settings
@@ -27,6 +31,7 @@ def check_forest(forest: "Forest") -> None:
     _with_nan("X", forest.X, (n, p))
     n_levels = _checked_levels(forest)
     _array("y", forest.y, (n,))
+    _hold("n_summed", isinstance(forest.n_summed, int) and forest.n_summed >= 0)
     for name, scaling, width in (("inputs", forest.inputs, p), ("output", forest.output, 1)):
         _array(f"{name}.centre", scaling.centre, (width,))
         _array(f"{name}.scale", scaling.scale, (width,))
@@ -38,8 +43,25 @@ def check_forest(forest: "Forest") -> None:
     for tree, fitted in zip(forest.trees, forest.fitted):
         _check_tree(tree, p, n_levels)
         _check_fitted(tree, fitted, p, degree)
-    _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted))
+    n_nodes = _check_whole(forest, p)
+    _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted) + n_nodes)
     _hold("shapes", forest.shapes.kind[0] == STUDENT)
+
+
+def _check_whole(forest: "Forest", p: int) -> int:
+    """The kernel density over all rows, where there is one: a shape for every node of its grid; returns how many."""
+    whole, share = forest.whole, forest.settings.kernel
+    _hold("kernel", isinstance(share, float) and 0 <= share <= 1 and (whole is None) == (share == 0))
+    if whole is None:
+        return 0
+    _hold("whole", isinstance(whole, KernelContext) and 1 <= p <= MOST_INPUTS)
+    _array("low", whole.low, (p,))
+    _array("step", whole.step, (p,))
+    _array("size", whole.size, (p,), np.int64)
+    _hold("step", whole.step > 0)
+    _hold("size", (whole.size >= 2) & (whole.size <= MOST_NODES[p]))
+    _hold("whole", len(whole.shapes) == np.prod(whole.size) and np.all(whole.shapes.kind == KERNELS))
+    return len(whole.shapes)
 
 
 def _check_settings(settings: "Settings") -> None:
@@ -51,34 +73,6 @@ def _check_settings(settings: "Settings") -> None:
     _hold("stop", isinstance(settings.stop, float) and 0 < settings.stop < 1)
     _hold("spread", isinstance(settings.spread, float) and 0 < settings.spread < np.inf)
     _hold("ridges", len(settings.ridges) > 0 and all(isinstance(r, float) and r > 0 for r in settings.ridges))
-
-
-def _hold(what: str, condition: Any) -> None:
-    if not np.all(condition):
-        raise ValueError(f"{what} of the forest is not sound")
-
-
-def _array(
-    name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: Any = np.float64, finite: bool = True
-) -> None:
-    """Just this shape and dtype, for which kernels are compiled; finite, or else at least no NaN."""
-    if (
-        not isinstance(array, np.ndarray)
-        or array.shape != shape
-        or array.dtype != dtype
-        or not array.flags.c_contiguous
-    ):
-        found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise ValueError(f"{name} of the forest must be an array of {np.dtype(dtype)} {shape}, the file has {found}")
-    if np.dtype(dtype).kind == "f":
-        _hold(name, np.isfinite(array) if finite else ~np.isnan(array))
-
-
-def _with_nan(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """An array of floats that may be NaN but not infinite."""
-    _hold(name, isinstance(array, np.ndarray) and array.dtype == np.float64)
-    _array(name, array.view(np.int64), shape, np.int64)
-    _hold(name, ~np.isinf(array))
 
 
 def _checked_levels(forest: "Forest") -> NDArray[np.int64]:
@@ -116,7 +110,7 @@ def _check_fitted(tree: AdaptiveTree, fitted: "FittedTree", p: int, degree: int)
     m = len(fitted.fill.column)
     _array("fill", fitted.fill.column, (m,), np.int64)
     _hold("fill", (fitted.fill.column >= 0) & (fitted.fill.column < p))
-    _array("fill", fitted.fill.mean, (len(tree.dim), m))
+    _array("fill", fitted.fill.mean, (len(tree.dim), m) if m else (0, 0))
 
 
 def _check_records(records: Records, N: int, p: int, d: int, degree: int) -> None:

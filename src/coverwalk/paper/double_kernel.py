@@ -3,8 +3,8 @@
     p(y | x) = sum_i K((x - x_i) / h_x) K((y - y_i) / h_y) / h_y^q / sum_i K((x - x_i) / h_x)
 
 Columns are standardised first, so that one bandwidth serves all columns of x and one all of y. Both bandwidths are
-taken from a grid by the likelihood of the left-out tenths; where there are many rows, by a random few hundred of the
-left-out rows (each still judged by all nine other tenths).
+taken from a grid by the likelihood of the left-out tenths, then from a finer grid about the best pair; where there are
+many rows, by a random thousand of the left-out rows (each still judged by all nine other tenths).
 """
 
 from math import exp, log, pi
@@ -20,8 +20,9 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 _FOLDS = 10
-_JUDGES = 400  # left-out rows that choose the bandwidths
-_GRID = 2.0 ** np.arange(-5.0, 1.5, 0.5)  # of the normal reference bandwidth
+_JUDGES = 1000  # left-out rows that choose the bandwidths
+_COARSE = 2.0 ** np.arange(-5.0, 1.5, 0.5)  # of the normal reference bandwidth
+_FINE = 2.0 ** np.arange(-0.4, 0.45, 0.1)  # of the best of those
 
 
 @kernel
@@ -109,12 +110,13 @@ class DoubleKernel:
         n = len(X)
         fold = rng.permutation(n) % _FOLDS
         judges = rng.permutation(n)[:_JUDGES]
-        reference = n ** (-1 / (4 + X.shape[1] + Y.shape[1]))
-        grid = reference * _GRID
-        score = np.zeros((len(grid), len(grid)))
-        _cross_validate(self._X, self._Y, fold, judges, grid, grid, score)
-        best = np.unravel_index(np.argmax(score), score.shape)
-        self.hx, self.hy = float(grid[best[0]]), float(grid[best[1]])
+        self.hx = self.hy = n ** (-1 / (4 + X.shape[1] + Y.shape[1]))
+        for grid in (_COARSE, _FINE):
+            hx, hy = self.hx * grid, self.hy * grid
+            score = np.zeros((len(hx), len(hy)))
+            _cross_validate(self._X, self._Y, fold, judges, hx, hy, score)
+            best = np.unravel_index(np.argmax(score), score.shape)
+            self.hx, self.hy = float(hx[best[0]]), float(hy[best[1]])
         return self
 
     def logpdf(self, X: Floats, y: Floats) -> Floats:

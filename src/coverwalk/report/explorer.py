@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels.polynomial import n_features
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forests.forest import OUTLIER_ROWS, FittedTree, Forest
+from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.report.packing import pack, packed_size
 from coverwalk.shapes import Shapes
 
@@ -41,10 +42,12 @@ def export(forest: Forest, budget: int = 10_000_000) -> Exported:
             "n_inputs": len(forest.names),
             "degree": forest.grid.degree,
             "n_features": int(n_features(forest.grid.degree, len(forest.names))),
-            "outlier": OUTLIER_ROWS / (len(forest.y) + 1.0),
+            "outlier": OUTLIER_ROWS / (forest.n_rows + 1.0),
             "centre": float(forest.output.centre[0]),
             "unit": float(forest.output.scale[0]),
             "spread": forest.settings.spread,
+            "kernel": forest.settings.kernel if forest.whole else 0.0,
+            "n_rows_in_all": len(forest.y),
         },
         n_trees,
     )
@@ -79,9 +82,23 @@ def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
     joined = {_PAGE_NAMES.get(name, name): np.concatenate(parts) for name, parts in columns.items()}
     used, joined["shape"] = np.unique(np.concatenate([[0], joined["shape"]]), return_inverse=True)
     joined["shape"] = joined["shape"][1:]
+    if forest.whole is not None:
+        shapes.append(forest.whole.shapes)
+        joined |= _nodes(forest.whole, len(used))
+        used = np.concatenate([used, base["shape"] + np.arange(len(forest.whole.shapes))])
     return {
         name: pack(array)
         for name, array in (joined | _shapes(Shapes.join(shapes), used) | _units(forest, roots)).items()
+    }
+
+
+def _nodes(whole: KernelContext, first: int) -> dict[str, NDArray[Any]]:
+    """The grid of the kernel density over all rows, and the shape of its first node."""
+    return {
+        "node_low": whole.low,
+        "node_step": whole.step,
+        "node_size": whole.size,
+        "node_first": np.array([first]),
     }
 
 

@@ -1,7 +1,7 @@
 "use strict";
 // The forest's mixture, evaluated as the library's kernels do: walk down every tree, let each context's local models speak.
 
-const REGRESSION = 0, DENSITY_OF_Y = 2; // kinds of voices
+const REGRESSION = 0, DENSITY_OF_Y = 2, WHOLE = -2; // kinds of voices
 const STUDENT = 0; // kind of shape; the others here are sums of normal kernels
 const BULK = 4; // deviations up to which inputs are scaled linearly
 
@@ -71,10 +71,24 @@ class Mixture {
     this.roots.forEach((root, tree) => {
       const own = this.walk(z, root, tree);
       const total = own.reduce((sum, voice) => sum + voice.weight, 0);
-      const share = (1 - this.outlier) / (this.roots.length * total);
+      const share = ((1 - this.outlier) * (1 - this.kernel)) / (this.roots.length * total);
       for (const voice of own) heard.push({ ...voice, weight: voice.weight * share });
     });
-    return heard;
+    return this.kernel > 0 ? heard.concat(this.nodesAround(z)) : heard;
+  }
+
+  // The kernel density over all rows: its nodes around x, linear between them.
+  nodesAround(z) {
+    let corners = [{ node: 0, weight: (1 - this.outlier) * this.kernel }];
+    z.forEach((value, a) => {
+      const last = this.node_size[a] - 1, t = Math.min(Math.max((value - this.node_low[a]) / this.node_step[a], 0), last);
+      const g = Math.min(Math.floor(t), Math.max(last - 1, 0));
+      const turn = (step, part) => corners.map((c) => ({ node: c.node * (last + 1) + Math.min(g + step, last), weight: c.weight * part }));
+      corners = [...turn(0, 1 - (t - g)), ...turn(1, t - g)];
+    });
+    return corners.map(({ node, weight }) => ({
+      weight, loc: this.centre, scale: this.unit, shape: this.node_first[0] + node, kind: WHOLE, depth: 0, nRows: this.n_rows_in_all,
+    }));
   }
 
   walk(z, root, tree) {

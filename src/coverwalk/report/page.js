@@ -32,7 +32,7 @@ function fillModel(facts) {
 }
 
 function fillNotes(facts) {
-  const notes = [];
+  const notes = [...facts.notes];
   if (facts.seen > 0) {
     const share = facts.seen > 0.995 ? "All" : `${(100 * facts.seen).toFixed(0)} %`;
     notes.push(`${share} of these rows are among those the model learned from: the scores below flatter it. Judge it on rows it has not seen.`);

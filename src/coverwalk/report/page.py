@@ -3,6 +3,7 @@
 import html
 import json
 import os
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -15,12 +16,13 @@ __all__ = ["write_report"]
 _SCRIPTS = ("mixture.js", "charts.js", "explorer.js", "page.js")
 
 
-def write_report(subject: Subject, path: str | os.PathLike[str], title: str) -> None:
-    """Write the page about one target's forest on rows of data."""
+def write_report(subject: Subject, path: str | os.PathLike[str], title: str, notes: Sequence[str] = ()) -> None:
+    """Write the page about one target's forest on rows of data; notes are shown at its head."""
     exported = export(subject.forest)
     facts: dict[str, Any] = {
         **gather(subject),
         "title": title,
+        "notes": list(notes),
         "version": __version__,
         "forest": exported.payload,
         "n_trees_here": exported.n_trees,

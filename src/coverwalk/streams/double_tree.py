@@ -1,5 +1,6 @@
 """DoubleTree: the paper's conditional density estimator, as a stream."""
 
+import os
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -7,8 +8,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from coverwalk._sound import check_names, hold
 from coverwalk.streams.checked_rows import as_outputs, as_row, refuse_nonfinite
 from coverwalk.streams.kd_engine import KdEngine, Plan
+from coverwalk.streams.kd_soundness import check_stream
 
 if TYPE_CHECKING:
     from coverwalk.distribution import PredictiveDistribution
@@ -180,13 +183,17 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         >>> bool(inside > outside)  # two branches of the ring against its edge
         True
         """
+        check_is_fitted(self, "_engine")
+        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
+        return self._law(refuse_nonfinite(X, "X"))
+
+    def _law(self, X: Floats) -> "PredictiveDistribution":
+        """`predict_dist` of rows that have been checked."""
         from coverwalk.streams.kd_distribution import predict_dist
 
-        check_is_fitted(self, "_engine")
         if self.n_outputs_ > 1:
             raise ValueError(f"predict_dist is for one output, this model has {self.n_outputs_}: ask logpdf instead")
-        X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
-        return predict_dist(self._engine, refuse_nonfinite(X, "X"))
+        return predict_dist(self._engine, X)
 
     def voices(self, X: Any) -> tuple[Floats, Floats]:
         """Who speaks for each x: the probability that it is a normal, not a tree density, and the mean depth (n,)."""
@@ -211,3 +218,19 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         """Depth of the finest context; the root has 0."""
         check_is_fitted(self, "_engine")
         return self._engine.depth
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
+        from coverwalk.persistence import save
+
+        save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose parts do not fit together."""
+        Plan(*(getattr(self, name) for name in Plan._fields)).check()
+        if hasattr(self, "_engine"):
+            check_stream(self, self.n_features_in_)
+            check_names(self)
+            hold("y", isinstance(self._flat, bool | np.bool_))

@@ -171,8 +171,17 @@ class KdEngine:
         return int(self.state.counts[0])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "state": kd_state.pack(self.state)}
+        kept = {name: value for name, value in vars(self).items() if name != "settings"}  # the plan tells them
+        return {**kept, "state": kd_state.pack(self.state)}
 
     def __setstate__(self, packed: dict[str, Any]) -> None:
         vars(self).update(packed)
+        self.settings = self.plan.settings(len(self.units.loc))
         self.state = kd_state.unpack(packed["state"], self.settings)
+
+    def _check_loaded(self) -> None:
+        """Refuse arrays that no stream has, and take the others in; a file holds them as `__getstate__` gives them."""
+        from coverwalk.streams.kd_soundness import check_packed
+
+        check_packed(vars(self))
+        self.__setstate__(dict(vars(self)))

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
+from coverwalk._sound import check_names, hold
 from coverwalk.streams.double_tree import DoubleTree
 
 __all__ = ["KdStream"]
@@ -61,3 +62,13 @@ class KdStream:
         log_density = self._begin_stream().learn_one(x, y)
         self._streamed()
         return log_density
+
+    def _check_loaded_stream(self) -> None:
+        """Refuse a file whose parts do not fit together; the tree checks itself."""
+        if not hasattr(self, "double_tree_"):  # saved before its first row
+            return
+        tree = self.double_tree_
+        hold("the stream", isinstance(tree, DoubleTree))
+        for name in ("n_features_in_", "n_outputs_", "_flat"):
+            hold(name, getattr(self, name, None) == getattr(tree, name, None))
+        check_names(self)

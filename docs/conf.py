@@ -1,0 +1,62 @@
+"""The documentation's settings: ``make docs`` builds it, without a network and without warnings."""
+
+import warnings
+from typing import Any
+
+import coverwalk
+
+project = "coverwalk"
+author = "the coverwalk authors"
+copyright = author
+release = version = coverwalk.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "auto_examples/*.ipynb", "auto_examples/*.py", "auto_examples/**/*.md5"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+
+templates_path = ["_templates"]
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say what they mean
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["auto_examples"],
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "show_memory": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "download_all_examples": False,
+}
+warnings.filterwarnings("ignore", message=".*non-interactive.*")  # the gallery draws to files
+
+
+def setup(app: Any) -> None:
+    """Leave out the methods that scikit-learn adds to every estimator for its own routing."""
+    app.connect("autodoc-skip-member", lambda *event: event[2].endswith("_request") or None)
+
+
+html_theme = "pydata_sphinx_theme"
+html_title = "coverwalk"
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "navbar_persistent": ["search-button"],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": True,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_show_sourcelink = False

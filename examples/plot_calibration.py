@@ -1,0 +1,29 @@
+"""
+Are the probabilities right?
+============================
+
+Noise that grows with x. Where y falls within its own predicted distribution, and whether intervals hold what they
+claim, on rows that the model has not seen.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from coverwalk import ConditionalDensity
+from coverwalk.evaluate import coverage, log_loss
+from coverwalk.plotting import plot_pit, plot_reliability
+
+rng = np.random.default_rng(0)
+X = rng.uniform(0, 1, (2000, 2))
+y = np.sin(6 * X[:, 0]) + (0.05 + 0.5 * X[:, 0]) * rng.standard_normal(2000)
+model = ConditionalDensity().fit(X[:1000], y[:1000])
+dist = model.predict_dist(X[1000:])
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+plot_pit(dist, y[1000:], ax=left)
+plot_reliability(dist, y[1000:], ax=right)
+
+# %%
+# In numbers:
+
+print(f"log loss {log_loss(dist, y[1000:]):.3f} nats, 90 % intervals hold {coverage(dist, y[1000:], 0.9):.1%}")

@@ -1,0 +1,34 @@
+"""
+The density of one row
+======================
+
+Two branches part as x grows. A point prediction between them is wrong everywhere; the density is not.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from coverwalk import ConditionalDensity
+from coverwalk.plotting import plot_contexts
+
+rng = np.random.default_rng(0)
+x = rng.uniform(-1, 1, 800)
+y = rng.choice([-1.0, 1.0], 800) * x + 0.1 * rng.standard_normal(800)
+model = ConditionalDensity().fit(x[:, None], y)
+
+# %%
+# The law of y at three places, as one vectorised object with SciPy's names.
+
+places = np.array([0.1, 0.5, 0.9])
+dist = model.predict_dist(places[:, None])
+grid = np.linspace(-1.5, 1.5, 400)
+figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+for place, density in zip(places, dist.pdf(grid[None, :])):
+    ax.plot(grid, density, label=f"x = {place}")
+ax.set(xlabel="y", ylabel="p(y | x)")
+ax.legend(frameon=False)
+
+# %%
+# Who says so? The contexts and local models that speak for x = 0.9, heaviest first.
+
+plot_contexts(dist[2])

@@ -1,0 +1,118 @@
+"""Kernel densities of every context from counts in bins: of its left-one-out residuals, and of y about its mean.
+
+The bins are in units of a scale that is known from the sums of a first reading of the rows; counts are made in a
+second, and add up as sums do.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.contexts import N_SHAPES, PROMISING, SHAPE_ROWS, Layout
+from coverwalk._kernels.kernel_density import BIN, N_BINS, base_density, bins_evidence
+from coverwalk._kernels.polynomial import features
+from coverwalk._kernels.sums import Regressions
+
+__all__ = ["bin_residuals", "bin_scales", "density_scores"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCK = 64  # rows of a leaf that are looked at together
+
+
+@kernel
+def bin_scales(n: Floats, regressions: Regressions, least_scale: float) -> Floats:
+    """The scale (N, N_SHAPES) of each context's densities; 0 where there is none."""
+    scale = np.zeros((len(n), N_SHAPES))
+    for k in range(len(n)):
+        if n[k] < SHAPE_ROWS:
+            continue
+        scale[k, 0] = max(regressions.loo_scale[k], least_scale)
+        if regressions.spread[k] <= PROMISING * scale[k, 0]:
+            scale[k, 1] = max(regressions.spread[k], least_scale)
+    return scale
+
+
+@kernel
+def _count(e: Floats, scale: float, counts: Ints) -> float:
+    """Count e into bins, the last of which is beyond the others; returns the sum of log densities of those there."""
+    log_outside = 0.0
+    for q in range(len(e)):
+        place = e[q] / (scale * BIN) + 0.5 * N_BINS
+        if 0.0 <= place < N_BINS:
+            counts[int(place)] += 1
+        else:
+            counts[N_BINS] += 1
+            log_outside += math.log(base_density(e[q] / scale))
+    return log_outside
+
+
+@kernel
+def bin_residuals(
+    X: Floats,
+    y: Floats,
+    layout: Layout,
+    degree: int,
+    regressions: tuple[Floats, Floats, Floats],
+    scale: Floats,
+    bins: tuple[Ints, Floats],
+) -> None:
+    """Count rows, sorted by leaf as ``layout`` says, in every context from their leaf to the root.
+
+    regressions: gain (N,), loo (N, d) and mean (N,); bins: counts (N, N_SHAPES, N_BINS + 1), the last of rows beyond
+    the bins, and the sum of their log densities under the base (N, N_SHAPES).
+    """
+    gain, loo, mean = regressions
+    counts, log_outside = bins
+    d = loo.shape[1]
+    f, F, error = np.empty(d), np.empty((d, BLOCK)), np.empty(BLOCK)
+    for leaf in range(len(layout.left)):
+        if layout.left[leaf] >= 0:
+            continue
+        for s in range(layout.start[leaf], layout.end[leaf], BLOCK):
+            n = min(BLOCK, layout.end[leaf] - s)
+            for q in range(n):
+                features(X[s + q], degree, f)
+                F[:, q] = f
+            k = leaf
+            while k >= 0:
+                e = error[:n]
+                if scale[k, 0] > 0.0:
+                    for q in range(n):
+                        e[q] = gain[k] * y[s + q]
+                    for a in range(d):
+                        t = loo[k, a]
+                        column = F[a, :n]
+                        for q in range(n):
+                            e[q] -= t * column[q]
+                    log_outside[k, 0] += _count(e, scale[k, 0], counts[k, 0])
+                if scale[k, 1] > 0.0:
+                    for q in range(n):
+                        e[q] = y[s + q] - mean[k]
+                    log_outside[k, 1] += _count(e, scale[k, 1], counts[k, 1])
+                k = layout.parent[k]
+
+
+@kernel
+def density_scores(
+    scale: Floats, counts: Ints, log_outside: Floats, tables: tuple[Floats, Floats]
+) -> tuple[Floats, Ints]:
+    """Left-one-out log densities (N, N_SHAPES), -inf where there is none, and the best bandwidths."""
+    N = len(scale)
+    score, width = np.full((N, N_SHAPES), -math.inf), np.zeros((N, N_SHAPES), np.int64)
+    for k in range(N):
+        for shape in range(N_SHAPES):
+            if scale[k, shape] > 0.0:
+                n = counts[k, shape].sum()
+                score[k, shape], width[k, shape] = bins_evidence(
+                    counts[k, shape, :N_BINS],
+                    n,
+                    counts[k, shape, N_BINS],
+                    log_outside[k, shape],
+                    scale[k, shape],
+                    tables,
+                )
+    return score, width

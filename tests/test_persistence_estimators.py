@@ -1,0 +1,291 @@
+"""Files of classifiers, streams and densities: the same to the last bit, and nothing forged reaches a kernel."""
+
+import json
+import struct
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, ModelFileError, load
+from coverwalk._encoding import encode
+from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
+from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
+from coverwalk.streams.double_tree import DoubleTree
+from tests.test_persistence import forged, mutate, put, rewritten
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (700, 2))
+Y = np.stack([np.sign(X[:, 0]) + 0.1 * RNG.standard_normal(700), X[:, 1] ** 2], axis=1)
+LABELS = np.array(["low", "middle", "high"])[np.digitize(Y[:, 0] + X[:, 1], [-0.5, 0.5])]
+NAMED = pd.DataFrame(X, columns=["a", "b"])
+
+
+def reloaded(model, path):
+    model.save(path)
+    return load(path)
+
+
+# Streams
+
+STREAMS = {
+    "as it is": {},
+    "refining": {"walk": "refine"},
+    "children from parents": {"children": "parent"},
+    "fixed priors": {"priors": "fixed", "settle": 64},
+}
+
+
+@pytest.mark.parametrize("options", STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize("n", [0, 1, 3, 300])
+def test_a_stream_comes_back_to_the_last_bit_and_goes_on(options, n, tmp_path):
+    for outputs in (Y[:, 0], Y):
+        model = DoubleTree(**options)
+        if n:
+            model.partial_fit(X[:n], outputs[:n])
+        again = reloaded(model, tmp_path / "m.cw")
+        for _ in range(2):  # the second time through what was learned after loading
+            assert np.array_equal(model.prequential(X[n:], outputs[n:]), again.prequential(X[n:], outputs[n:]))
+            assert np.array_equal(model.logpdf(X, outputs), again.logpdf(X, outputs))
+        assert again.get_params() == model.get_params()
+        assert (again.n_rows_, again.n_contexts_) == (model.n_rows_, model.n_contexts_)
+
+
+def test_a_conditional_stream_keeps_its_columns(tmp_path):
+    model = ConditionalDensity(covers="kd", alpha=1.5).fit(NAMED[:200], Y[:200, 0])
+    again = reloaded(model, tmp_path / "m.cw")
+    assert again.feature_names_in_.tolist() == ["a", "b"]
+    assert np.array_equal(again.predict_dist(NAMED[:9]).cdf(0.3), model.predict_dist(NAMED[:9]).cdf(0.3))
+    assert [model.learn_one(x, y) for x, y in zip(X, Y[:, 0])] == [again.learn_one(x, y) for x, y in zip(X, Y[:, 0])]
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(NAMED.rename(columns={"a": "z"}))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_a_density_of_any_size(scale, tmp_path):
+    points = scale * np.random.default_rng(0).standard_cauchy(300) / 1e5
+    model = Density(covers="kd").fit(points)
+    again = reloaded(model, tmp_path / "m.cw")
+    assert np.array_equal(again.prequential(points), model.prequential(points))
+    forest = Density(n_trees=2).fit(points)
+    again = reloaded(forest, tmp_path / "m.cw")
+    assert np.array_equal(again.logpdf(points), forest.logpdf(points))
+    assert np.array_equal(again.sample(9, random_state=0), forest.sample(9, random_state=0))
+    assert reloaded(Density(settle=3), tmp_path / "m.cw").settle == 3
+
+
+def test_learning_after_loading_leaves_the_file_of_a_stream_alone(tmp_path):
+    path = tmp_path / "m.cw"
+    again = reloaded(DoubleTree().fit(X[:100], Y[:100]), path)
+    before = path.read_bytes()
+    again.partial_fit(X, Y)
+    assert path.read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return DoubleTree().fit(X[:200], Y[:200, 0])
+
+
+STATE = "model._engine.state['{}']"
+LEFT, RIGHT, DIM, DEPTH, SEEN, FIRST, LAST, TREE, PARENT, HELD, NODES = range(11)
+
+
+def cell(column, value, row=0):
+    def change(array):
+        array[row, column] = value
+        return array
+
+    return change
+
+
+def in_node(field, value, node=0):
+    """Overwrite one of the eight 32-bit numbers of a node of y."""
+
+    def change(array):
+        array.view(np.int32)[node, field] = value
+        return array
+
+    return change
+
+
+FORGED_STREAMS = {
+    "a child beyond the tree": ("xi", cell(LEFT, 10**6)),
+    "a context that is its own child": ("xi", cell(LEFT, 0)),
+    "children apart": ("xi", cell(RIGHT, 7)),
+    "a cut of an input that is not there": ("xi", cell(DIM, 2)),
+    "a depth beyond all tables": ("xi", cell(DEPTH, 600, row=-1)),
+    "more rows seen than there are": ("xi", cell(SEEN, 10**6)),
+    "a tree over y that is not there": ("xi", cell(TREE, 10**6)),
+    "two contexts with one tree over y": ("xi", lambda a: cell(TREE, a[0, TREE], row=1)(a)),
+    "a parent that is not there": ("xi", cell(PARENT, 10**6, row=3)),
+    "a leaf whose list ends elsewhere": ("xi", cell(LAST, 0, row=-1)),
+    "a leaf that holds more than it lists": ("xi", cell(HELD, 2**31 - 1, row=-1)),
+    "fewer cells than there are": ("xi", cell(NODES, 1)),
+    "columns that are missing": ("xi", lambda a: a[:, :15].copy()),
+    "a list of rows that is a ring": ("row_next", put(0)),
+    "a row beyond the end": ("row_next", put(10**6)),
+    "cells that run in circles": ("yf", in_node(4, 0)),
+    "a cell beyond the end": ("yf", in_node(5, 10**6)),
+    "a point that is not there": ("yf", in_node(4, -2 - 10**6)),
+    "fewer than no points": ("yf", in_node(2, -1)),
+    "cells that do not hold their rows": ("row_code", lambda a: ~a),
+    "odds of nothing": ("xf", cell(1, 0.0)),
+    "a pivot of zero": ("xf", cell(7, 0.0)),
+    "no number": ("xf", cell(6, np.nan)),
+    "an infinite row": ("row_x", put(np.inf)),
+    "fewer rows": ("row_z", lambda a: a[:-1].copy()),
+    "a leaf that never splits": ("theta", put(np.inf)),
+    "trees deeper than planned": ("y_depth", put(64)),
+    "single precision": ("row_x", lambda a: a.astype(np.float32)),
+}
+
+
+@pytest.mark.parametrize(("name", "change"), FORGED_STREAMS.values(), ids=FORGED_STREAMS)
+def test_forged_streams_are_refused(name, change, stream, tmp_path):
+    path = tmp_path / "m.cw"
+    path.write_bytes(forged(stream, STATE.format(name), lambda array: array))
+    load(path)
+    path.write_bytes(forged(stream, STATE.format(name), change))
+    with pytest.raises(ModelFileError, match=r"not sound|must be an array"):
+        load(path)
+
+
+# Classifiers
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    noisy = np.where(RNG.random(300) < 0.3, RNG.choice(LABELS, 300), LABELS[:300])  # deep trees, in arrays of their own
+    return ContextClassifier(3, 2, random_state=0).fit(NAMED[:300], noisy)
+
+
+@pytest.mark.parametrize("labels", [LABELS, LABELS.astype(object), np.unique(LABELS, return_inverse=True)[1]])
+def test_a_classifier_comes_back_to_the_last_bit_and_goes_on(labels, tmp_path):
+    model = ContextClassifier(3, 2, random_state=np.random.RandomState(4)).fit(NAMED[:150], labels[:150])
+    model.partial_fit(NAMED[150:170], labels[150:170])
+    again = reloaded(model, tmp_path / "m.cw")
+    assert again.classes_.tolist() == model.classes_.tolist()
+    assert again.feature_names_in_.tolist() == ["a", "b"]
+    for rows in (slice(170, 200), slice(200, 600), slice(600, 650)):  # learned; grown anew; learned
+        assert np.array_equal(model.predict_log_proba(NAMED), again.predict_log_proba(NAMED))
+        assert model.contexts(NAMED[:3]) == again.contexts(NAMED[:3])
+        for each in (model, again):
+            each.partial_fit(NAMED[rows], labels[rows])
+    for each in (model, again):  # the generator goes on too
+        each.fit(NAMED[:100], labels[:100])
+    assert np.array_equal(model.predict_proba(NAMED), again.predict_proba(NAMED))
+
+
+def test_the_header_names_classes_and_columns(classifier, tmp_path):
+    classifier.save(tmp_path / "m.cw")
+    content = (tmp_path / "m.cw").read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])["__metadata__"]["model"]
+    assert all(f'"{word}"' in header for word in ("low", "middle", "high", "a", "b"))
+
+
+TREE_0 = "model._forest.kinds[0][1][0]"
+DISCRIMINANT = "model._forest.kinds[1][1][0]"
+FORGED_CLASSIFIERS = {
+    "an axis that is not there": (f"{TREE_0}.0[0]", put(7)),
+    "a child beyond the tree": (f"{TREE_0}.0[2]", put(10**6)),
+    "a tree that runs in circles": (f"{TREE_0}.0[2]", put(0)),
+    "a cut at no number": (f"{TREE_0}.0[1]", put(np.nan)),
+    "fewer than no rows": (f"{TREE_0}.1[0]", put(-1.0)),
+    "counts of other classes": (f"{TREE_0}.1[0]", lambda a: a[:, :2].copy()),
+    "a discriminant that is not there": (f"{DISCRIMINANT}.1[1]", put(10**6)),
+    "a discriminant where there was none": (f"{TREE_0}.1[1]", put(0)),
+    "weights above one": (f"{TREE_0}.2[0]", put(0.5)),
+    "a weight for what is not there": (f"{TREE_0}.2[0]", put(-1.0, at=1)),
+    "w above one": (f"{TREE_0}.2[1]", put(1.0)),
+    "a leaf that goes on": (f"{TREE_0}.2[2]", put(-0.5, at=-1)),
+    "classes that are not there": ("model._rows[0].1", put(3)),
+    "rows of another width": ("model._rows[0].0", lambda a: a[:, :1].copy()),
+    "negative weights": ("model._rows[0].2", put(-1.0)),
+    "pools above one": ("model._forest.unseen._parts[0][0]", put(2.0)),
+    "classes of pools that are not there": ("model._forest.unseen._parts[0][1]", put(-1)),
+}
+
+
+@pytest.mark.parametrize(("name", "change"), FORGED_CLASSIFIERS.values(), ids=FORGED_CLASSIFIERS)
+def test_forged_classifiers_are_refused(name, change, classifier, tmp_path):
+    path = tmp_path / "m.cw"
+    path.write_bytes(forged(classifier, name, lambda array: array))
+    load(path)
+    path.write_bytes(forged(classifier, name, change))
+    with pytest.raises(ModelFileError, match=r"not sound|must be an array"):
+        load(path)
+
+
+HEADERS = {
+    "classes out of order": ("classifier", '["high", "low", "middle"]', '["low", "high", "middle"]'),
+    "classes that are too few": ("classifier", '["high", "low", "middle"]', '["high", "low"]'),
+    "columns that are too few": ("classifier", '["a", "b"]', '["a"]'),
+    "another number of inputs": ("classifier", '"n_features_in_": 2', '"n_features_in_": 3'),
+    "a parameter out of range": ("classifier", '"stop": 0.1', '"stop": 1.5'),
+    "a walk that is none": ("stream", '"walk": "coarsen"', '"walk": "sideways"'),
+    "fewer rows than learned": ("stream", '"n_rows": 200', '"n_rows": 199'),
+    "more outputs": ("stream", '"n_outputs_": 1', '"n_outputs_": 2'),
+    "two parts of one number": ("stream", '"number": 1', '"number": 0'),
+}
+
+
+@pytest.mark.parametrize(("which", "old", "new"), HEADERS.values(), ids=HEADERS)
+def test_headers_that_no_model_has_are_refused(which, old, new, request, tmp_path):
+    model, path = request.getfixturevalue(which), tmp_path / "m.cw"
+    path.write_bytes(rewritten(model, lambda text: text))
+    load(path)
+    assert old in json.dumps(encode(model)[0])
+    path.write_bytes(rewritten(model, lambda text: text.replace(old, new)))
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
+@pytest.mark.parametrize("which", ["classifier", "stream"])
+def test_mutated_files_are_refused(which, request, tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "m.cw"
+    request.getfixturevalue(which).save(path)
+    content = path.read_bytes()
+    for _ in range(150):
+        path.write_bytes(mutate(content, rng))
+        with pytest.raises(ModelFileError):
+            load(path)
+
+
+# CoverModel: what loads can be asked and goes on learning
+
+
+def cover_models():
+    reals = [Polynomial(1), TreeDensity(), KernelDensity()]
+    for cover in (KDTree(), DyadicBoxes(-1, 1, 2), ChoiceBoxes(-1, 1, 2), ShiftedGrids(-1, 1, 2)):
+        model = CoverModel(cover, reals, priors="parent")
+        model.update_many(X[:15, :1], Y[:15, 0])
+        yield model, X[20, :1], 0.3
+    letters = CoverModel(SuffixTree(2), Dirichlet("ab"), walk="coarsen")
+    letters.update_many(["", "a", "ab", "aba"], "abab")
+    yield letters, "ba", "a"
+
+
+def test_forged_cover_models_are_refused_or_work(tmp_path):
+    """One number of the header replaced by a hostile one: refused at once, or a model that answers and learns."""
+    rng, path = np.random.default_rng(0), tmp_path / "m.cw"
+    hostile = ["-1", "0", "7", "null", '"x"', "[]", "{}", "1e300", "9223372036854775807", "true", '{"float":"nan"}']
+    refused = 0
+    for model, x, y in cover_models():
+        tree, _ = encode(model)
+        pieces = json.dumps(tree, separators=(",", ":")).split(":")
+        for at in rng.integers(1, len(pieces), 60):
+            value, comma, rest = pieces[at].partition(",")
+            forgery = rng.choice(hostile) + value[len(value.rstrip("}]")) :] + comma + rest
+            text = ":".join([*pieces[:at], forgery, *pieces[at + 1 :]])
+            try:
+                path.write_bytes(rewritten(model, lambda _, text=text: text))
+                loaded = load(path)
+            except (ModelFileError, json.JSONDecodeError):
+                refused += 1
+                continue
+            with np.errstate(all="ignore"):
+                loaded.log_predict(x, y)
+                loaded.update(x, y)
+    assert refused > 100

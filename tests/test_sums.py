@@ -1,0 +1,326 @@
+"""Forests from sums: against rows kept in memory, and whatever the chunks."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coverwalk import ConditionalDensity, ContextClassifier, load
+from coverwalk._kernels.contexts import Grid, Layout, fit_contexts
+from coverwalk._kernels.kernel_density import kernel_tables
+from coverwalk._kernels.sums import add_moments, n_moments, regress_moments
+from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk.forests.forest import Settings
+from coverwalk.forests.row_sample import RowSample
+from coverwalk.forests.sums import ForestSums
+
+
+def rows(n=6000, seed=0, p=3):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, p))
+    return X, np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 0] + (0.1 + 0.2 * (X[:, 1] > 0)) * rng.standard_normal(n)
+
+
+def labelled(n=4000, seed=0):
+    X, y = rows(n, seed)
+    return X, np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
+
+
+def split(X, y, k, seed=None):
+    order = np.arange(len(y)) if seed is None else np.random.default_rng(seed).permutation(len(y))
+    return [(X[part], y[part]) for part in np.array_split(order, k)]
+
+
+def relative(a, b):
+    return np.abs(a - b).max() / np.abs(b).max()
+
+
+@pytest.fixture(scope="module")
+def planned():
+    X, y = rows()
+    return ForestSums.plan(X[:1500], y[:1500], Settings(n_trees=2), state_bytes=2**16)
+
+
+# -- against rows ----------------------------------------------------------------------------------------------------
+
+
+def from_rows_and_from_sums(n, p=3):
+    """Both fits of a context and its two children, in which no regression is solved in rows."""
+    X, y = rows(n, seed=1, p=p)
+    order = np.argsort(X[:, 0] > 0, kind="stable")
+    X, y, half = X[order], y[order], int((X[:, 0] <= 0).sum())
+    tree = (np.array([1, -1, -1]), np.array([-1, 0, 0]))
+    layout = Layout(np.array([0, 0, half]), np.array([n, half, n]), *tree)
+    grid = Grid(np.array([0.03, 0.3, 3.0]), 2, 2.0, 2.0, 1e-4)
+    exact = fit_contexts(X, y, layout, grid, kernel_tables())
+    moments = np.zeros((2, n_moments(2, p)))
+    ranges = np.full((2, p), np.inf), np.full((2, p), -np.inf)
+    add_moments(X, y, layout, np.array([-1, 0, 1]), 2, moments, *ranges)
+    return exact, regress_moments(np.vstack([moments.sum(axis=0), moments]), tree[1], grid, p)
+
+
+def test_regressions_and_residual_scales_from_sums_are_those_of_rows():
+    exact, summed = from_rows_and_from_sums(4000)
+    np.testing.assert_allclose(summed.psi, exact.psi, rtol=1e-9)
+    np.testing.assert_allclose(summed.centre, exact.centre, atol=1e-3)  # weights of regressions differ a little
+    np.testing.assert_allclose(summed.s2, exact.s2, rtol=1e-4)
+    np.testing.assert_allclose(summed.loo_scale, exact.scale[:, 0], rtol=1e-4)
+    np.testing.assert_allclose(summed.mean, exact.mean, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "nats"), [(500, 0.6), (4000, 0.6), (40_000, 0.6)])
+def test_evidence_from_sums_nears_that_of_rows(n, nats):
+    """Evidence of thousands of nats, to a fraction of one: what sums miss is the kurtosis of the residuals."""
+    exact, summed = from_rows_and_from_sums(n)
+    fitted = np.isfinite(summed.log_score)
+    assert fitted.sum() == 9
+    difference = summed.log_score[fitted] - exact.log_score[:, :9][fitted]
+    assert np.abs(difference).max() < nats
+    middle = exact.log_score[:, :9][fitted].reshape(3, 3)
+    assert np.ptp(middle, axis=1).min() > 50  # the degrees that are told apart differ by far more
+
+
+def test_sums_predict_as_well_as_rows(planned):
+    X, y = rows()
+    X_test, y_test = rows(2000, seed=9)
+    sums = planned.empty()
+    sums.accumulate(X, y)
+    shapes = sums.finish()
+    shapes.accumulate(X, y)
+    exact = planned.forest.empty()
+    exact.accumulate(X, y)
+    exact.finalize()
+    ours, theirs = shapes.finish().ask(X_test), exact.ask(X_test)
+    assert abs(ours.logpdf(y_test).mean() - theirs.logpdf(y_test).mean()) < 0.02
+    assert np.abs(ours.mean() - theirs.mean()).mean() < 0.01
+
+
+def test_the_second_pass_finds_shapes_that_sums_cannot():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(6000, 2))
+    y = rng.choice([-1.0, 1.0], 6000) + 0.05 * rng.standard_normal(6000)
+    model = ConditionalDensity(n_trees=2, stop=0.5)
+    one = model.fit_chunks([(X, y)], sample_rows=1000, second_pass=False).log_likelihood(X, y)
+    two = model.fit_chunks([(X, y)], sample_rows=1000).log_likelihood(X, y)
+    assert two > one + 0.5
+
+
+# -- chunks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole():
+    X, y = rows()
+    return ConditionalDensity(n_trees=2).fit_chunks([(X, y)], sample_rows=1000, state_bytes=2**18)
+
+
+@pytest.mark.parametrize(("k", "seed"), [(2, None), (7, 1), (40, 2)])
+def test_chunks_and_their_order_do_not_matter(whole, k, seed):
+    X, y = rows()
+    chunks = [(X[:0], y[:0]), *split(X, y, k, seed)]
+    model = ConditionalDensity(n_trees=2).fit_chunks(lambda: iter(chunks), sample_rows=1000, state_bytes=2**18)
+    levels = [0.01, 0.5, 0.99]
+    assert relative(model.predict(X[:500]), whole.predict(X[:500])) < 1e-9
+    assert relative(model.predict(X[:500], quantiles=levels), whole.predict(X[:500], quantiles=levels)) < 1e-9
+    assert relative(model.logpdf(X[:500], y[:500]), whole.logpdf(X[:500], y[:500])) < 1e-9
+
+
+def test_a_fit_from_sums_is_a_model_like_any_other(whole, tmp_path):
+    X, y = rows()
+    whole.save(tmp_path / "model.cw")
+    again = load(tmp_path / "model.cw")
+    assert np.array_equal(again.logpdf(X[:50], y[:50]), whole.logpdf(X[:50], y[:50]))
+    voice = whole.predict_dist(X[:1])[0].contexts()[0]
+    assert voice.context.n_rows <= 6000
+    assert whole.forests_[0].n_rows == 6000
+    from coverwalk.forests.forest_summary import summarise
+
+    assert summarise(whole.forests_[0]).n_rows == 6000
+
+
+def test_few_rows_are_fitted_as_in_memory():
+    X, y = rows(300)
+    plain = ConditionalDensity(n_trees=2).fit(X, y)
+    chunked = ConditionalDensity(n_trees=2).fit_chunks(split(X, y, 4, seed=3))
+    assert np.array_equal(plain.logpdf(X, y), chunked.logpdf(X, y))
+    X, labels = labelled(300)
+    plain = ContextClassifier(4, 2, random_state=0).fit(X, labels)
+    chunked = ContextClassifier(4, 2, random_state=0).fit_chunks(split(X, labels, 4, seed=3))
+    assert np.array_equal(plain.predict_proba(X), chunked.predict_proba(X))
+
+
+def test_several_outputs_and_names_of_columns():
+    pandas = pytest.importorskip("pandas")
+    X, y = rows(3000)
+    frame, Y = pandas.DataFrame(X, columns=["a", "b", "c"]), np.column_stack([y, y + X[:, 2]])
+    model = ConditionalDensity(n_trees=2, stop=0.5)
+    model.fit_chunks([(frame[:1000], Y[:1000]), (frame[1000:], Y[1000:])], sample_rows=500, state_bytes=2**18)
+    assert model.predict(frame[:5]).shape == (5, 2)
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    names = {name for voice in model.forests_[1].ask(np.column_stack([X, y])[:9])[0].contexts() for name in box(voice)}
+    assert names <= {"a", "b", "c", "y0"}
+
+
+def box(voice):
+    return voice.context.box if voice.context else {}
+
+
+@pytest.mark.parametrize(("k", "seed"), [(3, 1), (25, 2)])
+def test_classes_from_chunks(k, seed):
+    X, y = labelled()
+    options = {"sample_rows": 1000, "state_bytes": 2**20}
+    one = ContextClassifier(4, 3, random_state=0).fit_chunks([(X, y)], **options)
+    many = ContextClassifier(4, 3, random_state=0).fit_chunks(split(X, y, k, seed), **options)
+    assert list(one.classes_) == ["high", "low", "middle"]
+    assert relative(many.predict_proba(X), one.predict_proba(X)) < 1e-9
+    root = one.contexts(X[:1], top=99)[0]
+    assert max(sum(voice.counts.values()) for voice in root) == pytest.approx(4000)  # every row is counted, once
+    X_test, y_test = labelled(1000, seed=5)
+    small = ContextClassifier(4, 3, random_state=0).fit(X[:1000], y[:1000])
+    assert one.score(X_test, y_test) > small.score(X_test, y_test) - 0.02
+    one.partial_fit(X_test, y_test)
+    with pytest.raises(ValueError, match="not declared"):
+        one.partial_fit(X_test[:1], ["unheard of"])
+
+
+STATES = {}
+
+
+def state_of(kind):
+    """A planned pass, its rows in ten chunks (one empty), and the state of each; made once."""
+    if kind not in STATES:
+        model = (
+            ConditionalDensity(n_trees=2, stop=0.5) if kind != "classes" else ContextClassifier(2, 1, random_state=0)
+        )
+        X, y = labelled(2000) if kind == "classes" else rows(2000)
+        state = plan(model, X, y, sample_rows=300, state_bytes=2**16)
+        for _ in range(["sample", "sums", "shapes"].index(kind) if kind != "classes" else 1):
+            state = finalize(accumulate(state, X, y))
+        edges = [0, 1, 1, 300, 310, 700, 1000, 1001, 1500, 1999, 2000]
+        STATES[kind] = [accumulate(state, X[a:b], y[a:b]) for a, b in pairwise(edges)], accumulate(state, X, y)
+    return STATES[kind]
+
+
+def arrays_of(state):
+    found = []
+
+    def visit(thing):
+        if isinstance(thing, np.ndarray):
+            found.append(thing)
+        elif isinstance(thing, (list, tuple)):
+            for item in thing:
+                visit(item)
+
+    if hasattr(state, "sample"):
+        visit([state.sample.X, state.sample.codes.astype(float), state.sample.count])
+    elif hasattr(state, "trees"):
+        visit([tree.arrays for tree in state.trees])
+    else:
+        visit(
+            [
+                [vars(part).get(name, []) for name in ("moments", "low", "high", "counts", "log_outside")]
+                for part in state.parts
+            ]
+        )
+    return found
+
+
+@settings(deadline=None, max_examples=15)
+@given(kind=st.sampled_from(["sample", "sums", "shapes", "classes"]), data=st.data())
+def test_merge_is_associative_and_commutative(kind, data):
+    parts, total = state_of(kind)
+    heap = list(data.draw(st.permutations(parts)))
+    while len(heap) > 1:
+        a = heap.pop(data.draw(st.integers(0, len(heap) - 1)))
+        b = heap.pop(data.draw(st.integers(0, len(heap) - 1)))
+        heap.append(merge(a, b))
+    assert heap[0].n_rows == total.n_rows == 2000
+    ours, theirs = arrays_of(heap[0]), arrays_of(total)
+    assert len(ours) == len(theirs) > 0
+    for a, b in zip(ours, theirs):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_the_sample_is_a_sample_whatever_the_duplicates():
+    X = np.repeat(np.arange(50.0)[:, None], 200, axis=0)
+    sample = RowSample(100)
+    for part in np.array_split(np.random.default_rng(0).permutation(len(X)), 7):
+        sample.accumulate(X[part], X[part])
+    drawn, _ = sample.rows()
+    assert len(drawn) == 100
+    assert np.all(np.bincount(drawn[:, 0].astype(int)) == 2)
+    heavy = np.concatenate([np.zeros(5000), np.arange(1, 5001)])[:, None]
+    sample = RowSample(200)
+    sample.accumulate(heavy, heavy)
+    drawn, _ = sample.rows()
+    assert len(drawn) <= 201
+    assert (drawn[:, 0] > 0).sum() >= 95  # the row that is half of all takes no more than half
+
+
+# -- mistakes --------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_read_twice_is_refused():
+    X, y = rows(100)
+    with pytest.raises(TypeError, match="new iterator"):
+        ConditionalDensity().fit_chunks(iter([(X, y)]))
+    readings = iter([5, 5, 4])
+    with pytest.raises(ValueError, match="read again"):
+        ConditionalDensity(n_trees=1).fit_chunks(lambda: split(X, y, 5)[: next(readings)], sample_rows=50)
+    with pytest.raises(ValueError, match="no chunks"):
+        ConditionalDensity().fit_chunks([])
+    with pytest.raises(ValueError, match="not one row"):
+        ConditionalDensity().fit_chunks([(X[:0], y[:0])])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda X, y: (X, np.where(np.arange(len(y)) == 3, np.nan, y)), r"chunk 1: row 3 .* nan in y"),
+        (lambda X, y: (np.where(np.arange(len(y))[:, None] == 7, np.inf, X), y), r"chunk 1: row 7 .* inf in x0"),
+        (lambda X, y: (X[:, :2], y), "chunk 1: rows have 2 inputs, expected 3"),
+        (lambda X, y: (X, y[:-1]), "chunk 1: X has 20 rows and y 19"),
+        (lambda X, y: (X.astype(str).astype(object) + "?", y), "chunk 1: columns must be numbers"),
+        (lambda X, y: (X, np.column_stack([y, y])), "chunk 1: y has 2 columns"),
+    ],
+)
+def test_bad_rows_are_named_and_the_model_stays(spoil, message):
+    X, y = rows(60)
+    model = ConditionalDensity(n_trees=1).fit(X, y)
+    before = model.predict(X)
+    chunks = split(X, y, 3)
+    chunks[1] = spoil(*chunks[1])
+    with pytest.raises(RowError, match=message):
+        model.fit_chunks(chunks, sample_rows=30)
+    assert np.array_equal(model.predict(X), before)
+
+
+def test_labels_that_are_missing_are_named():
+    X, y = labelled(60)
+    y = y.astype(object)
+    y[13] = None
+    with pytest.raises(RowError, match=r"chunk 0: row 13 .* label None"):
+        ContextClassifier().fit_chunks([(X, y)])
+
+
+def test_states_of_different_plans_do_not_merge(planned):
+    X, y = rows(400, seed=3)
+    other = ForestSums.plan(X, y, Settings(n_trees=2))
+    with pytest.raises(ValueError, match="one plan"):
+        planned.empty().merge(other)
+    with pytest.raises(ValueError, match="no rows"):
+        planned.empty().finish()
+    with pytest.raises(ValueError, match="20 and of 30"):
+        RowSample(20).merge(RowSample(30))
+
+
+def test_streams_and_strange_options_are_refused():
+    X, y = rows(50)
+    with pytest.raises(ValueError, match="partial_fit"):
+        ConditionalDensity(covers="kd").fit_chunks([(X, y)])
+    with pytest.raises(ValueError, match="sample_rows"):
+        ConditionalDensity().fit_chunks([(X, y)], sample_rows=0)
+    assert is_pass(plan(ConditionalDensity(), X, y))
+    assert not is_pass(ConditionalDensity())
