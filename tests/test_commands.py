@@ -253,12 +253,30 @@ def test_a_wrong_call_is_a_usage_error(line, capsys):
     assert stopped.value.code == 2
 
 
-def test_learn_says_which_models_can(capsys):
-    before = Path("m.cw").read_bytes()
-    code, _, err = run(capsys, "learn", "m.cw", "data.csv")
+def test_learn_says_which_models_can(capsys, tmp_path):
+    path = tmp_path / "c.cw"
+    CoverModel(KDTree(), Polynomial(0)).save(path)
+    before = path.read_bytes()
+    code, _, err = run(capsys, "learn", path, "data.csv")
     assert code == 1
-    assert "holds a ConditionalDensity that cannot go on learning: fit it again" in err
-    assert Path("m.cw").read_bytes() == before
+    assert "holds a CoverModel that cannot go on learning: fit it again" in err
+    assert path.read_bytes() == before
+
+
+def test_a_forest_goes_on_as_a_stream_that_all_commands_take(capsys, tmp_path):
+    frame, path = rows(), tmp_path / "m.cw"
+    more = load("both.cw").partial_fit(frame[["a", "b"]], frame[["y", "z"]])
+    assert run(capsys, "learn", "both.cw", "data.csv", "--out", path)[0] == 0
+    assert np.array_equal(
+        load(path).logpdf(frame[["a", "b"]], frame[["y", "z"]]), more.logpdf(frame[["a", "b"]], frame[["y", "z"]])
+    )
+    assert "320 learned" in run(capsys, "show", path)[1]
+    assert "linear regression" in run(capsys, "score", path, "data.csv")[1]
+    assert run(capsys, "predict", path, "data.csv", "--density", 5, "--out", tmp_path / "p.csv")[0] == 0
+    assert pl.read_csv(tmp_path / "p.csv").shape == (ROWS, 14)
+    assert run(capsys, "learn", path, "data.csv")[0] == 0
+    assert "480 learned" in run(capsys, "show", path)[1]
+    assert "holds a stream" in run(capsys, "report", path, "data.csv")[2]
 
 
 # Classes
@@ -374,7 +392,7 @@ def test_a_mistake_while_learning_leaves_the_model(capsys, tmp_path, monkeypatch
     assert code == 1
     assert "column 'b', row 151" in err
     assert (tmp_path / "m.cw").read_bytes() == before
-    assert "this command takes a forest" in run(capsys, "predict", tmp_path / "m.cw", "data.csv")[2]
+    assert "this command takes a forest" in run(capsys, "report", tmp_path / "m.cw", "data.csv")[2]
 
 
 def test_a_model_of_sequences_goes_on_learning(capsys, tmp_path):

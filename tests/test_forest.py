@@ -161,6 +161,19 @@ def test_polynomials_do_not_run_away():
     assert np.all(np.abs(fitted(X, y).ask(far).mean()) < 2 * np.abs(y).max())
 
 
+def test_inputs_are_clamped_to_the_rows_of_a_context():
+    X, y = rows(300, p=2, noise=0.05)
+    y = y + 5 * X[:, 0]  # a slope that would lead far away
+    forest = fitted(X, y, n_trees=3, stop=0.9)
+    edge = np.array([[X[:, 0].max(), 0.1]])
+    beyond = np.array([[1.5, 0.1], [1e3, 0.1], [1e300, 0.1]])
+    at = np.linspace(-8, 8, 33)
+    expected = forest.ask(edge).logpdf(at[None, :])[0]
+    np.testing.assert_allclose(forest.ask(beyond).logpdf(at[None, :]), np.tile(expected, (3, 1)), rtol=0, atol=1e-12)
+    inside = forest.ask(np.array([[0.5, 0.1]])).logpdf(at[None, :])[0]
+    assert np.abs(inside - expected).max() > 1
+
+
 def test_boxes_are_in_the_units_of_x():
     X, y = rows(300)
     X[:, 0] = 1e4 * X[:, 0] + 7

@@ -209,3 +209,11 @@ def test_text_that_is_no_category_is_refused():
         ConditionalDensity(n_trees=2, categorical_features=["east"]).fit(FRAME, Y)
     with pytest.raises(ValueError, match="NaN"):
         ConditionalDensity(covers="kd").fit(FRAME[["east"]], Y)
+
+
+def test_streams_take_numbers_only():
+    gaps = ConditionalDensity(n_trees=2).fit(FRAME[["east"]], Y)
+    before = gaps.logpdf(FRAME[["east"]], Y)
+    with pytest.raises(ValueError, match="categories or gaps"):
+        gaps.partial_fit(FRAME[["east"]].fillna(0.0), Y)
+    np.testing.assert_array_equal(gaps.logpdf(FRAME[["east"]], Y), before)

@@ -48,12 +48,7 @@ def test_distributions_agree_with_the_log_density():
     assert model.score(X, Y) > 0.2
 
 
-def test_only_streams_learn_row_by_row():
-    forest = ConditionalDensity()
-    assert not hasattr(forest, "partial_fit")
-    assert not hasattr(forest, "learn_one")
-    with pytest.raises(AttributeError, match="learn_one"):
-        forest.learn_one(0.0, 0.0)
+def test_what_it_refuses():
     with pytest.raises(NotFittedError):
         ConditionalDensity(covers="kd").logpdf(X, Y)
     with pytest.raises(ValueError, match="one output"):

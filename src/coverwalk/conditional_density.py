@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +21,9 @@ from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
-from coverwalk.streams.streaming import KdStream
+from coverwalk.streams.chain import StreamChain
+from coverwalk.streams.checked_rows import as_row
+from coverwalk.streams.streaming import Streaming
 
 __all__ = ["ConditionalDensity"]
 
@@ -30,7 +32,7 @@ Floats = NDArray[np.float64]
 _ROWS_AT_ONCE = 20_000  # bounds the memory of answers that need no distribution kept
 
 
-class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The distribution of y given x, by a walk over a forest of covers that look at y.
 
     Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has
@@ -58,13 +60,20 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
         Their levels are cut into sets; see docs/mixed_inputs.md. Missing values (NaN) need no telling.
     covers : {"adaptive", "kd"}
-        How covers are made. "adaptive": the forest above, fitted to all rows at once. "kd": the paper's streaming
-        estimator, one online kd-tree (`coverwalk.streams.double_tree.DoubleTree`), which also has ``partial_fit``,
-        ``learn_one`` and ``prequential``; of the other parameters it takes ``walk``, ``alpha`` and ``stop``.
+        How covers are made. "adaptive": the forest above, fitted to all rows at once or learned row by row. "kd": the
+        paper's streaming estimator, one online kd-tree (`coverwalk.streams.double_tree.DoubleTree`); of the other
+        parameters it takes ``walk``, ``alpha`` and ``stop``.
     walk : {"coarsen", "refine"}
         For covers="kd": fine to coarse, as in the paper, or coarse to fine.
     alpha : float
         For covers="kd": a leaf at depth k splits once it holds more than alpha^k rows.
+    max_rows : int
+        Of a stream: rows from which trees are grown. Those beyond are learned, and are not kept.
+    max_contexts : int
+        Of a stream: contexts that a tree may grow.
+    forget : float
+        Of a stream: the share of what it knows that it gives up with each row, so that it follows a change. It then
+        remembers some 1/forget rows, from the last of which trees are grown again and again. 0 forgets nothing.
     n_jobs : int, optional
         Threads, as in scikit-learn; the result does not depend on them.
     random_state : int, RandomState or None
@@ -75,6 +84,8 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
     forests_ : list of Forest
         One for each output: for several outputs the chain rule is used, each with the earlier outputs as further
         inputs.
+    stream_ : StreamChain
+        After ``partial_fit``, ``learn_one`` or ``prequential``, in place of ``forests_``; see docs/streams.md.
     n_features_in_ : int
         Number of inputs.
     feature_names_in_ : array of str
@@ -114,6 +125,9 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         covers: str = "adaptive",
         walk: str = "coarsen",
         alpha: float = 2.0,
+        max_rows: int = 2**17,
+        max_contexts: int = 2**12,
+        forget: float = 0.0,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -127,6 +141,9 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         self.covers = covers
         self.walk = walk
         self.alpha = alpha
+        self.max_rows = max_rows
+        self.max_contexts = max_contexts
+        self.forget = forget
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -177,6 +194,7 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
             forest.finalize()
             forests.append(forest)
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
+        self.__dict__.pop("stream_", None)
         return self
 
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
@@ -221,6 +239,11 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         _check_number("degree", self.degree, 0, 2)
         _check_number("min_rows", self.min_rows, 1, np.inf)
         _check_number("n_candidates", self.n_candidates, 1, np.inf)
+        _check_number("max_rows", self.max_rows, 1, np.inf)
+        _check_number("max_contexts", self.max_contexts, 1, np.inf)
+        forget: Any = self.forget
+        if isinstance(forget, bool) or not isinstance(forget, Real) or not 0 <= float(forget) <= 0.1:
+            raise ValueError(f"forget must be a share of at most 0.1 a row, 0 for none; got {self.forget!r}")
         if self.covers != "adaptive":
             raise ValueError(f'covers must be "adaptive" or "kd", got {self.covers!r}')
         if isinstance(self.stop, str):
@@ -260,6 +283,8 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         if return_std and quantiles is not None:
             raise ValueError("ask for standard deviations or for quantiles, not for both at once")
         X = self._check(X)
+        if "stream_" in self.__dict__ and self.n_outputs_ == 1 and not return_std and quantiles is None:
+            return self._like_y(self.stream_.streams[0].predict_mean(X))
         chunks = [X[s : s + _ROWS_AT_ONCE] for s in range(0, len(X), _ROWS_AT_ONCE)]
         if quantiles is not None:
             levels = np.asarray(quantiles, dtype=np.float64)
@@ -282,6 +307,8 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
         if not np.all(np.isfinite(Y)):
             raise ValueError("y contains NaN or infinity: a log density can be asked at finite values only")
         Y = Y.reshape(len(X), self.n_outputs_)
+        if "stream_" in self.__dict__:
+            return self.stream_.logpdf(X, np.require(Y, requirements=["C", "W"]))
         total = np.zeros(len(X))
         for s in range(0, len(X), _ROWS_AT_ONCE):
             rows = slice(s, s + _ROWS_AT_ONCE)
@@ -308,20 +335,26 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
             return
         self._settings(0)
         forests = getattr(self, "forests_", None)
-        if forests is None:  # saved before it was fitted
+        stream: Any = getattr(self, "stream_", None)
+        if forests is None and stream is None:  # saved before it was fitted
             return
         names = getattr(self, "feature_names_in_", None)
         targets = getattr(self, "target_names_", None)
+        if forests is None:
+            kinds, widths = isinstance(stream, StreamChain), [part.p for part in stream.streams]
+        else:
+            kinds = isinstance(forests, list) and all(isinstance(forest, Forest) for forest in forests)
+            widths = [forest.X.shape[1] for forest in forests]
         sound = (
-            isinstance(forests, list)
+            kinds
             and type(self.n_outputs_) is type(self.n_features_in_) is int  # True is no number here
-            and len(forests) == self.n_outputs_ >= 1
-            and all(isinstance(forest, Forest) for forest in forests)
-            and all(forest.X.shape[1] == self.n_features_in_ + j for j, forest in enumerate(forests))
+            and (forests is None or stream is None)
+            and len(widths) == self.n_outputs_ >= 1
+            and all(width == self.n_features_in_ + j for j, width in enumerate(widths))
             and isinstance(self._flat, bool | np.bool_)
             and isinstance(self._mixed, MixedInputs)
             and len(self._mixed.levels) in (0, self.n_features_in_)
-            and all(forest.levels == self._mixed.level_names for forest in forests)
+            and all(forest.levels == self._mixed.level_names for forest in forests or [])
             and (names is None or (names.shape == (self.n_features_in_,) and all(isinstance(n, str) for n in names)))
             and (targets is None or (len(targets) == self.n_outputs_ and all(isinstance(t, str) for t in targets)))
         )
@@ -331,16 +364,21 @@ class ConditionalDensity(KdStream, RegressorMixin, BaseEstimator):  # type: igno
     # -- helpers ------------------------------------------------------------------------------------------------------
 
     def _check(self, X: ArrayLike) -> Floats:
+        one_row = type(X) is np.ndarray and X.ndim == 2 and len(X) == 1
+        if one_row and "stream_" in self.__dict__ and "feature_names_in_" not in self.__dict__:
+            return as_row(X, "X", self.n_features_in_)  # a stream asks row by row: in a tenth of the time
         check_is_fitted(self, "n_outputs_")
-        if self.covers == "kd":
+        if self.covers == "kd" or "stream_" in self.__dict__:
             checked: Floats = validate_data(self, X, dtype=np.float64, reset=False)
         else:
             checked = read_inputs(self, X, reset=False)
-        return checked
+        return np.require(checked, requirements=["C", "W"])
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
         if self.covers == "kd":
             return self.double_tree_._law(X)
+        if "stream_" in self.__dict__:
+            return self.stream_.predict_dist(X)
         if self.n_outputs_ == 1:
             return self.forests_[0].ask(X)
 

@@ -11,8 +11,9 @@ from coverwalk.baselines import Line
 from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.joint import JointDistribution
+from coverwalk.streams.growth import NEVER
 
-__all__ = ["Score", "Totals", "baselines", "laws", "score"]
+__all__ = ["Score", "Totals", "baselines", "laws", "learned_rows", "score"]
 
 Floats = NDArray[np.float64]
 
@@ -46,25 +47,43 @@ class Score:
         return [(name, t.loss / t.n, np.sqrt(t.square / t.n), t.covered / t.n) for name, t in self.totals.items()]
 
 
+def learned_rows(model: ConditionalDensity) -> tuple[Floats, Floats] | None:
+    """X (n, p) and Y (n, q) that the model has learned from; None for a long stream, which has let them go."""
+    if hasattr(model, "forests_"):
+        return model.forests_[0].X, np.column_stack([forest.y for forest in model.forests_])
+    if hasattr(model, "stream_"):
+        streams = model.stream_.streams
+        if streams[0].next_event == NEVER:  # its trees have stopped growing, and rows are kept to grow from
+            return None
+        kept = streams[0].n_rows - streams[0].kept_from
+        return streams[0].X[:kept], np.column_stack([stream.y[:kept] for stream in streams])
+    engine = model.double_tree_._engine
+    return engine.state.row_x[: engine.n_rows], engine.units.invert(engine.state.row_z[: engine.n_rows])
+
+
 def baselines(model: ConditionalDensity) -> dict[str, list[Line]]:
-    """One normal, and a line with normal noise, for each output; learned from the rows that the model holds."""
-    X = _plain(model, model.forests_[0].X)
+    """One normal, and a line with normal noise, for each output; learned from the rows that the model holds, if any."""
+    rows = learned_rows(model)
+    if rows is None:
+        return {}
+    X, Y = _plain(model, rows[0]), rows[1]
     return {
-        "one normal": [Line.fit(X[:, :0], forest.y) for forest in model.forests_],
-        "linear regression": [Line.fit(X, forest.y) for forest in model.forests_],
+        "one normal": [Line.fit(X[:, :0], y) for y in Y.T],
+        "linear regression": [Line.fit(X, y) for y in Y.T],
     }
 
 
 def _plain(model: ConditionalDensity, X: Floats) -> Floats:
     """Inputs for a line: missing values at the mean of the rows learned, categories left out."""
-    learned = model.forests_[0].X
-    mixed = model._mixed.n_levels
-    if not mixed and not np.isnan(X).any() and not np.isnan(learned).any():
-        return X
-    known = ~np.isnan(learned)
-    mean = np.where(known, learned, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    plain = np.where(np.isnan(X), mean, X)
-    plain[:, np.flatnonzero(mixed)] = 0.0
+    rows = learned_rows(model) if np.isnan(X).any() else None
+    plain = X
+    if rows is not None:
+        known = ~np.isnan(rows[0])
+        mean = np.where(known, rows[0], 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        plain = np.where(np.isnan(X), mean, X)
+    if model._mixed.n_levels:
+        plain = plain.copy()
+        plain[:, np.flatnonzero(model._mixed.n_levels)] = 0.0
     return np.asarray(plain)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.binned_tree import gamma_tables, tree_evidence
 from coverwalk._kernels.kernel_density import N_BINS, density_evidence
 from coverwalk._kernels.polynomial import add_features, n_features
 from coverwalk._kernels.regression import (
@@ -29,7 +30,8 @@ __all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "fit_contexts", "local_evidence"
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-N_SHAPES = 2  # kernel densities of a context: of its left-one-out residuals, and of y about its mean
+N_SHAPES = 3  # of a context: kernel densities of its left-one-out residuals and of y, and a tree density of y
+N_BINNED = 2  # what is binned: those residuals, and y about its mean
 SHAPE_ROWS = 12  # a context with fewer rows has none
 
 
@@ -66,10 +68,10 @@ class Fit(NamedTuple):
     place: Ints  # (N, M) where the coefficients of a regression start
     coefficients: Floats  # flat: d of c, or n of alpha
     scale: Floats  # (N, N_SHAPES)
-    width: Ints  # (N, N_SHAPES) index of the bandwidth
+    width: Ints  # (N, N_BINNED) index of the bandwidth
     mean: Floats  # (N,) of y
     shaped: Ints  # (N,) row of counts, -1 for none
-    counts: NDArray[np.int32]  # (., N_SHAPES, N_BINS)
+    counts: NDArray[np.int32]  # (., N_BINNED, N_BINS)
 
 
 @kernel
@@ -194,25 +196,35 @@ def _recentre(X: Floats, grid: Grid, weight: Floats, fit: Fit, k: int) -> None:
 
 
 @kernel
-def _densities(y: Floats, loo: Floats, grid: Grid, tables: tuple[Floats, Floats], fit: Fit, k: int) -> None:
-    """The kernel densities of context k: of the left-one-out residuals, and of y about its mean."""
+def _densities(
+    y: Floats,
+    loo: Floats,
+    grid: Grid,
+    tables: tuple[Floats, Floats],
+    gammas: tuple[Floats, Floats],
+    fit: Fit,
+    k: int,
+) -> None:
+    """The densities of context k: kernels of left-one-out residuals and of y about its mean, a tree of the latter."""
     n, M = len(y), fit.psi.shape[1]
     total = 0.0
     for q in range(n):
         total += y[q]
     fit.mean[k] = total / n
-    for shape in range(N_SHAPES):
+    for shape in range(N_BINNED):
         if shape == 1:
             square = 0.0
             for q in range(n):
                 loo[q] = y[q] - fit.mean[k]
                 square += loo[q] * loo[q]
             if square > n * (PROMISING * fit.scale[k, 0]) ** 2:
-                break
+                return
         score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
             loo, grid.least_scale, tables, fit.counts[fit.shaped[k], shape]
         )
         fit.log_score[k, M + shape] = score
+    fit.scale[k, 2] = fit.scale[k, 1]
+    fit.log_score[k, M + 2] = tree_evidence(loo, fit.scale[k, 2], fit.counts[fit.shaped[k], 1], gammas)
 
 
 @kernel
@@ -235,10 +247,10 @@ def _blank(layout: Layout, grid: Grid, p: int) -> tuple[Fit, int]:
         place,
         np.zeros(room),
         np.ones((N, N_SHAPES)),
-        np.zeros((N, N_SHAPES), np.int64),
+        np.zeros((N, N_BINNED), np.int64),
         np.zeros(N),
         shaped,
-        np.zeros((n_shaped, N_SHAPES, N_BINS), np.int32),
+        np.zeros((n_shaped, N_BINNED, N_BINS), np.int32),
     ), widest
 
 
@@ -264,6 +276,7 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
         keep,
     )
     r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
+    gammas = gamma_tables(widest)
     s2_root = grid.least_scale**2
     for i in range(n_rows):
         s2_root += y[i] * y[i] / n_rows
@@ -293,7 +306,7 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
                     r[s + q] += weight[m] * error[m, q]
                     loo[s + q] += weight[m] * error[m, q] / keep[m, q]
         if fit.shaped[k] >= 0:
-            _densities(y[s:e], loo[s:e], grid, tables, fit, k)
+            _densities(y[s:e], loo[s:e], grid, tables, gammas, fit, k)
     return fit
 
 

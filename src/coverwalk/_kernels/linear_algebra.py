@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["back_solve", "factorise", "forward_solve", "log_determinant", "pack", "packed_leverage"]
+__all__ = ["back_solve", "factorise", "forward_solve", "leverage", "log_determinant", "pack", "packed_leverage"]
 
 Floats = NDArray[np.float64]
 
@@ -64,6 +64,15 @@ def back_solve(U: Floats, d: int, z: Floats) -> None:
         for j in range(k + 1, d):
             t -= U[k, j] * z[j]
         z[k] = t / U[k, k]
+
+
+@kernel
+def leverage(U: Floats, d: int, f: Floats, z: Floats) -> float:
+    """f' (U'U)^-1 f, with z as work space."""
+    for k in range(d):
+        z[k] = f[k]
+    square: float = forward_solve(U, d, z, 0)
+    return square
 
 
 @kernel

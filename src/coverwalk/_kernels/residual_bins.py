@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.contexts import N_SHAPES, PROMISING, SHAPE_ROWS, Layout
+from coverwalk._kernels.contexts import N_BINNED, PROMISING, SHAPE_ROWS, Layout
 from coverwalk._kernels.kernel_density import BIN, N_BINS, base_density, bins_evidence
 from coverwalk._kernels.polynomial import features
 from coverwalk._kernels.sums import Regressions
@@ -25,8 +25,8 @@ BLOCK = 64  # rows of a leaf that are looked at together
 
 @kernel
 def bin_scales(n: Floats, regressions: Regressions, least_scale: float) -> Floats:
-    """The scale (N, N_SHAPES) of each context's densities; 0 where there is none."""
-    scale = np.zeros((len(n), N_SHAPES))
+    """The scale (N, N_BINNED) of each context's densities; 0 where there is none."""
+    scale = np.zeros((len(n), N_BINNED))
     for k in range(len(n)):
         if n[k] < SHAPE_ROWS:
             continue
@@ -62,8 +62,8 @@ def bin_residuals(
 ) -> None:
     """Count rows, sorted by leaf as ``layout`` says, in every context from their leaf to the root.
 
-    regressions: gain (N,), loo (N, d) and mean (N,); bins: counts (N, N_SHAPES, N_BINS + 1), the last of rows beyond
-    the bins, and the sum of their log densities under the base (N, N_SHAPES).
+    regressions: gain (N,), loo (N, d) and mean (N,); bins: counts (N, N_BINNED, N_BINS + 1), the last of rows beyond
+    the bins, and the sum of their log densities under the base (N, N_BINNED).
     """
     gain, loo, mean = regressions
     counts, log_outside = bins
@@ -100,11 +100,11 @@ def bin_residuals(
 def density_scores(
     scale: Floats, counts: Ints, log_outside: Floats, tables: tuple[Floats, Floats]
 ) -> tuple[Floats, Ints]:
-    """Left-one-out log densities (N, N_SHAPES), -inf where there is none, and the best bandwidths."""
+    """Left-one-out log densities (N, N_BINNED), -inf where there is none, and the best bandwidths."""
     N = len(scale)
-    score, width = np.full((N, N_SHAPES), -math.inf), np.zeros((N, N_SHAPES), np.int64)
+    score, width = np.full((N, N_BINNED), -math.inf), np.zeros((N, N_BINNED), np.int64)
     for k in range(N):
-        for shape in range(N_SHAPES):
+        for shape in range(N_BINNED):
             if scale[k, shape] > 0.0:
                 n = counts[k, shape].sum()
                 score[k, shape], width[k, shape] = bins_evidence(

@@ -17,7 +17,7 @@ __all__ = ["Records", "keep_records", "speak"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
+REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y, TREE_OF_Y = 0, 1, 2, 3
 
 
 class Records(NamedTuple):
@@ -286,7 +286,7 @@ def speak(
                             x, best[c], ridge[c], rows, rows_at[c], n_rows[c], factors, factor_at[c], f
                         )
                 out_weight[j] = weight[q] * factor
-                out_loc[j] = mean[c] if kind[q] == DENSITY_OF_Y else loc
+                out_loc[j] = mean[c] if kind[q] >= DENSITY_OF_Y else loc
                 out_scale[j] = math.sqrt(s2[q] * inflation)
                 out_shape[j] = shape[q]
                 out_label[j] = label + k

@@ -21,20 +21,17 @@ def load_model(path: str) -> Any:
     return load(path)
 
 
-def load_density(path: str) -> "ConditionalDensity":
-    """The fitted model in a file, which must say p(y given x)."""
+def load_density(path: str, forest: bool = False) -> "ConditionalDensity":
+    """The fitted model in a file, which must say p(y given x); where so asked, a forest and no stream."""
     from coverwalk import ConditionalDensity, ModelFileError
 
     model = load_model(path)
     if not isinstance(model, ConditionalDensity):
         raise ModelFileError(f"{path} holds a {type(model).__name__}; this command takes a ConditionalDensity")
-    if model.covers == "kd":
-        raise ModelFileError(
-            f'{path} holds a stream (covers="kd"); this command takes a forest: ask the stream in Python, or let it '
-            "go on with coverwalk learn"
-        )
-    if not hasattr(model, "forests_"):
+    if not hasattr(model, "n_outputs_"):
         raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
+    if forest and not hasattr(model, "forests_"):
+        raise ModelFileError(f"{path} holds a stream; this command takes a forest, fitted to all rows by coverwalk fit")
     return model
 
 
@@ -86,7 +83,8 @@ def refuse_mixed(model: "ConditionalDensity", what: str) -> None:
     """Some pictures draw inputs as numbers: say so where they are not."""
     import numpy as np
 
-    if model._mixed.n_levels or np.isnan(model.forests_[0].X).any():
+    forests = getattr(model, "forests_", [])  # a stream has numbers alone
+    if any(forest.settings.n_levels or np.isnan(forest.X).any() for forest in forests):
         raise ValueError(
             f"{what} draws every input as a number, and this model has categories or missing values: "
             "coverwalk predict and coverwalk score take them"

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from coverwalk.commands._classes import write_classes
     from coverwalk.commands._models import columns_of, load_classifier, load_density, rows_of
-    from coverwalk.scores import laws
+    from coverwalk.scores import laws, learned_rows
     from coverwalk.tables import write_table
 
     if arguments.density and not 2 <= arguments.density <= 10_000:
@@ -47,7 +47,10 @@ def run(arguments: argparse.Namespace) -> None:
         return
     model = load_density(arguments.model)
     _, targets = columns_of(model)
-    grids = [_grid(forest.y, arguments.density) for forest in model.forests_]
+    rows = learned_rows(model) if arguments.density else None
+    if arguments.density and rows is None:
+        raise ValueError(f"{arguments.model} holds a long stream, which has let its rows go: leave --density out")
+    grids = [np.empty(0)] * len(targets) if rows is None else [_grid(y, arguments.density) for y in rows[1].T]
     columns = [name for target, grid in zip(targets, grids) for name in _columns(target, grid, arguments)]
     with write_table(arguments.out, columns) as table:
         for X, _ in rows_of(model, arguments.data, targets=False):

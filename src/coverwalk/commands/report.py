@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
     from coverwalk.report import write_report
     from coverwalk.report.facts import Subject
 
-    model = load_density(arguments.model)
+    model = load_density(arguments.model, forest=True)
     refuse_mixed(model, "the report")
     _, targets = columns_of(model)
     target = arguments.target or targets[0]

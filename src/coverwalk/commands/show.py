@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
         _show_density(model)
     elif isinstance(model, ContextClassifier) and hasattr(model, "classes_"):
         print_facts(model)
-    elif hasattr(model, "double_tree_") or hasattr(model, "_engine"):
+    elif any(hasattr(model, name) for name in ("stream_", "double_tree_", "_engine")):
         _show_stream(model)
     elif isinstance(model, SequenceModel):
         print(f"  symbols    {len(model.alphabet_)}")
@@ -58,11 +58,16 @@ def _show_stream(model: Any) -> None:
     """A stream: of a ConditionalDensity, or of points alone."""
     from coverwalk.commands._models import columns_of
 
-    engine = getattr(model, "double_tree_", model)._engine
     if hasattr(model, "n_features_in_"):
         inputs, targets = columns_of(model)
         print(f"  predicts   {', '.join(targets)}")
         print(f"  given      {', '.join(inputs)}")
+    if hasattr(model, "stream_"):
+        streams = model.stream_.streams
+        print(f"  rows       {streams[0].n_rows} learned")
+        print(f"  contexts   {sum(stream.n_contexts for stream in streams)} in {len(streams[0].slots)} trees an output")
+        return
+    engine = getattr(model, "double_tree_", model)._engine
     print(f"  rows       {engine.n_rows} learned")
     print(f"  contexts   {engine.n_contexts}, {engine.depth} deep")
 

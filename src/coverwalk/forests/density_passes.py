@@ -58,6 +58,7 @@ class DensityPass:
             return following if self.second_pass else following.finish()
         self.model.forests_, self.model.n_outputs_ = done, len(done)
         self.model._flat = self.columns.n_outputs == 0
+        self.model.__dict__.pop("stream_", None)
         return self.model
 
 

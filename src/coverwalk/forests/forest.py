@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, Layout, fit_contexts, local_evidence, stop_weights
-from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, N_BINS, bandwidths, kernel_tables
+from coverwalk._kernels.kernel_density import kernel_tables
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
@@ -24,9 +24,10 @@ from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns
 from coverwalk.forests.scaling import Scaling, canonical_order
+from coverwalk.forests.tree_shapes import OUTLIER_DF, shapes_of
 from coverwalk.shapes import Shapes
 
-__all__ = ["Context", "Forest", "Settings", "routed"]
+__all__ = ["OUTLIER_DF", "Context", "Forest", "Settings", "routed"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,7 +36,6 @@ S = TypeVar("S")
 
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
 LEAST_WEIGHT = 1e-3  # voices below it, in their tree, are left out and the others made to sum to one
-OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
@@ -315,38 +315,5 @@ def heard_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[flo
     posteriors = [stop_weights(layout.left, log_phi, w) for w in stops]
     log_stop, log_go = (np.array([posterior[side] for posterior in posteriors]) for side in range(2))
     records = keep_records(X, layout, grid, fit, log_weight, log_stop, log_go, LEAST_WEIGHT)
-    shape, shapes = _shapes_of(records, fit, grid)
+    shape, shapes = shapes_of(records, fit, grid)
     return FittedTree(records, shape, shapes)
-
-
-def _shapes_of(records: Records, fit: Fit, grid: Grid) -> tuple[NDArray[np.int32], Shapes]:
-    """The table of standard shapes of a tree's records, and which is whose."""
-    context = np.repeat(np.arange(len(records.seat)), np.diff(records.first))
-    n = records.n_rows[records.seat[context]]
-    density = records.kind > 0
-    df, place = np.unique(np.maximum(grid.nu_0 + n[~density], OUTLIER_DF), return_inverse=True)
-    shape = np.empty(len(n), np.int32)
-    shape[~density] = place
-    shape[density] = len(df) + np.arange(density.sum())
-    which = records.kind[density] - 1
-    counts = fit.counts[fit.shaped[context[density]], which].astype(np.float64)
-    base = (n[density] + 1 - counts.sum(axis=1))[:, None] * BASE_WEIGHT
-    atoms = np.hstack([base, counts]) / (n[density] + 1)[:, None]
-    center = np.concatenate([np.zeros(3), (np.arange(N_BINS) - 0.5 * (N_BINS - 1)) * BIN])
-    width = np.hstack(
-        [
-            np.tile(BASE_WIDTH, (len(counts), 1)),
-            np.repeat(bandwidths()[fit.width[context[density], which]][:, None], N_BINS, 1),
-        ]
-    )
-    owner, atom = np.nonzero(atoms)
-    start = np.concatenate([[0], np.cumsum((atoms > 0).sum(axis=1))])
-    kernels = Shapes(
-        np.ones(len(counts), np.int32),
-        np.full(len(counts), np.nan),
-        start,
-        atoms[owner, atom],
-        center[atom],
-        width[owner, atom],
-    )
-    return shape, Shapes.join([Shapes.student(df), kernels])

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_INPUTS = 2
-N_JUDGES, N_ROWS = 300, 2000  # rows that choose the bandwidths, and rows they are judged by
+N_JUDGES, N_ROWS = 500, 2000  # rows that choose the bandwidths, and rows they are judged by
 COARSE = 2.0 ** np.arange(1.0, -5.0, -0.5)  # bandwidths in n^(-1 / (5 + p)), the rate of a density in p + 1 dimensions
 FINE = 2.0 ** np.array([0.3, 0.15, 0.0, -0.15, -0.3])  # about the best of these
 REACH_X, REACH_Y = 5.0, 6.0  # in units of x and of y, where nodes and places of y end

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 SHARES = np.linspace(0.0, 1.0, 11)
 FEWEST_ROWS = 20  # fewer tell nothing
 MOST_ROWS = 1000  # more would tell little more
-FEW_ROWS = 300  # up to which each eighth of the rows is left out in turn; else two quarters
+FEW_ROWS = 300  # up to which each eighth of the rows is left out in turn; else each quarter, or two of more than most
 N_TREES = 6
 LEAST_SHARE = 0.15  # less is not worth its voices, and trees gain more from more rows
 
@@ -29,11 +29,12 @@ def choose_share(X: Floats, y: Floats, settings: Settings) -> Settings:
     mixed = bool(settings.n_levels) or bool(np.isnan(X).any())  # kernels want numbers
     if mixed or len(y) < FEWEST_ROWS or not 1 <= X.shape[1] <= MOST_INPUTS:
         return settings
+    n_parts, every = (8, 1) if len(y) <= FEW_ROWS else (4, 1 if len(y) <= MOST_ROWS else 2)
     order = canonical_order(X, y)[:MOST_ROWS]
     X, y = X[order], y[order]
     score = np.zeros(len(SHARES))
     rows = np.arange(len(y))
-    for part in np.array_split(rows, 8) if len(y) <= FEW_ROWS else np.array_split(rows, 4)[::2]:
+    for part in np.array_split(rows, n_parts)[::every]:
         rest = np.delete(rows, part)
         forest = Forest.plan(X[rest], y[rest], replace(settings, n_trees=N_TREES, kernel=1.0))
         forest.accumulate(X[rest], y[rest])

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.cut import MOST_LEVELS
 from coverwalk._kernels.polynomial import n_features
-from coverwalk._kernels.voices import REGRESSION, Records
+from coverwalk._kernels.voices import REGRESSION, TREE_OF_Y, Records
 from coverwalk._sound import check_array as _array
 from coverwalk._sound import check_with_nan as _with_nan
 from coverwalk._sound import hold as _hold
@@ -120,7 +120,7 @@ def _check_records(records: Records, N: int, p: int, d: int, degree: int) -> Non
     _hold("first", records.first[0] == 0 and records.first[-1] == R and np.all(voices >= 0))
     _hold("first", (records.first >= 0) & (records.first <= R))  # differences may overflow
     _array("kind", records.kind, (R,), np.int64)
-    _hold("kind", (records.kind >= 0) & (records.kind <= 2))
+    _hold("kind", (records.kind >= REGRESSION) & (records.kind <= TREE_OF_Y))
     _array("weight", records.weight, (len(records.weight), R))
     _hold("weight", len(records.weight) >= 1)
     _hold("weight", (records.weight >= 0) & (records.weight <= 1 + _ROUNDING))

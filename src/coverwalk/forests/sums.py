@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.contexts import N_SHAPES, Fit, Layout
+from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Fit, Layout
 from coverwalk._kernels.kernel_density import N_BINS, kernel_tables
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.residual_bins import bin_residuals, bin_scales, density_scores
@@ -170,8 +170,8 @@ class ForestShapes:
 
     forest: Forest
     contexts: list[_Contexts]
-    counts: list[Ints] = field(default_factory=list)  # of each tree (N, N_SHAPES, N_BINS + 1); as in ForestSums
-    log_outside: list[Floats] = field(default_factory=list)  # of each tree (N, N_SHAPES)
+    counts: list[Ints] = field(default_factory=list)  # of each tree (N, N_BINNED, N_BINS + 1); as in ForestSums
+    log_outside: list[Floats] = field(default_factory=list)  # of each tree (N, N_BINNED)
     n_rows: int = 0  # that were counted
 
     def empty(self) -> "ForestShapes":
@@ -180,8 +180,8 @@ class ForestShapes:
 
     def _make_room(self) -> None:
         if not self.counts:
-            self.counts = [np.zeros((len(tree.n), N_SHAPES, N_BINS + 1), np.int64) for tree in self.contexts]
-            self.log_outside = [np.zeros((len(tree.n), N_SHAPES)) for tree in self.contexts]
+            self.counts = [np.zeros((len(tree.n), N_BINNED, N_BINS + 1), np.int64) for tree in self.contexts]
+            self.log_outside = [np.zeros((len(tree.n), N_BINNED)) for tree in self.contexts]
 
     @property
     def n_bytes(self) -> int:
@@ -236,16 +236,18 @@ class ForestShapes:
         known, found, p = self.contexts[k], self.contexts[k].regressions, self.forest.X.shape[1]
         scale = known.scale if self.n_rows else np.zeros_like(known.scale)
         score, width = density_scores(scale, self.counts[k], self.log_outside[k], tables)
+        # no tree density: its evidence needs to know how far beyond the bins rows are
+        none = np.full((len(scale), N_SHAPES - N_BINNED), -np.inf)
         shaped = np.where(scale[:, 0] > 0, np.arange(len(scale)), -1)
         fit = Fit(
             found.centre,
-            np.hstack([found.log_score, score]),
+            np.hstack([found.log_score, score, none]),
             found.psi,
             found.best,
             found.s2,
             np.zeros((0, 0), np.int64),
             np.zeros(0),
-            scale,
+            np.hstack([scale, np.ones_like(none)]),
             width,
             found.mean,
             shaped,

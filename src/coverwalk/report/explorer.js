@@ -189,7 +189,7 @@ class Explorer {
     if (voice.kind < 0) return "outliers: a heavy-tailed law over everything";
     const root = ["a constant", "a plane", "a curved surface"][voice.degree], rows = `${voice.nRows} ${voice.nRows === 1 ? "row" : "rows"}`;
     const surface = voice.depth === 0 ? root : `its parent's surface, ${["shifted", "tilted", "bent"][voice.degree]}`;
-    const what = voice.kind === REGRESSION ? surface : voice.kind === DENSITY_OF_Y ? "a kernel density of y" : `a kernel density around ${surface}`;
+    const what = voice.kind === REGRESSION ? surface : voice.kind === DENSITY_OF_Y ? "a kernel density of y" : voice.kind === TREE_OF_Y ? "a tree density of y" : `a kernel density around ${surface}`;
     return `${what}; ${rows}, depth ${voice.depth} of tree ${voice.tree + 1}`;
   }
 

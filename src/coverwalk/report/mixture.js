@@ -1,8 +1,8 @@
 "use strict";
 // The forest's mixture, evaluated as the library's kernels do: walk down every tree, let each context's local models speak.
 
-const REGRESSION = 0, DENSITY_OF_Y = 2, WHOLE = -2; // kinds of voices
-const STUDENT = 0; // kind of shape; the others here are sums of normal kernels
+const REGRESSION = 0, DENSITY_OF_Y = 2, TREE_OF_Y = 3, WHOLE = -2; // kinds of voices
+const STUDENT = 0, CELLS = 3; // kinds of shapes; the others here are sums of normal kernels
 const BULK = 4; // deviations up to which inputs are scaled linearly
 
 function unpack(packed) {
@@ -99,7 +99,7 @@ class Mixture {
       let here = null;
       for (let q = this.first[k]; q < this.last[k]; q++) {
         here = here || this.clamp(z, seat);
-        const loc = this.kind[q] === DENSITY_OF_Y ? this.mean[seat] : this.value(here, seat);
+        const loc = this.kind[q] >= DENSITY_OF_Y ? this.mean[seat] : this.value(here, seat);
         const s2 = this.s2[q] * (this.kind[q] === REGRESSION ? 1 + this.leverageAt(here, seat) : 1);
         own.push({
           weight: this.weight[q], loc: this.centre + this.unit * loc, scale: this.unit * this.spread * Math.sqrt(s2), shape: this.shape[q],
@@ -181,6 +181,12 @@ class Mixture {
       return front * Math.exp(this.shape_log_norm[s] - 0.5 * (df + 1) * Math.log1p((e * e) / df));
     }
     let total = 0;
+    if (this.shape_kind[s] === CELLS) {
+      for (let a = this.shape_start[s]; a < this.shape_start[s + 1]; a++) {
+        if (this.atom_center[a] <= e && e < this.atom_center[a] + this.atom_width[a]) total = this.atom_weight[a] / this.atom_width[a];
+      }
+      return front * total;
+    }
     for (let a = this.shape_start[s]; a < this.shape_start[s + 1]; a++) {
       const z = (e - this.atom_center[a]) / this.atom_width[a];
       if (z > -38 && z < 38) total += Math.exp(this.logHeight[a] - 0.5 * z * z);
@@ -200,7 +206,8 @@ class Mixture {
     if (this.shape_kind[s] === STUDENT) return voice.weight * studentCdf(e, this.shape_df[s], this.shape_log_norm[s]);
     let total = 0;
     for (let a = this.shape_start[s]; a < this.shape_start[s + 1]; a++) {
-      total += this.atom_weight[a] * normalCdf((e - this.atom_center[a]) / this.atom_width[a]);
+      const z = (e - this.atom_center[a]) / this.atom_width[a];
+      total += this.atom_weight[a] * (this.shape_kind[s] === CELLS ? Math.min(Math.max(z, 0), 1) : normalCdf(z));
     }
     return voice.weight * total;
   }

@@ -1,0 +1,124 @@
+"""The Bayes tree density over the bins of one context: cells halved again and again, each uniform or two halves.
+
+For a cell with n rows, relative to the uniform law on it, and halves with l and r rows,
+
+    Z = 1/2 + 1/2 B(l + 1/2, r + 1/2) / B(1/2, 1/2) 2^n Z_left Z_right,        Z = 1 for n <= 1 and for a single bin
+
+The density of a row given the others is the ratio of Z with and without it: a walk up one path. Cells are numbered as
+in a heap: 1 is all bins, 2 k and 2 k + 1 are the halves of k, N_BINS + b is bin b.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.kernel_density import BIN, N_BINS
+
+__all__ = ["BOXES", "box_widths", "gamma_tables", "tree_density", "tree_evidence"]
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int32]
+
+REACH = 0.5 * N_BINS * BIN
+BOXES = (0.9, 0.08, 0.02)  # shares of three uniform boxes under the cells, with the weight of one row
+
+
+@kernel
+def box_widths(n: int) -> tuple[float, float, float]:
+    """Half widths of the boxes, in root mean squares: of n rows none is beyond sqrt(n) of them, up to rounding."""
+    return REACH, 2.0 * REACH, max(4.0 * REACH, 1.001 * math.sqrt(n))
+
+
+@kernel
+def gamma_tables(n: int) -> tuple[Floats, Floats]:
+    """log Gamma(k + 1/2) and log Gamma(k + 1), k = 0..n."""
+    half, whole = np.empty(n + 1), np.empty(n + 1)
+    half[0], whole[0] = 0.5 * math.log(math.pi), 0.0
+    for k in range(1, n + 1):
+        half[k] = half[k - 1] + math.log(k - 0.5)
+        whole[k] = whole[k - 1] + math.log(k)
+    return half, whole
+
+
+@kernel
+def _joined(l: int, r: int, log_z: float, gammas: tuple[Floats, Floats]) -> float:
+    """log Z of a cell whose halves have l and r rows and log Z's that sum to log_z."""
+    half, whole = gammas
+    n = l + r
+    if n <= 1:
+        return 0.0
+    go = half[l] + half[r] - whole[n] - math.log(math.pi) + n * math.log(2.0) + log_z
+    return math.log(0.5) + (math.log1p(math.exp(go)) if go < 0.0 else go + math.log1p(math.exp(-go)))
+
+
+@kernel
+def _cells(counts: Counts, gammas: tuple[Floats, Floats]) -> tuple[NDArray[np.int64], Floats]:
+    """Rows and log Z of every cell."""
+    n, log_z = np.zeros(2 * N_BINS, np.int64), np.zeros(2 * N_BINS)
+    for b in range(N_BINS):
+        n[N_BINS + b] = counts[b]
+    for k in range(N_BINS - 1, 0, -1):
+        n[k] = n[2 * k] + n[2 * k + 1]
+        log_z[k] = _joined(n[2 * k], n[2 * k + 1], log_z[2 * k] + log_z[2 * k + 1], gammas)
+    return n, log_z
+
+
+@kernel
+def base_height(e: float, n_rows: int) -> float:
+    """Density of the three boxes."""
+    total = 0.0
+    widths = box_widths(n_rows)
+    for j in range(3):
+        if abs(e) <= widths[j]:
+            total += BOXES[j] / (2.0 * widths[j])
+    return total
+
+
+@kernel
+def tree_evidence(e: Floats, scale: float, counts: Counts, gammas: tuple[Floats, Floats]) -> float:
+    """Left-one-out log density of rows e (n,), counted into bins of scale / 16 already.
+
+    Of a row given the others: ((n_in - 1) tree + (1 + n_out) base) / n for a row in the bins; n_out base / n beyond.
+    """
+    n_rows = len(e)
+    n, log_z = _cells(counts, gammas)
+    n_out = n_rows - n[1]
+    score = -n_rows * math.log(n_rows * scale)
+    if n_out > 0:
+        for q in range(n_rows):
+            place = e[q] / (scale * BIN) + 0.5 * N_BINS
+            if not 0.0 <= place < N_BINS:
+                score += math.log(n_out * base_height(e[q] / scale, n_rows))
+    base = (1 + n_out) * base_height(0.0, n_rows)
+    for b in range(N_BINS):
+        if counts[b] == 0:
+            continue
+        without, k = 0.0, N_BINS + b
+        while k > 1:
+            without = _joined(n[k] - 1, n[k ^ 1], without + log_z[k ^ 1], gammas)
+            k //= 2
+        tree = math.exp(log_z[1] - without) / (2.0 * REACH)
+        score += counts[b] * math.log((n[1] - 1) * tree + base)
+    return score
+
+
+@kernel
+def tree_density(counts: Counts, height: Floats) -> None:
+    """Fill height (N_BINS,): the density of the next row in each bin, given the rows counted."""
+    n, log_z = _cells(counts, gamma_tables(counts.sum()))
+    reach, uniform = np.zeros(2 * N_BINS), np.zeros(2 * N_BINS)
+    reach[1] = 1.0
+    width = 2.0 * REACH
+    first = 1
+    while first < N_BINS:
+        for k in range(first, 2 * first):
+            stop = 0.5 * math.exp(-log_z[k]) if n[k] > 0 else 1.0
+            for child in range(2 * k, 2 * k + 2):
+                uniform[child] = uniform[k] + reach[k] * stop / width
+                reach[child] = reach[k] * (1.0 - stop) * (n[child] + 0.5) / (n[k] + 1.0)
+        first *= 2
+        width *= 0.5
+    for b in range(N_BINS):
+        height[b] = uniform[N_BINS + b] + reach[N_BINS + b] / width

@@ -1,0 +1,230 @@
+"""Fill a slot with a grown tree: statistics of its rows, priors downwards, left-one-out evidence upwards."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.contexts import Layout, stop_weights
+from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve, leverage
+from coverwalk._kernels.polynomial import features, n_features
+from coverwalk._kernels.regression import LEAST_KEEP, add_gram, left_one_out
+from coverwalk._kernels.stream_local import add_count, bin_of, histogram, softplus
+from coverwalk._kernels.stream_state import (
+    CHOICE,
+    CUT,
+    DIM,
+    LEAST_SCALE,
+    LEFT,
+    NU,
+    NU_0,
+    ODDS,
+    PSI,
+    RIDGE,
+    SCALE,
+    SEAT,
+    SEEN,
+    SOFT_CHOICE,
+    SOFT_ODDS,
+    TERMS,
+    StreamState,
+    columns,
+    degree_of,
+    most_terms,
+)
+
+__all__ = ["settle_tree"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SEAT_ROWS = 32  # a context with fewer rows has no histogram
+MANY = 8.0  # rows a feature from which on one ridge is as good as another, and the mean leverage as each row's own
+
+
+@kernel
+def _sum_grams(X: Floats, layout: Layout, degree: int, grams: Floats) -> None:
+    """F'F of every context, from the leaves upwards."""
+    d = grams.shape[1]
+    for k in range(len(layout.start) - 1, -1, -1):
+        left = layout.left[k]
+        if left < 0:
+            add_gram(X[layout.start[k] : layout.end[k]], degree, grams[k])
+            continue
+        for a in range(d):
+            for j in range(a, d):
+                grams[k, a, j] = grams[left, a, j] + grams[left + 1, a, j]
+
+
+@kernel
+def _solve(
+    G: Floats,
+    b: Floats,
+    F: Floats,
+    r: Floats,
+    d: int,
+    ridge: float,
+    work: tuple[Floats, ...],
+    error: Floats,
+    keep: Floats,
+) -> float:
+    """Regress r on the first d features; A becomes the factor, c the coefficients. Returns r'(I - H) r."""
+    A, c, z = work
+    n = len(r)
+    for a in range(d):
+        for j in range(a, d):
+            A[a, j] = G[a, j]
+        A[a, a] += ridge
+        c[a] = b[a]
+    factorise(A, d)
+    square = 0.0
+    for q in range(n):
+        square += r[q] * r[q]
+    explained: float = forward_solve(A, d, c, 0)
+    back_solve(A, d, c)
+    mean = 1.0
+    exact = d > 1 and n < MANY * d
+    if not exact:
+        for a in range(d):
+            for j in range(d):
+                z[j] = 0.0
+            z[a] = 1.0
+            mean -= (1.0 - ridge * forward_solve(A, d, z, a)) / n
+    for q in range(n):
+        t = r[q]
+        for a in range(d):
+            t -= c[a] * F[q, a]
+        error[q] = t
+        keep[q] = max(1.0 - leverage(A, d, F[q], z), LEAST_KEEP) if exact else max(mean, LEAST_KEEP)
+    return square - explained
+
+
+@kernel
+def _invert(A: Floats, d: int, contexts: Floats, i: int, at: int, z: Floats) -> None:
+    """P = (U'U)^-1 into the columns of context i from `at` on, symmetric to the last bit."""
+    for a in range(d):
+        for j in range(d):
+            z[j] = 0.0
+        z[a] = 1.0
+        forward_solve(A, d, z, a)
+        back_solve(A, d, z)
+        for j in range(a + 1):
+            contexts[i, at + a * d + j] = z[j]
+            contexts[i, at + j * d + a] = z[j]
+
+
+@kernel
+def _count(e: Floats, scale: float, counts: Floats, seat: int) -> float:
+    """Count residuals; returns their left-one-out log evidence."""
+    n = len(e)
+    counts[seat, :] = 0.0
+    for q in range(n):
+        b = bin_of(e[q] / scale)
+        if b >= 0:
+            add_count(counts, seat, b, 1.0)
+    total, product = -n * math.log(scale), 1.0
+    for q in range(n):
+        product *= histogram(counts, seat, float(n), e[q] / scale, 1.0)
+        if product < 1e-200 or product > 1e200 or q == n - 1:
+            total += math.log(product)
+            product = 1.0
+    return total
+
+
+@kernel
+def settle_tree(
+    state: StreamState,
+    slot: int,
+    tree: tuple[Ints, Ints, Floats],
+    layout: Layout,
+    X: Floats,
+    y: Floats,
+    ridges: Floats,
+    stop: float,
+    trust: float,
+    now: float,
+) -> None:
+    """Settle a tree (dim, parent, cut) with rows X (n, p), y (n,), sorted by leaf and in its units, in a slot.
+
+    trust: the share of the rows' left-one-out evidence that the odds to stop start from; now: rows that have come.
+    """
+    links, contexts, counts, units = state
+    dim, parent, tree_cut = tree
+    N, S, p = len(dim), len(units), X.shape[1]
+    room, seats = len(links) // S, len(counts) // S
+    d_max = most_terms(contexts, p)
+    theta, centre, low, high, at_P = columns(d_max, p)
+    top = degree_of(d_max, p)
+    base, seat = slot * room, 0
+    n_rows, L = len(y), len(ridges)
+    F, grams = np.empty((n_rows, d_max)), np.zeros((N, d_max, d_max))
+    for q in range(n_rows):
+        features(X[q], top, F[q])
+    _sum_grams(X, layout, top, grams)
+    A, best_A = np.empty((d_max, d_max)), np.empty((d_max, d_max))
+    b, c, best_c, z = np.empty(d_max), np.empty(d_max), np.empty(d_max), np.empty(d_max)
+    r, loo = y.copy(), np.empty(n_rows)
+    error, keep, best_error, best_keep = np.empty(n_rows), np.empty(n_rows), np.empty(n_rows), np.empty(n_rows)
+    log_phi, s2 = np.empty(N), np.empty(N)
+    s2_root = LEAST_SCALE**2
+    for q in range(n_rows):
+        s2_root += y[q] * y[q] / n_rows
+    for k in range(N):
+        i, s, e = base + k, layout.start[k], layout.end[k]
+        n = e - s
+        above = s2_root if k == 0 else s2[parent[k]]
+        links[i, LEFT], links[i, DIM], links[i, SEAT], contexts[i, CUT] = layout.left[k], dim[k], -1, tree_cut[k]
+        for a in range(p):
+            least, most = math.inf, -math.inf
+            for q in range(s, e):
+                least, most = min(least, X[q, a]), max(most, X[q, a])
+            contexts[i, low + a], contexts[i, high + a] = least, most
+        b[:] = 0.0
+        for q in range(s, e):
+            for a in range(d_max):
+                b[a] += r[q] * F[q, a]
+        nu = NU_0 + n
+        best, best_psi, best_d, best_ridge = -math.inf, 1.0, 1, 1.0
+        for trial in range(top + L):  # every degree with the middle ridge, then the best one with the others
+            l, d = L // 2, n_features(min(trial, top), p)
+            if trial > top:
+                l, d = (trial - top - 1) + (1 if trial - top - 1 >= L // 2 else 0), best_d
+                if d == 1 or n >= MANY * d:
+                    break
+            rest = _solve(grams[k], b, F[s:e], r[s:e], d, ridges[l], (A, c, z), error, keep)
+            psi = max(NU_0 * above + max(rest, 0.0), nu * LEAST_SCALE**2)
+            score = left_one_out(error[:n], keep[:n], nu, psi)
+            if score > best:
+                best, best_psi, best_d, best_ridge = score, psi, d, ridges[l]
+                best_A[:d, :d] = A[:d, :d]
+                best_c[:] = 0.0
+                best_c[:d] = c[:d]
+                best_error[:n] = error[:n]
+                best_keep[:n] = keep[:n]
+        _invert(best_A, best_d, contexts, i, at_P, z)
+        for a in range(d_max):
+            contexts[i, theta + a] = best_c[a] + (contexts[base + parent[k], centre + a] if k > 0 else 0.0)
+            contexts[i, centre + a] = contexts[i, theta + a]
+        square = LEAST_SCALE**2
+        for q in range(n):
+            r[s + q] = best_error[q]
+            loo[s + q] = best_error[q] / best_keep[q]
+            square += loo[s + q] ** 2 / n
+        s2[k] = best_psi / nu
+        links[i, TERMS] = best_d
+        contexts[i, NU], contexts[i, PSI], contexts[i, RIDGE], contexts[i, SEEN] = nu, best_psi, best_ridge, now
+        contexts[i, SCALE], contexts[i, CHOICE], log_phi[k] = math.sqrt(square), 0.0, best
+        if n >= SEAT_ROWS and seat < seats:
+            links[i, SEAT] = seat
+            score = _count(loo[s:e], contexts[i, SCALE], counts, slot * seats + seat)
+            seat += 1
+            contexts[i, CHOICE] = best - score
+            log_phi[k] = score + softplus(best - score) + math.log(0.5)
+        contexts[i, SOFT_CHOICE] = softplus(contexts[i, CHOICE])
+    for k in range(N):
+        log_phi[k] *= trust
+    log_stop, log_go, _ = stop_weights(layout.left, log_phi, stop)
+    for k in range(N):
+        odds = log_stop[k] - log_go[k] if layout.left[k] >= 0 else math.inf
+        contexts[base + k, ODDS], contexts[base + k, SOFT_ODDS] = odds, softplus(odds)

@@ -1,0 +1,149 @@
+"""Rows as dictionaries, made into rows of a table whose columns come and go.
+
+A feature has a column from the first row on that has it. Where a row lacks it, or has None or NaN, it stands at the
+mean of the values seen so far. A feature that is new later on needs a wider table, and the model has to learn its rows
+again, the older ones with the new feature at its mean: at once while rows are few, afterwards when their number
+has doubled since the last time, so that a row costs the same on average however many features come. Until then, and in
+predictions, unknown features are left aside.
+"""
+
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DictRows"]
+
+Floats = NDArray[np.float64]
+_FEW = 64  # rows up to which a new feature is taken in at once
+
+
+class DictRows:
+    """The columns of a stream of dictionaries, and as many of its rows as may be learned again.
+
+    >>> rows = DictRows(max_rows=100)
+    >>> rows.take({"b": 2.0, "a": 1.0}), rows.add({"b": 2.0, "a": 1.0}, 0)
+    (True, array([1., 2.]))
+    >>> rows.take({"a": 3.0}), rows.add({"a": 3.0}, 0)
+    (False, array([3., 2.]))
+    """
+
+    def __init__(self, max_rows: int) -> None:
+        self.max_rows = max_rows
+        self.columns: dict[Any, int] = {}
+        self.n_rows = self.n_rebuilt = 0
+        self._sum, self._count = np.zeros(0), np.zeros(0)
+        self._waiting: set[Any] = set()
+        self._X, self._y = np.empty((0, 0)), np.empty(0)  # NaN where a row lacks a feature; with room for more
+
+    @property
+    def keeps(self) -> bool:
+        """Whether all rows are still here, so that new features can be taken in."""
+        return self.n_rows <= self.max_rows
+
+    def knows(self, features: Any) -> bool:
+        """Whether all these features have a column."""
+        return all(feature in self.columns for feature in features)
+
+    def take(self, x: Mapping[Any, Any]) -> bool:
+        """Note the features of a row to come; True if there are new columns, so that all rows must be learned again."""
+        if self.keeps and not x.keys() <= self.columns.keys():
+            self._waiting |= x.keys() - self.columns.keys()
+        if not self._waiting or not self.keeps or (self.n_rows > _FEW and self.n_rows < 2 * self.n_rebuilt):
+            return False
+        old = list(self.columns)
+        # an order that does not depend on that of the dictionaries
+        names = sorted([*old, *self._waiting], key=lambda name: (str(type(name)), str(name)))
+        self.columns, self._waiting, self.n_rebuilt = {name: j for j, name in enumerate(names)}, set(), self.n_rows
+        at = [self.columns[name] for name in old]
+        X, total, count = np.full((len(self._X), len(names)), np.nan), np.zeros(len(names)), np.zeros(len(names))
+        X[:, at], total[at], count[at] = self._X, self._sum, self._count
+        self._X, self._sum, self._count = X, total, count
+        return True
+
+    def check(self, x: Mapping[Any, Any]) -> None:
+        """Refuse a row with a value that is no number, in whatever feature; nothing is noted."""
+        if self._at_once(x) is None:
+            for name, value in x.items():
+                if value is not None:
+                    self._number(name, value)
+
+    def row(self, x: Mapping[Any, Any]) -> Floats:
+        """The row (p,) of a dictionary; nothing is noted."""
+        whole = self._at_once(x)
+        return self._filled(self._raw(x)) if whole is None else whole
+
+    def add(self, x: Mapping[Any, Any], y: float) -> Floats:
+        """The row (p,) of a dictionary that will be learned with y; its values count for the means, and it is kept."""
+        whole = self._at_once(x)
+        if whole is not None:
+            self._sum += whole
+            self._count += 1.0
+            self._keep(whole[None, :], y)
+            return whole
+        raw = self._raw(x)
+        there = ~np.isnan(raw)
+        self._sum[there] += raw[there]
+        self._count[there] += 1.0
+        self._keep(raw[None, :], y)
+        return self._filled(raw)
+
+    def add_many(self, X: Floats, y: Floats) -> None:
+        """Rows (n, p) without a gap, in the order of the columns."""
+        self._sum += X.sum(axis=0)
+        self._count += len(X)
+        self._keep(X, y)
+
+    def table(self) -> tuple[Floats, Floats]:
+        """All rows so far, X (n, p) and y (n,), as they would be filled now."""
+        return self._filled(self._X[: self.n_rows]), self._y[: self.n_rows].copy()
+
+    def _at_once(self, x: Mapping[Any, Any]) -> Floats | None:
+        """The row of a dictionary with just the features that have columns and finite numbers in them; else None."""
+        if len(x) != len(self.columns):
+            return None
+        try:
+            row = np.array(array("d", [x[name] for name in self.columns]))  # array takes numbers, and no text
+        except (KeyError, TypeError, OverflowError):
+            return None
+        return row if np.isfinite(row.sum()) else None  # an overflow of the sum goes the slow way too
+
+    def _raw(self, x: Mapping[Any, Any]) -> Floats:
+        raw = np.full(len(self.columns), np.nan)
+        for name, value in x.items():
+            at = self.columns.get(name)
+            if at is not None and value is not None:
+                raw[at] = self._number(name, value)
+        return raw
+
+    @staticmethod
+    def _number(name: Any, value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = np.inf
+        if np.isinf(number) or isinstance(value, str):
+            raise ValueError(
+                f"the feature {name!r} must be a finite number, got {value!r}: encode text first, for example with "
+                "river.preprocessing.OneHotEncoder; nothing was learned"
+            )
+        return number
+
+    def _filled(self, raw: Floats) -> Floats:
+        mean = self._sum / np.maximum(self._count, 1.0)
+        return np.where(np.isnan(raw), mean, raw)
+
+    def _keep(self, X: Floats, y: Any) -> None:
+        n, m = self.n_rows, len(X)
+        self.n_rows += m
+        if not self.keeps:  # too many to be learned again: let them go
+            self._X, self._y, self._waiting = self._X[:0].copy(), self._y[:0].copy(), set()
+            return
+        if n + m > len(self._y):
+            size = max(2 * len(self._y), n + m, 64)
+            X_old, y_old = self._X[:n], self._y[:n]
+            self._X, self._y = np.full((size, len(self.columns)), np.nan), np.zeros(size)
+            self._X[:n], self._y[:n] = X_old, y_old
+        self._X[n : n + m], self._y[n : n + m] = X, y

@@ -1,0 +1,220 @@
+"""Streams of dictionaries, as river speaks of them: ``pip install 'coverwalk[river]'``.
+
+Features may appear and vanish at any time: see `coverwalk.adapters._dict_rows` for what that means. Text must be
+encoded before.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk.adapters._dict_rows import DictRows
+from coverwalk.classifier import ContextClassifier
+from coverwalk.conditional_density import ConditionalDensity
+from coverwalk.distribution import PredictiveDistribution
+
+try:
+    from river import base
+except ImportError as error:
+    raise ImportError("this adapter needs river: pip install 'coverwalk[river]'") from error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CoverClassifier", "CoverRegressor"]
+
+Floats = NDArray[np.float64]
+
+
+class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
+    """A `coverwalk.ConditionalDensity` as a stream: a number, or the whole distribution of y.
+
+    Parameters
+    ----------
+    n_trees
+        Trees of the forest; by default as many as a stream of that model has.
+    covers
+        As in `coverwalk.ConditionalDensity`: "adaptive" or "kd".
+    max_rows
+        Rows that are kept to be learned again when a new feature comes; in a longer stream new features are ignored.
+    seed
+        Of the candidate cuts.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> model = CoverRegressor()
+    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
+    MAE: 0...
+    >>> x, y = next(iter(datasets.TrumpApproval()))
+    >>> low, high = model.predict_dist_one(x).interval(0.9)
+    >>> bool(low < y < high)
+    True
+    """
+
+    def __init__(
+        self, n_trees: int | None = None, covers: str = "adaptive", max_rows: int = 100_000, seed: int = 0
+    ) -> None:
+        self.n_trees = n_trees
+        self.covers = covers
+        self.max_rows = max_rows
+        self.seed = seed
+        self._rows = DictRows(max_rows)
+        self._model = self._new()
+
+    def _new(self) -> ConditionalDensity:
+        return ConditionalDensity(self.n_trees, covers=self.covers, random_state=self.seed)
+
+    def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
+        """Learn one row."""
+        y = _number(y)
+        self._rows.check(x)
+        if self._rows.take(x):
+            X, before = self._rows.table()
+            self._model = self._new()
+            if len(before):
+                self._model.partial_fit(X, before)
+        row = self._rows.add(x, y)
+        if row.size:
+            self._model.learn_one(row, y)
+
+    def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
+        """Learn the rows of a frame in order; the same as one by one."""
+        values = np.asarray(X, dtype=np.float64) if self._rows.knows(X.columns) else np.empty((0, 0))
+        whole = values.size > 0 and set(X.columns) == set(self._rows.columns) and bool(np.isfinite(values).all())
+        if whole and not self._rows._waiting:
+            targets = np.array([_number(value) for value in y])
+            ordered = np.ascontiguousarray(values[:, [X.columns.get_loc(name) for name in self._rows.columns]])
+            self._model.partial_fit(ordered, targets)
+            self._rows.add_many(ordered, targets)
+            return
+        for x, value in zip(_dictionaries(X), y):
+            self.learn_one(x, value)
+
+    def predict_one(self, x: Mapping[Any, Any]) -> float:
+        """The mean of y; 0.0 before anything was learned."""
+        return float(self._model.predict(self._rows.row(x)[None, :])[0]) if self._fitted else 0.0
+
+    def predict_many(self, X: "pd.DataFrame") -> "pd.Series":
+        """The mean of y for each row of a frame."""
+        import pandas as pd
+
+        if not self._fitted:
+            return pd.Series(np.zeros(len(X)), index=X.index)
+        return pd.Series(self._model.predict(self._table(X)), index=X.index)
+
+    def predict_dist_one(self, x: Mapping[Any, Any]) -> PredictiveDistribution:
+        """The whole distribution of y: ``pdf``, ``cdf``, ``ppf``, ``interval``, ``rvs`` and so on."""
+        dist: Any = self.predict_dist_many([x])
+        return dist[0]  # type: ignore[no-any-return]
+
+    def predict_dist_many(self, X: Any) -> PredictiveDistribution:
+        """The distributions of y for each row of a frame, or of a list of dictionaries, as one object."""
+        if not self._fitted:
+            raise ValueError("there is no distribution before the first row: call learn_one first")
+        dist: Any = self._model.predict_dist(self._table(X))
+        return dist  # type: ignore[no-any-return]
+
+    @property
+    def _fitted(self) -> bool:
+        return "n_outputs_" in self._model.__dict__
+
+    def _table(self, X: Any) -> Floats:
+        return np.array([self._rows.row(x) for x in (X if isinstance(X, list) else _dictionaries(X))])
+
+
+class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
+    """A `coverwalk.ContextClassifier` as a stream of dictionaries and labels.
+
+    Parameters
+    ----------
+    n_trees, n_discriminant_trees
+        As in `coverwalk.ContextClassifier`, fewer by default: a stream asks all of them for every row.
+    max_rows
+        Rows that are kept to be learned again when a new feature comes; in a longer stream new features are ignored.
+    seed
+        Of the cuts and of which rows are left out.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> model = CoverClassifier()
+    >>> evaluate.progressive_val_score(datasets.Phishing().take(300), model, metrics.Accuracy())
+    Accuracy: 8...%
+    """
+
+    def __init__(
+        self, n_trees: int = 16, n_discriminant_trees: int = 4, max_rows: int = 100_000, seed: int = 0
+    ) -> None:
+        self.n_trees = n_trees
+        self.n_discriminant_trees = n_discriminant_trees
+        self.max_rows = max_rows
+        self.seed = seed
+        self._rows = DictRows(max_rows)
+        self._labels: dict[Hashable, int] = {}
+        self._model = self._new()
+
+    def _new(self) -> ContextClassifier:
+        return ContextClassifier(self.n_trees, self.n_discriminant_trees, random_state=self.seed)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: Mapping[Any, Any], y: Hashable) -> None:
+        """Learn one row; its label may be new."""
+        self._rows.check(x)
+        if self._rows.take(x):
+            X, before = self._rows.table()
+            self._model = self._new()
+            if len(before):
+                self._model.fit(X, before.astype(np.int64))
+        code = self._labels.setdefault(_plain(y), len(self._labels))
+        row = self._rows.add(x, float(code))
+        if row.size:
+            self._model.partial_fit(row[None, :], [code])
+
+    def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
+        """Learn the rows of a frame in order; the same as one by one."""
+        for x, label in zip(_dictionaries(X), y):
+            self.learn_one(x, label)
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Hashable, float]:
+        """The probability of each label seen so far; none before the first."""
+        if not hasattr(self._model, "classes_"):
+            return dict.fromkeys(self._labels, 1.0 / max(len(self._labels), 1))
+        return dict(zip(self._seen(), self._model.predict_proba(self._rows.row(x)[None, :])[0].tolist()))
+
+    def predict_proba_many(self, X: "pd.DataFrame") -> "pd.DataFrame":
+        """The probabilities of the labels, a column for each, for each row of a frame."""
+        import pandas as pd
+
+        if not hasattr(self._model, "classes_"):
+            return pd.DataFrame(index=X.index)
+        table = np.array([self._rows.row(x) for x in _dictionaries(X)])
+        return pd.DataFrame(self._model.predict_proba(table), index=X.index, columns=pd.Index(self._seen()))
+
+    def _seen(self) -> list[Hashable]:
+        labels = list(self._labels)
+        return [labels[code] for code in self._model.classes_]
+
+
+def _dictionaries(X: "pd.DataFrame") -> Iterator[dict[Any, Any]]:
+    names = list(X.columns)
+    for values in X.itertuples(index=False, name=None):
+        yield dict(zip(names, values))
+
+
+def _number(y: Any) -> float:
+    number = float(y)
+    if not np.isfinite(number):
+        raise ValueError(f"y must be a finite number, got {y!r}; nothing was learned")
+    return number
+
+
+def _plain(label: Any) -> Hashable:
+    """A label of NumPy's as the Python value it is."""
+    plain: Hashable = label.item() if isinstance(label, np.generic) else label
+    return plain

@@ -1,0 +1,234 @@
+"""Conditional densities as skpro speaks of them: ``pip install 'coverwalk[skpro]'``."""
+
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from coverwalk.conditional_density import ConditionalDensity
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.scores import laws
+from coverwalk.shapes import Shapes
+
+try:
+    from skpro.distributions.base import BaseDistribution
+    from skpro.regression.base import BaseProbaRegressor
+except ImportError as error:
+    raise ImportError("this adapter needs skpro: pip install 'coverwalk[skpro]'") from error
+
+__all__ = ["CoverDistribution", "CoverProbaRegressor"]
+
+Floats = NDArray[np.float64]
+
+
+class CoverDistribution(BaseDistribution):  # type: ignore[misc]
+    """Predictive distributions as a table: a row for each x, a column for each output.
+
+    Columns are laws of one output each; where the outputs depend on each other, that is not told here: ask
+    `ConditionalDensity.predict_dist` for the joint law.
+
+    Parameters
+    ----------
+    laws : sequence of PredictiveDistribution
+        One for each column, all with as many rows; or one of a single row, for a distribution that is no table.
+    index, columns : pd.Index, optional
+        Names of the rows and columns; numbers by default.
+
+    Examples
+    --------
+    >>> from coverwalk import ConditionalDensity
+    >>> from coverwalk.adapters.skpro import CoverDistribution
+    >>> from coverwalk.datasets import load_faithful
+    >>> X, y = load_faithful()
+    >>> dist = ConditionalDensity(n_trees=4).fit(X, y).predict_dist(X[:3])
+    >>> table = CoverDistribution([dist], columns=["waiting"])
+    >>> table.iloc[[2, 0]].mean().shape
+    (2, 1)
+    """
+
+    _tags = {  # noqa: RUF012  (skpro's way)
+        "authors": ["coverwalk"],
+        "capabilities:approx": ["energy", "pdfnorm"],
+        "capabilities:exact": ["mean", "var", "pdf", "log_pdf", "cdf", "ppf"],
+        "distr:measuretype": "continuous",
+        "distr:paramtype": "nonparametric",
+        "broadcast_init": "off",
+    }
+
+    def __init__(self, laws: Any, index: Any = None, columns: Any = None) -> None:
+        self.laws = laws
+        super().__init__(index=index, columns=columns)
+
+    def _init_shape_bc(self, index: Any = None, columns: Any = None) -> None:
+        if self._columns[0].shape == ():
+            self._shape: tuple[int, ...] = ()
+            return
+        self._shape = (len(self._columns[0]), len(self._columns))
+        if index is None:
+            self.index = pd.RangeIndex(self._shape[0])
+        if columns is None:
+            self.columns = pd.RangeIndex(self._shape[1])
+
+    @property
+    def _columns(self) -> list[PredictiveDistribution]:
+        return [self.laws] if isinstance(self.laws, PredictiveDistribution) else list(self.laws)
+
+    def _iloc(self, rowidx: Any = None, colidx: Any = None) -> "CoverDistribution":
+        if all(isinstance(key, int | np.integer) for key in (rowidx, colidx)):
+            return self._iat(rowidx, colidx)
+        rows, columns = (
+            np.arange(n) if key is None else np.atleast_1d(np.arange(n)[key])
+            for n, key in zip(self._shape, (rowidx, colidx))
+        )
+        return CoverDistribution(
+            [self._columns[j][rows] for j in columns], index=self.index[rows], columns=self.columns[columns]
+        )
+
+    def _iat(self, rowidx: Any = None, colidx: Any = None) -> "CoverDistribution":
+        if rowidx is None or colidx is None:
+            raise ValueError("iat takes both a row and a column")
+        return CoverDistribution([self._columns[int(colidx)][int(rowidx)]])
+
+    def _each(self, name: str, x: Any) -> Any:
+        """Ask every column at its own entries of x, which has the shape of the table."""
+        if self._shape == ():
+            return np.asarray(getattr(self._columns[0], name)(np.asarray(x, dtype=np.float64).reshape(())))[()]
+        x = np.asarray(x, dtype=np.float64)
+        answers = [getattr(law, name)(x[:, j, None])[:, 0] for j, law in enumerate(self._columns)]
+        return np.stack(answers, axis=1)
+
+    def _pdf(self, x: Any) -> Any:
+        return self._each("pdf", x)
+
+    def _log_pdf(self, x: Any) -> Any:
+        return self._each("logpdf", x)
+
+    def _cdf(self, x: Any) -> Any:
+        return self._each("cdf", x)
+
+    def _ppf(self, p: Any) -> Any:
+        if self._shape == ():
+            return self._each("ppf", p)
+        levels = np.asarray(p, dtype=np.float64)
+        answers = [_own_quantiles(law, levels[:, j]) for j, law in enumerate(self._columns)]
+        return np.stack(answers, axis=1)
+
+    def _moment(self, name: str) -> Any:
+        if self._shape == ():
+            return np.asarray(getattr(self._columns[0], name)())[()]
+        return np.stack([getattr(law, name)() for law in self._columns], axis=1)
+
+    def _mean(self) -> Any:
+        return self._moment("mean")
+
+    def _var(self) -> Any:
+        return self._moment("var")
+
+    def _sample(self, n_samples: int | None = None) -> Any:
+        """Exact draws, seeded by NumPy's global generator as all of skpro is."""
+        n = 1 if n_samples is None else n_samples
+        seed = np.random.randint(2**31)  # noqa: NPY002
+        draws = np.stack(
+            [np.reshape(law.rvs(n, random_state=seed + j), (-1, n)) for j, law in enumerate(self._columns)], axis=2
+        )  # (rows, n, columns)
+        if self._shape == ():
+            return float(draws[0, 0, 0]) if n_samples is None else pd.DataFrame(draws[0])
+        if n_samples is None:
+            return pd.DataFrame(draws[:, 0], index=self.index, columns=self.columns)
+        tables = [pd.DataFrame(draws[:, k], index=self.index, columns=self.columns) for k in range(n)]
+        return pd.concat(tables, keys=range(n))
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Small distributions for skpro's own tests."""
+
+        def law(n: int) -> PredictiveDistribution:
+            loc, scale = np.arange(2.0 * n), np.linspace(0.5, 2.0, 2 * n)
+            weight = np.tile([0.3, 0.7], n)
+            return PredictiveDistribution(
+                2 * np.arange(n + 1), weight, loc, scale, np.zeros(2 * n, np.int64), Shapes.student(5.0)
+            )
+
+        return [
+            {"laws": [law(3), law(3)], "index": pd.Index([1, 2, 5]), "columns": pd.Index(["a", "b"])},
+            {"laws": [law(4)]},
+            {"laws": [law(1)[0]]},
+        ]
+
+
+class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
+    """`ConditionalDensity` as a probabilistic regressor of skpro.
+
+    Parameters
+    ----------
+    n_trees : int, optional
+        Trees of the forest.
+    covers : {"adaptive", "kd"}
+        As in `ConditionalDensity`.
+    random_state : int
+        Of the candidate cuts.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from coverwalk.adapters.skpro import CoverProbaRegressor
+    >>> from coverwalk.datasets import load_faithful
+    >>> X, y = load_faithful()
+    >>> model = CoverProbaRegressor(n_trees=4).fit(pd.DataFrame(X), pd.DataFrame({"waiting": y}))
+    >>> model.predict_interval(pd.DataFrame(X[:2]), coverage=0.9).shape
+    (2, 2)
+    """
+
+    _tags = {  # noqa: RUF012  (skpro's way)
+        "authors": ["coverwalk"],
+        "capability:multioutput": True,
+        "capability:missing": False,
+        "capability:update": True,
+        "X_inner_mtype": "pd_DataFrame_Table",
+        "y_inner_mtype": "pd_DataFrame_Table",
+    }
+
+    def __init__(self, n_trees: int | None = None, covers: str = "adaptive", random_state: int = 0) -> None:
+        self.n_trees = n_trees
+        self.covers = covers
+        self.random_state = random_state
+        super().__init__()
+
+    def _fit(self, X: pd.DataFrame, y: pd.DataFrame) -> Self:
+        self.model_ = ConditionalDensity(self.n_trees, covers=self.covers, random_state=self.random_state)
+        self.model_.fit(_numbers(X), _numbers(y))
+        self.columns_ = y.columns
+        return self
+
+    def _update(self, X: pd.DataFrame, y: pd.DataFrame) -> Self:
+        self.model_.partial_fit(_numbers(X), _numbers(y))
+        return self
+
+    def _predict(self, X: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame(self.model_.predict(_numbers(X)), index=X.index, columns=self.columns_)
+
+    def _predict_proba(self, X: pd.DataFrame) -> CoverDistribution:
+        dists = laws(self.model_.predict_dist(_numbers(X)))
+        return CoverDistribution(dists, index=X.index, columns=self.columns_)
+
+    def _predict_quantiles(self, X: pd.DataFrame, alpha: list[float]) -> pd.DataFrame:
+        """All levels at once, which is faster than one after the other."""
+        quantiles = self.model_.predict(_numbers(X), quantiles=alpha).reshape(len(X), -1)
+        return pd.DataFrame(quantiles, X.index, pd.MultiIndex.from_product([self.columns_, alpha]))
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Small forests for skpro's own tests."""
+        return [{"n_trees": 2}, {"n_trees": 3, "random_state": 1}]
+
+
+def _own_quantiles(law: PredictiveDistribution, level: Floats) -> Floats:
+    """The quantile of each row at its own level (n,); all rows at once where they share one."""
+    if len(level) and (level == level[0]).all():
+        return np.asarray(law.ppf(level[0]))
+    return np.array([law[i].ppf(level[i]) for i in range(len(level))])
+
+
+def _numbers(table: pd.DataFrame) -> Floats:
+    return np.ascontiguousarray(table.to_numpy(dtype=np.float64))

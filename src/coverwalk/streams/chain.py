@@ -1,0 +1,76 @@
+"""StreamChain: several outputs on a stream by the chain rule, each a forest with the earlier outputs as inputs."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.forests.forest import Forest
+from coverwalk.joint import JointDistribution
+from coverwalk.streams.forest_stream import ForestStream
+from coverwalk.streams.growth import StreamSettings
+
+__all__ = ["StreamChain"]
+
+Floats = NDArray[np.float64]
+
+
+class StreamChain:
+    """One `ForestStream` for each output; log p(y given x) = sum_j log p(y_j given x, y_1 .. y_{j-1})."""
+
+    def __init__(self, streams: list[ForestStream]) -> None:
+        self.streams = streams
+
+    @classmethod
+    def new(cls, settings: StreamSettings, names: list[str], q: int) -> "StreamChain":
+        """Streams that have seen nothing."""
+        p = len(names)
+        return cls([ForestStream(settings, p + j, names + [f"y{i}" for i in range(j)]) for j in range(q)])
+
+    @classmethod
+    def of(cls, forests: list[Forest], settings: list[StreamSettings]) -> "StreamChain":
+        """Streams that go on from fitted forests."""
+        return cls([ForestStream.of(forest, setting) for forest, setting in zip(forests, settings)])
+
+    @property
+    def n_rows(self) -> int:
+        """Rows learned."""
+        return self.streams[0].n_rows
+
+    def learn(self, X: Floats, Y: Floats) -> Floats:
+        """Learn rows X (n, p), Y (n, q) in order; returns the log density (n,) that each had just before."""
+        return self._sum("learn", X, Y)
+
+    def logpdf(self, X: Floats, Y: Floats) -> Floats:
+        """Log densities (n,) of rows."""
+        return self._sum("logpdf", X, Y)
+
+    def _sum(self, verb: str, X: Floats, Y: Floats) -> Floats:
+        total: Floats = getattr(self.streams[0], verb)(X, np.ascontiguousarray(Y[:, 0]))
+        for j in range(1, len(self.streams)):
+            total += getattr(self.streams[j], verb)(np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j]))
+        return total
+
+    def predict_dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
+        """The laws of y in rows X (n, p). Those of several outputs ask the streams when they are asked themselves."""
+        if len(self.streams) == 1:
+            return self.streams[0].predict_dist(X)
+
+        def conditional(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
+            return self.streams[j].predict_dist(np.ascontiguousarray(np.hstack([X[rows], before])))
+
+        return JointDistribution(conditional, len(X), len(self.streams))
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose streams are not one chain."""
+        streams: Any = self.streams
+        sound = (
+            isinstance(streams, list)
+            and len(streams) >= 1
+            and all(isinstance(stream, ForestStream) for stream in streams)
+            and all(stream.p == streams[0].p + j for j, stream in enumerate(streams))
+            and all(stream.n_rows == streams[0].n_rows for stream in streams)
+        )
+        if not sound:
+            raise ValueError("the streams of this chain do not fit together")

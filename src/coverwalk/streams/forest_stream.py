@@ -1,0 +1,267 @@
+"""ForestStream: a forest of adaptive covers for one output that learns row by row.
+
+Between growths a row updates the statistics of the contexts on its way, in every tree. A tree is grown again when its
+rows have doubled, the trees in rotation. A growth begins at one number of rows, on a thread of its own, and is
+installed at a later one, whatever the clock says: what is learned never depends on time, threads or chunks.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.polynomial import n_features
+from coverwalk._kernels.stream_state import LEFT, NU, NU_0, TERMS, blank_state, degree_of
+from coverwalk._kernels.stream_walk import learn_rows
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.forests.forest import Context, Forest
+from coverwalk.forests.scaling import Scaling
+from coverwalk.streams import stream_distribution as answers
+from coverwalk.streams.growth import (
+    NEVER,
+    Growth,
+    Job,
+    StreamSettings,
+    grow,
+    growth_size,
+    least_rows,
+    put_units,
+    settle,
+)
+
+__all__ = ["ForestStream"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MAX_TERMS = 6  # of a polynomial of degree two: a rank-one step takes the square of it
+
+
+class ForestStream:
+    """One output's forest on a stream; rows come checked, as contiguous arrays of finite numbers.
+
+    Parameters
+    ----------
+    settings : StreamSettings
+        What it is made of.
+    p : int
+        Number of inputs.
+    names : list of str
+        Their names.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(500, 2))
+    >>> y = X[:, 0] + 0.1 * rng.standard_normal(500)
+    >>> stream = ForestStream(StreamSettings(n_trees=4), 2, ["a", "b"])
+    >>> log_density = stream.learn(X, y)
+    >>> bool(log_density[400:].mean() > 0.5)
+    True
+    >>> stream.predict_dist(X[:3])
+    PredictiveDistribution(3 rows, ... voices a row)
+    """
+
+    def __init__(self, settings: StreamSettings, p: int, names: list[str]) -> None:
+        self.settings, self.p, self.names = settings, p, names
+        degree = settings.degree
+        while degree > 1 and n_features(degree, p) > MAX_TERMS:
+            degree -= 1
+        self.degree = degree
+        self.X, self.y = np.empty((0, p)), np.empty(0)  # the rows to grow from, with room for more
+        self.kept_from = 0  # number of the first of them
+        self.n_rows, self.n_growths = 0, 0
+        K = settings.n_trees
+        self.slots, self.free = np.arange(K), K  # where each tree lives, and where the next one grows
+        self.generation = np.zeros(K, np.int64)
+        self.pending: Growth | None = None
+        self.room, self.seats = 1, 1
+        self.state = blank_state(K + 1, 1, 1, p, n_features(degree, p))
+        self.next_event = 1
+        self._job: Job | None = None
+
+    @classmethod
+    def of(cls, forest: Forest, settings: StreamSettings) -> "ForestStream":
+        """Go on from a fitted forest: its trees, units and rows."""
+        stream = cls(settings, forest.X.shape[1], forest.names)
+        n = len(forest.y)
+        Z, r = forest.inputs.forward(forest.X), forest.output.forward(forest.y[:, None])[:, 0]
+        stream._make_room(max(len(tree.dim) for tree in forest.trees), n)
+        for slot, tree in enumerate(forest.trees):
+            put_units(stream.state, slot, forest.inputs, forest.output)
+            settle(stream.state, slot, tree, Z, r, n, settings)
+        if n <= settings.max_rows or settings.forget:
+            kept = slice(max(n - settings.window, 0), n)
+            stream.n_rows = stream.kept_from = kept.start
+            stream._keep(forest.X[kept], forest.y[kept])
+        stream.n_rows = n
+        while (behind := stream._sizes() <= n).any():
+            stream.generation[behind] += 1
+        stream.next_event = stream._find_event()
+        return stream
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def learn(self, X: Floats, y: Floats) -> Floats:
+        """Learn rows X (n, p), y (n,) in order; returns the log density (n,) that each had just before."""
+        out = np.empty(len(y))
+        at = 0
+        while at < len(y):
+            until = min(len(y), at + self.next_event - self.n_rows)
+            if self.next_event < NEVER:
+                self._keep(X[at:until], y[at:until])
+            learn_rows(self.state, self.slots, X, y, at, until, self.n_rows, self.settings.forget, True, out)
+            self.n_rows += until - at
+            at = until
+            while self.n_rows == self.next_event:
+                self._grow_on()
+                self.next_event = self._find_event()
+        return out
+
+    def _keep(self, X: Floats, y: Floats) -> None:
+        """Keep rows to grow from. Old arrays are never written to where a growth may be reading."""
+        n, m = self.n_rows - self.kept_from, len(y)
+        if n + m > len(self.y):
+            needed = self.n_rows if self.pending is None else self.pending.begun
+            gone = max(needed - self.settings.window - self.kept_from, 0)
+            size = max(2 * (n - gone), n - gone + m, 64)
+            X_old, y_old = self.X, self.y
+            self.X, self.y = np.zeros((size, self.p)), np.zeros(size)
+            self.X[: n - gone], self.y[: n - gone] = X_old[gone:n], y_old[gone:n]
+            self.kept_from += gone
+            n -= gone
+        self.X[n : n + m], self.y[n : n + m] = X, y
+
+    def _kept(self, first: int, last: int) -> tuple[Floats, Floats]:
+        """Rows by their numbers."""
+        first, last = first - self.kept_from, last - self.kept_from
+        return self.X[first:last], self.y[first:last]
+
+    def _sizes(self) -> Ints:
+        """Rows at which each tree's next growth begins."""
+        return np.array([growth_size(k, int(g), self.settings) for k, g in enumerate(self.generation)])
+
+    def _find_event(self) -> int:
+        """The number of rows at which something has to be done next; the rows can go when nothing is left to grow."""
+        if self.pending is not None:
+            return self.pending.replay if self.pending.replay > self.n_rows else self.pending.install
+        size = max(int(self._sizes().min()), self.n_rows)
+        if self.settings.forget or Growth.at(0, size, self.settings.n_trees).install <= self.settings.max_rows:
+            return size
+        self.X, self.y = self.X[:0].copy(), self.y[:0].copy()
+        return NEVER
+
+    def _grow_on(self) -> None:
+        """Begin a growth, have it learn the rows that came meanwhile, or install it."""
+        if self.pending is None:
+            self._begin(int(np.argmin(self._sizes())))
+            return
+        self._finish_job()
+        begun, replay, install = self.pending.begun, self.pending.replay, self.pending.install
+        if self.n_rows < install:
+            self._start_job(self._replay(begun, replay))
+        else:
+            self._replay(replay, install)()
+            self._install(self.pending.tree)
+
+    def _begin(self, tree: int) -> None:
+        settings = self.settings
+        X, y = self._kept(max(self.n_rows - settings.window, 0), self.n_rows)
+        n = len(y)
+        self._make_room(2 * (n // least_rows(n, settings)) + 1, n)
+        seed = (settings.seed * 2**20 + int(self.generation[tree]) * settings.n_trees + tree) % 2**62
+        self.generation[tree] += 1
+        work = partial(grow, self.state, self.free, X, y, self.n_rows, seed, settings)
+        self.pending = Growth.at(tree, self.n_rows, settings.n_trees, n)
+        if self.pending.install == self.n_rows:
+            work()
+            self._install(tree)
+        else:
+            self._start_job(work)
+
+    def _replay(self, first: int, last: int) -> Callable[[], None]:
+        """Kept rows first:last, to be learned by the new tree."""
+        X, y = self._kept(first, last)
+        slots, out = np.array([self.free]), np.empty(len(y))
+        return partial(learn_rows, self.state, slots, X, y, 0, len(y), first, self.settings.forget, True, out)
+
+    def _install(self, tree: int) -> None:
+        self.slots[tree], self.free = self.free, int(self.slots[tree])
+        self.pending = None
+        self.n_growths += 1
+
+    def _start_job(self, work: Callable[[], None]) -> None:
+        self._job = Job(work)
+
+    def _finish_job(self) -> None:
+        if self._job is not None:
+            self._job.finish()
+            self._job = None
+
+    def _make_room(self, contexts: int, n: int) -> None:
+        """Room for a tree of so many contexts and n rows, in every slot."""
+        seats = min(contexts, max(16, n // 16))
+        if contexts <= self.room and seats <= self.seats:
+            return
+        S, room, n_seats = self.settings.n_trees + 1, self.room, self.seats
+        if contexts > room:
+            room = max(contexts, min(2 * contexts, self.settings.max_contexts))
+        n_seats = n_seats if seats <= n_seats else min(2 * seats, room)
+        state = blank_state(S, room, n_seats, self.p, n_features(self.degree, self.p))
+        for old, new in zip(self.state, state):
+            was, fresh = (array.reshape(S, -1, *array.shape[1:]) for array in (old, new))
+            fresh[:, : was.shape[1]] = was
+        self.state, self.room, self.seats = state, room, n_seats
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def logpdf(self, X: Floats, y: Floats) -> Floats:
+        """Log densities (n,) of y (n,) given X (n, p)."""
+        out = np.empty(len(y))
+        learn_rows(self.state, self.slots, X, y, 0, len(y), self.n_rows, 0.0, False, out)
+        return out
+
+    def predict_dist(self, X: Floats) -> PredictiveDistribution:
+        """The laws of y in rows X (n, p)."""
+        spoken = answers.voices_of(self.state, self.slots, X)
+        return answers.predict_dist(self.state, spoken, partial(self.describe, self.n_growths))
+
+    def predict_mean(self, X: Floats) -> Floats:
+        """The means (n,) of y in rows X (n, p)."""
+        return answers.predict_mean(self.state, answers.voices_of(self.state, self.slots, X))
+
+    def describe(self, n_growths: int, label: int) -> Context | None:
+        """What a context is, in the units and names of the inputs; None for the law of outliers."""
+        if label < 0:
+            return None
+        if n_growths != self.n_growths:
+            raise ValueError("the forest has grown since this distribution was asked for: ask again")
+        slot, k = divmod(label, self.room)
+        units = Scaling(*self.state.units[slot, :, :-1])
+        box = {
+            self.names[a]: (float(units.backward(low, a)), float(units.backward(high, a)))
+            for a, (low, high) in answers.box_of(self.state, slot, k).items()
+        }
+        tree = int(np.flatnonzero(self.slots == slot)[0])
+        rows, terms = self.state.contexts[label, NU] - NU_0, int(self.state.links[label, TERMS])
+        return Context(tree, k, round(rows), int(degree_of(terms, self.p)), box)
+
+    @property
+    def n_contexts(self) -> int:
+        """Contexts of all trees."""
+        left = self.state.links[:, LEFT].reshape(-1, self.room)[self.slots]
+        return int(2 * (left >= 0).sum() + len(left))
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._finish_job()  # what a growth will have written does not depend on when
+        return {**self.__dict__, "_job": None}
+
+    def _check_loaded(self) -> None:
+        """Refuse a file whose arrays could lead a kernel astray."""
+        from coverwalk.streams.soundness import check_stream
+
+        check_stream(self)

@@ -1,0 +1,147 @@
+"""Growing one tree of a streaming forest: when, from which rows, and on a thread of its own."""
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.stream_grow import settle_tree
+from coverwalk._kernels.stream_state import StreamState
+from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
+from coverwalk.forests.scaling import Scaling, canonical_order
+
+__all__ = ["NEVER", "Growth", "Job", "StreamSettings", "grow", "growth_size", "least_rows", "put_units", "settle"]
+
+Floats = NDArray[np.float64]
+
+FIRST_SIZES = (1, 2, 4)  # rows at which all trees are grown; then in rotation
+ROTATION_FROM = 8
+NEVER = 2**62  # rows
+AT_ONCE = 1024  # rows below which a tree grows in the time of some rows
+N_JUDGED = 400  # rows on which candidate cuts are judged, where a context has more
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """What a streaming forest is made of; `ConditionalDensity` documents each."""
+
+    n_trees: int = 16
+    degree: int = 1
+    ridges: tuple[float, ...] = (0.03, 0.3, 3.0)
+    stop: float = 0.5
+    min_rows: int = 3
+    n_candidates: int = 20
+    seed: int = 0
+    max_rows: int = 2**17
+    max_contexts: int = 2**12
+    forget: float = 0.0
+    trust: float = 0.3  # share of the left-one-out evidence that the odds to stop start from
+
+    @property
+    def window(self) -> int:
+        """The last rows, from which trees are grown."""
+        return min(math.ceil(1 / self.forget), self.max_rows) if self.forget else NEVER
+
+
+def growth_size(tree: int, generation: int, settings: StreamSettings) -> int:
+    """Rows at which a tree is grown for the n-th time: doubling, the trees spread evenly between.
+
+    A stream that forgets goes on in steps of half of the rows that it remembers.
+
+    >>> four = StreamSettings(n_trees=4)
+    >>> [growth_size(0, g, four) for g in range(6)], [growth_size(3, g, four) for g in range(6)]
+    ([1, 2, 4, 8, 16, 32], [1, 2, 4, 14, 27, 54])
+    >>> [growth_size(3, g, StreamSettings(n_trees=4, forget=0.05)) for g in range(7)]
+    [1, 2, 4, 14, 28, 38, 48]
+    """
+    if generation < len(FIRST_SIZES):
+        return FIRST_SIZES[generation]
+    turn, generation = tree / settings.n_trees, generation - len(FIRST_SIZES)
+    most = settings.window
+    doublings = math.floor(math.log2(max(most / ROTATION_FROM, 1.0)) - turn) if most < NEVER else generation
+    if generation <= doublings:
+        return math.ceil(ROTATION_FROM * 2 ** (generation + turn))
+    return math.ceil(max(most, 2 * ROTATION_FROM) * (1 + (turn + generation - doublings - 1) / 2))
+
+
+def least_rows(n: int, settings: StreamSettings) -> int:
+    """Rows on either side of a cut, so that a tree of n rows has no more contexts than it may."""
+    return max(settings.min_rows, math.ceil(n / ((settings.max_contexts + 1) // 2)))
+
+
+class Growth(NamedTuple):
+    """A tree that is growing, and the numbers of rows at which it begins, learns what came meanwhile, and is there."""
+
+    tree: int
+    begun: int
+    replay: int
+    install: int
+
+    @classmethod
+    def at(cls, tree: int, n: int, n_trees: int, size: int | None = None) -> "Growth":
+        """A growth at n rows, from the last so many: it may take most of the time to the next tree's turn.
+
+        >>> Growth.at(3, 100_000, 16)
+        Growth(tree=3, begun=100000, replay=103740, install=103989)
+        """
+        size = n if size is None else size
+        # a stream that forgets has its trees' turns half a window over n_trees apart
+        turn = 2 ** (1 / n_trees) - 1 if size == n else 0.5 / n_trees
+        spare = int(size * min(0.9 * turn, 1 / 16)) if size >= AT_ONCE else 0
+        return cls(tree, n, n + spare - spare // 16, n + spare)
+
+
+class Job:
+    """Work on a thread of its own. Its result is what it writes; it may be lost, and is then done again.
+
+    A thread does not survive a fork or a pickle: `finish` then does the work itself.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._done = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._work()
+        self._done = True
+
+    def finish(self) -> None:
+        """Wait until the work is done."""
+        self._thread.join()
+        if not self._done:
+            self._run()
+
+
+def settle(
+    state: StreamState, slot: int, tree: AdaptiveTree, Z: Floats, r: Floats, now: int, settings: StreamSettings
+) -> None:
+    """Put a tree and its rows, in the tree's units, into a slot; now: rows that have come."""
+    perm, layout = tree.arrange(Z)
+    kinds = (tree.dim, tree.parent, tree.cut)
+    ridges = np.array(settings.ridges)
+    settle_tree(state, slot, kinds, layout, Z[perm], r[perm], ridges, settings.stop, settings.trust, float(now))
+
+
+def grow(state: StreamState, slot: int, X: Floats, y: Floats, now: int, seed: int, settings: StreamSettings) -> None:
+    """Grow a tree from rows X (n, p), y (n,) in a slot: a function of what it is given and of nothing else."""
+    order = canonical_order(X, y)
+    X, y = X[order], y[order]
+    inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
+    Z, r = inputs.forward(X), output.forward(y[:, None])[:, 0]
+    tree = grow_tree(
+        Z, r, seed, min_rows=least_rows(len(y), settings), n_candidates=settings.n_candidates, n_judged=N_JUDGED
+    )
+    put_units(state, slot, inputs, output)
+    settle(state, slot, tree, Z, r, now, settings)
+
+
+def put_units(state: StreamState, slot: int, inputs: Scaling, output: Scaling) -> None:
+    """The units of a slot's tree."""
+    state.units[slot, 0] = np.append(inputs.centre, output.centre)
+    state.units[slot, 1] = np.append(inputs.scale, output.scale)

@@ -1,0 +1,78 @@
+"""The answers of a streaming forest as a `PredictiveDistribution`, by the shortest way: a stream asks every row."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.mixture import Voices
+from coverwalk._kernels.stream_state import CUT, DIM, LEFT, N_BINS, REACH, StreamState
+from coverwalk._kernels.stream_voices import means_of, shapes_of, speak_rows
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.shapes import Shapes
+
+__all__ = ["box_of", "predict_dist", "predict_mean", "voices_of"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROOM = 160  # voices a row for which there is room at first
+_WIDTH = 2.0 * REACH / N_BINS
+_EDGES = np.arange(N_BINS) * _WIDTH - REACH
+Spoken = tuple[Ints, Floats, Floats, Floats, Ints, Ints]
+
+
+def voices_of(state: StreamState, slots: Ints, X: Floats) -> Spoken:
+    """offsets, weight, loc, scale, code and context of the voices of rows X (n, p)."""
+    offsets = np.zeros(len(X) + 1, np.int64)
+    size = ROOM * max(len(X), 4)
+    out = tuple(np.empty(size, kind) for kind in (float, float, float, np.int64, np.int64))
+    row = 0
+    while True:
+        row = speak_rows(state, slots, X, row, offsets, out)
+        if row == len(X):
+            break
+        out = tuple(np.concatenate([column, np.empty_like(column)]) for column in out)
+    m = offsets[-1]
+    weight, loc, scale, code, context = (column[:m] for column in out)
+    return offsets, weight, loc, scale, code, context
+
+
+def predict_mean(state: StreamState, spoken: Spoken) -> Floats:
+    """Means (n,) of y."""
+    means: Floats = means_of(state.counts, *spoken[:5])
+    return means
+
+
+def predict_dist(state: StreamState, spoken: Spoken, describe: Callable[[int], Any]) -> PredictiveDistribution:
+    """The law of y of each row. What the kernel wrote is known to be sound, and is not checked again."""
+    offsets, weight, loc, scale, code, context = spoken
+    if len(offsets) == 2:
+        codes, shape = code, np.arange(len(code), dtype=np.int32)
+    else:
+        codes, inverse = np.unique(code, return_inverse=True)
+        shape = inverse.astype(np.int32)
+    kind, df, start, atoms = shapes_of(state.contexts, state.counts, codes)
+    shapes = object.__new__(Shapes)
+    shapes.__dict__.update(kind=kind, df=df, start=start, atom_weight=atoms)
+    shapes.__dict__.update(atom_center=np.resize(_EDGES, len(atoms)), atom_width=np.full(len(atoms), _WIDTH))
+    dist = object.__new__(PredictiveDistribution)
+    dist.voices = Voices(offsets, weight, loc, scale, shape)
+    dist.shapes, dist.context, dist.describe, dist._one = shapes, context, describe, False
+    return dist
+
+
+def box_of(state: StreamState, slot: int, context: int) -> dict[int, tuple[float, float]]:
+    """The half-open intervals (low, high] of the inputs that are cut on the way to a context of a slot's tree."""
+    room = len(state.links) // len(state.units)
+    links, cut = (table[slot * room : (slot + 1) * room] for table in (state.links, state.contexts[:, CUT]))
+    bounds: dict[int, tuple[float, float]] = {}
+    while context > 0:
+        parent = int(np.flatnonzero((links[:, LEFT] == context) | (links[:, LEFT] == context - 1))[0])
+        a = int(links[parent, DIM])
+        low, high = bounds.get(a, (-np.inf, np.inf))
+        at = float(cut[parent])
+        bounds[a] = (low, min(high, at)) if links[parent, LEFT] == context else (max(low, at), high)
+        context = parent
+    return bounds

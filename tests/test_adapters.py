@@ -1,0 +1,139 @@
+"""The adapters do what the libraries they dress for expect, by those libraries' own checks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from coverwalk import ConditionalDensity
+from coverwalk.adapters._dict_rows import DictRows
+
+# river
+
+
+@pytest.fixture(scope="module")
+def adapters():
+    pytest.importorskip("river", reason="pip install 'coverwalk[river]'")
+    from coverwalk.adapters import river
+
+    return river
+
+
+@pytest.mark.parametrize("kind", ["regressor", "kd regressor", "classifier"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_rivers_own_checks(kind, adapters):
+    from river import checks
+
+    model = {
+        "regressor": lambda: adapters.CoverRegressor(n_trees=3),
+        "kd regressor": lambda: adapters.CoverRegressor(covers="kd"),
+        "classifier": lambda: adapters.CoverClassifier(n_trees=3, n_discriminant_trees=2),
+    }[kind]()
+    names = []
+    for check in checks.yield_checks(model):
+        names.append(check.__name__)
+        check(model.clone())
+    assert len(names) > 25
+    assert not model._unit_test_skips()  # none is left out
+
+
+def test_a_stream_of_dictionaries_is_the_stream_of_its_rows(adapters):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, (300, 2)), columns=["a", "b"])
+    y = pd.Series(X["a"] + 0.1 * rng.standard_normal(300))
+    one, many, plain = adapters.CoverRegressor(), adapters.CoverRegressor(), ConditionalDensity()
+    for x, value in zip(X.to_dict("records"), y):
+        one.learn_one(x, value)
+    for part in np.array_split(np.arange(300), 7):
+        many.learn_many(X.iloc[part], y.iloc[part])
+    plain.partial_fit(X.to_numpy(), y.to_numpy())
+    expected = plain.predict(X.to_numpy())
+    assert np.array_equal(many.predict_many(X), expected)
+    assert [one.predict_one(x) for x in X.to_dict("records")] == expected.tolist()
+    law = one.predict_dist_one({"b": 0.0, "a": 0.5})
+    assert law.cdf(0.0) == plain.predict_dist([[0.5, 0.0]])[0].cdf(0.0)
+
+
+def test_features_come_and_go():
+    rows = DictRows(max_rows=1000)
+    for i in range(100):
+        if rows.take({"x": i}):
+            assert i == 0
+        rows.add({"x": i}, 0.0)
+    rows.n_rebuilt = 80
+    assert not rows.take({"x": 1.0, "new": 5.0})  # waits until the rows have doubled since the table was made
+    rows.n_rebuilt = 50
+    assert rows.take({"x": 1.0, "new": 5.0})
+    assert rows.row({"new": 7.0, "unknown": 1.0}).tolist() == [7.0, 49.5]  # x at its mean
+    rows.add({"x": 1.0, "new": 5.0}, 1.0)
+    X, y = rows.table()
+    assert X.shape == (101, 2)
+    assert X[0].tolist() == [5.0, 0.0]  # the older rows have the new feature at its mean
+    assert y[-1] == 1.0
+
+
+def test_rows_beyond_the_most_are_let_go():
+    rows = DictRows(max_rows=3)
+    for i in range(5):
+        rows.take({"x": i})
+        rows.add({"x": i}, 0.0)
+    assert not rows.keeps
+    assert not rows.take({"new": 1.0})
+    assert rows.row({"new": 1.0}).tolist() == [2.0]
+
+
+def test_bad_dictionaries_lose_nothing(adapters):
+    model = adapters.CoverRegressor(n_trees=2)
+    for i in range(20):
+        model.learn_one({"x": i % 5}, float(i % 5))
+    before = model.predict_one({"x": 2})
+    for x, y in (({"x": "red"}, 1.0), ({"x": np.inf}, 1.0), ({"x": 1.0}, np.nan), ({"x": 1.0, "z": "no"}, 1.0)):
+        with pytest.raises(ValueError, match="finite number"):
+            model.learn_one(x, y)
+    assert model.predict_one({"x": 2}) == before
+    assert model._rows.n_rows == 20
+    assert np.isfinite(model.predict_one({"x": None}))
+
+
+def test_labels_of_any_kind(adapters):
+    model = adapters.CoverClassifier(n_trees=2, n_discriminant_trees=1)
+    assert model.predict_one({"x": 1.0}) is None
+    for i in range(40):
+        model.learn_one({"x": float(i % 4)}, ("low", 1)[i % 4 > 1])
+    assert model.predict_one({"x": 0.0}) == "low"
+    assert model.predict_one({"x": 3.0}) == 1
+
+
+# skpro
+
+
+@pytest.mark.parametrize("name", ["CoverDistribution", "CoverProbaRegressor"])
+@pytest.mark.filterwarnings("ignore")
+def test_skpros_own_checks(name):
+    pytest.importorskip("skpro", reason="pip install 'coverwalk[skpro]'")
+    from skpro.utils import check_estimator
+
+    from coverwalk.adapters import skpro
+
+    results = check_estimator(getattr(skpro, name), verbose=False)
+    assert {test: result for test, result in results.items() if result != "PASSED"} == {}
+    assert len(results) > 50
+
+
+def test_skpros_distribution_is_ours():
+    pytest.importorskip("skpro", reason="pip install 'coverwalk[skpro]'")
+    from coverwalk.adapters.skpro import CoverProbaRegressor
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, (200, 2)), columns=["a", "b"], index=np.arange(200) + 7)
+    y = pd.DataFrame({"y": X["a"] + 0.1 * rng.standard_normal(200)})
+    model = CoverProbaRegressor(n_trees=3).fit(X, y)
+    ours = ConditionalDensity(3, random_state=0).fit(X.to_numpy(), y["y"].to_numpy()).predict_dist(X.to_numpy())
+    theirs = model.predict_proba(X)
+    assert np.allclose(theirs.log_pdf(y)["y"], ours.logpdf(y["y"].to_numpy()))
+    assert np.allclose(theirs.iloc[[3, 1]].mean()["y"], ours.mean()[[3, 1]])
+    assert theirs.iat[4, 0].cdf(0.1) == ours[4].cdf(0.1)
+    levels = model.predict_quantiles(X, alpha=[0.1, 0.9])
+    assert np.allclose(levels.to_numpy(), ours.ppf([0.1, 0.9]))
+    assert np.allclose(theirs.quantile([0.1, 0.9]).to_numpy(), ours.ppf([0.1, 0.9]))
+    draws = theirs.sample(200).to_numpy().reshape(200, 200)
+    assert abs(np.mean(draws < ours.ppf(0.3)) - 0.3) < 0.02
