@@ -7,7 +7,7 @@ number of threads.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -71,7 +71,7 @@ class Context(NamedTuple):
     n_rows: int
     degree: int
     # the half-open intervals (low, high] of the inputs that were cut; of categories the levels
-    box: dict[str, tuple[float, float] | list[str]]
+    box: Mapping[str, tuple[float, float] | list[str]]
 
 
 class FittedTree(NamedTuple):
