@@ -69,20 +69,21 @@ class MixedInputs:
             raise ValueError("the levels of the categories are not sound")
 
 
-def read_inputs(estimator: Any, X: Any, y: Any = None, *, reset: bool, **options: Any) -> Any:
+def read_inputs(estimator: Any, X: Any, y: Any = "no y", *, reset: bool, **options: Any) -> Any:
     """X (and y) as arrays of numbers with NaN where values are missing; with ``reset`` the estimator learns the levels.
 
     Options are those of scikit-learn's ``check_X_y``.
     """
     mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
     options |= {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
     if not any(mixed.levels):
-        checked = validate_data(estimator, X, *([] if y is None else [y]), reset=reset, **options)
+        checked = validate_data(estimator, X, *([] if alone else [y]), reset=reset, **options)
     else:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         coded = mixed.encode(X)
         options["estimator"] = estimator
-        checked = check_array(coded, input_name="X", **options) if y is None else check_X_y(coded, y, **options)
+        checked = check_array(coded, input_name="X", **options) if alone else check_X_y(coded, y, **options)
     estimator._mixed = mixed
     return checked
 
