@@ -55,7 +55,7 @@ class _TreeCover(Cover):
         self.tree = tree
 
     def contexts(self, x):
-        axis, cut, left = self.tree
+        axis, cut, left, _ = self.tree
         path = [0]
         while left[path[-1]] >= 0:
             k = path[-1]
@@ -128,7 +128,7 @@ def slow_psi(tree, planting, x, k=0, base=None):
     phi = slow_local(tree, planting, k, x, np.full(C, 1 / C) if base is None else base)
     v = np.exp(tree.walk[0][k])
     mixed = v[v > 0] @ phi[v > 0]
-    axis, cut, left = tree.tree
+    axis, cut, left, _ = tree.tree
     if left[k] < 0:
         return mixed
     below = slow_psi(tree, planting, x, left[k] + (x[axis[k]] > cut[k]), mixed)
@@ -151,7 +151,7 @@ def slow_learn(tree, planting, x, y, m, k=0, base=None):
     C = tree.local[0].shape[1]
     phi = slow_local(tree, planting, k, x, np.full(C, 1 / C) if base is None else base)
     log_v, log_w, log_1mw = tree.walk
-    v, axis, cut, left = np.exp(log_v[k]), *tree.tree
+    v, axis, cut, left, _ = np.exp(log_v[k]), *tree.tree
     mixed = v[v > 0] @ phi[v > 0]
     psi = mixed
     if left[k] >= 0:
@@ -488,8 +488,8 @@ def test_classes_appear_or_are_declared():
         declared.partial_fit(X[:2], names[:2], classes=["m"])
     with pytest.raises(ValueError, match="all numbers or all strings"):
         declared.partial_fit(X[:2], y[:2])
-    with pytest.raises(ValueError, match="NaN"):
-        declared.partial_fit(np.full((1, 13), np.nan), ["m"])
+    with pytest.raises(ValueError, match="infinity"):
+        declared.partial_fit(np.full((1, 13), np.inf), ["m"])
     np.testing.assert_array_equal(declared.predict_proba(X), before)
 
 

@@ -416,7 +416,7 @@ def test_a_model_of_sequences_goes_on_learning(capsys, tmp_path):
 def test_a_failed_prediction_leaves_no_file(tables, capsys):
     with open("kept.csv", "w") as file:
         file.write("precious")
-    assert run(capsys, "predict", "m.cw", "nan.csv", "--out", "kept.csv")[0] == 1
+    assert run(capsys, "predict", "m.cw", "inf.csv", "--out", "kept.csv")[0] == 1
     assert Path("kept.csv").read_text() == "precious"
     assert not [name for name in os.listdir(tables) if name.startswith(".coverwalk")]
 

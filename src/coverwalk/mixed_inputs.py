@@ -82,7 +82,6 @@ def read_inputs(estimator: Any, X: Any, y: Any = "no y", *, reset: bool, **optio
     else:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         coded = mixed.encode(X)
-        options["estimator"] = estimator
         checked = check_array(coded, input_name="X", **options) if alone else check_X_y(coded, y, **options)
     estimator._mixed = mixed
     return checked
@@ -94,11 +93,11 @@ def _framed(X: Any) -> bool:
 
 def _columns(X: Any) -> list[Any]:
     """The columns of a frame or an array, one by one."""
+    if hasattr(X, "column_names"):  # Arrow
+        return [X.column(a).to_pandas() for a in range(X.num_columns)]
     if hasattr(X, "columns"):
         names = list(X.columns)
         return [X.iloc[:, a] if hasattr(X, "iloc") else X[name] for a, name in enumerate(names)]
-    if hasattr(X, "column_names"):  # Arrow
-        return [X.column(a).to_pandas() for a in range(X.num_columns)]
     array = np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
     if array.ndim != 2:
         raise ValueError(f"Expected 2D array, got an array of shape {array.shape}: rows and columns are needed")
@@ -123,7 +122,7 @@ def _chosen(X: Any, columns: Sequence[Any], categorical: Any) -> set[int]:
         if len(given) != len(columns):
             raise ValueError(f"categorical_features is a mask of {len(given)} columns, X has {len(columns)}")
         return set(np.flatnonzero(given).tolist())
-    names = [str(name) for name in getattr(X, "columns", getattr(X, "column_names", []))]
+    names = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", []))]
     chosen = set()
     for item in given.tolist():
         if isinstance(item, str):

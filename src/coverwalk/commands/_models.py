@@ -55,13 +55,17 @@ def columns_of(model: "ConditionalDensity | ContextClassifier") -> tuple[list[st
     return inputs, list(getattr(model, "target_names_", default))
 
 
-def rows_of(model: "ConditionalDensity", data: str, targets: bool) -> Iterator[tuple["Floats", "Floats"]]:
-    """X and Y of a table, batch by batch; Y has no columns where targets are not asked for."""
+def rows_of(
+    model: "ConditionalDensity", data: str, targets: bool, gaps: bool = True
+) -> Iterator[tuple["Floats", "Floats"]]:
+    """X and Y of a table, batch by batch; Y has no columns where targets are not asked for; X may have gaps or not."""
     from coverwalk.tables import open_table
 
     inputs, outputs = columns_of(model)
     at_once = ROWS_AT_ONCE if model.n_outputs_ == 1 else _JOINT_ROWS_AT_ONCE
-    table = open_table(data).understand(inputs, model._mixed.levels)
+    table = open_table(data)
+    if gaps and hasattr(model, "forests_"):  # a stream takes numbers
+        table.understand(inputs, model._mixed.levels)
     for rows in table.batches(inputs + outputs * targets, at_once):
         yield rows[:, : len(inputs)], rows[:, len(inputs) :]
 
