@@ -43,12 +43,13 @@ def _learn_rows(model: Any, data: str) -> int:
     """Chunk by chunk, in the order of the table, under the names that the model knows its columns by."""
     import polars
 
+    from coverwalk import Density
     from coverwalk.commands._classes import labelled_rows
     from coverwalk.commands._models import columns_of, rows_of
     from coverwalk.tables import open_table
 
     n = 0
-    if not hasattr(model, "n_features_in_"):  # points alone: all columns are outputs
+    if isinstance(model, Density):  # points alone: all columns are outputs
         table = open_table(data)
         for Y in table.batches(table.columns):
             model.partial_fit(Y)
