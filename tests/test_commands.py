@@ -366,7 +366,7 @@ def test_a_classifier_goes_on_learning(labelled, capsys, tmp_path):
 def test_streams_go_on_learning_from_files_and_standard_input(tmp_path):
     frame = rows()
     X, y = frame[["a", "b"]], frame["y"].to_numpy()
-    for model, feed in ((ConditionalDensity(covers="kd").fit(X, y), (X, y)), (Density().fit(y), (y,))):
+    for model, feed in ((ConditionalDensity(covers="kd").fit(X, y), (X, y)), (Density(covers="kd").fit(y), (y,))):
         model.save(tmp_path / "m.cw")
         (frame if len(feed) == 2 else frame[["y"]]).write_csv(tmp_path / "more.csv")
         with open(tmp_path / "more.csv", "rb") as stream:
