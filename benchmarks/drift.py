@@ -44,7 +44,7 @@ def main() -> None:
         loss = {name: -model.prequential(X, y) for name, model in models.items()}
         fresh = -ConditionalDensity(n_trees=8).prequential(X[changed:], y[changed:])
         print(
-            f"{'gradual' if gradual else 'abrupt'} change, over at row {changed}; loss in windows of {WINDOW} rows since"
+            f"{'gradual' if gradual else 'abrupt'} change, over at row {changed}; loss in {WINDOW} rows from there on"
         )
         back = dict.fromkeys(loss)
         for start in range(0, len(y) - changed - WINDOW + 1, WINDOW):

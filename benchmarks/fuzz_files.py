@@ -69,9 +69,10 @@ def models(rng):
         model.partial_fit(np.tile(X, (3, 1)), np.tile(np.stack([y, y], axis=1), (3, 1)))
 
     def points(model):
-        model.logpdf(y)
+        model.score_samples(y)
         model.predict_dist().cdf(0.0)
-        model.partial_fit(np.tile(y, 3))
+        if hasattr(model, "partial_fit"):
+            model.partial_fit(np.tile(y, 3))
 
     def labels(model):
         model.predict_proba(X)
@@ -89,8 +90,7 @@ def models(rng):
     return [
         *((cover, vectors), (boxes, vectors), (letters, symbols), (forest, rows), (stream, rows), (copies, outputs)),
         (kernel, lambda model: model.logpdf(ring, z)),
-        *((Density(covers="kd").fit(y), points), (classes, labels), (text, documents)),
-        (Density(n_trees=2).fit(y), lambda model: model.logpdf(y)),
+        *((Density(2).fit(y), points), (Density(covers="kd").fit(y), points), (classes, labels), (text, documents)),
     ]
 
 

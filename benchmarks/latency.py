@@ -3,7 +3,8 @@
     python benchmarks/latency.py [--rows 100000] [--trees 16] [--inputs 10]
 
 Medians and 99.9th percentiles of single calls. Growths run on a second core; on a machine with other work the clock
-also shows that work, so the time that the calling thread itself computed is printed beside it.
+also shows that work, so the time that the calling thread itself computed is printed beside it, and that of a row of
+the kd stream (one input), the yardstick of docs/streaming_kd.md.
 """
 
 import argparse
@@ -16,6 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from coverwalk import ConditionalDensity
+from coverwalk.datasets import make_gaussmix
 
 
 def make(n: int, p: int):
@@ -34,6 +36,15 @@ def line(what: str, wall: np.ndarray, own: np.ndarray, target: str) -> None:
     )
 
 
+def yardstick() -> None:
+    kd, own = ConditionalDensity(covers="kd"), []
+    for x, level in zip(*make_gaussmix(6000, 0)):
+        begin = time.thread_time()
+        kd.learn_one(x, level)
+        own.append(time.thread_time() - begin)
+    print(f"kd stream, learn_one: own CPU, median {1e6 * np.median(own[1000:]):.1f} us a row", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=100_000)
@@ -45,6 +56,7 @@ def main() -> None:
     for i in range(2000):
         warm.learn_one(X[i], y[i])
         warm.predict_dist(X[i : i + 1])
+    yardstick()
     model = ConditionalDensity(n_trees=given.trees)
     model.learn_one(X[0], y[0])
     wall, own = np.zeros((2, given.rows)), np.zeros((2, given.rows))

@@ -1,12 +1,12 @@
-# ruff: noqa: D101, D102
 """Tabular sets, ours and peers on the same splits in one run: NLL, CRPS, RMSE, coverage of 90 % intervals, CPU times.
 
-    python benchmarks/uci.py --data FOLDER [--sets boston concrete] [--splits 0 1] [--methods coverwalk ngboost
-    catboost hgb]
+    OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python benchmarks/uci.py --data FOLDER [--sets boston concrete]
+        [--splits 0 1] [--methods coverwalk ngboost ...] [--table uci.md] [--plot uci.png]
 
-Peers that are not installed are left out (``pip install ngboost catboost``); they run at their defaults, a tenth of the
-rows telling the boosters when to stop. Run with OMP_NUM_THREADS=1 for one thread each. Sets named with a + have uniform
-noise of one rounding step added to y, in training and test rows: what is left when integer y cannot be profited from.
+Peers come with ``pip install 'coverwalk[bench]'``, those that are not installed are left out; they run at their
+defaults, a tenth of the rows telling the boosters when to stop. Sets named with a + have uniform noise of one rounding
+step added to y, in training and test rows: what is left when integer y cannot be profited from. ``--table`` writes
+the losses and times as Markdown, ``--plot`` draws the losses.
 """
 
 import argparse
@@ -14,16 +14,32 @@ import importlib.util
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
-from scipy import stats
+from uci_peers import (
+    CatBoost,
+    Coverwalk,
+    DoubleKernelDensity,
+    HistGradientBoosting,
+    LeafKernel,
+    NGBoost,
+    XGBoostDistribution,
+)
 
-from coverwalk import ConditionalDensity
 from coverwalk.datasets import data_folder
-from coverwalk.evaluate import crps
 
-PATIENCE = 50  # rounds without progress after which a booster stops
 SETS = ("boston", "concrete", "energy", "power", "wine", "wine+", "yacht")
+ROUNDED = {"wine": 1.0}  # sets whose y are whole steps
+METHODS: dict[str, tuple[str, Callable, str]] = {  # name, class, the module it needs
+    "coverwalk": ("coverwalk", Coverwalk, "coverwalk"),
+    "ngboost": ("NGBoost", NGBoost, "ngboost"),
+    "catboost": ("CatBoost, RMSEWithUncertainty", CatBoost, "catboost"),
+    "xgboost": ("xgboost-distribution", XGBoostDistribution, "xgboost_distribution"),
+    "hgb": ("HistGradientBoosting + one normal", HistGradientBoosting, "sklearn"),
+    "kernel": ("double kernel, cross-validated", DoubleKernelDensity, "coverwalk"),
+    "leaves": ("random forest, kernels in leaves", LeafKernel, "sklearn"),
+}
 
 
 def load(folder, name: str, split: int):
@@ -37,101 +53,58 @@ def load(folder, name: str, split: int):
     return X[~test], y[~test], X[test], y[test]
 
 
-class Coverwalk:
-    def __init__(self, X, y):
-        self.model = ConditionalDensity(n_jobs=1).fit(X, y)
-
-    def answer(self, X, y):
-        self.dist = self.model.predict_dist(X)
-        return self.dist.logpdf(y)
-
-    def rest(self, X, y):
-        low, high = self.dist.interval(0.9)
-        return self.dist.mean(), (low <= y) & (y <= high), crps(self.dist, y, n_quantiles=8)
-
-
-class Gaussian:
-    """A peer that gives a mean and a standard deviation."""
-
-    def answer(self, X, y):
-        self.mean, self.std = self.moments(X)
-        return stats.norm.logpdf(y, self.mean, self.std)
-
-    def rest(self, X, y):
-        z = (y - self.mean) / self.std
-        score = self.std * (z * (2 * stats.norm.cdf(z) - 1) + 2 * stats.norm.pdf(z) - 1 / np.sqrt(np.pi))
-        return self.mean, np.abs(z) <= stats.norm.ppf(0.95), score
-
-
-def held_out(X, y):
-    """A tenth of the rows tells a booster when to stop: without it the deviations of small sets go to zero."""
-    from sklearn.model_selection import train_test_split
-
-    return train_test_split(X, y, test_size=0.1, random_state=0)
-
-
-class NGBoost(Gaussian):
-    def __init__(self, X, y):
-        from ngboost import NGBRegressor
-
-        X, X_out, y, y_out = held_out(X, y)
-        self.model = NGBRegressor(verbose=False, random_state=0)
-        self.model.fit(X, y, X_val=X_out, Y_val=y_out, early_stopping_rounds=PATIENCE)
-
-    def moments(self, X):
-        dist = self.model.pred_dist(X)
-        return dist.loc, dist.scale
-
-
-class CatBoost(Gaussian):
-    def __init__(self, X, y):
-        from catboost import CatBoostRegressor
-
-        X, X_out, y, y_out = held_out(X, y)
-        self.model = CatBoostRegressor(
-            loss_function="RMSEWithUncertainty", verbose=False, thread_count=1, random_seed=0, allow_writing_files=False
-        )
-        self.model.fit(X, y, eval_set=(X_out, y_out), early_stopping_rounds=PATIENCE)
-
-    def moments(self, X):
-        mean, var = self.model.predict(X).T
-        return mean, np.sqrt(var)
-
-
-class HistGradientBoosting(Gaussian):
-    """Means by boosting; one standard deviation, of residuals under cross-validation."""
-
-    def __init__(self, X, y):
-        from sklearn.ensemble import HistGradientBoostingRegressor
-        from sklearn.model_selection import cross_val_predict
-
-        model = HistGradientBoostingRegressor(random_state=0)
-        self.std_ = float(np.sqrt(np.mean((y - cross_val_predict(model, X, y, cv=5)) ** 2)))
-        self.model = model.fit(X, y)
-
-    def moments(self, X):
-        return self.model.predict(X), np.full(len(X), self.std_)
-
-
-METHODS: dict[str, tuple[Callable, str]] = {
-    "coverwalk": (Coverwalk, "coverwalk"),
-    "ngboost": (NGBoost, "ngboost"),
-    "catboost": (CatBoost, "catboost"),
-    "hgb": (HistGradientBoosting, "sklearn"),
-}
-
-
-def run(method: Callable, X, y, X_test, y_test):
+def run(method: Callable, X, y, X_test, y_test, step: float = 0.0):
     clock = time.process_time
     start = clock()
     model = method(X, y)
     fitted = clock()
     log_density = model.answer(X_test, y_test)
     answered = clock()
-    mean, covered, score = model.rest(X_test, y_test)
+    mean, covered, score = model.rest(X_test, y_test, step)
     rmse = np.sqrt(np.mean((mean - y_test) ** 2))
     times = fitted - start, 1e6 * (answered - fitted) / len(y_test)
     return np.array([-np.mean(log_density), np.mean(score), rmse, 100 * np.mean(covered), *times])
+
+
+def markdown(results: dict[tuple[str, str], np.ndarray]) -> str:
+    """Three tables: losses, calibration, times; results (set, method) are means over splits."""
+    sets, methods = (list(dict.fromkeys(key[i] for key in results)) for i in range(2))
+    cells = {
+        "NLL (RMSE)": lambda r: f"{r[0]:.2f} ({r[2]:.3g})",
+        "90 % interval covers, % (CRPS)": lambda r: f"{r[3]:.1f} ({r[1]:.3g})",
+        "CPU: fit, s / ask, µs a row": lambda r: f"{r[4]:.2f} / {r[5]:.0f}",
+    }
+    lines = []
+    for title, cell in cells.items():
+        lines += [f"| {title} | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
+        for method in methods:
+            label = f"**{method}**" if method == "coverwalk" else METHODS[method][0]
+            lines.append(f"| {label} | {' | '.join(cell(results[name, method]) for name in sets)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def draw(results: dict[tuple[str, str], np.ndarray], path: Path) -> None:
+    """Each set's losses on a line, ours marked."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    sets, methods = (list(dict.fromkeys(key[i] for key in results)) for i in range(2))
+    figure, axes = plt.subplots(1, len(sets), figsize=(1.6 * len(sets), 3.2), layout="constrained")
+    for axis, name in zip(np.atleast_1d(axes), sets):
+        for k, method in enumerate(methods):
+            style = {"marker": "D", "s": 60} if method == "coverwalk" else {"marker": "o", "s": 30}
+            axis.scatter([0], [results[name, method][0]], color=f"C{k}", label=METHODS[method][0], zorder=3, **style)
+        axis.set_title(name)
+        axis.set_xticks([])
+        axis.spines[["top", "right", "bottom"]].set_visible(False)
+        axis.grid(axis="y", alpha=0.3)
+    np.atleast_1d(axes)[0].set_ylabel("mean −log density of test rows\n(lower is better)")
+    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure.savefig(path, dpi=130)
 
 
 def main() -> None:
@@ -140,21 +113,31 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--splits", nargs="+", type=int, default=range(5))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
     folder = data_folder(arguments.data, needs="uci")
     warnings.filterwarnings("ignore")
-    methods = {name: METHODS[name][0] for name in arguments.methods if importlib.util.find_spec(METHODS[name][1])}
-    warm = np.random.default_rng(0).normal(size=(60, 2))
+    methods = {name: METHODS[name][1] for name in arguments.methods if importlib.util.find_spec(METHODS[name][2])}
+    rng = np.random.default_rng(0)
+    warm, noise = rng.normal(size=(60, 2)), rng.normal(size=60)
     for method in methods.values():  # compilation and imports are no part of a fit
-        run(method, warm, warm[:, 0], warm, warm[:, 0])
+        run(method, warm, warm[:, 0] + noise, warm, warm[:, 0])
+    results = {}
     print("| set | method | NLL | CRPS | RMSE | covered % | fit s | ask us a row |\n|---|---|---|---|---|---|---|---|")
     for name in arguments.sets:
         for label, method in methods.items():
-            rows = [run(method, *load(folder, name, split)) for split in arguments.splits]
-            nll, score, rmse, covered, fit, ask = np.mean(rows, axis=0)
+            step = ROUNDED.get(name, 0.0)
+            rows = [run(method, *load(folder, name, split), step) for split in arguments.splits]
+            results[name, label] = np.mean(rows, axis=0)
+            nll, score, rmse, covered, fit, ask = results[name, label]
             error = np.std([row[0] for row in rows]) / np.sqrt(len(rows))
             line = f"{nll:.3f} ± {error:.3f} | {score:.4g} | {rmse:.4g} | {covered:.1f} | {fit:.2f} | {ask:.0f}"
             print(f"| {name} | {label} | {line} |", flush=True)
+    if arguments.table:
+        arguments.table.write_text(markdown(results))
+    if arguments.plot:
+        draw(results, arguments.plot)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def test_a_stream_of_dictionaries_is_the_stream_of_its_rows(adapters):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(-1, 1, (300, 2)), columns=["a", "b"])
     y = pd.Series(X["a"] + 0.1 * rng.standard_normal(300))
-    one, many, plain = adapters.CoverRegressor(), adapters.CoverRegressor(), ConditionalDensity()
+    one, many, plain = adapters.CoverRegressor(), adapters.CoverRegressor(), ConditionalDensity(3)
     for x, value in zip(X.to_dict("records"), y):
         one.learn_one(x, value)
     for part in np.array_split(np.arange(300), 7):
@@ -56,28 +56,25 @@ def test_a_stream_of_dictionaries_is_the_stream_of_its_rows(adapters):
 def test_features_come_and_go():
     rows = DictRows(max_rows=1000)
     for i in range(100):
-        if rows.take({"x": i}):
-            assert i == 0
-        rows.add({"x": i}, 0.0)
+        assert (rows.enter({"x": i}, 0.0)[1] is not None) == (i == 0)
     rows.n_rebuilt = 80
-    assert not rows.take({"x": 1.0, "new": 5.0})  # waits until the rows have doubled since the table was made
-    rows.n_rebuilt = 50
-    assert rows.take({"x": 1.0, "new": 5.0})
-    assert rows.row({"new": 7.0, "unknown": 1.0}).tolist() == [7.0, 49.5]  # x at its mean
-    rows.add({"x": 1.0, "new": 5.0}, 1.0)
-    X, y = rows.table()
-    assert X.shape == (101, 2)
-    assert X[0].tolist() == [5.0, 0.0]  # the older rows have the new feature at its mean
+    for _ in range(60):  # a new feature waits until the rows have doubled since the table was made
+        assert rows.enter({"x": 49.5, "new": 5.0}, 1.0)[1] is None
+    row, (X, y) = rows.enter({"new": 7.0, "unknown": None}, 2.0)
+    assert list(rows.columns) == ["new", "unknown", "x"]
+    assert row.tolist() == [7.0, 0.0, 49.5]  # x at its mean
+    assert X.shape == (160, 3)
+    assert X[0].tolist() == [7.0, 0.0, 0.0]  # the older rows have the new feature at its mean
     assert y[-1] == 1.0
+    assert rows.row({"another": 1.0}).tolist() == row.tolist()
 
 
 def test_rows_beyond_the_most_are_let_go():
     rows = DictRows(max_rows=3)
     for i in range(5):
-        rows.take({"x": i})
-        rows.add({"x": i}, 0.0)
+        rows.enter({"x": i}, 0.0)
     assert not rows.keeps
-    assert not rows.take({"new": 1.0})
+    assert rows.enter({"x": 2.0, "new": 1.0}, 0.0)[1] is None
     assert rows.row({"new": 1.0}).tolist() == [2.0]
 
 

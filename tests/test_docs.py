@@ -20,6 +20,13 @@ def test_examples(page):
     assert result.failed == 0
 
 
+def test_the_example_of_a_stream_runs(capsys):
+    runpy.run_path(str(ROOT / "examples" / "alarm.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "8 while the sensor stuck" in said
+    assert "0 before" in said
+
+
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
 def test_gallery(script):
     plt = pytest.importorskip("matplotlib.pyplot")

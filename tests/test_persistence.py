@@ -242,8 +242,8 @@ def load_sizes(n):
 @pytest.fixture(scope="module")
 def forest():
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.uniform(-1, 1, (120, 3)), columns=["a", "b", "c"])
-    Y = np.stack([np.sign(X["a"]) + 0.1 * rng.standard_normal(120), X["b"] + rng.standard_normal(120)], axis=1)
+    X = pd.DataFrame(rng.uniform(-1, 1, (300, 3)), columns=["a", "b", "c"])
+    Y = np.stack([np.sign(X["a"]) + 0.1 * rng.standard_normal(300), X["b"] + rng.standard_normal(300)], axis=1)
     return ConditionalDensity(n_trees=3, stop=0.5).fit(X, Y), X, Y
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, ModelFileError, load
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, ModelFileError, SequenceModel, load
 from coverwalk._encoding import encode
 from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
@@ -72,6 +72,45 @@ def test_a_density_of_any_size(scale, tmp_path):
     assert np.array_equal(again.logpdf(points), forest.logpdf(points))
     assert np.array_equal(again.sample(9, random_state=0), forest.sample(9, random_state=0))
     assert reloaded(Density(settle=3), tmp_path / "m.cw").settle == 3
+
+
+@pytest.fixture(scope="module")
+def density():
+    return Density(n_trees=2).fit(pd.DataFrame(Y[:300], columns=["a", "b"]))
+
+
+def test_a_density_comes_back_to_the_last_bit(density, tmp_path):
+    again = reloaded(density, tmp_path / "m.cw")
+    frame = pd.DataFrame(Y, columns=["a", "b"])
+    assert np.array_equal(again.score_samples(frame), density.score_samples(frame))
+    assert np.array_equal(again.sample(20, random_state=1), density.sample(20, random_state=1))
+    assert again.conditional({"a": 0.5}).cdf(0.1) == density.conditional({"a": 0.5}).cdf(0.1)
+
+
+CELLS, NORMALS = "model.forest_.cells[0]", "model.forest_.normals"
+FORGED_DENSITIES = {
+    "moves beyond the end": (f"{CELLS}.first", put(10**6, at=1)),
+    "an axis that is not there": (f"{CELLS}.move", put(2)),
+    "a cell that is its own half": (f"{CELLS}.move", put(0, at=2)),
+    "a cell beyond the end": (f"{CELLS}.move", put(10**6, at=3)),
+    "an axis halved too often": (f"{CELLS}.move", put(60, at=1)),
+    "a negative height": (f"{CELLS}.height", put(-1.0)),
+    "too much mass": (f"{CELLS}.height", put(3.0)),
+    "a pivot of zero": (f"{NORMALS}.factor", put(0.0)),
+    "weights above one": (f"{NORMALS}.weight", put(1.0)),
+    "no degrees of freedom": (f"{NORMALS}.df", put(0.0)),
+    "means of another width": (f"{NORMALS}.mean", lambda a: a[:, :1].copy()),
+}
+
+
+@pytest.mark.parametrize(("name", "change"), FORGED_DENSITIES.values(), ids=FORGED_DENSITIES)
+def test_forged_densities_are_refused(name, change, density, tmp_path):
+    path = tmp_path / "m.cw"
+    path.write_bytes(forged(density, name, lambda array: array))
+    load(path)
+    path.write_bytes(forged(density, name, change))
+    with pytest.raises(ModelFileError, match=r"not sound|must be an array"):
+        load(path)
 
 
 def test_learning_after_loading_leaves_the_file_of_a_stream_alone(tmp_path):
@@ -177,6 +216,15 @@ def test_a_classifier_comes_back_to_the_last_bit_and_goes_on(labels, tmp_path):
     assert np.array_equal(model.predict_proba(NAMED), again.predict_proba(NAMED))
 
 
+def test_a_classifier_that_kept_no_rows(tmp_path):
+    model = ContextClassifier(2, 1, random_state=0)
+    model.fit_chunks([(X[:300], LABELS[:300]), (X[300:600], LABELS[300:600])], sample_rows=200)
+    again = reloaded(model, tmp_path / "m.cw")
+    for each in (model, again):
+        each.partial_fit(X[600:], LABELS[600:])
+    assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
+
+
 def test_the_header_names_classes_and_columns(classifier, tmp_path):
     classifier.save(tmp_path / "m.cw")
     content = (tmp_path / "m.cw").read_bytes()
@@ -218,7 +266,16 @@ def test_forged_classifiers_are_refused(name, change, classifier, tmp_path):
         load(path)
 
 
+@pytest.fixture(scope="module")
+def letters():
+    return SequenceModel(alphabet="abc").fit("abcabcaab")
+
+
 HEADERS = {
+    "a code beyond the tables": ("letters", '["b", 1]', '["b", 1000000]'),
+    "a code that is no number": ("letters", '["b", 1]', '["b", null]'),
+    "borders that are none": ("letters", '"borders": true', '"borders": null'),
+    "a count that is none": ("letters", '"n_symbols_seen_": 9', '"n_symbols_seen_": "x"'),
     "classes out of order": ("classifier", '["high", "low", "middle"]', '["low", "high", "middle"]'),
     "classes that are too few": ("classifier", '["high", "low", "middle"]', '["high", "low"]'),
     "columns that are too few": ("classifier", '["a", "b"]', '["a"]'),

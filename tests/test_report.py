@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coverwalk.forests.forest import OUTLIER_DF, Forest, Settings
+from coverwalk.forests.forest import OUTLIER_DF, Forest, Part, Settings
 from coverwalk.report import page
 from coverwalk.report.explorer import export
 from coverwalk.report.facts import Subject, gather
@@ -27,7 +27,9 @@ def make_subject():
         + 0.2 * rng.standard_normal(400)
     )
     y = np.where(X[:, 0] > 0.4, np.round(y), y)  # for the tree density
-    forest = Forest.plan(X[:300], y[:300], Settings(n_trees=5, spread=0.87), ["a", "</script><b>", "c"])
+    parts = (Part(2, 2, 0.5, False), Part(1, 1, 0.5, False), Part(2, 1, 0.5, True))
+    settings = Settings(n_trees=5, spread=0.87, parts=parts)
+    forest = Forest.plan(X[:300], y[:300], settings, ["a", "</script><b>", "c"])
     forest.accumulate(X[:300], y[:300])
     forest.finalize()
     return Subject(forest, "strength & <i>more</i>", X[290:], y[290:])

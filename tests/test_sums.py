@@ -14,6 +14,7 @@ from coverwalk._kernels.sums import add_moments, n_moments, regress_moments
 from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
 from coverwalk.forests.forest import Settings
 from coverwalk.forests.row_sample import RowSample
+from coverwalk.forests.scaling import row_codes
 from coverwalk.forests.sums import ForestSums
 
 
@@ -168,7 +169,7 @@ def box(voice):
 
 
 @pytest.mark.parametrize(("k", "seed"), [(3, 1), (25, 2)])
-def test_classes_from_chunks(k, seed):
+def test_classes_from_chunks(k, seed, tmp_path):
     X, y = labelled()
     options = {"sample_rows": 1000, "state_bytes": 2**20}
     one = ContextClassifier(4, 3, random_state=0).fit_chunks([(X, y)], **options)
@@ -180,7 +181,11 @@ def test_classes_from_chunks(k, seed):
     X_test, y_test = labelled(1000, seed=5)
     small = ContextClassifier(4, 3, random_state=0).fit(X[:1000], y[:1000])
     assert one.score(X_test, y_test) > small.score(X_test, y_test) - 0.02
+    path = tmp_path / "classes.cw"
+    one.save(path)
+    assert np.array_equal(load(path).predict_proba(X), one.predict_proba(X))
     one.partial_fit(X_test, y_test)
+    assert one.n_rows_ == 5000
     with pytest.raises(ValueError, match="not declared"):
         one.partial_fit(X_test[:1], ["unheard of"])
 
@@ -297,6 +302,36 @@ def test_bad_rows_are_named_and_the_model_stays(spoil, message):
     assert np.array_equal(model.predict(X), before)
 
 
+def test_a_y_beyond_all_units_is_refused():
+    X, y = rows(2000)
+    y = y * 1e-150
+    y[np.argmax(row_codes(X, y))] = 1.0  # not in the sample
+    with pytest.raises(ValueError, match="y = 1 is more than"):
+        ConditionalDensity(n_trees=1, stop=0.5).fit_chunks([(X, y)], sample_rows=100)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e150])
+def test_scales_do_not_matter(scale):
+    X, y = rows(2000)
+    chunks = split(scale * X, scale * y, 3)
+    model = ConditionalDensity(n_trees=2, stop=0.5).fit_chunks(chunks, sample_rows=500)
+    assert model.score(scale * X, scale * y) > 0.9
+
+
+def test_constant_columns_and_y_without_noise():
+    X, y = rows(3000)
+    X[:, 2] = 7.0
+    for flat in (np.full(3000, 3.0), X[:, 0] - 2 * X[:, 1], np.round(3 * y)):
+        models = [
+            ConditionalDensity(n_trees=2, stop=0.5).fit_chunks(split(X, flat, k, seed), sample_rows=500)
+            for k, seed in ((1, None), (9, 2))
+        ]
+        one, many = (model.predict(X[:200]) for model in models)
+        np.testing.assert_allclose(many, one, rtol=1e-9, atol=1e-9)
+        one, many = (model.logpdf(X[:200], flat[:200]) for model in models)
+        np.testing.assert_allclose(many, one, rtol=1e-6)
+
+
 def test_labels_that_are_missing_are_named():
     X, y = labelled(60)
     y = y.astype(object)
@@ -324,3 +359,51 @@ def test_streams_and_strange_options_are_refused():
         ConditionalDensity().fit_chunks([(X, y)], sample_rows=0)
     assert is_pass(plan(ConditionalDensity(), X, y))
     assert not is_pass(ConditionalDensity())
+
+
+# -- the command line -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_fit_reads_large_files_in_chunks(ending, tmp_path, capsys, monkeypatch):
+    polars = pytest.importorskip("polars")
+    from coverwalk.cli import main
+    from coverwalk.commands import fit
+
+    X, y = rows(3000)
+    frame = polars.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
+    data, out = tmp_path / f"rows.{ending}", tmp_path / "model.cw"
+    getattr(frame, f"write_{ending}")(data)
+    call = ["fit", str(data), "--target", "y", "--trees", "2", "--sample", "500", "--out", str(out)]
+    monkeypatch.setattr(fit, "ROWS_AT_ONCE", 700)
+    assert main([*call, "--chunks"]) == 0
+    assert "learned from 3000 rows" in capsys.readouterr().out
+    model = load(out)
+    ours = ConditionalDensity(n_trees=2).fit_chunks([(frame[:, :3], y)], sample_rows=500)
+    assert relative(model.predict(frame[:, :3]), ours.predict(frame[:, :3])) < 1e-9
+    assert model.forests_[0].n_summed == 3000
+    monkeypatch.setattr(fit, "LARGE_FILE", 1000)
+    assert main(call) == 0
+    assert load(out).forests_[0].n_summed == 3000
+    assert main(["fit", "-", "--target", "y", "--chunks"]) == 1
+    assert "read only once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("labels", "options"), [(["a", "b"], []), ([1, 2], ["--classify"])])
+def test_fit_reads_classes_in_chunks(labels, options, tmp_path, capsys):
+    polars = pytest.importorskip("polars")
+    from coverwalk.cli import main
+
+    X, y = rows(1500)
+    frame = polars.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": [labels[int(up)] for up in y > 0]})
+    data, out = tmp_path / "rows.csv", tmp_path / "model.cw"
+    frame.write_csv(data)
+    call = ["fit", str(data), "--target", "c", "--trees", "2", "--sample", "300", "--chunks", "--out", str(out)]
+    assert main([*call, *options]) == 0
+    assert "2 classes) given 2 columns, learned from 1500 rows" in capsys.readouterr().out
+    model = load(out)
+    assert list(model.classes_) == labels
+    ours = ContextClassifier(2, random_state=0).fit_chunks([(frame[:, :2], frame["c"])], sample_rows=300)
+    np.testing.assert_allclose(model.predict_proba(frame[:, :2]), ours.predict_proba(frame[:, :2]), rtol=1e-9)
+    assert main(["show", str(out)]) == 0
+    assert "1500 learned" in capsys.readouterr().out

@@ -25,7 +25,19 @@ from tqdm import tqdm
 
 from coverwalk.forests.row_sample import RowSample
 
-__all__ = ["Chunks", "Pass", "RowError", "accumulate", "finalize", "fit_chunks", "is_pass", "merge", "plan"]
+__all__ = [
+    "Chunks",
+    "Options",
+    "Pass",
+    "RowError",
+    "accumulate",
+    "accumulate_all",
+    "finalize",
+    "fit_chunks",
+    "is_pass",
+    "merge",
+    "plan",
+]
 
 Floats = NDArray[np.float64]
 Chunks = Iterable[tuple[Any, Any]] | Callable[[], Iterable[tuple[Any, Any]]]
@@ -245,10 +257,11 @@ def accumulate(state: Any, X: Any, y: Any, *, where: str = "the chunk") -> Any:
     return accumulate_all(state, [(X, y)], [where])
 
 
-def accumulate_all(state: Any, chunks: Iterable[tuple[Any, Any]], names: Iterable[str]) -> Any:
-    """`accumulate` over several chunks, in one state."""
+def accumulate_all(state: Any, chunks: Iterable[tuple[Any, Any]], names: str | Iterable[str] = "chunk") -> Any:
+    """`accumulate` over several chunks, in one state; names: of each, or what they are, to be numbered from 0."""
     taken = state.empty()
-    for (X, y), name in zip(chunks, names):
+    named = (f"{names} {i}" for i in count()) if isinstance(names, str) else names
+    for (X, y), name in zip(chunks, named):
         try:
             rows = state.columns.checked(X, y)
         except RowError as error:
@@ -283,7 +296,7 @@ def fit_chunks(model: Model, chunks: Chunks, **options: Any) -> Model:
     while is_pass(state):
         bar = tqdm(desc=type(state).__name__.replace("Pass", " pass").lower(), unit="rows", disable=None, leave=False)
         with bar:
-            total = accumulate_all(state, _shown(read(), bar), (f"chunk {i}" for i in count()))
+            total = accumulate_all(state, _shown(read(), bar))
         if expected not in (None, total.n_rows):
             raise ValueError(
                 f"the chunks had {expected} rows when read first and {total.n_rows} when read again: "

@@ -128,6 +128,9 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return fit_chunks(self, chunks, **options)
 
+    _as_rows = _Rows
+    _n_summed = 0  # rows that were learned by fit_chunks and later; a sample of them is kept
+
     def _begin_chunks(self) -> None:
         self._check_parameters()
 
@@ -165,14 +168,16 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         new = _Rows(X, np.searchsorted(merged, y), weight)
         if first:
             return self._begin(new, merged, declared)
-        n_rows = sum(len(part.y) for part in self._rows) + len(y)
-        if len(merged) > len(self.classes_) or n_rows >= 2 * self._rows_grown:
+        doubled = self.n_rows_ + len(y) >= 2 * self._rows_grown and not self._n_summed
+        if len(merged) > len(self.classes_) or doubled:
             code = np.searchsorted(merged, self.classes_)
             rows = [part._replace(y=code[part.y]) for part in self._rows] + [new]
             return self._keep(_Rows(*(np.concatenate(parts) for parts in zip(*rows))), merged)
         heavy = weight > 0.0
         self._forest.learn(X[heavy], new.y[heavy], weight[heavy], n_threads(self.n_jobs))
-        if self._rows:  # not after fit_chunks: without its earlier rows the forest cannot be grown anew
+        if self._n_summed:  # without its earlier rows the forest cannot be grown anew
+            self._n_summed += len(y)
+        else:
             self._rows.append(new)
         return self
 
@@ -218,6 +223,7 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         hold("classes", isinstance(self.classes_, np.ndarray) and self.classes_.ndim == 1 and C >= 1)
         hold("classes", np.array_equal(np.unique(self.classes_), self.classes_))
         hold("rows", is_whole(self._rows_grown, 1) and isinstance(self._rows, list) and len(self._rows) >= 1)
+        hold("rows", is_whole(self._n_summed, 0))
         for rows in self._rows:
             hold("rows", isinstance(rows, _Rows))
             check_rows(*rows, p, C)
@@ -280,8 +286,14 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _keep(self, rows: _Rows, classes: NDArray[Any]) -> Self:
         """Grow on all rows, and only then change."""
         self._forest = self._grown(rows, len(classes))
-        self.classes_, self._rows, self._rows_grown = classes, [rows], len(rows.y)
+        self.classes_, self._rows, self._rows_grown, self._n_summed = classes, [rows], len(rows.y), 0
         return self
+
+    @property
+    def n_rows_(self) -> int:
+        """How many rows were learned."""
+        check_is_fitted(self)
+        return self._n_summed or sum(len(part.y) for part in self._rows)
 
     @property
     def powers_(self) -> Floats:

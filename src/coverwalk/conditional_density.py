@@ -45,7 +45,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
     n_trees : int, optional
         Trees in the forest. More are better, slowly; by default 24 for up to 4096 rows and 16 for more.
     degree : int
-        Largest degree of the local polynomials, 0, 1 or 2; where ``stop`` is "auto", rows left out may prefer 1 to 2.
+        Largest degree of the local polynomials, 0, 1 or 2; where ``stop`` is "auto", trees of degree 1 and 2 are mixed.
         Polynomials with more than 256 terms are left out.
     ridges : sequence of float
         Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
@@ -283,9 +283,10 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         if return_std and quantiles is not None:
             raise ValueError("ask for standard deviations or for quantiles, not for both at once")
         X = self._check(X)
-        if "stream_" in self.__dict__ and self.n_outputs_ == 1 and not return_std and quantiles is None:
-            return self._like_y(self.stream_.streams[0].predict_mean(X))
         chunks = [X[s : s + _ROWS_AT_ONCE] for s in range(0, len(X), _ROWS_AT_ONCE)]
+        if "stream_" in self.__dict__ and self.n_outputs_ == 1 and not return_std and quantiles is None:
+            stream = self.stream_.streams[0]  # the mean alone, in less time than with a distribution
+            return self._like_y(np.concatenate([stream.predict_mean(chunk) for chunk in chunks]))
         if quantiles is not None:
             levels = np.asarray(quantiles, dtype=np.float64)
             return np.concatenate([_quantiles(self._dist(chunk), levels) for chunk in chunks])

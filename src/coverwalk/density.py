@@ -16,7 +16,7 @@ from coverwalk._sound import check_names, hold, is_whole
 from coverwalk.densities.density_forest import DensityForest, rounding_step
 from coverwalk.densities.point_stream import PointStream
 from coverwalk.densities.slices import slices
-from coverwalk.densities.soundness import check_density_forest
+from coverwalk.densities.soundness import check_density
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.joint import JointDistribution
 from coverwalk.streams.checked_rows import refuse_nonfinite
@@ -279,9 +279,6 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
             )
         return predict_dist(self._engine, np.empty((1, 0)))[0]
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_engine" if self.covers == "kd" else "forest_")
-
     # -- files --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -293,15 +290,17 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""
         self._check_parameters()
-        self._plan().check()
-        if hasattr(self, "_engine"):
-            check_stream(self, 0)
-        if hasattr(self, "forest_"):
-            hold("the forest", isinstance(self.forest_, DensityForest))
-            check_density_forest(self.forest_, self.n_features_in_)
-        if hasattr(self, "n_features_in_"):
-            hold("columns", is_whole(self.n_features_in_, 1))
-            check_names(self)
+        if not self.__sklearn_is_fitted__():  # saved before it was fitted
+            return
+        hold("columns", is_whole(self.n_features_in_, 1))
+        check_names(self)
+        if self.covers == "kd":
+            check_stream(self._engine, 0, self.n_features_in_)
+        else:
+            check_density(self.forest_, self.n_features_in_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_engine" if self.covers == "kd" else "forest_")
 
 
 def _check_count(name: str, given: Any) -> None:

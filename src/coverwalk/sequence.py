@@ -310,6 +310,11 @@ class SequenceModel(BaseEstimator):  # type: ignore[misc]
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""
         if hasattr(self, "_tree"):
+            sound = (
+                isinstance(self.borders, bool) and isinstance(self._kind, str) and isinstance(self._alphabet, Alphabet)
+            )
+            if not (sound and type(self.n_symbols_seen_) is int and self.n_symbols_seen_ >= 0):
+                raise ValueError("the parts of this SequenceModel do not fit together")
             kernel_settings(self, self._alphabet.grows)
             check_store(self._tree, self._depth, len(self._alphabet))
 

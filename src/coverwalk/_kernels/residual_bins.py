@@ -20,6 +20,7 @@ __all__ = ["bin_residuals", "bin_scales", "density_scores"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+MIDDLE = 0.5 * N_BINS + 1e-6  # residuals that are zero but for rounding all fall on one side of the edge
 BLOCK = 64  # rows of a leaf that are looked at together
 
 
@@ -41,7 +42,7 @@ def _count(e: Floats, scale: float, counts: Ints) -> float:
     """Count e into bins, the last of which is beyond the others; returns the sum of log densities of those there."""
     log_outside = 0.0
     for q in range(len(e)):
-        place = e[q] / (scale * BIN) + 0.5 * N_BINS
+        place = e[q] / (scale * BIN) + MIDDLE
         if 0.0 <= place < N_BINS:
             counts[int(place)] += 1
         else:

@@ -37,7 +37,7 @@ __all__ = ["TAIL", "means_of", "shapes_of", "speak_rows"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LEAST_WEIGHT = 1e-9  # voices below it, in their tree, are left out
+LEAST_WEIGHT = 1e-7  # voices below it, in their tree, are left out
 TAIL = -1  # code of a voice with the heavy tail; k >= 0 is the regression of context k, -2 - s the cells of seat s
 
 

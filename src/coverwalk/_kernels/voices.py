@@ -234,10 +234,10 @@ def speak(
 ) -> None:
     """Write the voices of each row from at[i] on, and move at past them; leaf (n,) is where each row ends.
 
-    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0; out: weight, loc,
-    scale, shape, label (m,).
+    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0, and from where locations
+    count in each row (n,); out: weight, loc, scale, shape, label (m,).
     """
-    share, shape, label = voice
+    share, shape, label, origin = voice
     out_weight, out_loc, out_scale, out_shape, out_label = out
     # Out of the tuple first: to hand two dozen arrays to a function costs more than what it does with them.
     first, kind, weight, s2, total = (
@@ -286,7 +286,7 @@ def speak(
                             x, best[c], ridge[c], rows, rows_at[c], n_rows[c], factors, factor_at[c], f
                         )
                 out_weight[j] = weight[q] * factor
-                out_loc[j] = mean[c] if kind[q] >= DENSITY_OF_Y else loc
+                out_loc[j] = origin[i] + (mean[c] if kind[q] >= DENSITY_OF_Y else loc)
                 out_scale[j] = math.sqrt(s2[q] * inflation)
                 out_shape[j] = shape[q]
                 out_label[j] = label + k

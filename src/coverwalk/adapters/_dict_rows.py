@@ -24,10 +24,14 @@ class DictRows:
     """The columns of a stream of dictionaries, and as many of its rows as may be learned again.
 
     >>> rows = DictRows(max_rows=100)
-    >>> rows.take({"b": 2.0, "a": 1.0}), rows.add({"b": 2.0, "a": 1.0}, 0)
-    (True, array([1., 2.]))
-    >>> rows.take({"a": 3.0}), rows.add({"a": 3.0}, 0)
-    (False, array([3., 2.]))
+    >>> rows.enter({"b": 2.0, "a": 1.0}, 0.0)[0]
+    array([1., 2.])
+    >>> rows.enter({"a": 3.0}, 0.0)
+    (array([3., 2.]), None)
+    >>> row, before = rows.enter({"a": 5.0, "c": 7.0}, 0.0)  # a new column: the rows before must be learned again
+    >>> before[0]
+    array([[1., 2., 7.],
+           [3., 2., 7.]])
     """
 
     def __init__(self, max_rows: int) -> None:
@@ -43,12 +47,17 @@ class DictRows:
         """Whether all rows are still here, so that new features can be taken in."""
         return self.n_rows <= self.max_rows
 
+    @property
+    def waits(self) -> bool:
+        """Whether there are features without a column that will have one."""
+        return bool(self._waiting)
+
     def knows(self, features: Any) -> bool:
         """Whether all these features have a column."""
         return all(feature in self.columns for feature in features)
 
-    def take(self, x: Mapping[Any, Any]) -> bool:
-        """Note the features of a row to come; True if there are new columns, so that all rows must be learned again."""
+    def _widen(self, x: Mapping[Any, Any]) -> bool:
+        """Note the features of a row to come; True if there are new columns."""
         if self.keeps and not x.keys() <= self.columns.keys():
             self._waiting |= x.keys() - self.columns.keys()
         if not self._waiting or not self.keeps or (self.n_rows > _FEW and self.n_rows < 2 * self.n_rebuilt):
@@ -63,26 +72,32 @@ class DictRows:
         self._X, self._sum, self._count = X, total, count
         return True
 
-    def check(self, x: Mapping[Any, Any]) -> None:
-        """Refuse a row with a value that is no number, in whatever feature; nothing is noted."""
-        if self._at_once(x) is None:
-            for name, value in x.items():
-                if value is not None:
-                    self._number(name, value)
+    def enter(self, x: Mapping[Any, Any], y: float) -> tuple[Floats, tuple[Floats, Floats] | None]:
+        """Take in a row that will be learned with y: the row (p,), and all rows before it if there are new columns.
+
+        Raises ValueError for a value that is no number, in whatever feature; nothing is noted then.
+        """
+        whole = self._at_once(x)
+        if whole is not None and not self._waiting:
+            self.add_many(whole[None, :], y)
+            return whole, None
+        for name, value in x.items():
+            if value is not None:
+                self._number(name, value)
+        wider = self._widen(x)
+        row = self._add(x, y)
+        if not wider:
+            return row, None
+        X, before = self.table()
+        return row, (X[:-1], before[:-1])
 
     def row(self, x: Mapping[Any, Any]) -> Floats:
         """The row (p,) of a dictionary; nothing is noted."""
         whole = self._at_once(x)
         return self._filled(self._raw(x)) if whole is None else whole
 
-    def add(self, x: Mapping[Any, Any], y: float) -> Floats:
-        """The row (p,) of a dictionary that will be learned with y; its values count for the means, and it is kept."""
-        whole = self._at_once(x)
-        if whole is not None:
-            self._sum += whole
-            self._count += 1.0
-            self._keep(whole[None, :], y)
-            return whole
+    def _add(self, x: Mapping[Any, Any], y: float) -> Floats:
+        """The row (p,) of a dictionary; its values count for the means, and it is kept."""
         raw = self._raw(x)
         there = ~np.isnan(raw)
         self._sum[there] += raw[there]
@@ -90,9 +105,9 @@ class DictRows:
         self._keep(raw[None, :], y)
         return self._filled(raw)
 
-    def add_many(self, X: Floats, y: Floats) -> None:
+    def add_many(self, X: Floats, y: Any) -> None:
         """Rows (n, p) without a gap, in the order of the columns."""
-        self._sum += X.sum(axis=0)
+        self._sum += X[0] if len(X) == 1 else X.sum(axis=0)
         self._count += len(X)
         self._keep(X, y)
 

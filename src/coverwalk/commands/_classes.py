@@ -93,10 +93,7 @@ def print_scores(model: "ContextClassifier", data: str) -> None:
     """Log loss, accuracy and Brier score, beside the classes' shares of the rows learned."""
     import numpy as np
 
-    weight = np.zeros(len(model.classes_))
-    for rows in model._rows:
-        np.add.at(weight, rows.y, rows.weight)
-    shares = weight / weight.sum()
+    shares = _weights(model) / _weights(model).sum()
     totals, n = np.zeros((2, 3)), 0
     for X, labels in labelled_rows(model, data, known=True):
         code = np.searchsorted(model.classes_, labels)
@@ -120,10 +117,16 @@ def print_facts(model: "ContextClassifier") -> None:
     trees = [tree for _, trees in model._forest.kinds for tree in trees]
     print(f"  predicts   {target}: {', '.join(str(label) for label in model.classes_)}")
     print(f"  given      {', '.join(inputs)}")
-    print(f"  rows       {sum(len(rows.y) for rows in model._rows)} learned")
+    print(f"  rows       {model.n_rows_} learned")
     print(f"  contexts   {sum(len(tree.tree[2]) for tree in trees)} in {len(trees)} trees")
     print(f"  depth      {max(tree.levels for tree in trees) - 1} at most")
     print(f"  pools      powers {', '.join(f'{power:.2f}' for power in model.powers_)}")
+
+
+def _weights(model: "ContextClassifier") -> "Floats":
+    """The rows of each class that the model has learned: what the root of any of its trees has counted."""
+    counts: Floats = model._forest.kinds[0][1][0].local[0][0]
+    return counts
 
 
 def _probabilities(model: "ContextClassifier", X: "Floats") -> "Floats":

@@ -2,12 +2,16 @@
 
 import argparse
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from coverwalk.tables import Floats, Table
+
+LARGE_FILE = 2**29  # bytes: larger ones are read in chunks
+ROWS_AT_ONCE = 2**16
 
 HELP = "learn the distribution of one or more columns, or the class in one, given the others"
 
@@ -32,6 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--classify", action="store_true", help="the target is a class; so is one of text, without being told"
     )
     parser.add_argument("--jobs", type=int, default=None, help="threads; -1 for all cores (default: 1)")
+    parser.add_argument(
+        "--chunks",
+        action="store_true",
+        help="read the file in chunks, three times, in bounded memory; so are files of more than 512 MB",
+    )
+    parser.add_argument(
+        "--sample", type=int, default=2**17, metavar="ROWS", help="with chunks: rows that plan the trees (131072)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -40,6 +52,8 @@ def run(arguments: argparse.Namespace) -> None:
     from coverwalk.commands._models import size
     from coverwalk.tables import TableError, listed, open_table
 
+    if arguments.chunks and arguments.data == "-":
+        raise TableError("standard input can be read only once, and --chunks reads it three times: write a file first")
     table = open_table(arguments.data)
     targets, out = list(dict.fromkeys(arguments.target)), _out(arguments)
     left_out = {*targets, *arguments.drop}
@@ -51,20 +65,56 @@ def run(arguments: argparse.Namespace) -> None:
     unknown = left_out - set(table.columns)
     if unknown:
         raise TableError(f"{table.name} has no column {listed(sorted(unknown))}; it has {listed(table.columns)}")
-    X = table.inputs(inputs)
-    Y, labels = _read(table, targets, arguments.classify)
+    chunked = arguments.chunks or (arguments.data != "-" and os.path.getsize(arguments.data) > LARGE_FILE)
+    X = None if chunked else table.inputs(inputs)
+    Y, labels = (None, None) if chunked else _read(table, targets, arguments.classify)
     model: ConditionalDensity | ContextClassifier
-    if labels is not None:
+    if labels is not None or (chunked and _classifies(table, inputs, targets, arguments.classify)):
         options = {} if arguments.trees is None else {"n_trees": arguments.trees}
-        model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed).fit(X, labels)
+        model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed)
     else:
         model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)
-        model.fit(X, Y[:, 0] if len(targets) == 1 else Y)
+    if X is None or Y is None:
+        labelled = isinstance(model, ContextClassifier)
+        model.fit_chunks(lambda: _chunks(table, inputs, targets, labelled), sample_rows=arguments.sample)
+    else:
+        model.fit(X, labels if labels is not None else Y[:, 0] if len(targets) == 1 else Y)
     model.target_names_ = targets
     model.save(out)
     what = ", ".join(targets) + (f" ({len(model.classes_)} classes)" if isinstance(model, ContextClassifier) else "")
     given = f"{len(inputs)} column{'s' * (len(inputs) > 1)}"
-    print(f"{what} given {given}, learned from {len(X)} rows; wrote {out} ({size(os.path.getsize(out))})")
+    n_rows = model.forests_[0].n_rows if isinstance(model, ConditionalDensity) else model.n_rows_
+    print(f"{what} given {given}, learned from {n_rows} rows; wrote {out} ({size(os.path.getsize(out))})")
+
+
+def _classifies(table: "Table", inputs: list[str], targets: list[str], classify: bool) -> bool:
+    """Whether the target of a table that is read in chunks is a class: as told, or as its first rows have it."""
+    from coverwalk.commands._classes import is_text
+    from coverwalk.tables import TableError
+
+    if len(targets) > 1 and classify:
+        raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
+    return len(targets) == 1 and (classify or is_text(next(table.labelled(inputs, targets[0]))[1]))
+
+
+def _chunks(table: "Table", inputs: list[str], targets: list[str], labelled: bool) -> Iterator[tuple[Any, Any]]:
+    """The rows of a table in chunks, from the beginning; all labels are numbers if the first ones are, else text."""
+    import polars
+
+    from coverwalk.commands._classes import as_labels
+
+    def framed(rows: "Floats") -> "polars.DataFrame":
+        return polars.DataFrame(rows[:, : len(inputs)], schema=inputs, orient="row")
+
+    if not labelled:
+        for rows in table.batches(inputs + targets, ROWS_AT_ONCE):
+            yield framed(rows), rows[:, len(inputs)] if len(targets) == 1 else rows[:, len(inputs) :]
+        return
+    numbers = None
+    for rows, entries in table.labelled(inputs, targets[0], ROWS_AT_ONCE):
+        if numbers is None:
+            numbers = as_labels(entries).dtype.kind in "iufb"
+        yield framed(rows), table.numbers(targets[0], entries) if numbers else entries.astype(str)
 
 
 def _read(table: "Table", targets: list[str], classify: bool) -> "tuple[Floats, NDArray[Any] | None]":

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if isinstance(model, SequenceModel):
         learned = _learn_sequence(model, arguments.data)
-    elif not (hasattr(model, "n_outputs_") or hasattr(model, "classes_")):
+    elif not any(hasattr(model, fitted) for fitted in ("n_outputs_", "classes_", "_engine")):
         raise ModelFileError(f"{arguments.model} was never fitted, so its columns are not known: coverwalk fit first")
     else:
         learned = f"{_learn_rows(model, arguments.data)} more rows"
@@ -43,16 +43,16 @@ def _learn_rows(model: Any, data: str) -> int:
     """Chunk by chunk, in the order of the table, under the names that the model knows its columns by."""
     import polars
 
-    from coverwalk import Density
     from coverwalk.commands._classes import labelled_rows
     from coverwalk.commands._models import columns_of, rows_of
     from coverwalk.tables import open_table
 
     n = 0
-    if isinstance(model, Density):  # points alone: all columns are outputs
+    if hasattr(model, "_engine"):  # points alone: all columns are outputs
         table = open_table(data)
-        for Y in table.batches(table.columns):
-            model.partial_fit(Y)
+        columns = [str(name) for name in getattr(model, "feature_names_in_", table.columns)]
+        for Y in table.batches(columns):
+            model.partial_fit(polars.DataFrame(Y, schema=columns, orient="row"))
             n += len(Y)
         return n
     classes = hasattr(model, "classes_")

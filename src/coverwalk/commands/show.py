@@ -58,7 +58,7 @@ def _show_stream(model: Any) -> None:
     """A stream: of a ConditionalDensity, or of points alone."""
     from coverwalk.commands._models import columns_of
 
-    if hasattr(model, "n_features_in_"):
+    if hasattr(model, "n_outputs_"):
         inputs, targets = columns_of(model)
         print(f"  predicts   {', '.join(targets)}")
         print(f"  given      {', '.join(inputs)}")

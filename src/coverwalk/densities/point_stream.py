@@ -61,8 +61,8 @@ class PointStream:
             self._begin(row.shape[1])
         return float(self._engine.learn(np.empty((1, 0)), row)[0])
 
-    def _plan(self) -> Plan:
-        return Plan(
+    def _begin(self, q: int) -> None:
+        plan = Plan(
             walk="refine",
             alpha=2.0,
             stop=None,
@@ -76,7 +76,4 @@ class PointStream:
             scatter=self.scatter,
             settle=self.settle,
         )
-
-    def _begin(self, q: int) -> None:
-        self._engine = KdEngine(self._plan().check(), 0, q)
-        self.n_outputs_ = q
+        self._engine = KdEngine(plan.check(), 0, q)

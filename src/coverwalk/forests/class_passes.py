@@ -30,6 +30,7 @@ Integers = NDArray[np.int64]
 LEAVES = (64, 4096)  # of a tree, at least and at most
 HELD_SHARE = 0.2  # of the sample, that fits the powers of the pools
 ROWS_AT_ONCE = 2**16
+KEPT_ROWS = 10_000  # of the sample, in the fitted classifier
 
 
 class ClassPlan(NamedTuple):
@@ -40,6 +41,7 @@ class ClassPlan(NamedTuple):
     classes: NDArray[Any]
     forest: ClassForest
     held: Rows  # in the user's units
+    kept: Any  # some rows of the sample, as the classifier keeps rows
     bounds: tuple[int, int]  # codes of held rows lie above the first and not above the second
     n_jobs: int
 
@@ -68,7 +70,8 @@ def plan_classes(model: Any, kinds: list[tuple[Planting, int]], n_jobs: int, dra
     forest = ClassForest.grow(rows, len(classes), kinds, model.left_out, model._seed, n_jobs)
     bounds = (int(sample.codes[len(y) - n_held - 1]), sample.bound)
     left_out = (sample.X[held], y[held], weight[held])
-    return ClassSums(ClassPlan(model, drawn.columns, classes, forest, left_out, bounds, n_jobs))
+    kept = model._as_rows(*(part[:KEPT_ROWS] for part in (sample.X, y, weight)))
+    return ClassSums(ClassPlan(model, drawn.columns, classes, forest, left_out, kept, bounds, n_jobs))
 
 
 def _parents(left: Integers) -> Integers:
@@ -84,10 +87,8 @@ def _kinds(tree: ClassTree) -> tuple[_Kind, _Kind]:
     parent = _parents(tree.tree[2])
     kinds = []
     for has, is_own in (((shared >= 0) | (own >= 0), False), (own >= 0, True)):
-        for k in np.flatnonzero(has)[::-1]:
-            while k >= 0 and not has[parent[k]]:
-                k = parent[k]
-                has[k] = k >= 0
+        for k in range(len(has) - 1, 0, -1):  # children come after their parents
+            has[parent[k]] |= has[k]
         kinds.append(_Kind.of(has, parent, counts.shape[1], len(columns), own=is_own))
     return kinds[0], kinds[1]
 
@@ -164,7 +165,7 @@ class ClassSums:
         forest = ClassForest(plan.forest.standard, kinds, Unseen(len(kinds)), len(plan.classes))
         forest.learn(*plan.held, plan.n_jobs)
         model._forest, model.classes_, model._declared = forest, plan.classes, True
-        model._rows, model._rows_grown = [], math.inf  # they are not kept, so the forest is never grown anew
+        model._rows, model._rows_grown, model._n_summed = [plan.kept], len(plan.kept[1]), self.n_rows
         return model
 
 

@@ -7,9 +7,10 @@ number of threads.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -22,12 +23,13 @@ from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns
+from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns, plain_columns
 from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.forests.tree_shapes import OUTLIER_DF, shapes_of
+from coverwalk.forests.trend import Trend
 from coverwalk.shapes import Shapes
 
-__all__ = ["OUTLIER_DF", "Context", "Forest", "Settings", "routed"]
+__all__ = ["OUTLIER_DF", "Context", "Forest", "Part", "Settings", "routed"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,7 +37,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
-LEAST_WEIGHT = 1e-3  # voices below it, in their tree, are left out and the others made to sum to one
+LEAST_WEIGHT = 1e-2  # voices below it, in their tree, are left out and the others made to sum to one
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
@@ -45,9 +47,21 @@ PLAN_ROWS = 2**17  # from which trees are grown
 OUTLIERS, WHOLE = -1, -2  # labels of voices that are in no tree
 
 
+class Part(NamedTuple):
+    """Trees of a forest that share a prior."""
+
+    n_trees: int
+    degree: int  # the largest, of local polynomials
+    stop: float  # prior probability w that the walk stops in a context
+    smooth: bool  # whether they start from a smooth trend
+
+
 @dataclass(frozen=True)
 class Settings:
-    """What a forest is made of; `ConditionalDensity` documents each."""
+    """What a forest is made of; `ConditionalDensity` documents each.
+
+    Where ``parts`` is empty all trees are alike, of ``degree`` and ``stop``, without a trend.
+    """
 
     n_trees: int = 16
     degree: int = 2
@@ -61,6 +75,24 @@ class Settings:
     seed: int = 0
     n_threads: int = 1
     n_levels: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
+    parts: tuple[Part, ...] = ()
+
+    def part_of_trees(self) -> list[Part]:
+        """The part to which each tree belongs, evenly mixed: the first trees of a forest are a small forest.
+
+        >>> few, many = Part(1, 1, 0.5, False), Part(3, 2, 0.5, False)
+        >>> [part.degree for part in Settings(n_trees=4, parts=(few, many)).part_of_trees()]
+        [2, 1, 2, 2]
+        """
+        parts = self.parts or (Part(self.n_trees, self.degree, self.stop, False),)
+        places = [((i + 0.5) / part.n_trees, part) for part in parts for i in range(part.n_trees)]
+        return [part for _, part in sorted(places, key=lambda place: place[0])]
+
+    def with_trees(self, n_trees: int) -> "Settings":
+        """A forest of at most this many trees, of the same parts as far as possible."""
+        counts = Counter(part._replace(n_trees=0) for part in self.part_of_trees()[:n_trees])
+        parts = tuple(part._replace(n_trees=count) for part, count in counts.items())
+        return replace(self, n_trees=min(n_trees, self.n_trees), parts=parts if self.parts else ())
 
 
 class Context(NamedTuple):
@@ -118,6 +150,7 @@ class Forest:
     levels: list[list[str]] = field(default_factory=list)  # names of the levels of each column
     fitted: list[FittedTree] = field(default_factory=list)
     shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
+    trend: Trend | None = None  # from which the trees of smooth parts start
     whole: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
     n_summed: int = 0  # rows that came as sums (`coverwalk.forests.sums`): X and y are then a sample of them
 
@@ -132,10 +165,15 @@ class Forest:
         Z, r = routed(inputs, X, settings), output.forward(y[:, None])[:, 0]
         min_rows = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
 
-        def one(seed: int) -> AdaptiveTree:
+        parts = settings.part_of_trees()
+        plain = plain_columns(Z, settings.n_levels)
+        trend, left = Trend.plan(plain, r, settings.seed) if any(part.smooth for part in parts) else (None, r)
+
+        def one(k: int) -> AdaptiveTree:
+            y, seed = left if parts[k].smooth else r, (settings.seed * 2**20 + k) % 2**62
             return grow_tree(
                 Z,
-                r,
+                y,
                 seed,
                 min_rows=min_rows,
                 n_candidates=settings.n_candidates,
@@ -143,15 +181,14 @@ class Forest:
                 n_levels=settings.n_levels,
             )
 
-        seeds = [(settings.seed * 2**20 + k) % 2**62 for k in range(settings.n_trees)]
-        trees = in_threads(one, seeds, settings.n_threads)
+        trees = in_threads(one, range(len(parts)), settings.n_threads)
         names = names or [f"x{a}" for a in range(X.shape[1])]
-        return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names)
+        return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names, trend=trend)
 
     def empty(self) -> "Forest":
         """A forest of the same plan without rows."""
-        none = self.X[:0], self.y[:0]
-        return Forest(self.settings, self.inputs, self.output, self.trees, *none, self.names, self.levels)
+        plan = self.settings, self.inputs, self.output, self.trees
+        return Forest(*plan, self.X[:0], self.y[:0], self.names, self.levels, trend=self.trend)
 
     def accumulate(self, X: Floats, y: Floats) -> None:
         """Take rows in."""
@@ -167,15 +204,21 @@ class Forest:
         """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
         probabilities.
         """
-        stops = stops or (self.settings.stop,)
         order = canonical_order(self.X, self.y)
         Z = routed(self.inputs, self.X[order], self.settings)
         r = self.output.forward(self.y[order, None])[:, 0]
-        tables, n_levels = kernel_tables(), self.settings.n_levels
-        self.fitted = in_threads(
-            lambda tree: _fit_tree(tree, Z, r, self.grid, stops, tables, n_levels), self.trees, self.settings.n_threads
-        )
-        self.whole = KernelContext.fit(Z, r) if self.settings.kernel > 0 else None
+        tables, parts, n_levels = kernel_tables(), self.settings.part_of_trees(), self.settings.n_levels
+        plain, left = plain_columns(Z, n_levels), r
+        if self.trend:
+            self.trend, left = self.trend.fit(plain, r)
+
+        def one(k: int) -> FittedTree:
+            part = parts[k]
+            y, grid = left if part.smooth else r, self.grid_of(part.degree)
+            return _fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_levels)
+
+        self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
+        self.whole = KernelContext.fit(plain, r) if self.settings.kernel > 0 else None
         self.join_shapes()
 
     @property
@@ -191,9 +234,12 @@ class Forest:
 
     @property
     def grid(self) -> Grid:
-        """The local regressions that every context tries."""
+        """The local regressions that contexts try where all trees are alike."""
+        return self.grid_of(self.settings.degree)
+
+    def grid_of(self, degree: int) -> Grid:
+        """The local regressions that every context of a tree of this degree tries."""
         p = self.X.shape[1]
-        degree = self.settings.degree
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
             degree -= 1
         many = MANY_ROWS if self.n_rows <= SMALL_SET else MANY_ROWS_LARGE
@@ -201,12 +247,14 @@ class Forest:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def ask(self, X: Floats, prior: int = 0) -> PredictiveDistribution:
-        """The distributions of y in rows X (n, p), under one of the priors of `finalize`."""
+    def ask(self, X: Floats, prior: int = 0, some: slice = slice(None)) -> PredictiveDistribution:
+        """The distributions of y in rows X (n, p), under one of the priors of `finalize`, from all or some trees."""
         Z = routed(self.inputs, X, self.settings)
-        leaves = [tree.leaves(Z) for tree in self.trees]
+        plain = plain_columns(Z, self.settings.n_levels)
+        heard = range(len(self.fitted))[some]
+        leaves = {k: self.trees[k].leaves(Z) for k in heard}
         kernel, corners = (self.settings.kernel, 2 ** X.shape[1]) if self.whole else (0.0, 0)
-        count = 1 + corners + sum(tree.records.n_voices[leaf] for tree, leaf in zip(self.fitted, leaves))
+        count = 1 + corners + sum(self.fitted[k].records.n_voices[leaves[k]] for k in heard)
         offsets = np.concatenate([[0], np.cumsum(count)])
         out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
         outlier = OUTLIER_ROWS / (self.n_rows + 1.0)
@@ -214,16 +262,19 @@ class Forest:
         for column, entry in zip(out, (outlier, 0.0, 1.0, 0, OUTLIERS)):
             column[at] = entry
         at += 1
-        degree = self.grid.degree
-        share, first, label = (1.0 - outlier) * (1.0 - kernel) / len(self.fitted), 1, 0
-        for cover, tree, leaf in zip(self.trees, self.fitted, leaves):
-            voice = (share, tree.shape + np.int32(first), label)
-            seen = local_columns(cover, Z, tree.fill, self.settings.n_levels)
-            speak(seen, leaf, degree, tree.records, prior, at, voice, out)
+        nowhere = np.zeros(len(Z))
+        trend = self.trend.value(plain) if self.trend else nowhere
+        first, label = 1, 0
+        for k, (part, tree) in enumerate(zip(self.settings.part_of_trees(), self.fitted)):
+            if k in heard:
+                share = (1.0 - outlier) * (1.0 - kernel) / len(heard)
+                voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere)
+                seen = local_columns(self.trees[k], Z, tree.fill, self.settings.n_levels)
+                speak(seen, leaves[k], self.grid_of(part.degree).degree, tree.records, prior, at, voice, out)
             first += len(tree.shapes)
             label += len(tree.records.seat)
         if self.whole is not None:
-            node, corner = self.whole.ask(np.where(np.isnan(Z), 0.0, Z))
+            node, corner = self.whole.ask(plain)
             places = at[:, None] + np.arange(corners)
             voices = ((1.0 - outlier) * kernel * corner, 0.0, 1.0, first + node, WHOLE)
             for column, entries in zip(out, voices):

@@ -60,6 +60,8 @@ def _shares_of_kinds(forest: Forest, voices: Floats) -> dict[str, float]:
 
 def _n_bytes(forest: Forest) -> int:
     arrays: list[NDArray[Any]] = [forest.X, forest.y, *(column for tree in forest.trees for column in tree)]
+    if forest.trend:
+        arrays += [forest.trend.turns, forest.trend.phase, forest.trend.coefficients]
     for tree in forest.fitted:
         arrays += [*tree.records, tree.shape, *tree.shapes.__getstate__().values()]
     if forest.whole is not None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk.covers.adaptive import AdaptiveTree
 
-__all__ = ["NO_FILL", "Fill", "fill_of", "local_columns"]
+__all__ = ["NO_FILL", "Fill", "fill_of", "local_columns", "plain_columns"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,18 +45,22 @@ def fill_of(tree: AdaptiveTree, Z: Floats, n_levels: tuple[int, ...]) -> Fill:
     return Fill(column, mean)
 
 
-def local_columns(tree: AdaptiveTree, Z: Floats, fill: Fill, n_levels: tuple[int, ...]) -> Floats:
-    """Rows Z (n, p) with missing values at their leaf's mean and categories at 0; Z itself where there are neither.
-
-    A column without missing values at fit has its centre, 0, for those that come later.
-    """
+def plain_columns(Z: Floats, n_levels: tuple[int, ...]) -> Floats:
+    """Rows Z (n, p) with missing values and categories at 0, a column's centre; Z itself where there are neither."""
     missing = np.isnan(Z)
     if not n_levels and not missing.any():
         return Z
     plain = np.where(missing, 0.0, Z)
-    leaf = tree.leaves(Z)
-    for j, a in enumerate(fill.column.tolist()):
-        rows = np.flatnonzero(missing[:, a])
-        plain[rows, a] = fill.mean[leaf[rows], j]
     plain[:, np.flatnonzero(n_levels)] = 0.0
+    return plain
+
+
+def local_columns(tree: AdaptiveTree, Z: Floats, fill: Fill, n_levels: tuple[int, ...]) -> Floats:
+    """As `plain_columns`, but for missing values in columns that had some at fit: those are at their leaf's mean."""
+    plain = plain_columns(Z, n_levels)
+    if len(fill.column) and plain is not Z:
+        leaf = tree.leaves(Z)
+        for j, a in enumerate(fill.column.tolist()):
+            rows = np.flatnonzero(np.isnan(Z[:, a]))
+            plain[rows, a] = fill.mean[leaf[rows], j]
     return plain

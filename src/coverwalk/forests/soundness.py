@@ -13,6 +13,7 @@ from coverwalk._sound import check_with_nan as _with_nan
 from coverwalk._sound import hold as _hold
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forests.kernel_context import MOST_INPUTS, MOST_NODES, KernelContext
+from coverwalk.forests.trend import Trend
 from coverwalk.shapes import KERNELS, STUDENT, Shapes
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ def check_forest(forest: "Forest") -> None:
         _hold(f"{name}.squash", isinstance(scaling.squash, bool))
     _hold("names", len(forest.names) == p and all(isinstance(name, str) for name in forest.names))
     _hold("trees", len(forest.trees) == len(forest.fitted) >= 1)
-    degree = forest.grid.degree
-    for tree, fitted in zip(forest.trees, forest.fitted):
+    parts = forest.settings.part_of_trees()
+    _hold("parts", len(parts) == len(forest.trees))
+    _check_trend(forest.trend, p, any(part.smooth for part in parts))
+    for part, tree, fitted in zip(parts, forest.trees, forest.fitted):
         _check_tree(tree, p, n_levels)
-        _check_fitted(tree, fitted, p, degree)
+        _check_fitted(tree, fitted, p, forest.grid_of(part.degree).degree)
     n_nodes = _check_whole(forest, p)
     _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted) + n_nodes)
     _hold("shapes", forest.shapes.kind[0] == STUDENT)
@@ -72,6 +75,12 @@ def _check_settings(settings: "Settings") -> None:
     _hold("n_threads", settings.n_threads >= 1)
     _hold("stop", isinstance(settings.stop, float) and 0 < settings.stop < 1)
     _hold("spread", isinstance(settings.spread, float) and 0 < settings.spread < np.inf)
+    _hold("parts", isinstance(settings.parts, tuple))
+    for part in settings.parts:
+        _hold("parts", type(part).__name__ == "Part" and len(part) == 4)
+        _hold("parts", type(part.n_trees) is type(part.degree) is int and 1 <= part.n_trees <= 10_000)
+        _hold("parts", 0 <= part.degree <= 2 and isinstance(part.smooth, bool))
+        _hold("parts", isinstance(part.stop, float) and 0 < part.stop < 1)
     _hold("ridges", len(settings.ridges) > 0 and all(isinstance(r, float) and r > 0 for r in settings.ridges))
 
 
@@ -85,6 +94,18 @@ def _checked_levels(forest: "Forest") -> NDArray[np.int64]:
     codes = forest.X[:, n_levels > 0]
     _hold("X", np.isnan(codes) | ((codes >= 0) & (codes < n_levels[n_levels > 0]) & (codes == np.floor(codes))))
     return n_levels
+
+
+def _check_trend(trend: Trend | None, p: int, wanted: bool) -> None:
+    _hold("trend", isinstance(trend, Trend) if wanted else trend is None)
+    if trend is not None:
+        D = len(trend.phase)
+        _array("turns", trend.turns, (p, D))
+        _array("phase", trend.phase, (D,))
+        _array("coefficients", trend.coefficients, (1 + p + D,))
+        _array("low", trend.low, (p,))
+        _array("high", trend.high, (p,))
+        _hold("ridge", isinstance(trend.ridge, float) and trend.ridge > 0)
 
 
 def _check_tree(tree: AdaptiveTree, p: int, n_levels: NDArray[np.int64]) -> None:

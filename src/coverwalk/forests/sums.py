@@ -39,6 +39,7 @@ STATE_BYTES = 2**28  # of the sums of one forest: they are what travels
 ROWS_AT_ONCE = 2**16  # bounds the memory of a chunk's copies
 KEPT_ROWS = 10_000  # of the sample, in the finished forest: for baselines and summaries
 LEAST_LEAVES = 32
+FARTHEST = 1e100  # of a y, in units of the sample's: squares must stay finite
 
 
 @dataclass
@@ -266,7 +267,13 @@ def _places(tree: AdaptiveTree) -> Ints:
 
 
 def _scaled(forest: Forest, X: Floats, y: Floats) -> tuple[Floats, Floats]:
-    return forest.inputs.forward(X), forest.output.forward(y[:, None])[:, 0]
+    r = forest.output.forward(y[:, None])[:, 0]
+    if len(r) and np.abs(r).max() > FARTHEST:
+        raise ValueError(
+            f"y = {y[np.argmax(np.abs(r))]:g} is more than {FARTHEST:g} times as far out as the sample, which set the "
+            "units: its square is lost in sums; leave such rows out, or transform y"
+        )
+    return forest.inputs.forward(X), r
 
 
 def _check_same_plan(a: Forest, b: Forest) -> None:

@@ -1,13 +1,17 @@
-"""Choose the prior of the walk, the largest degree and the spread on rows that the trees have not seen."""
+"""Choose of what a forest is made, on rows its trees have not seen: kinds of trees, their priors, and the spread."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.polynomial import n_features
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.forests.forest import Forest, Settings, rescaled
+from coverwalk.forests.forest import MAX_FEATURES, Forest, Part, Settings, rescaled
 from coverwalk.forests.scaling import canonical_order
 
 __all__ = ["choose"]
@@ -15,17 +19,42 @@ __all__ = ["choose"]
 Floats = NDArray[np.float64]
 
 STOPS = (0.5, 0.8, 0.95, 0.99)
-SPREADS = (1.15, 1.0, 0.87, 0.75)
+SPREADS = (1.15, 1.0, 0.87, 0.75, 0.65)
+QUARTERS = 4  # shares of the kinds that are compared are multiples of one over this
+N_DRAWS = 50  # of the rows left out, over which shares are averaged
+LEAST_SHARE = 0.1  # kinds below it are left out
 FEWEST_ROWS = 20  # fewer rows tell nothing
-SPREAD_ROWS = 200  # fewer rows cannot tell a spread from chance
+SPREAD_ROWS = 200  # fewer rows cannot tell a spread, or shares, from chance
 MOST_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
-MOST_NUMBERS = 40_000  # rows times features, between those two
-N_TREES = 6
+MOST_NUMBERS = 80_000  # rows times features, between those two
+HALF = 3  # trees of a kind in each of two small forests
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, left out in turn
+HELD_OUT_OF_MANY = ((0.0, 0.2),)  # of twice as many rows, where there are: nearer to the forest's own size
+
+
+class Kind(NamedTuple):
+    """A way to make trees."""
+
+    degree: int
+    smooth: bool
+
+
+class Unseen(NamedTuple):
+    """What two small forests of one kind and prior say of the rows left out, fold by fold."""
+
+    dists: tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
+
+    def log_densities(self, y: Sequence[Floats], spread: float = 1.0) -> tuple[Floats, Floats]:
+        """Of both forests, (n,)."""
+        first, second = (
+            np.concatenate([rescaled(dist, spread).logpdf(part) for dist, part in zip(half, y)]) for half in self.dists
+        )
+        return first, second
 
 
 def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
-    """The largest degree, the stopping probability w and the spread that predict rows left out best, the trees pooled.
+    """The kinds of trees, the stopping probability w of each, their shares and the spread that predict rows left out
+    best, the trees pooled.
 
     A context's evidence is that of its rows, but its cut was the best of many and its prior is its parent's posterior,
     which saw them too: evidence alone goes deeper and bends more than it should, by an amount that belongs to the
@@ -35,25 +64,126 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
     if len(y) < FEWEST_ROWS:
         return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
     most = int(np.clip(MOST_NUMBERS / n_features(settings.degree, X.shape[1]), *MOST_ROWS))
-    order = canonical_order(X, y)[:most]
+    many = len(y) >= 1.5 * most
+    order = canonical_order(X, y)[: 2 * most if many else most]
     X, y = X[order], y[order]
-    degrees = range(min(1, settings.degree), settings.degree + 1)
-    parts = [slice(int(low * len(y)), int(high * len(y))) for low, high in HELD_OUT]
-    asked: dict[tuple[int, float], list[PredictiveDistribution]] = {(g, w): [] for g in degrees for w in STOPS}
-    for part in parts:
-        rest = np.delete(np.arange(len(y)), part)
-        forest = Forest.plan(X[rest], y[rest], replace(settings, n_trees=N_TREES))
+    folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in (HELD_OUT_OF_MANY if many else HELD_OUT)]
+    held_out = [y[fold] for fold in folds]
+    kinds: list[Kind] = []
+    stops: list[float] = []
+    unseen: list[Unseen] = []
+    for kind, candidates in _ask(X, y, folds, settings).items():
+        best = _best_prior(candidates, held_out, settings.n_trees)
+        kinds.append(kind)
+        stops.append(STOPS[best])
+        unseen.append(candidates[best])
+    shares, spread = _shares_and_spread(unseen, held_out, settings.n_trees)
+    parts = tuple(
+        Part(n_trees, kind.degree, stop, kind.smooth)
+        for n_trees, kind, stop in zip(_whole(shares, settings.n_trees), kinds, stops)
+        if n_trees > 0
+    )
+    largest = max(parts)
+    return replace(settings, degree=largest.degree, stop=largest.stop, spread=spread, parts=parts)
+
+
+def _kinds(settings: Settings, p: int) -> list[Kind]:
+    """Local planes, local curves, and planes about a smooth trend."""
+    degrees = [g for g in range(min(1, settings.degree), settings.degree + 1) if n_features(g, p) <= MAX_FEATURES]
+    plain = [Kind(g, False) for g in degrees or [0]]
+    return plain + ([Kind(1, True)] if settings.degree >= 1 and degrees else [])
+
+
+def _ask(X: Floats, y: Floats, folds: list[slice], settings: Settings) -> dict[Kind, list[Unseen]]:
+    """Grow two small forests of each kind on the other rows of each fold, and ask them under all priors."""
+    kinds = _kinds(settings, X.shape[1])
+    asked = {kind: [Unseen(([], [])) for _ in STOPS] for kind in kinds}
+    for fold, smooth in product(folds, sorted({kind.smooth for kind in kinds})):
+        rest = np.delete(np.arange(len(y)), fold)
+        parts = (Part(2 * HALF, 1, STOPS[0], smooth),)
+        forest = Forest.plan(X[rest], y[rest], replace(settings, parts=parts))
         forest.accumulate(X[rest], y[rest])
-        for degree in degrees:
-            forest.settings = replace(forest.settings, degree=degree)
-            forest.finalize(STOPS)
-            for prior, stop in enumerate(STOPS):
-                asked[degree, stop].append(forest.ask(X[part], prior))
+        for kind in kinds:
+            if kind.smooth == smooth:
+                parts = (Part(2 * HALF, kind.degree, STOPS[0], smooth),)
+                forest.settings = replace(forest.settings, parts=parts)
+                forest.finalize(STOPS)
+                for prior, half in product(range(len(STOPS)), range(2)):
+                    dist = forest.ask(X[fold], prior, slice(half, None, 2))
+                    asked[kind][prior].dists[half].append(dist)
+    return asked
 
-    def score(choice: tuple[int, float], spread: float = 1.0) -> float:
-        dists = zip(asked[choice], parts)
-        return sum(float(rescaled(dist, spread).logpdf(y[part]).sum()) for dist, part in dists)
 
-    degree, stop = best = max(asked, key=score)
-    spread = max(SPREADS, key=lambda spread: score(best, spread)) if len(y) >= SPREAD_ROWS else 1.0
-    return replace(settings, degree=degree, stop=stop, spread=spread)
+def _best_prior(candidates: list[Unseen], y: list[Floats], n_trees: int) -> int:
+    return _climb(len(STOPS), 0, lambda k: float(_scores([candidates[k].log_densities(y)], (1.0,), n_trees).sum()))
+
+
+def _scores(log_densities: list[tuple[Floats, Floats]], shares: Sequence[float], n_trees: int) -> Floats:
+    """The log densities of the rows (n,) under a pool of n_trees trees, kinds having these shares.
+
+    A pool of K trees loses c/K to one without end, for some c; two small pools and both together tell c. Without this,
+    small pools would ask for more spread, and for safer priors, than the forest needs.
+    """
+    first, second = (_log_mix([pair[half] for pair in log_densities], shares) for half in range(2))
+    together = np.logaddexp(first, second) - np.log(2.0)
+    n_asked = 2 * HALF / sum(share**2 for share in shares)  # as many trees of one kind err as much
+    extrapolated: Floats = together + (1.0 - n_asked / n_trees) * (together - 0.5 * (first + second))
+    return extrapolated
+
+
+def _log_mix(log_densities: list[Floats], shares: Sequence[float]) -> Floats:
+    terms = [log_density + np.log(share) for log_density, share in zip(log_densities, shares) if share > 0]
+    return np.asarray(np.logaddexp.reduce(terms))
+
+
+def _shares_and_spread(unseen: list[Unseen], y: list[Floats], n_trees: int) -> tuple[Floats, float]:
+    """The best shares of the kinds, averaged over draws of the rows: what they cannot tell is divided. Then the best
+    spread.
+    """
+    plain = [said.log_densities(y) for said in unseen]
+    n = len(plain[0][0])
+    grid = [s for s in product(np.linspace(0.0, 1.0, QUARTERS + 1), repeat=len(unseen)) if sum(s) == 1.0]
+    if n < SPREAD_ROWS / 2:
+        grid = [shares for shares in grid if max(shares) == 1.0]
+    scores = np.array([_scores(plain, shares, n_trees) for shares in grid])
+    drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=N_DRAWS)
+    shares = np.array(grid)[np.argmax(scores @ drawn.T, axis=0)].mean(axis=0)
+    shares = np.where(shares < LEAST_SHARE, 0.0, shares)
+    shares /= shares.sum()
+    if n < SPREAD_ROWS / 2:
+        return shares, 1.0
+    heard = [k for k in range(len(unseen)) if shares[k] > 0]
+
+    def spread_score(k: int) -> float:
+        log_densities = [unseen[j].log_densities(y, SPREADS[k]) for j in heard]
+        return float(_scores(log_densities, shares[heard].tolist(), n_trees).sum())
+
+    return shares, SPREADS[_climb(len(SPREADS), SPREADS.index(1.0), spread_score)]
+
+
+def _climb(n: int, start: int, score: Callable[[int], float]) -> int:
+    """The first peak of score(0), ..., score(n - 1) uphill from a start, few of which are worked out.
+
+    >>> _climb(5, 1, lambda k: -abs(k - 3))
+    3
+    """
+    known = cache(score)
+    k = start
+    while True:
+        near = [j for j in (k - 1, k + 1) if 0 <= j < n and known(j) > known(k)]
+        if not near:
+            return k
+        k = max(near, key=known)
+
+
+def _whole(shares: Floats, n_trees: int) -> list[int]:
+    """Numbers of trees in these shares; those that lose most by rounding down get the trees left over.
+
+    >>> _whole(np.array([0.5, 0.25, 0.25]), 5)
+    [3, 1, 1]
+    """
+    wanted = shares * n_trees
+    counts = np.floor(wanted).astype(int)
+    for k in np.argsort(counts - wanted, kind="stable")[: n_trees - counts.sum()]:
+        counts[k] += 1
+    return [int(count) for count in counts]

@@ -40,8 +40,8 @@ def export(forest: Forest, budget: int = 10_000_000) -> Exported:
         {
             "arrays": arrays,
             "n_inputs": len(forest.names),
-            "degree": forest.grid.degree,
-            "n_features": int(n_features(forest.grid.degree, len(forest.names))),
+            "degree": _degree(forest),
+            "n_features": int(n_features(_degree(forest), len(forest.names))),
             "outlier": OUTLIER_ROWS / (forest.n_rows + 1.0),
             "centre": float(forest.output.centre[0]),
             "unit": float(forest.output.scale[0]),
@@ -51,6 +51,11 @@ def export(forest: Forest, budget: int = 10_000_000) -> Exported:
         },
         n_trees,
     )
+
+
+def _degree(forest: Forest) -> int:
+    """The largest of all trees: the page takes coefficients of one length; short ones are followed by zeros."""
+    return max(forest.grid_of(part.degree).degree for part in forest.settings.part_of_trees())
 
 
 def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
@@ -66,6 +71,8 @@ def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
     base["shape"] = 1  # the law of outliers
     for tree, fitted in zip(forest.trees[:n_trees], forest.fitted):
         part = _prune(tree, fitted)
+        short = n_features(_degree(forest), len(forest.names)) - part["centre"].shape[1]
+        part["centre"] = np.pad(part["centre"], ((0, 0), (0, short)))
         roots.append(base["node"])
         moved = {"left": "node", "seat": "seat", "rows_at": "row", "factor_at": "factor"}
         for name, owner in moved.items():
@@ -88,7 +95,9 @@ def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
         used = np.concatenate([used, base["shape"] + np.arange(len(forest.whole.shapes))])
     return {
         name: pack(array)
-        for name, array in (joined | _shapes(Shapes.join(shapes), used) | _units(forest, roots)).items()
+        for name, array in (
+            joined | _shapes(Shapes.join(shapes), used) | _units(forest, roots) | _trend(forest)
+        ).items()
     }
 
 
@@ -104,6 +113,16 @@ def _nodes(whole: KernelContext, first: int) -> dict[str, NDArray[Any]]:
 
 def _units(forest: Forest, roots: list[int]) -> dict[str, NDArray[Any]]:
     return {"roots": np.array(roots), "input_centre": forest.inputs.centre, "input_scale": forest.inputs.scale}
+
+
+def _trend(forest: Forest) -> dict[str, NDArray[Any]]:
+    """The smooth trend, and which trees start from it."""
+    parts = forest.settings.part_of_trees()
+    arrays: dict[str, NDArray[Any]] = {"smooth": np.array([int(part.smooth) for part in parts])}
+    trend = forest.trend
+    for name in ("turns", "phase", "coefficients", "low", "high"):
+        arrays[f"trend_{name}"] = getattr(trend, name) if trend else np.zeros(0)
+    return arrays
 
 
 def _shapes(shapes: Shapes, used: Ints) -> dict[str, NDArray[Any]]:

@@ -67,9 +67,10 @@ class Mixture {
   // Every voice heard at inputs x, in the units of the data: {weight, loc, scale, shape, kind, depth, nRows, degree, tree, box}.
   voices(x) {
     const z = this.scaled(x);
+    const trend = this.trend(z);
     const heard = [{ weight: this.outlier, loc: this.centre, scale: this.unit, shape: 0, kind: -1, depth: 0 }];
     this.roots.forEach((root, tree) => {
-      const own = this.walk(z, root, tree);
+      const own = this.walk(z, root, tree, this.smooth[tree] ? trend : 0);
       const total = own.reduce((sum, voice) => sum + voice.weight, 0);
       const share = ((1 - this.outlier) * (1 - this.kernel)) / (this.roots.length * total);
       for (const voice of own) heard.push({ ...voice, weight: voice.weight * share });
@@ -91,7 +92,22 @@ class Mixture {
     }));
   }
 
-  walk(z, root, tree) {
+  // The smooth function from which some trees start: a line and waves.
+  trend(z) {
+    const n = this.trend_phase.length, p = z.length, c = this.trend_coefficients;
+    if (c.length === 0) return 0;
+    z = z.map((value, a) => Math.min(Math.max(value, this.trend_low[a]), this.trend_high[a]));
+    let total = c[0];
+    for (let a = 0; a < p; a++) total += c[1 + a] * z[a];
+    for (let k = 0; k < n; k++) {
+      let turns = this.trend_phase[k];
+      for (let a = 0; a < p; a++) turns += this.trend_turns[a * n + k] * z[a];
+      total += c[1 + p + k] * Math.cos(2 * Math.PI * turns);
+    }
+    return total;
+  }
+
+  walk(z, root, tree, origin) {
     const own = [];
     let box = {};
     for (let k = root; ; ) {
@@ -99,7 +115,7 @@ class Mixture {
       let here = null;
       for (let q = this.first[k]; q < this.last[k]; q++) {
         here = here || this.clamp(z, seat);
-        const loc = this.kind[q] >= DENSITY_OF_Y ? this.mean[seat] : this.value(here, seat);
+        const loc = origin + (this.kind[q] >= DENSITY_OF_Y ? this.mean[seat] : this.value(here, seat));
         const s2 = this.s2[q] * (this.kind[q] === REGRESSION ? 1 + this.leverageAt(here, seat) : 1);
         own.push({
           weight: this.weight[q], loc: this.centre + this.unit * loc, scale: this.unit * this.spread * Math.sqrt(s2), shape: this.shape[q],

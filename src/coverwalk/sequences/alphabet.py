@@ -76,6 +76,14 @@ class Alphabet:
         """The symbols of these codes."""
         return [self.symbols[code] for code in codes]
 
+    def _check_loaded(self) -> None:
+        """Refuse a table from a file that these symbols would not make: kernels take its codes as they are."""
+        if not isinstance(self.symbols, list) or not isinstance(self.grows, bool):
+            raise ValueError("the alphabet of this SequenceModel is not sound")
+        made = vars(Alphabet(self.symbols, grows=self.grows))
+        if vars(self) != made or any(type(code) is not int for code in self.codes.values()):
+            raise ValueError("the alphabet of this SequenceModel is not sound")
+
     def _encode_numbers(self, sequence: Any) -> Codes:
         """Codes that are the symbols themselves: only their range is checked."""
         numbers = np.frombuffer(sequence, np.uint8) if isinstance(sequence, BYTES) else _integers(sequence)

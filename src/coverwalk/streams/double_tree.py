@@ -231,6 +231,6 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         """Refuse a file whose parts do not fit together."""
         Plan(*(getattr(self, name) for name in Plan._fields)).check()
         if hasattr(self, "_engine"):
-            check_stream(self, self.n_features_in_)
+            check_stream(self._engine, self.n_features_in_, self.n_outputs_)
             check_names(self)
             hold("y", isinstance(self._flat, bool | np.bool_))

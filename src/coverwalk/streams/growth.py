@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 FIRST_SIZES = (1, 2, 4)  # rows at which all trees are grown; then in rotation
 ROTATION_FROM = 8
 NEVER = 2**62  # rows
-AT_ONCE = 1024  # rows below which a tree grows in the time of some rows
+AT_ONCE = 128  # rows below which a tree grows in the time of some rows
 N_JUDGED = 400  # rows on which candidate cuts are judged, where a context has more
 
 
@@ -86,13 +86,14 @@ class Growth(NamedTuple):
         """A growth at n rows, from the last so many: it may take most of the time to the next tree's turn.
 
         >>> Growth.at(3, 100_000, 16)
-        Growth(tree=3, begun=100000, replay=103740, install=103989)
+        Growth(tree=3, begun=100000, replay=103735, install=103984)
         """
         size = n if size is None else size
         # a stream that forgets has its trees' turns half a window over n_trees apart
         turn = 2 ** (1 / n_trees) - 1 if size == n else 0.5 / n_trees
         spare = int(size * min(0.9 * turn, 1 / 16)) if size >= AT_ONCE else 0
-        return cls(tree, n, n + spare - spare // 16, n + spare)
+        # the last of these rows are learned when the tree is installed: at least one, or the others would be forgotten
+        return cls(tree, n, n + spare - min(max(spare // 16, 1), spare), n + spare)
 
 
 class Job:

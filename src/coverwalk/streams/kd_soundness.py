@@ -20,11 +20,10 @@ _LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES
 _MOST_STEPS = 2**24  # powers of 2^332 in odds: no stream comes near
 
 
-def check_stream(model: Any, p: int) -> None:
-    """Raise ValueError unless an estimator that owns a `KdEngine` fits it; p is the number of inputs."""
+def check_stream(engine: Any, p: int, q: int) -> None:
+    """Raise ValueError unless this is a `KdEngine` of p inputs and q outputs; it checks the rest itself."""
     from coverwalk.streams.kd_engine import KdEngine
 
-    engine, q = model._engine, model.n_outputs_
     hold("the stream", isinstance(engine, KdEngine) and is_whole(p, 0) and is_whole(q, 1))
     packed = vars(engine)  # its own check, which unpacks it, comes after this one
     hold("the stream", isinstance(packed["units"], Units) and np.shape(packed["units"].loc) == (q,))

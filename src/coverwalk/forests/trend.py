@@ -1,0 +1,132 @@
+"""A smooth function over the whole space, from which some trees of a forest start: a line and random waves.
+
+Trees are slow at smooth functions of many inputs: every cut halves the rows and speaks of one input. Ridge regression
+on cosines of random frequencies (Rahimi & Recht) is Gaussian process regression with a normal kernel, made finite; it
+is a local model of the root with a basis that grows with the rows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
+from threadpoolctl import threadpool_limits
+
+from coverwalk._kernels.waves import waves
+
+__all__ = ["Trend"]
+
+Floats = NDArray[np.float64]
+
+WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
+RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
+HEIGHT = 3.0  # of all waves together against a column of the line: the prior deviation of the smooth part
+MOST_WAVES = 384
+MOST_ROWS = 2**15  # to which a trend is fitted
+JUDGED_ROWS, JUDGED_WAVES = 1024, 128  # with which wavelengths and ridges are compared
+MANY_ROWS = 12  # for each wave: leverages are their mean from there on
+LEAST_KEEP = 1e-3  # of 1 - leverage
+
+
+@dataclass(frozen=True)
+class Trend:
+    """c_0 + sum_a c_a z_a + sum_k c_k cos(2 pi (turns_k'z + phase_k)).
+
+    Examples
+    --------
+    >>> Z = np.random.default_rng(0).uniform(-2, 2, size=(600, 2))
+    >>> r = np.sin(2 * Z[:, 0]) * np.cos(Z[:, 1])
+    >>> planned, _ = Trend.plan(Z, r, seed=0)
+    >>> trend, left = planned.fit(Z, r)
+    >>> bool(np.std(left) < 0.02 < np.std(r))
+    True
+    >>> bool(np.max(np.abs(r - trend.value(Z))) < 0.1)
+    True
+    """
+
+    turns: Floats  # (p, D)
+    phase: Floats  # (D,)
+    coefficients: Floats  # (1 + p + D,)
+    ridge: float
+    low: Floats  # (p,) the range of the rows: inputs are clamped to it
+    high: Floats
+
+    @classmethod
+    def plan(cls, Z: Floats, r: Floats, seed: int) -> tuple["Trend", Floats]:
+        """Waves and ridge for rows Z (n, p), of order one and in random order, and r (n,).
+
+        Wavelength and ridge are those with the least left-one-out errors on some rows. Returns what a rough trend
+        leaves of r, too.
+        """
+        n, p = Z.shape
+        few, ends = min(n, JUDGED_ROWS), (Z.min(axis=0), Z.max(axis=0))
+        best, left, least = (WAVELENGTHS[0], RIDGES[0]), r, np.inf
+        with threadpool_limits(limits=1, user_api="blas"):  # sums in one order, whatever the number of threads
+            for wavelength in WAVELENGTHS:
+                turns, phase = _random_waves(wavelength, min(few // 4, JUDGED_WAVES), seed, p)
+                for ridge, coefficients, errors in _ridges(_features(Z[:few], turns, phase), r[:few]):
+                    square = float(np.mean(errors**2))
+                    if square < least:
+                        rough = cls(turns, phase, _in_units(coefficients, p), ridge, *ends)
+                        best, left, least = (wavelength, ridge), errors, square
+        left = np.concatenate([left, r[few:] - rough.value(Z[few:])]) if least < np.inf else r
+        n_waves = min(n // 4, JUDGED_WAVES + n // 16, MOST_WAVES)
+        turns, phase = _random_waves(best[0], n_waves, seed, p)
+        return cls(turns, phase, np.zeros(1 + p + n_waves), best[1], *ends), left
+
+    def fit(self, Z: Floats, r: Floats) -> tuple["Trend", Floats]:
+        """The same waves fitted to rows Z (n, p), in random order, and r (n,); and what they leave of r.
+
+        What is left of a row to which they were fitted is its error when it is left out.
+        """
+        n = min(len(r), MOST_ROWS)
+        with threadpool_limits(limits=1, user_api="blas"):
+            F = _features(Z[:n], self.turns, self.phase)
+            U = cholesky(F.T @ F + self.ridge * np.eye(F.shape[1]), check_finite=False)
+            coefficients = cho_solve((U, False), F.T @ r[:n], check_finite=False)
+            if n >= MANY_ROWS * F.shape[1]:
+                inverse = solve_triangular(U, np.eye(len(U)), check_finite=False)
+                leverage = np.full(n, (len(U) - self.ridge * np.sum(inverse**2)) / n)
+            else:
+                leverage = np.sum(solve_triangular(U, F.T, trans=1, check_finite=False) ** 2, axis=0)
+            left = (r[:n] - F @ coefficients) / np.maximum(1.0 - leverage, LEAST_KEEP)
+        ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)} if len(Z) else {}
+        trend = replace(self, coefficients=_in_units(coefficients, Z.shape[1]), **ends)
+        return trend, np.concatenate([left, r[n:] - trend.value(Z[n:])])
+
+    def value(self, Z: Floats) -> Floats:
+        """In rows Z (n, p)."""
+        values: Floats = waves(np.clip(Z, self.low, self.high), self.turns, self.phase, self.coefficients)
+        return values
+
+
+def _random_waves(wavelength: float, n_waves: int, seed: int, p: int) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(seed)
+    turns = rng.standard_normal((n_waves, p)).T / (2 * np.pi * wavelength * np.sqrt(max(p, 1)))
+    return np.ascontiguousarray(turns), rng.uniform(0.0, 1.0, n_waves)
+
+
+def _height(n_waves: int) -> float:
+    return HEIGHT * float(np.sqrt(2.0 / max(n_waves, 1)))
+
+
+def _features(Z: Floats, turns: Floats, phase: Floats) -> Floats:
+    return np.hstack([np.ones((len(Z), 1)), Z, _height(len(phase)) * np.cos(2 * np.pi * (Z @ turns + phase))])
+
+
+def _in_units(coefficients: Floats, p: int) -> Floats:
+    """Coefficients of plain cosines from those of `_features`."""
+    n_waves = len(coefficients) - 1 - p
+    return np.concatenate([coefficients[: 1 + p], _height(n_waves) * coefficients[1 + p :]])
+
+
+def _ridges(F: Floats, r: Floats) -> Iterator[tuple[float, Floats, Floats]]:
+    """Each ridge with its coefficients and the left-one-out errors of the rows."""
+    values, vectors = eigh(F.T @ F, check_finite=False)
+    P = F @ vectors
+    b, squares = P.T @ r, P * P
+    for ridge in RIDGES:
+        shrunk = 1.0 / (np.maximum(values, 0.0) + ridge)
+        errors = (r - P @ (b * shrunk)) / np.maximum(1.0 - squares @ shrunk, LEAST_KEEP)
+        yield ridge, vectors @ (b * shrunk), errors

@@ -1,0 +1,143 @@
+"""What a forest is made of: kinds of trees in shares, the smooth trend, and the score that chooses them."""
+
+import numpy as np
+import pytest
+
+from coverwalk import ConditionalDensity
+from coverwalk.forests.forest import Forest, Part, Settings
+from coverwalk.forests.soundness import check_forest
+from coverwalk.forests.trend import Trend
+from coverwalk.forests.tuning import HALF, _scores, choose
+from coverwalk.persistence import load
+
+MIXED = Settings(n_trees=6, spread=0.87, parts=(Part(2, 2, 0.5, False), Part(2, 1, 0.8, False), Part(2, 1, 0.5, True)))
+
+
+def rows(n=200, p=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, p))
+    return X, np.sin(3 * X[:, 0] + X[:, 1]) + 0.1 * rng.standard_normal(n)
+
+
+def fitted(X, y, settings=MIXED):
+    forest = Forest.plan(X, y, settings)
+    forest.accumulate(X, y)
+    forest.finalize()
+    return forest
+
+
+def design(trend, Z):
+    waves = np.cos(2 * np.pi * (Z @ trend.turns + trend.phase))
+    return np.hstack([np.ones((len(Z), 1)), Z, waves])
+
+
+def test_what_a_trend_leaves_of_a_row_is_its_error_when_left_out():
+    Z, r = rows(60)
+    planned, _ = Trend.plan(Z, r, seed=1)
+    trend, left = planned.fit(Z, r)
+    p, D = trend.turns.shape
+    # the prior of a wave's coefficient is wider by its height, 3 sqrt(2 / D)
+    penalty = trend.ridge * np.concatenate([np.ones(1 + p), np.full(D, D / 18.0)])
+    F = design(trend, Z)
+    np.testing.assert_allclose(trend.value(Z), F @ trend.coefficients, atol=1e-10)
+    for i in range(0, 60, 7):
+        G, t = np.delete(F, i, 0), np.delete(r, i)
+        c = np.linalg.solve(G.T @ G + np.diag(penalty), G.T @ t)
+        assert left[i] == pytest.approx(r[i] - F[i] @ c, abs=1e-8)
+
+
+def test_many_rows_have_the_mean_leverage():
+    Z, r = rows(3000, 2)
+    trend, left = Trend.plan(Z[:200], r[:200], seed=0)[0].fit(Z, r)
+    keep = (r - trend.value(Z)) / left
+    np.testing.assert_allclose(keep, keep[0], rtol=1e-6)
+    assert 0.9 < keep[0] < 1.0
+
+
+def test_a_trend_does_not_run_away():
+    Z, r = rows(100)
+    trend, _ = Trend.plan(Z, r, seed=0)[0].fit(Z, r)
+    assert trend.value(np.full((1, 3), 50.0)) == pytest.approx(trend.value(Z.max(axis=0)[None]), abs=1e-12)
+
+
+def test_parts_are_what_they_say():
+    X, y = rows()
+    forest = fitted(X, y)
+    assert [part.smooth for part in MIXED.part_of_trees()].count(True) == 2
+    widths = [tree.records.centre.shape[1] for tree in forest.fitted]
+    assert widths == [10 if part.degree == 2 else 4 for part in MIXED.part_of_trees()]
+    assert MIXED.with_trees(3).parts == tuple(part._replace(n_trees=1) for part in MIXED.parts)
+    assert forest.empty().trend is forest.trend
+
+
+def test_order_threads_chunks_and_merging_change_nothing():
+    X, y = rows()
+    order = np.random.default_rng(3).permutation(len(y))
+    expected = fitted(X, y).ask(X[:20]).logpdf(y[:20])
+    threaded = Settings(n_trees=6, spread=0.87, parts=MIXED.parts, n_threads=3)
+    other = fitted(X[order], y[order], threaded)
+    np.testing.assert_array_equal(other.ask(X[:20]).logpdf(y[:20]), expected)
+    chunks = [other.ask(X[i : i + 7]).logpdf(y[i : i + 7]) for i in (0, 7)]
+    np.testing.assert_array_equal(np.concatenate(chunks), expected[:14])
+    plan = Forest.plan(X, y, MIXED)
+    one, two = plan.empty(), plan.empty()
+    one.accumulate(X[:90], y[:90])
+    two.accumulate(X[90:], y[90:])
+    two.merge(one)
+    two.finalize()
+    np.testing.assert_array_equal(two.ask(X[:20]).logpdf(y[:20]), expected)
+
+
+def test_some_trees_are_a_pool_of_their_own():
+    X, y = rows()
+    forest = fitted(X, y)
+    dists = [forest.ask(X[:9], some=slice(half, None, 2)) for half in range(2)]
+    for dist in dists:
+        np.testing.assert_allclose(np.add.reduceat(dist.voices.weight, dist.voices.offsets[:-1]), 1, rtol=1e-12)
+    mean = 0.5 * (dists[0].pdf(y[:9]) + dists[1].pdf(y[:9]))
+    np.testing.assert_allclose(mean, forest.ask(X[:9]).pdf(y[:9]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_trees", [6, 24])
+def test_the_score_is_that_of_a_pool_of_so_many_trees(n_trees):
+    rng = np.random.default_rng(0)
+    trees = 1.0 + 0.5 * rng.uniform(-1, 1, size=(n_trees, 200_000))  # densities that each tree gives
+    first, second = (np.log(trees[half * HALF : (half + 1) * HALF].mean(axis=0)) for half in range(2))
+    estimate = _scores([(first, second)], (1.0,), n_trees).mean()
+    assert estimate == pytest.approx(np.log(trees.mean(axis=0)).mean(), abs=4e-4)
+    # two kinds that err as much as each other, in equal shares, are one kind with as many trees
+    halves = [(first[:100_000], second[:100_000]), (first[100_000:], second[100_000:])]
+    assert _scores(halves, (0.5, 0.5), n_trees).mean() == pytest.approx(estimate, abs=1e-3)
+
+
+def test_a_smooth_function_asks_for_the_trend_and_steps_do_not():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(600, 5))
+    noise = 0.02 * rng.standard_normal(600)
+    smooth = choose(X, np.sin(2 * X[:, 0] + X[:, 1]) * np.cos(X[:, 2] + X[:, 3] - X[:, 4]) + noise, Settings())
+    steps = choose(X, np.floor(3 * X[:, 0]) + noise, Settings())
+    assert sum(part.n_trees for part in smooth.parts if part.smooth) >= 8
+    assert sum(part.n_trees for part in steps.parts if part.smooth) == 0
+    for settings in (smooth, steps):
+        assert sum(part.n_trees for part in settings.parts) == settings.n_trees
+
+
+def test_files_keep_parts_and_trend_and_refuse_unsound_ones(tmp_path):
+    X, y = rows()
+    model = ConditionalDensity(n_trees=6).fit(X, y)
+    model.forests_ = [fitted(X, y)]
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.forests_[0].settings == MIXED
+    np.testing.assert_array_equal(again.logpdf(X, y), model.logpdf(X, y))
+    forest = model.forests_[0]
+    check_forest(forest)
+    forest.settings = Settings(n_trees=6, parts=(Part(6, 1, 0.5, True),))
+    with pytest.raises(ValueError, match="centre"):
+        check_forest(forest)
+    forest.settings = Settings(n_trees=6, parts=(*MIXED.parts[:2], Part(2, 1, 1.0, True)))
+    with pytest.raises(ValueError, match="parts"):
+        check_forest(forest)
+    forest.settings, forest.trend = MIXED, None
+    with pytest.raises(ValueError, match="trend"):
+        check_forest(forest)
