@@ -113,6 +113,10 @@ class Streaming:
         if "forests_" in self.__dict__:
             if any(forest.n_summed for forest in self.forests_):
                 raise ValueError("a model of chunks kept sums, not rows, to go on from: use fit_chunks with all chunks")
+            if any(forest.settings.n_levels or np.isnan(forest.X).any() for forest in self.forests_):
+                raise ValueError(
+                    "streams take finite numbers, and this model was fitted to categories or gaps: use fit"
+                )
             fitted = [forest.settings for forest in self.forests_]
             each = [replace(settings, n_trees=s.n_trees, seed=s.seed, stop=s.stop) for s in fitted]
             self.stream_ = StreamChain.of(self.forests_, each)
