@@ -22,7 +22,7 @@ from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.chain import StreamChain
-from coverwalk.streams.checked_rows import as_row
+from coverwalk.streams.checked_rows import as_row, numbers_only
 from coverwalk.streams.streaming import Streaming
 
 __all__ = ["ConditionalDensity"]
@@ -167,7 +167,8 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
                 weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
                 rows = np.repeat(np.arange(len(weight)), counts_of(weight, np.arange(len(weight))))
                 X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
-            self._begin_stream().fit(X, y)
+            with numbers_only():
+                self._begin_stream().fit(X, y)
             return self._streamed()
         self._settings(0)  # a parameter's mistake is told before one of the rows
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
