@@ -361,11 +361,11 @@ def test_a_killed_process_goes_on_from_its_file(tmp_path):
 
 def test_forged_arrays_are_refused(tmp_path):
     model = small().partial_fit(X[:300], Y[:300])
-    stream = model.stream_.streams[0]
 
     def forge(name, column, value):
         copy = pickle.loads(pickle.dumps(model))
-        getattr(copy.stream_.streams[0].state, name)[stream.slots[0] * stream.room, column] = value
+        forged = copy.stream_.streams[0]
+        getattr(forged.state, name)[forged.slots[0] * forged.room, column] = value
         return copy
 
     for name, column, value in (

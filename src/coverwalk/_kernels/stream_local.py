@@ -24,7 +24,7 @@ def softplus(t: float) -> float:
     """log(1 + e^t)."""
     if abs(t) > CERTAIN:
         return max(t, 0.0)
-    return t + math.log1p(math.exp(-t)) if t > 0.0 else math.log1p(math.exp(t))
+    return max(t, 0.0) + log1p(math.exp(-abs(t)))
 
 
 @kernel
@@ -33,10 +33,12 @@ def log_student(e: float, nu: float, spread: float) -> float:
 
     Gamma((nu+1)/2) / Gamma(nu/2) by its series in 2/nu, after steps to where that is exact to rounding.
     """
-    a, steps = 0.5 * nu, 1.0
+    a, above, below = 0.5 * nu, 1.0, 1.0
     while a < 8.0:
-        steps *= a / (a + 0.5)
+        above *= a
+        below *= a + 0.5
         a += 1.0
+    steps = above / below
     b = 1.0 / a
     c = b * b
     series = -b * (1 / 8 - c * (1 / 192 - c * (1 / 640 - c * (17 / 14336 - c * 31 / 18432))))
@@ -82,7 +84,7 @@ def cell_share(counts: Floats, seat: int, b: int, without: float) -> float:
     count.
     """
     here = counts[seat, 0]
-    ratio, node, half, level = 1.0, 1, N_BINS // 2, 1.0
+    above, below, node, half, level = 1.0, 1.0, 1, N_BINS // 2, 1.0
     while half > 0:
         a = 0.25 * level
         left = counts[seat, node]
@@ -92,11 +94,12 @@ def cell_share(counts: Floats, seat: int, b: int, without: float) -> float:
         else:
             side = left
             node = 2 * node
-        ratio *= 2.0 * (side - without + a) / (here - without + 2.0 * a)
+        above *= 2.0 * (side - without + a)
+        below *= here - without + 2.0 * a
         here = side
         half //= 2
         level += 1.0
-    return ratio
+    return above / below
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.polynomial import n_features
-from coverwalk._kernels.stream_state import LEFT, NU, NU_0, TERMS, blank_state, degree_of
+from coverwalk._kernels.stream_state import LEFT, NU, NU_0, SEAT, TERMS, StreamState, blank_state, degree_of
 from coverwalk._kernels.stream_walk import learn_rows
 from coverwalk.covers.adaptive import grow_tree
 from coverwalk.distribution import PredictiveDistribution
@@ -38,6 +38,7 @@ __all__ = ["ForestStream"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+RESERVED = 2**28  # bytes up to which trees have the room they may come to need from the start
 MAX_TERMS = 6  # of a polynomial of degree two: a rank-one step takes the square of it
 
 
@@ -95,7 +96,7 @@ class ForestStream:
         for k, part in enumerate(parts):
             if part.smooth:
                 trees[k] = grow_tree(Z[order], r[order], k, min_rows=least, n_candidates=settings.n_candidates)
-        stream._make_room(max(len(tree.dim) for tree in trees), n)
+        stream._make_room(max(len(tree.dim) for tree in trees))
         for slot, (tree, part) in enumerate(zip(trees, parts)):
             put_units(stream.state, slot, forest.inputs, forest.output)
             settle(stream.state, slot, tree, Z, r, n, replace(settings, stop=part.stop))
@@ -177,7 +178,7 @@ class ForestStream:
         settings = self.settings
         X, y = self._kept(max(self.n_rows - settings.window, 0), self.n_rows)
         n = len(y)
-        self._make_room(2 * (n // least_rows(n, settings)) + 1, n)
+        self._make_room(2 * (n // least_rows(n, settings)) + 1)
         seed = (settings.seed * 2**20 + int(self.generation[tree]) * settings.n_trees + tree) % 2**62
         self.generation[tree] += 1
         work = partial(grow, self.state, self.free, X, y, self.n_rows, seed, settings)
@@ -207,20 +208,29 @@ class ForestStream:
             self._job.finish()
             self._job = None
 
-    def _make_room(self, contexts: int, n: int) -> None:
-        """Room for a tree of so many contexts and n rows, in every slot."""
-        seats = min(contexts, max(16, n // 16))
-        if contexts <= self.room and seats <= self.seats:
+    def _make_room(self, contexts: int) -> None:
+        """Room for a tree of so many contexts in every slot.
+
+        Where it fits RESERVED, for the largest tree at once: memory is taken from the system as it is written to,
+        and no row has to wait until all trees have moved.
+        """
+        if contexts <= min(self.room, self.seats):
             return
-        S, room, n_seats = self.settings.n_trees + 1, self.room, self.seats
-        if contexts > room:
-            room = max(contexts, min(2 * contexts, self.settings.max_contexts))
-        n_seats = n_seats if seats <= n_seats else min(2 * seats, room)
-        state = blank_state(S, room, n_seats, self.p, n_features(self.degree, self.p))
+        settings = self.settings
+        bytes_each = sum(table.itemsize * table.shape[1] for table in self.state[:3])
+        fits = RESERVED // ((settings.n_trees + 1) * bytes_each)
+        room = max(contexts, min(settings.max_contexts + 2, max(fits, 2 * contexts)))
+        self.state, self.room, self.seats = self._moved(room, room), room, room
+
+    def _moved(self, room: int, seats: int) -> StreamState:
+        """The state in arrays of another size."""
+        S = self.settings.n_trees + 1
+        state = blank_state(S, room, seats, self.p, n_features(self.degree, self.p))
         for old, new in zip(self.state, state):
             was, fresh = (array.reshape(S, -1, *array.shape[1:]) for array in (old, new))
-            fresh[:, : was.shape[1]] = was
-        self.state, self.room, self.seats = state, room, n_seats
+            used = min(was.shape[1], fresh.shape[1])
+            fresh[:, :used] = was[:, :used]
+        return state
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -265,7 +275,9 @@ class ForestStream:
 
     def __getstate__(self) -> dict[str, Any]:
         self._finish_job()  # what a growth will have written does not depend on when
-        return {**self.__dict__, "_job": None}
+        left, seat = self.state.links[:, [LEFT, SEAT]].max(axis=0).tolist()
+        room, seats = min(left + 2, self.room), min(max(seat, 0) + 1, self.seats)  # the rest is empty
+        return {**self.__dict__, "_job": None, "state": self._moved(room, seats), "room": room, "seats": seats}
 
     def _check_loaded(self) -> None:
         """Refuse a file whose arrays could lead a kernel astray."""

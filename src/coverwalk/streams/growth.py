@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.stream_grow import settle_tree
 from coverwalk._kernels.stream_state import StreamState
+from coverwalk._kernels.stream_units import codes_of, in_units, pick, rows_of, units_of
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
-from coverwalk.forests.scaling import Scaling, canonical_order
+from coverwalk.forests.scaling import Scaling
 
 __all__ = ["NEVER", "Growth", "Job", "StreamSettings", "grow", "growth_size", "least_rows", "put_units", "settle"]
 
@@ -126,20 +127,40 @@ def settle(
     perm, layout = tree.arrange(Z)
     kinds = (tree.dim, tree.parent, tree.cut)
     ridges = np.array(settings.ridges)
-    settle_tree(state, slot, kinds, layout, Z[perm], r[perm], ridges, settings.stop, settings.trust, float(now))
+    Z, r = rows_of(Z, r, perm)
+    settle_tree(state, slot, kinds, layout, Z, r, ridges, settings.stop, settings.trust, float(now))
 
 
 def grow(state: StreamState, slot: int, X: Floats, y: Floats, now: int, seed: int, settings: StreamSettings) -> None:
-    """Grow a tree from rows X (n, p), y (n,) in a slot: a function of what it is given and of nothing else."""
-    order = canonical_order(X, y)
-    X, y = X[order], y[order]
-    inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
-    Z, r = inputs.forward(X), output.forward(y[:, None])[:, 0]
+    """Grow a tree from rows X (n, p), y (n,) in a slot: a function of what it is given and of nothing else.
+
+    Every long step is a kernel or a sort, and holds no lock: the thread that learns rows never waits for one.
+    """
+    order = np.argsort(codes_of(X.view(np.uint64), y.view(np.uint64)), kind="stable")
+    columns, unit = pick(X, y, order)
+    units_of(columns, unit, _ends(columns), state.units[slot])
+    Z, r = in_units(X, y, order, state.units[slot])
     tree = grow_tree(
         Z, r, seed, min_rows=least_rows(len(y), settings), n_candidates=settings.n_candidates, n_judged=N_JUDGED
     )
-    put_units(state, slot, inputs, output)
     settle(state, slot, tree, Z, r, now, settings)
+
+
+def _ends(columns: Floats) -> Floats:
+    """The quantiles 0.01 and 0.99 (2, p) of columns (p, n), as `numpy.quantile` in a tenth of its time.
+
+    >>> columns = np.random.default_rng(0).standard_normal((3, 1234))
+    >>> bool(np.allclose(_ends(columns), np.quantile(columns, [0.01, 0.99], axis=1), rtol=1e-14))
+    True
+    """
+    last = columns.shape[1] - 1
+    places = 0.01 * last, 0.99 * last
+    below = [math.floor(place) for place in places]
+    above = [min(k + 1, last) for k in below]
+    ordered = np.partition(columns, sorted({*below, *above}), axis=1)
+    return np.array(
+        [ordered[:, k] + (place - k) * (ordered[:, j] - ordered[:, k]) for place, k, j in zip(places, below, above)]
+    )
 
 
 def put_units(state: StreamState, slot: int, inputs: Scaling, output: Scaling) -> None:
