@@ -28,9 +28,8 @@ from coverwalk._kernels.stream_state import (
     columns,
     degree_of,
     most_terms,
-    scale_row,
 )
-from coverwalk._kernels.stream_walk import clamped_features, dot, gain, is_outside
+from coverwalk._kernels.stream_walk import approach, clamp, dot, gain
 
 __all__ = ["TAIL", "means_of", "shapes_of", "speak_rows"]
 
@@ -110,12 +109,13 @@ def speak_rows(
     d_max = most_terms(contexts, p)
     theta, centre, low, high, at_P = columns(d_max, p)
     top = degree_of(d_max, p)
-    z, x, F, k = np.empty(p), np.empty(p), np.empty((2, d_max)), np.empty(d_max)
+    Z, leaves, x, F, k = np.empty((K, p)), np.empty(K, np.int64), np.empty(p), np.empty((2, d_max)), np.empty(d_max)
     for row in range(first, len(X)):
         m = offsets[row]
         total = 0.0
+        approach(state, slots, X, row, Z, leaves)
         for t in range(K):
-            slot = slots[t]
+            slot, z = slots[t], Z[t]
             base, shift, unit = slot * room, units[slot, 0, p], units[slot, 1, p]
             if m + 1 > len(weight):
                 return row
@@ -123,7 +123,6 @@ def speak_rows(
             weight[m], loc[m], scale[m], code[m], context[m] = outlier, shift, TAIL_SCALE * unit, TAIL, -1
             total += outlier
             m += 1
-            scale_row(X, row, units, slot, z)
             features(z, top, F[0])
             i, log_reach = base, math.log(1.0 - outlier)
             while True:
@@ -138,10 +137,7 @@ def speak_rows(
                 if w >= LEAST_WEIGHT:
                     if m + 3 > len(weight):
                         return row
-                    q = 0
-                    if is_outside(z, contexts, i, low, high):
-                        clamped_features(z, contexts, i, low, high, top, x, F)
-                        q = 1
+                    q = clamp(z, contexts, i, low, high, top, x, F)
                     v = 1.0
                     if links[i, SEAT] >= 0:
                         ratio = math.exp(-abs(contexts[i, CHOICE]))

@@ -48,7 +48,7 @@ from coverwalk._kernels.stream_state import (
     to_units,
 )
 
-__all__ = ["clamped_features", "dot", "gain", "is_outside", "learn_rows"]
+__all__ = ["approach", "clamp", "dot", "gain", "learn_rows"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,22 +58,42 @@ U1, U2, U3 = U(1), U(2), U(3)
 
 
 @kernel
-def is_outside(z: Floats, contexts: Floats, i: int, low: int, high: int) -> bool:
-    """Whether z lies outside the range of context i's rows."""
-    outside = False
-    for a in range(len(z)):
-        outside |= z[a] < contexts[i, low + a] or z[a] > contexts[i, high + a]
-    return outside
+def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats, at: Ints) -> None:
+    """A row in every tree's units, into Z (K, p), and the leaf it comes to, into at (K,).
+
+    All trees a step at a time: a step waits for memory, and those of several trees wait at once. What is asked
+    afterwards, tree by tree, is near.
+    """
+    links, contexts, _, units = state
+    room, K = len(links) // len(units), len(slots)
+    for t in range(K):
+        scale_row(X, row, units, slots[t], Z[t])
+        at[t] = slots[t] * room
+    moved = True
+    while moved:
+        moved = False
+        for t in range(K):
+            i = at[t]
+            left = links[i, LEFT]
+            if left >= 0:
+                at[t] = slots[t] * room + left + (0 if Z[t, links[i, DIM]] <= contexts[i, CUT] else 1)
+                moved = True
 
 
 @kernel
-def clamped_features(
-    z: Floats, contexts: Floats, i: int, low: int, high: int, degree: int, x: Floats, F: Floats
-) -> None:
-    """Features of z clamped to that range, into the second row of F."""
+def clamp(z: Floats, contexts: Floats, i: int, low: int, high: int, degree: int, x: Floats, F: Floats) -> int:
+    """1 where z is outside the range of context i's rows: that row of F has the features of z clamped to it; else 0."""
+    c, below, above = contexts[i], U(low), U(high)
+    outside = 0
     for a in range(len(z)):
-        x[a] = min(max(z[a], contexts[i, low + a]), contexts[i, high + a])
-    features(x, degree, F[1])
+        t = min(max(z[a], c[below]), c[above])
+        outside |= t != z[a]
+        x[a] = t
+        below += U1
+        above += U1
+    if outside:
+        features(x, degree, F[1])
+    return outside
 
 
 @kernel
@@ -199,23 +219,19 @@ def learn_rows(
     d_max = most_terms(contexts, p)
     theta, centre, low, high, at_P = columns(d_max, p)
     top = degree_of(d_max, p)
-    z, x, F, k = np.empty(p), np.empty(p), np.empty((2, d_max)), np.empty(d_max)
+    Z, leaves, x, F, k = np.empty((K, p)), np.empty(K, np.int64), np.empty(p), np.empty((2, d_max)), np.empty(d_max)
     log_phi, fades, path, trees = np.empty(room), np.empty(room), np.empty(room, np.int64), np.empty(K)
     for row in range(first, last):
+        approach(state, slots, X, row, Z, leaves)
         for t in range(K):
-            slot = slots[t]
+            slot, z = slots[t], Z[t]
             base = slot * room
-            scale_row(X, row, units, slot, z)
             target = to_units(y[row], units[slot, 0, p], units[slot, 1, p])
             features(z, top, F[0])
             i, depth = base, 0
             while True:
                 d = links[i, TERMS]
-                outside = is_outside(z, contexts, i, low, high)
-                q = 0
-                if outside:
-                    clamped_features(z, contexts, i, low, high, top, x, F)
-                    q = 1
+                q = clamp(z, contexts, i, low, high, top, x, F)
                 h = gain(contexts, i, at_P, d, F, q, k)
                 e = target - dot(contexts, i, theta, d_max, F, q)
                 log_t = log_student(e, contexts[i, NU], contexts[i, PSI] * (1.0 + h))
@@ -247,7 +263,7 @@ def learn_rows(
                         _fade(contexts, i, at_P, d, fade)
                     contexts[i, SEEN] = now + row - first + 1
                     fades[depth] = fade
-                    if outside or fade < 1.0:
+                    if q == 1 or fade < 1.0:
                         h = gain(contexts, i, at_P, d, F, 0, k)
                         e = target - dot(contexts, i, theta, d_max, F, 0)
                         for a in range(p):

@@ -38,7 +38,8 @@ __all__ = ["ForestStream"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-RESERVED = 2**28  # bytes up to which trees have the room they may come to need from the start
+SMALL = 128  # contexts of a tree
+RESERVED = 2**28  # bytes up to which larger trees have the room they may come to need at once
 MAX_TERMS = 6  # of a polynomial of degree two: a rank-one step takes the square of it
 
 
@@ -211,14 +212,14 @@ class ForestStream:
     def _make_room(self, contexts: int) -> None:
         """Room for a tree of so many contexts in every slot.
 
-        Where it fits RESERVED, for the largest tree at once: memory is taken from the system as it is written to,
-        and no row has to wait until all trees have moved.
+        Past SMALL contexts, where it fits RESERVED, for the largest tree at once: memory is taken from the system as
+        it is written to, and rows do not have to wait again and again until all trees have moved.
         """
         if contexts <= min(self.room, self.seats):
             return
         settings = self.settings
         bytes_each = sum(table.itemsize * table.shape[1] for table in self.state[:3])
-        fits = RESERVED // ((settings.n_trees + 1) * bytes_each)
+        fits = RESERVED // ((settings.n_trees + 1) * bytes_each) if contexts > SMALL else 0
         room = max(contexts, min(settings.max_contexts + 2, max(fits, 2 * contexts)))
         self.state, self.room, self.seats = self._moved(room, room), room, room
 

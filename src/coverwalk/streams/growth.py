@@ -1,7 +1,8 @@
 """Growing one tree of a streaming forest: when, from which rows, and on a thread of its own."""
 
+import _thread
 import math
-import threading
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -105,19 +106,27 @@ class Job:
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
-        self._done = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._done, self._process = False, os.getpid()
+        self._busy = _thread.allocate_lock()
+        self._busy.acquire()
+        # threading.Thread.start would wait until the thread runs: milliseconds where all cores are busy
+        _thread.start_new_thread(self._run, ())
 
     def _run(self) -> None:
-        self._work()
-        self._done = True
+        try:
+            self._work()
+            self._done = True
+        finally:
+            self._busy.release()
 
     def finish(self) -> None:
         """Wait until the work is done."""
-        self._thread.join()
+        if self._process == os.getpid():
+            with self._busy:
+                pass
         if not self._done:
-            self._run()
+            self._work()
+            self._done = True
 
 
 def settle(

@@ -19,7 +19,8 @@ Ints = NDArray[np.int64]
 
 ROOM = 160  # voices a row for which there is room at first
 _WIDTH = 2.0 * REACH / N_BINS
-_EDGES = np.arange(N_BINS) * _WIDTH - REACH
+_EDGES = np.tile(np.arange(N_BINS) * _WIDTH - REACH, 512)  # for as many histograms; more are a call of many rows
+_WIDTHS = np.full(len(_EDGES), _WIDTH)
 Spoken = tuple[Ints, Floats, Floats, Floats, Ints, Ints]
 
 
@@ -27,16 +28,17 @@ def voices_of(state: StreamState, slots: Ints, X: Floats) -> Spoken:
     """offsets, weight, loc, scale, code and context of the voices of rows X (n, p)."""
     offsets = np.zeros(len(X) + 1, np.int64)
     size = ROOM * max(len(X), 4)
-    out = tuple(np.empty(size, kind) for kind in (float, float, float, np.int64, np.int64))
+    out = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64)
     row = 0
     while True:
         row = speak_rows(state, slots, X, row, offsets, out)
         if row == len(X):
             break
-        out = tuple(np.concatenate([column, np.empty_like(column)]) for column in out)
-    m = offsets[-1]
-    weight, loc, scale, code, context = (column[:m] for column in out)
-    return offsets, weight, loc, scale, code, context
+        weight, loc, scale, code, context = (np.concatenate([column, np.empty_like(column)]) for column in out)
+        out = weight, loc, scale, code, context
+    m = int(offsets[-1])
+    weight, loc, scale, code, context = out
+    return offsets, weight[:m], loc[:m], scale[:m], code[:m], context[:m]
 
 
 def predict_mean(state: StreamState, spoken: Spoken) -> Floats:
@@ -56,7 +58,11 @@ def predict_dist(state: StreamState, spoken: Spoken, describe: Callable[[int], A
     kind, df, start, atoms = shapes_of(state.contexts, state.counts, codes)
     shapes = object.__new__(Shapes)
     shapes.__dict__.update(kind=kind, df=df, start=start, atom_weight=atoms)
-    shapes.__dict__.update(atom_center=np.resize(_EDGES, len(atoms)), atom_width=np.full(len(atoms), _WIDTH))
+    edges, widths = (
+        (table[: len(atoms)] if len(atoms) <= len(table) else np.resize(table, len(atoms)))
+        for table in (_EDGES, _WIDTHS)
+    )
+    shapes.__dict__.update(atom_center=edges, atom_width=widths)
     dist = object.__new__(PredictiveDistribution)
     dist.voices = Voices(offsets, weight, loc, scale, shape)
     dist.shapes, dist.context, dist.describe, dist._one = shapes, context, describe, False
