@@ -1,6 +1,6 @@
-"""A stream in a loop: read a row, score it, learn it, and raise the alarm when log p is low.
-
-    python examples/alarm.py
+"""
+A loop that reads, scores, learns and alerts
+============================================
 
 A made-up machine: its power draw depends on load and temperature. At row 4000 a sensor sticks for a while, and from
 row 6000 on the machine draws more than it used to; the model notices both, and gets used to the second.

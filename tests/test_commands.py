@@ -166,13 +166,36 @@ def test_a_report_that_leaves_rows_out_says_so(capsys, monkeypatch):
         assert ("data.csv has more rows than a report reads" in Path("part.html").read_text()) == left_out
 
 
+def test_text_and_gaps_in_the_inputs(capsys):
+    rng = np.random.default_rng(0)
+    city, x = rng.choice(["rome", "oslo", "lima"], 120), rng.random(120).round(3)
+    y = np.select([city == "rome", city == "oslo"], [1.0, -1.0]) + x + 0.1 * rng.standard_normal(120)
+    gone = rng.random((2, 120)) < 0.1
+    lines = [f"{'' if g else c},{'NA' if h else v},{t}" for c, v, t, g, h in zip(city, x, y, *gone)]
+    Path("places.csv").write_text("city,x,y\n" + "\n".join(lines) + "\n")
+    assert run(capsys, "fit", "places.csv", "--target", "y", "--trees", 4, "--out", "places.cw")[0] == 0
+    Path("ask.csv").write_text("x,city\n0.5,rome\n,oslo\n0.5,nowhere\n0.5,\n")
+    code, out, _ = run(capsys, "predict", "places.cw", "ask.csv")
+    means = [float(line.split(",")[0]) for line in out.splitlines()[1:]]
+    assert code == 0
+    assert means[:2] == pytest.approx([1.5, -0.5], abs=0.4)
+    assert len(means) == 4
+    code, out, _ = run(capsys, "score", "places.cw", "places.csv")
+    assert code == 0
+    assert "linear regression" in out
+    for command in ("report", "plot"):
+        code, _, said = run(capsys, command, "places.cw", "places.csv", "--out", f"places.{command}.png")
+        assert code != 0
+        assert "categories or missing values" in said
+
+
 # What they refuse
 
 TABLES = {
     "missing.csv": "a,y\n1,2\n",
     "text.csv": "a,b,y\n1,2,3\n1,red,3\n",
-    "nothing.csv": "a,b,y\n1,2,3\n1,2,3\n1,,3\n",
-    "nan.csv": "a,b,y\n1,2,3\nNaN,2,3\n",
+    "nothing.csv": "a,b,y\n1,2,3\n1,2,3\n1,2,\n",
+    "nan.csv": "a,b,y\n1,2,3\n1,2,NaN\n",
     "inf.csv": "a,b,y\n1,inf,3\n",
     "empty.csv": "",
     "header.csv": "a,b,y\n",
@@ -183,8 +206,8 @@ TABLES = {
 MISTAKES = {
     "a column that is missing": ("predict m.cw missing.csv", "missing.csv has no column 'b'; it has 'a', 'y'"),
     "text": ("predict m.cw text.csv", "has the text 'red' in column 'b', row 2"),
-    "nothing": ("predict m.cw nothing.csv", "has nothing in column 'b', row 3"),
-    "NaN": ("predict m.cw nan.csv", "has 'NaN' in column 'a', row 2"),
+    "nothing": ("score m.cw nothing.csv", "has nothing in column 'y', row 3"),
+    "NaN": ("score m.cw nan.csv", "has 'NaN' in column 'y', row 2"),
     "infinity": ("score m.cw inf.csv", "has 'inf' in column 'b', row 1"),
     "an empty file": ("predict m.cw empty.csv", "empty.csv is empty"),
     "no rows": ("predict m.cw header.csv", "has a header and no rows"),
@@ -397,7 +420,7 @@ def test_a_model_of_sequences_goes_on_learning(capsys, tmp_path):
 def test_a_failed_prediction_leaves_no_file(tables, capsys):
     with open("kept.csv", "w") as file:
         file.write("precious")
-    assert run(capsys, "predict", "m.cw", "nan.csv", "--out", "kept.csv")[0] == 1
+    assert run(capsys, "predict", "m.cw", "inf.csv", "--out", "kept.csv")[0] == 1
     assert Path("kept.csv").read_text() == "precious"
     assert not [name for name in os.listdir(tables) if name.startswith(".coverwalk")]
 

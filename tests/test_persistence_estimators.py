@@ -67,6 +67,10 @@ def test_a_density_of_any_size(scale, tmp_path):
     model = Density(covers="kd").fit(points)
     again = reloaded(model, tmp_path / "m.cw")
     assert np.array_equal(again.prequential(points), model.prequential(points))
+    forest = Density(n_trees=2).fit(points)
+    again = reloaded(forest, tmp_path / "m.cw")
+    assert np.array_equal(again.logpdf(points), forest.logpdf(points))
+    assert np.array_equal(again.sample(9, random_state=0), forest.sample(9, random_state=0))
     assert reloaded(Density(settle=3), tmp_path / "m.cw").settle == 3
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["check_array", "check_names", "hold", "is_real", "is_whole"]
+__all__ = ["check_array", "check_names", "check_with_nan", "hold", "is_real", "is_whole"]
 
 
 def hold(what: str, condition: Any) -> None:
@@ -29,6 +29,13 @@ def check_array(
         raise ValueError(f"{name} of the model must be an array of {np.dtype(dtype)} {shape}, the file has {found}")
     if np.dtype(dtype).kind == "f":
         hold(name, np.isfinite(array) if finite else ~np.isnan(array))
+
+
+def check_with_nan(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
+    """An array of floats that may be NaN but not infinite."""
+    hold(name, isinstance(array, np.ndarray) and array.dtype == np.float64)
+    check_array(name, array.view(np.int64), shape, np.int64)
+    hold(name, ~np.isinf(array))
 
 
 def is_whole(value: Any, least: float = -np.inf, most: float = np.inf) -> bool:

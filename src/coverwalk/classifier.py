@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from tqdm import tqdm
 
 from coverwalk._sound import check_names, hold, is_whole
@@ -17,6 +17,7 @@ from coverwalk.covers.classes import Planting
 from coverwalk.forests.class_forest import ClassForest, n_threads
 from coverwalk.forests.class_soundness import check_class_forest, check_rows
 from coverwalk.forests.class_voices import ClassVoice, voices
+from coverwalk.mixed_inputs import MixedInputs, read_inputs
 
 __all__ = ["ContextClassifier"]
 
@@ -53,6 +54,9 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         w: prior probability that the walk stops in a context.
     alpha : float
         Prior rows of a context's class counts, spread like its parent's prediction.
+    categorical_features : "from_dtype", None, or sequence of columns
+        Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
+        Their levels are cut into sets; see docs/mixed_inputs.md. Missing values (NaN) need no telling.
     n_jobs : int, optional
         Threads; the result does not depend on it. None is one, -1 all processors.
     random_state : int, RandomState or None
@@ -76,6 +80,8 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     array([[1., 0., 0.]])
     """
 
+    _mixed = MixedInputs([])  # until a fit has seen categories
+
     def __init__(
         self,
         n_trees: int = 40,
@@ -85,6 +91,7 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         min_rows: int = 1,
         stop: float = 0.1,
         alpha: float = 1.0,
+        categorical_features: Any = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -94,6 +101,7 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.min_rows = min_rows
         self.stop = stop
         self.alpha = alpha
+        self.categorical_features = categorical_features
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -176,7 +184,7 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_log_proba(self, X: Any) -> Floats:
         """Log probability (n, n_classes) of each class, in the order of ``classes_``."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = read_inputs(self, X, reset=False)
         return self._forest.log_proba(X, n_threads(self.n_jobs))
 
     def predict_proba(self, X: Any) -> Floats:
@@ -192,10 +200,10 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def contexts(self, X: Any, top: int = 5) -> list[list[ClassVoice]]:
         """For each row, the contexts and local models that speak for it with the most weight."""
         check_is_fitted(self)
-        Z = validate_data(self, X, reset=False, dtype=np.float64)
+        Z = read_inputs(self, X, reset=False)
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
-        return [voices(self._forest, x, columns, self.classes_, top) for x in Z]
+        return [voices(self._forest, x, columns, self.classes_, top, self._mixed.level_names) for x in Z]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
@@ -221,6 +229,8 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_rows(*rows, p, C)
         hold("seed", is_whole(self._seed, 0, 2**31) and isinstance(self._declared, bool))
         hold("the forest", isinstance(self._forest, ClassForest))
+        hold("categories", isinstance(self._mixed, MixedInputs) and len(self._mixed.levels) in (0, p))
+        hold("categories", all(planting.n_levels == self._mixed.n_levels for planting, _ in self._forest.kinds))
         check_class_forest(self._forest, p, C)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -228,6 +238,11 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         super().__setstate__(state)
         if hasattr(self, "_forest"):
             self._forest.make_writable()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = True
+        return tags
 
     def _check_parameters(self) -> None:
         for name, least in (("n_trees", 0), ("n_discriminant_trees", 0), ("left_out", 2), ("min_rows", 1)):
@@ -242,7 +257,7 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"alpha must be positive and finite, got {self.alpha!r}")
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Floats, NDArray[Any], Floats]:
-        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64)
+        X, y = read_inputs(self, X, y, reset=reset)
         check_classification_targets(y)
         weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
         return X, y, weight
@@ -298,7 +313,7 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _kinds(self) -> list[tuple[Planting, int]]:
         return [
-            (Planting(discriminants=gauss, min_rows=self.min_rows, stop=self.stop, alpha=self.alpha), n)
+            (Planting(gauss, self.min_rows, stop=self.stop, alpha=self.alpha, n_levels=self._mixed.n_levels), n)
             for gauss, n in ((False, self.n_trees), (True, self.n_discriminant_trees))
             if n > 0
         ]

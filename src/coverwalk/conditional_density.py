@@ -1,6 +1,7 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
 import os
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -19,8 +20,9 @@ from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
+from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.chain import StreamChain
-from coverwalk.streams.checked_rows import as_row
+from coverwalk.streams.checked_rows import as_row, numbers_only
 from coverwalk.streams.streaming import Streaming
 
 __all__ = ["ConditionalDensity"]
@@ -54,6 +56,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
     n_candidates : int
         Cuts drawn at random in a context, of which the best is taken.
+    categorical_features : "from_dtype", None, or sequence of columns
+        Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
+        Their levels are cut into sets; see docs/mixed_inputs.md. Missing values (NaN) need no telling.
     covers : {"adaptive", "kd"}
         How covers are made. "adaptive": the forest above, fitted to all rows at once or learned row by row. "kd": the
         paper's streaming estimator, one online kd-tree (`coverwalk.streams.double_tree.DoubleTree`); of the other
@@ -105,6 +110,8 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
     True
     """
 
+    _mixed = MixedInputs([])  # until a fit has seen categories
+
     def __init__(
         self,
         n_trees: int | None = None,
@@ -114,6 +121,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         stop: float | str = "auto",
         min_rows: int = 3,
         n_candidates: int = 20,
+        categorical_features: Any = "from_dtype",
         covers: str = "adaptive",
         walk: str = "coarsen",
         alpha: float = 2.0,
@@ -129,6 +137,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         self.stop = stop
         self.min_rows = min_rows
         self.n_candidates = n_candidates
+        self.categorical_features = categorical_features
         self.covers = covers
         self.walk = walk
         self.alpha = alpha
@@ -142,6 +151,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
+        tags.input_tags.allow_nan = tags.input_tags.categorical = self.covers != "kd"
         return tags
 
     # -- fit ----------------------------------------------------------------------------------------------------------
@@ -157,10 +167,12 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
                 weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
                 rows = np.repeat(np.arange(len(weight)), counts_of(weight, np.arange(len(weight))))
                 X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
-            self._begin_stream().fit(X, y)
+            with numbers_only():
+                self._begin_stream().fit(X, y)
             return self._streamed()
         self._settings(0)  # a parameter's mistake is told before one of the rows
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
+        levels = self._mixed.level_names
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -173,9 +185,12 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         for j in range(Y.shape[1]):
             inputs = np.hstack([X, Y[:, :j]])
             chosen = settings
+            if levels:
+                chosen = replace(settings, n_levels=(*self._mixed.n_levels, *[0] * j))
             if self.stop == "auto":
-                chosen = choose_share(inputs, Y[:, j], choose(inputs, Y[:, j], settings))
+                chosen = choose_share(inputs, Y[:, j], choose(inputs, Y[:, j], chosen))
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
+            forest.levels = levels
             forest.accumulate(inputs, Y[:, j])
             forest.finalize()
             forests.append(forest)
@@ -339,6 +354,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
             and len(widths) == self.n_outputs_ >= 1
             and all(width == self.n_features_in_ + j for j, width in enumerate(widths))
             and isinstance(self._flat, bool | np.bool_)
+            and isinstance(self._mixed, MixedInputs)
+            and len(self._mixed.levels) in (0, self.n_features_in_)
+            and all(forest.levels == self._mixed.level_names for forest in forests or [])
             and (names is None or (names.shape == (self.n_features_in_,) and all(isinstance(n, str) for n in names)))
             and (targets is None or (len(targets) == self.n_outputs_ and all(isinstance(t, str) for t in targets)))
         )
@@ -352,7 +370,10 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         if one_row and "stream_" in self.__dict__ and "feature_names_in_" not in self.__dict__:
             return as_row(X, "X", self.n_features_in_)  # a stream asks row by row: in a tenth of the time
         check_is_fitted(self, "n_outputs_")
-        checked: Floats = validate_data(self, X, dtype=np.float64, reset=False)
+        if self.covers == "kd" or "stream_" in self.__dict__:
+            checked: Floats = validate_data(self, X, dtype=np.float64, reset=False)
+        else:
+            checked = read_inputs(self, X, reset=False)
         return np.require(checked, requirements=["C", "W"])
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:

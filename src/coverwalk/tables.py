@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from coverwalk.mixed_inputs import encoded
+
 if TYPE_CHECKING:
     import polars
 
@@ -28,6 +30,7 @@ Floats = NDArray[np.float64]
 
 _BLOCK_BYTES = 2**22  # of CSV text at once
 _BLOCK_ROWS = 2**16  # of Parquet at once
+_GAPS = ("", "na", "nan", "null", "none")  # what a missing entry looks like
 
 
 class TableError(ValueError):
@@ -54,6 +57,42 @@ class Table:
     def __init__(self, name: str, columns: list[str]) -> None:
         self.name = name
         self.columns = columns
+        self._levels: dict[str, list[Any]] = {}  # of inputs; none for numbers
+        self._kept: list[polars.DataFrame] | None = None
+
+    def understand(self, inputs: list[str], levels: list[list[Any]]) -> "Table":
+        """Take these columns for inputs of a model: some have levels, come as their numbers; all may have gaps, NaN."""
+        self._levels = dict(zip(inputs, levels or [[]] * len(inputs)))
+        return self
+
+    def inputs(self, columns: list[str]) -> "polars.DataFrame":
+        """All rows of some columns, as numbers where all entries are, else as text; gaps are null.
+
+        Rows are kept, so that other columns can be read as well.
+        """
+        pl = _polars()
+        self._kept = list(self.frames(self.columns))
+        if not self._kept:
+            raise TableError(f"{self.name} has a header and no rows; expected at least one row")
+        whole: polars.DataFrame = pl.concat(self._kept).select(columns)
+        return whole.with_columns([self._typed(column) for column in whole])
+
+    def _typed(self, column: "polars.Series") -> "polars.Series":
+        pl = _polars()
+        if column.dtype in (pl.Categorical, pl.Enum, pl.Boolean):
+            column = column.cast(pl.String)
+        elif column.dtype == pl.String:
+            column = _without_gaps(column)
+        if column.dtype == pl.String and column.cast(pl.Float64, strict=False).null_count() > column.null_count():
+            return column
+        numbers: polars.Series = pl.Series(column.name, self._numbers(column, 0, gaps=True))
+        return numbers
+
+    def _rows(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
+        """The frames of some columns, from the file or as they were kept."""
+        if self._kept is None:
+            return self.frames(columns)
+        return (frame.select(columns) for frame in self._kept)
 
     def frames(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
         """Frames of these columns, one after the other."""
@@ -71,8 +110,8 @@ class Table:
         if missing:
             raise TableError(f"{self.name} has no column {listed(missing)}; it has {listed(self.columns)}")
         first = 0
-        for frame in self.frames(columns):
-            numbers = np.column_stack([self._numbers(frame[column], first) for column in columns])
+        for frame in self._rows(columns):
+            numbers = self._table(frame, columns, first)
             for start in range(0, len(numbers), n_rows):
                 yield numbers[start : start + n_rows]
             first += len(numbers)
@@ -89,8 +128,8 @@ class Table:
         if missing:
             raise TableError(f"{self.name} has no column {listed(missing)}; it has {listed(self.columns)}")
         first = 0
-        for frame in self.frames([*columns, label]):
-            numbers = np.column_stack([self._numbers(frame[column], first) for column in columns])
+        for frame in self._rows([*columns, label]):
+            numbers = self._table(frame, columns, first)
             labels = self._labels(frame[label], first)
             for start in range(0, len(numbers), n_rows):
                 yield numbers[start : start + n_rows], labels[start : start + n_rows]
@@ -112,23 +151,47 @@ class Table:
             raise TableError(f"{self.name} has nothing in column {column.name!r}, row {row}: fill in a class")
         return column.to_numpy() if not text else np.array(column.to_list(), dtype=object)
 
-    def _numbers(self, column: "polars.Series", first: int) -> Floats:
+    def _table(self, frame: "polars.DataFrame", columns: list[str], first: int) -> Floats:
+        """Numbers of all columns; of inputs that have levels, the numbers of these."""
+        parts = [np.empty((len(frame), 0))]
+        for name in columns:
+            levels, column = self._levels.get(name), frame[name]
+            if levels:
+                coded = encoded(_without_gaps(column.cast(_polars().String)), levels)
+                parts.append(coded[:, None])
+            else:
+                parts.append(self._numbers(column, first, gaps=levels is not None)[:, None])
+        return np.ascontiguousarray(np.hstack(parts))
+
+    def _numbers(self, column: "polars.Series", first: int, gaps: bool = False) -> Floats:
+        """Finite numbers; with ``gaps`` those that are missing are NaN."""
         pl = _polars()
         text = column.dtype == pl.String
         numbers = (column.str.strip_chars() if text else column).cast(pl.Float64, strict=False)
         values: Floats = numbers.fill_null(np.nan).to_numpy()
         wrong = np.flatnonzero(~np.isfinite(values))
-        if wrong.size:
-            entry = column[int(wrong[0])]
-            where = f"column {column.name!r}, row {first + int(wrong[0]) + 1}"
-            if entry is None or str(entry).strip().lower() in ("", "na", "nan", "null", "none", "inf", "-inf", "+inf"):
-                shown = "nothing" if entry is None or not str(entry).strip() else repr(str(entry))
-                raise TableError(f"{self.name} has {shown} in {where}: fill in a finite number or leave the row out")
+        for i in wrong.tolist():
+            entry = column[i]
+            shown = "" if entry is None else str(entry).strip()
+            where = f"column {column.name!r}, row {first + i + 1}"
+            if shown.lower() in _GAPS:
+                if gaps:
+                    continue
+                what = repr(str(entry)) if shown else "nothing"
+                raise TableError(f"{self.name} has {what} in {where}: fill in a finite number or leave the row out")
+            if shown.lower() in ("inf", "-inf", "+inf"):
+                raise TableError(f"{self.name} has {shown!r} in {where}: fill in a finite number or leave the row out")
             raise TableError(
                 f"{self.name} has the text {str(entry)!r} in {where}; all columns must be numbers: encode the column "
                 f"as numbers, or fit with --drop {column.name}"
             )
         return values
+
+
+def _without_gaps(column: "polars.Series") -> "polars.Series":
+    """Text without the blanks around it; null where nothing is left, or a word that says so."""
+    entries = column.str.strip_chars()
+    return entries.set(entries.str.to_lowercase().is_in(list(_GAPS)), None)
 
 
 class _CsvTable(Table):

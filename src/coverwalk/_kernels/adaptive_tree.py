@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.cut import goes_right, mask_of, missing_goes, order_levels
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
 from coverwalk._kernels.splitmix import mix, uniform
 
 __all__ = ["arrange", "grow", "route"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 RIDGE = 1.0  # of a context's own linear model, and of the line on each side of a candidate cut
 PRIOR_ROWS = 2.0  # a side's variance starts at the context's, with this weight
@@ -64,6 +66,56 @@ def _subtract_line(
 
 
 @kernel
+def _best_levels(
+    X: Floats, r: Floats, perm: Ints, a: int, n_levels: int, sample: tuple[int, int, float, float]
+) -> tuple[float, int]:
+    """The best set of levels of category a: of those that are prefixes in the order of mean residuals.
+
+    sample: its first row, its rows, their residual variance, and the least rows on a side. Returns the log evidence and
+    the mask of the set; missing values and levels without rows go to the side of more evidence or, where there are no
+    missing ones, of more rows.
+    """
+    s, m, s2, need = sample
+    size, total, square = np.zeros(n_levels + 1), np.zeros(n_levels + 1), np.zeros(n_levels + 1)
+    mean, order = np.zeros(n_levels), np.zeros(n_levels, np.int64)
+    for q in range(s, s + m):
+        i = perm[q]
+        level = n_levels if math.isnan(X[i, a]) else int(X[i, a])
+        size[level] += 1.0
+        total[level] += r[i]
+        square[level] += r[i] * r[i]
+    n = rest = rest_square = 0.0
+    for level in range(n_levels):
+        if size[level] > 0.0:
+            mean[level] = total[level] / size[level]
+        n, rest, rest_square = n + size[level], rest + total[level], rest_square + square[level]
+    present = order_levels(mean, size[:n_levels], order)
+    missing, best, best_mask = size[n_levels], -math.inf, 0
+    below, low, low_square = 0.0, 0.0, 0.0
+    for taken in range(1, present + (missing > 0.0)):  # all levels against the missing ones is a cut too
+        level = order[taken - 1]
+        below, low, low_square = below + size[level], low + total[level], low_square + square[level]
+        for side in range(2 if missing > 0.0 else 1):  # where missing values go
+            n0, r0, rr0 = below, low, low_square
+            n1, r1, rr1 = n - below, rest - low, rest_square - low_square
+            if missing > 0.0 and side == 0:
+                n0, r0, rr0 = n0 + missing, r0 + total[n_levels], rr0 + square[n_levels]
+            elif missing > 0.0:
+                n1, r1, rr1 = n1 + missing, r1 + total[n_levels], rr1 + square[n_levels]
+            if n0 < need or n1 < need:
+                continue
+            log_evidence = _side_evidence(n0, 0.0, r0, 0.0, 0.0, rr0, s2) + _side_evidence(
+                n1, 0.0, r1, 0.0, 0.0, rr1, s2
+            )
+            if log_evidence > best:
+                best = log_evidence
+                best_mask = mask_of(order, taken, present, n0 >= n1)
+                if missing > 0.0:
+                    best_mask = missing_goes(best_mask, side == 0)
+    return best, best_mask
+
+
+@kernel
 def _best_cut(
     X: Floats,
     r: Floats,
@@ -73,9 +125,10 @@ def _best_cut(
     n_sample: int,
     min_rows: int,
     n_candidates: int,
+    n_levels: Ints,
     state: NDArray[np.uint64],
-) -> tuple[int, float]:
-    """The candidate of most evidence on a sample of the context's rows: its dimension (-1 for none) and its cut."""
+) -> tuple[int, float, int]:
+    """The candidate of most evidence on a sample of the context's rows: its dimension (-1 for none), cut and mask."""
     p = X.shape[1]
     # A run of rows from a random place: rows are in random order already, and every tree sees another run.
     offset = int(uniform(state) * (n - n_sample + 1))
@@ -84,20 +137,29 @@ def _best_cut(
     for q in range(s, s + n_sample):
         s2 += r[perm[q]] ** 2 / n_sample
     need = float(min_rows) if n_sample == n else max(2.0, min_rows * n_sample / n)
-    best, best_dim, best_cut = -math.inf, -1, 0.0
+    best, best_dim, best_cut, best_mask = -math.inf, -1, 0.0, 0
     for _ in range(n_candidates):
         a = int(uniform(state) * p)
         u, v = uniform(state), uniform(state)
+        if n_levels[a] > 0:
+            log_evidence, mask = _best_levels(X, r, perm, a, n_levels[a], (s, n_sample, s2, need))
+            if log_evidence > best:
+                best, best_dim, best_cut, best_mask = log_evidence, a, math.nan, mask
+            continue
         if u < 0.5:
             cut = X[perm[s + int(v * n_sample)], a]
         else:
             low, high = math.inf, -math.inf
             for q in range(s, s + n_sample):
                 t = X[perm[q], a]
-                low, high = min(low, t), max(high, t)
+                if t < low:
+                    low = t
+                if t > high:
+                    high = t
             cut = low + (high - low) * v
         n0 = x0 = r0 = xx0 = xr0 = rr0 = 0.0
         n1 = x1 = r1 = xx1 = xr1 = rr1 = 0.0
+        missing = r_missing = rr_missing = 0.0
         for q in range(s, s + n_sample):
             i = perm[q]
             x, y = X[i, a] - cut, r[i]
@@ -108,38 +170,70 @@ def _best_cut(
                 xx0 += x * x
                 xr0 += x * y
                 rr0 += y * y
-            else:
+            elif x > 0.0:
                 n1 += 1.0
                 x1 += x
                 r1 += y
                 xx1 += x * x
                 xr1 += x * y
                 rr1 += y * y
-        if n0 < need or n1 < need:
-            continue
-        log_evidence = _side_evidence(n0, x0, r0, xx0, xr0, rr0, s2) + _side_evidence(n1, x1, r1, xx1, xr1, rr1, s2)
-        if log_evidence > best:
-            best, best_dim, best_cut = log_evidence, a, cut
-    return best_dim, best_cut
+            else:
+                missing += 1.0
+                r_missing += y
+                rr_missing += y * y
+        for side in range(1 if missing == 0.0 else 2):  # missing values lie on the cut, on the left side or the right
+            if missing > 0.0 and side == 0:
+                n0, r0, rr0 = n0 + missing, r0 + r_missing, rr0 + rr_missing
+            elif missing > 0.0:
+                n0, r0, rr0 = n0 - missing, r0 - r_missing, rr0 - rr_missing
+                n1, r1, rr1 = n1 + missing, r1 + r_missing, rr1 + rr_missing
+            if n0 < need or n1 < need:
+                continue
+            log_evidence = _side_evidence(n0, x0, r0, xx0, xr0, rr0, s2)
+            log_evidence += _side_evidence(n1, x1, r1, xx1, xr1, rr1, s2)
+            if log_evidence > best:
+                best, best_dim, best_cut = log_evidence, a, cut
+                best_mask = missing_goes(np.int64(0), side == 0 if missing > 0.0 else n0 >= n1)
+    return best_dim, best_cut, best_mask
+
+
+@kernel
+def _plain(X: Floats, n_levels: Ints) -> Floats:
+    """X for a linear model: missing values at their column's centre, categories left out; X itself if it can be."""
+    n, p = X.shape
+    numbers = True
+    for a in range(p):
+        numbers = numbers and n_levels[a] == 0
+    for i in range(n):
+        for a in range(p):
+            numbers = numbers and X[i, a] == X[i, a]
+    if numbers:
+        return X
+    plain = np.zeros((n, p))
+    for i in range(n):
+        for a in range(p):
+            if n_levels[a] == 0 and X[i, a] == X[i, a]:
+                plain[i, a] = X[i, a]
+    return plain
 
 
 @kernel
 def grow(
-    X: Floats, residual: Floats, seed: int, min_rows: int, n_candidates: int, sample: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]:
+    X: Floats, residual: Floats, n_levels: Ints, seed: int, min_rows: int, n_candidates: int, sample: int
+) -> tuple[Ints, Ints, Ints, Floats, Ints]:
     """Grow a tree on rows X (n, p), in random order, and residuals (n,); parents come before children, siblings side
-    by side.
+    by side. Column a has numbers, or the numbers of n_levels[a] > 0 levels; NaN is missing.
 
-    Returns dim, left, parent and cut (N,): left[k] = -1 in a leaf, else the children are left[k] (x[dim] <= cut) and
-    left[k] + 1.
+    Returns dim, left, parent, cut and levels (N,): left[k] = -1 in a leaf, else the children are left[k] and
+    left[k] + 1, and `goes_right` says which is whose.
     """
     n, p = X.shape
     room = max(2 * (n // max(min_rows, 1)) + 1, 1)
     start, end = np.zeros(room, np.int64), np.zeros(room, np.int64)
     dim, left, parent = np.full(room, -1, np.int64), np.full(room, -1, np.int64), np.full(room, -1, np.int64)
-    cut = np.zeros(room)
+    cut, levels = np.zeros(room), np.zeros(room, np.int64)
     name = np.zeros(room, np.uint64)  # a context's own random stream: it depends on the path alone
-    perm, spare, r = np.arange(n), np.empty(n, np.int64), residual.copy()
+    perm, spare, r, plain = np.arange(n), np.empty(n, np.int64), residual.copy(), _plain(X, n_levels)
     work = (np.empty((p + 1, p + 1)), np.empty(p + 1), np.empty(p + 1))
     state = np.zeros(1, np.uint64)
     end[0], name[0], n_nodes = n, mix(np.uint64(seed)), 1
@@ -151,13 +245,13 @@ def grow(
             state[0] = name[k]
             n_sample = min(m, sample)
             if k > 0:
-                _subtract_line(X, r, perm, s, e, n_sample, work)
-            a, c = _best_cut(X, r, perm, s, m, n_sample, min_rows, n_candidates, state)
+                _subtract_line(plain, r, perm, s, e, n_sample, work)
+            a, c, mask = _best_cut(X, r, perm, s, m, n_sample, min_rows, n_candidates, n_levels, state)
             if a >= 0:
                 n_left, n_right = 0, 0
                 for q in range(s, e):
                     i = perm[q]
-                    if X[i, a] <= c:
+                    if goes_right(X[i, a], c, mask) == 0:
                         perm[s + n_left] = i
                         n_left += 1
                     else:
@@ -166,7 +260,7 @@ def grow(
                 for q in range(n_right):
                     perm[s + n_left + q] = spare[q]
                 if n_left >= min_rows and n_right >= min_rows:
-                    dim[k], cut[k], left[k] = a, c, n_nodes
+                    dim[k], cut[k], levels[k], left[k] = a, c, mask, n_nodes
                     for side in range(2):
                         child = n_nodes + side
                         parent[child] = k
@@ -175,17 +269,18 @@ def grow(
                         end[child] = s + n_left if side == 0 else e
                     n_nodes += 2
         k += 1
-    return dim[:n_nodes].copy(), left[:n_nodes].copy(), parent[:n_nodes].copy(), cut[:n_nodes].copy()
+    shape = dim[:n_nodes].copy(), left[:n_nodes].copy(), parent[:n_nodes].copy()
+    return *shape, cut[:n_nodes].copy(), levels[:n_nodes].copy()
 
 
 @kernel
-def route(X: Floats, dim: NDArray[np.int64], left: NDArray[np.int64], cut: Floats) -> NDArray[np.int64]:
+def route(X: Floats, dim: Ints, left: Ints, cut: Floats, levels: Ints) -> Ints:
     """The leaf of every row of X."""
     leaf = np.empty(len(X), np.int64)
     for i in range(len(X)):
         k = 0
         while left[k] >= 0:
-            k = left[k] + (0 if X[i, dim[k]] <= cut[k] else 1)
+            k = left[k] + goes_right(X[i, dim[k]], cut[k], levels[k])
         leaf[i] = k
     return leaf
 

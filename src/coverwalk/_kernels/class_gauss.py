@@ -80,7 +80,7 @@ def moments(
                 m = c if squares.shape[1] == C else 0
                 new_n[g, c] += weight[i]
                 for a in range(p):
-                    x[a] = X[i, columns[a]]
+                    x[a] = X[i, columns[a]] if X[i, columns[a]] == X[i, columns[a]] else 0.0  # missing: the mean
                 for a in range(p):
                     t = weight[i] * x[a]
                     new_sums[g, c, a] += t

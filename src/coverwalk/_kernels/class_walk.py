@@ -56,7 +56,7 @@ def speak(
         if g < 0:
             continue
         for a in range(p):
-            z[0, a] = x[columns[a]]
+            z[0, a] = x[columns[a]] if x[columns[a]] == x[columns[a]] else 0.0  # missing: the column's mean
         scores = z[2, :C]
         if kind == 0:
             log_scores(shared_factors, g, z[0, :p], z[1, :p], scores)

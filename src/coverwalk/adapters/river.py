@@ -140,7 +140,7 @@ class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
     --------
     >>> from river import datasets, evaluate, metrics
     >>> model = CoverClassifier()
-    >>> evaluate.progressive_val_score(datasets.Phishing().take(300), model, metrics.Accuracy())
+    >>> evaluate.progressive_val_score(list(datasets.Phishing())[:300], model, metrics.Accuracy())
     Accuracy: 8...%
     """
 

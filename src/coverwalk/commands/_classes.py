@@ -56,7 +56,7 @@ def labelled_rows(
 
     inputs, (target,) = columns_of(model)
     first = 0
-    for X, entries in open_table(data).labelled(inputs, target, _ROWS_AT_ONCE):
+    for X, entries in open_table(data).understand(inputs, model._mixed.levels).labelled(inputs, target, _ROWS_AT_ONCE):
         text = model.classes_.dtype.kind in "UO"
         labels = entries.astype(str) if text else as_labels(entries)
         if not text and labels.dtype.kind not in "iufb":
@@ -84,7 +84,7 @@ def write_classes(model: "ContextClassifier", data: str, out: str) -> None:
     inputs, (target,) = columns_of(model)
     columns = [target, *(f"{target}_p({label})" for label in model.classes_)]
     with write_table(out, columns) as table:
-        for X in open_table(data).batches(inputs, _ROWS_AT_ONCE):
+        for X in open_table(data).understand(inputs, model._mixed.levels).batches(inputs, _ROWS_AT_ONCE):
             p = _probabilities(model, X)
             table.write_columns([model.classes_[p.argmax(axis=1)], *p.T])
 

@@ -55,8 +55,6 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.chunks and arguments.data == "-":
         raise TableError("standard input can be read only once, and --chunks reads it three times: write a file first")
     table = open_table(arguments.data)
-    import polars  # there, since the table could be opened
-
     targets, out = list(dict.fromkeys(arguments.target)), _out(arguments)
     left_out = {*targets, *arguments.drop}
     inputs = [column for column in table.columns if column not in left_out]
@@ -68,19 +66,18 @@ def run(arguments: argparse.Namespace) -> None:
     if unknown:
         raise TableError(f"{table.name} has no column {listed(sorted(unknown))}; it has {listed(table.columns)}")
     chunked = arguments.chunks or (arguments.data != "-" and os.path.getsize(arguments.data) > LARGE_FILE)
-    rows, labels = (None, None) if chunked else _read(table, inputs, targets, arguments.classify)
+    X = None if chunked else table.inputs(inputs)
+    Y, labels = (None, None) if chunked else _read(table, targets, arguments.classify)
     model: ConditionalDensity | ContextClassifier
     if labels is not None or (chunked and _classifies(table, inputs, targets, arguments.classify)):
         options = {} if arguments.trees is None else {"n_trees": arguments.trees}
         model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed)
     else:
         model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)
-    if rows is None:
+    if X is None or Y is None:
         labelled = isinstance(model, ContextClassifier)
         model.fit_chunks(lambda: _chunks(table, inputs, targets, labelled), sample_rows=arguments.sample)
     else:
-        X = polars.DataFrame(rows[:, : len(inputs)], schema=inputs, orient="row")
-        Y = rows[:, len(inputs) :]
         model.fit(X, labels if labels is not None else Y[:, 0] if len(targets) == 1 else Y)
     model.target_names_ = targets
     model.save(out)
@@ -120,10 +117,8 @@ def _chunks(table: "Table", inputs: list[str], targets: list[str], labelled: boo
         yield framed(rows), table.numbers(targets[0], entries) if numbers else entries.astype(str)
 
 
-def _read(
-    table: "Table", inputs: list[str], targets: list[str], classify: bool
-) -> "tuple[Floats, NDArray[Any] | None]":
-    """Inputs and labels where the target is a class, else inputs and targets as numbers side by side."""
+def _read(table: "Table", targets: list[str], classify: bool) -> "tuple[Floats, NDArray[Any] | None]":
+    """The targets as numbers, and labels where the target is a class."""
     import numpy as np
 
     from coverwalk.commands._classes import as_labels, is_text
@@ -132,12 +127,11 @@ def _read(
     if len(targets) > 1:
         if classify:
             raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
-        return table.read(inputs + targets), None
-    parts = list(table.labelled(inputs, targets[0]))
-    X, entries = (np.concatenate(part) for part in zip(*parts))
+        return table.read(targets), None
+    entries = np.concatenate([part for _, part in table.labelled([], targets[0])])
     if classify or is_text(entries):
-        return X, as_labels(entries)
-    return np.column_stack([X, table.numbers(targets[0], entries)]), None
+        return np.empty((len(entries), 0)), as_labels(entries)
+    return table.numbers(targets[0], entries)[:, None], None
 
 
 def _out(arguments: argparse.Namespace) -> str:

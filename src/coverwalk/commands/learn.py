@@ -56,7 +56,9 @@ def _learn_rows(model: Any, data: str) -> int:
             n += len(Y)
         return n
     classes = hasattr(model, "classes_")
-    batches: Any = labelled_rows(model, data, known=False) if classes else rows_of(model, data, targets=True)
+    batches: Any = (
+        labelled_rows(model, data, known=False) if classes else rows_of(model, data, targets=True, gaps=False)
+    )
     for X, Y in batches:
         named = polars.DataFrame(X, schema=columns_of(model)[0], orient="row")
         model.partial_fit(named if hasattr(model, "feature_names_in_") else X, Y[:, 0] if Y.shape[1:] == (1,) else Y)

@@ -26,10 +26,11 @@ def run(arguments: argparse.Namespace) -> None:
     """One input: the density over it. Several: the first rows beside a check of calibration."""
     import numpy as np
 
-    from coverwalk.commands._models import columns_of, first_rows, load_density, rows_of
+    from coverwalk.commands._models import columns_of, first_rows, load_density, refuse_mixed, rows_of
     from coverwalk.scores import laws
 
     model = load_density(arguments.model)
+    refuse_mixed(model, "the plot")
     inputs, targets = columns_of(model)
     target = arguments.target or targets[0]
     if target not in targets:

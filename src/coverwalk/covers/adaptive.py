@@ -29,11 +29,12 @@ class AdaptiveTree(NamedTuple):
     dim: Ints  # (N,) the input that is cut, -1 in a leaf
     left: Ints  # (N,) the child where x[dim] <= cut; the other one follows it; -1 in a leaf
     parent: Ints  # (N,) -1 for the root
-    cut: Floats  # (N,)
+    cut: Floats  # (N,) NaN for a cut between levels of a category
+    levels: Ints  # (N,) masks: the levels that go left, and whether missing values do; see `_kernels.cut`
 
     def leaves(self, X: Floats) -> Ints:
         """The leaf of each row."""
-        leaf: Ints = route(X, self.dim, self.left, self.cut)
+        leaf: Ints = route(X, self.dim, self.left, self.cut, self.levels)
         return leaf
 
     def arrange(self, X: Floats) -> tuple[Ints, Layout]:
@@ -48,14 +49,35 @@ class AdaptiveTree(NamedTuple):
         while k > 0:
             child, k = k, int(self.parent[k])
             a, cut = int(self.dim[k]), float(self.cut[k])
+            if np.isnan(cut):
+                continue
             low, high = bounds.get(a, (-np.inf, np.inf))
             below = child == self.left[k]
             bounds[a] = (low, min(high, cut)) if below else (max(low, cut), high)
         return bounds
 
+    def level_sets(self, context: int) -> dict[int, int]:
+        """Masks of the levels, of the categories that are cut on the way to a context, that it holds."""
+        masks: dict[int, int] = {}
+        k = context
+        while k > 0:
+            child, k = k, int(self.parent[k])
+            if np.isnan(self.cut[k]):
+                mask = int(self.levels[k])
+                a = int(self.dim[k])
+                masks[a] = masks.get(a, -1) & (mask if child == self.left[k] else ~mask)
+        return masks
+
 
 def grow_tree(
-    X: Floats, y: Floats, seed: int, *, min_rows: int = 3, n_candidates: int = 20, n_judged: int = 400
+    X: Floats,
+    y: Floats,
+    seed: int,
+    *,
+    min_rows: int = 3,
+    n_candidates: int = 20,
+    n_judged: int = 400,
+    n_levels: tuple[int, ...] = (),
 ) -> AdaptiveTree:
     """Grow a tree from rows X (n, p) and y (n,), which come in random order.
 
@@ -71,5 +93,8 @@ def grow_tree(
         Cuts drawn in a context, of which the one of most evidence is taken.
     n_judged : int
         Rows on which candidates are judged, where a context has more.
+    n_levels : tuple of int
+        How many levels each column has; 0 for numbers. Empty: all columns are numbers.
     """
-    return AdaptiveTree(*grow(X, y, seed, min_rows, n_candidates, n_judged))
+    counts = np.array(n_levels or (0,) * X.shape[1], np.int64)
+    return AdaptiveTree(*grow(X, y, counts, seed, min_rows, n_candidates, n_judged))

@@ -36,6 +36,7 @@ class Planting:
     rows_own: float = 1.0  # rows a column and class that it needs for own ones
     nu0: float = 0.5  # prior rows of a covariance, a column
     ridge: float = 1.0  # scatter that every column has before any row, in units of its variance
+    n_levels: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
 
     @property
     def setting(self) -> tuple[float, Floats]:
@@ -120,9 +121,12 @@ def plant(
     rng = np.random.default_rng(seed)
     inside, order = rng.permutation(inside), rng.permutation(outside)
     effort = (max(1, round(planting.axes * p**0.5)), planting.cuts, planting.sample)
-    tree, parent, span = grow(rows, n_classes, inside, np.uint64(seed), planting.min_rows, effort)
+    n_levels = np.array(planting.n_levels or (0,) * p, np.int64)
+    tree, parent, span = grow(rows, n_classes, inside, np.uint64(seed), planting.min_rows, effort, n_levels)
     counts = count(rows, n_classes, inside, parent, tree[2], span)
-    columns = np.sort(rng.choice(p, MOST_COLUMNS, replace=False)) if p > MOST_COLUMNS else np.arange(p)
+    columns = np.flatnonzero(n_levels == 0)  # a discriminant takes numbers
+    if len(columns) > MOST_COLUMNS:
+        columns = np.sort(rng.choice(columns, MOST_COLUMNS, replace=False))
     shared, own = _kinds(counts, span, parent, len(columns), planting)
     walk, levels = _prior(tree, shared, own, planting), depth(tree[2])
 
@@ -143,7 +147,7 @@ def plant(
 def _kinds(counts: Floats, span: Span, parent: Integers, p: int, planting: Planting) -> tuple[_Kind, _Kind]:
     """Which contexts have rows enough for discriminants: of shared, and of own covariances."""
     size, present = span[1] - span[0], (counts > 0).sum(1)
-    has_shared = (size >= planting.rows_shared * p) & (present > 1) & planting.discriminants
+    has_shared = (size >= planting.rows_shared * p) & (present > 1) & (planting.discriminants and p > 0)
     has_own = has_shared & (size >= planting.rows_own * p * present)
     C = counts.shape[1]
     shared = _Kind.of(has_shared, parent, C, p, own=False)

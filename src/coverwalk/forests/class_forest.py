@@ -35,8 +35,10 @@ class Standard:
     deviation: Floats
 
     @classmethod
-    def of(cls, X: Floats, weight: Floats) -> "Standard":
-        """The standard of weighted rows."""
+    def of(cls, X: Floats, weight: Floats, n_levels: tuple[int, ...] = ()) -> "Standard":
+        """The standard of weighted rows. Missing values are passed over; levels of categories keep their numbers."""
+        if n_levels or np.isnan(X).any():
+            return cls._of_mixed(X, weight, n_levels)
         size = np.abs(X).max(axis=0)
         size[size == 0.0] = 1.0
         unit = X / size
@@ -45,6 +47,18 @@ class Standard:
         deviation = np.sqrt(share @ (unit - mean) ** 2)
         constant = unit.min(axis=0) == unit.max(axis=0)
         return cls(size, np.where(constant, unit[0], mean), np.where(constant | (deviation == 0.0), 1.0, deviation))
+
+    @classmethod
+    def _of_mixed(cls, X: Floats, weight: Floats, n_levels: tuple[int, ...]) -> "Standard":
+        parts = []
+        for a, column in enumerate(X.T):
+            here = ~np.isnan(column)
+            plain = bool(n_levels and n_levels[a]) or not here.any()
+            parts.append(cls(*np.array([[1.0], [0.0], [1.0]])) if plain else cls.of(column[here, None], weight[here]))
+        size, mean, deviation = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("size", "mean", "deviation")
+        )
+        return cls(size, mean, deviation)
 
     def __call__(self, X: Floats) -> Floats:
         """Rows in these units. Beyond 1e100 deviations all x are equally far out, and squares stay finite."""
@@ -127,8 +141,8 @@ def _bundled(X: Floats, y: Integers, weight: Floats) -> tuple[Floats, Integers, 
         name = name * np.uint64(0xBF58476D1CE4E5B9)
         name ^= name >> np.uint64(32)
     order = np.argsort(name, kind="stable")
-    X, y, weight, name = X[order], y[order], weight[order], name[order]
-    twin = (name[1:] == name[:-1]) & (y[1:] == y[:-1]) & (X[1:] == X[:-1]).all(axis=1)
+    X, y, weight, name, bits = X[order], y[order], weight[order], name[order], bits[order]
+    twin = (name[1:] == name[:-1]) & (y[1:] == y[:-1]) & (bits[1:] == bits[:-1]).all(axis=1)
     first = np.flatnonzero(np.concatenate([[True], ~twin]))
     return X[first], y[first], np.add.reduceat(weight, first)
 
@@ -174,7 +188,7 @@ class ClassForest:
         """Grow a forest on rows (X, y, weight > 0); ``kinds``: plantings, and trees of each."""
         sheaf = Sheaf.of(*data, left_out=left_out)
         X, y, weight, _ = sheaf
-        standard = Standard.of(X, weight)
+        standard = Standard.of(X, weight, kinds[0][0].n_levels)
         rows = (standard(X), y, weight)
         rng = np.random.default_rng(seed)
         jobs = [

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coverwalk._kernels.class_grow import depth
-from coverwalk._sound import check_array, hold, is_real, is_whole
+from coverwalk._kernels.cut import MOST_LEVELS
+from coverwalk._sound import check_array, check_with_nan, hold, is_real, is_whole
 from coverwalk.covers.classes import ClassTree, Planting
 from coverwalk.forests.pooling import Unseen
 
@@ -28,10 +29,10 @@ def check_class_forest(forest: "ClassForest", p: int, n_classes: int) -> None:
         hold("trees", isinstance(kind, tuple) and len(kind) == 2)
         planting, trees = kind
         hold("trees", isinstance(planting, Planting) and isinstance(trees, list) and len(trees) >= 1)
-        _check_planting(planting)
+        _check_planting(planting, p)
         for tree in trees:
             hold("trees", isinstance(tree, ClassTree))
-            _check_tree(tree, p)
+            _check_tree(tree, planting, p)
             _check_local(tree, p, n_classes)
             _check_walk(tree, planting)
     hold("pools", isinstance(forest.unseen, Unseen))
@@ -41,14 +42,17 @@ def check_class_forest(forest: "ClassForest", p: int, n_classes: int) -> None:
 def check_rows(X: Any, y: Any, weight: Any, p: int, n_classes: int) -> None:
     """Raise ValueError unless these are rows that a classifier keeps."""
     n = len(y)
-    check_array("rows", X, (n, p))
+    check_with_nan("rows", X, (n, p))
     check_array("classes of rows", y, (n,), np.int64)
     hold("classes of rows", (y >= 0) & (y < n_classes))
     check_array("weights of rows", weight, (n,))
     hold("weights of rows", weight >= 0)
 
 
-def _check_planting(planting: Planting) -> None:
+def _check_planting(planting: Planting, p: int) -> None:
+    counts = planting.n_levels
+    hold("levels", isinstance(counts, tuple) and len(counts) in (0, p))
+    hold("levels", all(is_whole(count, 0, MOST_LEVELS) for count in counts))
     hold("planting", isinstance(planting.discriminants, bool))
     hold("planting", is_whole(planting.min_rows, 1) and is_real(planting.stop) and 0 < planting.stop < 1)
     hold("planting", isinstance(planting.alpha, float | int) and is_real(planting.alpha) and planting.alpha > 0)
@@ -56,19 +60,21 @@ def _check_planting(planting: Planting) -> None:
     hold("planting", all(isinstance(heat, float) and is_real(heat) and heat > 0 for heat in planting.heats))
 
 
-def _check_tree(planted: ClassTree, p: int) -> None:
+def _check_tree(planted: ClassTree, planting: Planting, p: int) -> None:
     """Parents stand before their children, so that every descent ends; the longest is as long as it says."""
-    axis, cut, left = planted.tree
+    axis, cut, left, levels = planted.tree
     N = len(left)
-    for name, links in (("axis", axis), ("left", left)):
+    for name, links in (("axis", axis), ("left", left), ("levels", levels)):
         check_array(name, links, (N,), np.int64)
-    check_array("cut", cut, (N,))
+    check_with_nan("cut", cut, (N,))
     inner = np.flatnonzero(left != -1)
     child = left[inner]
     hold("left", N >= 1)
     hold("left", (child > inner) & (child + 1 < N))
     hold("left", np.array_equal(np.sort(np.concatenate([child, child + 1])), np.arange(1, N)))
     hold("axis", (axis[inner] >= 0) & (axis[inner] < p))
+    counts = np.array(planting.n_levels or (0,) * p)
+    hold("cut", np.isnan(cut[inner]) == (counts[axis[inner]] > 0))
     hold("levels", is_whole(planted.levels) and planted.levels == depth(left))
 
 

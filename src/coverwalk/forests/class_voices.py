@@ -24,7 +24,8 @@ class ClassVoice(NamedTuple):
     tree: int  # trees that count come first, then those with discriminants
     depth: int  # 0 is the context of all x
     local: str  # "counts", or a discriminant: its covariances, and the power of its odds
-    box: dict[str, tuple[float, float]]  # bounds of the context, open below and closed above; columns without are free
+    # bounds of the context, open below and closed above, or its levels; columns without are free
+    box: dict[str, tuple[float, float] | list[str]]
     counts: dict[Any, float]  # weight of the rows of each class in the context
     probabilities: dict[Any, float]  # what this local model says of x
 
@@ -40,8 +41,18 @@ class _Found(NamedTuple):
     said: Floats
 
 
-def voices(forest: ClassForest, x: Floats, columns: Sequence[str], classes: NDArray[Any], top: int) -> list[ClassVoice]:
-    """The weightiest voices for x (p,), the weightiest first. All weights together sum to one."""
+def voices(
+    forest: ClassForest,
+    x: Floats,
+    columns: Sequence[str],
+    classes: NDArray[Any],
+    top: int,
+    levels: Sequence[Sequence[str]] = (),
+) -> list[ClassVoice]:
+    """The weightiest voices for x (p,), the weightiest first. All weights together sum to one.
+
+    ``levels`` names those of each column, where some are categories.
+    """
     z = forest.standard(x[None, :])[0]
     share = forest.powers.reshape(-1, 2).sum(axis=1)  # a kind of trees speaks by the powers of its pools
     share = share / share.sum() if share.sum() > 0.0 else np.full(len(share), 1.0 / len(share))
@@ -58,7 +69,7 @@ def voices(forest: ClassForest, x: Floats, columns: Sequence[str], classes: NDAr
             voice.number,
             len(voice.path) - 1,
             voice.local,
-            _box(voice, forest.standard, columns),
+            _box(voice, forest.standard, columns, levels),
             dict(zip(labels, voice.tree.local[0][voice.path[-1]].tolist())),
             dict(zip(labels, voice.said.tolist())),
         )
@@ -89,12 +100,22 @@ def _of_tree(planted: ClassTree, planting: Planting, z: Floats, number: int, rea
         path.append(int(left[k]) + side(planted.tree, k, z))
 
 
-def _box(voice: _Found, standard: Standard, columns: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """The bounds that the cuts along the path leave, in the user's units."""
-    axis, cut, left = voice.tree.tree
-    box: dict[str, tuple[float, float]] = {}
+def _box(
+    voice: _Found, standard: Standard, columns: Sequence[str], levels: Sequence[Sequence[str]]
+) -> dict[str, tuple[float, float] | list[str]]:
+    """The bounds and levels that the cuts along the path leave, in the user's units and names."""
+    axis, cut, left, masks = voice.tree.tree
+    bounds: dict[str, tuple[float, float]] = {}
+    sets: dict[str, list[str]] = {}
     for k, child in pairwise(voice.path):
-        name, bound = columns[axis[k]], standard.back(axis[k], cut[k])
-        low, high = box.get(name, (-np.inf, np.inf))
-        box[name] = (low, bound) if child == left[k] else (bound, high)
-    return box
+        a, goes_left = int(axis[k]), child == left[k]
+        name = columns[a]
+        if np.isnan(cut[k]):
+            mask = int(masks[k]) if goes_left else ~int(masks[k])
+            inside = [level for i, level in enumerate(levels[a]) if mask >> i & 1]
+            sets[name] = [level for level in sets.get(name, inside) if level in inside]
+        else:
+            low, high = bounds.get(name, (-np.inf, np.inf))
+            bound = standard.back(a, cut[k])
+            bounds[name] = (low, bound) if goes_left else (bound, high)
+    return bounds | sets

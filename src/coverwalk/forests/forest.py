@@ -8,7 +8,7 @@ number of threads.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
@@ -23,12 +23,13 @@ from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.kernel_context import KernelContext
+from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns, plain_columns
 from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.forests.tree_shapes import OUTLIER_DF, shapes_of
 from coverwalk.forests.trend import Trend
 from coverwalk.shapes import Shapes
 
-__all__ = ["OUTLIER_DF", "Context", "Forest", "Part", "Settings"]
+__all__ = ["OUTLIER_DF", "Context", "Forest", "Part", "Settings", "routed"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -73,6 +74,7 @@ class Settings:
     n_judged: int = 1000
     seed: int = 0
     n_threads: int = 1
+    n_levels: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
     parts: tuple[Part, ...] = ()
 
     def part_of_trees(self) -> list[Part]:
@@ -100,7 +102,8 @@ class Context(NamedTuple):
     context: int
     n_rows: int
     degree: int
-    box: dict[str, tuple[float, float]]  # the half-open intervals (low, high] of the inputs that were cut
+    # the half-open intervals (low, high] of the inputs that were cut; of categories the levels
+    box: Mapping[str, tuple[float, float] | list[str]]
 
 
 class FittedTree(NamedTuple):
@@ -109,6 +112,7 @@ class FittedTree(NamedTuple):
     records: Records
     shape: NDArray[np.int32]  # of each record, within the tree's own table
     shapes: Shapes
+    fill: Fill = NO_FILL
 
 
 def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
@@ -143,6 +147,7 @@ class Forest:
     X: Floats
     y: Floats
     names: list[str]
+    levels: list[list[str]] = field(default_factory=list)  # names of the levels of each column
     fitted: list[FittedTree] = field(default_factory=list)
     shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
     trend: Trend | None = None  # from which the trees of smooth parts start
@@ -157,16 +162,23 @@ class Forest:
         order = canonical_order(X, y)[:PLAN_ROWS]
         X, y, share = X[order], y[order], len(order) / len(y)
         inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
-        Z, r = inputs.forward(X), output.forward(y[:, None])[:, 0]
+        Z, r = routed(inputs, X, settings), output.forward(y[:, None])[:, 0]
         min_rows = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
 
         parts = settings.part_of_trees()
-        trend, left = Trend.plan(Z, r, settings.seed) if any(part.smooth for part in parts) else (None, r)
+        plain = plain_columns(Z, settings.n_levels)
+        trend, left = Trend.plan(plain, r, settings.seed) if any(part.smooth for part in parts) else (None, r)
 
         def one(k: int) -> AdaptiveTree:
             y, seed = left if parts[k].smooth else r, (settings.seed * 2**20 + k) % 2**62
             return grow_tree(
-                Z, y, seed, min_rows=min_rows, n_candidates=settings.n_candidates, n_judged=settings.n_judged
+                Z,
+                y,
+                seed,
+                min_rows=min_rows,
+                n_candidates=settings.n_candidates,
+                n_judged=settings.n_judged,
+                n_levels=settings.n_levels,
             )
 
         trees = in_threads(one, range(len(parts)), settings.n_threads)
@@ -175,9 +187,8 @@ class Forest:
 
     def empty(self) -> "Forest":
         """A forest of the same plan without rows."""
-        return Forest(
-            self.settings, self.inputs, self.output, self.trees, self.X[:0], self.y[:0], self.names, trend=self.trend
-        )
+        plan = self.settings, self.inputs, self.output, self.trees
+        return Forest(*plan, self.X[:0], self.y[:0], self.names, self.levels, trend=self.trend)
 
     def accumulate(self, X: Floats, y: Floats) -> None:
         """Take rows in."""
@@ -194,19 +205,20 @@ class Forest:
         probabilities.
         """
         order = canonical_order(self.X, self.y)
-        Z, r = self.inputs.forward(self.X[order]), self.output.forward(self.y[order, None])[:, 0]
-        tables, parts = kernel_tables(), self.settings.part_of_trees()
-        left = r
+        Z = routed(self.inputs, self.X[order], self.settings)
+        r = self.output.forward(self.y[order, None])[:, 0]
+        tables, parts, n_levels = kernel_tables(), self.settings.part_of_trees(), self.settings.n_levels
+        plain, left = plain_columns(Z, n_levels), r
         if self.trend:
-            self.trend, left = self.trend.fit(Z, r)
+            self.trend, left = self.trend.fit(plain, r)
 
         def one(k: int) -> FittedTree:
             part = parts[k]
             y, grid = left if part.smooth else r, self.grid_of(part.degree)
-            return _fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables)
+            return _fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_levels)
 
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
-        self.whole = KernelContext.fit(Z, r) if self.settings.kernel > 0 else None
+        self.whole = KernelContext.fit(plain, r) if self.settings.kernel > 0 else None
         self.join_shapes()
 
     @property
@@ -237,7 +249,8 @@ class Forest:
 
     def ask(self, X: Floats, prior: int = 0, some: slice = slice(None)) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under one of the priors of `finalize`, from all or some trees."""
-        Z = self.inputs.forward(X)
+        Z = routed(self.inputs, X, self.settings)
+        plain = plain_columns(Z, self.settings.n_levels)
         heard = range(len(self.fitted))[some]
         leaves = {k: self.trees[k].leaves(Z) for k in heard}
         kernel, corners = (self.settings.kernel, 2 ** X.shape[1]) if self.whole else (0.0, 0)
@@ -250,17 +263,18 @@ class Forest:
             column[at] = entry
         at += 1
         nowhere = np.zeros(len(Z))
-        trend = self.trend.value(Z) if self.trend else nowhere
+        trend = self.trend.value(plain) if self.trend else nowhere
         first, label = 1, 0
         for k, (part, tree) in enumerate(zip(self.settings.part_of_trees(), self.fitted)):
             if k in heard:
                 share = (1.0 - outlier) * (1.0 - kernel) / len(heard)
                 voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere)
-                speak(Z, leaves[k], self.grid_of(part.degree).degree, tree.records, prior, at, voice, out)
+                seen = local_columns(self.trees[k], Z, tree.fill, self.settings.n_levels)
+                speak(seen, leaves[k], self.grid_of(part.degree).degree, tree.records, prior, at, voice, out)
             first += len(tree.shapes)
             label += len(tree.records.seat)
         if self.whole is not None:
-            node, corner = self.whole.ask(Z)
+            node, corner = self.whole.ask(plain)
             places = at[:, None] + np.arange(corners)
             voices = ((1.0 - outlier) * kernel * corner, 0.0, 1.0, first + node, WHOLE)
             for column, entries in zip(out, voices):
@@ -291,10 +305,12 @@ class Forest:
             k += 1
         records = self.fitted[k].records
         seat = records.seat[label]
-        box = {
+        box: dict[str, tuple[float, float] | list[str]] = {
             self.names[a]: (float(self.inputs.backward(low, a)), float(self.inputs.backward(high, a)))
             for a, (low, high) in self.trees[k].box(label).items()
         }
+        for a, mask in self.trees[k].level_sets(label).items():
+            box[self.names[a]] = [level for i, level in enumerate(self.levels[a]) if mask >> i & 1]
         return Context(k, label, int(records.n_rows[seat]), int(records.degree[seat]), box)
 
     def _check_loaded(self) -> None:
@@ -314,18 +330,33 @@ def rescaled(dist: PredictiveDistribution, spread: float) -> PredictiveDistribut
     return part
 
 
+def routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:
+    """Rows in units of order one, as the trees see them: levels keep their numbers."""
+    Z = inputs.forward(X)
+    categories = np.flatnonzero(settings.n_levels)
+    Z[:, categories] = X[:, categories]
+    return Z
+
+
 def _same_plan(a: Forest, b: Forest) -> bool:
     return len(a.trees) == len(b.trees) and all(
-        np.array_equal(u, v) for s, t in zip(a.trees, b.trees) for u, v in zip(s, t)
+        np.array_equal(u, v, equal_nan=True) for s, t in zip(a.trees, b.trees) for u, v in zip(s, t)
     )
 
 
 def _fit_tree(
-    tree: AdaptiveTree, Z: Floats, r: Floats, grid: Grid, stops: tuple[float, ...], tables: tuple[Floats, Floats]
+    tree: AdaptiveTree,
+    Z: Floats,
+    r: Floats,
+    grid: Grid,
+    stops: tuple[float, ...],
+    tables: tuple[Floats, Floats],
+    n_levels: tuple[int, ...],
 ) -> FittedTree:
     perm, layout = tree.arrange(Z)
-    X = Z[perm]
-    return heard_tree(X, layout, grid, fit_contexts(X, r[perm], layout, grid, tables), stops)
+    fill = fill_of(tree, Z, n_levels)
+    X = local_columns(tree, Z, fill, n_levels)[perm]
+    return heard_tree(X, layout, grid, fit_contexts(X, r[perm], layout, grid, tables), stops)._replace(fill=fill)
 
 
 def heard_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[float, ...]) -> FittedTree:

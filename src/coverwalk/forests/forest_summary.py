@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.covers.adaptive import AdaptiveTree
-from coverwalk.forests.forest import FittedTree, Forest
+from coverwalk.forests.forest import FittedTree, Forest, routed
 
 __all__ = ["ForestSummary", "summarise"]
 
@@ -32,7 +32,7 @@ class ForestSummary(NamedTuple):
 
 def summarise(forest: Forest) -> ForestSummary:
     """Walk all rows through the posterior of every tree, in expectation."""
-    Z = forest.inputs.forward(forest.X)
+    Z = routed(forest.inputs, forest.X, forest.settings)
     voices, cuts, depth, deepest = np.zeros(len(KINDS)), np.zeros(len(forest.names)), 0.0, 0
     for tree, fitted in zip(forest.trees, forest.fitted):
         depths = _depths(tree)

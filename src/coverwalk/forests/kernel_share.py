@@ -26,7 +26,8 @@ def choose_share(X: Floats, y: Floats, settings: Settings) -> Settings:
 
     A mixture of two laws loses little by a share that is somewhat wrong, and much by a share of 0 or 1 that is.
     """
-    if len(y) < FEWEST_ROWS or not 1 <= X.shape[1] <= MOST_INPUTS:
+    mixed = bool(settings.n_levels) or bool(np.isnan(X).any())  # kernels want numbers
+    if mixed or len(y) < FEWEST_ROWS or not 1 <= X.shape[1] <= MOST_INPUTS:
         return settings
     n_parts, every = (8, 1) if len(y) <= FEW_ROWS else (4, 1 if len(y) <= MOST_ROWS else 2)
     order = canonical_order(X, y)[:MOST_ROWS]

@@ -33,7 +33,12 @@ class Scaling:
 
     @classmethod
     def of(cls, X: Floats, *, squash: bool = True) -> "Scaling":
-        """From rows X (n, p); a constant column has scale one."""
+        """From rows X (n, p); a constant column has scale one. Missing values (NaN) are passed over."""
+        if np.isnan(X).any():
+            present = [column[~np.isnan(column)] for column in X.T]
+            parts = [cls.of(column[:, None] if len(column) else np.zeros((1, 1))) for column in present]
+            centre, scale = (np.concatenate([getattr(part, name) for part in parts]) for name in ("centre", "scale"))
+            return cls(centre, scale, squash)
         unit = np.abs(X).max(axis=0, initial=0.0)
         unit[unit == 0] = 1.0
         Z = X / unit  # so that no square overflows or vanishes

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels.cut import MOST_LEVELS
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import REGRESSION, TREE_OF_Y, Records
 from coverwalk._sound import check_array as _array
+from coverwalk._sound import check_with_nan as _with_nan
 from coverwalk._sound import hold as _hold
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forests.kernel_context import MOST_INPUTS, MOST_NODES, KernelContext
@@ -27,7 +29,8 @@ def check_forest(forest: "Forest") -> None:
     _check_settings(forest.settings)
     p = forest.inputs.centre.size
     n = forest.y.shape[0]
-    _array("X", forest.X, (n, p))
+    _with_nan("X", forest.X, (n, p))
+    n_levels = _checked_levels(forest)
     _array("y", forest.y, (n,))
     _hold("n_summed", isinstance(forest.n_summed, int) and forest.n_summed >= 0)
     for name, scaling, width in (("inputs", forest.inputs, p), ("output", forest.output, 1)):
@@ -41,7 +44,7 @@ def check_forest(forest: "Forest") -> None:
     _hold("parts", len(parts) == len(forest.trees))
     _check_trend(forest.trend, p, any(part.smooth for part in parts))
     for part, tree, fitted in zip(parts, forest.trees, forest.fitted):
-        _check_tree(tree, p)
+        _check_tree(tree, p, n_levels)
         _check_fitted(tree, fitted, p, forest.grid_of(part.degree).degree)
     n_nodes = _check_whole(forest, p)
     _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted) + n_nodes)
@@ -81,6 +84,18 @@ def _check_settings(settings: "Settings") -> None:
     _hold("ridges", len(settings.ridges) > 0 and all(isinstance(r, float) and r > 0 for r in settings.ridges))
 
 
+def _checked_levels(forest: "Forest") -> NDArray[np.int64]:
+    """How many levels each column has, all of them within the bits of a mask, and named."""
+    p, counts, names = forest.inputs.centre.size, forest.settings.n_levels, forest.levels
+    _hold("n_levels", len(counts) in (0, p) and all(type(c) is int and 0 <= c <= MOST_LEVELS for c in counts))
+    _hold("levels", isinstance(names, list) and len(names) <= p and bool(names) == bool(counts))
+    _hold("levels", all(len(level) == count for level, count in zip(names, counts)))
+    n_levels = np.array(counts or (0,) * p, np.int64)
+    codes = forest.X[:, n_levels > 0]
+    _hold("X", np.isnan(codes) | ((codes >= 0) & (codes < n_levels[n_levels > 0]) & (codes == np.floor(codes))))
+    return n_levels
+
+
 def _check_trend(trend: Trend | None, p: int, wanted: bool) -> None:
     _hold("trend", isinstance(trend, Trend) if wanted else trend is None)
     if trend is not None:
@@ -93,17 +108,18 @@ def _check_trend(trend: Trend | None, p: int, wanted: bool) -> None:
         _hold("ridge", isinstance(trend.ridge, float) and trend.ridge > 0)
 
 
-def _check_tree(tree: AdaptiveTree, p: int) -> None:
+def _check_tree(tree: AdaptiveTree, p: int, n_levels: NDArray[np.int64]) -> None:
     """Parents stand before their children, so that every descent ends; every context but the root has one parent."""
     N = len(tree.dim)
-    for name in ("dim", "left", "parent"):
+    for name in ("dim", "left", "parent", "levels"):
         _array(name, getattr(tree, name), (N,), np.int64)
-    _array("cut", tree.cut, (N,), finite=False)
+    _with_nan("cut", tree.cut, (N,))
     inner = np.flatnonzero(tree.left != -1)
     left = tree.left[inner]
     _hold("left", (left > inner) & (left + 1 < N))
     _hold("left", np.array_equal(np.sort(np.concatenate([left, left + 1])), np.arange(1, N)))
     _hold("dim", (tree.dim[inner] >= 0) & (tree.dim[inner] < p))
+    _hold("cut", np.isnan(tree.cut[inner]) == (n_levels[tree.dim[inner]] > 0))
     _hold("parent", tree.parent[0] == -1)
     _hold("parent", (tree.parent[left] == inner) & (tree.parent[left + 1] == inner))
 
@@ -112,6 +128,10 @@ def _check_fitted(tree: AdaptiveTree, fitted: "FittedTree", p: int, degree: int)
     _check_records(fitted.records, len(tree.dim), p, n_features(degree, p), degree)
     _check_paths(tree, fitted.records)
     _check_shapes(fitted.records, fitted.shape, fitted.shapes)
+    m = len(fitted.fill.column)
+    _array("fill", fitted.fill.column, (m,), np.int64)
+    _hold("fill", (fitted.fill.column >= 0) & (fitted.fill.column < p))
+    _array("fill", fitted.fill.mean, (len(tree.dim), m) if m else (0, 0))
 
 
 def _check_records(records: Records, N: int, p: int, d: int, degree: int) -> None:

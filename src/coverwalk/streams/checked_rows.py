@@ -1,12 +1,14 @@
 """Rows as users bring them, made into arrays of finite numbers, or refused with the place of the first bad value."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-__all__ = ["as_outputs", "as_row", "refuse_nonfinite"]
+__all__ = ["as_outputs", "as_row", "numbers_only", "refuse_nonfinite"]
 
 Floats = NDArray[np.float64]
 
@@ -21,6 +23,20 @@ def refuse_nonfinite(table: Floats, name: str) -> Floats:
             "nothing was learned"
         )
     return table
+
+
+@contextmanager
+def numbers_only() -> Iterator[None]:
+    """Say what to do with a column of text, where a stream meets one."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError(
+            f'a stream takes numbers only ({error}): encode the column, or use `fit` with covers="adaptive", which '
+            "takes categories as they are; nothing was learned"
+        ) from error
 
 
 def as_outputs(y: Any, n: int | None = None) -> tuple[Floats, bool]:

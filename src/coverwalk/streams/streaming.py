@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 from coverwalk._sound import check_names, hold
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.streams.chain import StreamChain
-from coverwalk.streams.checked_rows import as_outputs, as_row, refuse_nonfinite
+from coverwalk.streams.checked_rows import as_outputs, as_row, numbers_only, refuse_nonfinite
 from coverwalk.streams.double_tree import DoubleTree
 from coverwalk.streams.growth import StreamSettings
 
@@ -47,7 +47,8 @@ class Streaming:
         """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
         if self.covers == "kd":
             tree = self.double_tree_ if hasattr(self, "n_outputs_") else self._begin_stream()
-            log_density = tree.prequential(X, y)
+            with numbers_only():
+                log_density = tree.prequential(X, y)
             self._streamed()
             return log_density
         begun = hasattr(self, "n_outputs_")
@@ -59,7 +60,8 @@ class Streaming:
             raise ValueError(f"y must have {self.n_outputs_} columns as in the rows before, got {Y.shape[1]}")
         before = dict(self.__dict__)
         try:
-            X = validate_data(self, X, reset=not begun, dtype=np.float64, order="C", ensure_all_finite=False)
+            with numbers_only():
+                X = validate_data(self, X, reset=not begun, dtype=np.float64, order="C", ensure_all_finite=False)
             refuse_nonfinite(X, "X")
             if len(X) != len(Y):
                 raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
@@ -113,6 +115,10 @@ class Streaming:
         if "forests_" in self.__dict__:
             if any(forest.n_summed for forest in self.forests_):
                 raise ValueError("a model of chunks kept sums, not rows, to go on from: use fit_chunks with all chunks")
+            if any(forest.settings.n_levels or np.isnan(forest.X).any() for forest in self.forests_):
+                raise ValueError(
+                    "streams take finite numbers, and this model was fitted to categories or gaps: use fit"
+                )
             fitted = [forest.settings for forest in self.forests_]
             each = [replace(settings, n_trees=s.n_trees, seed=s.seed, stop=s.stop) for s in fitted]
             self.stream_ = StreamChain.of(self.forests_, each)

@@ -1,0 +1,66 @@
+"""What local models see of an x that has missing values and categories: the context's mean, and nothing."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk.covers.adaptive import AdaptiveTree
+
+__all__ = ["NO_FILL", "Fill", "fill_of", "local_columns", "plain_columns"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Fill(NamedTuple):
+    """The means of columns that had missing values, in every context of a tree."""
+
+    column: Ints  # (m,)
+    mean: Floats  # (N, m); that of the parent where a context has no value
+
+
+NO_FILL = Fill(np.empty(0, np.int64), np.empty((0, 0)))
+
+
+def fill_of(tree: AdaptiveTree, Z: Floats, n_levels: tuple[int, ...]) -> Fill:
+    """From rows Z (n, p)."""
+    missing = np.atleast_1d(np.isnan(Z).any(axis=0))
+    missing[np.flatnonzero(n_levels)] = False
+    column = np.flatnonzero(missing)
+    if not len(column):
+        return NO_FILL
+    mean = np.zeros((len(tree.left), len(column)))
+    leaf = tree.leaves(Z)
+    for j, a in enumerate(column.tolist()):
+        here = ~np.isnan(Z[:, a])
+        count = np.bincount(leaf[here], minlength=len(mean)).astype(np.float64)
+        total = np.bincount(leaf[here], Z[here, a], minlength=len(mean))
+        for k in range(len(mean) - 1, 0, -1):  # children come after their parents
+            count[tree.parent[k]] += count[k]
+            total[tree.parent[k]] += total[k]
+        for k in range(len(mean)):
+            above = mean[tree.parent[k], j] if k else 0.0
+            mean[k, j] = total[k] / count[k] if count[k] else above
+    return Fill(column, mean)
+
+
+def plain_columns(Z: Floats, n_levels: tuple[int, ...]) -> Floats:
+    """Rows Z (n, p) with missing values and categories at 0, a column's centre; Z itself where there are neither."""
+    missing = np.isnan(Z)
+    if not n_levels and not missing.any():
+        return Z
+    plain = np.where(missing, 0.0, Z)
+    plain[:, np.flatnonzero(n_levels)] = 0.0
+    return plain
+
+
+def local_columns(tree: AdaptiveTree, Z: Floats, fill: Fill, n_levels: tuple[int, ...]) -> Floats:
+    """As `plain_columns`, but for missing values in columns that had some at fit: those are at their leaf's mean."""
+    plain = plain_columns(Z, n_levels)
+    if len(fill.column) and plain is not Z:
+        leaf = tree.leaves(Z)
+        for j, a in enumerate(fill.column.tolist()):
+            rows = np.flatnonzero(np.isnan(Z[:, a]))
+            plain[rows, a] = fill.mean[leaf[rows], j]
+    return plain

@@ -1,0 +1,174 @@
+"""Tables with categories and missing values as arrays of numbers: the one edge where frames are taken apart."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, check_X_y, validate_data
+
+from coverwalk._kernels.cut import MOST_LEVELS, UNSEEN
+
+__all__ = ["OTHERS", "MixedInputs", "encoded", "read_inputs"]
+
+Floats = NDArray[np.float64]
+
+OTHERS = "(others)"  # the name that levels beyond the most frequent ones share
+
+
+@dataclass(frozen=True)
+class MixedInputs:
+    """Which columns are categories, and the levels of each: level number i is levels[column][i].
+
+    Missing values are NaN. A category's levels come as 0, 1, ...; of more than 62 levels the 61 most frequent keep
+    their own number and the others share one. A level that was not there at fit is UNSEEN.
+    """
+
+    levels: list[list[Any]]  # one list a column; empty for numbers
+
+    @classmethod
+    def of(cls, X: Any, categorical: Any) -> "MixedInputs":
+        """From the table of a fit; ``categorical`` as the estimators document it."""
+        if categorical is None or (isinstance(categorical, str) and categorical == "from_dtype" and not _framed(X)):
+            return cls([])
+        columns = _columns(X)
+        chosen = _chosen(X, columns, categorical)
+        return cls([_levels(column) if a in chosen else [] for a, column in enumerate(columns)])
+
+    @property
+    def n_levels(self) -> tuple[int, ...]:
+        """Levels of each column; 0 for numbers. Empty where all columns are numbers."""
+        counts = tuple(len(levels) for levels in self.levels)
+        return counts if any(counts) else ()
+
+    def encode(self, X: Any) -> Any:
+        """X with its categories as numbers; X itself where there are none."""
+        if not any(self.levels):
+            return X
+        columns = _columns(X)
+        coded = [encoded(column, levels) if levels else column for column, levels in zip(columns, self.levels)]
+        try:
+            table = np.column_stack([np.asarray(column, dtype=np.float64) for column in coded])
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"could not convert a column to numbers ({error}): name columns of text in categorical_features, or "
+                'make them categories: frame.astype({column: "category"})'
+            ) from error
+        return table
+
+    @property
+    def level_names(self) -> list[list[str]]:
+        """The levels as text, for people. Empty where all columns are numbers."""
+        return [[str(level) for level in levels] for levels in self.levels] if any(self.levels) else []
+
+    def _check_loaded(self) -> None:
+        """Refuse a file with more levels than a mask has bits."""
+        sound = all(isinstance(levels, list) and len(levels) <= MOST_LEVELS for levels in self.levels)
+        if not isinstance(self.levels, list) or not sound:
+            raise ValueError("the levels of the categories are not sound")
+
+
+def read_inputs(estimator: Any, X: Any, y: Any = "no y", *, reset: bool, **options: Any) -> Any:
+    """X (and y) as arrays of numbers with NaN where values are missing; with ``reset`` the estimator learns the levels.
+
+    Options are those of scikit-learn's ``check_X_y``.
+    """
+    mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
+    options |= {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
+    if not any(mixed.levels):
+        checked = validate_data(estimator, X, *([] if alone else [y]), reset=reset, **options)
+    else:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        coded = mixed.encode(X)
+        checked = check_array(coded, input_name="X", **options) if alone else check_X_y(coded, y, **options)
+    estimator._mixed = mixed
+    return checked
+
+
+def _framed(X: Any) -> bool:
+    return hasattr(X, "columns") or hasattr(X, "column_names")
+
+
+def _columns(X: Any) -> list[Any]:
+    """The columns of a frame or an array, one by one."""
+    if hasattr(X, "column_names"):  # Arrow
+        return [X.column(a).to_pandas() for a in range(X.num_columns)]
+    if hasattr(X, "columns"):
+        names = list(X.columns)
+        return [X.iloc[:, a] if hasattr(X, "iloc") else X[name] for a, name in enumerate(names)]
+    array = np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
+    if array.ndim != 2:
+        raise ValueError(f"Expected 2D array, got an array of shape {array.shape}: rows and columns are needed")
+    return [array[:, a] for a in range(array.shape[1])]
+
+
+def _chosen(X: Any, columns: Sequence[Any], categorical: Any) -> set[int]:
+    """Numbers of the columns that are categories."""
+    if isinstance(categorical, str):
+        if categorical != "from_dtype":
+            raise ValueError(
+                'categorical_features must be "from_dtype", None, or columns by name, number or mask; '
+                f"got {categorical!r}"
+            )
+        return {a for a, column in enumerate(columns) if _is_text(column)}
+    given = np.asarray(categorical)
+    if given.size == 0:
+        return set()
+    if given.ndim != 1:
+        raise ValueError(f"categorical_features must be a flat list of columns, got shape {given.shape}")
+    if given.dtype == bool:
+        if len(given) != len(columns):
+            raise ValueError(f"categorical_features is a mask of {len(given)} columns, X has {len(columns)}")
+        return set(np.flatnonzero(given).tolist())
+    names = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", []))]
+    chosen = set()
+    for item in given.tolist():
+        if isinstance(item, str):
+            if item not in names:
+                raise ValueError(
+                    f"categorical_features names {item!r}; the columns of X are {names or 'without names'}"
+                )
+            chosen.add(names.index(item))
+        elif isinstance(item, int) and 0 <= item < len(columns):
+            chosen.add(item)
+        else:
+            raise ValueError(f"categorical_features has column {item!r}; X has columns 0 to {len(columns) - 1}")
+    return chosen
+
+
+def _is_text(column: Any) -> bool:
+    """Whether a column of a frame holds categories or strings."""
+    kind = str(column.dtype).lower()
+    if kind.startswith(("category", "categorical", "enum", "string", "str", "utf8", "large_string")):
+        return True
+    if kind == "object":
+        return any(isinstance(value, str) for value in column)
+    return False
+
+
+def _values(column: Any) -> list[Any]:
+    """Python values, None where one is missing."""
+    values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
+    return [None if value is None or value != value or str(value) == "<NA>" else value for value in values]
+
+
+def _levels(column: Any) -> list[Any]:
+    """The distinct values in a fixed order; of too many the most frequent, and one name for all others."""
+    counts: dict[Any, int] = {}
+    for value in _values(column):
+        if value is not None:
+            counts[value] = counts.get(value, 0) + 1
+    levels = sorted(counts, key=lambda value: (str(type(value)), value if not isinstance(value, bool) else int(value)))
+    if len(levels) > MOST_LEVELS:
+        kept = sorted(levels, key=lambda value: -counts[value])[: MOST_LEVELS - 1]
+        levels = [*(level for level in levels if level in set(kept)), OTHERS]
+    return levels or [OTHERS]  # a column without values is a category of one level that never came
+
+
+def encoded(column: Any, levels: list[Any]) -> Floats:
+    """The number of each value's level."""
+    others = float(len(levels) - 1) if levels[-1] == OTHERS else float(UNSEEN)
+    number = {level: float(i) for i, level in enumerate(levels)}
+    return np.array([np.nan if value is None else number.get(value, others) for value in _values(column)])

@@ -1,0 +1,226 @@
+"""Categories and missing values in x, in both forests: which side they go, what is seen of them, how well it does."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from coverwalk import ConditionalDensity, ContextClassifier, load
+from coverwalk._kernels.cut import MISSING, UNSEEN, goes_right, mask_of, missing_goes, order_levels
+from coverwalk.covers.adaptive import grow_tree
+from coverwalk.mixed_inputs import OTHERS, MixedInputs
+
+
+def table(n, seed=0):
+    """Thirty cities in three groups with a law each; a fifth of the numbers missing, and telling by that."""
+    rng = np.random.default_rng(seed)
+    city, x = rng.integers(30, size=n), rng.uniform(-1, 1, (n, 2))
+    missing = rng.random((n, 2)) < 0.2
+    y = np.choose(city % 3, [3 * x[:, 0], -3 * x[:, 0], np.full(n, 4.0)]) + np.where(missing[:, 1], 2.0, 0.0)
+    frame = pd.DataFrame(np.where(missing, np.nan, x), columns=["east", "north"])
+    frame.insert(1, "city", np.array([f"c{c}" for c in range(30)], dtype=object)[city])
+    return frame, y + 0.2 * rng.standard_normal(n)
+
+
+def imputed(frame):
+    return pd.get_dummies(frame.fillna(frame.mean(numeric_only=True)), columns=["city"], dtype=float)
+
+
+FRAME, Y = table(900)
+TRAIN, TEST = slice(0, 600), slice(600, 900)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ConditionalDensity(n_trees=8).fit(FRAME[TRAIN], Y[TRAIN])
+
+
+def test_which_side():
+    levels = np.int64(0b0101)
+    assert [goes_right(x, math.nan, levels) for x in (0.0, 1.0, 2.0, 3.0)] == [0, 1, 0, 1]
+    assert [goes_right(x, 0.5, np.int64(0)) for x in (0.5, 0.6, -math.inf, math.nan)] == [0, 1, 0, 1]
+    assert goes_right(math.nan, 0.5, missing_goes(np.int64(0), True)) == 0
+    assert goes_right(math.nan, math.nan, missing_goes(levels, True)) == 0
+    assert missing_goes(missing_goes(levels, True), False) == levels
+    assert int(missing_goes(np.int64(0), True)) == -(2**MISSING)
+
+
+def test_levels_in_the_order_of_their_means_and_absent_ones_with_the_larger_side():
+    order = np.zeros(4, np.int64)
+    n = order_levels(np.array([0.3, 0.0, -1.0, 0.1]), np.array([2.0, 0.0, 1.0, 5.0]), order)
+    assert order[:n].tolist() == [2, 3, 0]
+    assert int(mask_of(order, 1, n, False)) == 0b0100
+    larger = int(mask_of(order, 1, n, True))
+    assert [larger >> i & 1 for i in (0, 1, 2, 3, UNSEEN)] == [0, 1, 1, 0, 1]
+
+
+def test_the_best_set_of_levels_is_found_among_all():
+    rng = np.random.default_rng(0)
+    level = rng.integers(6, size=300).astype(float)
+    y = np.isin(level, [1, 4]) + 0.01 * rng.standard_normal(300)
+    tree = grow_tree(level[:, None], y, 0, min_rows=20, n_levels=(6,))
+    left = {i for i in range(6) if tree.levels[0] >> i & 1}
+    assert left in ({1, 4}, {0, 2, 3, 5})
+    assert np.isnan(tree.cut[0])
+    leaf = tree.leaves(np.array([[1.0], [4.0], [0.0], [5.0], [UNSEEN]]))
+    sides = {int(k) for k in leaf}
+    assert tree.box(1) == {}
+    assert tree.level_sets(1)[0] & 0b111111 == int(tree.levels[0]) & 0b111111
+    assert len(sides) >= 2
+
+
+def test_missing_values_go_where_they_belong():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, 400)
+    y = (x > 0).astype(float) + 0.01 * rng.standard_normal(400)
+    x[rng.random(400) < 0.25] = np.nan
+    for value in (0.0, 1.0):
+        y[np.isnan(x)] = value
+        tree = grow_tree(x[:, None], y, 0, min_rows=60)
+        below, above, gap = (goes_right(at, tree.cut[0], tree.levels[0]) for at in (-0.5, 0.5, np.nan))
+        assert (below, above) == (0, 1)
+        assert gap == int(value)
+    whole = np.sort(rng.uniform(-1, 1, 100))
+    tree = grow_tree(whole[:, None], (whole > 0.6).astype(float), 0, min_rows=10)
+    below = (whole <= tree.cut[0]).sum()
+    assert goes_right(np.nan, tree.cut[0], tree.levels[0]) == (below < 50)  # none were missing: to the larger side
+
+
+def test_numbers_are_grown_as_ever(model):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 3)), rng.standard_normal(200)
+    plain = ConditionalDensity(n_trees=3).fit(X, y)
+    told = ConditionalDensity(n_trees=3, categorical_features=None).fit(X, y)
+    np.testing.assert_array_equal(plain.logpdf(X, y), told.logpdf(X, y))
+
+
+def test_beats_one_hot_codes_and_filled_in_means(model):
+    coded = imputed(FRAME)
+    other = ConditionalDensity(n_trees=8).fit(coded[TRAIN], Y[TRAIN])
+    ours, theirs = model.log_likelihood(FRAME[TEST], Y[TEST]), other.log_likelihood(coded[TEST], Y[TEST])
+    assert ours > theirs + 0.1
+
+
+def test_beats_boosting_with_one_normal(model):
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    frame = FRAME.astype({"city": "category"})
+    peer = HistGradientBoostingRegressor(categorical_features="from_dtype").fit(frame[TRAIN], Y[TRAIN])
+    error = Y[TEST] - peer.predict(frame[TEST])
+    assert model.log_likelihood(FRAME[TEST], Y[TEST]) > -0.5 * np.log(2 * np.pi * np.e * error.var()) + 0.3
+
+
+def test_classes_too():
+    from sklearn.metrics import log_loss
+
+    labels = np.where(Y > 1.5, "high", "low")
+    ours = ContextClassifier(20, 0, random_state=0).fit(FRAME[TRAIN], labels[TRAIN])
+    coded = imputed(FRAME)
+    other = ContextClassifier(20, 0, random_state=0).fit(coded[TRAIN], labels[TRAIN])
+    loss = log_loss(labels[TEST], ours.predict_proba(FRAME[TEST]))
+    assert loss < log_loss(labels[TEST], other.predict_proba(coded[TEST])) - 0.02
+    boxes = [voice.box for voice in ours.contexts(FRAME[:1], top=50)[0]]
+    sets = [box["city"] for box in boxes if "city" in box]
+    assert sets
+    assert all(FRAME.city[0] in levels for levels in sets)
+    ours.partial_fit(FRAME[TEST], labels[TEST])
+    assert ours.predict(FRAME[:5]).shape == (5,)
+
+
+def test_contexts_name_the_levels(model):
+    dist = model.predict_dist(FRAME[:1])[0]
+    boxes = [voice.context.box for voice in dist.contexts() if voice.context is not None]
+    sets = [box["city"] for box in boxes if "city" in box]
+    assert sets
+    assert all(FRAME.city[0] in levels and set(levels) <= set(FRAME.city) for levels in sets)
+    assert all(len(box["east"]) == 2 for box in boxes if "east" in box)
+
+
+def test_frames_of_all_makes_say_the_same(model):
+    expected = model.logpdf(FRAME[TEST], Y[TEST])
+    for frame in (pl.from_pandas(FRAME), FRAME.astype({"city": "category"}), FRAME.astype({"city": "string"})):
+        other = ConditionalDensity(n_trees=8).fit(frame[:600], Y[:600])
+        np.testing.assert_array_equal(other.logpdf(frame[600:], Y[600:]), expected)
+    array = FRAME.to_numpy(dtype=object)
+    by_number = ConditionalDensity(n_trees=8, categorical_features=[1]).fit(array[:600], Y[:600])
+    np.testing.assert_array_equal(by_number.logpdf(array[600:], Y[600:]), expected)
+    by_name = ConditionalDensity(n_trees=8, categorical_features=["city"]).fit(FRAME[:600], Y[:600])
+    np.testing.assert_array_equal(by_name.logpdf(FRAME[600:], Y[600:]), expected)
+    by_mask = ConditionalDensity(n_trees=8, categorical_features=[False, True, False]).fit(array[:600], Y[:600])
+    np.testing.assert_array_equal(by_mask.logpdf(array[600:], Y[600:]), expected)
+
+
+def test_order_does_not_matter(model):
+    order = np.random.default_rng(0).permutation(600)
+    again = ConditionalDensity(n_trees=8).fit(FRAME.iloc[order], Y[order])
+    np.testing.assert_array_equal(again.logpdf(FRAME[TEST], Y[TEST]), model.logpdf(FRAME[TEST], Y[TEST]))
+
+
+def test_files(model, tmp_path):
+    model.save(tmp_path / "m.cw")
+    again = load(tmp_path / "m.cw")
+    np.testing.assert_array_equal(again.logpdf(FRAME[TEST], Y[TEST]), model.logpdf(FRAME[TEST], Y[TEST]))
+    classes = ContextClassifier(3, 3, random_state=0).fit(FRAME[TRAIN], Y[TRAIN] > 1)
+    classes.save(tmp_path / "c.cw")
+    np.testing.assert_array_equal(load(tmp_path / "c.cw").predict_proba(FRAME), classes.predict_proba(FRAME))
+
+
+def test_unseen_levels_and_gaps_that_never_came(model):
+    strange = FRAME[:3].assign(city="nowhere")
+    assert np.isfinite(model.predict(strange)).all()
+    assert np.isfinite(model.predict(FRAME[:3].assign(city=None, east=np.nan, north=np.nan))).all()
+    plain = ConditionalDensity(n_trees=3).fit(FRAME[["east"]].fillna(0.0), Y)
+    assert np.isfinite(plain.logpdf(pd.DataFrame({"east": [np.nan]}), [0.0])).all()
+    empty = FRAME[:50].assign(east=np.nan)
+    assert np.isfinite(ConditionalDensity(n_trees=2).fit(empty, Y[:50]).predict(FRAME[:5])).all()
+
+
+def test_many_levels_share_one():
+    column = np.array([f"l{i:03d}" for i in range(100)] + ["l000"] * 5 + ["l001"] * 3, dtype=object)
+    mixed = MixedInputs.of(pd.DataFrame({"a": column}), "from_dtype")
+    assert len(mixed.levels[0]) == 62
+    assert mixed.levels[0][-1] == OTHERS
+    codes = mixed.encode(pd.DataFrame({"a": ["l000", "l001", "never", None]}))[:, 0]
+    assert codes[:3].tolist() == [0.0, 1.0, 61.0]
+    assert np.isnan(codes[3])
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ("text", "from_dtype"),
+        (["town"], "names 'town'"),
+        ([7], "column 7"),
+        ([True], "mask of 1"),
+        ([[0]], "flat list"),
+    ],
+)
+def test_refusals(given, match):
+    with pytest.raises(ValueError, match=match):
+        ConditionalDensity(categorical_features=given).fit(FRAME, Y)
+
+
+def test_text_that_is_no_category_is_refused():
+    with pytest.raises(ValueError, match="convert"):
+        ConditionalDensity(categorical_features=None).fit(FRAME, Y)
+    with pytest.raises(ValueError, match="categorical_features"):
+        ConditionalDensity(n_trees=2, categorical_features=["east"]).fit(FRAME, Y)
+    with pytest.raises(ValueError, match="NaN"):
+        ConditionalDensity(covers="kd").fit(FRAME[["east"]], Y)
+
+
+def test_streams_take_numbers_only():
+    gaps = ConditionalDensity(n_trees=2).fit(FRAME[["east"]], Y)
+    before = gaps.logpdf(FRAME[["east"]], Y)
+    with pytest.raises(ValueError, match="categories or gaps"):
+        gaps.partial_fit(FRAME[["east"]].fillna(0.0), Y)
+    np.testing.assert_array_equal(gaps.logpdf(FRAME[["east"]], Y), before)
+
+
+@pytest.mark.parametrize("covers", ["adaptive", "kd"])
+def test_streams_say_what_to_do_with_text(covers):
+    frame = pd.DataFrame({"a": [0.0, 1.0], "kind": pd.Categorical(["x", "y"])})
+    with pytest.raises(ValueError, match=r"a stream takes numbers only .*encode the column"):
+        ConditionalDensity(covers=covers).partial_fit(frame, [0.0, 1.0])
