@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coverwalk import ConditionalDensity, ContextClassifier, load
-from coverwalk._kernels.contexts import Grid, Layout, fit_contexts
-from coverwalk._kernels.kernel_density import kernel_tables
+from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Grid, Layout, fit_contexts
+from coverwalk._kernels.kernel_density import N_BINS, kernel_tables
+from coverwalk._kernels.residual_bins import bin_residuals, density_scores
 from coverwalk._kernels.sums import add_moments, n_moments, regress_moments
+from coverwalk._kernels.voices import TREE_OF_Y
 from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
 from coverwalk.forests.forest import Settings
 from coverwalk.forests.row_sample import RowSample
@@ -83,6 +85,27 @@ def test_evidence_from_sums_nears_that_of_rows(n, nats):
     assert np.ptp(middle, axis=1).min() > 50  # the degrees that are told apart differ by far more
 
 
+@pytest.mark.parametrize("tail", [False, True])
+def test_the_tree_density_of_counts_is_that_of_rows(tail):
+    """Also where rows are beyond the bins, and where they come in two chunks."""
+    rng = np.random.default_rng(2)
+    X, y = rng.uniform(size=(3000, 1)), rng.choice([-1.0, 0.5, 2.0], 3000) + 0.01 * rng.uniform(size=3000)
+    if tail:
+        y[::300] += rng.choice([8.0, 30.0], 10)
+    layout = Layout(np.array([0]), np.array([3000]), np.array([-1]), np.array([-1]))
+    grid, tables = Grid(np.array([0.3]), 0, 2.0, 2.0, 1e-4), kernel_tables()
+    exact = fit_contexts(X, y, layout, grid, tables)
+    scale, mean = exact.scale[:, :2].copy(), exact.mean
+    counts, log_outside = np.zeros((1, N_BINNED, N_BINS + 1), np.int64), np.zeros((1, N_SHAPES))
+    lines, known = (np.ones(1), np.zeros((1, 1)), mean), (np.array([3000]), scale)
+    for part in (slice(0, 1000), slice(1000, 3000)):
+        chunk = layout._replace(end=np.array([len(y[part])]))
+        bin_residuals(X[part], y[part], chunk, 0, lines, known, (counts, log_outside))
+    assert (counts[0, 1, N_BINS] > 0) == tail
+    score, _ = density_scores(scale, counts, log_outside, tables)
+    assert score[0, 2] == pytest.approx(exact.log_score[0, -1], rel=1e-9)
+
+
 def test_sums_predict_as_well_as_rows(planned):
     X, y = rows()
     X_test, y_test = rows(2000, seed=9)
@@ -106,6 +129,15 @@ def test_the_second_pass_finds_shapes_that_sums_cannot():
     one = model.fit_chunks([(X, y)], sample_rows=1000, second_pass=False).log_likelihood(X, y)
     two = model.fit_chunks([(X, y)], sample_rows=1000).log_likelihood(X, y)
     assert two > one + 0.5
+
+
+def test_cells_of_the_second_pass_find_steps():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(6000, 2)), rng.choice([0.0, 1.0, 4.0], 6000) + rng.uniform(size=6000)
+    model = ConditionalDensity(n_trees=2, stop=0.9).fit_chunks([(X, y)], sample_rows=1000)
+    kinds = np.concatenate([tree.records.kind for tree in model.forests_[0].fitted])
+    assert TREE_OF_Y in kinds
+    assert -model.log_likelihood(X, y) < np.log(3) + 0.1
 
 
 # -- chunks ----------------------------------------------------------------------------------------------------------

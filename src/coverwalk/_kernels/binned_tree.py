@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.kernel_density import BIN, N_BINS
 
-__all__ = ["BOXES", "box_widths", "gamma_tables", "tree_density", "tree_evidence"]
+__all__ = ["BOXES", "base_height", "box_widths", "gamma_tables", "tree_bins_evidence", "tree_density", "tree_evidence"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
 
 REACH = 0.5 * N_BINS * BIN
+TABLED = 2**14  # rows up to which log Gamma is looked up
 BOXES = (0.9, 0.08, 0.02)  # shares of three uniform boxes under the cells, with the weight of one row
 
 
@@ -33,7 +34,8 @@ def box_widths(n: int) -> tuple[float, float, float]:
 
 @kernel
 def gamma_tables(n: int) -> tuple[Floats, Floats]:
-    """log Gamma(k + 1/2) and log Gamma(k + 1), k = 0..n."""
+    """log Gamma(k + 1/2) and log Gamma(k + 1), k = 0..n, or up to TABLED."""
+    n = min(n, TABLED)
     half, whole = np.empty(n + 1), np.empty(n + 1)
     half[0], whole[0] = 0.5 * math.log(math.pi), 0.0
     for k in range(1, n + 1):
@@ -43,13 +45,21 @@ def gamma_tables(n: int) -> tuple[Floats, Floats]:
 
 
 @kernel
+def _looked_up(table: Floats, k: int, offset: float) -> float:
+    """log Gamma(k + offset)."""
+    found: float = table[k] if k < len(table) else math.lgamma(k + offset)
+    return found
+
+
+@kernel
 def _joined(l: int, r: int, log_z: float, gammas: tuple[Floats, Floats]) -> float:
     """log Z of a cell whose halves have l and r rows and log Z's that sum to log_z."""
     half, whole = gammas
     n = l + r
     if n <= 1:
         return 0.0
-    go = half[l] + half[r] - whole[n] - math.log(math.pi) + n * math.log(2.0) + log_z
+    log_beta = _looked_up(half, l, 0.5) + _looked_up(half, r, 0.5) - _looked_up(whole, n, 1.0) - math.log(math.pi)
+    go = log_beta + n * math.log(2.0) + log_z
     return math.log(0.5) + (math.log1p(math.exp(go)) if go < 0.0 else go + math.log1p(math.exp(-go)))
 
 
@@ -78,19 +88,28 @@ def base_height(e: float, n_rows: int) -> float:
 
 @kernel
 def tree_evidence(e: Floats, scale: float, counts: Counts, gammas: tuple[Floats, Floats]) -> float:
-    """Left-one-out log density of rows e (n,), counted into bins of scale / 16 already.
+    """Left-one-out log density of rows e (n,), counted into bins of scale / 16 already."""
+    n_rows, n_out, log_outside = len(e), 0, 0.0
+    for q in range(n_rows):
+        place = e[q] / (scale * BIN) + 0.5 * N_BINS
+        if not 0.0 <= place < N_BINS:
+            n_out += 1
+            log_outside += math.log(base_height(e[q] / scale, n_rows))
+    score: float = tree_bins_evidence(counts, n_rows, n_out, log_outside, scale, gammas)
+    return score
+
+
+@kernel
+def tree_bins_evidence(
+    counts: Counts, n_rows: int, n_out: int, log_outside: float, scale: float, gammas: tuple[Floats, Floats]
+) -> float:
+    """Left-one-out log density of n rows, of which n_out are beyond the bins, with log densities of the base that sum
+    to log_outside.
 
     Of a row given the others: ((n_in - 1) tree + (1 + n_out) base) / n for a row in the bins; n_out base / n beyond.
     """
-    n_rows = len(e)
     n, log_z = _cells(counts, gammas)
-    n_out = n_rows - n[1]
-    score = -n_rows * math.log(n_rows * scale)
-    if n_out > 0:
-        for q in range(n_rows):
-            place = e[q] / (scale * BIN) + 0.5 * N_BINS
-            if not 0.0 <= place < N_BINS:
-                score += math.log(n_out * base_height(e[q] / scale, n_rows))
+    score = log_outside + n_out * math.log(max(n_out, 1)) - n_rows * math.log(n_rows * scale)
     base = (1 + n_out) * base_height(0.0, n_rows)
     for b in range(N_BINS):
         if counts[b] == 0:

@@ -1,4 +1,4 @@
-"""Kernel densities of every context from counts in bins: of its left-one-out residuals, and of y about its mean.
+"""Densities of every context from counts in bins: of its left-one-out residuals, and of y about its mean.
 
 The bins are in units of a scale that is known from the sums of a first reading of the rows; counts are made in a
 second, and add up as sums do.
@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.contexts import N_BINNED, PROMISING, SHAPE_ROWS, Layout
+from coverwalk._kernels.binned_tree import base_height, gamma_tables, tree_bins_evidence
+from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, PROMISING, SHAPE_ROWS, Layout
 from coverwalk._kernels.kernel_density import BIN, N_BINS, base_density, bins_evidence
 from coverwalk._kernels.polynomial import features
 from coverwalk._kernels.sums import Regressions
@@ -52,21 +53,34 @@ def _count(e: Floats, scale: float, counts: Ints) -> float:
 
 
 @kernel
+def _log_boxes(counted: int, e: Floats, scale: float, n_rows: int) -> float:
+    """Sum of the tree density's log base of those rows, if any were counted, that are beyond the bins."""
+    total = 0.0
+    if counted > 0:
+        for q in range(len(e)):
+            if not 0.0 <= e[q] / (scale * BIN) + MIDDLE < N_BINS:
+                total += math.log(base_height(e[q] / scale, n_rows))
+    return total
+
+
+@kernel
 def bin_residuals(
     X: Floats,
     y: Floats,
     layout: Layout,
     degree: int,
     regressions: tuple[Floats, Floats, Floats],
-    scale: Floats,
+    known: tuple[Ints, Floats],
     bins: tuple[Ints, Floats],
 ) -> None:
     """Count rows, sorted by leaf as ``layout`` says, in every context from their leaf to the root.
 
-    regressions: gain (N,), loo (N, d) and mean (N,); bins: counts (N, N_BINNED, N_BINS + 1), the last of rows beyond
-    the bins, and the sum of their log densities under the base (N, N_BINNED).
+    regressions: gain (N,), loo (N, d) and mean (N,); known: the rows of each context in all chunks (N,) and its scales
+    (N, N_BINNED); bins: counts (N, N_BINNED, N_BINS + 1), the last of rows beyond the bins, and the sums of their log
+    densities under the base of each density (N, N_SHAPES).
     """
     gain, loo, mean = regressions
+    n_rows, scale = known
     counts, log_outside = bins
     d = loo.shape[1]
     f, F, error = np.empty(d), np.empty((d, BLOCK)), np.empty(BLOCK)
@@ -93,7 +107,9 @@ def bin_residuals(
                 if scale[k, 1] > 0.0:
                     for q in range(n):
                         e[q] = y[s + q] - mean[k]
+                    before = counts[k, 1, N_BINS]
                     log_outside[k, 1] += _count(e, scale[k, 1], counts[k, 1])
+                    log_outside[k, 2] += _log_boxes(counts[k, 1, N_BINS] - before, e, scale[k, 1], n_rows[k])
                 k = layout.parent[k]
 
 
@@ -101,19 +117,17 @@ def bin_residuals(
 def density_scores(
     scale: Floats, counts: Ints, log_outside: Floats, tables: tuple[Floats, Floats]
 ) -> tuple[Floats, Ints]:
-    """Left-one-out log densities (N, N_BINNED), -inf where there is none, and the best bandwidths."""
+    """Left-one-out log densities (N, N_SHAPES), -inf where there is none, and the best bandwidths."""
     N = len(scale)
-    score, width = np.full((N, N_BINNED), -math.inf), np.zeros((N, N_BINNED), np.int64)
+    score, width = np.full((N, N_SHAPES), -math.inf), np.zeros((N, N_BINNED), np.int64)
+    gammas = gamma_tables(counts[0].sum())
     for k in range(N):
         for shape in range(N_BINNED):
             if scale[k, shape] > 0.0:
-                n = counts[k, shape].sum()
+                n, inside, beyond = counts[k, shape].sum(), counts[k, shape, :N_BINS], counts[k, shape, N_BINS]
                 score[k, shape], width[k, shape] = bins_evidence(
-                    counts[k, shape, :N_BINS],
-                    n,
-                    counts[k, shape, N_BINS],
-                    log_outside[k, shape],
-                    scale[k, shape],
-                    tables,
+                    inside, n, beyond, log_outside[k, shape], scale[k, shape], tables
                 )
+                if shape == 1:
+                    score[k, 2] = tree_bins_evidence(inside, n, beyond, log_outside[k, 2], scale[k, 1], gammas)
     return score, width

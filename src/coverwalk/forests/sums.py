@@ -172,7 +172,7 @@ class ForestShapes:
     forest: Forest
     contexts: list[_Contexts]
     counts: list[Ints] = field(default_factory=list)  # of each tree (N, N_BINNED, N_BINS + 1); as in ForestSums
-    log_outside: list[Floats] = field(default_factory=list)  # of each tree (N, N_BINNED)
+    log_outside: list[Floats] = field(default_factory=list)  # of each tree (N, N_SHAPES)
     n_rows: int = 0  # that were counted
 
     def empty(self) -> "ForestShapes":
@@ -182,7 +182,7 @@ class ForestShapes:
     def _make_room(self) -> None:
         if not self.counts:
             self.counts = [np.zeros((len(tree.n), N_BINNED, N_BINS + 1), np.int64) for tree in self.contexts]
-            self.log_outside = [np.zeros((len(tree.n), N_BINNED)) for tree in self.contexts]
+            self.log_outside = [np.zeros((len(tree.n), N_SHAPES)) for tree in self.contexts]
 
     @property
     def n_bytes(self) -> int:
@@ -199,9 +199,9 @@ class ForestShapes:
         def add(k: int) -> None:
             perm, layout = self.forest.trees[k].arrange(Z)
             regressions = self.contexts[k].regressions
-            known = (regressions.gain, regressions.loo, regressions.mean)
-            bins = (self.counts[k], self.log_outside[k])
-            bin_residuals(Z[perm], r[perm], layout, degree, known, self.contexts[k].scale, bins)
+            lines = (regressions.gain, regressions.loo, regressions.mean)
+            known, bins = (self.contexts[k].n, self.contexts[k].scale), (self.counts[k], self.log_outside[k])
+            bin_residuals(Z[perm], r[perm], layout, degree, lines, known, bins)
 
         for start in range(0, len(y), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
@@ -237,18 +237,16 @@ class ForestShapes:
         known, found, p = self.contexts[k], self.contexts[k].regressions, self.forest.X.shape[1]
         scale = known.scale if self.n_rows else np.zeros_like(known.scale)
         score, width = density_scores(scale, self.counts[k], self.log_outside[k], tables)
-        # no tree density: its evidence needs to know how far beyond the bins rows are
-        none = np.full((len(scale), N_SHAPES - N_BINNED), -np.inf)
         shaped = np.where(scale[:, 0] > 0, np.arange(len(scale)), -1)
         fit = Fit(
             found.centre,
-            np.hstack([found.log_score, score, none]),
+            np.hstack([found.log_score, score]),
             found.psi,
             found.best,
             found.s2,
             np.zeros((0, 0), np.int64),
             np.zeros(0),
-            np.hstack([scale, np.ones_like(none)]),
+            np.hstack([scale, scale[:, 1:]]),  # the tree density is one of y
             width,
             found.mean,
             shaped,
