@@ -29,7 +29,7 @@ Halves = tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
 
 STEPS = -3  # label of the cells' voices
 UNIT_CELL = Shapes.cells([1.0], [0.0], [1.0])
-SHARES = np.linspace(0.0, 1.0, 11)
+SHARES = np.append(np.linspace(0.0, 0.9, 10), 0.998)  # never all: y may yet come from beyond the supports
 POWERS = np.array([1.0, 1.25, 1.5, 1.75, 2.0])  # a pool of trees that err each in its own way is blunt
 LEAST_SHARE = 0.3  # less is not worth its voices
 LEAST_GAIN = 3.0  # nats, of the rows left out, in each half of them
@@ -104,7 +104,7 @@ def choose_steps(
         return None
     first, second = (np.concatenate([dist.mean() for dist in dists]) for dists in said)
     hint = 0.5 * first + 0.5 * second
-    score, n_judges = np.zeros((2, len(POWERS), len(SHARES))), 0
+    score = np.zeros((2, len(POWERS), len(SHARES)))
     for half in range(2):
         judges, others = np.arange(half, len(held_out), 2)[: MOST_JUDGES // 2], slice(1 - half, None, 2)
         cells = find_cells(np.delete(y, held_out[half::2]), y[held_out[others]], hint[others])
@@ -115,7 +115,6 @@ def choose_steps(
             rows = judges[(judges >= start) & (judges < start + len(said[0][k]))] - start
             score += _scores([dists[k][rows] for dists in said], y[fold][rows], cells, judge)
             start += len(said[0][k])
-        n_judges += len(judges)
         if score.max() < score[0, 0, 0] + LEAST_GAIN * (1 + half):
             return None
     posterior = np.exp(score - score.max())
@@ -125,7 +124,7 @@ def choose_steps(
     cells = find_cells(every[:MOST_ROWS], y[held_out], hint)
     if cells is None or share < LEAST_SHARE or (narrow and not cells.narrow.any()):
         return None
-    return Steps(min(share, (n_judges + 1) / (n_judges + 2)), power, cells.some(cells.narrow) if narrow else cells)
+    return Steps(share, power, cells.some(cells.narrow) if narrow else cells)
 
 
 def _scores(
