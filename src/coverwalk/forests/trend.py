@@ -7,6 +7,7 @@ is a local model of the root with a basis that grows with the rows.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ Floats = NDArray[np.float64]
 
 WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
+N_METRICS = 2  # that are learned, each from the last one's trend
+WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it is noise to the trees
 HEIGHT = 3.0  # of all waves together against a column of the line: the prior deviation of the smooth part
 MOST_WAVES = 384
 MOST_ROWS = 2**15  # to which a trend is fitted
@@ -60,20 +63,19 @@ class Trend:
         leaves of r, too.
         """
         n, p = Z.shape
-        few, ends = min(n, JUDGED_ROWS), (Z.min(axis=0), Z.max(axis=0))
-        best, left, least = (WAVELENGTHS[0], RIDGES[0]), r, np.inf
+        few = min(n, JUDGED_ROWS)
         with threadpool_limits(limits=1, user_api="blas"):  # sums in one order, whatever the number of threads
-            for wavelength in WAVELENGTHS:
-                turns, phase = _random_waves(wavelength, min(few // 4, JUDGED_WAVES), seed, p)
-                for ridge, coefficients, errors in _ridges(_features(Z[:few], turns, phase), r[:few]):
-                    square = float(np.mean(errors**2))
-                    if square < least:
-                        rough = cls(turns, phase, _in_units(coefficients, p), ridge, *ends)
-                        best, left, least = (wavelength, ridge), errors, square
-        left = np.concatenate([left, r[few:] - rough.value(Z[few:])]) if least < np.inf else r
+            best = plain = _rough(Z[:few], r[:few], np.eye(p), seed)
+            last = plain
+            for _ in range(N_METRICS if p > 1 else 0):
+                last = _rough(Z[:few], r[:few], _metric(last.trend.slopes(Z[:few])), seed)
+                if last.square < min(best.square, WORTH_IT * plain.square):
+                    best = last
+        ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)}
+        left = np.concatenate([best.left, r[few:] - replace(best.trend, **ends).value(Z[few:])])
         n_waves = min(n // 4, JUDGED_WAVES + n // 16, MOST_WAVES)
-        turns, phase = _random_waves(best[0], n_waves, seed, p)
-        return cls(turns, phase, np.zeros(1 + p + n_waves), best[1], *ends), left
+        turns, phase = _random_waves(best.metric, n_waves, seed)
+        return cls(turns, phase, np.zeros(1 + p + n_waves), best.trend.ridge, **ends), left
 
     def fit(self, Z: Floats, r: Floats) -> tuple["Trend", Floats]:
         """The same waves fitted to rows Z (n, p), in random order, and r (n,); and what they leave of r.
@@ -95,16 +97,50 @@ class Trend:
         trend = replace(self, coefficients=_in_units(coefficients, Z.shape[1]), **ends)
         return trend, np.concatenate([left, r[n:] - trend.value(Z[n:])])
 
+    def slopes(self, Z: Floats) -> Floats:
+        """Derivatives by the inputs in rows Z (n, p); (n, p)."""
+        p = Z.shape[1]
+        bent = -2 * np.pi * self.coefficients[1 + p :] * np.sin(2 * np.pi * (Z @ self.turns + self.phase))
+        return bent @ self.turns.T + self.coefficients[1 : 1 + p]
+
     def value(self, Z: Floats) -> Floats:
         """In rows Z (n, p)."""
         values: Floats = waves(np.clip(Z, self.low, self.high), self.turns, self.phase, self.coefficients)
         return values
 
 
-def _random_waves(wavelength: float, n_waves: int, seed: int, p: int) -> tuple[Floats, Floats]:
-    rng = np.random.default_rng(seed)
-    turns = rng.standard_normal((n_waves, p)).T / (2 * np.pi * wavelength * np.sqrt(max(p, 1)))
+class _Rough(NamedTuple):
+    """The best trend of some rows in one metric."""
+
+    trend: Trend
+    metric: Floats  # (p, p)
+    left: Floats  # the left-one-out errors
+    square: float  # their mean square
+
+
+def _rough(Z: Floats, r: Floats, metric: Floats, seed: int) -> _Rough:
+    """The wavelength and the ridge with the least left-one-out errors."""
+    n, p = Z.shape
+    tried = []
+    for wavelength in WAVELENGTHS:
+        turns, phase = _random_waves(metric / wavelength, min(n // 4, JUDGED_WAVES), seed)
+        for ridge, coefficients, left in _ridges(_features(Z, turns, phase), r):
+            trend = Trend(turns, phase, _in_units(coefficients, p), ridge, Z.min(axis=0), Z.max(axis=0))
+            tried.append(_Rough(trend, metric / wavelength, left, float(np.mean(left**2))))
+    return min(tried, key=lambda rough: rough.square)
+
+
+def _random_waves(metric: Floats, n_waves: int, seed: int) -> tuple[Floats, Floats]:
+    rng, p = np.random.default_rng(seed), len(metric)
+    turns = metric @ rng.standard_normal((n_waves, p)).T / (2 * np.pi * np.sqrt(max(p, 1)))
     return np.ascontiguousarray(turns), rng.uniform(0.0, 1.0, n_waves)
+
+
+def _metric(slopes: Floats) -> Floats:
+    """The root of the mean of slopes times slopes', with squares of mean one."""
+    values, vectors = eigh(slopes.T @ slopes, check_finite=False)
+    values = np.maximum(values, 0.0) / max(values.mean(), 1e-300)
+    return (vectors * np.sqrt(values)) @ vectors.T
 
 
 def _height(n_waves: int) -> float:
