@@ -25,10 +25,10 @@ RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
 N_METRICS = 2  # that are learned, each from the last one's trend
 WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it is noise to the trees
 HEIGHT = 3.0  # of all waves together against a column of the line: the prior deviation of the smooth part
-MOST_WAVES = 384
+FEW_WAVES, MOST_WAVES = 384, 1024  # the second where twice as many of them leave much less
 MOST_ROWS = 2**15  # to which a trend is fitted
 JUDGED_ROWS, JUDGED_WAVES = 1024, 128  # with which wavelengths and ridges are compared
-MANY_ROWS = 12  # for each wave: leverages are their mean from there on
+MANY_ROWS = 12  # for each wave: leverages are their mean from there on, and more waves might be worth it
 LEAST_KEEP = 1e-3  # of 1 - leverage
 
 
@@ -63,17 +63,24 @@ class Trend:
         leaves of r, too.
         """
         n, p = Z.shape
-        few = min(n, JUDGED_ROWS)
+        n_waves = min(n // 4, JUDGED_WAVES + n // 16, FEW_WAVES)
+        n_judged = min(n, JUDGED_ROWS)
+        few = min(n_judged // 4, JUDGED_WAVES)
         with threadpool_limits(limits=1, user_api="blas"):  # sums in one order, whatever the number of threads
-            best = plain = _rough(Z[:few], r[:few], np.eye(p), seed)
-            last = plain
+            judged = Z[:n_judged], r[:n_judged]
+            best = plain = last = _rough(judged, np.eye(p), WAVELENGTHS, few, seed)
             for _ in range(N_METRICS if p > 1 else 0):
-                last = _rough(Z[:few], r[:few], _metric(last.trend.slopes(Z[:few])), seed)
+                last = _rough(judged, _metric(last.trend.slopes(judged[0])), WAVELENGTHS, few, seed)
                 if last.square < min(best.square, WORTH_IT * plain.square):
                     best = last
+            if n >= MANY_ROWS * JUDGED_WAVES * 2:
+                judged = Z[: 2 * n_judged], r[: 2 * n_judged]
+                some, more = (_rough(judged, best.metric, (1.0,), k * few, seed) for k in (1, 2))
+                if more.square < WORTH_IT * some.square:
+                    best, n_waves = more, min(n // 4, MOST_WAVES)
         ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)}
-        left = np.concatenate([best.left, r[few:] - replace(best.trend, **ends).value(Z[few:])])
-        n_waves = min(n // 4, JUDGED_WAVES + n // 16, MOST_WAVES)
+        rest = slice(len(best.left), None)
+        left = np.concatenate([best.left, r[rest] - replace(best.trend, **ends).value(Z[rest])])
         turns, phase = _random_waves(best.metric, n_waves, seed)
         return cls(turns, phase, np.zeros(1 + p + n_waves), best.trend.ridge, **ends), left
 
@@ -110,23 +117,26 @@ class Trend:
 
 
 class _Rough(NamedTuple):
-    """The best trend of some rows in one metric."""
+    """A trend of some rows, few waves in one metric."""
 
+    square: float  # mean square of the left-one-out errors
     trend: Trend
-    metric: Floats  # (p, p)
+    metric: Floats  # (p, p): inputs are seen through it
     left: Floats  # the left-one-out errors
-    square: float  # their mean square
 
 
-def _rough(Z: Floats, r: Floats, metric: Floats, seed: int) -> _Rough:
-    """The wavelength and the ridge with the least left-one-out errors."""
-    n, p = Z.shape
+def _rough(
+    judged: tuple[Floats, Floats], metric: Floats, wavelengths: tuple[float, ...], n_waves: int, seed: int
+) -> _Rough:
+    """The one of the wavelength and the ridge with the least left-one-out errors."""
+    Z, r = judged
+    ends = Z.min(axis=0), Z.max(axis=0)
     tried = []
-    for wavelength in WAVELENGTHS:
-        turns, phase = _random_waves(metric / wavelength, min(n // 4, JUDGED_WAVES), seed)
+    for wavelength in wavelengths:
+        turns, phase = _random_waves(metric / wavelength, n_waves, seed)
         for ridge, coefficients, left in _ridges(_features(Z, turns, phase), r):
-            trend = Trend(turns, phase, _in_units(coefficients, p), ridge, Z.min(axis=0), Z.max(axis=0))
-            tried.append(_Rough(trend, metric / wavelength, left, float(np.mean(left**2))))
+            trend = Trend(turns, phase, _in_units(coefficients, len(metric)), ridge, *ends)
+            tried.append(_Rough(float(np.mean(left**2)), trend, metric / wavelength, left))
     return min(tried, key=lambda rough: rough.square)
 
 
@@ -137,10 +147,15 @@ def _random_waves(metric: Floats, n_waves: int, seed: int) -> tuple[Floats, Floa
 
 
 def _metric(slopes: Floats) -> Floats:
-    """The root of the mean of slopes times slopes', with squares of mean one."""
+    """The root of the mean of slopes times slopes', its squares of mean one: lengths in it are how much y changes.
+
+    Inputs that do not matter vanish, and waves run along the directions that do (Radhakrishnan et al., "Mechanism for
+    feature learning in neural networks and backpropagation-free machine learning models", Science 2024).
+    """
     values, vectors = eigh(slopes.T @ slopes, check_finite=False)
     values = np.maximum(values, 0.0) / max(values.mean(), 1e-300)
-    return (vectors * np.sqrt(values)) @ vectors.T
+    root: Floats = (vectors * np.sqrt(values)) @ vectors.T
+    return root
 
 
 def _height(n_waves: int) -> float:
