@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.stream_state import LEFT, NU, NU_0, SEAT, TERMS, StreamState, blank_state, degree_of
+from coverwalk._kernels.stream_voices import means_of
 from coverwalk._kernels.stream_walk import learn_rows
 from coverwalk.covers.adaptive import grow_tree
 from coverwalk.distribution import PredictiveDistribution
@@ -243,12 +244,12 @@ class ForestStream:
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The laws of y in rows X (n, p)."""
-        spoken = answers.voices_of(self.state, self.slots, X)
-        return answers.predict_dist(self.state, spoken, partial(self.describe, self.n_growths))
+        return answers.predict_dist(self.state, self.slots, X, partial(self.describe, self.n_growths))
 
     def predict_mean(self, X: Floats) -> Floats:
         """The means (n,) of y in rows X (n, p)."""
-        return answers.predict_mean(self.state, answers.voices_of(self.state, self.slots, X))
+        means: Floats = means_of(self.state, self.slots, X)
+        return means
 
     def describe(self, n_growths: int, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
