@@ -23,10 +23,10 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def fused_kernel(function: Callable[..., Any]) -> Any:
-    """As `kernel`, but a product and the sum it goes into may be one instruction, rounded once: for inner loops that do
-    little else. Not for numbers that must come out the same bits wherever the function is inlined.
+    """As `kernel`, but sums may run in any order, and a product and the sum it goes into be one instruction: for inner
+    loops that do little else. Not for numbers that must come out the same bits wherever the function is inlined.
     """
-    return njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function)
+    return njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})(function)
 
 
 class _FirstCompilation(event.Listener):
