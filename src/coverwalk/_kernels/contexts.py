@@ -168,9 +168,7 @@ def _regress(
             fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
         if not rows:
             factors = A[:0] if many else A
-            leave_each_out(
-                X, r, g, (first, last), (fit.coefficients, fit.place[k]), factors, (error, keep), (F, lanes)
-            )
+            leave_each_out(X, r, g, (first, last), (fit.coefficients, fit.place[k]), factors, (error, keep), (F, lanes))
         for m in range(first, last):
             fit.log_score[k, m] = left_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels.mixture import Voices, row_densities
 from coverwalk._kernels.polynomial import n_features
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import MAX_FEATURES, Forest, Part, Settings, rescaled
@@ -27,6 +28,7 @@ FEWEST_ROWS = 20  # fewer rows tell nothing
 SPREAD_ROWS = 200  # fewer rows cannot tell a spread, or shares, from chance
 MOST_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
 MOST_NUMBERS = 80_000  # rows times features, between those two
+LEAST_DENSITY = 1e-280
 HALF = 3  # trees of a kind in each of two small forests
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, left out in turn
 HELD_OUT_OF_MANY = ((0.0, 0.2),)  # of twice as many rows, where there are: nearer to the forest's own size
@@ -43,12 +45,17 @@ class Unseen(NamedTuple):
     """What two small forests of one kind and prior say of the rows left out, fold by fold."""
 
     dists: tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
+    known: tuple[list[Floats], list[Floats]]  # their log densities
 
     def log_densities(self, y: Sequence[Floats], spread: float = 1.0) -> tuple[Floats, Floats]:
         """Of both forests, (n,)."""
-        first, second = (
-            np.concatenate([rescaled(dist, spread).logpdf(part) for dist, part in zip(half, y)]) for half in self.dists
-        )
+        if spread == 1.0:
+            first, second = (np.concatenate(half) for half in self.known)
+        else:
+            first, second = (
+                np.concatenate([rescaled(dist, spread).logpdf(part) for dist, part in zip(half, y)])
+                for half in self.dists
+            )
         return first, second
 
 
@@ -97,7 +104,7 @@ def _kinds(settings: Settings, p: int) -> list[Kind]:
 def _ask(X: Floats, y: Floats, folds: list[slice], settings: Settings) -> dict[Kind, list[Unseen]]:
     """Grow two small forests of each kind on the other rows of each fold, and ask them under all priors."""
     kinds = _kinds(settings, X.shape[1])
-    asked = {kind: [Unseen(([], [])) for _ in STOPS] for kind in kinds}
+    asked = {kind: [Unseen(([], []), ([], [])) for _ in STOPS] for kind in kinds}
     for fold, smooth in product(folds, sorted({kind.smooth for kind in kinds})):
         rest = np.delete(np.arange(len(y)), fold)
         parts = (Part(2 * HALF, 1, STOPS[0], smooth),)
@@ -108,10 +115,24 @@ def _ask(X: Floats, y: Floats, folds: list[slice], settings: Settings) -> dict[K
                 parts = (Part(2 * HALF, kind.degree, STOPS[0], smooth),)
                 forest.settings = replace(forest.settings, parts=parts)
                 forest.finalize(STOPS)
-                for prior, half in product(range(len(STOPS)), range(2)):
-                    dist = forest.ask(X[fold], prior, slice(half, None, 2))
-                    asked[kind][prior].dists[half].append(dist)
+                for half in range(2):
+                    dists = forest.ask_all(X[fold], slice(half, None, 2))
+                    for said, dist, log_density in zip(asked[kind], dists, _log_densities(dists, y[fold])):
+                        said.dists[half].append(dist)
+                        said.known[half].append(log_density)
     return asked
+
+
+def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Floats]:
+    """Of distributions that have the same voices in other weights: each voice is asked once."""
+    offsets, _, loc, scale, shape = dists[0].voices
+    alone = Voices(np.arange(len(loc) + 1), np.ones(len(loc)), loc, scale, shape)
+    said = np.empty(len(loc))
+    row_densities(alone, dists[0].shapes.table, np.repeat(y, np.diff(offsets)), said)
+    densities = np.array([np.add.reduceat(dist.voices.weight * said, offsets[:-1]) for dist in dists])
+    if np.all((densities > LEAST_DENSITY) & (densities < np.inf)):
+        return list(np.log(densities))
+    return [dist.logpdf(y) for dist in dists]  # densities beyond the range of floats have logarithms
 
 
 def _best_prior(candidates: list[Unseen], y: list[Floats], n_trees: int) -> int:
