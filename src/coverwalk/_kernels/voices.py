@@ -227,25 +227,25 @@ def speak(
     leaf: Ints,
     degree: int,
     records: Records,
-    prior: int,
     at: Ints,
     voice: tuple[Any, ...],
     out: tuple[Any, ...],
 ) -> None:
     """Write the voices of each row from at[i] on, and move at past them; leaf (n,) is where each row ends.
 
-    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0, and from where locations
-    count in each row (n,); out: weight, loc, scale, shape, label (m,).
+    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0, from where locations
+    count in each row (n,), and the centre, the unit and the unit of scales of what is written; out: weight (S, m) under
+    each prior, loc, scale, shape, label (m,).
     """
-    share, shape, label, origin = voice
+    share, shape, label, origin, (middle, unit, spread) = voice
     out_weight, out_loc, out_scale, out_shape, out_label = out
     # Out of the tuple first: to hand two dozen arrays to a function costs more than what it does with them.
     first, kind, weight, s2, total = (
         records.first,
         records.kind,
-        records.weight[prior],
+        records.weight,
         records.s2,
-        records.total[prior],
+        records.total,
     )
     seat, above, low, high, centre, mean = (
         records.seat,
@@ -266,7 +266,6 @@ def speak(
     p = X.shape[1]
     x, f = np.empty(p), np.empty(centre.shape[1])
     for i in range(len(X)):
-        factor = share / total[leaf[i]]
         k = leaf[i] if seat[leaf[i]] >= 0 else above[leaf[i]]
         j = at[i]
         while k >= 0:
@@ -285,9 +284,10 @@ def speak(
                         inflation += _leverage_in_rows(
                             x, best[c], ridge[c], rows, rows_at[c], n_rows[c], factors, factor_at[c], f
                         )
-                out_weight[j] = weight[q] * factor
-                out_loc[j] = origin[i] + (mean[c] if kind[q] >= DENSITY_OF_Y else loc)
-                out_scale[j] = math.sqrt(s2[q] * inflation)
+                for s in range(len(weight)):
+                    out_weight[s, j] = weight[s, q] * (share / total[s, leaf[i]])
+                out_loc[j] = middle + unit * (origin[i] + (mean[c] if kind[q] >= DENSITY_OF_Y else loc))
+                out_scale[j] = spread * math.sqrt(s2[q] * inflation)
                 out_shape[j] = shape[q]
                 out_label[j] = label + k
                 j += 1

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels.mixture import Voices, row_densities
 from coverwalk._kernels.polynomial import n_features
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import MAX_FEATURES, Forest, Part, Settings, rescaled
@@ -27,6 +28,7 @@ FEWEST_ROWS = 20  # fewer rows tell nothing
 SPREAD_ROWS = 200  # fewer rows cannot tell a spread, or shares, from chance
 MOST_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
 MOST_NUMBERS = 80_000  # rows times features, between those two
+LEAST_DENSITY = 1e-280
 HALF = 3  # trees of a kind in each of two small forests
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, left out in turn
 HELD_OUT_OF_MANY = ((0.0, 0.2),)  # of twice as many rows, where there are: nearer to the forest's own size
@@ -46,12 +48,17 @@ class Unseen(NamedTuple):
     """What two small forests of one kind and prior say of the rows left out, fold by fold."""
 
     dists: tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
+    known: tuple[list[Floats], list[Floats]]  # their log densities
 
     def log_densities(self, y: Sequence[Floats], spread: float = 1.0) -> tuple[Floats, Floats]:
         """Of both forests, (n,)."""
-        first, second = (
-            np.concatenate([rescaled(dist, spread).logpdf(part) for dist, part in zip(half, y)]) for half in self.dists
-        )
+        if spread == 1.0:
+            first, second = (np.concatenate(half) for half in self.known)
+        else:
+            first, second = (
+                np.concatenate([rescaled(dist, spread).logpdf(part) for dist, part in zip(half, y)])
+                for half in self.dists
+            )
         return first, second
 
 
@@ -111,22 +118,37 @@ class _SmallForests:
 
     def ask(self, kind: Kind) -> list[Unseen]:
         """What they say as trees of a kind, under all priors."""
-        said = [Unseen(([], [])) for _ in STOPS]
+        asked = [Unseen(([], []), ([], [])) for _ in STOPS]
         parts = (Part(2 * HALF, kind.degree, STOPS[0], kind.smooth),)
         if kind.smooth not in self.grown:
             self.grown[kind.smooth] = [self._grow(fold, parts) for fold in self.folds]
         for fold, forest in zip(self.folds, self.grown[kind.smooth]):
             forest.settings = replace(forest.settings, parts=parts)
             forest.finalize(STOPS)
-            for prior, half in product(range(len(STOPS)), range(2)):
-                said[prior].dists[half].append(forest.ask(self.X[fold], prior, slice(half, None, 2)))
-        return said
+            for half in range(2):
+                dists = forest.ask_all(self.X[fold], slice(half, None, 2))
+                for said, dist, log_density in zip(asked, dists, _log_densities(dists, self.y[fold])):
+                    said.dists[half].append(dist)
+                    said.known[half].append(log_density)
+        return asked
 
     def _grow(self, fold: slice, parts: tuple[Part, ...]) -> Forest:
         rest = np.delete(np.arange(len(self.y)), fold)
         forest = Forest.plan(self.X[rest], self.y[rest], replace(self.settings, parts=parts))
         forest.accumulate(self.X[rest], self.y[rest])
         return forest
+
+
+def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Floats]:
+    """Of distributions that have the same voices in other weights: each voice is asked once."""
+    offsets, _, loc, scale, shape = dists[0].voices
+    alone = Voices(np.arange(len(loc) + 1), np.ones(len(loc)), loc, scale, shape)
+    said = np.empty(len(loc))
+    row_densities(alone, dists[0].shapes.table, np.repeat(y, np.diff(offsets)), said)
+    densities = np.array([np.add.reduceat(dist.voices.weight * said, offsets[:-1]) for dist in dists])
+    if np.all((densities > LEAST_DENSITY) & (densities < np.inf)):
+        return list(np.log(densities))
+    return [dist.logpdf(y) for dist in dists]  # densities beyond the range of floats have logarithms
 
 
 def _best_prior(candidates: list[Unseen], y: list[Floats], n_trees: int) -> Chosen:
