@@ -65,15 +65,18 @@ class DensityPass:
 def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> DensityPass:
     """Trees for every output, from the sample that was drawn.
 
-    Rows left out of the sample choose the prior of the walk. The largest degree and the spread stay as set: they would
-    be those of a small set, where polynomials have too few rows and a pool errs.
+    Rows left out of the sample choose the prior of the walk, and the steps of y. The largest degree and the spread stay
+    as set: they would be those of a small set, where polynomials have too few rows and a pool errs.
     """
     X, Y = drawn.sample.rows()
     names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
     parts = []
     for j in range(Y.shape[1]):
         inputs, y = np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j])
-        chosen = replace(settings, stop=choose(inputs, y, settings).stop) if model.stop == "auto" else settings
+        chosen = settings
+        if model.stop == "auto":
+            best = choose(inputs, y, settings)
+            chosen = replace(settings, stop=best.stop, steps=best.steps)
         room = drawn.options.state_bytes // Y.shape[1]
         parts.append(ForestSums.plan(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room))
     return DensityPass(model, drawn.columns, drawn.options.second_pass, parts)

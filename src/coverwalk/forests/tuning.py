@@ -14,6 +14,7 @@ from coverwalk._kernels.polynomial import n_features
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import MAX_FEATURES, Forest, Part, Settings, rescaled
 from coverwalk.forests.scaling import canonical_order
+from coverwalk.forests.steps import choose_steps
 
 __all__ = ["choose"]
 
@@ -83,7 +84,8 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
         return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
     most = int(np.clip(MOST_NUMBERS / n_features(settings.degree, X.shape[1]), *MOST_ROWS))
     many = len(y) >= 1.5 * most
-    order = canonical_order(X, y)[: 2 * most if many else most]
+    order = canonical_order(X, y)
+    every, order = y[order], order[: 2 * most if many else most]
     X, y = X[order], y[order]
     folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in (HELD_OUT_OF_MANY if many else HELD_OUT)]
     held_out = [y[fold] for fold in folds]
@@ -99,7 +101,13 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
         if n_trees > 0
     )
     largest = max(parts)
-    return replace(settings, degree=largest.degree, stop=largest.stop, spread=spread, parts=parts)
+    first, second = ([rescaled(dist, spread) for dist in half] for half in unseen[int(np.argmax(shares))].dists)
+
+    def judge(one: Floats, other: Floats) -> Floats:
+        return _scores([(one, other)], (1.0,), settings.n_trees)
+
+    steps = choose_steps(y, folds, (first, second), every, judge)
+    return replace(settings, degree=largest.degree, stop=largest.stop, spread=spread, parts=parts, steps=steps)
 
 
 def _kinds(settings: Settings, p: int) -> list[Kind]:
