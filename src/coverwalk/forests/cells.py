@@ -12,9 +12,10 @@ __all__ = ["MOST_CELLS", "Cells", "find_cells"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-N_PLACES = 256  # at which edges are looked for first
+N_PLACES = 128  # about which edges are looked for first, on either side of as many quantiles
 MOST_CELLS = 64
-LEAST_WIDTH = 1e-4  # of a cell's support, in standard deviations of y: an atom of y is so wide
+LEAST_WIDTH = 1e-4 / 16  # of a support, in standard deviations of y: an atom is as wide as in the trees' densities
+ATOM_WIDTH = 1e-2  # an atom must be worth its price if it were so wide: y that was rounded more finely has none
 _APART = 1e-9  # of the range of y: places nearer to each other are one
 
 
@@ -46,10 +47,10 @@ def find_cells(y: Floats, hinted: Floats, hint: Floats) -> Cells | None:
     where that is not all between the edges.
 
     >>> rng = np.random.default_rng(0)
-    >>> y = rng.choice([0.0, 1.0, 5.0], 500) + rng.uniform(size=500)
+    >>> y = np.append(rng.choice([0.0, 1.0], 300), 5 + rng.uniform(size=200))
     >>> cells = find_cells(y, y[:0], y[:0])  # no hints
-    >>> cells.right.round(1).tolist(), cells.low.round(1).tolist(), cells.high.round(1).tolist()
-    ([3.5, 7.5], [-0.0, 5.0], [2.0, 6.0])
+    >>> cells.right.round(1).tolist(), np.round(0.5 * (cells.low + cells.high), 1).tolist(), cells.narrow.tolist()
+    ([0.5, 3.0, 8.0], [0.0, 1.0, 5.5], [True, True, True])
     """
     start, end = float(y.min()), float(y.max())
     if not 0.0 < end - start < np.inf:
@@ -57,15 +58,15 @@ def find_cells(y: Floats, hinted: Floats, hint: Floats) -> Cells | None:
     ordered = np.sort((y - start) / (end - start))
     rows, noise = _seen_from_places(ordered, (hinted - start) / (end - start), hint)
     log_n = float(np.log(len(y)))
-    prices = Prices(2.0 * log_n, 2.0 * log_n, max(LEAST_WIDTH * float(ordered.std()), _APART), noise)
-    G = len(rows.place)
-    few = np.unique(np.linspace(0, G - 1, min(N_PLACES, G)).round().astype(np.int64))
+    prices = Prices(2.0 * log_n, 2.0 * log_n, ATOM_WIDTH * float(ordered.std()), noise)
+    few = _few(rows.n_rows)
     edges = few[best_edges(Rows(*(column[few] for column in rows)), prices)]
     if len(edges) > MOST_CELLS + 1:
         return None
     for _ in range(2):
-        move_edges(rows, prices, edges, G // len(few) + 1)
-    place, low, high = (start + (end - start) * places for places in _supports(rows, prices, edges))
+        move_edges(rows, prices, edges, int(np.diff(few).max()))
+    least = max(LEAST_WIDTH * float(ordered.std()), _APART)
+    place, low, high = (start + (end - start) * places for places in _supports(rows, prices, edges, least))
     sound = np.all(np.isfinite(place)) and np.all(np.diff(place) > 0.0) and np.all(high > low)
     return Cells(place[:-1].copy(), place[1:].copy(), low, high) if sound else None
 
@@ -85,12 +86,21 @@ def _seen_from_places(ordered: Floats, hinted: Floats, hint: Floats) -> tuple[Ro
     return Rows(place, count.astype(np.float64), below.astype(np.float64), sums, first, last), noise
 
 
-def _supports(rows: Rows, prices: Prices, edges: Ints) -> tuple[Floats, Floats, Floats]:
+def _few(n_rows: Floats) -> Ints:
+    """Indices of places at quantiles of the rows; what a frequent value has on either side is among them."""
+    wanted = np.linspace(0.0, n_rows[-1], N_PLACES)
+    above = np.searchsorted(n_rows, wanted)
+    below = np.searchsorted(n_rows, wanted, side="right") - 1
+    return np.unique(np.concatenate([above, below]))
+
+
+def _supports(rows: Rows, prices: Prices, edges: Ints, least: float) -> tuple[Floats, Floats, Floats]:
     """Edges and supports; the outermost edges are moved outwards, by what rows have told too little of."""
     place, n = rows.place[edges], np.diff(rows.n_rows[edges])
     first, last = rows.first[edges[:-1]], rows.last[edges[1:]]
-    whole, narrow = np.diff(place), np.maximum((last - first) * (n + 2.0) / n, prices.least)
-    kept = n * np.log(whole / narrow) > prices.support  # a support of its own
+    whole, reach = np.diff(place), (last - first) * (n + 2.0) / n
+    kept = n * np.log(whole / np.maximum(reach, prices.least)) > prices.support  # a support of its own
+    narrow = np.maximum(reach, least)
     place = place.copy()
     place[0] -= place[1] - last[0] if kept[0] else whole[0] / n[0]
     place[-1] += first[-1] - place[-2] if kept[-1] else whole[-1] / n[-1]

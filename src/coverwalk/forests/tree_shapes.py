@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.binned_tree import BOXES, box_widths, tree_density
+from coverwalk._kernels.binned_tree import BOXES, CENTRE, box_widths, tree_density
 from coverwalk._kernels.contexts import Fit, Grid
-from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, N_BINS, bandwidths
+from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, N_BINS, bandwidths, bin_centres
 from coverwalk._kernels.voices import REGRESSION, TREE_OF_Y, Records
 from coverwalk.shapes import CELLS, KERNELS, Shapes
 
@@ -15,7 +15,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
-_CENTRES = (np.arange(N_BINS) - 0.5 * (N_BINS - 1)) * BIN
 _SAME = 1e-12  # relative difference of heights below which neighbouring cells are one
 
 
@@ -41,7 +40,7 @@ def _kernels(counts: Floats, widths: Floats, n: Ints) -> Shapes:
     """Normals at the centres of the bins, over a base with the weight of one row and of the rows beyond the bins."""
     base = (n + 1 - counts.sum(axis=1))[:, None] * BASE_WEIGHT
     mass = np.hstack([base, counts]) / (n + 1)[:, None]
-    centre = np.broadcast_to(np.concatenate([np.zeros(3), _CENTRES]), mass.shape)
+    centre = np.broadcast_to(np.concatenate([np.zeros(3), bin_centres()]), mass.shape)
     width = np.hstack([np.tile(BASE_WIDTH, (len(n), 1)), np.repeat(widths[:, None], N_BINS, 1)])
     return _table(KERNELS, mass, centre, width)
 
@@ -58,7 +57,7 @@ def _cells(counts: NDArray[np.int32], n: Ints) -> Shapes:
         inside = np.concatenate([np.zeros(3), inner, np.zeros(3)])
         heights[k] = (n_in * inside + (n[k] + 1 - n_in) * base) / (n[k] + 1)
         outer = np.array([half[2], 4.0 * half[0], half[1]])
-        edges[k] = np.concatenate([-outer, np.linspace(-half[0], half[0], N_BINS + 1), outer[::-1]])
+        edges[k] = CENTRE + np.concatenate([-outer, np.linspace(-half[0], half[0], N_BINS + 1), outer[::-1]])
     starts = np.ones(heights.shape, bool)
     starts[:, 1:] = np.abs(np.diff(heights, axis=1)) > _SAME * heights[:, 1:]
     first = np.flatnonzero(starts)
