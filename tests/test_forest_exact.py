@@ -81,7 +81,7 @@ def test_tree_densities_are_ratios_of_their_evidences(n):
     assert n < 700 or counts.sum() < n  # some beyond the bins
     assert tree_evidence(e, slow.scale, counts, gamma_tables(n)) == pytest.approx(slow.log_evidence, abs=1e-9)
     height = np.empty(128)
-    tree_density(counts, height)
+    tree_density(counts, gamma_tables(n), height)
     assert height.sum() / 16 == pytest.approx(1, abs=1e-12)
     for b in range(0, 128, 9):
         more = slow.counts.copy()

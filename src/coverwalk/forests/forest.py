@@ -253,9 +253,9 @@ class Forest:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def ask(self, X: Floats) -> PredictiveDistribution:
-        """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
-        return self.ask_all(X)[0]
+    def ask(self, X: Floats, prior: int = 0, some: slice = slice(None)) -> PredictiveDistribution:
+        """The distributions of y in rows X (n, p), under one of the priors of `finalize`, from all or some trees."""
+        return self.ask_all(X, some)[prior]
 
     def ask_all(self, X: Floats, some: slice = slice(None)) -> list[PredictiveDistribution]:
         """The distributions of y in rows X (n, p) under each prior of `finalize`, from all or some trees.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 from threadpoolctl import threadpool_limits
 
-from coverwalk._kernels.waves import waves
+from coverwalk._kernels.waves import wave_features, waves
 
 __all__ = ["Trend"]
 
@@ -112,7 +112,8 @@ def _height(n_waves: int) -> float:
 
 
 def _features(Z: Floats, turns: Floats, phase: Floats) -> Floats:
-    return np.hstack([np.ones((len(Z), 1)), Z, _height(len(phase)) * np.cos(2 * np.pi * (Z @ turns + phase))])
+    F: Floats = wave_features(Z, turns, phase, _height(len(phase)))
+    return F
 
 
 def _in_units(coefficients: Floats, p: int) -> Floats:
