@@ -22,8 +22,8 @@ N_CELLS = N_BINS + 4  # those between the ends of the boxes are outside the bins
 def kernel_atoms(counts: Counts, widths: Floats, n_rows: Ints) -> Atoms:
     """Normals at the centres of the bins, over a base with the weight of one row and of the rows beyond the bins.
 
-    Of K contexts with counts (K, N_BINS), bandwidths (K,) and n_rows (K,): where the atoms of each start (K + 1,), their
-    masses, centres and widths.
+    Of K contexts with counts (K, N_BINS), bandwidths (K,) and n_rows (K,): where the atoms of each start (K + 1,),
+    their masses, centres and widths.
     """
     K = len(counts)
     start = np.zeros(K + 1, np.int64)
