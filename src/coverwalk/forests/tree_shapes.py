@@ -7,7 +7,7 @@ from coverwalk._kernels.contexts import Fit, Grid
 from coverwalk._kernels.kernel_density import bandwidths
 from coverwalk._kernels.shape_atoms import cell_atoms, kernel_atoms
 from coverwalk._kernels.voices import REGRESSION, TREE_OF_Y, Records
-from coverwalk.shapes import CELLS, KERNELS, Shapes
+from coverwalk.shapes import CELLS, KERNELS, STUDENT, Shapes
 
 __all__ = ["OUTLIER_DF", "shapes_of"]
 
@@ -32,11 +32,9 @@ def shapes_of(records: Records, fit: Fit, grid: Grid) -> tuple[NDArray[np.int32]
     counts = fit.counts[fit.shaped[context[kernels]], which]
     widths = bandwidths()[fit.width[context[kernels], which]]
     of_y = np.ascontiguousarray(fit.counts[fit.shaped[context[tree]], 1])
-    atoms = kernel_atoms(counts, widths, n[kernels]), cell_atoms(of_y, n[tree])
-    tables = [_table(kind, *these) for kind, these in zip((KERNELS, CELLS), atoms)]
-    return shape, Shapes.join([Shapes.student(df), *tables])
-
-
-def _table(kind: int, start: Ints, mass: Floats, centre: Floats, width: Floats) -> Shapes:
-    n = len(start) - 1
-    return Shapes(np.full(n, kind, np.int32), np.full(n, np.nan), start, mass, centre, width)
+    start, *atoms = kernel_atoms(counts, widths, n[kernels])
+    cells_start, *cells = cell_atoms(of_y, n[tree])
+    kind = np.repeat(np.array([STUDENT, KERNELS, CELLS], np.int32), [len(df), len(counts), len(of_y)])
+    starts = np.concatenate([np.zeros(len(df), np.int64), start, start[-1] + cells_start[1:]])
+    df = np.concatenate([df, np.full(len(counts) + len(of_y), np.nan)])
+    return shape, Shapes.trusted(kind, df, starts, *(np.concatenate(pair) for pair in zip(atoms, cells)))

@@ -6,12 +6,15 @@ is a local model of the root with a basis that grows with the rows.
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from coverwalk._kernels.waves import wave_features, waves
 
@@ -62,7 +65,7 @@ class Trend:
         n, p = Z.shape
         few, ends = min(n, JUDGED_ROWS), (Z.min(axis=0), Z.max(axis=0))
         best, left, least = (WAVELENGTHS[0], RIDGES[0]), r, np.inf
-        with threadpool_limits(limits=1, user_api="blas"):  # sums in one order, whatever the number of threads
+        with _one_thread():
             for wavelength in WAVELENGTHS:
                 turns, phase = _random_waves(wavelength, min(few // 4, JUDGED_WAVES), seed, p)
                 for ridge, coefficients, errors in _ridges(_features(Z[:few], turns, phase), r[:few]):
@@ -81,7 +84,7 @@ class Trend:
         What is left of a row to which they were fitted is its error when it is left out.
         """
         n = min(len(r), MOST_ROWS)
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _one_thread():
             F = _features(Z[:n], self.turns, self.phase)
             U = cholesky(F.T @ F + self.ridge * np.eye(F.shape[1]), check_finite=False)
             coefficients = cho_solve((U, False), F.T @ r[:n], check_finite=False)
@@ -99,6 +102,17 @@ class Trend:
         """In rows Z (n, p)."""
         values: Floats = waves(np.clip(Z, self.low, self.high), self.turns, self.phase, self.coefficients)
         return values
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # to look for them takes as long as a small trend
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Sums in one order, whatever the number of threads."""
+    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limit
 
 
 def _random_waves(wavelength: float, n_waves: int, seed: int, p: int) -> tuple[Floats, Floats]:
