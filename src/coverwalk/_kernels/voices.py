@@ -225,6 +225,7 @@ def _leverage_in_rows(
 def speak(
     X: Floats,
     leaf: Ints,
+    order: Ints,
     degree: int,
     records: Records,
     at: Ints,
@@ -232,6 +233,8 @@ def speak(
     out: tuple[Any, ...],
 ) -> None:
     """Write the voices of each row from at[i] on, and move at past them; leaf (n,) is where each row ends.
+
+    Rows are taken in an order (n,): those of a leaf one after the other find its contexts where they are read fast.
 
     voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0, from where locations
     count in each row (n,), and the centre, the unit and the unit of scales of what is written; out: weight (S, m) under
@@ -265,7 +268,7 @@ def speak(
     rows, factor_at, factors = records.rows, records.factor_at, records.factors
     p = X.shape[1]
     x, f, factor = np.empty(p), np.empty(centre.shape[1]), np.empty(len(weight))
-    for i in range(len(X)):
+    for i in order:
         for s in range(len(factor)):
             factor[s] = share / total[s, leaf[i]]
         k = leaf[i] if seat[leaf[i]] >= 0 else above[leaf[i]]

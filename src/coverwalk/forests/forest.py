@@ -286,7 +286,8 @@ class Forest:
                 share = (1.0 - outlier) * (1.0 - kernel) / len(heard)
                 voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere, units)
                 seen = local_columns(self.trees[k], Z, tree.fill, self.settings.n_levels)
-                speak(seen, leaves[k], self.grid_of(part.degree).degree, tree.records, at, voice, out)
+                order = np.argsort(leaves[k], kind="stable")
+                speak(seen, leaves[k], order, self.grid_of(part.degree).degree, tree.records, at, voice, out)
             first += len(tree.shapes)
             label += len(tree.records.seat)
         if self.whole is not None:
