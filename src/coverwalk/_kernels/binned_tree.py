@@ -147,9 +147,9 @@ def tree_bins_evidence(
 
 
 @kernel
-def tree_density(counts: Counts, height: Floats) -> None:
+def tree_density(counts: Counts, gammas: tuple[Floats, Floats], height: Floats) -> None:
     """Fill height (N_BINS,): the density of the next row in each bin, given the rows counted."""
-    n, stop = _cells(counts, gamma_tables(counts.sum()))
+    n, stop = _cells(counts, gammas)
     reach, uniform = np.zeros(2 * N_BINS), np.zeros(2 * N_BINS)
     reach[1] = 1.0
     width = 2.0 * REACH

@@ -192,7 +192,7 @@ def _recentre(X: Floats, grid: Grid, weight: Floats, fit: Fit, k: int) -> None:
     """Add the average of the regressions of context k to its centre, which came from the parent."""
     n, p, L = len(X), X.shape[1], len(grid.ridges)
     for m in range(len(weight)):
-        if weight[m] < 1e-9:
+        if weight[m] < 1e-13:
             continue
         g = m // L
         at = fit.place[k, m]

@@ -43,7 +43,7 @@ class Records(NamedTuple):
     ridge: Floats  # (C,)
     leverage: Floats  # (C,) its mean, or -1 where the factor tells
     n_rows: Ints  # (C,)
-    rows_at: Ints  # (C,) first of its rows, where the regression is solved in rows, else -1
+    rows_at: Ints  # (C,) first of its rows, where the factor is of rows, else -1
     rows: Floats  # (T, p)
     factor_at: Ints  # (C,)
     factors: Floats
@@ -103,7 +103,7 @@ def _blank(p: int, layout: Layout, grid: Grid, best: Ints, heard: NDArray[np.boo
         size = n_features(g, p)
         if n == 0:
             continue
-        if in_rows(n, g, p):
+        if in_rows(n, g, p) and n * (n + 6 * p) < size * size:  # a question costs less in rows
             rows_at[c] = n_kept
             n_kept += n
             size = n
@@ -225,6 +225,7 @@ def _leverage_in_rows(
 def speak(
     X: Floats,
     leaf: Ints,
+    order: Ints,
     degree: int,
     records: Records,
     at: Ints,
@@ -232,6 +233,8 @@ def speak(
     out: tuple[Any, ...],
 ) -> None:
     """Write the voices of each row from at[i] on, and move at past them; leaf (n,) is where each row ends.
+
+    Rows are taken in an order (n,): those of a leaf one after the other find its contexts where they are read fast.
 
     voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0, from where locations
     count in each row (n,), and the centre, the unit and the unit of scales of what is written; out: weight (S, m) under
@@ -264,8 +267,10 @@ def speak(
     )
     rows, factor_at, factors = records.rows, records.factor_at, records.factors
     p = X.shape[1]
-    x, f = np.empty(p), np.empty(centre.shape[1])
-    for i in range(len(X)):
+    x, f, factor = np.empty(p), np.empty(centre.shape[1]), np.empty(len(weight))
+    for i in order:
+        for s in range(len(factor)):
+            factor[s] = share / total[s, leaf[i]]
         k = leaf[i] if seat[leaf[i]] >= 0 else above[leaf[i]]
         j = at[i]
         while k >= 0:
@@ -285,7 +290,7 @@ def speak(
                             x, best[c], ridge[c], rows, rows_at[c], n_rows[c], factors, factor_at[c], f
                         )
                 for s in range(len(weight)):
-                    out_weight[s, j] = weight[s, q] * (share / total[s, leaf[i]])
+                    out_weight[s, j] = weight[s, q] * factor[s]
                 out_loc[j] = middle + unit * (origin[i] + (mean[c] if kind[q] >= DENSITY_OF_Y else loc))
                 out_scale[j] = spread * math.sqrt(s2[q] * inflation)
                 out_shape[j] = shape[q]

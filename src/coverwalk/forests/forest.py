@@ -39,7 +39,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
-LEAST_WEIGHT = 1e-2  # voices below it, in their tree, are left out and the others made to sum to one
+LEAST_WEIGHT = 0.03  # voices below it, in their tree, are left out and the others made to sum to one
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
@@ -290,7 +290,8 @@ class Forest:
                 share = (1.0 - outlier) * (1.0 - kernel) / len(heard)
                 voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere, units)
                 seen = local_columns(self.trees[k], Z, tree.fill, self.settings.n_levels)
-                speak(seen, leaves[k], self.grid_of(part.degree).degree, tree.records, at, voice, out)
+                order = np.argsort(leaves[k], kind="stable")
+                speak(seen, leaves[k], order, self.grid_of(part.degree).degree, tree.records, at, voice, out)
             first += len(tree.shapes)
             label += len(tree.records.seat)
         if self.whole is not None:

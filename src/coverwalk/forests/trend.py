@@ -6,15 +6,17 @@ is a local model of the root with a basis that grows with the rows.
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from coverwalk._kernels.waves import waves
+from coverwalk._kernels.waves import wave_features, waves
 
 __all__ = ["Trend"]
 
@@ -66,7 +68,7 @@ class Trend:
         n_waves = min(n // 4, JUDGED_WAVES + n // 16, FEW_WAVES)
         n_judged = min(n, JUDGED_ROWS)
         few = min(n_judged // 4, JUDGED_WAVES)
-        with threadpool_limits(limits=1, user_api="blas"):  # sums in one order, whatever the number of threads
+        with _one_thread():
             judged = Z[:n_judged], r[:n_judged]
             best = plain = last = _rough(judged, np.eye(p), WAVELENGTHS, few, seed)
             for _ in range(N_METRICS if p > 1 else 0):
@@ -90,7 +92,7 @@ class Trend:
         What is left of a row to which they were fitted is its error when it is left out.
         """
         n = min(len(r), MOST_ROWS)
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _one_thread():
             F = _features(Z[:n], self.turns, self.phase)
             U = cholesky(F.T @ F + self.ridge * np.eye(F.shape[1]), check_finite=False)
             coefficients = cho_solve((U, False), F.T @ r[:n], check_finite=False)
@@ -140,6 +142,17 @@ def _rough(
     return min(tried, key=lambda rough: rough.square)
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # to look for them takes as long as a small trend
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Sums in one order, whatever the number of threads."""
+    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limit
+
+
 def _random_waves(metric: Floats, n_waves: int, seed: int) -> tuple[Floats, Floats]:
     rng, p = np.random.default_rng(seed), len(metric)
     turns = metric @ rng.standard_normal((n_waves, p)).T / (2 * np.pi * np.sqrt(max(p, 1)))
@@ -163,7 +176,8 @@ def _height(n_waves: int) -> float:
 
 
 def _features(Z: Floats, turns: Floats, phase: Floats) -> Floats:
-    return np.hstack([np.ones((len(Z), 1)), Z, _height(len(phase)) * np.cos(2 * np.pi * (Z @ turns + phase))])
+    F: Floats = wave_features(Z, turns, phase, _height(len(phase)))
+    return F
 
 
 def _in_units(coefficients: Floats, p: int) -> Floats:
