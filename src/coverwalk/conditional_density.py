@@ -366,11 +366,12 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
     # -- helpers ------------------------------------------------------------------------------------------------------
 
     def _check(self, X: ArrayLike) -> Floats:
-        one_row = type(X) is np.ndarray and X.ndim == 2 and len(X) == 1
-        if one_row and "stream_" in self.__dict__ and "feature_names_in_" not in self.__dict__:
-            return as_row(X, "X", self.n_features_in_)  # a stream asks row by row: in a tenth of the time
+        if type(X) is np.ndarray and X.ndim == 2 and len(X) == 1:
+            named = "feature_names_in_" in self.__dict__
+            if "stream_" in self.__dict__ and not named:  # a stream asks row by row: in a tenth of the time
+                return as_row(self._mixed.row(X[0]), "X", self.n_features_in_, gaps=True)
         check_is_fitted(self, "n_outputs_")
-        if self.covers == "kd" or "stream_" in self.__dict__:
+        if self.covers == "kd":
             checked: Floats = validate_data(self, X, dtype=np.float64, reset=False)
         else:
             checked = read_inputs(self, X, reset=False)

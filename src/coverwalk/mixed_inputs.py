@@ -8,21 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from coverwalk._kernels.cut import MOST_LEVELS, UNSEEN
+from coverwalk._kernels.cut import OWN_LEVELS, UNSEEN
 
 __all__ = ["OTHERS", "MixedInputs", "encoded", "read_inputs"]
 
 Floats = NDArray[np.float64]
 
-OTHERS = "(others)"  # the name that levels beyond the most frequent ones share
+OTHERS = "(others)"  # the name that levels without a number of their own share
 
 
 @dataclass(frozen=True)
 class MixedInputs:
     """Which columns are categories, and the levels of each: level number i is levels[column][i].
 
-    Missing values are NaN. A category's levels come as 0, 1, ...; of more than 62 levels the 61 most frequent keep
-    their own number and the others share one. A level that was not there at fit is UNSEEN.
+    Missing values are NaN. A category's levels come as 0, 1, ...; of more than 61 levels the 61 most frequent keep
+    their own number and the others share one. A level that was not there at fit is UNSEEN. On a stream the tables grow:
+    the first levels to come have a number each, those beyond share that of the first entry of a table, OTHERS.
     """
 
     levels: list[list[Any]]  # one list a column; empty for numbers
@@ -35,6 +36,24 @@ class MixedInputs:
         columns = _columns(X)
         chosen = _chosen(X, columns, categorical)
         return cls([_levels(column) if a in chosen else [] for a, column in enumerate(columns)])
+
+    @classmethod
+    def begun(cls, X: Any, categorical: Any) -> "MixedInputs":
+        """From the first table of a stream: which columns are categories. Their levels are still to come, to `grown`.
+
+        >>> begun = MixedInputs.begun([["b", 1.0]], [0])
+        >>> begun.grown([["b", 1.0], ["a", 2.0]]).levels
+        [['(others)', 'b', 'a'], []]
+        """
+        return cls([[OTHERS] if levels else [] for levels in cls.of(X, categorical).levels])
+
+    def grown(self, X: Any) -> "MixedInputs":
+        """With the levels of further rows, numbered as they come; itself where none is new."""
+        columns = _columns(X) if any(self.levels) else []
+        if len(columns) != len(self.levels):  # all numbers, or a table that will be refused
+            return self
+        new = [_extended(levels, column) if levels else levels for levels, column in zip(self.levels, columns)]
+        return self if all(a is b for a, b in zip(new, self.levels)) else MixedInputs(new)
 
     @property
     def n_levels(self) -> tuple[int, ...]:
@@ -62,20 +81,34 @@ class MixedInputs:
         """The levels as text, for people. Empty where all columns are numbers."""
         return [[str(level) for level in levels] for levels in self.levels] if any(self.levels) else []
 
+    def row(self, x: Any) -> Any:
+        """One row of values as one of numbers; the row itself where there are no categories."""
+        if not any(self.levels):
+            return x
+        if len(x) != len(self.levels):
+            raise ValueError(f"x must have {len(self.levels)} values, got {len(x)}: {x!r}")
+        return [encoded([value], levels)[0] if levels else value for value, levels in zip(x, self.levels)]
+
     def _check_loaded(self) -> None:
         """Refuse a file with more levels than a mask has bits."""
-        sound = all(isinstance(levels, list) and len(levels) <= MOST_LEVELS for levels in self.levels)
-        if not isinstance(self.levels, list) or not sound:
+        sound = isinstance(self.levels, list) and all(
+            isinstance(levels, list) and len(levels) <= OWN_LEVELS + (OTHERS in levels) for levels in self.levels
+        )
+        if not sound:
             raise ValueError("the levels of the categories are not sound")
 
 
-def read_inputs(estimator: Any, X: Any, y: Any = "no y", *, reset: bool, **options: Any) -> Any:
+def read_inputs(
+    estimator: Any, X: Any, y: Any = "no y", *, reset: bool, mixed: MixedInputs | None = None, **options: Any
+) -> Any:
     """X (and y) as arrays of numbers with NaN where values are missing; with ``reset`` the estimator learns the levels.
 
-    Options are those of scikit-learn's ``check_X_y``.
+    ``mixed`` says how categories become numbers, if not as at fit. Options are those of scikit-learn's ``check_X_y``.
+    A refused table changes nothing.
     """
-    mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
-    options |= {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    if mixed is None:
+        mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
+    options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **options}
     alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
     if not any(mixed.levels):
         checked = validate_data(estimator, X, *([] if alone else [y]), reset=reset, **options)
@@ -150,8 +183,9 @@ def _is_text(column: Any) -> bool:
 
 def _values(column: Any) -> list[Any]:
     """Python values, None where one is missing."""
-    values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
-    return [None if value is None or value != value or str(value) == "<NA>" else value for value in values]
+    if not isinstance(column, list):
+        column = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
+    return [None if value is None or type(value).__name__ == "NAType" or value != value else value for value in column]
 
 
 def _levels(column: Any) -> list[Any]:
@@ -161,14 +195,27 @@ def _levels(column: Any) -> list[Any]:
         if value is not None:
             counts[value] = counts.get(value, 0) + 1
     levels = sorted(counts, key=lambda value: (str(type(value)), value if not isinstance(value, bool) else int(value)))
-    if len(levels) > MOST_LEVELS:
-        kept = sorted(levels, key=lambda value: -counts[value])[: MOST_LEVELS - 1]
-        levels = [*(level for level in levels if level in set(kept)), OTHERS]
+    if len(levels) > OWN_LEVELS:
+        kept = set(sorted(levels, key=lambda value: -counts[value])[:OWN_LEVELS])
+        levels = [*(level for level in levels if level in kept), OTHERS]
     return levels or [OTHERS]  # a column without values is a category of one level that never came
 
 
+def _extended(levels: list[Any], column: Any) -> list[Any]:
+    """A table with the new levels of a column behind it as long as there are numbers; itself where none is new."""
+    known, new = set(levels), []
+    for value in _values(column):
+        if value is not None and value not in known:
+            if len(known) - (OTHERS in known) >= OWN_LEVELS:
+                new += [] if OTHERS in known else [OTHERS]
+                break
+            known.add(value)
+            new.append(value)
+    return levels + new if new else levels
+
+
 def encoded(column: Any, levels: list[Any]) -> Floats:
-    """The number of each value's level."""
-    others = float(len(levels) - 1) if levels[-1] == OTHERS else float(UNSEEN)
+    """The number of each value's level; of others that of OTHERS, or UNSEEN where the table has none."""
     number = {level: float(i) for i, level in enumerate(levels)}
+    others = number.get(OTHERS, float(UNSEEN))
     return np.array([np.nan if value is None else number.get(value, others) for value in _values(column)])

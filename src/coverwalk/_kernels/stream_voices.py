@@ -9,6 +9,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.polynomial import features
 from coverwalk._kernels.shapes import CELLS, STUDENT
 from coverwalk._kernels.stream_local import TAIL_DF, TAIL_SCALE
+from coverwalk._kernels.stream_mixed import MixedState, has_gap, side_of
 from coverwalk._kernels.stream_state import (
     CHOICE,
     CUT,
@@ -92,6 +93,7 @@ def means_of(counts: Floats, offsets: Ints, weight: Floats, loc: Floats, scale: 
 @kernel
 def speak_rows(
     state: StreamState,
+    mixed: MixedState | None,
     slots: Ints,
     X: Floats,
     first: int,
@@ -100,6 +102,7 @@ def speak_rows(
 ) -> int:
     """Write the voices of rows from ``first`` on, as far as there is room; returns the row that found none.
 
+    A row with a missing value where the stream is one of numbers alone: returns -1 - row.
     offsets (n + 1,): row i gets the voices offsets[i]:offsets[i + 1]. out: weight, loc, scale, code, context.
     """
     links, contexts, counts, units = state
@@ -110,10 +113,13 @@ def speak_rows(
     theta, centre, low, high, at_P = columns(d_max, p)
     top = degree_of(d_max, p)
     Z, leaves, x, F, k = np.empty((K, p)), np.empty(K, np.int64), np.empty(p), np.empty((2, d_max)), np.empty(d_max)
+    R = Z if mixed is None else np.empty((K, p))
     for row in range(first, len(X)):
         m = offsets[row]
         total = 0.0
-        approach(state, slots, X, row, Z, leaves)
+        if mixed is None and has_gap(X, row):
+            return -1 - row
+        approach(state, mixed, slots, X, row, R, Z, leaves)
         for t in range(K):
             slot, z = slots[t], Z[t]
             base, shift, unit = slot * room, units[slot, 0, p], units[slot, 1, p]
@@ -171,7 +177,7 @@ def speak_rows(
                 log_reach += math.log(go)
                 if log_reach < math.log(LEAST_WEIGHT):
                     break
-                i = base + (left if z[links[i, DIM]] <= contexts[i, CUT] else left + 1)
+                i = base + left + side_of(mixed, R[t, links[i, DIM]], contexts[i, CUT], i)
         for q in range(offsets[row], m):
             weight[q] /= total
         offsets[row + 1] = m

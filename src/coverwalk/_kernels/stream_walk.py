@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.polynomial import features
 from coverwalk._kernels.stream_local import add_count, bin_of, histogram, log_student, softplus, tail
+from coverwalk._kernels.stream_mixed import MixedState, has_gap, in_cuts, learn_means, side_of, what_is_seen
 from coverwalk._kernels.stream_state import (
     CHOICE,
     CUT,
@@ -58,8 +59,11 @@ U1, U2, U3 = U(1), U(2), U(3)
 
 
 @kernel
-def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats, at: Ints) -> None:
-    """A row in every tree's units, into Z (K, p), and the leaf it comes to, into at (K,).
+def approach(
+    state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats, row: int, R: Floats, Z: Floats, at: Ints
+) -> None:
+    """A row in every tree's units, as cuts read it, into R (K, p), and as local models do, into Z (K, p), which is R
+    where all inputs are numbers; and the leaf it comes to, into at (K,).
 
     All trees a step at a time: a step waits for memory, and those of several trees wait at once. What is asked
     afterwards, tree by tree, is near.
@@ -67,7 +71,9 @@ def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats, at
     links, contexts, _, units = state
     room, K = len(links) // len(units), len(slots)
     for t in range(K):
-        scale_row(X, row, units, slots[t], Z[t])
+        scale_row(X, row, units, slots[t], R[t])
+        if mixed is not None:
+            in_cuts(mixed, X, row, R[t])
         at[t] = slots[t] * room
     moved = True
     while moved:
@@ -76,8 +82,11 @@ def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats, at
             i = at[t]
             left = links[i, LEFT]
             if left >= 0:
-                at[t] = slots[t] * room + left + (0 if Z[t, links[i, DIM]] <= contexts[i, CUT] else 1)
+                at[t] = slots[t] * room + left + side_of(mixed, R[t, links[i, DIM]], contexts[i, CUT], i)
                 moved = True
+    if mixed is not None:
+        for t in range(K):
+            what_is_seen(mixed, R[t], at[t], Z[t])
 
 
 @kernel
@@ -198,6 +207,7 @@ def log_pool(log_density: Floats) -> float:
 @kernel
 def learn_rows(
     state: StreamState,
+    mixed: MixedState | None,
     slots: Ints,
     X: Floats,
     y: Floats,
@@ -207,8 +217,10 @@ def learn_rows(
     forget: float,
     learn: bool,
     out: Floats,
-) -> None:
+) -> int:
     """Ask rows first:last, and learn each where ``learn``, in the trees that live in these slots; fills out (n,).
+
+    Returns the row with the first missing value, where the stream is one of numbers alone; else last.
 
     The log density of row i is that before it was learned. now: rows that came before ``first``; forget: the share of
     what is known that is given up with each row.
@@ -221,8 +233,11 @@ def learn_rows(
     top = degree_of(d_max, p)
     Z, leaves, x, F, k = np.empty((K, p)), np.empty(K, np.int64), np.empty(p), np.empty((2, d_max)), np.empty(d_max)
     log_phi, fades, path, trees = np.empty(room), np.empty(room), np.empty(room, np.int64), np.empty(K)
+    R = Z if mixed is None else np.empty((K, p))
     for row in range(first, last):
-        approach(state, slots, X, row, Z, leaves)
+        if mixed is None and has_gap(X, row):
+            return row
+        approach(state, mixed, slots, X, row, R, Z, leaves)
         for t in range(K):
             slot, z = slots[t], Z[t]
             base = slot * room
@@ -274,7 +289,7 @@ def learn_rows(
                 left = links[i, LEFT]
                 if left < 0:
                     break
-                i = base + (left if z[links[i, DIM]] <= contexts[i, CUT] else left + 1)
+                i = base + left + side_of(mixed, R[t, links[i, DIM]], contexts[i, CUT], i)
                 depth += 1
             log_psi = log_phi[depth]
             for level in range(depth - 1, -1, -1):
@@ -293,4 +308,7 @@ def learn_rows(
             log_1mo, log_o = math.log(1.0 - outlier) + log_psi, math.log(outlier * tail(target))
             log_psi = log_o + softplus(log_1mo - log_o)
             trees[t] = log_psi - math.log(units[slot, 1, p])
+            if mixed is not None and learn:
+                learn_means(mixed, R[t], leaves[t], forget)
         out[row] = log_pool(trees)
+    return last

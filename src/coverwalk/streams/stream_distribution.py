@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.mixture import Voices
+from coverwalk._kernels.stream_mixed import MixedState
 from coverwalk._kernels.stream_state import CUT, DIM, LEFT, N_BINS, REACH, StreamState
 from coverwalk._kernels.stream_voices import means_of, shapes_of, speak_rows
+from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.shapes import Shapes
 
-__all__ = ["box_of", "predict_dist", "predict_mean", "voices_of"]
+__all__ = ["predict_dist", "predict_mean", "tree_of", "voices_of"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,14 +26,18 @@ _WIDTHS = np.full(len(_EDGES), _WIDTH)
 Spoken = tuple[Ints, Floats, Floats, Floats, Ints, Ints]
 
 
-def voices_of(state: StreamState, slots: Ints, X: Floats) -> Spoken:
-    """offsets, weight, loc, scale, code and context of the voices of rows X (n, p)."""
+def voices_of(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) -> Spoken | None:
+    """offsets, weight, loc, scale, code and context of the voices of rows X (n, p); None where one has a gap that a
+    stream of numbers alone cannot take.
+    """
     offsets = np.zeros(len(X) + 1, np.int64)
     size = ROOM * max(len(X), 4)
     out = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64)
     row = 0
     while True:
-        row = speak_rows(state, slots, X, row, offsets, out)
+        row = speak_rows(state, mixed, slots, X, row, offsets, out)
+        if row < 0:
+            return None
         if row == len(X):
             break
         weight, loc, scale, code, context = (np.concatenate([column, np.empty_like(column)]) for column in out)
@@ -69,16 +75,11 @@ def predict_dist(state: StreamState, spoken: Spoken, describe: Callable[[int], A
     return dist
 
 
-def box_of(state: StreamState, slot: int, context: int) -> dict[int, tuple[float, float]]:
-    """The half-open intervals (low, high] of the inputs that are cut on the way to a context of a slot's tree."""
+def tree_of(state: StreamState, masks: Ints, slot: int) -> AdaptiveTree:
+    """The cover that lives in a slot."""
     room = len(state.links) // len(state.units)
-    links, cut = (table[slot * room : (slot + 1) * room] for table in (state.links, state.contexts[:, CUT]))
-    bounds: dict[int, tuple[float, float]] = {}
-    while context > 0:
-        parent = int(np.flatnonzero((links[:, LEFT] == context) | (links[:, LEFT] == context - 1))[0])
-        a = int(links[parent, DIM])
-        low, high = bounds.get(a, (-np.inf, np.inf))
-        at = float(cut[parent])
-        bounds[a] = (low, min(high, at)) if links[parent, LEFT] == context else (max(low, at), high)
-        context = parent
-    return bounds
+    rows = slice(slot * room, (slot + 1) * room)
+    left, parent = state.links[rows, LEFT], np.full(room, -1)
+    inner = np.flatnonzero(left >= 0)
+    parent[left[inner]] = parent[left[inner] + 1] = inner
+    return AdaptiveTree(state.links[rows, DIM], left, parent, state.contexts[rows, CUT], masks[rows])

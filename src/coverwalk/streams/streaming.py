@@ -5,10 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
 
 from coverwalk._sound import check_names, hold
 from coverwalk.forests.forest import Forest, Settings
+from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.chain import StreamChain
 from coverwalk.streams.checked_rows import as_outputs, as_row, numbers_only, refuse_nonfinite
 from coverwalk.streams.double_tree import DoubleTree
@@ -32,6 +32,8 @@ class Streaming:
     max_rows: int
     max_contexts: int
     forget: float
+    categorical_features: Any
+    _mixed: MixedInputs
     stream_: StreamChain
     forests_: list[Forest]
     n_features_in_: int
@@ -60,16 +62,19 @@ class Streaming:
             raise ValueError(f"y must have {self.n_outputs_} columns as in the rows before, got {Y.shape[1]}")
         before = dict(self.__dict__)
         try:
+            mixed = self._mixed if begun else MixedInputs.begun(X, self.categorical_features)
             with numbers_only():
-                X = validate_data(self, X, reset=not begun, dtype=np.float64, order="C", ensure_all_finite=False)
-            refuse_nonfinite(X, "X")
+                X = read_inputs(self, X, reset=not begun, mixed=mixed.grown(X), order="C", ensure_all_finite=False)
+            refuse_nonfinite(X, "X", gaps=True)
             if len(X) != len(Y):
                 raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
         except ValueError:
             self.__dict__ = before  # names and number of inputs, which a refused first table has left
             raise
         X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
-        return self._chain(settings, X.shape[1], Y.shape[1], flat).learn(X, np.require(Y, requirements="W"))
+        chain = self._chain(settings, X.shape[1], Y.shape[1], flat)
+        chain.name_levels(self._mixed.level_names)
+        return chain.learn(X, np.require(Y, requirements="W"))
 
     def learn_one(self, x: Any, y: Any) -> float:
         """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
@@ -81,14 +86,30 @@ class Streaming:
             return log_density
         stream = self.__dict__.get("stream_")
         begun = "n_outputs_" in self.__dict__
-        row = as_row(x, "x", self.n_features_in_ if begun else None)
+        mixed = self._mixed
+        if any(mixed.levels) or not begun:
+            mixed = self._with_levels(x, begun)
+        row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, gaps=True)
         outputs = as_row(y, "y", self.n_outputs_ if begun else None)
         if stream is None:
             settings = self._stream_settings()
             if not begun:
                 self.n_features_in_ = row.shape[1]
+            self._mixed = mixed
             stream = self._chain(settings, row.shape[1], outputs.shape[1], np.ndim(y) == 0)
+            stream.name_levels(mixed.level_names)
+        elif mixed is not self._mixed:
+            self._mixed = mixed
+            stream.name_levels(mixed.level_names)
         return float(stream.learn(row, outputs)[0])
+
+    def _with_levels(self, x: Any, begun: bool) -> MixedInputs:
+        """What is known of the categories once the levels of one row x are."""
+        if np.ndim(x) == 0:
+            x = [x]
+        values = np.empty((1, len(x)), dtype=object)
+        values[0, :] = list(x)
+        return (self._mixed if begun else MixedInputs.begun(values, self.categorical_features)).grown(values)
 
     # -- a forest's stream --------------------------------------------------------------------------------------------
 
@@ -115,17 +136,13 @@ class Streaming:
         if "forests_" in self.__dict__:
             if any(forest.n_summed for forest in self.forests_):
                 raise ValueError("a model of chunks kept sums, not rows, to go on from: use fit_chunks with all chunks")
-            if any(forest.settings.n_levels or np.isnan(forest.X).any() for forest in self.forests_):
-                raise ValueError(
-                    "streams take finite numbers, and this model was fitted to categories or gaps: use fit"
-                )
             fitted = [forest.settings for forest in self.forests_]
             each = [replace(settings, n_trees=s.n_trees, seed=s.seed, stop=s.stop) for s in fitted]
             self.stream_ = StreamChain.of(self.forests_, each)
             del self.forests_  # it does not know the rows to come
         else:
             names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(p)]))
-            self.stream_ = StreamChain.new(settings, names, q)
+            self.stream_ = StreamChain.new(settings, names, q, self._mixed.n_levels)
             self.n_outputs_, self._flat = q, flat
         return self.stream_
 
