@@ -55,6 +55,12 @@ class MixedInputs:
         new = [_extended(levels, column) if levels else levels for levels, column in zip(self.levels, columns)]
         return self if all(a is b for a, b in zip(new, self.levels)) else MixedInputs(new)
 
+    def knows(self, x: Any) -> bool:
+        """Whether `grown` by the row x would change nothing."""
+        return len(x) == len(self.levels) and all(
+            not levels or value in levels or _values([value])[0] is None for value, levels in zip(x, self.levels)
+        )
+
     @property
     def n_levels(self) -> tuple[int, ...]:
         """Levels of each column; 0 for numbers. Empty where all columns are numbers."""
@@ -87,7 +93,7 @@ class MixedInputs:
             return x
         if len(x) != len(self.levels):
             raise ValueError(f"x must have {len(self.levels)} values, got {len(x)}: {x!r}")
-        return [encoded([value], levels)[0] if levels else value for value, levels in zip(x, self.levels)]
+        return [_number(value, levels) if levels else value for value, levels in zip(x, self.levels)]
 
     def _check_loaded(self) -> None:
         """Refuse a file with more levels than a mask has bits."""
@@ -212,6 +218,14 @@ def _extended(levels: list[Any], column: Any) -> list[Any]:
             known.add(value)
             new.append(value)
     return levels + new if new else levels
+
+
+def _number(value: Any, levels: list[Any]) -> float:
+    """As `encoded`, of one value."""
+    if _values([value])[0] is None:
+        return np.nan
+    known = value if value in levels else OTHERS
+    return float(levels.index(known)) if known in levels else float(UNSEEN)
 
 
 def encoded(column: Any, levels: list[Any]) -> Floats:

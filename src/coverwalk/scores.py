@@ -57,8 +57,7 @@ def learned_rows(model: ConditionalDensity) -> tuple[Floats, Floats] | None:
             return None
         kept = streams[0].n_rows - streams[0].kept_from
         return streams[0].X[:kept], np.column_stack([stream.y[:kept] for stream in streams])
-    engine = model.double_tree_._engine
-    return engine.state.row_x[: engine.n_rows], engine.units.invert(engine.state.row_z[: engine.n_rows])
+    return model.double_tree_._engine.rows
 
 
 def baselines(model: ConditionalDensity) -> dict[str, list[Line]]:

@@ -47,25 +47,18 @@ class Streaming:
 
     def prequential(self, X: Any, y: Any) -> Floats:
         """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
-        if self.covers == "kd":
-            tree = self.double_tree_ if hasattr(self, "n_outputs_") else self._begin_stream()
-            with numbers_only():
-                log_density = tree.prequential(X, y)
-            self._streamed()
-            return log_density
         begun = hasattr(self, "n_outputs_")
         if y is None:
             raise ValueError("This ConditionalDensity estimator requires y to be passed, but the target y is None.")
+        if self.covers == "kd":
+            return self._streamed(X, y, begun)
         settings = self._stream_settings()  # a parameter's mistake is told before one of the rows
         Y, flat = as_outputs(y)
         if begun and Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y must have {self.n_outputs_} columns as in the rows before, got {Y.shape[1]}")
         before = dict(self.__dict__)
         try:
-            mixed = self._mixed if begun else MixedInputs.begun(X, self.categorical_features)
-            with numbers_only():
-                X = read_inputs(self, X, reset=not begun, mixed=mixed.grown(X), order="C", ensure_all_finite=False)
-            refuse_nonfinite(X, "X", gaps=True)
+            X = self._read(X, begun)
             if len(X) != len(Y):
                 raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
         except ValueError:
@@ -78,17 +71,18 @@ class Streaming:
 
     def learn_one(self, x: Any, y: Any) -> float:
         """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
-        if self.covers == "kd":
-            if hasattr(self, "n_outputs_"):
-                return self.double_tree_.learn_one(x, y)
-            log_density = self._begin_stream().learn_one(x, y)
-            self._streamed()
-            return log_density
         stream = self.__dict__.get("stream_")
         begun = "n_outputs_" in self.__dict__
         mixed = self._mixed
         if any(mixed.levels) or not begun:
             mixed = self._with_levels(x, begun)
+        if self.covers == "kd":
+            tree = self.double_tree_ if begun else self._new_tree()
+            log_density = tree.learn_one(mixed.row(x), y)
+            self._mixed = mixed
+            if not begun:
+                self._show(tree)
+            return log_density
         row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, gaps=True)
         outputs = as_row(y, "y", self.n_outputs_ if begun else None)
         if stream is None:
@@ -103,10 +97,21 @@ class Streaming:
             stream.name_levels(mixed.level_names)
         return float(stream.learn(row, outputs)[0])
 
+    def _read(self, X: Any, begun: bool) -> Floats:
+        """A table of inputs as numbers; new levels of its categories have numbers from here on."""
+        mixed = self._mixed if begun else MixedInputs.begun(X, self.categorical_features)
+        with numbers_only():
+            table: Floats = read_inputs(
+                self, X, reset=not begun, mixed=mixed.grown(X), order="C", ensure_all_finite=False
+            )
+        return refuse_nonfinite(table, "X", gaps=True)
+
     def _with_levels(self, x: Any, begun: bool) -> MixedInputs:
         """What is known of the categories once the levels of one row x are."""
         if np.ndim(x) == 0:
             x = [x]
+        if begun and self._mixed.knows(x):
+            return self._mixed
         values = np.empty((1, len(x)), dtype=object)
         values[0, :] = list(x)
         return (self._mixed if begun else MixedInputs.begun(values, self.categorical_features)).grown(values)
@@ -148,17 +153,25 @@ class Streaming:
 
     # -- the paper's stream, covers="kd" ------------------------------------------------------------------------------
 
-    def _begin_stream(self) -> DoubleTree:
+    def _new_tree(self) -> DoubleTree:
         stop = None if isinstance(self.stop, str) else self.stop
-        self.double_tree_ = DoubleTree(walk=self.walk, alpha=self.alpha, stop=stop)
-        return self.double_tree_
+        return DoubleTree(walk=self.walk, alpha=self.alpha, stop=stop)
 
-    def _streamed(self) -> Self:
-        """Show what the stream knows of its rows, as after `fit`."""
-        for name in ("n_features_in_", "feature_names_in_", "n_outputs_", "_flat"):
-            if hasattr(self.double_tree_, name):
-                setattr(self, name, getattr(self.double_tree_, name))
-        return self
+    def _streamed(self, X: Any, y: Any, begun: bool) -> Floats:
+        """Rows learned by the tree that is there or, where none has ``begun``, by a new one; their log densities."""
+        tree, before = self.double_tree_ if begun else self._new_tree(), dict(self.__dict__)
+        try:
+            log_density = tree.prequential(self._read(X, begun), y)
+        except ValueError:
+            self.__dict__ = before  # names, number and levels of inputs, which a refused table has left
+            raise
+        self._show(tree)
+        return log_density
+
+    def _show(self, tree: DoubleTree) -> None:
+        """Show what the tree knows of its rows, as after `fit`."""
+        self.double_tree_, self.n_features_in_ = tree, tree.n_features_in_
+        self.n_outputs_, self._flat = tree.n_outputs_, tree._flat
 
     def _check_loaded_stream(self) -> None:
         """Refuse a file whose parts do not fit together; the tree checks itself."""
@@ -168,4 +181,6 @@ class Streaming:
         hold("the stream", isinstance(tree, DoubleTree))
         for name in ("n_features_in_", "n_outputs_", "_flat"):
             hold(name, getattr(self, name, None) == getattr(tree, name, None))
+        levels = self._mixed.levels if isinstance(self._mixed, MixedInputs) else None
+        hold("categories", levels is not None and len(levels) in (0, self.n_features_in_))
         check_names(self)
