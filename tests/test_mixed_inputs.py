@@ -207,5 +207,3 @@ def test_text_that_is_no_category_is_refused():
         ConditionalDensity(categorical_features=None).fit(FRAME, Y)
     with pytest.raises(ValueError, match="categorical_features"):
         ConditionalDensity(n_trees=2, categorical_features=["east"]).fit(FRAME, Y)
-    with pytest.raises(ValueError, match="NaN"):
-        ConditionalDensity(covers="kd").fit(FRAME[["east"]], Y)

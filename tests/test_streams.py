@@ -23,6 +23,7 @@ from coverwalk._kernels.stream_state import (
     columns,
     degree_of,
     scale_row,
+    stride_of,
     to_units,
 )
 
@@ -105,7 +106,7 @@ def test_statistics_are_the_sums_of_all_rows_in_a_context(fitted):
     stream = model.partial_fit(X[fitted:1900], Y[fitted:1900]).stream_.streams[0]
     assert stream.n_rows == 1900
     d = n_features(1, 3)
-    theta, centre, low, high, at = columns(d, 3)
+    centre, low, high, M = columns(d, 3)
     counted = 0
     for slot in stream.slots:
         for k, parent, links, table, Z, r in contexts_of(stream, slot):
@@ -114,13 +115,14 @@ def test_statistics_are_the_sums_of_all_rows_in_a_context(fitted):
             for z, f in zip(Z, F):
                 features(z, 1, f)
             assert table[k, NU] - NU_0 == len(Z)
-            Lam = np.linalg.inv(table[k, at : at + t * t].reshape(t, t))
+            P_theta = table[k, M : M + np.uint64(t * stride_of(t))].reshape(t, -1)
+            Lam = np.linalg.inv(P_theta[:, :t])
             np.testing.assert_allclose(Lam - table[k, RIDGE] * np.eye(t), F[:, :t].T @ F[:, :t], rtol=1e-7, atol=1e-7)
             # Lam theta = ridge theta_0 + F'(y - terms that stay the parent's)
-            prior = table[parent, centre : centre + d] if parent >= 0 else np.zeros(d)
+            prior = table[parent, centre:low] if parent >= 0 else np.zeros(d)
             kept = r - F[:, t:] @ prior[t:]
             right = table[k, RIDGE] * prior[:t] + F[:, :t].T @ kept
-            np.testing.assert_allclose(Lam @ table[k, theta : theta + t], right, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(Lam @ P_theta[:, t], right, rtol=1e-6, atol=1e-6)
             np.testing.assert_array_equal(table[k, low:high], Z.min(axis=0))
             counted += links[SEAT] >= 0
             assert degree_of(t, 3) in (0, 1)

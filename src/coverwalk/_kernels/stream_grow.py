@@ -5,39 +5,21 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels import stream_state as at
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.contexts import Layout, stop_weights
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve, leverage
+from coverwalk._kernels.odds import log_mixture, odds_from_log
 from coverwalk._kernels.polynomial import features, n_features
 from coverwalk._kernels.regression import LEAST_KEEP, add_gram, left_one_out
-from coverwalk._kernels.stream_local import add_count, bin_of, histogram, softplus
-from coverwalk._kernels.stream_state import (
-    CHOICE,
-    CUT,
-    DIM,
-    LEAST_SCALE,
-    LEFT,
-    NU,
-    NU_0,
-    ODDS,
-    PSI,
-    RIDGE,
-    SCALE,
-    SEAT,
-    SEEN,
-    SOFT_CHOICE,
-    SOFT_ODDS,
-    TERMS,
-    StreamState,
-    columns,
-    degree_of,
-    most_terms,
-)
+from coverwalk._kernels.stream_local import add_count, bin_of, histogram
+from coverwalk._kernels.stream_state import LEAST_SCALE, N_BINS, NU_0, StreamState, columns, stride_of, top_degree
 
 __all__ = ["settle_tree"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+U = np.uint64
 
 SEAT_ROWS = 32  # a context with fewer rows has no histogram
 MANY = 8.0  # rows a feature from which on one ridge is as good as another, and the mean leverage as each row's own
@@ -101,8 +83,9 @@ def _solve(
 
 
 @kernel
-def _invert(A: Floats, d: int, contexts: Floats, i: int, at: int, z: Floats) -> None:
-    """P = (U'U)^-1 into the columns of context i from `at` on, symmetric to the last bit."""
+def _put_regression(A: Floats, d: int, context: Floats, M: int, centre: int, z: Floats) -> None:
+    """[P theta] into a context: P = (U'U)^-1, symmetric to the last bit, and the coefficients, which are its centre."""
+    stride = stride_of(d)
     for a in range(d):
         for j in range(d):
             z[j] = 0.0
@@ -110,22 +93,26 @@ def _invert(A: Floats, d: int, contexts: Floats, i: int, at: int, z: Floats) -> 
         forward_solve(A, d, z, a)
         back_solve(A, d, z)
         for j in range(a + 1):
-            contexts[i, at + a * d + j] = z[j]
-            contexts[i, at + j * d + a] = z[j]
+            context[M + a * stride + j] = z[j]
+            context[M + j * stride + a] = z[j]
+        context[M + a * stride + d] = context[centre + a]
+        for j in range(d + 1, stride):
+            context[M + a * stride + j] = 0.0
 
 
 @kernel
-def _count(e: Floats, scale: float, counts: Floats, seat: int) -> float:
-    """Count residuals; returns their left-one-out log evidence."""
+def _count(e: Floats, scale: float, bins: Floats, seat: np.uint64) -> float:
+    """Count residuals in the histogram that begins at place `seat`; returns their left-one-out log evidence."""
     n = len(e)
-    counts[seat, :] = 0.0
+    for b in range(U(N_BINS)):
+        bins[seat + b] = 0.0
     for q in range(n):
         b = bin_of(e[q] / scale)
         if b >= 0:
-            add_count(counts, seat, b, 1.0)
+            add_count(bins, seat, b, 1.0)
     total, product = -n * math.log(scale), 1.0
     for q in range(n):
-        product *= histogram(counts, seat, float(n), e[q] / scale, 1.0)
+        product *= histogram(bins, seat, float(n), e[q] / scale, 1.0)
         if product < 1e-200 or product > 1e200 or q == n - 1:
             total += math.log(product)
             product = 1.0
@@ -153,9 +140,10 @@ def settle_tree(
     dim, parent, tree_cut = tree
     N, S, p = len(dim), len(units), X.shape[1]
     room, seats = len(links) // S, len(counts) // S
-    d_max = most_terms(contexts, p)
-    theta, centre, low, high, at_P = columns(d_max, p)
-    top = degree_of(d_max, p)
+    top = top_degree(contexts, p)
+    d_max, bins = n_features(top, p), counts.reshape(-1)
+    places = columns(d_max, p)
+    centre, low, high, M = int(places[0]), int(places[1]), int(places[2]), int(places[3])
     base, seat = slot * room, 0
     n_rows, L = len(y), len(ridges)
     F, grams = np.empty((n_rows, d_max)), np.zeros((N, d_max, d_max))
@@ -174,7 +162,12 @@ def settle_tree(
         i, s, e = base + k, layout.start[k], layout.end[k]
         n = e - s
         above = s2_root if k == 0 else s2[parent[k]]
-        links[i, LEFT], links[i, DIM], links[i, SEAT], contexts[i, CUT] = layout.left[k], dim[k], -1, tree_cut[k]
+        links[i, at.LEFT], links[i, at.DIM], links[i, at.SEAT], contexts[i, at.CUT] = (
+            layout.left[k],
+            dim[k],
+            -1,
+            tree_cut[k],
+        )
         for a in range(p):
             least, most = math.inf, -math.inf
             for q in range(s, e):
@@ -202,29 +195,34 @@ def settle_tree(
                 best_c[:d] = c[:d]
                 best_error[:n] = error[:n]
                 best_keep[:n] = keep[:n]
-        _invert(best_A, best_d, contexts, i, at_P, z)
         for a in range(d_max):
-            contexts[i, theta + a] = best_c[a] + (contexts[base + parent[k], centre + a] if k > 0 else 0.0)
-            contexts[i, centre + a] = contexts[i, theta + a]
+            above_a = contexts[base + parent[k], centre + a] if k > 0 else 0.0
+            contexts[i, centre + a] = above_a + best_c[a]
+        _put_regression(best_A, best_d, contexts[i], M, centre, z)
         square = LEAST_SCALE**2
         for q in range(n):
             r[s + q] = best_error[q]
             loo[s + q] = best_error[q] / best_keep[q]
             square += loo[s + q] ** 2 / n
         s2[k] = best_psi / nu
-        links[i, TERMS] = best_d
-        contexts[i, NU], contexts[i, PSI], contexts[i, RIDGE], contexts[i, SEEN] = nu, best_psi, best_ridge, now
-        contexts[i, SCALE], contexts[i, CHOICE], log_phi[k] = math.sqrt(square), 0.0, best
+        links[i, at.TERMS] = best_d
+        contexts[i, at.NU], contexts[i, at.PSI], contexts[i, at.RIDGE], contexts[i, at.SEEN] = (
+            nu,
+            best_psi,
+            best_ridge,
+            now,
+        )
+        contexts[i, at.SCALE], log_choice, log_phi[k] = math.sqrt(square), 0.0, best
         if n >= SEAT_ROWS and seat < seats:
-            links[i, SEAT] = seat
-            score = _count(loo[s:e], contexts[i, SCALE], counts, slot * seats + seat)
+            links[i, at.SEAT] = seat
+            score = _count(loo[s:e], contexts[i, at.SCALE], bins, U((slot * seats + seat) * N_BINS))
             seat += 1
-            contexts[i, CHOICE] = best - score
-            log_phi[k] = score + softplus(best - score) + math.log(0.5)
-        contexts[i, SOFT_CHOICE] = softplus(contexts[i, CHOICE])
+            log_choice = best - score
+            log_phi[k] = log_mixture(0.0, score, best)
+        contexts[i, at.CHOICE], contexts[i, at.CHOICE_STEPS] = odds_from_log(log_choice)
     for k in range(N):
         log_phi[k] *= trust
     log_stop, log_go, _ = stop_weights(layout.left, log_phi, stop)
     for k in range(N):
-        odds = log_stop[k] - log_go[k] if layout.left[k] >= 0 else math.inf
-        contexts[base + k, ODDS], contexts[base + k, SOFT_ODDS] = odds, softplus(odds)
+        log_odds = log_stop[k] - log_go[k] if layout.left[k] >= 0 else 0.0
+        contexts[base + k, at.ODDS], contexts[base + k, at.ODDS_STEPS] = odds_from_log(log_odds)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.stream_mixed import MixedState
 from coverwalk._kernels.stream_state import LEFT, NU, NU_0, SEAT, TERMS, StreamState, blank_state, degree_of
+from coverwalk._kernels.stream_voices import means_of
 from coverwalk._kernels.stream_walk import learn_rows
 from coverwalk.covers.adaptive import grow_tree
 from coverwalk.distribution import PredictiveDistribution
@@ -286,15 +287,8 @@ class ForestStream:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def _heard(self, X: Floats) -> answers.Spoken:
-        """The voices of rows; those with gaps see the centres of the inputs where none was missing so far."""
-        spoken = answers.voices_of(self.state, self.mixed, self.slots, X)
-        if spoken is None:
-            spoken = answers.voices_of(self.state, self._for_gaps(), self.slots, X)
-        assert spoken is not None
-        return spoken
-
     def _for_gaps(self) -> MixedState:
+        """To be asked about missing values where none was missing so far: those see the inputs' centres."""
         return MixedState(self.masks, np.zeros((len(self.masks), 2 * self.p)), self.categories)
 
     def logpdf(self, X: Floats, y: Floats) -> Floats:
@@ -307,11 +301,19 @@ class ForestStream:
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The laws of y in rows X (n, p)."""
-        return answers.predict_dist(self.state, self._heard(X), partial(self.describe, self.n_growths))
+        describe = partial(self.describe, self.n_growths)
+        law = answers.predict_dist(self.state, self.mixed, self.slots, X, describe)
+        if law is None:
+            law = answers.predict_dist(self.state, self._for_gaps(), self.slots, X, describe)
+        assert law is not None
+        return law
 
     def predict_mean(self, X: Floats) -> Floats:
         """The means (n,) of y in rows X (n, p)."""
-        return answers.predict_mean(self.state, self._heard(X))
+        means: Floats = means_of(self.state, self.mixed, self.slots, X)
+        if len(means) < len(X):
+            means = means_of(self.state, self._for_gaps(), self.slots, X)
+        return means
 
     def describe(self, n_growths: int, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""

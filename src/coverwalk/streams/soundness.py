@@ -9,22 +9,22 @@ from coverwalk._kernels.cut import MOST_LEVELS
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.stream_state import (
     CHOICE,
+    CHOICE_STEPS,
     CUT,
     DIM,
-    HEAD,
     LEFT,
     N_BINS,
     NU,
     NU_0,
     ODDS,
+    ODDS_STEPS,
     PSI,
     RIDGE,
     SCALE,
     SEAT,
-    SOFT_CHOICE,
-    SOFT_ODDS,
     TERMS,
     StreamState,
+    width_of,
 )
 from coverwalk._sound import check_array, check_with_nan, hold
 from coverwalk.streams.growth import NEVER, Growth, StreamSettings
@@ -100,8 +100,7 @@ def _check_rows(stream: "ForestStream") -> None:
 def _check_state(state: StreamState, room: int, seats: int, p: int, d: int) -> None:
     S = len(state.units)
     check_array("links", state.links, (S * room, 4), np.int64)
-    hold("contexts", isinstance(state.contexts, np.ndarray) and state.contexts.dtype == np.float64)
-    check_array("contexts", state.contexts.view(np.int64), (S * room, HEAD + 2 * d + 2 * p + d * d), np.int64)
+    check_with_nan("contexts", state.contexts, (S * room, width_of(d, p)))
     hold("contexts", ~np.isnan(np.delete(state.contexts, CUT, axis=1)))  # a cut between levels is NaN
     check_array("counts", state.counts, (S * seats, N_BINS))
     check_array("units", state.units, (S, 2, p + 1))
@@ -119,8 +118,7 @@ def _check_tree(state: StreamState, slot: int, room: int, seats: int, categories
     hold("dim", (links[inner, DIM] >= 0) & (links[inner, DIM] < p))
     hold("cut", np.isnan(cut) == categories[links[inner, DIM]])
     d = n_features(2, p) if p else 1
-    most = contexts.shape[1] - HEAD - 2 * p
-    hold("terms", np.isin(links[:, TERMS], [1, p + 1, d]) & (links[:, TERMS] * (links[:, TERMS] + 2) <= most))
+    hold("terms", np.isin(links[:, TERMS], [t for t in (1, p + 1, d) if width_of(t, p) <= contexts.shape[1]]))
     hold("seat", (links[:, SEAT] >= -1) & (links[:, SEAT] < seats))
     reached = np.zeros(room, bool)
     reached[0] = True
@@ -128,6 +126,5 @@ def _check_tree(state: StreamState, slot: int, room: int, seats: int, categories
         if reached[k]:
             reached[links[k, LEFT] : links[k, LEFT] + 2] = True
     head = contexts[reached]
-    hold("contexts", np.isfinite(np.delete(head, [CUT, ODDS, SOFT_ODDS], axis=1)) & ~np.isinf(head[:, [CUT]]))
-    hold("odds", np.isfinite(head[links[reached, LEFT] >= 0][:, [ODDS, SOFT_ODDS, CHOICE, SOFT_CHOICE]]))
+    hold("odds", (head[:, [ODDS, CHOICE]] > 0) & (head[:, [ODDS_STEPS, CHOICE_STEPS]] % 1 == 0))
     hold("contexts", (head[:, NU] > NU_0 - 1) & (head[:, PSI] > 0) & (head[:, SCALE] > 0) & (head[:, RIDGE] >= 0))
