@@ -266,7 +266,7 @@ def test_kd_covers(walk, tmp_path):
 
 
 def test_kd_boxes_do_not_see_what_is_missing():
-    late = FRAME[["east", "north"]].fillna(0.5).to_numpy()
+    late = FRAME[["east", "north"]].fillna(0.5).to_numpy().copy()
     late[700:] = FRAME[["east", "north"]][700:]
     late[5, 0] = late[0, 0] = np.nan
     one, other = ConditionalDensity(covers="kd"), ConditionalDensity(covers="kd")

@@ -10,7 +10,16 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from coverwalk._kernels.cut import OWN_LEVELS, UNSEEN
 
-__all__ = ["OTHERS", "MixedInputs", "encoded", "read_inputs"]
+__all__ = [
+    "OTHERS",
+    "MixedInputs",
+    "categories_of",
+    "column_values",
+    "columns_of",
+    "encoded",
+    "frequent_levels",
+    "read_inputs",
+]
 
 Floats = NDArray[np.float64]
 
@@ -31,11 +40,10 @@ class MixedInputs:
     @classmethod
     def of(cls, X: Any, categorical: Any) -> "MixedInputs":
         """From the table of a fit; ``categorical`` as the estimators document it."""
-        if categorical is None or (isinstance(categorical, str) and categorical == "from_dtype" and not _framed(X)):
+        chosen = categories_of(X, categorical)
+        if chosen is None:
             return cls([])
-        columns = _columns(X)
-        chosen = _chosen(X, columns, categorical)
-        return cls([_levels(column) if a in chosen else [] for a, column in enumerate(columns)])
+        return cls([_levels(column) if a in chosen else [] for a, column in enumerate(columns_of(X))])
 
     @classmethod
     def begun(cls, X: Any, categorical: Any) -> "MixedInputs":
@@ -49,7 +57,7 @@ class MixedInputs:
 
     def grown(self, X: Any) -> "MixedInputs":
         """With the levels of further rows, numbered as they come; itself where none is new."""
-        columns = _columns(X) if any(self.levels) else []
+        columns = columns_of(X) if any(self.levels) else []
         if len(columns) != len(self.levels):  # all numbers, or a table that will be refused
             return self
         new = [_extended(levels, column) if levels else levels for levels, column in zip(self.levels, columns)]
@@ -58,7 +66,7 @@ class MixedInputs:
     def knows(self, x: Any) -> bool:
         """Whether `grown` by the row x would change nothing."""
         return len(x) == len(self.levels) and all(
-            not levels or value in levels or _values([value])[0] is None for value, levels in zip(x, self.levels)
+            not levels or value in levels or column_values([value])[0] is None for value, levels in zip(x, self.levels)
         )
 
     @property
@@ -71,7 +79,7 @@ class MixedInputs:
         """X with its categories as numbers; X itself where there are none."""
         if not any(self.levels):
             return X
-        columns = _columns(X)
+        columns = columns_of(X)
         coded = [encoded(column, levels) if levels else column for column, levels in zip(columns, self.levels)]
         try:
             table = np.column_stack([np.asarray(column, dtype=np.float64) for column in coded])
@@ -126,11 +134,18 @@ def read_inputs(
     return checked
 
 
+def categories_of(X: Any, categorical: Any) -> set[int] | None:
+    """Numbers of the columns of a table that are categories; None where there cannot be any."""
+    if categorical is None or (isinstance(categorical, str) and categorical == "from_dtype" and not _framed(X)):
+        return None
+    return _chosen(X, columns_of(X), categorical)
+
+
 def _framed(X: Any) -> bool:
     return hasattr(X, "columns") or hasattr(X, "column_names")
 
 
-def _columns(X: Any) -> list[Any]:
+def columns_of(X: Any) -> list[Any]:
     """The columns of a frame or an array, one by one."""
     if hasattr(X, "column_names"):  # Arrow
         return [X.column(a).to_pandas() for a in range(X.num_columns)]
@@ -187,7 +202,7 @@ def _is_text(column: Any) -> bool:
     return False
 
 
-def _values(column: Any) -> list[Any]:
+def column_values(column: Any) -> list[Any]:
     """Python values, None where one is missing."""
     if not isinstance(column, list):
         column = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
@@ -197,9 +212,14 @@ def _values(column: Any) -> list[Any]:
 def _levels(column: Any) -> list[Any]:
     """The distinct values in a fixed order; of too many the most frequent, and one name for all others."""
     counts: dict[Any, int] = {}
-    for value in _values(column):
+    for value in column_values(column):
         if value is not None:
             counts[value] = counts.get(value, 0) + 1
+    return frequent_levels(counts)
+
+
+def frequent_levels(counts: dict[Any, int]) -> list[Any]:
+    """The table of levels that came so often."""
     levels = sorted(counts, key=lambda value: (str(type(value)), value if not isinstance(value, bool) else int(value)))
     if len(levels) > OWN_LEVELS:
         kept = set(sorted(levels, key=lambda value: -counts[value])[:OWN_LEVELS])
@@ -210,7 +230,7 @@ def _levels(column: Any) -> list[Any]:
 def _extended(levels: list[Any], column: Any) -> list[Any]:
     """A table with the new levels of a column behind it as long as there are numbers; itself where none is new."""
     known, new = set(levels), []
-    for value in _values(column):
+    for value in column_values(column):
         if value is not None and value not in known:
             if len(known) - (OTHERS in known) >= OWN_LEVELS:
                 new += [] if OTHERS in known else [OTHERS]
@@ -222,7 +242,7 @@ def _extended(levels: list[Any], column: Any) -> list[Any]:
 
 def _number(value: Any, levels: list[Any]) -> float:
     """As `encoded`, of one value."""
-    if _values([value])[0] is None:
+    if column_values([value])[0] is None:
         return np.nan
     known = value if value in levels else OTHERS
     return float(levels.index(known)) if known in levels else float(UNSEEN)
@@ -232,4 +252,4 @@ def encoded(column: Any, levels: list[Any]) -> Floats:
     """The number of each value's level; of others that of OTHERS, or UNSEEN where the table has none."""
     number = {level: float(i) for i, level in enumerate(levels)}
     others = number.get(OTHERS, float(UNSEEN))
-    return np.array([np.nan if value is None else number.get(value, others) for value in _values(column)])
+    return np.array([np.nan if value is None else number.get(value, others) for value in column_values(column)])

@@ -24,9 +24,10 @@ class Fill(NamedTuple):
 NO_FILL = Fill(np.empty(0, np.int64), np.empty((0, 0)))
 
 
-def fill_of(tree: AdaptiveTree, Z: Floats, n_levels: tuple[int, ...]) -> Fill:
-    """From rows Z (n, p)."""
+def fill_of(tree: AdaptiveTree, Z: Floats, n_levels: tuple[int, ...], gaps: tuple[int, ...] = ()) -> Fill:
+    """From rows Z (n, p); gaps: columns that have missing values, in rows that are not among these."""
     missing = np.atleast_1d(np.isnan(Z).any(axis=0))
+    missing[list(gaps)] = True
     missing[np.flatnonzero(n_levels)] = False
     column = np.flatnonzero(missing)
     if not len(column):

@@ -116,6 +116,11 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         self.scatter = scatter
         self.settle = settle
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     # Learning
 
     def fit(self, X: Any, y: Any) -> Self:
