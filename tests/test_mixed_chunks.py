@@ -139,10 +139,12 @@ def test_dask():
     ):
         data = dd.from_pandas(frame, npartitions=5)
         X = data[list(FRAME.columns)]
-        model = DaskConditionalDensity(density(), sample_rows=700).fit(X, data["y"])
+        model = DaskConditionalDensity(n_trees=3, stop=0.5, sample_rows=700).fit(X, data["y"])
         np.testing.assert_allclose(answers(model.fitted_), answers(alone), rtol=0, atol=1e-9)
         assert np.isfinite(model.predict(X).compute()).all()
-        labels = DaskContextClassifier(classes(), sample_rows=700).fit(X, data["label"])
+        labels = DaskContextClassifier(n_trees=4, n_discriminant_trees=2, random_state=0, sample_rows=700).fit(
+            X, data["label"]
+        )
         assert labels.score(X, data["label"]) > 0.8
 
 

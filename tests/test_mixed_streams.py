@@ -296,3 +296,15 @@ def test_kd_refuses_and_loses_nothing():
     with pytest.raises(ValueError, match="infinity"):
         fresh.partial_fit(new.assign(east=np.inf), Y[:3])
     assert not hasattr(fresh, "n_features_in_")
+
+
+def test_levels_of_numpy_are_plain_values(tmp_path):
+    model = small(categorical_features=[0])
+    for x, y in zip(np.array(["a", "b", "a", "c"]), Y):
+        model.learn_one([x, 0.0], y)
+    assert [type(level) for level in model._mixed.levels[0]] == [str] * 4
+    model.save(tmp_path / "m.cw")
+    np.testing.assert_array_equal(
+        load(tmp_path / "m.cw").predict(np.array([["c", 0.0]], dtype=object)),
+        model.predict(np.array([["c", 0.0]], dtype=object)),
+    )

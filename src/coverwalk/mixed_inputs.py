@@ -206,7 +206,8 @@ def column_values(column: Any) -> list[Any]:
     """Python values, None where one is missing."""
     if not isinstance(column, list):
         column = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
-    return [None if value is None or type(value).__name__ == "NAType" or value != value else value for value in column]
+    plain = (value.item() if isinstance(value, np.generic) else value for value in column)
+    return [None if value is None or type(value).__name__ == "NAType" or value != value else value for value in plain]
 
 
 def _levels(column: Any) -> list[Any]:

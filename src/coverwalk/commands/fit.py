@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
     if X is None or Y is None:
         labelled = isinstance(model, ContextClassifier)
         texts = table.text_columns(inputs)
-        model.fitchunks_of(lambda: chunks_of(table, inputs, texts, targets, labelled), sample_rows=arguments.sample)
+        model.fit_chunks(lambda: chunks_of(table, inputs, texts, targets, labelled), sample_rows=arguments.sample)
     else:
         model.fit(X, labels if labels is not None else Y[:, 0] if len(targets) == 1 else Y)
     model.target_names_ = targets
