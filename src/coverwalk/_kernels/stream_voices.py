@@ -13,7 +13,7 @@ from coverwalk._kernels.stream_local import TAIL_DF, TAIL_SCALE
 from coverwalk._kernels.stream_state import N_BINS, NU_0, REACH, StreamState, columns
 from coverwalk._kernels.stream_walk import approach, child_of, clamp, gain, polynomial, room_to_work
 
-__all__ = ["means_of", "shapes_of", "speak", "speak_one"]
+__all__ = ["mean_of", "means_of", "shapes_of", "speak", "speak_one"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -129,21 +129,26 @@ def speak(state: StreamState, slots: Ints, X: Floats) -> tuple[Ints, Floats, Int
 
 
 @kernel
-def speak_one(state: StreamState, slots: Ints, X: Floats) -> tuple[Floats, Ints, Floats]:
-    """Numbers and labels of the voices of one row, and the counts (s, N_BINS) of the histograms among them."""
-    _, numbers, labels = speak(state, slots, X)
+def speak_one(
+    links: Ints, contexts: Floats, counts: Floats, units: Floats, slots: Ints, X: Floats
+) -> tuple[Floats, Ints, Floats]:
+    """Numbers and labels of the voices of one row, and the counts (s, N_BINS) of the histograms among them.
+
+    The state comes as its arrays, as in `learn_row`.
+    """
+    _, numbers, labels = speak(StreamState(links, contexts, counts, units), slots, X)
     size = 0
     for m in range(len(labels)):
         size += labels[m, 0] < TAIL
-    counts = np.empty((size, N_BINS))
+    copies = np.empty((size, N_BINS))
     size = 0
     for m in range(len(labels)):
         if labels[m, 0] < TAIL:
             seat = -2 - labels[m, 0]
             for b in range(N_BINS):
-                counts[size, b] = state.counts[seat, b]
+                copies[size, b] = counts[seat, b]
             size += 1
-    return numbers, labels, counts
+    return numbers, labels, copies
 
 
 @kernel
@@ -211,4 +216,11 @@ def means_of(state: StreamState, slots: Ints, X: Floats) -> Floats:
             if labels[m, 0] < TAIL:
                 loc += numbers[m, 2] * _middle(state.counts, -2 - labels[m, 0], here, mass)
             mean[row] += numbers[m, 0] * loc
+    return mean
+
+
+@kernel
+def mean_of(links: Ints, contexts: Floats, counts: Floats, units: Floats, slots: Ints, X: Floats) -> float:
+    """The mean of y in one row X (1, p); the state comes as its arrays, as in `learn_row`."""
+    mean: float = means_of(StreamState(links, contexts, counts, units), slots, X)[0]
     return mean

@@ -26,7 +26,7 @@ from coverwalk._kernels.prefetch import prefetch
 from coverwalk._kernels.stream_local import add_count, bin_of, histogram, student, tail
 from coverwalk._kernels.stream_state import LEAST_SCALE, N_BINS, NU_0, StreamState, columns, scale_row, to_units
 
-__all__ = ["approach", "child_of", "clamp", "gain", "learn_rows", "polynomial", "room_to_work"]
+__all__ = ["approach", "child_of", "clamp", "gain", "learn_row", "learn_rows", "polynomial", "room_to_work"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,8 +56,8 @@ def child_of(state: StreamState, base: int, i: int, Z: Floats, t: int) -> int:
 
 
 @kernel
-def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats) -> None:
-    """A row in every tree's units, into Z (K, p); what the row will touch is sent for.
+def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats) -> int:
+    """A row in every tree's units, into Z (K, p); what the row will touch is sent for. Returns its longest way.
 
     All trees a step at a time: a step waits for memory, and those of several trees wait at once.
     """
@@ -68,9 +68,9 @@ def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats) ->
     for t in range(K):
         scale_row(X, row, state.units, slots[t], Z[t])
         where[t] = slots[t] * room
-    moved = True
-    while moved:
-        moved = False
+    depth, moving = 0, K
+    while moving > 0:
+        depth, moving = depth + 1, 0
         for t in range(K):
             i = where[t]
             if i >= 0:
@@ -81,7 +81,8 @@ def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats) ->
                     prefetch(flat, place)
                     place += U8
                 where[t] = child_of(state, slots[t] * room, i, Z, t)
-                moved = True
+                moving += 1
+    return depth
 
 
 @kernel
@@ -274,9 +275,11 @@ def learn_rows(
     c, bins, width = contexts.reshape(-1), counts.reshape(-1), U(contexts.shape[1])
     centre, low, _, M = columns(d, p)
     Z, F, k = room_to_work(K, p, d)
-    path, said, fades, trees = np.empty(room, np.int64), np.empty((3, room)), np.empty(room), np.empty(K)
+    path, said, fades, trees = np.empty(0, np.int64), np.empty((3, 0)), np.empty(0), np.empty(K)
     for row in range(first, last):
-        approach(state, slots, X, row, Z)
+        way = approach(state, slots, X, row, Z)
+        if way > len(path):
+            path, said, fades = np.empty(2 * way, np.int64), np.empty((3, 2 * way)), np.empty(2 * way)
         for t in range(K):
             slot = slots[t]
             base = slot * room
@@ -299,9 +302,9 @@ def learn_rows(
                     fade = (1.0 - forget) ** (now + row - first + 1 - c[o + at.SEEN])
                 fades[depth] = fade
                 if seat >= 0:
-                    s, scale = U((slot * seats + seat) * N_BINS), c[o + at.SCALE]
-                    r = (target - (polynomial(c, o + centre, U0, terms, F, f) + rest)) / scale
-                    height = histogram(bins, s, c[o + at.NU] - NU_0, r, 0.0) / scale
+                    s, unit = U((slot * seats + seat) * N_BINS), 1.0 / c[o + at.SCALE]
+                    r = (target - (polynomial(c, o + centre, U0, terms, F, f) + rest)) * unit
+                    height = histogram(bins, s, c[o + at.NU] - NU_0, r) * unit
                     said[2, depth] = height
                     fair = fair and height > FAIR_HEIGHT
                     if learn:
@@ -331,3 +334,24 @@ def learn_rows(
                 units[slot, 1, p]
             )
         out[row] = log_pool(trees)
+
+
+@kernel
+def learn_row(
+    links: Ints,
+    contexts: Floats,
+    counts: Floats,
+    units: Floats,
+    slots: Ints,
+    X: Floats,
+    y: float,
+    now: int,
+    forget: float,
+) -> float:
+    """Learn one row X (1, p); returns the log density it had before. A stream calls it for every row.
+
+    The state comes as its arrays: to take a named tuple apart takes longer than to visit some contexts.
+    """
+    out = np.empty(1)
+    learn_rows(StreamState(links, contexts, counts, units), slots, X, np.full(1, y), 0, 1, now, forget, True, out)
+    return out[0]

@@ -7,8 +7,10 @@ has doubled since the last time, so that a row costs the same on average however
 predictions, unknown features are left aside.
 """
 
-from array import array
-from collections.abc import Mapping
+import math
+import struct
+from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -38,9 +40,11 @@ class DictRows:
         self.max_rows = max_rows
         self.columns: dict[Any, int] = {}
         self.n_rows = self.n_rebuilt = 0
-        self._sum, self._count = np.zeros(0), np.zeros(0)
+        self._sum, self._count, self._n_summed = np.zeros(0), np.zeros(0), 0  # of the first rows; see `_sum_up`
         self._waiting: set[Any] = set()
         self._X, self._y = np.empty((0, 0)), np.empty(0)  # NaN where a row lacks a feature; with room for more
+        self._values_of: Callable[[Any], Any] | None = None
+        self._last: tuple[Any, Floats] | None = None  # values that came last, and their row
 
     @property
     def keeps(self) -> bool:
@@ -63,6 +67,7 @@ class DictRows:
         if not self._waiting or not self.keeps or (self.n_rows > _FEW and self.n_rows < 2 * self.n_rebuilt):
             return False
         old = list(self.columns)
+        self._sum_up()
         # an order that does not depend on that of the dictionaries
         names = sorted([*old, *self._waiting], key=lambda name: (str(type(name)), str(name)))
         self.columns, self._waiting, self.n_rebuilt = {name: j for j, name in enumerate(names)}, set(), self.n_rows
@@ -70,6 +75,7 @@ class DictRows:
         X, total, count = np.full((len(self._X), len(names)), np.nan), np.zeros(len(names)), np.zeros(len(names))
         X[:, at], total[at], count[at] = self._X, self._sum, self._count
         self._X, self._sum, self._count = X, total, count
+        self._values_of, self._last = itemgetter(*names), None
         return True
 
     def enter(self, x: Mapping[Any, Any], y: float) -> tuple[Floats, tuple[Floats, Floats] | None]:
@@ -77,10 +83,9 @@ class DictRows:
 
         Raises ValueError for a value that is no number, in whatever feature; nothing is noted then.
         """
-        whole = self._at_once(x)
-        if whole is not None and not self._waiting:
-            self.add_many(whole[None, :], y)
-            return whole, None
+        whole = self.enter_whole(x, y)
+        if whole is not None:
+            return whole[0], None
         for name, value in x.items():
             if value is not None:
                 self._number(name, value)
@@ -91,39 +96,60 @@ class DictRows:
         X, before = self.table()
         return row, (X[:-1], before[:-1])
 
+    def enter_whole(self, x: Mapping[Any, Any], y: float) -> Floats | None:
+        """As `enter`, for a row that has every feature and no other: the row (1, p), or None for any other row."""
+        if self._waiting:
+            return None
+        row = self.whole(x)
+        if row is not None:
+            self.add_many(row, y)
+        return row
+
     def row(self, x: Mapping[Any, Any]) -> Floats:
         """The row (p,) of a dictionary; nothing is noted."""
-        whole = self._at_once(x)
-        return self._filled(self._raw(x)) if whole is None else whole
+        whole = self.whole(x)
+        return self._filled(self._raw(x)) if whole is None else whole[0]
+
+    def whole(self, x: Mapping[Any, Any]) -> Floats | None:
+        """The row (1, p) of a dictionary with just the features that have columns, and finite numbers; else None.
+
+        A stream asks for every row and then learns it: the row that was made last is not made again.
+        """
+        if len(x) != len(self.columns) or self._values_of is None:
+            return None
+        try:
+            values = self._values_of(x)
+            if len(x) == 1:
+                values = (values,)
+            if self._last is not None and values == self._last[0]:
+                return self._last[1]
+            row = np.empty((1, len(values)))
+            struct.pack_into(f"{len(values)}d", row.data, 0, *values)  # takes numbers, and no text
+            if not math.isfinite(sum(values)):  # an overflow of the sum goes the slow way too
+                return None
+        except (KeyError, TypeError, ValueError, OverflowError, struct.error):
+            return None
+        self._last = values, row
+        return row
 
     def _add(self, x: Mapping[Any, Any], y: float) -> Floats:
         """The row (p,) of a dictionary; its values count for the means, and it is kept."""
         raw = self._raw(x)
-        there = ~np.isnan(raw)
-        self._sum[there] += raw[there]
-        self._count[there] += 1.0
         self._keep(raw[None, :], y)
         return self._filled(raw)
 
     def add_many(self, X: Floats, y: Any) -> None:
         """Rows (n, p) without a gap, in the order of the columns."""
-        self._sum += X[0] if len(X) == 1 else X.sum(axis=0)
-        self._count += len(X)
-        self._keep(X, y)
+        n = self.n_rows
+        if len(X) == 1 and n < min(len(self._y), self.max_rows):
+            self._X[n], self._y[n] = X, y
+            self.n_rows += 1
+        else:
+            self._keep(X, y)
 
     def table(self) -> tuple[Floats, Floats]:
         """All rows so far, X (n, p) and y (n,), as they would be filled now."""
         return self._filled(self._X[: self.n_rows]), self._y[: self.n_rows].copy()
-
-    def _at_once(self, x: Mapping[Any, Any]) -> Floats | None:
-        """The row of a dictionary with just the features that have columns and finite numbers in them; else None."""
-        if len(x) != len(self.columns):
-            return None
-        try:
-            row = np.array(array("d", [x[name] for name in self.columns]))  # array takes numbers, and no text
-        except (KeyError, TypeError, OverflowError):
-            return None
-        return row if np.isfinite(row.sum()) else None  # an overflow of the sum goes the slow way too
 
     def _raw(self, x: Mapping[Any, Any]) -> Floats:
         raw = np.full(len(self.columns), np.nan)
@@ -147,15 +173,35 @@ class DictRows:
         return number
 
     def _filled(self, raw: Floats) -> Floats:
+        self._sum_up()
         mean = self._sum / np.maximum(self._count, 1.0)
         return np.where(np.isnan(raw), mean, raw)
 
+    def _sum_up(self) -> None:
+        """Count the values of rows that were kept since the last time: means are needed only where there are gaps.
+
+        Rows are added one after the other, so that it does not matter when.
+        """
+        rows = self._X[self._n_summed : self.n_rows]
+        self._add_up(rows)
+        self._n_summed += len(rows)
+
+    def _add_up(self, rows: Floats) -> None:
+        there = ~np.isnan(rows)
+        for row in np.where(there, rows, 0.0):
+            self._sum += row
+        self._count += there.sum(axis=0)
+
     def _keep(self, X: Floats, y: Any) -> None:
         n, m = self.n_rows, len(X)
-        self.n_rows += m
-        if not self.keeps:  # too many to be learned again: let them go
+        if n + m > self.max_rows:  # too many to be learned again: let them go
+            self._sum_up()
+            self._add_up(X)
+            self.n_rows += m
+            self._n_summed = self.n_rows
             self._X, self._y, self._waiting = self._X[:0].copy(), self._y[:0].copy(), set()
             return
+        self.n_rows += m
         if n + m > len(self._y):
             size = max(2 * len(self._y), n + m, 64)
             X_old, y_old = self._X[:n], self._y[:n]

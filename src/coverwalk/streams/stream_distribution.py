@@ -43,7 +43,7 @@ class OneLaw(PredictiveDistribution):
 def predict_dist(state: StreamState, slots: Ints, X: Floats, describe: Callable[[int], Any]) -> PredictiveDistribution:
     """The law of y of each row. What the kernel wrote is known to be sound, and is not checked again."""
     if len(X) == 1:
-        return OneLaw(speak_one(state, slots, X), describe)
+        return OneLaw(speak_one(*state, slots, X), describe)
     offsets, numbers, labels = speak(state, slots, X)
     codes, first, inverse = np.unique(labels[:, 0], return_index=True, return_inverse=True)
     dist = object.__new__(PredictiveDistribution)

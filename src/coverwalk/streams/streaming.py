@@ -88,7 +88,20 @@ class Streaming:
             if not begun:
                 self.n_features_in_ = row.shape[1]
             stream = self._chain(settings, row.shape[1], outputs.shape[1], np.ndim(y) == 0)
-        return float(stream.learn(row, outputs)[0])
+        return stream.learn_one(row, outputs)
+
+    def _learn_row(self, row: Floats, y: float) -> float:
+        """As `learn_one`, for a checked row (1, p) of one output."""
+        stream = self.__dict__.get("stream_")
+        return self.learn_one(row, y) if stream is None else stream.streams[0].learn_one(row, y)
+
+    def _mean_of_row(self, row: Floats) -> float:
+        """As `predict`, for a checked row (1, p) of one output."""
+        stream = self.__dict__.get("stream_")
+        if stream is None:
+            return float(self.predict(row)[0])  # type: ignore[attr-defined]
+        mean: float = stream.streams[0].predict_mean_one(row)
+        return mean
 
     # -- a forest's stream --------------------------------------------------------------------------------------------
 
