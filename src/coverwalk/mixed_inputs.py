@@ -99,6 +99,8 @@ class MixedInputs:
         """One row of values as one of numbers; the row itself where there are no categories."""
         if not any(self.levels):
             return x
+        if np.ndim(x) != 1:  # a number, or a row of a table
+            x = np.asarray(x, dtype=object).reshape(-1)
         if len(x) != len(self.levels):
             raise ValueError(f"x must have {len(self.levels)} values, got {len(x)}: {x!r}")
         return [_number(value, levels) if levels else value for value, levels in zip(x, self.levels)]

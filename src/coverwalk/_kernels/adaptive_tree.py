@@ -20,7 +20,18 @@ PRIOR_ROWS = 2.0  # a side's variance starts at the context's, with this weight
 
 
 @kernel
-def _side_evidence(n: float, x: float, r: float, xx: float, xr: float, rr: float, s2: float) -> float:
+def _log_gammas(n: int) -> Floats:
+    """log Gamma((PRIOR_ROWS + k) / 2) for k = 0 .. n rows."""
+    table = np.empty(n + 1)
+    for k in range(n + 1):
+        table[k] = math.lgamma(0.5 * (PRIOR_ROWS + k))
+    return table
+
+
+@kernel
+def _side_evidence(
+    n: float, x: float, r: float, xx: float, xr: float, rr: float, s2: float, log_gammas: Floats
+) -> float:
     """Log evidence of a ridge line with its own variance on one side, without the term of the determinant.
 
     That term would make every cut pay for its two lines; all candidates have them, and small sides would win by it.
@@ -28,8 +39,29 @@ def _side_evidence(n: float, x: float, r: float, xx: float, xr: float, rr: float
     a, c = n + RIDGE, xx + RIDGE
     explained = (c * r * r - 2.0 * x * r * xr + a * xr * xr) / (a * c - x * x)
     psi = PRIOR_ROWS * s2 + max(rr - explained, 0.0)
-    half = 0.5 * (PRIOR_ROWS + n)
-    return math.lgamma(half) - half * math.log(psi / s2)
+    return log_gammas[int(n)] - 0.5 * (PRIOR_ROWS + n) * math.log(psi / s2)
+
+
+@kernel
+def _products(left: Floats, rows: Floats, first: int, out: Floats) -> None:
+    """out[j] = the inner product of left (m,) and rows[j] (m,), for j from `first` on, four of them at a time."""
+    m, last = len(left), len(rows)
+    for j in range(first, last, 4):
+        r0, r1, r2, r3 = rows[j], rows[min(j + 1, last - 1)], rows[min(j + 2, last - 1)], rows[min(j + 3, last - 1)]
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for q in range(m):
+            t = left[q]
+            s0 += t * r0[q]
+            s1 += t * r1[q]
+            s2 += t * r2[q]
+            s3 += t * r3[q]
+        out[j] = s0
+        if j + 1 < last:
+            out[j + 1] = s1
+        if j + 2 < last:
+            out[j + 2] = s2
+        if j + 3 < last:
+            out[j + 3] = s3
 
 
 @kernel
@@ -37,22 +69,19 @@ def _subtract_line(
     X: Floats, r: Floats, perm: NDArray[np.int64], s: int, e: int, n_sample: int, work: tuple[Floats, ...]
 ) -> None:
     """Take the context's own ridge-linear fit, made on its first rows, off the residuals of all its rows."""
-    A, b, f = work
+    A, b, columns = work
     p = X.shape[1]
     d = p + 1
-    A[:] = 0.0
-    b[:] = 0.0
-    for q in range(s, s + n_sample):
-        i = perm[q]
-        f[0] = 1.0
+    F = columns[:, :n_sample]  # 1, the inputs, and the residuals, each in one run
+    for q in range(n_sample):
+        i = perm[s + q]
+        F[0, q] = 1.0
         for a in range(p):
-            f[a + 1] = X[i, a]
-        for a in range(d):
-            t = f[a]
-            b[a] += t * r[i]
-            for j in range(a, d):
-                A[a, j] += t * f[j]
+            F[a + 1, q] = X[i, a]
+        F[d, q] = r[i]
     for a in range(d):
+        _products(F[a], F, a, A[a])
+        b[a] = A[a, d]
         A[a, a] += RIDGE
     factorise(A, d)
     forward_solve(A, d, b, 0)
@@ -67,7 +96,7 @@ def _subtract_line(
 
 @kernel
 def _best_levels(
-    X: Floats, r: Floats, perm: Ints, a: int, n_levels: int, sample: tuple[int, int, float, float]
+    X: Floats, r: Floats, perm: Ints, a: int, n_levels: int, sample: tuple[int, int, float, float], log_gammas: Floats
 ) -> tuple[float, int]:
     """The best set of levels of category a: of those that are prefixes in the order of mean residuals.
 
@@ -104,15 +133,37 @@ def _best_levels(
                 n1, r1, rr1 = n1 + missing, r1 + total[n_levels], rr1 + square[n_levels]
             if n0 < need or n1 < need:
                 continue
-            log_evidence = _side_evidence(n0, 0.0, r0, 0.0, 0.0, rr0, s2) + _side_evidence(
-                n1, 0.0, r1, 0.0, 0.0, rr1, s2
-            )
+            log_evidence = _side_evidence(n0, 0.0, r0, 0.0, 0.0, rr0, s2, log_gammas)
+            log_evidence += _side_evidence(n1, 0.0, r1, 0.0, 0.0, rr1, s2, log_gammas)
             if log_evidence > best:
                 best = log_evidence
                 best_mask = mask_of(order, taken, present, n0 >= n1)
                 if missing > 0.0:
                     best_mask = missing_goes(best_mask, side == 0)
     return best, best_mask
+
+
+@kernel
+def _look_at(
+    X: Floats, r: Floats, perm: Ints, a: int, s: int, m: int, column: Floats, own: Floats, looked: Floats
+) -> None:
+    """The numbers of input a in rows s:s + m and their residuals, each in one run, without the missing ones.
+
+    Fills looked (5,): how many they are, the ends of their range, and of the missing ones the sum of residuals and of
+    their squares.
+    """
+    k, low, high, r_missing, rr_missing = 0, math.inf, -math.inf, 0.0, 0.0
+    for q in range(s, s + m):
+        i = perm[q]
+        t, y = X[i, a], r[i]
+        column[k], own[k] = t, y
+        low, high = (t if t < low else low), (t if t > high else high)
+        if t == t:
+            k += 1
+        else:
+            r_missing += y
+            rr_missing += y * y
+    looked[0], looked[1], looked[2], looked[3], looked[4] = k, low, high, r_missing, rr_missing
 
 
 @kernel
@@ -127,60 +178,62 @@ def _best_cut(
     n_candidates: int,
     n_levels: Ints,
     state: NDArray[np.uint64],
+    work: tuple[Floats, Floats, Floats, Floats],
 ) -> tuple[int, float, int]:
     """The candidate of most evidence on a sample of the context's rows: its dimension (-1 for none), cut and mask."""
     p = X.shape[1]
+    columns, own, looked, log_gammas = work
     # A run of rows from a random place: rows are in random order already, and every tree sees another run.
     offset = int(uniform(state) * (n - n_sample + 1))
     s += offset
     s2 = 1e-300
     for q in range(s, s + n_sample):
         s2 += r[perm[q]] ** 2 / n_sample
+    for a in range(p):
+        looked[a, 0] = -1.0
     need = float(min_rows) if n_sample == n else max(2.0, min_rows * n_sample / n)
     best, best_dim, best_cut, best_mask = -math.inf, -1, 0.0, 0
     for _ in range(n_candidates):
         a = int(uniform(state) * p)
         u, v = uniform(state), uniform(state)
         if n_levels[a] > 0:
-            log_evidence, mask = _best_levels(X, r, perm, a, n_levels[a], (s, n_sample, s2, need))
+            log_evidence, mask = _best_levels(X, r, perm, a, n_levels[a], (s, n_sample, s2, need), log_gammas)
             if log_evidence > best:
                 best, best_dim, best_cut, best_mask = log_evidence, a, math.nan, mask
             continue
-        if u < 0.5:
-            cut = X[perm[s + int(v * n_sample)], a]
-        else:
-            low, high = math.inf, -math.inf
-            for q in range(s, s + n_sample):
-                t = X[perm[q], a]
-                if t < low:
-                    low = t
-                if t > high:
-                    high = t
-            cut = low + (high - low) * v
-        n0 = x0 = r0 = xx0 = xr0 = rr0 = 0.0
-        n1 = x1 = r1 = xx1 = xr1 = rr1 = 0.0
-        missing = r_missing = rr_missing = 0.0
-        for q in range(s, s + n_sample):
-            i = perm[q]
-            x, y = X[i, a] - cut, r[i]
-            if x <= 0.0:
-                n0 += 1.0
-                x0 += x
-                r0 += y
-                xx0 += x * x
-                xr0 += x * y
-                rr0 += y * y
-            elif x > 0.0:
-                n1 += 1.0
-                x1 += x
-                r1 += y
-                xx1 += x * x
-                xr1 += x * y
-                rr1 += y * y
-            else:
-                missing += 1.0
-                r_missing += y
-                rr_missing += y * y
+        if looked[a, 0] < 0.0:
+            _look_at(X, r, perm, a, s, n_sample, columns[a], own[a], looked[a])
+        k = int(looked[a, 0])
+        low, high, missing, r_missing, rr_missing = (
+            looked[a, 1],
+            looked[a, 2],
+            n_sample - looked[a, 0],
+            looked[a, 3],
+            looked[a, 4],
+        )
+        cut = X[perm[s + int(v * n_sample)], a] if u < 0.5 else low + (high - low) * v
+        if cut != cut:
+            continue
+        n0, x0, r0, xx0, xr0, rr0 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        x1, r1, xx1, xr1, rr1 = 0.0, 0.0, 0.0, 0.0, 0.0
+        column, residuals = columns[a, :k], own[a, :k]
+        for q in range(k):  # without a branch: either side is as likely, and a wrong guess takes longer than both
+            x, y = column[q] - cut, residuals[q]
+            left = 1.0 * (x <= 0.0)
+            x_left, y_left = (x if x < 0.0 else 0.0), left * y
+            x_right, y_right = x - x_left, y - y_left
+            n0 += left
+            x0 += x_left
+            x1 += x_right
+            r0 += y_left
+            r1 += y_right
+            xx0 += x_left * x_left
+            xx1 += x_right * x_right
+            xr0 += x_left * y
+            xr1 += x_right * y
+            rr0 += y_left * y
+            rr1 += y_right * y
+        n1 = k - n0
         for side in range(1 if missing == 0.0 else 2):  # missing values lie on the cut, on the left side or the right
             if missing > 0.0 and side == 0:
                 n0, r0, rr0 = n0 + missing, r0 + r_missing, rr0 + rr_missing
@@ -189,8 +242,8 @@ def _best_cut(
                 n1, r1, rr1 = n1 + missing, r1 + r_missing, rr1 + rr_missing
             if n0 < need or n1 < need:
                 continue
-            log_evidence = _side_evidence(n0, x0, r0, xx0, xr0, rr0, s2)
-            log_evidence += _side_evidence(n1, x1, r1, xx1, xr1, rr1, s2)
+            log_evidence = _side_evidence(n0, x0, r0, xx0, xr0, rr0, s2, log_gammas)
+            log_evidence += _side_evidence(n1, x1, r1, xx1, xr1, rr1, s2, log_gammas)
             if log_evidence > best:
                 best, best_dim, best_cut = log_evidence, a, cut
                 best_mask = missing_goes(np.int64(0), side == 0 if missing > 0.0 else n0 >= n1)
@@ -234,7 +287,9 @@ def grow(
     cut, levels = np.zeros(room), np.zeros(room, np.int64)
     name = np.zeros(room, np.uint64)  # a context's own random stream: it depends on the path alone
     perm, spare, r, plain = np.arange(n), np.empty(n, np.int64), residual.copy(), _plain(X, n_levels)
-    work = (np.empty((p + 1, p + 1)), np.empty(p + 1), np.empty(p + 1))
+    columns = np.empty((p + 2, min(n, sample)))
+    line_work = (np.empty((p + 1, p + 2)), np.empty(p + 1), columns)
+    cut_work = (columns, np.empty((p, min(n, sample))), np.empty((p, 5)), _log_gammas(min(n, sample)))
     state = np.zeros(1, np.uint64)
     end[0], name[0], n_nodes = n, mix(np.uint64(seed)), 1
     k = 0
@@ -245,8 +300,8 @@ def grow(
             state[0] = name[k]
             n_sample = min(m, sample)
             if k > 0:
-                _subtract_line(plain, r, perm, s, e, n_sample, work)
-            a, c, mask = _best_cut(X, r, perm, s, m, n_sample, min_rows, n_candidates, n_levels, state)
+                _subtract_line(plain, r, perm, s, e, n_sample, line_work)
+            a, c, mask = _best_cut(X, r, perm, s, m, n_sample, min_rows, n_candidates, n_levels, state, cut_work)
             if a >= 0:
                 n_left, n_right = 0, 0
                 for q in range(s, e):

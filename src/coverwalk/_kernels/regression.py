@@ -14,7 +14,16 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
 
-__all__ = ["add_gram", "in_rows", "kernel_matrix", "left_one_out", "solve_coefficients", "solve_rows"]
+__all__ = [
+    "add_gram",
+    "in_rows",
+    "inverse_diagonal",
+    "keep_each",
+    "kernel_matrix",
+    "left_one_out",
+    "solve_coefficients",
+    "solve_rows",
+]
 
 Floats = NDArray[np.float64]
 
@@ -86,7 +95,7 @@ def _lengths(U: Floats, d: int, start: int, lanes: Floats) -> None:
 
 
 @kernel
-def _inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
+def inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
     """The diagonal of (U'U)^-1."""
     for s in range(0, d, LANES):
         for j in range(s, d):
@@ -98,7 +107,7 @@ def _inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
 
 
 @kernel
-def _keep_each(X: Floats, degree: int, U: Floats, f: Floats, lanes: Floats, keep: Floats) -> None:
+def keep_each(X: Floats, degree: int, U: Floats, f: Floats, lanes: Floats, keep: Floats) -> None:
     """keep = 1 - f'(U'U)^-1 f of every row of X."""
     n, d = len(X), n_features(degree, X.shape[1])
     for s in range(0, n, LANES):
@@ -123,7 +132,7 @@ def solve_rows(
         alpha[a] = r[a]
     square: float = forward_solve(A, n, alpha, 0)
     back_solve(A, n, alpha)
-    _inverse_diagonal(A, n, lanes, z)
+    inverse_diagonal(A, n, lanes, z)
     for a in range(n):
         error[a] = ridge * alpha[a]
         keep[a] = min(ridge * z[a], 1.0)
@@ -157,14 +166,14 @@ def solve_coefficients(
     back_solve(A, d, c)
     mean = 1.0
     if not exact:
-        _inverse_diagonal(A, d, lanes, z)
+        inverse_diagonal(A, d, lanes, z)
         for a in range(d):
             mean -= (1.0 - ridge * z[a]) / n
     for q in range(n):
         error[q] = r[q] - value(X[q], degree, c)
         keep[q] = mean
     if exact:
-        _keep_each(X, degree, A, f, lanes, keep)
+        keep_each(X, degree, A, f, lanes, keep)
     return square - explained
 
 

@@ -14,7 +14,7 @@ from coverwalk._kernels.stream_mixed import MixedState, has_gap
 from coverwalk._kernels.stream_state import N_BINS, NU_0, REACH, StreamState, columns
 from coverwalk._kernels.stream_walk import approach, child_of, clamp, gain, polynomial, room_to_work
 
-__all__ = ["means_of", "shapes_of", "speak", "speak_one"]
+__all__ = ["mean_of", "means_of", "shapes_of", "speak", "speak_one"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -146,21 +146,33 @@ def speak(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) 
 
 
 @kernel
-def speak_one(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) -> tuple[Floats, Ints, Floats]:
-    """Numbers and labels of the voices of one row, and the counts (s, N_BINS) of the histograms among them."""
+def speak_one(
+    links: Ints,
+    contexts: Floats,
+    counts: Floats,
+    units: Floats,
+    mixed: MixedState | None,
+    slots: Ints,
+    X: Floats,
+) -> tuple[Floats, Ints, Floats]:
+    """Numbers and labels of the voices of one row, and the counts (s, N_BINS) of the histograms among them.
+
+    The state comes as its arrays, as in `learn_row`.
+    """
+    state = StreamState(links, contexts, counts, units)
     _, numbers, labels = speak(state, mixed, slots, X)
     size = 0
     for m in range(len(labels)):
         size += labels[m, 0] < TAIL
-    counts = np.empty((size, N_BINS))
+    copies = np.empty((size, N_BINS))
     size = 0
     for m in range(len(labels)):
         if labels[m, 0] < TAIL:
             seat = -2 - labels[m, 0]
             for b in range(N_BINS):
-                counts[size, b] = state.counts[seat, b]
+                copies[size, b] = counts[seat, b]
             size += 1
-    return numbers, labels, counts
+    return numbers, labels, copies
 
 
 @kernel
@@ -229,3 +241,14 @@ def means_of(state: StreamState, mixed: MixedState | None, slots: Ints, X: Float
                 loc += numbers[m, 2] * _middle(state.counts, -2 - labels[m, 0], here, mass)
             mean[row] += numbers[m, 0] * loc
     return mean if len(offsets) > 0 else mean[:0]
+
+
+@kernel
+def mean_of(
+    links: Ints, contexts: Floats, counts: Floats, units: Floats, mixed: MixedState | None, slots: Ints, X: Floats
+) -> float:
+    """The mean of y in one row X (1, p), NaN where `speak` says nothing; the state comes as its arrays, as in
+    `learn_row`.
+    """
+    means = means_of(StreamState(links, contexts, counts, units), mixed, slots, X)
+    return means[0] if len(means) > 0 else math.nan

@@ -27,7 +27,7 @@ from coverwalk._kernels.stream_local import add_count, bin_of, histogram, studen
 from coverwalk._kernels.stream_mixed import MixedState, has_gap, in_cuts, learn_means, side_of, what_is_seen
 from coverwalk._kernels.stream_state import LEAST_SCALE, N_BINS, NU_0, StreamState, columns, scale_row, to_units
 
-__all__ = ["approach", "child_of", "clamp", "gain", "learn_rows", "polynomial", "room_to_work"]
+__all__ = ["approach", "child_of", "clamp", "gain", "learn_row", "learn_rows", "polynomial", "room_to_work"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,8 +59,9 @@ def child_of(state: StreamState, mixed: MixedState | None, base: int, i: int, R:
 @kernel
 def approach(
     state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats, row: int, R: Floats, Z: Floats, leaf: Ints
-) -> None:
-    """A row in every tree's units, into R (K, p) as cuts read it; what the row will touch is sent for.
+) -> int:
+    """A row in every tree's units, into R (K, p) as cuts read it; what the row will touch is sent for. Returns its
+    longest way.
 
     In a mixed stream, also what local models see of it, into Z (K, p), and its leaves, into leaf (K,). Else Z is R.
 
@@ -75,9 +76,9 @@ def approach(
         if mixed is not None:
             in_cuts(mixed, X, row, R[t])
         where[t] = slots[t] * room
-    moved = True
-    while moved:
-        moved = False
+    depth, moving = 0, K
+    while moving > 0:
+        depth, moving = depth + 1, 0
         for t in range(K):
             i = where[t]
             if i >= 0:
@@ -88,10 +89,11 @@ def approach(
                     prefetch(flat, place)
                     place += U8
                 where[t] = child_of(state, mixed, slots[t] * room, i, R, t)
-                moved = True
+                moving += 1
                 if mixed is not None and where[t] < 0:
                     leaf[t] = i
                     what_is_seen(mixed, R[t], i, Z[t])
+    return depth
 
 
 @kernel
@@ -288,11 +290,13 @@ def learn_rows(
     centre, low, _, M = columns(d, p)
     Z, F, k = room_to_work(K, p, d)
     R, leaf = Z if mixed is None else np.empty((K, p)), np.empty(K, np.int64)
-    path, said, fades, trees = np.empty(room, np.int64), np.empty((3, room)), np.empty(room), np.empty(K)
+    path, said, fades, trees = np.empty(0, np.int64), np.empty((3, 0)), np.empty(0), np.empty(K)
     for row in range(first, last):
         if mixed is None and has_gap(X, row):
             return row
-        approach(state, mixed, slots, X, row, R, Z, leaf)
+        way = approach(state, mixed, slots, X, row, R, Z, leaf)
+        if way > len(path):
+            path, said, fades = np.empty(2 * way, np.int64), np.empty((3, 2 * way)), np.empty(2 * way)
         for t in range(K):
             slot = slots[t]
             base = slot * room
@@ -315,9 +319,9 @@ def learn_rows(
                     fade = (1.0 - forget) ** (now + row - first + 1 - c[o + at.SEEN])
                 fades[depth] = fade
                 if seat >= 0:
-                    s, scale = U((slot * seats + seat) * N_BINS), c[o + at.SCALE]
-                    r = (target - (polynomial(c, o + centre, U0, terms, F, f) + rest)) / scale
-                    height = histogram(bins, s, c[o + at.NU] - NU_0, r, 0.0) / scale
+                    s, unit = U((slot * seats + seat) * N_BINS), 1.0 / c[o + at.SCALE]
+                    r = (target - (polynomial(c, o + centre, U0, terms, F, f) + rest)) * unit
+                    height = histogram(bins, s, c[o + at.NU] - NU_0, r) * unit
                     said[2, depth] = height
                     fair = fair and height > FAIR_HEIGHT
                     if learn:
@@ -350,3 +354,26 @@ def learn_rows(
                 learn_means(mixed, R[t], leaf[t], forget)
         out[row] = log_pool(trees)
     return last
+
+
+@kernel
+def learn_row(
+    links: Ints,
+    contexts: Floats,
+    counts: Floats,
+    units: Floats,
+    mixed: MixedState | None,
+    slots: Ints,
+    X: Floats,
+    y: float,
+    now: int,
+    forget: float,
+) -> float:
+    """Learn one row X (1, p); returns the log density it had before. A stream calls it for every row.
+
+    NaN, and nothing is learned, where a value is missing and the stream is one of numbers alone.
+    The state comes as its arrays: to take a named tuple apart takes longer than to visit some contexts.
+    """
+    state, out = StreamState(links, contexts, counts, units), np.full(1, math.nan)
+    learn_rows(state, mixed, slots, X, np.full(1, y), 0, 1, now, forget, True, out)
+    return out[0]

@@ -7,8 +7,10 @@ few, afterwards when their number has doubled since the last time, so that a row
 features come. Until then, and in predictions, unknown features are left aside.
 """
 
-from array import array
-from collections.abc import Mapping
+import math
+import struct
+from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,8 @@ class DictRows:
         self.levels: dict[Any, dict[Any, float]] = {}  # numbers of the levels of features that are categories
         self._waiting: dict[Any, bool] = {}  # features without a column, and whether they are categories
         self._X, self._y = np.empty((0, 0)), np.empty(0)  # NaN where a row lacks a feature; with room for more
+        self._values_of: Callable[[Any], Any] | None = None
+        self._last: tuple[Any, Floats] | None = None  # values that came last, and their row
 
     @property
     def keeps(self) -> bool:
@@ -77,6 +81,7 @@ class DictRows:
         X = np.full((len(self._X), len(names)), np.nan)
         X[:, [self.columns[name] for name in old]] = self._X
         self._X = X
+        self._values_of, self._last = itemgetter(*names), None
         return True
 
     def enter(self, x: Mapping[Any, Any], y: float) -> tuple[Floats, tuple[Floats, Floats] | None]:
@@ -84,10 +89,9 @@ class DictRows:
 
         Raises ValueError for a value that is no number, in whatever feature; nothing is noted then.
         """
-        whole = self._at_once(x)
-        if whole is not None and not self._waiting:
-            self.add_many(whole[None, :], y)
-            return whole, None
+        whole = self.enter_whole(x, y)
+        if whole is not None:
+            return whole[0], None
         for name, value in x.items():
             self._check(name, value)
         wider = self._widen(x)
@@ -101,24 +105,50 @@ class DictRows:
         n = self.n_rows - 1
         return row, (self._X[:n].copy(), self._y[:n].copy())
 
+    def enter_whole(self, x: Mapping[Any, Any], y: float) -> Floats | None:
+        """As `enter`, for a row that has every feature and no other: the row (1, p), or None for any other row."""
+        if self._waiting:
+            return None
+        row = self.whole(x)
+        if row is not None:
+            self.add_many(row, y)
+        return row
+
     def row(self, x: Mapping[Any, Any]) -> Floats:
         """The row (p,) of a dictionary; nothing is noted."""
-        whole = self._at_once(x)
-        return self._raw(x) if whole is None else whole
+        whole = self.whole(x)
+        return self._raw(x) if whole is None else whole[0]
+
+    def whole(self, x: Mapping[Any, Any]) -> Floats | None:
+        """The row (1, p) of a dictionary with just the features that have columns, and finite numbers; else None.
+
+        A stream asks for every row and then learns it: the row that was made last is not made again.
+        """
+        if len(x) != len(self.columns) or self._values_of is None or self.levels:
+            return None
+        try:
+            values = self._values_of(x)
+            if len(x) == 1:
+                values = (values,)
+            if self._last is not None and values == self._last[0]:
+                return self._last[1]
+            row = np.empty((1, len(values)))
+            struct.pack_into(f"{len(values)}d", row.data, 0, *values)  # takes numbers, and no text
+            if not math.isfinite(sum(values)):  # an overflow of the sum goes the slow way too
+                return None
+        except (KeyError, TypeError, ValueError, OverflowError, struct.error):
+            return None
+        self._last = values, row
+        return row
 
     def add_many(self, X: Floats, y: Any) -> None:
         """Rows (n, p) of numbers, in the order of the columns."""
-        self._keep(X, y)
-
-    def _at_once(self, x: Mapping[Any, Any]) -> Floats | None:
-        """The row of a dictionary with just the features that have columns and finite numbers in them; else None."""
-        if len(x) != len(self.columns) or self.levels:
-            return None
-        try:
-            row = np.array(array("d", [x[name] for name in self.columns]))  # array takes numbers, and no text
-        except (KeyError, TypeError, OverflowError):
-            return None
-        return row if np.isfinite(row.sum()) else None  # an overflow of the sum goes the slow way too
+        n = self.n_rows
+        if len(X) == 1 and n < min(len(self._y), self.max_rows):
+            self._X[n], self._y[n] = X, y
+            self.n_rows += 1
+        else:
+            self._keep(X, y)
 
     def _raw(self, x: Mapping[Any, Any]) -> Floats:
         raw = np.full(len(self.columns), np.nan)
@@ -142,10 +172,11 @@ class DictRows:
 
     def _keep(self, X: Floats, y: Any) -> None:
         n, m = self.n_rows, len(X)
-        self.n_rows += m
-        if not self.keeps:  # too many to be learned again: let them go
+        if n + m > self.max_rows:  # too many to be learned again: let them go
+            self.n_rows += m
             self._X, self._y, self._waiting = self._X[:0].copy(), self._y[:0].copy(), {}
             return
+        self.n_rows += m
         if n + m > len(self._y):
             size = max(2 * len(self._y), n + m, 64)
             X_old, y_old = self._X[:n], self._y[:n]

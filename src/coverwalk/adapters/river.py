@@ -4,6 +4,7 @@ Features may appear and vanish at any time: see `coverwalk.adapters._dict_rows` 
 are categories, and features that a row lacks are missing values: see docs/mixed_inputs.md.
 """
 
+import math
 from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,10 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
         """Learn one row."""
         y = _number(y)
+        whole = self._rows.enter_whole(x, y)
+        if whole is not None:
+            self._model._learn_row(whole, y)
+            return
         row, before = self._rows.enter(x, y)
         if before is not None:
             self._model = self._new()
@@ -97,7 +102,10 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """The mean of y; 0.0 before anything was learned."""
-        return float(self._model.predict(self._rows.row(x)[None, :])[0]) if self._fitted else 0.0
+        if not self._fitted:
+            return 0.0
+        whole = self._rows.whole(x)
+        return self._model._mean_of_row(self._rows.row(x)[None, :] if whole is None else whole)
 
     def predict_many(self, X: "pd.DataFrame") -> "pd.Series":
         """The mean of y for each row of a frame."""
@@ -215,7 +223,7 @@ def _dictionaries(X: "pd.DataFrame") -> Iterator[dict[Any, Any]]:
 
 def _number(y: Any) -> float:
     number = float(y)
-    if not np.isfinite(number):
+    if not math.isfinite(number):
         raise ValueError(f"y must be a finite number, got {y!r}; nothing was learned")
     return number
 

@@ -50,6 +50,12 @@ class StreamChain:
         """Learn rows X (n, p), Y (n, q) in order; returns the log density (n,) that each had just before."""
         return self._sum("learn", X, Y)
 
+    def learn_one(self, x: Floats, y: Floats) -> float:
+        """Learn one row x (1, p), y (1, q); returns the log density that it had just before."""
+        if len(self.streams) == 1:
+            return self.streams[0].learn_one(x, float(y[0, 0]))
+        return float(self.learn(x, y)[0])
+
     def logpdf(self, X: Floats, Y: Floats) -> Floats:
         """Log densities (n,) of rows."""
         return self._sum("logpdf", X, Y)

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from coverwalk._kernels.stream_state import all_finite
+
 __all__ = ["as_outputs", "as_row", "numbers_only", "refuse_nonfinite"]
 
 Floats = NDArray[np.float64]
@@ -65,10 +67,10 @@ def as_row(value: Any, name: str, size: int | None, *, gaps: bool = False) -> Fl
         row = np.array(value, dtype=np.float64, ndmin=2)
     except ValueError as error:
         raise _has_text(error) from error
-    if row.shape[0] != 1 or row.ndim != 2 or (size is not None and row.shape[1] != size) or row.shape[1] == 0:
+    if row.shape != (1, size) and (size is not None or row.ndim != 2 or row.shape[0] != 1 or row.shape[1] == 0):
         wanted = "a number or a vector of numbers" if size is None else f"{size} number{'s' * (size > 1)}"
         raise ValueError(f"{name} must be {wanted}, got shape {np.shape(value)}: {value!r}")
-    if not np.isfinite(row).all() and (not gaps or np.isinf(row).any()):
+    if not all_finite(row) and (not gaps or np.isinf(row).any()):
         raise ValueError(
             f"{name} must be finite, got {value!r}: drop the row or fill the value in; nothing was learned"
         )

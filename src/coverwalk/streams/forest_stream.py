@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.stream_mixed import MixedState
 from coverwalk._kernels.stream_state import LEFT, NU, NU_0, SEAT, TERMS, StreamState, blank_state, degree_of
-from coverwalk._kernels.stream_voices import means_of
-from coverwalk._kernels.stream_walk import learn_rows
+from coverwalk._kernels.stream_voices import mean_of, means_of
+from coverwalk._kernels.stream_walk import learn_row, learn_rows
 from coverwalk.covers.adaptive import grow_tree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import Context, Forest, routed
@@ -153,6 +153,20 @@ class ForestStream:
                 self._grow_on()
                 self.next_event = self._find_event()
         return out
+
+    def learn_one(self, x: Floats, y: float) -> float:
+        """Learn one row x (1, p), y; returns the log density that it had just before. The same as `learn`, sooner."""
+        n = self.n_rows - self.kept_from
+        kept = self.next_event < NEVER
+        if self.n_rows + 1 >= self.next_event or (kept and n >= len(self.y)):  # there is more to do than to learn it
+            return float(self.learn(x, np.array([y]))[0])
+        if kept:
+            self.X[n], self.y[n] = x, y
+        log_density: float = learn_row(*self.state, self.mixed, self.slots, x, y, self.n_rows, self.settings.forget)
+        if log_density != log_density:  # the first gap of all
+            return float(self.learn(x, np.array([y]))[0])
+        self.n_rows += 1
+        return log_density
 
     @property
     def mixed(self) -> MixedState | None:
@@ -314,6 +328,11 @@ class ForestStream:
         if len(means) < len(X):
             means = means_of(self.state, self._for_gaps(), self.slots, X)
         return means
+
+    def predict_mean_one(self, x: Floats) -> float:
+        """The mean of y in one row x (1, p)."""
+        mean: float = mean_of(*self.state, self.mixed, self.slots, x)
+        return mean if mean == mean else float(self.predict_mean(x)[0])
 
     def describe(self, n_growths: int, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""

@@ -50,7 +50,7 @@ def predict_dist(
     None where a value is missing and the stream is one of numbers alone.
     """
     if len(X) == 1:
-        spoken = speak_one(state, mixed, slots, X)
+        spoken = speak_one(*state, mixed, slots, X)
         return OneLaw(spoken, describe) if len(spoken[0]) else None
     offsets, numbers, labels = speak(state, mixed, slots, X)
     if not len(offsets):

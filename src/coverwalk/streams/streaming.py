@@ -95,7 +95,20 @@ class Streaming:
         elif mixed is not self._mixed:
             self._mixed = mixed
             stream.name_levels(mixed.level_names)
-        return float(stream.learn(row, outputs)[0])
+        return stream.learn_one(row, outputs)
+
+    def _learn_row(self, row: Floats, y: float) -> float:
+        """As `learn_one`, for a checked row (1, p) of one output, of numbers."""
+        stream = self.__dict__.get("stream_")
+        return self.learn_one(row, y) if stream is None else stream.streams[0].learn_one(row, y)
+
+    def _mean_of_row(self, row: Floats) -> float:
+        """As `predict`, for a checked row (1, p) of one output."""
+        stream = self.__dict__.get("stream_")
+        if stream is None or any(self._mixed.levels):
+            return float(self.predict(row)[0])  # type: ignore[attr-defined]
+        mean: float = stream.streams[0].predict_mean_one(row)
+        return mean
 
     def _read(self, X: Any, begun: bool) -> Floats:
         """A table of inputs as numbers; new levels of its categories have numbers from here on."""
@@ -108,8 +121,7 @@ class Streaming:
 
     def _with_levels(self, x: Any, begun: bool) -> MixedInputs:
         """What is known of the categories once the levels of one row x are."""
-        if np.ndim(x) == 0:
-            x = [x]
+        x = np.asarray(x, dtype=object).reshape(-1) if np.ndim(x) != 1 else x  # a number, or a row of a table
         if begun and self._mixed.knows(x):
             return self._mixed
         values = np.empty((1, len(x)), dtype=object)
