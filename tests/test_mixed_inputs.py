@@ -207,20 +207,3 @@ def test_text_that_is_no_category_is_refused():
         ConditionalDensity(categorical_features=None).fit(FRAME, Y)
     with pytest.raises(ValueError, match="categorical_features"):
         ConditionalDensity(n_trees=2, categorical_features=["east"]).fit(FRAME, Y)
-    with pytest.raises(ValueError, match="NaN"):
-        ConditionalDensity(covers="kd").fit(FRAME[["east"]], Y)
-
-
-def test_streams_take_numbers_only():
-    gaps = ConditionalDensity(n_trees=2).fit(FRAME[["east"]], Y)
-    before = gaps.logpdf(FRAME[["east"]], Y)
-    with pytest.raises(ValueError, match="categories or gaps"):
-        gaps.partial_fit(FRAME[["east"]].fillna(0.0), Y)
-    np.testing.assert_array_equal(gaps.logpdf(FRAME[["east"]], Y), before)
-
-
-@pytest.mark.parametrize("covers", ["adaptive", "kd"])
-def test_streams_say_what_to_do_with_text(covers):
-    frame = pd.DataFrame({"a": [0.0, 1.0], "kind": pd.Categorical(["x", "y"])})
-    with pytest.raises(ValueError, match=r"a stream takes numbers only .*encode the column"):
-        ConditionalDensity(covers=covers).partial_fit(frame, [0.0, 1.0])

@@ -18,6 +18,8 @@ __all__ = [
     "LANES",
     "add_gram",
     "in_rows",
+    "inverse_diagonal",
+    "keep_each",
     "kernel_matrix",
     "leave_each_out",
     "left_one_out",
@@ -155,7 +157,7 @@ def _lengths(U: Floats, d: int, start: int, lanes: Floats) -> None:
 
 
 @kernel
-def _inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
+def inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
     """The diagonal of (U'U)^-1."""
     for s in range(0, d, LANES):
         for k in range(s, d):
@@ -164,6 +166,17 @@ def _inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
         _lengths(U, d, s, lanes)
         for q in range(min(LANES, d - s)):
             out[s + q] = lanes[d, q]
+
+
+@kernel
+def keep_each(X: Floats, degree: int, U: Floats, lanes: Floats, keep: Floats) -> None:
+    """keep = 1 - f'(U'U)^-1 f of every row of X."""
+    n, d = len(X), n_features(degree, X.shape[1])
+    for s in range(0, n, LANES):
+        _lane_features(X, s, degree, lanes)
+        _lengths(U, d, 0, lanes)
+        for q in range(min(LANES, n - s)):
+            keep[s + q] = max(1.0 - lanes[d, q], LEAST_KEEP)
 
 
 @kernel
@@ -178,7 +191,7 @@ def solve_rows(
         alpha[a] = r[a]
     square: float = forward_solve(A, n, alpha, 0)
     back_solve(A, n, alpha)
-    _inverse_diagonal(A, n, lanes, z)
+    inverse_diagonal(A, n, lanes, z)
     for a in range(n):
         error[a] = ridge * alpha[a]
         keep[a] = min(ridge * z[a], 1.0)
@@ -200,7 +213,7 @@ def solve_coefficients(G: Floats, b: Floats, d: int, ridge: float, c: Floats, A:
 def mean_keep(A: Floats, d: int, ridge: float, n: int, z: Floats, lanes: Floats) -> float:
     """The mean of 1 - diag H over n rows, from the factor."""
     mean = 1.0
-    _inverse_diagonal(A, d, lanes, z)
+    inverse_diagonal(A, d, lanes, z)
     for a in range(d):
         mean -= (1.0 - ridge * z[a]) / n
     return mean

@@ -9,7 +9,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.stream_state import N_BINS, REACH
 from coverwalk._kernels.student import log1p
 
-__all__ = ["TAIL_DF", "TAIL_SCALE", "add_count", "bin_of", "histogram", "student", "tail"]
+__all__ = ["TAIL_DF", "TAIL_SCALE", "add_count", "bin_of", "histogram", "put_counts", "share_of", "student", "tail"]
 
 Floats = NDArray[np.float64]
 
@@ -17,7 +17,6 @@ TAIL_DF, TAIL_SCALE = 3.0, 2.0  # the law of residuals beyond the bins, in units
 TAIL_HEIGHT = math.exp(math.lgamma(2.0) - math.lgamma(1.5)) / math.sqrt(3.0 * math.pi) / TAIL_SCALE
 
 U = np.uint64
-U0, U1, U2, U_HALF = U(0), U(1), U(2), U(N_BINS // 2)
 
 
 @kernel
@@ -43,8 +42,7 @@ def student(e: float, nu: float, spread: float) -> tuple[float, float]:
 @kernel
 def tail(e: float) -> float:
     """Density of the heavy-tailed law of residuals: a Student t with three degrees, without a logarithm."""
-    t = e / TAIL_SCALE
-    height = 1.0 + t * t / TAIL_DF
+    height = 1.0 + e * e * (1.0 / (TAIL_SCALE * TAIL_SCALE * TAIL_DF))
     return TAIL_HEIGHT / (height * height)
 
 
@@ -57,21 +55,34 @@ def bin_of(e: float) -> int:
 
 @kernel
 def add_count(bins: Floats, seat: np.uint64, b: int, weight: float) -> None:
-    """Count a residual in bin b; the counts begin at place `seat`. Halves are chosen without a branch, as in `_share`.
+    """Count a residual in bin b; the counts begin at place `seat`.
 
-    A branch that goes either way as often costs more than all the rest.
+    Halves are chosen by arithmetic, here and in `share_of`: a branch that goes either way as often costs more.
     """
     bins[seat] += weight
-    node, half, place = U1, U_HALF, U(b)
-    while half > U0:
-        right = (place // half) & U1
-        bins[seat + node] += 0.0 if right else weight
-        node = U2 * node + right
-        half //= U2
+    node, half = 1, N_BINS // 2
+    while half > 0:
+        right = (b // half) & 1
+        bins[seat + U(node)] += weight * (1 - right)
+        node = 2 * node + right
+        half //= 2
 
 
 @kernel
-def _share(bins: Floats, seat: np.uint64, b: int, without: float) -> float:
+def put_counts(cells: Floats, bins: Floats, seat: np.uint64) -> None:
+    """Counts from those of the single bins, cells (N_BINS,), which are lost."""
+    half = N_BINS // 2
+    while half > 0:
+        for q in range(half):
+            left = cells[2 * q]
+            bins[seat + U(half + q)] = left
+            cells[q] = left + cells[2 * q + 1]
+        half //= 2
+    bins[seat] = cells[0]
+
+
+@kernel
+def share_of(bins: Floats, seat: np.uint64, b: int, without: float) -> float:
     """Probability of bin b among the bins, times their number.
 
     A Polya tree: the share of a half at level l is Beta(a, a) with a = l / 4, so that finer halves are taken for more
@@ -79,30 +90,30 @@ def _share(bins: Floats, seat: np.uint64, b: int, without: float) -> float:
     count.
     """
     here = bins[seat]
-    above, below, node, half, place, a = 1.0, 1.0, U1, U_HALF, U(b), 0.25
-    while half > U0:
-        left = bins[seat + node]
-        right = (place // half) & U1
-        side = here - left if right else left
-        node = U2 * node + right
+    above, below, node, half, a = 1.0, 1.0, 1, N_BINS // 2, 0.25
+    while half > 0:
+        left = bins[seat + U(node)]
+        right = (b // half) & 1
+        side = left + right * (here - 2.0 * left)
+        node = 2 * node + right
         above *= 2.0 * (side - without + a)
         below *= here - without + 2.0 * a
         here = side
-        half //= U2
+        half //= 2
         a += 0.25
     return above / below
 
 
 @kernel
-def histogram(bins: Floats, seat: np.uint64, n: float, e: float, without: float) -> float:
-    """Density of a residual e given n rows, `without` of which do not count and lie where it lies.
+def histogram(bins: Floats, seat: np.uint64, n: float, e: float) -> float:
+    """Density of a residual e given n rows.
 
     In the bins with the weight of their rows and one, and everywhere, with that of the others and one, the heavy tail.
     """
     b = bin_of(e)
     inside = bins[seat]
     outside = n - inside
-    if b < 0:
-        return (outside + 1.0 - without) / (n - without + 2.0) * tail(e)
-    cell = (inside + 1.0 - without) * _share(bins, seat, b, without) * (0.5 / REACH)
-    return (cell + (outside + 1.0) * tail(e)) / (n - without + 2.0)
+    height = (outside + 1.0) * tail(e)
+    if b >= 0:
+        height += (inside + 1.0) * (0.5 / REACH) * share_of(bins, seat, b, 0.0)
+    return height / (n + 2.0)
