@@ -114,7 +114,7 @@ def test_order_threads_chunks_and_merging_change_nothing():
 def test_some_trees_are_a_pool_of_their_own():
     X, y = rows()
     forest = fitted(X, y)
-    dists = [forest.ask(X[:9], some=slice(half, None, 2)) for half in range(2)]
+    dists = [forest.ask_all(X[:9], slice(half, None, 2))[0] for half in range(2)]
     for dist in dists:
         np.testing.assert_allclose(np.add.reduceat(dist.voices.weight, dist.voices.offsets[:-1]), 1, rtol=1e-12)
     mean = 0.5 * (dists[0].pdf(y[:9]) + dists[1].pdf(y[:9]))
