@@ -262,10 +262,20 @@ def test_order_and_threads_change_nothing(model):
     np.testing.assert_array_equal(other.logpdf(X, y), model.logpdf(X, y))
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_extreme_scales_have_them_too(scale):
+    X, y = rounded(500, 0)
+    model = ConditionalDensity(n_trees=2).fit(X, scale * y)
+    steps = model.forests_[0].settings.steps
+    np.testing.assert_allclose(steps.cells.right[:-1] / scale, [0.5, 1.5, 2.5], atol=0.1)
+    assert np.all(np.isfinite(model.logpdf(X, scale * y)))
+    assert np.all(np.isfinite(model.predict(X)))
+
+
 def test_several_outputs_have_steps_each():
     X, y = rounded(700, 0)
     Y = np.column_stack([X[:, 1] + 0.3 * np.random.default_rng(9).normal(size=700), y])
-    model = ConditionalDensity(n_trees=8).fit(X, Y)
+    model = ConditionalDensity(n_trees=3).fit(X, Y)
     assert model.forests_[0].settings.steps is None
     assert model.forests_[1].settings.steps is not None
     dist = model.predict_dist(X[:20])

@@ -37,8 +37,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
 
     Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has
     kernel densities of its own. How far the walk goes down is decided by the left-one-out evidence of the rows; the
-    trees are pooled. With one or two inputs a kernel density of y given x over all rows has a share beside them. The
-    defaults are meant to be kept.
+    trees are pooled. With one or two inputs a kernel density of y given x over all rows has a share beside them; where
+    y was rounded, is bounded or has gaps, so has a histogram whose steps are common to all x. The defaults are meant to
+    be kept.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
     stop : float or "auto"
         Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, with it the degree,
-        a factor on all scales, and the share of the kernel density over all rows.
+        a factor on all scales, the share of the kernel density over all rows, and the steps of y.
     min_rows : int
         Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
     n_candidates : int

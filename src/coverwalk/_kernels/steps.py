@@ -129,7 +129,7 @@ def move_edges(rows: Rows, prices: Prices, edges: Ints, reach: int) -> None:
 def _normal(table: Floats, z: float) -> float:
     """The normal cdf, between the entries of its table."""
     t = (z + _REACH) * _FINE
-    if t <= 0.0:
+    if not t > 0.0:
         return 0.0
     k = int(min(t, 2.0 * _REACH * _FINE))
     if k + 1 >= len(table):

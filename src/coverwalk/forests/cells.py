@@ -76,9 +76,9 @@ def _seen_from_places(ordered: Floats, hinted: Floats, hint: Floats) -> tuple[Ro
     middles = 0.5 * (ordered[1:] + ordered[:-1])[np.diff(ordered) > _APART]
     place = np.concatenate([[0.0], middles, [1.0]])
     order = np.argsort(hinted, kind="stable")
-    told = hint[order] - hint.mean() if len(hint) else hint
-    noise = 0.5 * float(np.mean(np.diff(told) ** 2)) if len(told) > 1 else 1.0
-    noise = max(noise, 1e-12 * float(np.mean(told**2)) if len(told) else 0.0, np.finfo(float).tiny)
+    told = hint[order] / max(float(np.abs(hint).max(initial=0.0)), np.finfo(float).tiny)  # so that no square overflows
+    told -= told.mean() if len(told) else 0.0
+    noise = max(0.5 * float(np.mean(np.diff(told) ** 2)), 1e-12) if len(told) > 1 else 1.0
     count, below = np.searchsorted(ordered, place), np.searchsorted(hinted[order], place)
     count[-1], below[-1] = len(ordered), len(told)
     first, last = ordered[np.minimum(count, len(ordered) - 1)], ordered[np.maximum(count - 1, 0)]

@@ -29,7 +29,7 @@ Halves = tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
 
 STEPS = -3  # label of the cells' voices
 UNIT_CELL = Shapes.cells([1.0], [0.0], [1.0])
-SHARES = np.linspace(0.0, 1.0, 11)
+SHARES = np.append(np.linspace(0.0, 0.9, 10), 0.998)  # never all: y may yet come from beyond the supports
 POWERS = np.array([1.0, 1.25, 1.5, 1.75, 2.0])  # a pool of trees that err each in its own way is blunt
 LEAST_SHARE = 0.3  # less is not worth its voices
 LEAST_GAIN = 3.0  # nats, of the rows left out, in each half of them
@@ -102,19 +102,19 @@ def choose_steps(
     held_out = np.concatenate([np.arange(len(y))[fold] for fold in folds])
     if len(held_out) < FEWEST_ROWS:
         return None
-    hint = np.mean([np.concatenate([dist.mean() for dist in dists]) for dists in said], axis=0)
-    score, n_judges = np.zeros((2, len(POWERS), len(SHARES))), 0
+    first, second = (np.concatenate([dist.mean() for dist in dists]) for dists in said)
+    hint = 0.5 * first + 0.5 * second
+    score = np.zeros((2, len(POWERS), len(SHARES)))
     for half in range(2):
         judges, others = np.arange(half, len(held_out), 2)[: MOST_JUDGES // 2], slice(1 - half, None, 2)
         cells = find_cells(np.delete(y, held_out[half::2]), y[held_out[others]], hint[others])
         if cells is None:
             return None
-        first = 0
+        start = 0
         for k, fold in enumerate(folds):
-            rows = judges[(judges >= first) & (judges < first + len(said[0][k]))] - first
+            rows = judges[(judges >= start) & (judges < start + len(said[0][k]))] - start
             score += _scores([dists[k][rows] for dists in said], y[fold][rows], cells, judge)
-            first += len(said[0][k])
-        n_judges += len(judges)
+            start += len(said[0][k])
         if score.max() < score[0, 0, 0] + LEAST_GAIN * (1 + half):
             return None
     posterior = np.exp(score - score.max())
@@ -124,18 +124,19 @@ def choose_steps(
     cells = find_cells(every[:MOST_ROWS], y[held_out], hint)
     if cells is None or share < LEAST_SHARE or (narrow and not cells.narrow.any()):
         return None
-    return Steps(min(share, (n_judges + 1) / (n_judges + 2)), power, cells.some(cells.narrow) if narrow else cells)
+    return Steps(share, power, cells.some(cells.narrow) if narrow else cells)
 
 
 def _scores(
     asked: list[PredictiveDistribution], y: Floats, cells: Cells, judge: Callable[[Floats, Floats], Floats]
 ) -> Floats:
     """The log density of y (n,), summed: of all cells and of narrow ones, for every power and share."""
-    plain = [dist.pdf(y) for dist in asked]
+    unit = cells.right[-1] - cells.left[0]  # of y: in it densities are of order one
+    plain = [np.exp(dist.logpdf(y) + np.log(unit)) for dist in asked]
     masses = [_masses(dist, cells) for dist in asked]
     cell = np.clip(np.searchsorted(cells.right, y), 0, len(cells.left) - 1)
     inside = (cells.low[cell] <= y) & (y <= cells.high[cell])
-    width = (cells.high - cells.low)[cell]
+    width = (cells.high - cells.low)[cell] / unit
     out = np.full((2, len(POWERS), len(SHARES)), -np.inf)
     for only_narrow in range(2):
         heard = cells.narrow if only_narrow else np.full(len(cells.left), True)
