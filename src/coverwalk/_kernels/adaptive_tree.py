@@ -50,8 +50,10 @@ def _subtract_line(
     A, b, f = work
     p = X.shape[1]
     d = p + 1
-    A[:] = 0.0
-    b[:] = 0.0
+    for a in range(d):
+        b[a] = 0.0
+        for j in range(d):
+            A[a, j] = 0.0
     for q in range(s, s + n_sample):
         i = perm[q]
         f[0] = 1.0

@@ -303,10 +303,12 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
         n = e - s
         above = s2_root if k == 0 else s2[layout.parent[k]]
         if k > 0:
-            fit.centre[k, :] = fit.centre[layout.parent[k]]
+            for a in range(d):
+                fit.centre[k, a] = fit.centre[layout.parent[k], a]
         if n == 0:  # a context without rows says what its parent says
-            fit.log_score[k, :M] = 0.0
-            fit.psi[k, :] = grid.nu_0 * above
+            for m in range(M):
+                fit.log_score[k, m] = 0.0
+                fit.psi[k, m] = grid.nu_0 * above
             s2[k] = above
             continue
         G = grams[which[k]] if which[k] >= 0 else none

@@ -150,10 +150,14 @@ def _seat_context(X: Floats, c: int, work: Floats, out: Records) -> None:
     size = n_features(g, X.shape[1])
     if out.rows_at[c] >= 0:
         size = len(X)
-        out.rows[out.rows_at[c] : out.rows_at[c] + size, :] = X
+        for q in range(size):
+            for a in range(X.shape[1]):
+                out.rows[out.rows_at[c] + q, a] = X[q, a]
         kernel_matrix(X, g, A)
     else:
-        A[:size, :size] = 0.0
+        for a in range(size):
+            for j in range(size):
+                A[a, j] = 0.0
         add_gram(X, g, A)
     for a in range(size):
         A[a, a] += out.ridge[c]
@@ -179,7 +183,8 @@ def keep_records(
         out.n_voices[k] = out.first[k + 1] - out.first[k]
         if k > 0:
             out.n_voices[k] += out.n_voices[parent]
-            out.total[:, k] = out.total[:, parent]
+            for s in range(S):
+                out.total[s, k] = out.total[s, parent]
             out.above[k] = parent if out.seat[parent] >= 0 else out.above[parent]
         c = out.seat[k]
         if c < 0:
@@ -188,7 +193,8 @@ def keep_records(
         while layout.start[home] == layout.end[home] and home > 0:
             home = layout.parent[home]
         _seat_context(X[layout.start[home] : layout.end[home]], c, work, out)
-        out.centre[c, :] = fit.centre[k]
+        for a in range(d):
+            out.centre[c, a] = fit.centre[k, a]
         out.mean[c] = fit.mean[k]
         q = out.first[k]
         for m in range(heard.shape[1]):
