@@ -151,8 +151,11 @@ def test_dask():
 def test_skpro():
     skpro = pytest.importorskip("coverwalk.adapters.skpro")
     model = skpro.CoverProbaRegressor(n_trees=3)
-    model.fit(FRAME[["east", "north"]][:300], pd.DataFrame({"y": Y[:300]}))
-    assert np.isfinite(model.predict(TEST[["east", "north"]][:5])).to_numpy().all()
+    model.fit(FRAME[:300], pd.DataFrame({"y": Y[:300]}))
+    expected = density(n_trees=3, stop="auto").fit(FRAME[:300], Y[:300])
+    np.testing.assert_array_equal(model.predict(TEST[:5]).to_numpy()[:, 0], expected.predict(TEST[:5]))
+    model.update(FRAME[300:400], pd.DataFrame({"y": Y[300:400]}))
+    assert np.isfinite(model.predict_proba(TEST[:5]).mean().to_numpy()).all()
 
 
 def test_the_command_line(tmp_path, monkeypatch, capsys):
