@@ -212,17 +212,19 @@ def _best_cut(
             looked[a, 4],
         )
         cut = X[perm[s + int(v * n_sample)], a] if u < 0.5 else low + (high - low) * v
-        if cut != cut:
+        n_left = 0
+        for q in range(k):
+            n_left += columns[a, q] <= cut
+        n0, n1 = float(n_left), float(k - n_left)
+        if n0 + missing < need or n1 + missing < need or cut != cut:
             continue
-        n0, x0, r0, xx0, xr0, rr0 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        x0, r0, xx0, xr0, rr0 = 0.0, 0.0, 0.0, 0.0, 0.0
         x1, r1, xx1, xr1, rr1 = 0.0, 0.0, 0.0, 0.0, 0.0
-        column, residuals = columns[a, :k], own[a, :k]
         for q in range(k):  # without a branch: either side is as likely, and a wrong guess takes longer than both
-            x, y = column[q] - cut, residuals[q]
+            x, y = columns[a, q] - cut, own[a, q]
             left = 1.0 * (x <= 0.0)
             x_left, y_left = (x if x < 0.0 else 0.0), left * y
             x_right, y_right = x - x_left, y - y_left
-            n0 += left
             x0 += x_left
             x1 += x_right
             r0 += y_left
@@ -233,7 +235,6 @@ def _best_cut(
             xr1 += x_right * y
             rr0 += y_left * y
             rr1 += y_right * y
-        n1 = k - n0
         for side in range(1 if missing == 0.0 else 2):  # missing values lie on the cut, on the left side or the right
             if missing > 0.0 and side == 0:
                 n0, r0, rr0 = n0 + missing, r0 + r_missing, rr0 + rr_missing

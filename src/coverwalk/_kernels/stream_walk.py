@@ -65,6 +65,7 @@ def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats) ->
     d = n_features(at.top_degree(state.contexts, p), p)
     flat, width, M = state.contexts.reshape(-1), U(state.contexts.shape[1]), columns(d, p)[3]
     where = np.empty(K, np.int64)
+    bins, seats = state.counts.reshape(-1), len(state.counts) // len(state.units)
     for t in range(K):
         scale_row(X, row, state.units, slots[t], Z[t])
         where[t] = slots[t] * room
@@ -80,6 +81,13 @@ def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats) ->
                 while place < last:
                     prefetch(flat, place)
                     place += U8
+                seat = state.links[i, at.SEAT]
+                if seat >= 0:
+                    place = U((slots[t] * seats + seat) * N_BINS)
+                    last = place + U(N_BINS)
+                    while place < last:
+                        prefetch(bins, place)
+                        place += U8
                 where[t] = child_of(state, slots[t] * room, i, Z, t)
                 moving += 1
     return depth
