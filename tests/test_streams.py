@@ -10,13 +10,16 @@ import pytest
 from sklearn.base import clone
 
 from coverwalk import ConditionalDensity, load
+from coverwalk._kernels.odds import log_odds, odds_from_log
 from coverwalk._kernels.polynomial import features, n_features
 from coverwalk._kernels.stream_state import (
+    CHOICE,
     CUT,
     DIM,
     LEFT,
     NU,
     NU_0,
+    ODDS,
     RIDGE,
     SEAT,
     TERMS,
@@ -26,6 +29,7 @@ from coverwalk._kernels.stream_state import (
     stride_of,
     to_units,
 )
+from coverwalk._kernels.stream_walk import _walk_back, _walk_back_in_logs
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(2500, 3))
@@ -277,6 +281,71 @@ def test_files_and_pickles_go_on_as_if_nothing_had_happened(tmp_path, whole):
         loaded, pickled = load(tmp_path / "m.cw"), pickle.loads(pickle.dumps(model))
         for other in (loaded, pickled):
             np.testing.assert_array_equal(other.prequential(X[stop:], Y[stop:]), said[stop:])
+
+
+@pytest.mark.parametrize("stage", ["growth", "replay"])
+def test_a_thread_that_a_fork_has_lost_is_done_again(whole, stage):
+    """A forked child has what the thread had written, perhaps all of it, and no thread that says so."""
+    said, _ = whole
+    model = small()
+    stream, n = model.partial_fit(X[:1], Y[:1]).stream_.streams[0], 1
+    while stream.pending is None or n < 500 or (n >= stream.pending.replay) != (stage == "replay"):
+        n += 1
+        model.partial_fit(X[n - 1 : n], Y[n - 1 : n])
+    stream._job.finish()
+    stream._job._done, stream._job._process = False, -1
+    np.testing.assert_array_equal(model.prequential(X[n:], Y[n:]), said[n:])
+
+
+def test_small_densities_are_compared_by_their_logarithms():
+    """Both ways back along a path give one density and the same odds; the odds may need steps."""
+    generator = np.random.default_rng(7)
+    width, depth = 12, 9
+    for far in (1.0, 600.0):
+        plain = np.zeros(width * depth)
+        for column in (ODDS, CHOICE):
+            log_g = generator.normal(scale=far, size=depth)
+            for level in range(depth):
+                at = level * width + int(column)
+                plain[at], plain[at + 1] = odds_from_log(log_g[level])
+        logs = plain.copy()
+        path = np.arange(depth) * width
+        said = np.stack(
+            [generator.uniform(0.1, 3, depth), -generator.uniform(0, 30, depth), generator.uniform(0, 2, depth)]
+        )
+        said[2, ::4] = -1.0  # no histogram
+        one = _walk_back(plain, path, said, depth, True)
+        other = _walk_back_in_logs(logs, path, said, depth, True, np.ones(depth))
+        assert one == pytest.approx(other, rel=1e-12)
+        for column in (ODDS, CHOICE):
+            for level in range(depth):
+                at = level * width + int(column)
+                assert log_odds(plain[at], plain[at + 1]) == pytest.approx(log_odds(logs[at], logs[at + 1]), rel=1e-12)
+
+
+def test_rows_far_from_all_others_are_learned_in_logarithms():
+    model = small().partial_fit(X[:1500], Y[:1500])
+    for far in (40.0, 1e4):
+        before = model.predict_dist(X[:1]).logpdf(far)[0]
+        assert model.learn_one(X[0], far) == pytest.approx(before, abs=1e-5)
+    said = model.prequential(X[1500:], Y[1500:])
+    assert said.mean() > -0.15
+
+
+def test_a_law_does_not_change_when_the_stream_goes_on(whole):
+    _, model = whole
+    model = pickle.loads(pickle.dumps(model))
+    asked, kept = model.predict_dist(X[:1]), model.predict_dist(X[:1])
+    before = asked.logpdf(np.array([[-1.0, 0.0, 1.0]]))
+    assert asked.mean()[0] == pytest.approx(model.predict(X[:2])[0], abs=1e-12)
+    again = pickle.dumps((kept.voices, kept.shapes.atom_weight))
+    lazy = model.predict_dist(X[:1])
+    model.partial_fit(X[:300], -Y[:300])
+    np.testing.assert_array_equal(lazy.logpdf(np.array([[-1.0, 0.0, 1.0]])), before)
+    assert pickle.dumps((lazy.voices, lazy.shapes.atom_weight)) == again
+    assert len(lazy) == 1
+    with pytest.raises(AttributeError, match="nothing"):
+        lazy.nothing  # noqa: B018
 
 
 def turned(n):

@@ -23,6 +23,8 @@ __all__ = [
     "kernel_matrix",
     "leave_each_out",
     "left_one_out",
+    "left_one_out_given",
+    "log_gamma_ratio",
     "mean_keep",
     "project",
     "solve_coefficients",
@@ -265,6 +267,19 @@ def left_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
     is Student's t with nu - 1 degrees and comes down to keep and 1 - g / psi. Their logs are summed as logs of
     products of some rows.
     """
+    score: float = left_one_out_given(error, keep, nu, psi, log_gamma_ratio(nu))
+    return score
+
+
+@kernel
+def log_gamma_ratio(nu: float) -> float:
+    """log Gamma(nu/2) / Gamma((nu - 1)/2): the same for all regressions of a context."""
+    return math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - 1.0))
+
+
+@kernel
+def left_one_out_given(error: Floats, keep: Floats, nu: float, psi: float, log_ratio: float) -> float:
+    """As `left_one_out`, where `log_gamma_ratio` is known."""
     n = len(error)
     log_keep, log_left, a, b = 0.0, 0.0, 1.0, 1.0
     for q in range(n):
@@ -274,5 +289,5 @@ def left_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
             log_keep += math.log(a)
             log_left += math.log(b)
             a, b = 1.0, 1.0
-    log_t = math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - 1.0)) - 0.5 * math.log(math.pi * psi)
+    log_t = log_ratio - 0.5 * math.log(math.pi * psi)
     return n * log_t + 0.5 * log_keep + 0.5 * (nu - 1.0) * log_left

@@ -11,7 +11,15 @@ from coverwalk._kernels.contexts import Layout, stop_weights
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
 from coverwalk._kernels.odds import log_mixture, odds_from_log
 from coverwalk._kernels.polynomial import features, n_features
-from coverwalk._kernels.regression import LANES, LEAST_KEEP, add_gram, inverse_diagonal, keep_each, left_one_out
+from coverwalk._kernels.regression import (
+    LANES,
+    LEAST_KEEP,
+    add_gram,
+    inverse_diagonal,
+    keep_each,
+    left_one_out_given,
+    log_gamma_ratio,
+)
 from coverwalk._kernels.stream_local import bin_of, put_counts, share_of, tail
 from coverwalk._kernels.stream_state import (
     LEAST_SCALE,
@@ -220,6 +228,7 @@ def settle_tree(
             for a in range(d_max):
                 b[a] += r[q] * F[q, a]
         nu = NU_0 + n
+        log_ratio = log_gamma_ratio(nu)
         best, best_psi, best_degree, best_ridge = -math.inf, 1.0, 0, 1.0
         for trial in range(top + L):  # every degree with the middle ridge, then the best one with the others
             l, degree = L // 2, min(trial, top)
@@ -229,7 +238,7 @@ def settle_tree(
                     break
             rest = _solve(grams[k], b, X[s:e], F[s:e], r[s:e], square, degree, ridges[l], (A, c, z, lanes), error, keep)
             psi = max(NU_0 * above + max(rest, 0.0), nu * LEAST_SCALE**2)
-            score = left_one_out(error[:n], keep[:n], nu, psi)
+            score = left_one_out_given(error[:n], keep[:n], nu, psi, log_ratio)
             if score > best:  # what was best before is written over next
                 best, best_psi, best_degree, best_ridge = score, psi, degree, ridges[l]
                 A, best_A, c, best_c = best_A, A, best_c, c

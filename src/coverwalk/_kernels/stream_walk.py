@@ -71,6 +71,7 @@ def approach(
     d = n_features(at.top_degree(state.contexts, p), p)
     flat, width, M = state.contexts.reshape(-1), U(state.contexts.shape[1]), columns(d, p)[3]
     where = np.empty(K, np.int64)
+    bins, seats = state.counts.reshape(-1), len(state.counts) // len(state.units)
     for t in range(K):
         scale_row(X, row, state.units, slots[t], R[t])
         if mixed is not None:
@@ -88,6 +89,13 @@ def approach(
                 while place < last:
                     prefetch(flat, place)
                     place += U8
+                seat = state.links[i, at.SEAT]
+                if seat >= 0:
+                    place = U((slots[t] * seats + seat) * N_BINS)
+                    last = place + U(N_BINS)
+                    while place < last:
+                        prefetch(bins, place)
+                        place += U8
                 where[t] = child_of(state, mixed, slots[t] * room, i, R, t)
                 moving += 1
                 if mixed is not None and where[t] < 0:

@@ -43,6 +43,9 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
         Rows that are kept to be learned again when a new feature comes; in a longer stream new features are ignored.
     seed
         Of the candidate cuts.
+    n_candidates
+        Cuts of which a growing tree takes the best. Twenty, as in that model, gain some tenths of a per cent of error
+        and cost a tenth of the speed.
 
     Examples
     --------
@@ -57,18 +60,28 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     """
 
     def __init__(
-        self, n_trees: int | None = 3, covers: str = "adaptive", max_rows: int = 100_000, seed: int = 0
+        self,
+        n_trees: int | None = 3,
+        covers: str = "adaptive",
+        max_rows: int = 100_000,
+        seed: int = 0,
+        n_candidates: int = 12,
     ) -> None:
         self.n_trees = n_trees
         self.covers = covers
         self.max_rows = max_rows
         self.seed = seed
+        self.n_candidates = n_candidates
         self._rows = DictRows(max_rows)
         self._model = self._new()
 
     def _new(self) -> ConditionalDensity:
         return ConditionalDensity(
-            self.n_trees, covers=self.covers, categorical_features=self._rows.categories, random_state=self.seed
+            self.n_trees,
+            covers=self.covers,
+            categorical_features=self._rows.categories,
+            n_candidates=self.n_candidates,
+            random_state=self.seed,
         )
 
     def learn_one(self, x: Mapping[Any, Any], y: float) -> None:

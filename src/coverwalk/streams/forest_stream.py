@@ -222,25 +222,36 @@ class ForestStream:
         self._finish_job()
         begun, replay, install = self.pending.begun, self.pending.replay, self.pending.install
         if self.n_rows < install:
-            self._start_job(self._replay(begun, replay))
+            growing, replaying = self._growing(self.pending), self._replay(begun, replay)
+
+            def again() -> None:  # rows that were half learned would be learned twice
+                growing()
+                replaying()
+
+            self._job = Job(replaying, again)
         else:
             self._replay(replay, install)()
             self._install(self.pending.tree)
 
     def _begin(self, tree: int) -> None:
         settings = self.settings
-        X, y = self._kept(max(self.n_rows - settings.window, 0), self.n_rows)
-        n = len(y)
+        n = min(self.n_rows, settings.window)
         self._make_room(2 * (n // least_rows(n, settings)) + 1)
-        seed = (settings.seed * 2**20 + int(self.generation[tree]) * settings.n_trees + tree) % 2**62
         self.generation[tree] += 1
-        work = partial(grow, self._place(self.free), X, y, self.n_rows, seed, settings)
         self.pending = Growth.at(tree, self.n_rows, settings.n_trees, n)
+        growing = self._growing(self.pending)
         if self.pending.install == self.n_rows:
-            work()
+            growing()
             self._install(tree)
         else:
-            self._start_job(work)
+            self._job = Job(growing)
+
+    def _growing(self, growth: Growth) -> Callable[[], None]:
+        """The rows from which a tree grows, to be settled in the free slot."""
+        settings, tree, n = self.settings, growth.tree, growth.begun
+        X, y = self._kept(max(n - settings.window, 0), n)
+        turn = (int(self.generation[tree]) - 1) * settings.n_trees + tree
+        return partial(grow, self._place(self.free), X, y, n, (settings.seed * 2**20 + turn) % 2**62, settings)
 
     def _replay(self, first: int, last: int) -> Callable[[], None]:
         """Kept rows first:last, to be learned by the new tree."""
@@ -254,9 +265,6 @@ class ForestStream:
         self.slots[tree], self.free = self.free, int(self.slots[tree])
         self.pending = None
         self.n_growths += 1
-
-    def _start_job(self, work: Callable[[], None]) -> None:
-        self._job = Job(work)
 
     def _finish_job(self) -> None:
         if self._job is not None:

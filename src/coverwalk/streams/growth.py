@@ -115,11 +115,12 @@ class Growth(NamedTuple):
 class Job:
     """Work on a thread of its own. Its result is what it writes; it may be lost, and is then done again.
 
-    A thread does not survive a fork or a pickle: `finish` then does the work itself.
+    A thread does not survive a fork: `finish` then does the work itself. Where work that was begun must not be done
+    twice, ``again`` is what to do instead.
     """
 
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._work = work
+    def __init__(self, work: Callable[[], None], again: Callable[[], None] | None = None) -> None:
+        self._work, self._again = work, again or work
         self._done, self._process = False, os.getpid()
         self._busy = _thread.allocate_lock()
         self._busy.acquire()
@@ -139,7 +140,7 @@ class Job:
             with self._busy:
                 pass
         if not self._done:
-            self._work()
+            self._again()
             self._done = True
 
 
