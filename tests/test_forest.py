@@ -95,7 +95,7 @@ def test_density_evidence_is_left_one_out():
     bins = np.floor(e / (scale / 16) + 64.5).astype(int)
     assert np.all(np.bincount(bins, minlength=128) == counts)
     scores = []
-    for row in kernels:
+    for row in kernels.T:
         K = row[127 + bins[:, None] - bins]
         scores.append(np.sum(np.log((K.sum(1) - row[127] + base[bins]) / (30 * scale))))
     # the search may leave out bandwidths that are far too fine: they hold no mass

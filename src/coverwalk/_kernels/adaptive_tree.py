@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.cut import goes_right, mask_of, missing_goes, order_levels
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
 from coverwalk._kernels.splitmix import mix, uniform
@@ -20,7 +20,9 @@ PRIOR_ROWS = 2.0  # a side's variance starts at the context's, with this weight
 
 
 @kernel
-def _side_evidence(n: float, x: float, r: float, xx: float, xr: float, rr: float, s2: float) -> float:
+def _side_evidence(
+    n: float, x: float, r: float, xx: float, xr: float, rr: float, s2: float, log_gamma: Floats
+) -> float:
     """Log evidence of a ridge line with its own variance on one side, without the term of the determinant.
 
     That term would make every cut pay for its two lines; all candidates have them, and small sides would win by it.
@@ -28,8 +30,16 @@ def _side_evidence(n: float, x: float, r: float, xx: float, xr: float, rr: float
     a, c = n + RIDGE, xx + RIDGE
     explained = (c * r * r - 2.0 * x * r * xr + a * xr * xr) / (a * c - x * x)
     psi = PRIOR_ROWS * s2 + max(rr - explained, 0.0)
-    half = 0.5 * (PRIOR_ROWS + n)
-    return math.lgamma(half) - half * math.log(psi / s2)
+    return log_gamma[int(n)] - 0.5 * (PRIOR_ROWS + n) * math.log(psi / s2)
+
+
+@kernel
+def _gammas(n: int) -> Floats:
+    """log Gamma((PRIOR_ROWS + k) / 2) for k = 0..n rows on a side."""
+    log_gamma = np.empty(n + 1)
+    for k in range(n + 1):
+        log_gamma[k] = math.lgamma(0.5 * (PRIOR_ROWS + k))
+    return log_gamma
 
 
 @kernel
@@ -40,8 +50,10 @@ def _subtract_line(
     A, b, f = work
     p = X.shape[1]
     d = p + 1
-    A[:] = 0.0
-    b[:] = 0.0
+    for a in range(d):
+        b[a] = 0.0
+        for j in range(d):
+            A[a, j] = 0.0
     for q in range(s, s + n_sample):
         i = perm[q]
         f[0] = 1.0
@@ -67,7 +79,7 @@ def _subtract_line(
 
 @kernel
 def _best_levels(
-    X: Floats, r: Floats, perm: Ints, a: int, n_levels: int, sample: tuple[int, int, float, float]
+    X: Floats, r: Floats, perm: Ints, a: int, n_levels: int, sample: tuple[int, int, float, float], log_gamma: Floats
 ) -> tuple[float, int]:
     """The best set of levels of category a: of those that are prefixes in the order of mean residuals.
 
@@ -104,15 +116,65 @@ def _best_levels(
                 n1, r1, rr1 = n1 + missing, r1 + total[n_levels], rr1 + square[n_levels]
             if n0 < need or n1 < need:
                 continue
-            log_evidence = _side_evidence(n0, 0.0, r0, 0.0, 0.0, rr0, s2) + _side_evidence(
-                n1, 0.0, r1, 0.0, 0.0, rr1, s2
-            )
+            log_evidence = _side_evidence(n0, 0.0, r0, 0.0, 0.0, rr0, s2, log_gamma)
+            log_evidence += _side_evidence(n1, 0.0, r1, 0.0, 0.0, rr1, s2, log_gamma)
             if log_evidence > best:
                 best = log_evidence
                 best_mask = mask_of(order, taken, present, n0 >= n1)
                 if missing > 0.0:
                     best_mask = missing_goes(best_mask, side == 0)
     return best, best_mask
+
+
+@fused_kernel
+def _take_column(
+    X: Floats, r: Floats, perm: Ints, s: int, n: int, a: int, column: tuple[Floats, Floats, Floats]
+) -> None:
+    """Column a of rows perm[s : s + n], those that have a value side by side, and what there is to know of it.
+
+    column: values (p, n), residuals (p, n), and (p, 10) how many, the sums of x, r, xx, xr and rr, the least and the
+    largest x, and the sums of r and rr of the other rows.
+    """
+    values, residuals, known = column
+    m, x1, r1, xx, xr, rr, r_missing, rr_missing = 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    low, high = math.inf, -math.inf
+    for q in range(s, s + n):
+        x, y = X[perm[q], a], r[perm[q]]
+        if math.isnan(x):
+            r_missing += y
+            rr_missing += y * y
+            continue
+        values[a, m], residuals[a, m] = x, y
+        low, high = min(low, x), max(high, x)
+        x1 += x
+        r1 += y
+        xx += x * x
+        xr += x * y
+        rr += y * y
+        m += 1
+    known[a, 0], known[a, 1], known[a, 2], known[a, 3], known[a, 4], known[a, 5] = m, x1, r1, xx, xr, rr
+    known[a, 6], known[a, 7], known[a, 8], known[a, 9] = low, high, r_missing, rr_missing
+
+
+@fused_kernel
+def _below(
+    values: Floats, residuals: Floats, a: int, n: int, cut: float
+) -> tuple[float, float, float, float, float, float]:
+    """Rows of column a at or below a cut, and their sums of x, r, xx, xr, rr, x counted from the cut.
+
+    Without branches, so that it vectorises: which side a row is on cannot be guessed.
+    """
+    n0, x0, r0, xx0, xr0, rr0 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for q in range(n):
+        left = 1.0 if values[a, q] <= cut else 0.0
+        x, y = left * (values[a, q] - cut), left * residuals[a, q]
+        n0 += left
+        x0 += x
+        r0 += y
+        xx0 += x * x
+        xr0 += x * y
+        rr0 += y * y
+    return n0, x0, r0, xx0, xr0, rr0
 
 
 @kernel
@@ -127,60 +189,42 @@ def _best_cut(
     n_candidates: int,
     n_levels: Ints,
     state: NDArray[np.uint64],
+    column: tuple[Floats, Floats, Floats],
+    log_gamma: Floats,
 ) -> tuple[int, float, int]:
     """The candidate of most evidence on a sample of the context's rows: its dimension (-1 for none), cut and mask."""
     p = X.shape[1]
+    values, residuals, known = column
     # A run of rows from a random place: rows are in random order already, and every tree sees another run.
     offset = int(uniform(state) * (n - n_sample + 1))
     s += offset
     s2 = 1e-300
     for q in range(s, s + n_sample):
         s2 += r[perm[q]] ** 2 / n_sample
+    for a in range(p):
+        known[a, 0] = -1.0  # not taken yet
     need = float(min_rows) if n_sample == n else max(2.0, min_rows * n_sample / n)
     best, best_dim, best_cut, best_mask = -math.inf, -1, 0.0, 0
     for _ in range(n_candidates):
         a = int(uniform(state) * p)
         u, v = uniform(state), uniform(state)
         if n_levels[a] > 0:
-            log_evidence, mask = _best_levels(X, r, perm, a, n_levels[a], (s, n_sample, s2, need))
+            log_evidence, mask = _best_levels(X, r, perm, a, n_levels[a], (s, n_sample, s2, need), log_gamma)
             if log_evidence > best:
                 best, best_dim, best_cut, best_mask = log_evidence, a, math.nan, mask
             continue
-        if u < 0.5:
-            cut = X[perm[s + int(v * n_sample)], a]
-        else:
-            low, high = math.inf, -math.inf
-            for q in range(s, s + n_sample):
-                t = X[perm[q], a]
-                if t < low:
-                    low = t
-                if t > high:
-                    high = t
-            cut = low + (high - low) * v
-        n0 = x0 = r0 = xx0 = xr0 = rr0 = 0.0
-        n1 = x1 = r1 = xx1 = xr1 = rr1 = 0.0
-        missing = r_missing = rr_missing = 0.0
-        for q in range(s, s + n_sample):
-            i = perm[q]
-            x, y = X[i, a] - cut, r[i]
-            if x <= 0.0:
-                n0 += 1.0
-                x0 += x
-                r0 += y
-                xx0 += x * x
-                xr0 += x * y
-                rr0 += y * y
-            elif x > 0.0:
-                n1 += 1.0
-                x1 += x
-                r1 += y
-                xx1 += x * x
-                xr1 += x * y
-                rr1 += y * y
-            else:
-                missing += 1.0
-                r_missing += y
-                rr_missing += y * y
+        if known[a, 0] < 0.0:
+            _take_column(X, r, perm, s, n_sample, a, column)
+        m = int(known[a, 0])
+        missing, r_missing, rr_missing = float(n_sample - m), known[a, 8], known[a, 9]
+        low, high = known[a, 6], known[a, 7]
+        cut = X[perm[s + int(v * n_sample)], a] if u < 0.5 else low + (high - low) * v
+        if math.isnan(cut):
+            continue
+        n0, x0, r0, xx0, xr0, rr0 = _below(values, residuals, a, m, cut)
+        n1, x1, r1 = m - n0, known[a, 1] - m * cut - x0, known[a, 2] - r0
+        xx1 = known[a, 3] - cut * (2.0 * known[a, 1] - m * cut) - xx0
+        xr1, rr1 = known[a, 4] - cut * known[a, 2] - xr0, known[a, 5] - rr0
         for side in range(1 if missing == 0.0 else 2):  # missing values lie on the cut, on the left side or the right
             if missing > 0.0 and side == 0:
                 n0, r0, rr0 = n0 + missing, r0 + r_missing, rr0 + rr_missing
@@ -189,8 +233,8 @@ def _best_cut(
                 n1, r1, rr1 = n1 + missing, r1 + r_missing, rr1 + rr_missing
             if n0 < need or n1 < need:
                 continue
-            log_evidence = _side_evidence(n0, x0, r0, xx0, xr0, rr0, s2)
-            log_evidence += _side_evidence(n1, x1, r1, xx1, xr1, rr1, s2)
+            log_evidence = _side_evidence(n0, x0, r0, xx0, xr0, rr0, s2, log_gamma)
+            log_evidence += _side_evidence(n1, x1, r1, max(xx1, 0.0), xr1, max(rr1, 0.0), s2, log_gamma)
             if log_evidence > best:
                 best, best_dim, best_cut = log_evidence, a, cut
                 best_mask = missing_goes(np.int64(0), side == 0 if missing > 0.0 else n0 >= n1)
@@ -235,7 +279,8 @@ def grow(
     name = np.zeros(room, np.uint64)  # a context's own random stream: it depends on the path alone
     perm, spare, r, plain = np.arange(n), np.empty(n, np.int64), residual.copy(), _plain(X, n_levels)
     work = (np.empty((p + 1, p + 1)), np.empty(p + 1), np.empty(p + 1))
-    state = np.zeros(1, np.uint64)
+    state, most = np.zeros(1, np.uint64), min(n, sample)
+    column, log_gamma = (np.empty((p, most)), np.empty((p, most)), np.empty((p, 10))), _gammas(most)
     end[0], name[0], n_nodes = n, mix(np.uint64(seed)), 1
     k = 0
     while k < n_nodes:
@@ -246,7 +291,9 @@ def grow(
             n_sample = min(m, sample)
             if k > 0:
                 _subtract_line(plain, r, perm, s, e, n_sample, work)
-            a, c, mask = _best_cut(X, r, perm, s, m, n_sample, min_rows, n_candidates, n_levels, state)
+            a, c, mask = _best_cut(
+                X, r, perm, s, m, n_sample, min_rows, n_candidates, n_levels, state, column, log_gamma
+            )
             if a >= 0:
                 n_left, n_right = 0, 0
                 for q in range(s, e):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, Layout, fit_contexts, local_evidence, stop_weights
 from coverwalk._kernels.kernel_density import kernel_tables
+from coverwalk._kernels.mixture import Voices
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
@@ -38,7 +39,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
-LEAST_WEIGHT = 1e-2  # voices below it, in their tree, are left out and the others made to sum to one
+LEAST_WEIGHT = 0.03  # voices below it, in their tree, are left out and the others made to sum to one
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
@@ -236,6 +237,11 @@ class Forest:
         _ = self.shapes.table  # worked out once, here and not with the first answer
 
     @property
+    def n_priors(self) -> int:
+        """Under how many priors it was finalized."""
+        return len(self.fitted[0].records.weight)
+
+    @property
     def grid(self) -> Grid:
         """The local regressions that contexts try where all trees are alike."""
         return self.grid_of(self.settings.degree)
@@ -250,8 +256,16 @@ class Forest:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def ask(self, X: Floats, prior: int = 0, some: slice = slice(None)) -> PredictiveDistribution:
-        """The distributions of y in rows X (n, p), under one of the priors of `finalize`, from all or some trees."""
+    def ask(self, X: Floats) -> PredictiveDistribution:
+        """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
+        dist, steps = self.ask_all(X)[0], self.settings.steps
+        return with_steps(dist, steps, len(self.shapes) - 1) if steps else dist
+
+    def ask_all(self, X: Floats, some: slice = slice(None)) -> list[PredictiveDistribution]:
+        """The distributions of y in rows X (n, p) under each prior of `finalize`, from all or some trees.
+
+        They have the same voices in other weights, and no steps.
+        """
         Z = routed(self.inputs, X, self.settings)
         plain = plain_columns(Z, self.settings.n_levels)
         heard = range(len(self.fitted))[some]
@@ -259,11 +273,14 @@ class Forest:
         kernel, corners = (self.settings.kernel, 2 ** X.shape[1]) if self.whole else (0.0, 0)
         count = 1 + corners + sum(self.fitted[k].records.n_voices[leaves[k]] for k in heard)
         offsets = np.concatenate([[0], np.cumsum(count)])
-        out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
+        weight = np.empty((self.n_priors, offsets[-1]))
+        out = weight, *(np.empty(offsets[-1], dtype) for dtype in (float, float, np.int32, np.int64))
         outlier = OUTLIER_ROWS / (self.n_rows + 1.0)
+        centre, unit = self.output.centre[0], self.output.scale[0]
+        units = centre, unit, unit * self.settings.spread
         at = offsets[:-1].copy()
-        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, OUTLIERS)):
-            column[at] = entry
+        for column, entry in zip(out, (outlier, centre, unit, 0, OUTLIERS)):
+            column[..., at] = entry
         at += 1
         nowhere = np.zeros(len(Z))
         trend = self.trend.value(plain) if self.trend else nowhere
@@ -271,31 +288,25 @@ class Forest:
         for k, (part, tree) in enumerate(zip(self.settings.part_of_trees(), self.fitted)):
             if k in heard:
                 share = (1.0 - outlier) * (1.0 - kernel) / len(heard)
-                voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere)
+                voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere, units)
                 seen = local_columns(self.trees[k], Z, tree.fill, self.settings.n_levels)
-                speak(seen, leaves[k], self.grid_of(part.degree).degree, tree.records, prior, at, voice, out)
+                order = np.argsort(leaves[k], kind="stable")
+                speak(seen, leaves[k], order, self.grid_of(part.degree).degree, tree.records, at, voice, out)
             first += len(tree.shapes)
             label += len(tree.records.seat)
         if self.whole is not None:
             node, corner = self.whole.ask(plain)
             places = at[:, None] + np.arange(corners)
-            voices = ((1.0 - outlier) * kernel * corner, 0.0, 1.0, first + node, WHOLE)
+            voices = ((1.0 - outlier) * kernel * corner, centre, unit, first + node, WHOLE)
             for column, entries in zip(out, voices):
-                column[places] = entries
-        weight, loc, scale, shape, context = out
-        centre, unit = self.output.centre[0], self.output.scale[0]
-        dist = PredictiveDistribution(
-            offsets,
-            weight,
-            centre + unit * loc,
-            unit * scale,
-            shape,
-            self.shapes,
-            context=context,
-            describe=self.describe,
-        )
-        dist, steps = rescaled(dist, self.settings.spread), self.settings.steps
-        return with_steps(dist, steps, len(self.shapes) - 1) if steps else dist
+                column[..., places] = entries
+        _, loc, scale, shape, context = out
+        return [
+            PredictiveDistribution.trusted(
+                Voices(offsets, each, loc, scale, shape), self.shapes, context, self.describe
+            )
+            for each in weight
+        ]
 
     def describe(self, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
