@@ -10,21 +10,26 @@ import pytest
 from sklearn.base import clone
 
 from coverwalk import ConditionalDensity, load
+from coverwalk._kernels.odds import log_odds, odds_from_log
 from coverwalk._kernels.polynomial import features, n_features
 from coverwalk._kernels.stream_state import (
+    CHOICE,
     CUT,
     DIM,
     LEFT,
     NU,
     NU_0,
+    ODDS,
     RIDGE,
     SEAT,
     TERMS,
     columns,
     degree_of,
     scale_row,
+    stride_of,
     to_units,
 )
+from coverwalk._kernels.stream_walk import _walk_back, _walk_back_in_logs
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(2500, 3))
@@ -105,7 +110,7 @@ def test_statistics_are_the_sums_of_all_rows_in_a_context(fitted):
     stream = model.partial_fit(X[fitted:1900], Y[fitted:1900]).stream_.streams[0]
     assert stream.n_rows == 1900
     d = n_features(1, 3)
-    theta, centre, low, high, at = columns(d, 3)
+    centre, low, high, M = columns(d, 3)
     counted = 0
     for slot in stream.slots:
         for k, parent, links, table, Z, r in contexts_of(stream, slot):
@@ -114,13 +119,14 @@ def test_statistics_are_the_sums_of_all_rows_in_a_context(fitted):
             for z, f in zip(Z, F):
                 features(z, 1, f)
             assert table[k, NU] - NU_0 == len(Z)
-            Lam = np.linalg.inv(table[k, at : at + t * t].reshape(t, t))
+            P_theta = table[k, M : M + np.uint64(t * stride_of(t))].reshape(t, -1)
+            Lam = np.linalg.inv(P_theta[:, :t])
             np.testing.assert_allclose(Lam - table[k, RIDGE] * np.eye(t), F[:, :t].T @ F[:, :t], rtol=1e-7, atol=1e-7)
             # Lam theta = ridge theta_0 + F'(y - terms that stay the parent's)
-            prior = table[parent, centre : centre + d] if parent >= 0 else np.zeros(d)
+            prior = table[parent, centre:low] if parent >= 0 else np.zeros(d)
             kept = r - F[:, t:] @ prior[t:]
             right = table[k, RIDGE] * prior[:t] + F[:, :t].T @ kept
-            np.testing.assert_allclose(Lam @ table[k, theta : theta + t], right, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(Lam @ P_theta[:, t], right, rtol=1e-6, atol=1e-6)
             np.testing.assert_array_equal(table[k, low:high], Z.min(axis=0))
             counted += links[SEAT] >= 0
             assert degree_of(t, 3) in (0, 1)
@@ -200,7 +206,7 @@ def test_bad_rows_are_refused_and_change_nothing():
     model = small().partial_fit(X[:300], Y[:300])
     before = pickle.dumps(model)
     bad = X[:10].copy()
-    bad[7, 1] = np.nan
+    bad[7, 1] = np.inf
     with pytest.raises(ValueError, match="row 7, column 1"):
         model.partial_fit(bad, Y[:10])
     with pytest.raises(ValueError, match="infinity in row 2"):
@@ -214,12 +220,12 @@ def test_bad_rows_are_refused_and_change_nothing():
     with pytest.raises(ValueError, match="3 numbers"):
         model.learn_one([1.0, 2.0], 0.0)
     with pytest.raises(ValueError, match="must be finite"):
-        model.learn_one([1.0, 2.0, np.nan], 0.0)
+        model.learn_one([1.0, 2.0, np.inf], 0.0)
     with pytest.raises(ValueError, match="must be finite"):
         model.predict_dist(np.array([[1.0, 2.0, np.inf]]))
     assert pickle.dumps(model) == before
     fresh = small()
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="infinity in row 7"):
         fresh.partial_fit(bad, Y[:10])
     assert not hasattr(fresh, "n_features_in_")
     fresh.partial_fit(X[:5, :1], Y[:5])
@@ -275,6 +281,71 @@ def test_files_and_pickles_go_on_as_if_nothing_had_happened(tmp_path, whole):
         loaded, pickled = load(tmp_path / "m.cw"), pickle.loads(pickle.dumps(model))
         for other in (loaded, pickled):
             np.testing.assert_array_equal(other.prequential(X[stop:], Y[stop:]), said[stop:])
+
+
+@pytest.mark.parametrize("stage", ["growth", "replay"])
+def test_a_thread_that_a_fork_has_lost_is_done_again(whole, stage):
+    """A forked child has what the thread had written, perhaps all of it, and no thread that says so."""
+    said, _ = whole
+    model = small()
+    stream, n = model.partial_fit(X[:1], Y[:1]).stream_.streams[0], 1
+    while stream.pending is None or n < 500 or (n >= stream.pending.replay) != (stage == "replay"):
+        n += 1
+        model.partial_fit(X[n - 1 : n], Y[n - 1 : n])
+    stream._job.finish()
+    stream._job._done, stream._job._process = False, -1
+    np.testing.assert_array_equal(model.prequential(X[n:], Y[n:]), said[n:])
+
+
+def test_small_densities_are_compared_by_their_logarithms():
+    """Both ways back along a path give one density and the same odds; the odds may need steps."""
+    generator = np.random.default_rng(7)
+    width, depth = 12, 9
+    for far in (1.0, 600.0):
+        plain = np.zeros(width * depth)
+        for column in (ODDS, CHOICE):
+            log_g = generator.normal(scale=far, size=depth)
+            for level in range(depth):
+                at = level * width + int(column)
+                plain[at], plain[at + 1] = odds_from_log(log_g[level])
+        logs = plain.copy()
+        path = np.arange(depth) * width
+        said = np.stack(
+            [generator.uniform(0.1, 3, depth), -generator.uniform(0, 30, depth), generator.uniform(0, 2, depth)]
+        )
+        said[2, ::4] = -1.0  # no histogram
+        one = _walk_back(plain, path, said, depth, True)
+        other = _walk_back_in_logs(logs, path, said, depth, True, np.ones(depth))
+        assert one == pytest.approx(other, rel=1e-12)
+        for column in (ODDS, CHOICE):
+            for level in range(depth):
+                at = level * width + int(column)
+                assert log_odds(plain[at], plain[at + 1]) == pytest.approx(log_odds(logs[at], logs[at + 1]), rel=1e-12)
+
+
+def test_rows_far_from_all_others_are_learned_in_logarithms():
+    model = small().partial_fit(X[:1500], Y[:1500])
+    for far in (40.0, 1e4):
+        before = model.predict_dist(X[:1]).logpdf(far)[0]
+        assert model.learn_one(X[0], far) == pytest.approx(before, abs=1e-5)
+    said = model.prequential(X[1500:], Y[1500:])
+    assert said.mean() > -0.15
+
+
+def test_a_law_does_not_change_when_the_stream_goes_on(whole):
+    _, model = whole
+    model = pickle.loads(pickle.dumps(model))
+    asked, kept = model.predict_dist(X[:1]), model.predict_dist(X[:1])
+    before = asked.logpdf(np.array([[-1.0, 0.0, 1.0]]))
+    assert asked.mean()[0] == pytest.approx(model.predict(X[:2])[0], abs=1e-12)
+    again = pickle.dumps((kept.voices, kept.shapes.atom_weight))
+    lazy = model.predict_dist(X[:1])
+    model.partial_fit(X[:300], -Y[:300])
+    np.testing.assert_array_equal(lazy.logpdf(np.array([[-1.0, 0.0, 1.0]])), before)
+    assert pickle.dumps((lazy.voices, lazy.shapes.atom_weight)) == again
+    assert len(lazy) == 1
+    with pytest.raises(AttributeError, match="nothing"):
+        lazy.nothing  # noqa: B018
 
 
 def turned(n):

@@ -18,14 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.kernel_density import BIN, N_BINS
+from coverwalk._kernels.kernel_density import BIN, MIDDLE, N_BINS
 
-__all__ = ["BOXES", "base_height", "box_widths", "gamma_tables", "tree_bins_evidence", "tree_density", "tree_evidence"]
+__all__ = [
+    "BOXES",
+    "CENTRE",
+    "base_height",
+    "box_widths",
+    "gamma_tables",
+    "tree_bins_evidence",
+    "tree_density",
+    "tree_evidence",
+]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
 
 REACH = 0.5 * N_BINS * BIN
+CENTRE = (0.5 * N_BINS - MIDDLE) * BIN  # of all bins, and of the boxes under them
 TABLED = 2**14  # rows up to which log Gamma is looked up
 FEW = 64  # rows of a cell up to which Z, at most 128^64, and what follows stay within the range of floats
 ODD_PRODUCT = np.cumprod([1.0, *range(1, 2 * FEW, 2)])  # 2^l Gamma(l + 1/2) / Gamma(1/2)
@@ -36,7 +46,7 @@ BOXES = (0.9, 0.08, 0.02)  # shares of three uniform boxes under the cells, with
 @kernel
 def box_widths(n: int) -> tuple[float, float, float]:
     """Half widths of the boxes, in root mean squares: of n rows none is beyond sqrt(n) of them, up to rounding."""
-    return REACH, 2.0 * REACH, max(4.0 * REACH, 1.001 * math.sqrt(n))
+    return REACH, 2.0 * REACH, max(4.0 * REACH, 1.001 * math.sqrt(n) - CENTRE)
 
 
 @kernel
@@ -94,7 +104,7 @@ def base_height(e: float, n_rows: int) -> float:
     total = 0.0
     widths = box_widths(n_rows)
     for j in range(3):
-        if abs(e) <= widths[j]:
+        if abs(e - CENTRE) <= widths[j]:
             total += BOXES[j] / (2.0 * widths[j])
     return total
 
@@ -104,7 +114,7 @@ def tree_evidence(e: Floats, scale: float, counts: Counts, gammas: tuple[Floats,
     """Left-one-out log density of rows e (n,), counted into bins of scale / 16 already."""
     n_rows, n_out, log_outside = len(e), 0, 0.0
     for q in range(n_rows):
-        place = e[q] / (scale * BIN) + 0.5 * N_BINS
+        place = e[q] / (scale * BIN) + MIDDLE
         if not 0.0 <= place < N_BINS:
             n_out += 1
             log_outside += math.log(base_height(e[q] / scale, n_rows))

@@ -11,9 +11,11 @@ __all__ = [
     "BASE_WEIGHT",
     "BASE_WIDTH",
     "BIN",
+    "MIDDLE",
     "N_BINS",
     "bandwidths",
     "base_density",
+    "bin_centres",
     "bins_evidence",
     "density_evidence",
     "kernel_tables",
@@ -23,6 +25,9 @@ Floats = NDArray[np.float64]
 
 N_BINS, H = 128, 8  # bins, bandwidths
 BIN = 1.0 / 16.0  # in units of the context's own scale: the bins reach four scales to either side
+# The place of zero, in bins: in the middle of one, so that residuals that are zero but for rounding stand together and
+# the density of a value that all rows have is even about it.
+MIDDLE = 0.5 * N_BINS + 0.5
 GIVE_UP = 2.0  # nats that a finer bandwidth may lose before the search ends
 # Under the kernels, with the weight of one row and of the rows beyond the bins: three wide normals.
 BASE_WEIGHT, BASE_WIDTH = (0.6, 0.3, 0.1), (1.0, 3.0, 9.0)
@@ -33,14 +38,18 @@ def bandwidths() -> Floats:
     return np.asarray(2.0 ** (-0.6 * np.arange(H)))
 
 
+def bin_centres() -> Floats:
+    """The middles of the bins, in units of the context's scale."""
+    return np.asarray((np.arange(N_BINS) + 0.5 - MIDDLE) * BIN)
+
+
 def kernel_tables() -> tuple[Floats, Floats]:
     """Normal kernels by difference in bins, 0 in the middle, (2 N_BINS - 1, H), and the base density at the bins'
     centres (N_BINS,).
     """
     h, apart = bandwidths(), np.arange(1 - N_BINS, N_BINS)[:, None] * BIN
     kernels = np.exp(-0.5 * (apart / h) ** 2) / (h * math.sqrt(2.0 * math.pi))
-    centres = (np.arange(N_BINS) - 0.5 * (N_BINS - 1)) * BIN
-    return kernels, np.array([base_density(e) for e in centres])
+    return kernels, np.array([base_density(e) for e in bin_centres()])
 
 
 @kernel
@@ -58,7 +67,7 @@ def _bin(e: Floats, scale: float, counts: NDArray[np.int32]) -> tuple[int, float
     """Count e into bins; returns how many are beyond them and the sum of their log densities under the base."""
     n_outside, log_outside = 0, 0.0
     for q in range(len(e)):
-        place = e[q] / (scale * BIN) + 0.5 * N_BINS
+        place = e[q] / (scale * BIN) + MIDDLE
         if 0.0 <= place < N_BINS:
             counts[int(place)] += 1
         else:

@@ -18,9 +18,13 @@ __all__ = [
     "LANES",
     "add_gram",
     "in_rows",
+    "inverse_diagonal",
+    "keep_each",
     "kernel_matrix",
     "leave_each_out",
     "left_one_out",
+    "left_one_out_given",
+    "log_gamma_ratio",
     "mean_keep",
     "project",
     "solve_coefficients",
@@ -155,7 +159,7 @@ def _lengths(U: Floats, d: int, start: int, lanes: Floats) -> None:
 
 
 @kernel
-def _inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
+def inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
     """The diagonal of (U'U)^-1."""
     for s in range(0, d, LANES):
         for k in range(s, d):
@@ -164,6 +168,17 @@ def _inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
         _lengths(U, d, s, lanes)
         for q in range(min(LANES, d - s)):
             out[s + q] = lanes[d, q]
+
+
+@kernel
+def keep_each(X: Floats, degree: int, U: Floats, lanes: Floats, keep: Floats) -> None:
+    """keep = 1 - f'(U'U)^-1 f of every row of X."""
+    n, d = len(X), n_features(degree, X.shape[1])
+    for s in range(0, n, LANES):
+        _lane_features(X, s, degree, lanes)
+        _lengths(U, d, 0, lanes)
+        for q in range(min(LANES, n - s)):
+            keep[s + q] = max(1.0 - lanes[d, q], LEAST_KEEP)
 
 
 @kernel
@@ -178,7 +193,7 @@ def solve_rows(
         alpha[a] = r[a]
     square: float = forward_solve(A, n, alpha, 0)
     back_solve(A, n, alpha)
-    _inverse_diagonal(A, n, lanes, z)
+    inverse_diagonal(A, n, lanes, z)
     for a in range(n):
         error[a] = ridge * alpha[a]
         keep[a] = min(ridge * z[a], 1.0)
@@ -200,7 +215,7 @@ def solve_coefficients(G: Floats, b: Floats, d: int, ridge: float, c: Floats, A:
 def mean_keep(A: Floats, d: int, ridge: float, n: int, z: Floats, lanes: Floats) -> float:
     """The mean of 1 - diag H over n rows, from the factor."""
     mean = 1.0
-    _inverse_diagonal(A, d, lanes, z)
+    inverse_diagonal(A, d, lanes, z)
     for a in range(d):
         mean -= (1.0 - ridge * z[a]) / n
     return mean
@@ -252,6 +267,19 @@ def left_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
     is Student's t with nu - 1 degrees and comes down to keep and 1 - g / psi. Their logs are summed as logs of
     products of some rows.
     """
+    score: float = left_one_out_given(error, keep, nu, psi, log_gamma_ratio(nu))
+    return score
+
+
+@kernel
+def log_gamma_ratio(nu: float) -> float:
+    """log Gamma(nu/2) / Gamma((nu - 1)/2): the same for all regressions of a context."""
+    return math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - 1.0))
+
+
+@kernel
+def left_one_out_given(error: Floats, keep: Floats, nu: float, psi: float, log_ratio: float) -> float:
+    """As `left_one_out`, where `log_gamma_ratio` is known."""
     n = len(error)
     log_keep, log_left, a, b = 0.0, 0.0, 1.0, 1.0
     for q in range(n):
@@ -261,5 +289,5 @@ def left_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
             log_keep += math.log(a)
             log_left += math.log(b)
             a, b = 1.0, 1.0
-    log_t = math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - 1.0)) - 0.5 * math.log(math.pi * psi)
+    log_t = log_ratio - 0.5 * math.log(math.pi * psi)
     return n * log_t + 0.5 * log_keep + 0.5 * (nu - 1.0) * log_left

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.binned_tree import BOXES, REACH, box_widths, gamma_tables, tree_density
-from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, N_BINS
+from coverwalk._kernels.binned_tree import BOXES, CENTRE, REACH, box_widths, gamma_tables, tree_density
+from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, MIDDLE, N_BINS
 
 __all__ = ["cell_atoms", "kernel_atoms"]
 
@@ -37,7 +37,7 @@ def kernel_atoms(counts: Counts, widths: Floats, n_rows: Ints) -> Atoms:
         for b in range(N_BINS):
             if counts[k, b] > 0:
                 inside += counts[k, b]
-                mass[at], centre[at], width[at] = counts[k, b] / rows, (b - 0.5 * (N_BINS - 1)) * BIN, widths[k]
+                mass[at], centre[at], width[at] = counts[k, b] / rows, (b + 0.5 - MIDDLE) * BIN, widths[k]
                 at += 1
         for j in range(3):
             at = start[k] + j
@@ -63,6 +63,8 @@ def _fill_cells(counts: Counts, n_rows: int, gammas: tuple[Floats, Floats], heig
     height[0] = height[N_CELLS - 1] = rest * low
     height[1] = height[N_CELLS - 2] = rest * middle
     edge[0], edge[1], edge[N_CELLS - 2], edge[N_CELLS - 1], edge[N_CELLS] = -third, -second, first, second, third
+    for b in range(N_CELLS + 1):
+        edge[b] += CENTRE
 
 
 @kernel

@@ -7,26 +7,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.polynomial import n_features
 
 __all__ = [
     "LEAST_SCALE",
     "NU_0",
     "N_BINS",
     "StreamState",
+    "all_finite",
     "blank_state",
     "columns",
     "degree_of",
-    "most_terms",
     "scale_row",
+    "stride_of",
     "to_units",
+    "top_degree",
+    "width_of",
 ]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+U = np.uint64
+
 LEFT, DIM, TERMS, SEAT = range(4)  # columns of `links`
-CUT, NU, PSI, ODDS, SOFT_ODDS, CHOICE, SOFT_CHOICE, SCALE, RIDGE, SEEN = range(10)  # first columns of `contexts`
-HEAD = 10
+# First columns of `contexts`, and of what follows them: counted without a sign, as no place is counted from the end.
+CUT, NU, PSI, ODDS, ODDS_STEPS, CHOICE, CHOICE_STEPS, SCALE, RIDGE, SEEN, HEAD = (np.uint64(k) for k in range(11))
 
 NU_0 = 2.0  # a context's variance starts at its parent's, with the weight of this many rows
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
@@ -41,13 +47,14 @@ class StreamState(NamedTuple):
     """Slot s holds the contexts of one tree at s * room : s * room + N, parents first, siblings side by side.
 
     What a row touches of a context lies in one run of memory, a row of ``contexts``: the cut; nu and psi of the
-    regression; log odds L to stop and those of the regression against the histogram, each with log(1 + e^L); scale of
-    the histogram; ridge; number of the last row that came; then theta (d), the coefficients; centre (d), those at the
-    growth; low (p) and high (p), the range of the rows; P (terms, terms), the inverse of ridge + F'F.
+    regression; odds to stop and those of the regression against the histogram, each with its steps (`odds`); scale of
+    the histogram; ridge; number of the last row that came; then centre (d), the coefficients at the growth; low (p) and
+    high (p), the range of the rows; and [P theta] (terms, stride): the inverse of ridge + F'F with the coefficients as
+    a further column, because one product with f gives P f and f'theta, and one step updates both.
     """
 
     links: Ints  # (slots * room, 4) left child or -1, the input that is cut, terms of the polynomial, seat or -1
-    contexts: Floats  # (slots * room, HEAD + 2 d + 2 p + d^2)
+    contexts: Floats  # (slots * room, width_of(d, p))
     counts: Floats  # (slots * seats, N_BINS) residuals in the left half of each dyadic cell; [0]: in all bins
     units: Floats  # (slots, 2, p + 1) centre and scale of the inputs and of y
 
@@ -56,9 +63,9 @@ def blank_state(slots: int, room: int, seats: int, p: int, d: int) -> StreamStat
     """Trees of one context that holds nothing."""
     links = np.full((slots * room, 4), -1, np.int64)
     links[:, TERMS] = 1
-    contexts = np.zeros((slots * room, HEAD + 2 * d + 2 * p + d * d))
+    contexts = np.zeros((slots * room, width_of(d, p)))
     # A Student t with three degrees and scale one; the first row replaces it.
-    for column, value in ((NU, NU_0 + 1.0), (PSI, NU_0 + 1.0), (SCALE, 1.0), (ODDS, np.inf), (SOFT_ODDS, np.inf)):
+    for column, value in ((NU, NU_0 + 1.0), (PSI, NU_0 + 1.0), (SCALE, 1.0), (ODDS, 1.0), (CHOICE, 1.0)):
         contexts[::room, column] = value
     units = np.ones((slots, 2, p + 1))
     units[:, 0] = 0.0
@@ -66,15 +73,39 @@ def blank_state(slots: int, room: int, seats: int, p: int, d: int) -> StreamStat
 
 
 @kernel
-def columns(d: int, p: int) -> tuple[int, int, int, int, int]:
-    """Where theta, centre, low, high and P begin in a row of contexts."""
-    return HEAD, HEAD + d, HEAD + 2 * d, HEAD + 2 * d + p, HEAD + 2 * d + 2 * p
+def all_finite(row: Floats) -> bool:
+    """Whether a row (1, p) has finite numbers only; NumPy takes five times as long for a few."""
+    finite = True
+    for a in range(row.shape[1]):
+        finite &= abs(row[0, a]) < math.inf
+    return finite
 
 
 @kernel
-def most_terms(contexts: Floats, p: int) -> int:
-    """The terms d that a polynomial may have, from the width HEAD + 2 p + (d + 1)^2 - 1 of a context."""
-    return int(math.sqrt(float(contexts.shape[1] - HEAD - 2 * p + 1)) + 0.5) - 1
+def stride_of(terms: int) -> int:
+    """Columns of [P theta]: whole blocks of four, the rest zero."""
+    return (terms + 4) // 4 * 4
+
+
+@kernel
+def width_of(d: int, p: int) -> int:
+    """Numbers of a context."""
+    return int(HEAD) + d + 2 * p + d * stride_of(d)
+
+
+@kernel
+def columns(d: int, p: int) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Where centre, low, high and [P theta] begin in a row of contexts."""
+    return HEAD, HEAD + U(d), HEAD + U(d + p), HEAD + U(d + 2 * p)
+
+
+@kernel
+def top_degree(contexts: Floats, p: int) -> int:
+    """The degree that polynomials may have, from the width of a context."""
+    degree = 0
+    while degree < 2 and width_of(n_features(degree, p), p) != contexts.shape[1]:
+        degree += 1
+    return degree
 
 
 @kernel

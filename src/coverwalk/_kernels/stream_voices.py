@@ -5,45 +5,180 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels import stream_state as at
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.polynomial import features
+from coverwalk._kernels.polynomial import features, n_features
 from coverwalk._kernels.shapes import CELLS, STUDENT
 from coverwalk._kernels.stream_local import TAIL_DF, TAIL_SCALE
-from coverwalk._kernels.stream_state import (
-    CHOICE,
-    CUT,
-    DIM,
-    LEFT,
-    N_BINS,
-    NU,
-    NU_0,
-    ODDS,
-    OUTLIER_ROWS,
-    PSI,
-    REACH,
-    SCALE,
-    SEAT,
-    TERMS,
-    StreamState,
-    columns,
-    degree_of,
-    most_terms,
-)
-from coverwalk._kernels.stream_walk import approach, clamp, dot, gain
+from coverwalk._kernels.stream_mixed import MixedState, has_gap
+from coverwalk._kernels.stream_state import N_BINS, NU_0, REACH, StreamState, columns
+from coverwalk._kernels.stream_walk import approach, child_of, clamp, gain, polynomial, room_to_work
 
-__all__ = ["TAIL", "means_of", "shapes_of", "speak_rows"]
+__all__ = ["mean_of", "means_of", "shapes_of", "speak", "speak_one"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+# voices: numbers (m, 4) weight, loc, scale and degrees of freedom; labels (m, 2) code and context
+Spoken = tuple[Floats, Ints]
 
 LEAST_WEIGHT = 1e-7  # voices below it, in their tree, are left out
 TAIL = -1  # code of a voice with the heavy tail; k >= 0 is the regression of context k, -2 - s the cells of seat s
+ROOM = 160  # voices a row for which there is room at first
+
+U = np.uint64
+U0 = U(0)
 
 
 @kernel
-def _cells(counts: Floats, seat: int, mass: Floats, at: int) -> None:
-    """Probabilities of a histogram's bins into mass[at:at + N_BINS], halving by halving, as in `cell_share`."""
-    mass[at] = 1.0
+def _shares(g: float, steps: float) -> tuple[float, float]:
+    """g / (1 + g) and 1 / (1 + g) of odds with steps."""
+    if steps != 0.0:
+        return (1.0, 0.0) if steps > 0.0 else (0.0, 1.0)
+    rest = 1.0 / (1.0 + g)
+    return g * rest, rest
+
+
+@kernel
+def _put(spoken: Spoken, m: int, weight: float, loc: float, scale: float, df: float, code: int, context: int) -> None:
+    numbers, labels = spoken
+    numbers[m, 0], numbers[m, 1], numbers[m, 2], numbers[m, 3] = weight, loc, scale, df
+    labels[m, 0], labels[m, 1] = code, context
+
+
+@kernel
+def _speak_rows(
+    state: StreamState,
+    mixed: MixedState | None,
+    slots: Ints,
+    X: Floats,
+    first: int,
+    offsets: Ints,
+    spoken: Spoken,
+) -> int:
+    """Write the voices of rows from ``first`` on, as far as there is room; returns the row that found none.
+
+    offsets (n + 1,): row i gets the voices offsets[i]:offsets[i + 1].
+    """
+    links, contexts, counts, units = state
+    K, S, p = len(slots), len(units), X.shape[1]
+    room, seats = len(links) // S, len(counts) // S
+    top = at.top_degree(contexts, p)
+    d = n_features(top, p)
+    c, width = contexts.reshape(-1), U(contexts.shape[1])
+    centre, low, _, M = columns(d, p)
+    Z, F, k = room_to_work(K, p, d)
+    R, leaf = Z if mixed is None else np.empty((K, p)), np.empty(K, np.int64)
+    numbers = spoken[0]
+    for row in range(first, len(X)):
+        m, total = offsets[row], 0.0
+        approach(state, mixed, slots, X, row, R, Z, leaf)
+        for t in range(K):
+            slot = slots[t]
+            base, shift, unit = slot * room, units[slot, 0, p], units[slot, 1, p]
+            if m + 1 > len(numbers):
+                return row
+            outlier = at.OUTLIER_ROWS / (contexts[base, at.NU] - NU_0 + 1.0)
+            _put(spoken, m, outlier, shift, TAIL_SCALE * unit, TAIL_DF, TAIL, -1)
+            total += outlier
+            m += 1
+            features(Z[t], top, F)
+            i, reach = base, 1.0 - outlier
+            while i >= 0 and reach >= LEAST_WEIGHT:
+                o, terms, seat = U(i) * width, U(links[i, at.TERMS]), links[i, at.SEAT]
+                stop, go = 1.0, 0.0
+                if links[i, at.LEFT] >= 0:
+                    stop, go = _shares(c[o + at.ODDS], c[o + at.ODDS_STEPS])
+                w = reach * stop
+                reach *= go
+                if w >= LEAST_WEIGHT:
+                    if m + 3 > len(numbers):
+                        return row
+                    f = clamp(c, o + low, p, Z, t, top, F)
+                    rest = polynomial(c, o + centre, terms, U(d), F, f)
+                    v, other, n = 1.0, 0.0, c[o + at.NU] - NU_0
+                    if seat >= 0:
+                        v, other = _shares(c[o + at.CHOICE], c[o + at.CHOICE_STEPS])
+                    if w * other >= LEAST_WEIGHT:
+                        inside = counts[slot * seats + seat, 0]
+                        middle = shift + unit * (polynomial(c, o + centre, U0, terms, F, f) + rest)
+                        size, each = unit * c[o + at.SCALE], w * other / (n + 2.0)
+                        _put(spoken, m, each * (inside + 1.0), middle, size, TAIL_DF, -2 - (slot * seats + seat), i)
+                        _put(spoken, m + 1, each * (n - inside + 1.0), middle, TAIL_SCALE * size, TAIL_DF, TAIL, i)
+                        total += w * other
+                        m += 2
+                    if w * v >= LEAST_WEIGHT:
+                        h = gain(c, o + M, terms, F, f, k)
+                        size = unit * math.sqrt(c[o + at.PSI] * (1.0 + h) / c[o + at.NU])
+                        _put(spoken, m, w * v, shift + unit * (k[terms] + rest), size, c[o + at.NU], i, i)
+                        total += w * v
+                        m += 1
+                i = child_of(state, mixed, base, i, R, t)
+        for q in range(offsets[row], m):
+            numbers[q, 0] /= total
+        offsets[row + 1] = m
+    return len(X)
+
+
+@kernel
+def speak(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) -> tuple[Ints, Floats, Ints]:
+    """Offsets (n + 1,), numbers (m, 4) and labels (m, 2) of the voices of rows X (n, p).
+
+    None of them where a value is missing and the stream is one of numbers alone.
+    """
+    offsets, row = np.zeros(len(X) + 1, np.int64), 0
+    if mixed is None:
+        for i in range(len(X)):
+            if has_gap(X, i):
+                return offsets[:0], np.empty((0, 4)), np.empty((0, 2), np.int64)
+    size = ROOM * max(len(X), 4)
+    numbers, labels = np.empty((size, 4)), np.empty((size, 2), np.int64)
+    while True:
+        row = _speak_rows(state, mixed, slots, X, row, offsets, (numbers, labels))
+        if row == len(X):
+            return offsets, numbers[: offsets[-1]], labels[: offsets[-1]]
+        more_numbers, more_labels = np.empty((2 * len(numbers), 4)), np.empty((2 * len(labels), 2), np.int64)
+        for m in range(offsets[row]):
+            for column in range(4):
+                more_numbers[m, column] = numbers[m, column]
+            for column in range(2):
+                more_labels[m, column] = labels[m, column]
+        numbers, labels = more_numbers, more_labels
+
+
+@kernel
+def speak_one(
+    links: Ints,
+    contexts: Floats,
+    counts: Floats,
+    units: Floats,
+    mixed: MixedState | None,
+    slots: Ints,
+    X: Floats,
+) -> tuple[Floats, Ints, Floats]:
+    """Numbers and labels of the voices of one row, and the counts (s, N_BINS) of the histograms among them.
+
+    The state comes as its arrays, as in `learn_row`.
+    """
+    state = StreamState(links, contexts, counts, units)
+    _, numbers, labels = speak(state, mixed, slots, X)
+    size = 0
+    for m in range(len(labels)):
+        size += labels[m, 0] < TAIL
+    copies = np.empty((size, N_BINS))
+    size = 0
+    for m in range(len(labels)):
+        if labels[m, 0] < TAIL:
+            seat = -2 - labels[m, 0]
+            for b in range(N_BINS):
+                copies[size, b] = counts[seat, b]
+            size += 1
+    return numbers, labels, copies
+
+
+@kernel
+def _cells(counts: Floats, seat: int, mass: Floats, first: int) -> None:
+    """Probabilities of a histogram's bins into mass[first:first + N_BINS], halving by halving, as `histogram` does."""
+    mass[first] = 1.0
     width, level = N_BINS, 1.0
     here = np.empty(N_BINS)
     here[0] = counts[seat, 0]
@@ -51,128 +186,69 @@ def _cells(counts: Floats, seat: int, mass: Floats, at: int) -> None:
         half, a = width // 2, 0.25 * level
         for place in range(0, N_BINS, width):
             n, left = here[place], counts[seat, N_BINS // width + place // width]
-            share = mass[at + place] / (n + 2.0 * a)
-            mass[at + place], mass[at + place + half] = share * (left + a), share * (n - left + a)
+            share = mass[first + place] / (n + 2.0 * a)
+            mass[first + place], mass[first + place + half] = share * (left + a), share * (n - left + a)
             here[place], here[place + half] = left, n - left
         width, level = half, level + 1.0
 
 
 @kernel
-def shapes_of(contexts: Floats, counts: Floats, codes: Ints) -> tuple[NDArray[np.int32], Floats, Ints, Floats]:
-    """Kind, degrees of freedom, first atom and all atoms' masses of the shapes with these codes."""
-    kind, df, start = np.empty(len(codes), np.int32), np.empty(len(codes)), np.zeros(len(codes) + 1, np.int64)
+def shapes_of(counts: Floats, codes: Ints, own: bool) -> tuple[NDArray[np.int32], Ints, Floats]:
+    """Kind, first atom and all atoms' masses of shapes by their codes; own: counts are those of `speak_one`."""
+    kind, start = np.empty(len(codes), np.int32), np.zeros(len(codes) + 1, np.int64)
     for s in range(len(codes)):
-        cells = codes[s] < TAIL
-        kind[s] = CELLS if cells else STUDENT
-        df[s] = contexts[codes[s], NU] if codes[s] >= 0 else TAIL_DF
-        start[s + 1] = start[s] + (N_BINS if cells else 0)
+        kind[s] = CELLS if codes[s] < TAIL else STUDENT
+        start[s + 1] = start[s] + (N_BINS if codes[s] < TAIL else 0)
     atoms = np.empty(start[-1])
     for s in range(len(codes)):
         if codes[s] < TAIL:
-            _cells(counts, -2 - codes[s], atoms, start[s])
-    return kind, df, start, atoms
+            _cells(counts, start[s] // N_BINS if own else -2 - codes[s], atoms, start[s])
+    return kind, start, atoms
 
 
 @kernel
-def means_of(counts: Floats, offsets: Ints, weight: Floats, loc: Floats, scale: Floats, code: Ints) -> Floats:
-    """Means (n,) of the rows' mixtures."""
-    mass, mean = np.empty(N_BINS), np.zeros(len(offsets) - 1)
-    for row in range(len(mean)):
-        for m in range(offsets[row], offsets[row + 1]):
-            middle = 0.0
-            if code[m] < TAIL:
-                _cells(counts, -2 - code[m], mass, 0)
-                for b in range(N_BINS):
-                    middle += mass[b] * (b + 0.5 - 0.5 * N_BINS)
-                middle *= 2.0 * REACH / N_BINS
-            mean[row] += weight[m] * (loc[m] + scale[m] * middle)
-    return mean
+def _middle(counts: Floats, seat: int, here: Floats, mass: Floats) -> float:
+    """The mean of a histogram in units of its scale: each halving moves its cell's mass by how unequal the halves are.
 
-
-@kernel
-def speak_rows(
-    state: StreamState,
-    slots: Ints,
-    X: Floats,
-    first: int,
-    offsets: Ints,
-    out: tuple[Floats, Floats, Floats, Ints, Ints],
-) -> int:
-    """Write the voices of rows from ``first`` on, as far as there is room; returns the row that found none.
-
-    offsets (n + 1,): row i gets the voices offsets[i]:offsets[i + 1]. out: weight, loc, scale, code, context.
+    here, mass (N_BINS / 2,): room to work.
     """
-    links, contexts, counts, units = state
-    weight, loc, scale, code, context = out
-    K, S, p = len(slots), len(units), X.shape[1]
-    room, seats = len(links) // S, len(counts) // S
-    d_max = most_terms(contexts, p)
-    theta, centre, low, high, at_P = columns(d_max, p)
-    top = degree_of(d_max, p)
-    Z, leaves, x, F, k = np.empty((K, p)), np.empty(K, np.int64), np.empty(p), np.empty((2, d_max)), np.empty(d_max)
-    for row in range(first, len(X)):
-        m = offsets[row]
-        total = 0.0
-        approach(state, slots, X, row, Z, leaves)
-        for t in range(K):
-            slot, z = slots[t], Z[t]
-            base, shift, unit = slot * room, units[slot, 0, p], units[slot, 1, p]
-            if m + 1 > len(weight):
-                return row
-            outlier = OUTLIER_ROWS / (contexts[base, NU] - NU_0 + 1.0)
-            weight[m], loc[m], scale[m], code[m], context[m] = outlier, shift, TAIL_SCALE * unit, TAIL, -1
-            total += outlier
-            m += 1
-            features(z, top, F[0])
-            i, log_reach = base, math.log(1.0 - outlier)
-            while True:
-                odds = contexts[i, ODDS]
-                # softplus(L) = log(1 + e^L): log w = L - it, log(1 - w) = -it
-                stop, go = 1.0, 0.0
-                if links[i, LEFT] >= 0:
-                    ratio = math.exp(-abs(odds))
-                    stop = 1.0 / (1.0 + ratio) if odds > 0.0 else ratio / (1.0 + ratio)
-                    go = ratio / (1.0 + ratio) if odds > 0.0 else 1.0 / (1.0 + ratio)
-                w = math.exp(log_reach) * stop
-                if w >= LEAST_WEIGHT:
-                    if m + 3 > len(weight):
-                        return row
-                    q = clamp(z, contexts, i, low, high, top, x, F)
-                    v = 1.0
-                    if links[i, SEAT] >= 0:
-                        ratio = math.exp(-abs(contexts[i, CHOICE]))
-                        v = 1.0 / (1.0 + ratio) if contexts[i, CHOICE] > 0.0 else ratio / (1.0 + ratio)
-                        rest = ratio / (1.0 + ratio) if contexts[i, CHOICE] > 0.0 else 1.0 / (1.0 + ratio)
-                        if w * rest >= LEAST_WEIGHT:
-                            seat = slot * seats + links[i, SEAT]
-                            n, inside = contexts[i, NU] - NU_0, counts[seat, 0]
-                            middle = shift + unit * dot(contexts, i, centre, d_max, F, q)
-                            size = unit * contexts[i, SCALE]
-                            weight[m], weight[m + 1] = (
-                                w * rest * (inside + 1.0) / (n + 2.0),
-                                w * rest * (n - inside + 1.0) / (n + 2.0),
-                            )
-                            loc[m], loc[m + 1] = middle, middle
-                            scale[m], scale[m + 1] = size, TAIL_SCALE * size
-                            code[m], code[m + 1] = -2 - seat, TAIL
-                            context[m], context[m + 1] = i, i
-                            total += w * rest
-                            m += 2
-                    if w * v >= LEAST_WEIGHT:
-                        h = gain(contexts, i, at_P, links[i, TERMS], F, q, k)
-                        weight[m], code[m], context[m] = w * v, i, i
-                        loc[m] = shift + unit * dot(contexts, i, theta, d_max, F, q)
-                        scale[m] = unit * math.sqrt(contexts[i, PSI] * (1.0 + h) / contexts[i, NU])
-                        total += w * v
-                        m += 1
-                left = links[i, LEFT]
-                if left < 0 or go == 0.0:
-                    break
-                log_reach += math.log(go)
-                if log_reach < math.log(LEAST_WEIGHT):
-                    break
-                i = base + (left if z[links[i, DIM]] <= contexts[i, CUT] else left + 1)
-        for q in range(offsets[row], m):
-            weight[q] /= total
-        offsets[row + 1] = m
-    return len(X)
+    here[0], mass[0], total = counts[seat, 0], 1.0, 0.0
+    nodes, a, width = 1, 0.25, 2.0 * REACH
+    while True:
+        shift = 0.0
+        last = 2 * nodes == N_BINS
+        for q in range(nodes - 1, -1, -1):  # backwards: a cell's halves are written over what has been read
+            n, left, share = here[q], counts[seat, nodes + q], mass[q] / (here[q] + 2.0 * a)
+            shift += share * (n - 2.0 * left)
+            if not last:
+                here[2 * q], here[2 * q + 1] = left, n - left
+                mass[2 * q], mass[2 * q + 1] = share * (left + a), share * (n - left + a)
+        total += 0.25 * width * shift
+        if last:
+            return total
+        nodes, a, width = 2 * nodes, a + 0.25, 0.5 * width
+
+
+@kernel
+def means_of(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) -> Floats:
+    """The means (n,) of y in rows X (n, p); none where `speak` says nothing."""
+    offsets, numbers, labels = speak(state, mixed, slots, X)
+    mean, here, mass = np.zeros(len(X)), np.empty(N_BINS // 2), np.empty(N_BINS // 2)
+    for row in range(len(offsets) - 1):
+        for m in range(offsets[row], offsets[row + 1]):
+            loc = numbers[m, 1]
+            if labels[m, 0] < TAIL:
+                loc += numbers[m, 2] * _middle(state.counts, -2 - labels[m, 0], here, mass)
+            mean[row] += numbers[m, 0] * loc
+    return mean if len(offsets) > 0 else mean[:0]
+
+
+@kernel
+def mean_of(
+    links: Ints, contexts: Floats, counts: Floats, units: Floats, mixed: MixedState | None, slots: Ints, X: Floats
+) -> float:
+    """The mean of y in one row X (1, p), NaN where `speak` says nothing; the state comes as its arrays, as in
+    `learn_row`.
+    """
+    means = means_of(StreamState(links, contexts, counts, units), mixed, slots, X)
+    return means[0] if len(means) > 0 else math.nan

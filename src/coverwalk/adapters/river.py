@@ -1,9 +1,10 @@
 """Streams of dictionaries, as river speaks of them: ``pip install 'coverwalk[river]'``.
 
-Features may appear and vanish at any time: see `coverwalk.adapters._dict_rows` for what that means. Text must be
-encoded before.
+Features may appear and vanish at any time: see `coverwalk.adapters._dict_rows` for what that means. Features of text
+are categories, and features that a row lacks are missing values: see docs/mixed_inputs.md.
 """
 
+import math
 from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,9 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
         Rows that are kept to be learned again when a new feature comes; in a longer stream new features are ignored.
     seed
         Of the candidate cuts.
+    n_candidates
+        Cuts of which a growing tree takes the best. Twenty, as in that model, gain some tenths of a per cent of error
+        and cost a tenth of the speed.
 
     Examples
     --------
@@ -56,21 +60,37 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     """
 
     def __init__(
-        self, n_trees: int | None = 3, covers: str = "adaptive", max_rows: int = 100_000, seed: int = 0
+        self,
+        n_trees: int | None = 3,
+        covers: str = "adaptive",
+        max_rows: int = 100_000,
+        seed: int = 0,
+        n_candidates: int = 12,
     ) -> None:
         self.n_trees = n_trees
         self.covers = covers
         self.max_rows = max_rows
         self.seed = seed
+        self.n_candidates = n_candidates
         self._rows = DictRows(max_rows)
         self._model = self._new()
 
     def _new(self) -> ConditionalDensity:
-        return ConditionalDensity(self.n_trees, covers=self.covers, random_state=self.seed)
+        return ConditionalDensity(
+            self.n_trees,
+            covers=self.covers,
+            categorical_features=self._rows.categories,
+            n_candidates=self.n_candidates,
+            random_state=self.seed,
+        )
 
     def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
         """Learn one row."""
         y = _number(y)
+        whole = self._rows.enter_whole(x, y)
+        if whole is not None:
+            self._model._learn_row(whole, y)
+            return
         row, before = self._rows.enter(x, y)
         if before is not None:
             self._model = self._new()
@@ -81,7 +101,8 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
         """Learn the rows of a frame in order; the same as one by one."""
-        values = np.asarray(X, dtype=np.float64) if self._rows.knows(X.columns) else np.empty((0, 0))
+        numbers = self._rows.knows(X.columns) and not self._rows.levels
+        values = np.asarray(X, dtype=np.float64) if numbers else np.empty((0, 0))
         whole = values.size > 0 and set(X.columns) == set(self._rows.columns) and bool(np.isfinite(values).all())
         if whole and not self._rows.waits:
             targets = np.array([_number(value) for value in y])
@@ -94,7 +115,10 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """The mean of y; 0.0 before anything was learned."""
-        return float(self._model.predict(self._rows.row(x)[None, :])[0]) if self._fitted else 0.0
+        if not self._fitted:
+            return 0.0
+        whole = self._rows.whole(x)
+        return self._model._mean_of_row(self._rows.row(x)[None, :] if whole is None else whole)
 
     def predict_many(self, X: "pd.DataFrame") -> "pd.Series":
         """The mean of y for each row of a frame."""
@@ -156,7 +180,12 @@ class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
         self._model = self._new()
 
     def _new(self) -> ContextClassifier:
-        return ContextClassifier(self.n_trees, self.n_discriminant_trees, random_state=self.seed)
+        return ContextClassifier(
+            self.n_trees,
+            self.n_discriminant_trees,
+            categorical_features=self._rows.categories,
+            random_state=self.seed,
+        )
 
     @property
     def _multiclass(self) -> bool:
@@ -207,7 +236,7 @@ def _dictionaries(X: "pd.DataFrame") -> Iterator[dict[Any, Any]]:
 
 def _number(y: Any) -> float:
     number = float(y)
-    if not np.isfinite(number):
+    if not math.isfinite(number):
         raise ValueError(f"y must be a finite number, got {y!r}; nothing was learned")
     return number
 

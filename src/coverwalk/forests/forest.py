@@ -26,6 +26,7 @@ from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns, plain_columns
 from coverwalk.forests.scaling import Scaling, canonical_order
+from coverwalk.forests.steps import STEPS, UNIT_CELL, Steps, with_steps
 from coverwalk.forests.tree_shapes import OUTLIER_DF, shapes_of
 from coverwalk.forests.trend import Trend
 from coverwalk.shapes import Shapes
@@ -77,6 +78,7 @@ class Settings:
     n_threads: int = 1
     n_levels: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
     parts: tuple[Part, ...] = ()
+    steps: Steps | None = field(default=None, compare=False)  # of y's density, common to all x
 
     def part_of_trees(self) -> list[Part]:
         """The part to which each tree belongs, evenly mixed: the first trees of a forest are a small forest.
@@ -99,7 +101,7 @@ class Settings:
 class Context(NamedTuple):
     """A context that speaks: which, how many rows it holds, the degree of its best polynomial, and where it is."""
 
-    tree: int  # -1: the kernel density of y given x over the whole space
+    tree: int  # -1: the kernel density of y given x over the whole space; -2: steps of y common to all x
     context: int
     n_rows: int
     degree: int
@@ -230,7 +232,8 @@ class Forest:
     def join_shapes(self) -> None:
         """Put the shapes of all trees in one table."""
         tables = [Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)]
-        self.shapes = Shapes.join(tables + ([self.whole.shapes] if self.whole else []))
+        tables += [self.whole.shapes] if self.whole else []
+        self.shapes = Shapes.join(tables + ([UNIT_CELL] if self.settings.steps else []))
         _ = self.shapes.table  # worked out once, here and not with the first answer
 
     @property
@@ -253,14 +256,15 @@ class Forest:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def ask(self, X: Floats, prior: int = 0, some: slice = slice(None)) -> PredictiveDistribution:
-        """The distributions of y in rows X (n, p), under one of the priors of `finalize`, from all or some trees."""
-        return self.ask_all(X, some)[prior]
+    def ask(self, X: Floats) -> PredictiveDistribution:
+        """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
+        dist, steps = self.ask_all(X)[0], self.settings.steps
+        return with_steps(dist, steps, len(self.shapes) - 1) if steps else dist
 
     def ask_all(self, X: Floats, some: slice = slice(None)) -> list[PredictiveDistribution]:
         """The distributions of y in rows X (n, p) under each prior of `finalize`, from all or some trees.
 
-        They have the same voices in other weights.
+        They have the same voices in other weights, and no steps.
         """
         Z = routed(self.inputs, X, self.settings)
         plain = plain_columns(Z, self.settings.n_levels)
@@ -308,6 +312,8 @@ class Forest:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
         if label == WHOLE:
             return Context(-1, 0, len(self.y), 0, {})
+        if label == STEPS:
+            return Context(-2, 0, self.n_rows, 0, {})
         if label < 0:
             return None
         k = 0

@@ -37,7 +37,7 @@ def choose_share(X: Floats, y: Floats, settings: Settings) -> Settings:
     rows = np.arange(len(y))
     for part in np.array_split(rows, n_parts)[::every]:
         rest = np.delete(rows, part)
-        forest = Forest.plan(X[rest], y[rest], replace(settings.with_trees(N_TREES), kernel=1.0))
+        forest = Forest.plan(X[rest], y[rest], replace(settings.with_trees(N_TREES), kernel=1.0, steps=None))
         forest.accumulate(X[rest], y[rest])
         forest.finalize()
         whole = forest.ask(X[part]).pdf(y[part])

@@ -7,78 +7,82 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.mixture import Voices
+from coverwalk._kernels.stream_mixed import MixedState
 from coverwalk._kernels.stream_state import CUT, DIM, LEFT, N_BINS, REACH, StreamState
-from coverwalk._kernels.stream_voices import means_of, shapes_of, speak_rows
+from coverwalk._kernels.stream_voices import shapes_of, speak, speak_one
+from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.shapes import Shapes
 
-__all__ = ["box_of", "predict_dist", "predict_mean", "voices_of"]
+__all__ = ["OneLaw", "predict_dist", "tree_of"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ROOM = 160  # voices a row for which there is room at first
 _WIDTH = 2.0 * REACH / N_BINS
-_EDGES = np.tile(np.arange(N_BINS) * _WIDTH - REACH, 512)  # for as many histograms; more are a call of many rows
-_WIDTHS = np.full(len(_EDGES), _WIDTH)
-Spoken = tuple[Ints, Floats, Floats, Floats, Ints, Ints]
+_EDGES = np.arange(N_BINS) * _WIDTH - REACH
 
 
-def voices_of(state: StreamState, slots: Ints, X: Floats) -> Spoken:
-    """offsets, weight, loc, scale, code and context of the voices of rows X (n, p)."""
-    offsets = np.zeros(len(X) + 1, np.int64)
-    size = ROOM * max(len(X), 4)
-    out = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64)
-    row = 0
-    while True:
-        row = speak_rows(state, slots, X, row, offsets, out)
-        if row == len(X):
-            break
-        weight, loc, scale, code, context = (np.concatenate([column, np.empty_like(column)]) for column in out)
-        out = weight, loc, scale, code, context
-    m = int(offsets[-1])
-    weight, loc, scale, code, context = out
-    return offsets, weight[:m], loc[:m], scale[:m], code[:m], context[:m]
+class OneLaw(PredictiveDistribution):
+    """The law of y in one row, as the kernel left it. Its parts are put together when something is asked of it.
+
+    The voices' numbers and the counts of their histograms are copies: what the stream learns later does not show.
+    """
+
+    def __init__(self, spoken: tuple[Floats, Ints, Floats], describe: Callable[[int], Any]) -> None:
+        self._spoken, self.describe, self._one = spoken, describe, False
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("voices", "shapes", "context"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        numbers, labels, counts = self._spoken
+        m = len(numbers)
+        _put_parts(self, np.array([0, m]), numbers, np.arange(m, dtype=np.int32), labels[:, 1])
+        self.shapes = _shapes(counts, labels[:, 0].copy(), numbers[:, 3].copy(), own=True)
+        return self.__dict__[name]
 
 
-def predict_mean(state: StreamState, spoken: Spoken) -> Floats:
-    """Means (n,) of y."""
-    means: Floats = means_of(state.counts, *spoken[:5])
-    return means
+def predict_dist(
+    state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats, describe: Callable[[int], Any]
+) -> PredictiveDistribution | None:
+    """The law of y of each row. What the kernel wrote is known to be sound, and is not checked again.
 
-
-def predict_dist(state: StreamState, spoken: Spoken, describe: Callable[[int], Any]) -> PredictiveDistribution:
-    """The law of y of each row. What the kernel wrote is known to be sound, and is not checked again."""
-    offsets, weight, loc, scale, code, context = spoken
-    if len(offsets) == 2:
-        codes, shape = code, np.arange(len(code), dtype=np.int32)
-    else:
-        codes, inverse = np.unique(code, return_inverse=True)
-        shape = inverse.astype(np.int32)
-    kind, df, start, atoms = shapes_of(state.contexts, state.counts, codes)
-    shapes = object.__new__(Shapes)
-    shapes.__dict__.update(kind=kind, df=df, start=start, atom_weight=atoms)
-    edges, widths = (
-        (table[: len(atoms)] if len(atoms) <= len(table) else np.resize(table, len(atoms)))
-        for table in (_EDGES, _WIDTHS)
-    )
-    shapes.__dict__.update(atom_center=edges, atom_width=widths)
+    None where a value is missing and the stream is one of numbers alone.
+    """
+    if len(X) == 1:
+        spoken = speak_one(*state, mixed, slots, X)
+        return OneLaw(spoken, describe) if len(spoken[0]) else None
+    offsets, numbers, labels = speak(state, mixed, slots, X)
+    if not len(offsets):
+        return None
+    codes, first, inverse = np.unique(labels[:, 0], return_index=True, return_inverse=True)
     dist = object.__new__(PredictiveDistribution)
-    dist.voices = Voices(offsets, weight, loc, scale, shape)
-    dist.shapes, dist.context, dist.describe, dist._one = shapes, context, describe, False
+    dist.describe, dist._one = describe, False
+    _put_parts(dist, offsets, numbers, inverse.astype(np.int32), labels[:, 1])
+    dist.shapes = _shapes(state.counts, codes, numbers[first, 3], own=False)
     return dist
 
 
-def box_of(state: StreamState, slot: int, context: int) -> dict[int, tuple[float, float]]:
-    """The half-open intervals (low, high] of the inputs that are cut on the way to a context of a slot's tree."""
+def _put_parts(
+    dist: PredictiveDistribution, offsets: Ints, numbers: Floats, shape: NDArray[np.int32], context: Ints
+) -> None:
+    weight, loc, scale = (numbers[:, column].copy() for column in range(3))
+    dist.voices, dist.context = Voices(offsets, weight, loc, scale, shape), context.copy()
+
+
+def _shapes(counts: Floats, codes: Ints, df: Floats, *, own: bool) -> Shapes:
+    kind, start, atoms = shapes_of(counts, codes, own)
+    shapes = object.__new__(Shapes)
+    shapes.__dict__.update(kind=kind, df=df, start=start, atom_weight=atoms)
+    shapes.__dict__.update(atom_center=np.resize(_EDGES, len(atoms)), atom_width=np.full(len(atoms), _WIDTH))
+    return shapes
+
+
+def tree_of(state: StreamState, masks: Ints, slot: int) -> AdaptiveTree:
+    """The cover that lives in a slot."""
     room = len(state.links) // len(state.units)
-    links, cut = (table[slot * room : (slot + 1) * room] for table in (state.links, state.contexts[:, CUT]))
-    bounds: dict[int, tuple[float, float]] = {}
-    while context > 0:
-        parent = int(np.flatnonzero((links[:, LEFT] == context) | (links[:, LEFT] == context - 1))[0])
-        a = int(links[parent, DIM])
-        low, high = bounds.get(a, (-np.inf, np.inf))
-        at = float(cut[parent])
-        bounds[a] = (low, min(high, at)) if links[parent, LEFT] == context else (max(low, at), high)
-        context = parent
-    return bounds
+    rows = slice(slot * room, (slot + 1) * room)
+    left, parent = state.links[rows, LEFT], np.full(room, -1)
+    inner = np.flatnonzero(left >= 0)
+    parent[left[inner]] = parent[left[inner] + 1] = inner
+    return AdaptiveTree(state.links[rows, DIM], left, parent, state.contexts[rows, CUT], masks[rows])
