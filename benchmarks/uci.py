@@ -107,16 +107,18 @@ def draw(results: dict[tuple[str, str], np.ndarray], path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data")
-    parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
+def options(description: str, sets: tuple[str, ...]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", default=sets, choices=sets)
     parser.add_argument("--splits", nargs="+", type=int, default=range(5))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--table", type=Path)
     parser.add_argument("--plot", type=Path)
-    arguments = parser.parse_args()
-    folder = data_folder(arguments.data, needs="uci")
+    return parser
+
+
+def compare(arguments: argparse.Namespace, load: Callable) -> None:
+    """Run all methods on all splits of all sets; load(set, split) gives X, y, X_test, y_test."""
     warnings.filterwarnings("ignore")
     methods = {name: METHODS[name][1] for name in arguments.methods if importlib.util.find_spec(METHODS[name][2])}
     rng = np.random.default_rng(0)
@@ -128,7 +130,7 @@ def main() -> None:
     for name in arguments.sets:
         for label, method in methods.items():
             step = ROUNDED.get(name, 0.0)
-            rows = [run(method, *load(folder, name, split), step) for split in arguments.splits]
+            rows = [run(method, *load(name, split), step) for split in arguments.splits]
             results[name, label] = np.mean(rows, axis=0)
             nll, score, rmse, covered, fit, ask = results[name, label]
             error = np.std([row[0] for row in rows]) / np.sqrt(len(rows))
@@ -138,6 +140,14 @@ def main() -> None:
         arguments.table.write_text(markdown(results))
     if arguments.plot:
         draw(results, arguments.plot)
+
+
+def main() -> None:
+    parser = options(__doc__, SETS)
+    parser.add_argument("--data")
+    arguments = parser.parse_args()
+    folder = data_folder(arguments.data, needs="uci")
+    compare(arguments, lambda name, split: load(folder, name, split))
 
 
 if __name__ == "__main__":

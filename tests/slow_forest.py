@@ -14,7 +14,7 @@ NU_0 = 2.0
 BINS, BIN = 128, 1 / 16
 WIDTHS = 2.0 ** (-0.6 * np.arange(8))
 BASE_WEIGHT, BASE_WIDTH = np.array([0.6, 0.3, 0.1]), np.array([1.0, 3.0, 9.0])
-CENTRES = (np.arange(BINS) - (BINS - 1) / 2) * BIN
+CENTRES = (np.arange(BINS) - BINS / 2) * BIN
 SHAPE_ROWS, PROMISING, GIVE_UP = 12, 4.0, 2.0
 
 
@@ -98,7 +98,7 @@ class Kernels:
     def __init__(self, e):
         n = len(e)
         self.scale = np.sqrt(np.mean(e**2))
-        place = e / (self.scale * BIN) + BINS / 2
+        place = e / (self.scale * BIN) + BINS / 2 + 0.5
         inside = (place >= 0) & (place < BINS)
         self.counts = np.bincount(place[inside].astype(int), minlength=BINS)
         n_out = n - inside.sum()
@@ -126,7 +126,7 @@ class Cells:
     def __init__(self, e):
         n = len(e)
         self.scale = np.sqrt(np.mean(e**2))
-        place = e / (self.scale * BIN) + BINS / 2
+        place = e / (self.scale * BIN) + BINS / 2 + 0.5
         inside = (place >= 0) & (place < BINS)
         self.counts = np.bincount(place[inside].astype(int), minlength=BINS)
         self.n, self.n_in, self.whole = n, int(inside.sum()), self.log_z(self.counts)
@@ -149,13 +149,13 @@ class Cells:
         return np.log(0.5) + np.logaddexp(0.0, share + n * np.log(2) + self.log_z(left) + self.log_z(right))
 
     def base(self, e):
-        half = np.array([4.0, 8.0, max(16.0, 1.001 * np.sqrt(self.n))])
-        return np.sum(np.array([0.9, 0.08, 0.02]) / (2 * half) * (abs(e) <= half))
+        half = np.array([4.0, 8.0, max(16.0, 1.001 * np.sqrt(self.n) + BIN / 2)])
+        return np.sum(np.array([0.9, 0.08, 0.02]) / (2 * half) * (abs(e + BIN / 2) <= half))
 
     def density(self, e):
         """Of the next row: Z with it over Z without it."""
         e = e / self.scale
-        place, tree = int(np.floor(e / BIN + BINS / 2)), 0.0
+        place, tree = int(np.floor(e / BIN + BINS / 2 + 0.5)), 0.0
         if 0 <= place < BINS:
             more = self.counts.copy()
             more[place] += 1

@@ -6,6 +6,7 @@ import pytest
 
 from coverwalk import ConditionalDensity
 from coverwalk.adapters._dict_rows import DictRows
+from tests.test_mixed_inputs import table
 
 # river
 
@@ -61,12 +62,32 @@ def test_features_come_and_go():
     for _ in range(60):  # a new feature waits until the rows have doubled since the table was made
         assert rows.enter({"x": 49.5, "new": 5.0}, 1.0)[1] is None
     row, (X, y) = rows.enter({"new": 7.0, "unknown": None}, 2.0)
-    assert list(rows.columns) == ["new", "unknown", "x"]
-    assert row.tolist() == [7.0, 0.0, 49.5]  # x at its mean
-    assert X.shape == (160, 3)
-    assert X[0].tolist() == [7.0, 0.0, 0.0]  # the older rows have the new feature at its mean
+    assert list(rows.columns) == ["new", "x"]  # a feature without a value has no column yet
+    np.testing.assert_array_equal(row, [7.0, np.nan])
+    assert X.shape == (160, 2)
+    np.testing.assert_array_equal(X[0], [np.nan, 0.0])  # the older rows lack the new feature
     assert y[-1] == 1.0
-    assert rows.row({"another": 1.0}).tolist() == row.tolist()
+    assert np.isnan(rows.row({"another": 1.0})).all()
+
+
+def test_text_is_a_category_and_what_lacks_is_missing(adapters):
+    frame, y = table(150)
+    one, many, plain = (adapters.CoverRegressor(n_trees=2) for _ in range(3))
+    for x, value in zip(frame.to_dict("records"), y):
+        one.learn_one({name: entry for name, entry in x.items() if entry == entry}, value)
+    many.learn_many(frame, y)
+    assert one._rows.categories == [0]
+    assert many.predict_many(frame[:5]).tolist() == one.predict_many(frame[:5]).tolist()
+    for x, value in zip(frame[["east", "north"]].fillna(0.0).to_dict("records"), y):
+        plain.learn_one(x, value)
+    assert np.abs(one.predict_many(frame) - y).mean() < 0.7 * np.abs(plain.predict_many(frame.fillna(0.0)) - y).mean()
+    assert np.isfinite(one.predict_one({"city": "nowhere"}))
+    with pytest.raises(ValueError, match="'east' must be a finite number"):
+        one.learn_one({"city": "c1", "east": "text"}, 0.0)
+    classes = adapters.CoverClassifier(n_trees=2, n_discriminant_trees=1)
+    for x, value in zip(frame.to_dict("records"), y > 1.5):
+        classes.learn_one(x, bool(value))
+    assert classes.predict_proba_one({"city": "c1"}).keys() == {True, False}
 
 
 def test_rows_beyond_the_most_are_let_go():
@@ -75,7 +96,7 @@ def test_rows_beyond_the_most_are_let_go():
         rows.enter({"x": i}, 0.0)
     assert not rows.keeps
     assert rows.enter({"x": 2.0, "new": 1.0}, 0.0)[1] is None
-    assert rows.row({"new": 1.0}).tolist() == [2.0]
+    assert np.isnan(rows.row({"new": 1.0})).tolist() == [True]
 
 
 def test_bad_dictionaries_lose_nothing(adapters):
@@ -83,7 +104,7 @@ def test_bad_dictionaries_lose_nothing(adapters):
     for i in range(20):
         model.learn_one({"x": i % 5}, float(i % 5))
     before = model.predict_one({"x": 2})
-    for x, y in (({"x": "red"}, 1.0), ({"x": np.inf}, 1.0), ({"x": 1.0}, np.nan), ({"x": 1.0, "z": "no"}, 1.0)):
+    for x, y in (({"x": "red"}, 1.0), ({"x": np.inf}, 1.0), ({"x": 1.0}, np.nan), ({"x": 1.0, "z": np.inf}, 1.0)):
         with pytest.raises(ValueError, match="finite number"):
             model.learn_one(x, y)
     assert model.predict_one({"x": 2}) == before

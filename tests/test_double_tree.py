@@ -170,7 +170,7 @@ def test_nothing_looks_ahead():
 @pytest.mark.parametrize(
     ("X", "y", "where"),
     [
-        ([[1.0], [np.nan]], [1.0, 2.0], "X contains NaN in row 1, column 0"),
+        ([[1.0], [np.inf]], [1.0, 2.0], "X contains infinity in row 1, column 0"),
         ([[1.0], [2.0], [-np.inf]], [1.0, 2.0, 3.0], "X contains infinity in row 2"),
         ([[1.0], [2.0]], [np.inf, 2.0], "y contains infinity in row 0"),
         ([[1.0], [2.0]], [1.0], "same number of rows, got 2 and 1"),
@@ -190,7 +190,9 @@ def test_refused_batches_leave_the_model_as_it_was(X, y, where):
     assert pickle.dumps(model) == before
 
 
-@pytest.mark.parametrize(("x", "y"), [(np.nan, 1.0), (1.0, np.inf), ([1.0, 2.0], 1.0), (1.0, [1.0, 2.0]), ([], 1.0)])
+@pytest.mark.parametrize(
+    ("x", "y"), [(np.inf, 1.0), (1.0, np.nan), (1.0, np.inf), ([1.0, 2.0], 1.0), (1.0, [1.0, 2.0]), ([], 1.0)]
+)
 def test_refused_single_rows(x, y):
     model = DoubleTree().fit(*make_gaussmix(50))
     before = pickle.dumps(model)

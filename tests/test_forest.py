@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
+from coverwalk import ConditionalDensity
 from coverwalk._kernels.contexts import Grid, fit_contexts, stop_weights
 from coverwalk._kernels.kernel_density import density_evidence, kernel_tables
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve, log_determinant
@@ -91,10 +92,10 @@ def test_density_evidence_is_left_one_out():
     log_evidence, scale, _ = density_evidence(e, 1e-9, tables, counts)
     kernels, base = tables
     assert scale == pytest.approx(np.sqrt(np.mean(e**2)))
-    bins = np.floor(e / (scale / 16) + 64).astype(int)
+    bins = np.floor(e / (scale / 16) + 64.5).astype(int)
     assert np.all(np.bincount(bins, minlength=128) == counts)
     scores = []
-    for row in kernels:
+    for row in kernels.T:
         K = row[127 + bins[:, None] - bins]
         scores.append(np.sum(np.log((K.sum(1) - row[127] + base[bins]) / (30 * scale))))
     # the search may leave out bandwidths that are far too fine: they hold no mass
@@ -208,3 +209,15 @@ def test_noise_prefers_to_stop_and_structure_to_go_on():
     assert steps.stop <= noise.stop
     loss = -fitted(X, rng.standard_normal(400), stop=noise.stop).ask(X).logpdf(rng.standard_normal(400)).mean()
     assert loss < 1.52  # a normal of known scale has 1.419
+
+
+@pytest.mark.parametrize("stop", [0.5, "auto"])
+@pytest.mark.parametrize("value", [1.0, -7.3, 1e9, 0.0])
+def test_intervals_of_a_constant_y_lie_about_it(stop, value):
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    dist = ConditionalDensity(n_trees=4, stop=stop).fit(X, np.full(100, value)).predict_dist(X)
+    for level in (0.5, 0.9, 0.99):
+        low, high = dist.interval(level)
+        assert np.all((low < value) & (value < high))
+        np.testing.assert_allclose(high - value, value - low, rtol=0.3)
+    np.testing.assert_allclose(dist.cdf(value), 0.5, atol=0.02)

@@ -42,7 +42,7 @@ def both(X, y, monkeypatch, stop=0.4, degree=2, **settings):
 
 
 @pytest.mark.parametrize(
-    ("n", "p", "degree", "min_rows"), [(90, 1, 2, 3), (60, 3, 2, 3), (120, 2, 1, 5), (250, 1, 2, 20)]
+    ("n", "p", "degree", "min_rows"), [(90, 1, 2, 3), (100, 5, 2, 3), (120, 2, 1, 5), (250, 1, 2, 20)]
 )
 def test_the_forest_is_the_cover_model(n, p, degree, min_rows, monkeypatch):
     X, y = rows(n, p)
@@ -59,13 +59,13 @@ def test_the_forest_is_the_cover_model(n, p, degree, min_rows, monkeypatch):
         )
         for z, t in zip(Z, r)
     ]
-    np.testing.assert_allclose(forest.ask(X_new).logpdf(y_new) + np.log(unit), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(forest.ask(X_new).logpdf(y_new) + np.log(unit), expected, rtol=0, atol=5e-9)
 
 
 def test_every_way_of_solving_is_met(monkeypatch):
     """Or less would be proved above: regressions solved for rows and for features, exact and mean leverage."""
     seen = set()
-    for n, p, degree, min_rows in [(60, 3, 2, 3), (250, 1, 2, 20)]:
+    for n, p, degree, min_rows in [(100, 5, 2, 3), (250, 1, 2, 20)]:
         X, y = rows(n, p)
         records = both(X, y, monkeypatch, degree=degree, min_rows=min_rows)[0].fitted[0].records
         seen |= {"rows" if r >= 0 else "mean" if h >= 0 else "exact" for r, h in zip(records.rows_at, records.leverage)}
@@ -81,7 +81,7 @@ def test_tree_densities_are_ratios_of_their_evidences(n):
     assert n < 700 or counts.sum() < n  # some beyond the bins
     assert tree_evidence(e, slow.scale, counts, gamma_tables(n)) == pytest.approx(slow.log_evidence, abs=1e-9)
     height = np.empty(128)
-    tree_density(counts, height)
+    tree_density(counts, gamma_tables(n), height)
     assert height.sum() / 16 == pytest.approx(1, abs=1e-12)
     for b in range(0, 128, 9):
         more = slow.counts.copy()

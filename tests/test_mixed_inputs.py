@@ -207,20 +207,25 @@ def test_text_that_is_no_category_is_refused():
         ConditionalDensity(categorical_features=None).fit(FRAME, Y)
     with pytest.raises(ValueError, match="categorical_features"):
         ConditionalDensity(n_trees=2, categorical_features=["east"]).fit(FRAME, Y)
-    with pytest.raises(ValueError, match="NaN"):
-        ConditionalDensity(covers="kd").fit(FRAME[["east"]], Y)
 
 
-def test_streams_take_numbers_only():
-    gaps = ConditionalDensity(n_trees=2).fit(FRAME[["east"]], Y)
-    before = gaps.logpdf(FRAME[["east"]], Y)
-    with pytest.raises(ValueError, match="categories or gaps"):
-        gaps.partial_fit(FRAME[["east"]].fillna(0.0), Y)
-    np.testing.assert_array_equal(gaps.logpdf(FRAME[["east"]], Y), before)
+def test_discriminants_see_indicators_of_levels():
+    from sklearn.metrics import log_loss
 
-
-@pytest.mark.parametrize("covers", ["adaptive", "kd"])
-def test_streams_say_what_to_do_with_text(covers):
-    frame = pd.DataFrame({"a": [0.0, 1.0], "kind": pd.Categorical(["x", "y"])})
-    with pytest.raises(ValueError, match=r"a stream takes numbers only .*encode the column"):
-        ConditionalDensity(covers=covers).partial_fit(frame, [0.0, 1.0])
+    rng = np.random.default_rng(0)
+    kind, x = rng.integers(5, size=1200), rng.standard_normal((1200, 2))
+    y = rng.random(1200) < 1 / (1 + np.exp(-2 * (x @ [1.0, -1.0] + kind - 2.0)))
+    frame = pd.DataFrame(x, columns=["a", "b"]).assign(kind=[f"k{k}" for k in kind])
+    frame.loc[::10, "kind"] = None
+    model = ContextClassifier(0, 8, random_state=0).fit(frame[:600], y[:600])
+    standard = model._forest.standard
+    assert standard.indicators.tolist() == [[2, level] for level in range(5)]
+    Z = standard(model._mixed.encode(frame[:600]))
+    assert Z.shape == (600, 8)
+    np.testing.assert_allclose(np.nanmean(Z[:, 3:], axis=0), 0.0, atol=1e-9)
+    np.testing.assert_allclose(np.nanvar(Z[:, 3:], axis=0), 1.0, atol=1e-9)
+    trees = [tree for _, trees in model._forest.kinds for tree in trees]
+    assert all((tree.tree[0] < 3).all() for tree in trees)  # cuts are between sets of levels
+    blind = ContextClassifier(0, 8, random_state=0).fit(frame[["a", "b"]][:600], y[:600])
+    loss = log_loss(y[600:], model.predict_proba(frame[600:]))
+    assert loss < log_loss(y[600:], blind.predict_proba(frame[["a", "b"]][600:])) - 0.1

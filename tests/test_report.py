@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from coverwalk.forests.cells import Cells
 from coverwalk.forests.forest import OUTLIER_DF, Forest, Part, Settings
+from coverwalk.forests.steps import Steps
 from coverwalk.report import page
 from coverwalk.report.explorer import export
 from coverwalk.report.facts import Subject, gather
@@ -164,6 +166,30 @@ def test_the_page_knows_the_kernel_density_over_all_rows(p, browser, subject, tm
     dist = forest.ask(far)
     np.testing.assert_allclose(np.array(shown)[:, 0], dist.pdf(30.0), rtol=1e-6)
     assert np.array(shown)[:, 1].tolist() == np.diff(dist.voices.offsets).tolist()
+    assert browser.errors == []
+
+
+def test_the_page_knows_steps(browser, subject, tmp_path):
+    cells = Cells(
+        *(np.array(ends) for ends in ([28.0, 30.0, 33.0], [30.0, 32.0, 34.0], [28.0, 30.5, 33.0], [30.0, 31.5, 34.0]))
+    )
+    settings = Settings(n_trees=3, steps=Steps(0.8, 1.5, cells))
+    forest = Forest.plan(subject.X, subject.y, settings, ["a", "b", "c"])
+    forest.accumulate(subject.X, subject.y)
+    forest.finalize()
+    page.write_report(Subject(forest, "y", subject.X, subject.y), tmp_path / "s.html", "s")
+    browser.open((tmp_path / "s.html").as_uri())
+    X = subject.X[:20]
+    shown = np.array(
+        browser.ask(
+            f"{X.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.voices(x);"
+            " return [m.density(v, 29), m.density(v, 31), m.meanOf(v), v.length]; })"
+        )
+    )
+    dist = forest.ask(X)
+    np.testing.assert_allclose(shown[:, :2], dist.pdf(np.array([[29.0, 31.0]])), rtol=1e-4)
+    np.testing.assert_allclose(shown[:, 2], dist.mean(), rtol=1e-5)
+    assert shown[:, 3].tolist() == np.diff(dist.voices.offsets).tolist()
     assert browser.errors == []
 
 

@@ -60,6 +60,29 @@ def test_a_trend_does_not_run_away():
     assert trend.value(np.full((1, 3), 50.0)) == pytest.approx(trend.value(Z.max(axis=0)[None]), abs=1e-12)
 
 
+def test_waves_run_along_the_directions_in_which_y_changes():
+    rng = np.random.default_rng(0)
+    Z = rng.uniform(-1.7, 1.7, size=(1500, 6))
+    r = np.sin(2 * (Z[:, 0] - Z[:, 1])) + 0.05 * rng.standard_normal(1500)
+    trend = Trend.plan(Z, r, seed=0)[0].fit(Z, r)[0]
+    lengths = np.linalg.norm(
+        np.vstack([trend.turns[0] - trend.turns[1], trend.turns[0] + trend.turns[1], trend.turns[2:]]), axis=1
+    )
+    assert np.all(lengths[1:] < 0.15 * lengths[0])
+    test = rng.uniform(-1.7, 1.7, size=(500, 6))
+    assert np.std(np.sin(2 * (test[:, 0] - test[:, 1])) - trend.value(test)) < 0.02
+
+
+def test_slopes_are_those_of_the_values():
+    Z, r = rows(80)
+    trend, _ = Trend.plan(Z, r, seed=0)[0].fit(Z, r)
+    inside = 0.5 * Z[:5]
+    for a in range(3):
+        step = 1e-5 * np.eye(3)[a]
+        numeric = (trend.value(inside + step) - trend.value(inside - step)) / 2e-5
+        np.testing.assert_allclose(trend.slopes(inside)[:, a], numeric, atol=1e-6)
+
+
 def test_parts_are_what_they_say():
     X, y = rows()
     forest = fitted(X, y)
@@ -91,7 +114,7 @@ def test_order_threads_chunks_and_merging_change_nothing():
 def test_some_trees_are_a_pool_of_their_own():
     X, y = rows()
     forest = fitted(X, y)
-    dists = [forest.ask(X[:9], some=slice(half, None, 2)) for half in range(2)]
+    dists = [forest.ask_all(X[:9], slice(half, None, 2))[0] for half in range(2)]
     for dist in dists:
         np.testing.assert_allclose(np.add.reduceat(dist.voices.weight, dist.voices.offsets[:-1]), 1, rtol=1e-12)
     mean = 0.5 * (dists[0].pdf(y[:9]) + dists[1].pdf(y[:9]))

@@ -45,6 +45,8 @@ _CLASSES = {
     "FittedTree": "coverwalk.forests.forest",
     "Part": "coverwalk.forests.forest",
     "Settings": "coverwalk.forests.forest",
+    "Steps": "coverwalk.forests.steps",
+    "Cells": "coverwalk.forests.cells",
     "Trend": "coverwalk.forests.trend",
     "KernelContext": "coverwalk.forests.kernel_context",
     "Scaling": "coverwalk.forests.scaling",

@@ -6,9 +6,25 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Line"]
+__all__ = ["Line", "plain_inputs"]
 
 Floats = NDArray[np.float64]
+
+
+def plain_inputs(X: Floats, learned: Floats, n_levels: tuple[int, ...]) -> Floats:
+    """Inputs X (n, p) for a line: missing values at the mean of the rows learned (m, p), categories left out.
+
+    n_levels: of each column more than 0 where it is a category; or empty.
+    """
+    plain, missing = X, np.isnan(X)
+    if missing.any():
+        known = ~np.isnan(learned)
+        mean = np.where(known, learned, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        plain = np.where(missing, mean, X)
+    if n_levels:
+        plain = plain.copy()
+        plain[:, np.flatnonzero(n_levels)] = 0.0
+    return plain
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from tqdm import tqdm
 
+from coverwalk.forests.level_counts import LevelCounts, digests
 from coverwalk.forests.row_sample import RowSample
+from coverwalk.mixed_inputs import categories_of, columns_of
 
 __all__ = [
     "Chunks",
@@ -111,10 +113,11 @@ class Columns(NamedTuple):
     n_inputs: int
     n_outputs: int  # 0: y has one dimension
     labels: bool  # y are labels of classes
+    categories: tuple[int, ...] = ()  # inputs that come as the digests of their levels
 
     @classmethod
-    def of(cls, X: Any, y: Any, labels: bool) -> "Columns":
-        """Those of a chunk, which may have no rows."""
+    def of(cls, X: Any, y: Any, labels: bool, categorical: Any = None) -> "Columns":
+        """Those of a chunk, which may have no rows; ``categorical``: which are categories, as estimators say it."""
         X_shape, y_shape = np.shape(X), np.shape(y)
         if len(X_shape) != 2 or X_shape[1] == 0:
             raise RowError(f"X must have two dimensions, rows and at least one column; got shape {X_shape}")
@@ -122,7 +125,8 @@ class Columns(NamedTuple):
             raise RowError(
                 f"y must have one dimension{'' if labels else ', or two for several outputs'}; got {y_shape}"
             )
-        return cls(_names(X), X_shape[1], y_shape[1] if len(y_shape) == 2 else 0, labels)
+        chosen = tuple(sorted(categories_of(X, categorical) or ()))
+        return cls(_names(X), X_shape[1], y_shape[1] if len(y_shape) == 2 else 0, labels, chosen)
 
     def checked(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
         """A chunk as arrays X (n, p), Y (n, q); RowError names the row that is wrong."""
@@ -136,11 +140,21 @@ class Columns(NamedTuple):
         if np.shape(X)[0] != np.shape(y)[0]:
             raise RowError(f"X has {np.shape(X)[0]} rows and y {np.shape(y)[0]}: they must be those of the same rows")
         names = self.names or [f"x{a}" for a in range(self.n_inputs)]
-        inputs = _numbers(X, names)
+        inputs = self._inputs(X, names)
         if self.labels:
             return inputs, _labels(y)
         outputs = _numbers(np.asarray(y).reshape(len(inputs), max(self.n_outputs, 1)), _targets(self.n_outputs))
         return inputs, outputs
+
+    def _inputs(self, X: Any, names: list[str]) -> Floats:
+        if not self.categories:
+            return _numbers(X, names, gaps=True)
+        table = columns_of(X)
+        parts = [
+            digests(table[a])[:, None] if a in self.categories else _numbers(table[a], names[a : a + 1], gaps=True)
+            for a in range(self.n_inputs)
+        ]
+        return np.ascontiguousarray(np.hstack([part.reshape(-1, 1) for part in parts]))
 
 
 def _names(X: Any) -> list[str] | None:
@@ -153,16 +167,25 @@ def _targets(n_outputs: int) -> list[str]:
     return ["y"] if n_outputs <= 1 else [f"y{j}" for j in range(n_outputs)]
 
 
-def _numbers(values: Any, names: list[str]) -> Floats:
+def _numbers(values: Any, names: list[str], gaps: bool = False) -> Floats:
+    """An array (n, p) of finite numbers or, with ``gaps``, NaN; a column alone becomes (n, 1)."""
     try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
+        array = np.ascontiguousarray(values, dtype=np.float64).reshape(-1, len(names))
     except (TypeError, ValueError) as error:
-        raise RowError(f"columns must be numbers: {error}") from error
-    if array.size and not np.isfinite(array).all():
-        row, column = np.argwhere(~np.isfinite(array))[0]
         raise RowError(
-            f"row {row} (from 0) has {array[row, column]} in {names[column]}: fill in a finite number or leave it out"
-        )
+            f"columns must be numbers: {error}; columns of text are named in categorical_features, or have text in the "
+            "first chunk"
+        ) from error
+    if array.size and not np.isfinite(array).all():
+        missing = np.isnan(array)
+        wrong = np.isinf(array) if gaps else ~np.isfinite(array)
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise RowError(
+                f"row {row} (from 0) has {array[row, column]} in {names[column]}: fill in a finite number or leave it "
+                "out"
+            )
+        array = np.where(missing, np.nan, array)  # of one kind: rows are known by their bits
     return array
 
 
@@ -189,6 +212,7 @@ class SamplePass:
     columns: Columns
     sample: RowSample
     options: Options
+    levels: LevelCounts
     classes: set[Any] = field(default_factory=set)
 
     @property
@@ -198,7 +222,7 @@ class SamplePass:
 
     def empty(self) -> "SamplePass":
         """The same pass without rows."""
-        return SamplePass(self.model, self.columns, RowSample(self.sample.most), self.options)
+        return SamplePass(self.model, self.columns, RowSample(self.sample.most), self.options, self.levels.empty())
 
     def accumulate(self, X: Floats, y: NDArray[Any]) -> None:
         """Draw from further rows."""
@@ -209,6 +233,7 @@ class SamplePass:
     def merge(self, other: "SamplePass") -> None:
         """Draw from all rows that another has drawn from."""
         self.sample.merge(other.sample)
+        self.levels.merge(other.levels)
         self.classes |= other.classes
 
     def finish(self) -> Any:
@@ -217,19 +242,27 @@ class SamplePass:
             raise ValueError("there is not one row in all chunks: nothing to learn from")
         if self.sample.complete and self.n_rows <= self.sample.most:
             X, Y = self.sample.rows()
-            return self.model.fit(_framed(X, self.columns.names), Y if self.columns.n_outputs else Y[:, 0])
+            values = {a: self.levels.values(a, X[:, a]) for a in self.columns.categories}
+            return self.model.fit(_framed(X, self.columns.names, values), Y if self.columns.n_outputs else Y[:, 0])
+        self.model._mixed = self.levels.mixed()
         return self.model._plan_chunks(self)
 
 
-def _framed(X: Floats, names: list[str] | None) -> Any:
-    """Rows with the names of their columns, for which scikit-learn wants some frame."""
+def _framed(X: Floats, names: list[str] | None, values: dict[int, list[Any]]) -> Any:
+    """Rows with the names of their columns, for which scikit-learn wants some frame, and the values of categories."""
     if names is None:
-        return X
+        table: Any = X.astype(object) if values else X
+        for a, column in values.items():
+            table[:, a] = column
+        return table
     try:
         import pandas as frames
     except ImportError:
-        import polars as frames
-    return frames.DataFrame({name: X[:, a] for a, name in enumerate(names)})
+        import polars
+
+        return polars.DataFrame({name: values.get(a, X[:, a]) for a, name in enumerate(names)})
+    columns = {name: frames.Categorical(values[a]) if a in values else X[:, a] for a, name in enumerate(names)}
+    return frames.DataFrame(columns)
 
 
 def plan(model: Model, X: Any, y: Any, **options: Any) -> SamplePass:
@@ -238,13 +271,14 @@ def plan(model: Model, X: Any, y: Any, **options: Any) -> SamplePass:
     Options: those of `Options`, by name.
     """
     chosen = Options(**options)
-    columns = Columns.of(X, y, labels=is_classifier(model))
+    columns = Columns.of(X, y, is_classifier(model), model.categorical_features)
     fresh = clone(model)
     fresh._begin_chunks()
     fresh.n_features_in_ = columns.n_inputs
     if columns.names is not None:
         fresh.feature_names_in_ = np.array(columns.names, dtype=object)
-    return SamplePass(fresh, columns, RowSample(chosen.sample_rows), chosen)
+    levels = LevelCounts(columns.categories, columns.n_inputs)
+    return SamplePass(fresh, columns, RowSample(chosen.sample_rows), chosen, levels)
 
 
 def is_pass(state: Any) -> bool:
@@ -267,6 +301,8 @@ def accumulate_all(state: Any, chunks: Iterable[tuple[Any, Any]], names: str | I
         except RowError as error:
             raise RowError(f"{name}: {error}") from None
         taken.accumulate(*rows)
+        if isinstance(taken, SamplePass):
+            taken.levels.accumulate(X, rows[0])
     return taken
 
 

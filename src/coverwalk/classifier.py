@@ -156,15 +156,21 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Weight of each row.
         """
         self._check_parameters()
-        first = not hasattr(self, "classes_")
-        X, y, weight = self._checked(X, y, sample_weight, reset=first)
-        known, declared = self._known_classes(classes, y, first)
-        merged = np.union1d(known, y) if len(known) else np.unique(y)
-        if declared and len(merged) > len(known):
-            raise ValueError(
-                f"y has labels that were not declared: {np.setdiff1d(y, known).tolist()}; declared were "
-                f"{known.tolist()}. Name all in `classes` of the first call, or leave `classes` out"
+        first, levels_before = not hasattr(self, "classes_"), self._mixed
+        try:
+            X, y, weight = self._checked(
+                X, y, sample_weight, reset=first, mixed=None if first else self._mixed.grown(X)
             )
+            known, declared = self._known_classes(classes, y, first)
+            merged = np.union1d(known, y) if len(known) else np.unique(y)
+            if declared and len(merged) > len(known):
+                raise ValueError(
+                    f"y has labels that were not declared: {np.setdiff1d(y, known).tolist()}; declared were "
+                    f"{known.tolist()}. Name all in `classes` of the first call, or leave `classes` out"
+                )
+        except ValueError:
+            self._mixed = levels_before  # not those of rows that were refused
+            raise
         new = _Rows(X, np.searchsorted(merged, y), weight)
         if first:
             return self._begin(new, merged, declared)
@@ -230,7 +236,12 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         hold("seed", is_whole(self._seed, 0, 2**31) and isinstance(self._declared, bool))
         hold("the forest", isinstance(self._forest, ClassForest))
         hold("categories", isinstance(self._mixed, MixedInputs) and len(self._mixed.levels) in (0, p))
-        hold("categories", all(planting.n_levels == self._mixed.n_levels for planting, _ in self._forest.kinds))
+        known = np.array(self._mixed.n_levels or (0,) * p)  # some may have come since the last growth
+        for planting, _ in self._forest.kinds:
+            grown = np.array(planting.n_levels or (0,) * p)
+            hold("categories", len(grown) == p and ((grown > 0) == (known > 0)) & (grown <= known))
+        codes = np.concatenate([rows.X[:, known > 0] for rows in self._rows])
+        hold("rows", np.isnan(codes) | ((codes >= 0) & (codes < known[known > 0]) & (codes == np.floor(codes))))
         check_class_forest(self._forest, p, C)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -256,8 +267,10 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not 0.0 < self.alpha < np.inf:
             raise ValueError(f"alpha must be positive and finite, got {self.alpha!r}")
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Floats, NDArray[Any], Floats]:
-        X, y = read_inputs(self, X, y, reset=reset)
+    def _checked(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool, mixed: MixedInputs | None = None
+    ) -> tuple[Floats, NDArray[Any], Floats]:
+        X, y = read_inputs(self, X, y, reset=reset, mixed=mixed)
         check_classification_targets(y)
         weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
         return X, y, weight

@@ -10,7 +10,7 @@ from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.distribution import PredictiveDistribution
@@ -22,7 +22,7 @@ from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.chain import StreamChain
-from coverwalk.streams.checked_rows import as_row, numbers_only
+from coverwalk.streams.checked_rows import as_row
 from coverwalk.streams.streaming import Streaming
 
 __all__ = ["ConditionalDensity"]
@@ -37,8 +37,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
 
     Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has
     kernel densities of its own. How far the walk goes down is decided by the left-one-out evidence of the rows; the
-    trees are pooled. With one or two inputs a kernel density of y given x over all rows has a share beside them. The
-    defaults are meant to be kept.
+    trees are pooled. With one or two inputs a kernel density of y given x over all rows has a share beside them; where
+    y was rounded, is bounded or has gaps, so has a histogram whose steps are common to all x. The defaults are meant to
+    be kept.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
     stop : float or "auto"
         Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, with it the degree,
-        a factor on all scales, and the share of the kernel density over all rows.
+        a factor on all scales, the share of the kernel density over all rows, and the steps of y.
     min_rows : int
         Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
     n_candidates : int
@@ -151,7 +152,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
-        tags.input_tags.allow_nan = tags.input_tags.categorical = self.covers != "kd"
+        tags.input_tags.allow_nan = tags.input_tags.categorical = True
         return tags
 
     # -- fit ----------------------------------------------------------------------------------------------------------
@@ -167,9 +168,8 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
                 weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
                 rows = np.repeat(np.arange(len(weight)), counts_of(weight, np.arange(len(weight))))
                 X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
-            with numbers_only():
-                self._begin_stream().fit(X, y)
-            return self._streamed()
+            self._streamed(X, y, begun=False)
+            return self
         self._settings(0)  # a parameter's mistake is told before one of the rows
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
         levels = self._mixed.level_names
@@ -298,10 +298,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
 
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log densities of the rows' own y; (n,)."""
-        if self.covers == "kd":
-            check_is_fitted(self, "n_outputs_")
-            return self.double_tree_.logpdf(X, y)
         X = self._check(X)
+        if self.covers == "kd":
+            return self.double_tree_.logpdf(X, y)
         Y = np.asarray(y, dtype=np.float64)
         if len(Y) != len(X) or Y.size != len(X) * self.n_outputs_:
             wanted = (len(X),) if self.n_outputs_ == 1 else (len(X), self.n_outputs_)
@@ -366,14 +365,12 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
     # -- helpers ------------------------------------------------------------------------------------------------------
 
     def _check(self, X: ArrayLike) -> Floats:
-        one_row = type(X) is np.ndarray and X.ndim == 2 and len(X) == 1
-        if one_row and "stream_" in self.__dict__ and "feature_names_in_" not in self.__dict__:
-            return as_row(X, "X", self.n_features_in_)  # a stream asks row by row: in a tenth of the time
+        if type(X) is np.ndarray and X.ndim == 2 and len(X) == 1:
+            named = "feature_names_in_" in self.__dict__
+            if "stream_" in self.__dict__ and not named:  # a stream asks row by row: in a tenth of the time
+                return as_row(self._mixed.row(X[0]), "X", self.n_features_in_, gaps=True)
         check_is_fitted(self, "n_outputs_")
-        if self.covers == "kd" or "stream_" in self.__dict__:
-            checked: Floats = validate_data(self, X, dtype=np.float64, reset=False)
-        else:
-            checked = read_inputs(self, X, reset=False)
+        checked: Floats = read_inputs(self, X, reset=False)
         return np.require(checked, requirements=["C", "W"])
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:

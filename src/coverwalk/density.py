@@ -173,7 +173,15 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
                     f"X must have {self.n_features_in_} columns as in fit, got numbers (n,): {np.shape(X)}"
                 )
             X = np.asarray(X).reshape(-1, 1)
-        checked: Floats = validate_data(self, X, dtype=np.float64, order="C", reset=reset, ensure_all_finite=False)
+        try:
+            checked: Floats = validate_data(self, X, dtype=np.float64, order="C", reset=reset, ensure_all_finite=False)
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+            raise ValueError(
+                f"a density is over numbers, and a column has text ({error}): fit one Density for the rows of each "
+                "level, or a ConditionalDensity, which takes categories as inputs"
+            ) from error
         return refuse_nonfinite(checked, "X")
 
     # -- answers ------------------------------------------------------------------------------------------------------

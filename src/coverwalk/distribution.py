@@ -1,7 +1,7 @@
 """PredictiveDistribution: n laws of one y, each a mixture of local models, with the names of a frozen SciPy law."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -102,6 +102,20 @@ class PredictiveDistribution:
         self._one = False
         _check_voices(self.voices, shapes, self.context)
 
+    @classmethod
+    def trusted(
+        cls,
+        voices: Voices,
+        shapes: Shapes,
+        context: NDArray[np.int64] | None = None,
+        describe: Callable[[int], Any] | None = None,
+    ) -> Self:
+        """Of voices that need no check: parts of others, and those that a fitted model has just made."""
+        dist = object.__new__(cls)
+        dist.voices, dist.shapes, dist.context, dist.describe = voices, shapes, context, describe
+        dist._one = False
+        return dist
+
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     @property
@@ -135,10 +149,8 @@ class PredictiveDistribution:
             picked: Any = slice(first, first + ends[-1])
         else:
             picked = np.repeat(offsets[:-1][rows] - ends[:-1], counts) + np.arange(ends[-1])
-        part = object.__new__(type(self))
-        part.voices = Voices(ends, *(column[picked] for column in columns))
-        part.shapes, part.describe = self.shapes, self.describe
-        part.context = None if self.context is None else self.context[picked]
+        voices = Voices(ends, *(column[picked] for column in columns))
+        part = self.trusted(voices, self.shapes, None if self.context is None else self.context[picked], self.describe)
         part._one = rows.ndim == 0
         return part
 

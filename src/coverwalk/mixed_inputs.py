@@ -8,21 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from coverwalk._kernels.cut import MOST_LEVELS, UNSEEN
+from coverwalk._kernels.cut import OWN_LEVELS, UNSEEN
 
-__all__ = ["OTHERS", "MixedInputs", "encoded", "read_inputs"]
+__all__ = [
+    "OTHERS",
+    "MixedInputs",
+    "categories_of",
+    "column_values",
+    "columns_of",
+    "encoded",
+    "frequent_levels",
+    "read_inputs",
+]
 
 Floats = NDArray[np.float64]
 
-OTHERS = "(others)"  # the name that levels beyond the most frequent ones share
+OTHERS = "(others)"  # the name that levels without a number of their own share
 
 
 @dataclass(frozen=True)
 class MixedInputs:
     """Which columns are categories, and the levels of each: level number i is levels[column][i].
 
-    Missing values are NaN. A category's levels come as 0, 1, ...; of more than 62 levels the 61 most frequent keep
-    their own number and the others share one. A level that was not there at fit is UNSEEN.
+    Missing values are NaN. A category's levels come as 0, 1, ...; of more than 61 levels the 61 most frequent keep
+    their own number and the others share one. A level that was not there at fit is UNSEEN. On a stream the tables grow:
+    the first levels to come have a number each, those beyond share that of the first entry of a table, OTHERS.
     """
 
     levels: list[list[Any]]  # one list a column; empty for numbers
@@ -30,11 +40,34 @@ class MixedInputs:
     @classmethod
     def of(cls, X: Any, categorical: Any) -> "MixedInputs":
         """From the table of a fit; ``categorical`` as the estimators document it."""
-        if categorical is None or (isinstance(categorical, str) and categorical == "from_dtype" and not _framed(X)):
+        chosen = categories_of(X, categorical)
+        if chosen is None:
             return cls([])
-        columns = _columns(X)
-        chosen = _chosen(X, columns, categorical)
-        return cls([_levels(column) if a in chosen else [] for a, column in enumerate(columns)])
+        return cls([_levels(column) if a in chosen else [] for a, column in enumerate(columns_of(X))])
+
+    @classmethod
+    def begun(cls, X: Any, categorical: Any) -> "MixedInputs":
+        """From the first table of a stream: which columns are categories. Their levels are still to come, to `grown`.
+
+        >>> begun = MixedInputs.begun([["b", 1.0]], [0])
+        >>> begun.grown([["b", 1.0], ["a", 2.0]]).levels
+        [['(others)', 'b', 'a'], []]
+        """
+        return cls([[OTHERS] if levels else [] for levels in cls.of(X, categorical).levels])
+
+    def grown(self, X: Any) -> "MixedInputs":
+        """With the levels of further rows, numbered as they come; itself where none is new."""
+        columns = columns_of(X) if any(self.levels) else []
+        if len(columns) != len(self.levels):  # all numbers, or a table that will be refused
+            return self
+        new = [_extended(levels, column) if levels else levels for levels, column in zip(self.levels, columns)]
+        return self if all(a is b for a, b in zip(new, self.levels)) else MixedInputs(new)
+
+    def knows(self, x: Any) -> bool:
+        """Whether `grown` by the row x would change nothing."""
+        return len(x) == len(self.levels) and all(
+            not levels or value in levels or column_values([value])[0] is None for value, levels in zip(x, self.levels)
+        )
 
     @property
     def n_levels(self) -> tuple[int, ...]:
@@ -46,7 +79,7 @@ class MixedInputs:
         """X with its categories as numbers; X itself where there are none."""
         if not any(self.levels):
             return X
-        columns = _columns(X)
+        columns = columns_of(X)
         coded = [encoded(column, levels) if levels else column for column, levels in zip(columns, self.levels)]
         try:
             table = np.column_stack([np.asarray(column, dtype=np.float64) for column in coded])
@@ -62,20 +95,36 @@ class MixedInputs:
         """The levels as text, for people. Empty where all columns are numbers."""
         return [[str(level) for level in levels] for levels in self.levels] if any(self.levels) else []
 
+    def row(self, x: Any) -> Any:
+        """One row of values as one of numbers; the row itself where there are no categories."""
+        if not any(self.levels):
+            return x
+        if np.ndim(x) != 1:  # a number, or a row of a table
+            x = np.asarray(x, dtype=object).reshape(-1)
+        if len(x) != len(self.levels):
+            raise ValueError(f"x must have {len(self.levels)} values, got {len(x)}: {x!r}")
+        return [_number(value, levels) if levels else value for value, levels in zip(x, self.levels)]
+
     def _check_loaded(self) -> None:
         """Refuse a file with more levels than a mask has bits."""
-        sound = all(isinstance(levels, list) and len(levels) <= MOST_LEVELS for levels in self.levels)
-        if not isinstance(self.levels, list) or not sound:
+        sound = isinstance(self.levels, list) and all(
+            isinstance(levels, list) and len(levels) <= OWN_LEVELS + (OTHERS in levels) for levels in self.levels
+        )
+        if not sound:
             raise ValueError("the levels of the categories are not sound")
 
 
-def read_inputs(estimator: Any, X: Any, y: Any = "no y", *, reset: bool, **options: Any) -> Any:
+def read_inputs(
+    estimator: Any, X: Any, y: Any = "no y", *, reset: bool, mixed: MixedInputs | None = None, **options: Any
+) -> Any:
     """X (and y) as arrays of numbers with NaN where values are missing; with ``reset`` the estimator learns the levels.
 
-    Options are those of scikit-learn's ``check_X_y``.
+    ``mixed`` says how categories become numbers, if not as at fit. Options are those of scikit-learn's ``check_X_y``.
+    A refused table changes nothing.
     """
-    mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
-    options |= {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    if mixed is None:
+        mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
+    options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **options}
     alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
     if not any(mixed.levels):
         checked = validate_data(estimator, X, *([] if alone else [y]), reset=reset, **options)
@@ -87,11 +136,18 @@ def read_inputs(estimator: Any, X: Any, y: Any = "no y", *, reset: bool, **optio
     return checked
 
 
+def categories_of(X: Any, categorical: Any) -> set[int] | None:
+    """Numbers of the columns of a table that are categories; None where there cannot be any."""
+    if categorical is None or (isinstance(categorical, str) and categorical == "from_dtype" and not _framed(X)):
+        return None
+    return _chosen(X, columns_of(X), categorical)
+
+
 def _framed(X: Any) -> bool:
     return hasattr(X, "columns") or hasattr(X, "column_names")
 
 
-def _columns(X: Any) -> list[Any]:
+def columns_of(X: Any) -> list[Any]:
     """The columns of a frame or an array, one by one."""
     if hasattr(X, "column_names"):  # Arrow
         return [X.column(a).to_pandas() for a in range(X.num_columns)]
@@ -148,27 +204,55 @@ def _is_text(column: Any) -> bool:
     return False
 
 
-def _values(column: Any) -> list[Any]:
+def column_values(column: Any) -> list[Any]:
     """Python values, None where one is missing."""
-    values = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
-    return [None if value is None or value != value or str(value) == "<NA>" else value for value in values]
+    if not isinstance(column, list):
+        column = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
+    plain = (value.item() if isinstance(value, np.generic) else value for value in column)
+    return [None if value is None or type(value).__name__ == "NAType" or value != value else value for value in plain]
 
 
 def _levels(column: Any) -> list[Any]:
     """The distinct values in a fixed order; of too many the most frequent, and one name for all others."""
     counts: dict[Any, int] = {}
-    for value in _values(column):
+    for value in column_values(column):
         if value is not None:
             counts[value] = counts.get(value, 0) + 1
+    return frequent_levels(counts)
+
+
+def frequent_levels(counts: dict[Any, int]) -> list[Any]:
+    """The table of levels that came so often."""
     levels = sorted(counts, key=lambda value: (str(type(value)), value if not isinstance(value, bool) else int(value)))
-    if len(levels) > MOST_LEVELS:
-        kept = sorted(levels, key=lambda value: -counts[value])[: MOST_LEVELS - 1]
-        levels = [*(level for level in levels if level in set(kept)), OTHERS]
+    if len(levels) > OWN_LEVELS:
+        kept = set(sorted(levels, key=lambda value: -counts[value])[:OWN_LEVELS])
+        levels = [*(level for level in levels if level in kept), OTHERS]
     return levels or [OTHERS]  # a column without values is a category of one level that never came
 
 
+def _extended(levels: list[Any], column: Any) -> list[Any]:
+    """A table with the new levels of a column behind it as long as there are numbers; itself where none is new."""
+    known, new = set(levels), []
+    for value in column_values(column):
+        if value is not None and value not in known:
+            if len(known) - (OTHERS in known) >= OWN_LEVELS:
+                new += [] if OTHERS in known else [OTHERS]
+                break
+            known.add(value)
+            new.append(value)
+    return levels + new if new else levels
+
+
+def _number(value: Any, levels: list[Any]) -> float:
+    """As `encoded`, of one value."""
+    if column_values([value])[0] is None:
+        return np.nan
+    known = value if value in levels else OTHERS
+    return float(levels.index(known)) if known in levels else float(UNSEEN)
+
+
 def encoded(column: Any, levels: list[Any]) -> Floats:
-    """The number of each value's level."""
-    others = float(len(levels) - 1) if levels[-1] == OTHERS else float(UNSEEN)
+    """The number of each value's level; of others that of OTHERS, or UNSEEN where the table has none."""
     number = {level: float(i) for i, level in enumerate(levels)}
-    return np.array([np.nan if value is None else number.get(value, others) for value in _values(column)])
+    others = number.get(OTHERS, float(UNSEEN))
+    return np.array([np.nan if value is None else number.get(value, others) for value in column_values(column)])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.baselines import Line
+from coverwalk.baselines import Line, plain_inputs
 from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.joint import JointDistribution
@@ -57,8 +57,7 @@ def learned_rows(model: ConditionalDensity) -> tuple[Floats, Floats] | None:
             return None
         kept = streams[0].n_rows - streams[0].kept_from
         return streams[0].X[:kept], np.column_stack([stream.y[:kept] for stream in streams])
-    engine = model.double_tree_._engine
-    return engine.state.row_x[: engine.n_rows], engine.units.invert(engine.state.row_z[: engine.n_rows])
+    return model.double_tree_._engine.rows
 
 
 def baselines(model: ConditionalDensity) -> dict[str, list[Line]]:
@@ -66,25 +65,11 @@ def baselines(model: ConditionalDensity) -> dict[str, list[Line]]:
     rows = learned_rows(model)
     if rows is None:
         return {}
-    X, Y = _plain(model, rows[0]), rows[1]
+    X, Y = plain_inputs(rows[0], rows[0], model._mixed.n_levels), rows[1]
     return {
         "one normal": [Line.fit(X[:, :0], y) for y in Y.T],
         "linear regression": [Line.fit(X, y) for y in Y.T],
     }
-
-
-def _plain(model: ConditionalDensity, X: Floats) -> Floats:
-    """Inputs for a line: missing values at the mean of the rows learned, categories left out."""
-    rows = learned_rows(model) if np.isnan(X).any() else None
-    plain = X
-    if rows is not None:
-        known = ~np.isnan(rows[0])
-        mean = np.where(known, rows[0], 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        plain = np.where(np.isnan(X), mean, X)
-    if model._mixed.n_levels:
-        plain = plain.copy()
-        plain[:, np.flatnonzero(model._mixed.n_levels)] = 0.0
-    return np.asarray(plain)
 
 
 def laws(dist: PredictiveDistribution | JointDistribution) -> list[PredictiveDistribution]:
@@ -96,7 +81,7 @@ def score(model: ConditionalDensity, batches: Iterable[tuple[Floats, Floats]], c
     """Score every batch X (n, p), Y (n, q) once; the log loss is that of all outputs together."""
     from scipy.stats import norm
 
-    lines = baselines(model)
+    lines, rows = baselines(model), learned_rows(model)
     result = Score(confidence, {name: Totals() for name in ("coverwalk", *lines)})
     reach = float(norm.ppf(0.5 + confidence / 2))
     for X, Y in batches:
@@ -109,7 +94,8 @@ def score(model: ConditionalDensity, batches: Iterable[tuple[Floats, Floats]], c
             dist.logpdf(Y if isinstance(dist, JointDistribution) else Y[:, 0]), Y - means, inside
         )
         for name, outputs in lines.items():
-            Z = _plain(model, X)[:, : len(outputs[0].centre)]
+            assert rows is not None  # or there were no lines
+            Z = plain_inputs(X, rows[0], model._mixed.n_levels)[:, : len(outputs[0].centre)]
             error = np.column_stack([Y[:, j] - line.mean(Z) for j, line in enumerate(outputs)])
             log_density = sum(line.logpdf(Z, Y[:, j]) for j, line in enumerate(outputs))
             result.totals[name].add(

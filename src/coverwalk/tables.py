@@ -79,14 +79,25 @@ class Table:
 
     def _typed(self, column: "polars.Series") -> "polars.Series":
         pl = _polars()
-        if column.dtype in (pl.Categorical, pl.Enum, pl.Boolean):
-            column = column.cast(pl.String)
-        elif column.dtype == pl.String:
-            column = _without_gaps(column)
-        if column.dtype == pl.String and column.cast(pl.Float64, strict=False).null_count() > column.null_count():
+        column = _as_text(column)
+        if _has_text(column):
             return column
         numbers: polars.Series = pl.Series(column.name, self._numbers(column, 0, gaps=True))
         return numbers
+
+    def text_columns(self, columns: list[str]) -> list[str]:
+        """Those of some columns that `inputs` would take for text, found by reading all rows."""
+        found: set[str] = set()
+        for frame in self._rows(columns):
+            found |= {name for name in columns if name not in found and _has_text(_as_text(frame[name]))}
+        return [name for name in columns if name in found]
+
+    def texts(self, columns: list[str], n_rows: int = 20_000) -> Iterator["polars.DataFrame"]:
+        """Frames of text, gaps as null, of the rows that `batches` gives."""
+        for frame in self._rows(columns):
+            cleaned = frame.select([_without_gaps(frame[name].cast(_polars().String)) for name in columns])
+            for start in range(0, len(cleaned), n_rows):
+                yield cleaned[start : start + n_rows]
 
     def _rows(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
         """The frames of some columns, from the file or as they were kept."""
@@ -186,6 +197,22 @@ class Table:
                 f"as numbers, or fit with --drop {column.name}"
             )
         return values
+
+
+def _as_text(column: "polars.Series") -> "polars.Series":
+    """A column of names or truths as text, gaps as null; one of numbers as it is."""
+    pl = _polars()
+    if column.dtype in (pl.Categorical, pl.Enum, pl.Boolean):
+        return column.cast(pl.String)
+    return _without_gaps(column) if column.dtype == pl.String else column
+
+
+def _has_text(column: "polars.Series") -> bool:
+    """Whether an entry that is there is no number."""
+    pl = _polars()
+    if column.dtype != pl.String:
+        return False
+    return bool(column.cast(pl.Float64, strict=False).null_count() > column.null_count())
 
 
 def _without_gaps(column: "polars.Series") -> "polars.Series":

@@ -10,7 +10,7 @@ from typing import Any
 from numba import njit
 from numba.core import event
 
-__all__ = ["kernel"]
+__all__ = ["fused_kernel", "kernel"]
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -20,6 +20,13 @@ def kernel(function: Callable[..., Any]) -> Any:
     ``fastmath`` stays off: it assumes that there are no infinities, and log 0 = -inf is a value here.
     """
     return njit(cache=True, nogil=True, error_model="numpy")(function)
+
+
+def fused_kernel(function: Callable[..., Any]) -> Any:
+    """As `kernel`, but sums may run in any order, and a product and the sum it goes into be one instruction: for inner
+    loops that do little else. Not for numbers that must come out the same bits wherever the function is inlined.
+    """
+    return njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})(function)
 
 
 class _FirstCompilation(event.Listener):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.cut import goes_right, mask_of, missing_goes, order_levels
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
 from coverwalk._kernels.splitmix import mix, uniform
@@ -20,17 +20,8 @@ PRIOR_ROWS = 2.0  # a side's variance starts at the context's, with this weight
 
 
 @kernel
-def _log_gammas(n: int) -> Floats:
-    """log Gamma((PRIOR_ROWS + k) / 2) for k = 0 .. n rows."""
-    table = np.empty(n + 1)
-    for k in range(n + 1):
-        table[k] = math.lgamma(0.5 * (PRIOR_ROWS + k))
-    return table
-
-
-@kernel
 def _side_evidence(
-    n: float, x: float, r: float, xx: float, xr: float, rr: float, s2: float, log_gammas: Floats
+    n: float, x: float, r: float, xx: float, xr: float, rr: float, s2: float, log_gamma: Floats
 ) -> float:
     """Log evidence of a ridge line with its own variance on one side, without the term of the determinant.
 
@@ -39,29 +30,16 @@ def _side_evidence(
     a, c = n + RIDGE, xx + RIDGE
     explained = (c * r * r - 2.0 * x * r * xr + a * xr * xr) / (a * c - x * x)
     psi = PRIOR_ROWS * s2 + max(rr - explained, 0.0)
-    return log_gammas[int(n)] - 0.5 * (PRIOR_ROWS + n) * math.log(psi / s2)
+    return log_gamma[int(n)] - 0.5 * (PRIOR_ROWS + n) * math.log(psi / s2)
 
 
 @kernel
-def _products(left: Floats, rows: Floats, first: int, out: Floats) -> None:
-    """out[j] = the inner product of left (m,) and rows[j] (m,), for j from `first` on, four of them at a time."""
-    m, last = len(left), len(rows)
-    for j in range(first, last, 4):
-        r0, r1, r2, r3 = rows[j], rows[min(j + 1, last - 1)], rows[min(j + 2, last - 1)], rows[min(j + 3, last - 1)]
-        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for q in range(m):
-            t = left[q]
-            s0 += t * r0[q]
-            s1 += t * r1[q]
-            s2 += t * r2[q]
-            s3 += t * r3[q]
-        out[j] = s0
-        if j + 1 < last:
-            out[j + 1] = s1
-        if j + 2 < last:
-            out[j + 2] = s2
-        if j + 3 < last:
-            out[j + 3] = s3
+def _gammas(n: int) -> Floats:
+    """log Gamma((PRIOR_ROWS + k) / 2) for k = 0..n rows on a side."""
+    log_gamma = np.empty(n + 1)
+    for k in range(n + 1):
+        log_gamma[k] = math.lgamma(0.5 * (PRIOR_ROWS + k))
+    return log_gamma
 
 
 @kernel
@@ -69,19 +47,24 @@ def _subtract_line(
     X: Floats, r: Floats, perm: NDArray[np.int64], s: int, e: int, n_sample: int, work: tuple[Floats, ...]
 ) -> None:
     """Take the context's own ridge-linear fit, made on its first rows, off the residuals of all its rows."""
-    A, b, columns = work
+    A, b, f = work
     p = X.shape[1]
     d = p + 1
-    F = columns[:, :n_sample]  # 1, the inputs, and the residuals, each in one run
-    for q in range(n_sample):
-        i = perm[s + q]
-        F[0, q] = 1.0
-        for a in range(p):
-            F[a + 1, q] = X[i, a]
-        F[d, q] = r[i]
     for a in range(d):
-        _products(F[a], F, a, A[a])
-        b[a] = A[a, d]
+        b[a] = 0.0
+        for j in range(d):
+            A[a, j] = 0.0
+    for q in range(s, s + n_sample):
+        i = perm[q]
+        f[0] = 1.0
+        for a in range(p):
+            f[a + 1] = X[i, a]
+        for a in range(d):
+            t = f[a]
+            b[a] += t * r[i]
+            for j in range(a, d):
+                A[a, j] += t * f[j]
+    for a in range(d):
         A[a, a] += RIDGE
     factorise(A, d)
     forward_solve(A, d, b, 0)
@@ -96,7 +79,7 @@ def _subtract_line(
 
 @kernel
 def _best_levels(
-    X: Floats, r: Floats, perm: Ints, a: int, n_levels: int, sample: tuple[int, int, float, float], log_gammas: Floats
+    X: Floats, r: Floats, perm: Ints, a: int, n_levels: int, sample: tuple[int, int, float, float], log_gamma: Floats
 ) -> tuple[float, int]:
     """The best set of levels of category a: of those that are prefixes in the order of mean residuals.
 
@@ -133,8 +116,8 @@ def _best_levels(
                 n1, r1, rr1 = n1 + missing, r1 + total[n_levels], rr1 + square[n_levels]
             if n0 < need or n1 < need:
                 continue
-            log_evidence = _side_evidence(n0, 0.0, r0, 0.0, 0.0, rr0, s2, log_gammas)
-            log_evidence += _side_evidence(n1, 0.0, r1, 0.0, 0.0, rr1, s2, log_gammas)
+            log_evidence = _side_evidence(n0, 0.0, r0, 0.0, 0.0, rr0, s2, log_gamma)
+            log_evidence += _side_evidence(n1, 0.0, r1, 0.0, 0.0, rr1, s2, log_gamma)
             if log_evidence > best:
                 best = log_evidence
                 best_mask = mask_of(order, taken, present, n0 >= n1)
@@ -143,27 +126,55 @@ def _best_levels(
     return best, best_mask
 
 
-@kernel
-def _look_at(
-    X: Floats, r: Floats, perm: Ints, a: int, s: int, m: int, column: Floats, own: Floats, looked: Floats
+@fused_kernel
+def _take_column(
+    X: Floats, r: Floats, perm: Ints, s: int, n: int, a: int, column: tuple[Floats, Floats, Floats]
 ) -> None:
-    """The numbers of input a in rows s:s + m and their residuals, each in one run, without the missing ones.
+    """Column a of rows perm[s : s + n], those that have a value side by side, and what there is to know of it.
 
-    Fills looked (5,): how many they are, the ends of their range, and of the missing ones the sum of residuals and of
-    their squares.
+    column: values (p, n), residuals (p, n), and (p, 10) how many, the sums of x, r, xx, xr and rr, the least and the
+    largest x, and the sums of r and rr of the other rows.
     """
-    k, low, high, r_missing, rr_missing = 0, math.inf, -math.inf, 0.0, 0.0
-    for q in range(s, s + m):
-        i = perm[q]
-        t, y = X[i, a], r[i]
-        column[k], own[k] = t, y
-        low, high = (t if t < low else low), (t if t > high else high)
-        if t == t:
-            k += 1
-        else:
+    values, residuals, known = column
+    m, x1, r1, xx, xr, rr, r_missing, rr_missing = 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    low, high = math.inf, -math.inf
+    for q in range(s, s + n):
+        x, y = X[perm[q], a], r[perm[q]]
+        if math.isnan(x):
             r_missing += y
             rr_missing += y * y
-    looked[0], looked[1], looked[2], looked[3], looked[4] = k, low, high, r_missing, rr_missing
+            continue
+        values[a, m], residuals[a, m] = x, y
+        low, high = min(low, x), max(high, x)
+        x1 += x
+        r1 += y
+        xx += x * x
+        xr += x * y
+        rr += y * y
+        m += 1
+    known[a, 0], known[a, 1], known[a, 2], known[a, 3], known[a, 4], known[a, 5] = m, x1, r1, xx, xr, rr
+    known[a, 6], known[a, 7], known[a, 8], known[a, 9] = low, high, r_missing, rr_missing
+
+
+@fused_kernel
+def _below(
+    values: Floats, residuals: Floats, a: int, n: int, cut: float
+) -> tuple[float, float, float, float, float, float]:
+    """Rows of column a at or below a cut, and their sums of x, r, xx, xr, rr, x counted from the cut.
+
+    Without branches, so that it vectorises: which side a row is on cannot be guessed.
+    """
+    n0, x0, r0, xx0, xr0, rr0 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for q in range(n):
+        left = 1.0 if values[a, q] <= cut else 0.0
+        x, y = left * (values[a, q] - cut), left * residuals[a, q]
+        n0 += left
+        x0 += x
+        r0 += y
+        xx0 += x * x
+        xr0 += x * y
+        rr0 += y * y
+    return n0, x0, r0, xx0, xr0, rr0
 
 
 @kernel
@@ -178,11 +189,12 @@ def _best_cut(
     n_candidates: int,
     n_levels: Ints,
     state: NDArray[np.uint64],
-    work: tuple[Floats, Floats, Floats, Floats],
+    column: tuple[Floats, Floats, Floats],
+    log_gamma: Floats,
 ) -> tuple[int, float, int]:
     """The candidate of most evidence on a sample of the context's rows: its dimension (-1 for none), cut and mask."""
     p = X.shape[1]
-    columns, own, looked, log_gammas = work
+    values, residuals, known = column
     # A run of rows from a random place: rows are in random order already, and every tree sees another run.
     offset = int(uniform(state) * (n - n_sample + 1))
     s += offset
@@ -190,51 +202,29 @@ def _best_cut(
     for q in range(s, s + n_sample):
         s2 += r[perm[q]] ** 2 / n_sample
     for a in range(p):
-        looked[a, 0] = -1.0
+        known[a, 0] = -1.0  # not taken yet
     need = float(min_rows) if n_sample == n else max(2.0, min_rows * n_sample / n)
     best, best_dim, best_cut, best_mask = -math.inf, -1, 0.0, 0
     for _ in range(n_candidates):
         a = int(uniform(state) * p)
         u, v = uniform(state), uniform(state)
         if n_levels[a] > 0:
-            log_evidence, mask = _best_levels(X, r, perm, a, n_levels[a], (s, n_sample, s2, need), log_gammas)
+            log_evidence, mask = _best_levels(X, r, perm, a, n_levels[a], (s, n_sample, s2, need), log_gamma)
             if log_evidence > best:
                 best, best_dim, best_cut, best_mask = log_evidence, a, math.nan, mask
             continue
-        if looked[a, 0] < 0.0:
-            _look_at(X, r, perm, a, s, n_sample, columns[a], own[a], looked[a])
-        k = int(looked[a, 0])
-        low, high, missing, r_missing, rr_missing = (
-            looked[a, 1],
-            looked[a, 2],
-            n_sample - looked[a, 0],
-            looked[a, 3],
-            looked[a, 4],
-        )
+        if known[a, 0] < 0.0:
+            _take_column(X, r, perm, s, n_sample, a, column)
+        m = int(known[a, 0])
+        missing, r_missing, rr_missing = float(n_sample - m), known[a, 8], known[a, 9]
+        low, high = known[a, 6], known[a, 7]
         cut = X[perm[s + int(v * n_sample)], a] if u < 0.5 else low + (high - low) * v
-        n_left = 0
-        for q in range(k):
-            n_left += columns[a, q] <= cut
-        n0, n1 = float(n_left), float(k - n_left)
-        if n0 + missing < need or n1 + missing < need or cut != cut:
+        if math.isnan(cut):
             continue
-        x0, r0, xx0, xr0, rr0 = 0.0, 0.0, 0.0, 0.0, 0.0
-        x1, r1, xx1, xr1, rr1 = 0.0, 0.0, 0.0, 0.0, 0.0
-        for q in range(k):  # without a branch: either side is as likely, and a wrong guess takes longer than both
-            x, y = columns[a, q] - cut, own[a, q]
-            left = 1.0 * (x <= 0.0)
-            x_left, y_left = (x if x < 0.0 else 0.0), left * y
-            x_right, y_right = x - x_left, y - y_left
-            x0 += x_left
-            x1 += x_right
-            r0 += y_left
-            r1 += y_right
-            xx0 += x_left * x_left
-            xx1 += x_right * x_right
-            xr0 += x_left * y
-            xr1 += x_right * y
-            rr0 += y_left * y
-            rr1 += y_right * y
+        n0, x0, r0, xx0, xr0, rr0 = _below(values, residuals, a, m, cut)
+        n1, x1, r1 = m - n0, known[a, 1] - m * cut - x0, known[a, 2] - r0
+        xx1 = known[a, 3] - cut * (2.0 * known[a, 1] - m * cut) - xx0
+        xr1, rr1 = known[a, 4] - cut * known[a, 2] - xr0, known[a, 5] - rr0
         for side in range(1 if missing == 0.0 else 2):  # missing values lie on the cut, on the left side or the right
             if missing > 0.0 and side == 0:
                 n0, r0, rr0 = n0 + missing, r0 + r_missing, rr0 + rr_missing
@@ -243,8 +233,8 @@ def _best_cut(
                 n1, r1, rr1 = n1 + missing, r1 + r_missing, rr1 + rr_missing
             if n0 < need or n1 < need:
                 continue
-            log_evidence = _side_evidence(n0, x0, r0, xx0, xr0, rr0, s2, log_gammas)
-            log_evidence += _side_evidence(n1, x1, r1, xx1, xr1, rr1, s2, log_gammas)
+            log_evidence = _side_evidence(n0, x0, r0, xx0, xr0, rr0, s2, log_gamma)
+            log_evidence += _side_evidence(n1, x1, r1, max(xx1, 0.0), xr1, max(rr1, 0.0), s2, log_gamma)
             if log_evidence > best:
                 best, best_dim, best_cut = log_evidence, a, cut
                 best_mask = missing_goes(np.int64(0), side == 0 if missing > 0.0 else n0 >= n1)
@@ -288,10 +278,9 @@ def grow(
     cut, levels = np.zeros(room), np.zeros(room, np.int64)
     name = np.zeros(room, np.uint64)  # a context's own random stream: it depends on the path alone
     perm, spare, r, plain = np.arange(n), np.empty(n, np.int64), residual.copy(), _plain(X, n_levels)
-    columns = np.empty((p + 2, min(n, sample)))
-    line_work = (np.empty((p + 1, p + 2)), np.empty(p + 1), columns)
-    cut_work = (columns, np.empty((p, min(n, sample))), np.empty((p, 5)), _log_gammas(min(n, sample)))
-    state = np.zeros(1, np.uint64)
+    work = (np.empty((p + 1, p + 1)), np.empty(p + 1), np.empty(p + 1))
+    state, most = np.zeros(1, np.uint64), min(n, sample)
+    column, log_gamma = (np.empty((p, most)), np.empty((p, most)), np.empty((p, 10))), _gammas(most)
     end[0], name[0], n_nodes = n, mix(np.uint64(seed)), 1
     k = 0
     while k < n_nodes:
@@ -301,8 +290,10 @@ def grow(
             state[0] = name[k]
             n_sample = min(m, sample)
             if k > 0:
-                _subtract_line(plain, r, perm, s, e, n_sample, line_work)
-            a, c, mask = _best_cut(X, r, perm, s, m, n_sample, min_rows, n_candidates, n_levels, state, cut_work)
+                _subtract_line(plain, r, perm, s, e, n_sample, work)
+            a, c, mask = _best_cut(
+                X, r, perm, s, m, n_sample, min_rows, n_candidates, n_levels, state, column, log_gamma
+            )
             if a >= 0:
                 n_left, n_right = 0, 0
                 for q in range(s, e):

@@ -201,7 +201,7 @@ def _best_cut(
     best, best_axis, best_cut, best_mask = -math.inf, -1, 0.0, 0
     tried = 0
     for _ in range(4 * axes):  # a constant column divides nothing: draw again, within reason
-        a = int(uniform(state) * X.shape[1])
+        a = int(uniform(state) * len(n_levels))
         low, high, missing = math.inf, -math.inf, False
         for q in range(m):
             values[q] = X[perm[s + q], a]
@@ -253,7 +253,7 @@ def grow(
 ) -> tuple[Tree, Integers, Span]:
     """Grow a tree on the rows named in ``perm``, which is put in the order of the contexts.
 
-    n_levels (p,): how many levels a column has; 0 for numbers.
+    n_levels (p,): how many levels a column has; 0 for numbers. Columns of X behind these are not cut.
 
     Returns the tree, parent (N,), and start (N,), end (N,): context k holds rows perm[start[k]:end[k]]. Parents come
     before children, siblings side by side. A context of one class is a leaf: nothing is left to tell apart.

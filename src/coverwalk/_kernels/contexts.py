@@ -20,7 +20,10 @@ from coverwalk._kernels.regression import (
     add_gram,
     in_rows,
     kernel_matrix,
+    leave_each_out,
     left_one_out,
+    mean_keep,
+    project,
     solve_coefficients,
     solve_rows,
 )
@@ -130,37 +133,43 @@ def _regress(
     work: tuple[Floats, ...],
 ) -> None:
     """Every regression of context k, whose rows are X and r; fills error and keep (M, rows) of the work space."""
-    A, small, z, f, lanes, b, error, keep = work
+    A, small, z, F, lanes, b, error, keep = work
     n, p, L = len(r), X.shape[1], len(grid.ridges)
-    largest = 0
+    nu = grid.nu_0 + n
+    largest, square = 0, 0.0
     for g in range(1, grid.degree + 1):
         largest = largest if in_rows(n, g, p) else g
-    b[:] = 0.0
+    project(X, r, largest, b, lanes)
     for q in range(n):
-        add_features(X[q], largest, r[q], b)
+        square += r[q] * r[q]
     for g in range(grid.degree + 1):
         d = n_features(g, p)
         rows = in_rows(n, g, p)
         many = g == 0 or n >= grid.many * d
+        first, last = (g * L + L // 2, g * L + L // 2 + 1) if many else (g * L, g * L + L)
         K = gram if has_gram and not rows else small
         if rows:
             kernel_matrix(X, g, small)
         elif not has_gram:
-            small[:d, :d] = 0.0
+            for a in range(d):
+                for j in range(d):
+                    small[a, j] = 0.0
             add_gram(X, g, small)
-        for l in range(L):
-            m = g * L + l
-            if many and l != L // 2:
-                continue
-            c = fit.coefficients[fit.place[k, m] :]
+        for m in range(first, last):
+            ridge, c, factor = grid.ridges[m - g * L], fit.coefficients[fit.place[k, m] :], A[m - first]
             if rows:
-                rest = solve_rows(K, r, grid.ridges[l], c, error[m], keep[m], (A, z, f, lanes))
+                rest = solve_rows(K, r, ridge, c, error[m], keep[m], (factor, z, lanes))
             else:
-                rest = solve_coefficients(
-                    K, b, X, r, g, grid.ridges[l], not many, c, error[m], keep[m], (A, z, f, lanes)
-                )
-            nu = grid.nu_0 + n
+                rest = square - solve_coefficients(K, b, d, ridge, c, factor)
+            if many:
+                mean = mean_keep(factor, d, ridge, n, z, lanes)
+                for q in range(n):
+                    keep[m, q] = mean
             fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
+        if not rows:
+            factors = A[:0] if many else A
+            leave_each_out(X, r, g, (first, last), (fit.coefficients, fit.place[k]), factors, (error, keep), (F, lanes))
+        for m in range(first, last):
             fit.log_score[k, m] = left_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
 
 
@@ -183,7 +192,7 @@ def _recentre(X: Floats, grid: Grid, weight: Floats, fit: Fit, k: int) -> None:
     """Add the average of the regressions of context k to its centre, which came from the parent."""
     n, p, L = len(X), X.shape[1], len(grid.ridges)
     for m in range(len(weight)):
-        if weight[m] < 1e-9:
+        if weight[m] < 1e-13:
             continue
         g = m // L
         at = fit.place[k, m]
@@ -193,6 +202,15 @@ def _recentre(X: Floats, grid: Grid, weight: Floats, fit: Fit, k: int) -> None:
         else:
             for a in range(n_features(g, p)):
                 fit.centre[k, a] += weight[m] * fit.coefficients[at + a]
+
+
+@kernel
+def _add_errors(weight: float, error: Floats, keep: Floats, r: Floats, loo: Floats) -> None:
+    """Add a regression's share to the residuals of the rows, in them and left out."""
+    for q in range(len(r)):
+        t = weight * error[q]
+        r[q] += t
+        loo[q] += t / keep[q]
 
 
 @kernel
@@ -266,10 +284,10 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
     none = np.empty((0, 0))
     error, keep = np.empty((M, widest)), np.empty((M, widest))
     work = (
-        np.empty((d, d)),
+        np.empty((len(grid.ridges), d, d)),
         np.empty((d, d)),
         np.empty(d),
-        np.empty(d),
+        np.empty((d, LANES)),
         np.empty((d + 1, LANES)),
         np.empty(d),
         error,
@@ -285,10 +303,12 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
         n = e - s
         above = s2_root if k == 0 else s2[layout.parent[k]]
         if k > 0:
-            fit.centre[k, :] = fit.centre[layout.parent[k]]
+            for a in range(d):
+                fit.centre[k, a] = fit.centre[layout.parent[k], a]
         if n == 0:  # a context without rows says what its parent says
-            fit.log_score[k, :M] = 0.0
-            fit.psi[k, :] = grid.nu_0 * above
+            for m in range(M):
+                fit.log_score[k, m] = 0.0
+                fit.psi[k, m] = grid.nu_0 * above
             s2[k] = above
             continue
         G = grams[which[k]] if which[k] >= 0 else none
@@ -298,13 +318,11 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
         fit.best[k] = np.argmax(weight)
         for m in range(M):
             s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + n)
-        for q in range(n):
-            r[s + q] = 0.0
-            loo[s + q] = 0.0
-            for m in range(M):
-                if weight[m] > 0.0:
-                    r[s + q] += weight[m] * error[m, q]
-                    loo[s + q] += weight[m] * error[m, q] / keep[m, q]
+        for i in range(s, e):
+            r[i] = loo[i] = 0.0
+        for m in range(M):
+            if weight[m] > 0.0:
+                _add_errors(weight[m], error[m], keep[m], r[s:e], loo[s:e])
         if fit.shaped[k] >= 0:
             _densities(y[s:e], loo[s:e], grid, tables, gammas, fit, k)
     return fit

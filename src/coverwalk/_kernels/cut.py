@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["MISSING", "MOST_LEVELS", "UNSEEN", "goes_right", "mask_of", "missing_goes", "order_levels"]
+__all__ = ["MISSING", "MOST_LEVELS", "OWN_LEVELS", "UNSEEN", "goes_right", "mask_of", "missing_goes", "order_levels"]
 
 MOST_LEVELS = 62  # levels of a category: bits 0 to 61 of a mask
+OWN_LEVELS = 61  # of them with a bit of their own; one is left for all others
 UNSEEN = 62  # the number of a level that was not there at fit
 MISSING = 63  # the bit of x = NaN
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.normal_wishart import log_normalisers
 
-__all__ = ["MAX_X_DEPTH", "KdState", "Settings", "grow", "new_state", "pack", "unpack"]
+__all__ = ["MAX_X_DEPTH", "KdState", "Settings", "grow", "new_state", "pack", "unpack", "widened"]
 
 MAX_X_DEPTH = 511  # alpha >= 1.05 keeps the depth below 380 for 2^31 rows
 
@@ -119,6 +119,18 @@ def grow(state: KdState, c: Settings, contexts: int, nodes: int, rows: int) -> K
             new[name] = _resized(new[name], n)
         new["log_c"] = log_normalisers(n + 4, state.row_z.shape[1], c.lam, c.nu0)
     return KdState(**new)
+
+
+def widened(state: KdState, extra: int) -> KdState:
+    """The state with further inputs that were 0 in all rows: what it would be had they been there from the start."""
+    p = state.row_x.shape[1]
+    high = state.xf.shape[1] - p  # where the high corners of the boxes begin
+    by_context, by_row = np.zeros((len(state.xf), extra)), np.zeros((len(state.row_x), extra))
+    return state._replace(
+        xf=np.hstack([state.xf[:, :high], by_context, state.xf[:, high:], by_context]),
+        row_x=np.hstack([state.row_x, by_row]),
+        scale=np.append(state.scale, np.ones(extra)),
+    )
 
 
 def pack(state: KdState) -> dict[str, NDArray[Any]]:

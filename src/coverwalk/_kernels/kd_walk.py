@@ -208,6 +208,8 @@ def _hold(s: KdState, m: int, row: int) -> None:
                 xf[m, low + d] = x
             elif x > xf[m, low + p + d]:
                 xf[m, low + p + d] = x
+            elif xf[m, low + d] != xf[m, low + d]:  # all rows before lacked this input
+                xf[m, low + d] = xf[m, low + p + d] = x
     xi[m, _LAST] = row
     xi[m, _HELD] += 1
 

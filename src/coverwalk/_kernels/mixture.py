@@ -22,7 +22,16 @@ from .shapes import (
 )
 from .student import student_density, student_tail
 
-__all__ = ["Voices", "draw_voices", "mixture_cdf", "mixture_logpdf", "mixture_moments", "row_density", "row_tails"]
+__all__ = [
+    "Voices",
+    "draw_voices",
+    "mixture_cdf",
+    "mixture_logpdf",
+    "mixture_moments",
+    "row_densities",
+    "row_density",
+    "row_tails",
+]
 
 _LEAST = 1e-280  # a sum of densities above this has lost nothing to underflow
 
@@ -63,6 +72,13 @@ def row_density(voices: Voices, table: Table, i: int, y: float) -> float:
             p = cells_density(mass, center, width, start[s], start[s + 1], e)
         total += voices.weight[m] / scale[m] * p
     return total
+
+
+@kernel
+def row_densities(voices: Voices, table: Table, y: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Fill out (n,): the density of row i at y[i], as a plain sum."""
+    for i in range(len(y)):
+        out[i] = row_density(voices, table, i, y[i])
 
 
 @kernel

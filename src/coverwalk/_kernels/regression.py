@@ -10,26 +10,30 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
-from coverwalk._kernels.polynomial import features, inner_product, n_features, value
+from coverwalk._kernels.polynomial import features, n_features
 
 __all__ = [
+    "LANES",
     "add_gram",
     "in_rows",
     "inverse_diagonal",
     "keep_each",
     "kernel_matrix",
+    "leave_each_out",
     "left_one_out",
     "left_one_out_given",
     "log_gamma_ratio",
+    "mean_keep",
+    "project",
     "solve_coefficients",
     "solve_rows",
 ]
 
 Floats = NDArray[np.float64]
 
-LANES = 8  # rows whose leverages are computed together
+LANES = 16  # rows that are worked on together, one a column
 LEAST_KEEP = 1e-9  # of 1 - leverage and of what is left of psi without a row: rounding may take them to zero
 
 
@@ -40,7 +44,7 @@ def in_rows(n: int, degree: int, p: int) -> bool:
     return few
 
 
-@kernel
+@fused_kernel
 def add_gram(X: Floats, degree: int, G: Floats) -> None:
     """Add F'F of the rows X to the upper triangle of G, four rows at a time: G is read a quarter as often."""
     n, d = len(X), n_features(degree, X.shape[1])
@@ -50,20 +54,72 @@ def add_gram(X: Floats, degree: int, G: Floats) -> None:
             if s + q < n:
                 features(X[s + q], degree, F[q])
             else:
-                F[q, :] = 0.0
+                for a in range(d):
+                    F[q, a] = 0.0
         for a in range(d):
             t0, t1, t2, t3 = F[0, a], F[1, a], F[2, a], F[3, a]
-            row, f0, f1, f2, f3 = G[a, a:d], F[0, a:d], F[1, a:d], F[2, a:d], F[3, a:d]
-            for j in range(len(row)):
-                row[j] += t0 * f0[j] + t1 * f1[j] + t2 * f2[j] + t3 * f3[j]
+            for j in range(a, d):
+                G[a, j] += t0 * F[0, j] + t1 * F[1, j] + t2 * F[2, j] + t3 * F[3, j]
+
+
+@fused_kernel
+def kernel_matrix(X: Floats, degree: int, K: Floats) -> None:
+    """Write FF' of the rows X into the upper triangle of K: `inner_product` of each with all that follow."""
+    n, p = X.shape
+    columns, square = np.empty((p, n)), np.empty(n)
+    for i in range(n):
+        for a in range(p):
+            columns[a, i] = X[i, a]
+    for i in range(n):
+        for j in range(i, n):
+            K[i, j] = square[j] = 0.0
+        if degree >= 1:
+            for a in range(p):
+                x = X[i, a]
+                for j in range(i, n):
+                    t = x * columns[a, j]
+                    K[i, j] += t
+                    square[j] += t * t
+        if degree >= 2:
+            for j in range(i, n):
+                K[i, j] += 0.5 * (K[i, j] * K[i, j] + square[j])
+        for j in range(i, n):
+            K[i, j] += 1.0
 
 
 @kernel
-def kernel_matrix(X: Floats, degree: int, K: Floats) -> None:
-    """Write FF' of the rows X into the upper triangle of K."""
-    for a in range(len(X)):
-        for j in range(a, len(X)):
-            K[a, j] = inner_product(X[a], X[j], degree)
+def _lane_features(X: Floats, s: int, degree: int, lanes: Floats) -> None:
+    """Fill the columns of lanes (d, LANES) with the features of rows s, s + 1, ... of X; those beyond are the last."""
+    n, p = X.shape
+    for q in range(LANES):
+        lanes[0, q] = 1.0
+    if degree >= 1:
+        for q in range(LANES):
+            i = min(s + q, n - 1)
+            for a in range(p):
+                lanes[1 + a, q] = X[i, a]
+    if degree >= 2:
+        at = 1 + p
+        for a in range(p):
+            for b in range(a + 1):
+                for q in range(lanes.shape[1]):
+                    lanes[at + b, q] = lanes[1 + a, q] * lanes[1 + b, q]
+            at += a + 1
+
+
+@fused_kernel
+def project(X: Floats, r: Floats, degree: int, b: Floats, lanes: Floats) -> None:
+    """b = F'r."""
+    n, d = len(r), n_features(degree, X.shape[1])
+    for a in range(d):
+        b[a] = 0.0
+    for s in range(0, n, LANES):
+        _lane_features(X, s, degree, lanes)
+        for a in range(d):
+            t = 0.0
+            for q in range(min(LANES, n - s)):
+                t += lanes[a, q] * r[s + q]
+            b[a] += t
 
 
 @kernel
@@ -76,47 +132,50 @@ def _ridged(K: Floats, d: int, ridge: float, A: Floats) -> None:
     factorise(A, d)
 
 
-@kernel
+@fused_kernel
 def _lengths(U: Floats, d: int, start: int, lanes: Floats) -> None:
-    """Squared lengths of U'^-1 z for the LANES columns z (d,) of lanes, zero before ``start``, into its row d.
+    """Squared lengths of U'^-1 z for the columns z (d,) of lanes, zero before ``start``, into its row d.
 
-    The factor is read once for all of them.
+    The factor is read once for all of them, and four of its rows at a time.
     """
-    square = lanes[d]
-    for q in range(LANES):
-        square[q] = 0.0
-    for k in range(start, d):
-        scale, top = 1.0 / U[k, k], lanes[k]
-        for q in range(LANES):
-            top[q] *= scale
-            square[q] += top[q] * top[q]
-        for j in range(k + 1, d):
-            u, row = U[k, j], lanes[j]
-            for q in range(LANES):
-                row[q] -= u * top[q]
+    width = lanes.shape[1]
+    for q in range(width):
+        lanes[d, q] = 0.0
+    for s in range(start, d, 4):
+        e = min(s + 4, d)
+        for k in range(s, e):
+            scale = 1.0 / U[k, k]
+            for q in range(width):
+                lanes[k, q] *= scale
+                lanes[d, q] += lanes[k, q] * lanes[k, q]
+            for j in range(k + 1, e):
+                u = U[k, j]
+                for q in range(width):
+                    lanes[j, q] -= u * lanes[k, q]
+        for j in range(e, d):  # there are such rows after whole fours only
+            t0, t1, t2, t3 = U[s, j], U[s + 1, j], U[s + 2, j], U[s + 3, j]
+            for q in range(width):
+                lanes[j, q] -= t0 * lanes[s, q] + t1 * lanes[s + 1, q] + t2 * lanes[s + 2, q] + t3 * lanes[s + 3, q]
 
 
 @kernel
 def inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
     """The diagonal of (U'U)^-1."""
     for s in range(0, d, LANES):
-        for j in range(s, d):
-            for q in range(LANES):
-                lanes[j, q] = 1.0 if j == s + q else 0.0
+        for k in range(s, d):
+            for q in range(lanes.shape[1]):
+                lanes[k, q] = 1.0 if k == s + q else 0.0
         _lengths(U, d, s, lanes)
         for q in range(min(LANES, d - s)):
             out[s + q] = lanes[d, q]
 
 
 @kernel
-def keep_each(X: Floats, degree: int, U: Floats, f: Floats, lanes: Floats, keep: Floats) -> None:
+def keep_each(X: Floats, degree: int, U: Floats, lanes: Floats, keep: Floats) -> None:
     """keep = 1 - f'(U'U)^-1 f of every row of X."""
     n, d = len(X), n_features(degree, X.shape[1])
     for s in range(0, n, LANES):
-        for q in range(LANES):  # the last row stands in for those beyond it
-            features(X[min(s + q, n - 1)], degree, f)
-            for a in range(d):
-                lanes[a, q] = f[a]
+        _lane_features(X, s, degree, lanes)
         _lengths(U, d, 0, lanes)
         for q in range(min(LANES, n - s)):
             keep[s + q] = max(1.0 - lanes[d, q], LEAST_KEEP)
@@ -127,7 +186,7 @@ def solve_rows(
     K: Floats, r: Floats, ridge: float, alpha: Floats, error: Floats, keep: Floats, work: tuple[Floats, ...]
 ) -> float:
     """Solve for alpha; fill error = (I - H) r and keep = 1 - diag H; returns r'(I - H) r."""
-    A, z, _, lanes = work
+    A, z, lanes = work
     n = len(r)
     _ridged(K, n, ridge, A)
     for a in range(n):
@@ -142,41 +201,62 @@ def solve_rows(
 
 
 @kernel
-def solve_coefficients(
-    G: Floats,
-    b: Floats,
-    X: Floats,
-    r: Floats,
-    degree: int,
-    ridge: float,
-    exact: bool,
-    c: Floats,
-    error: Floats,
-    keep: Floats,
-    work: tuple[Floats, ...],
-) -> float:
-    """Solve for c, b = F'r; fill error = (I - H) r and keep = 1 - diag H (or its mean); returns r'(I - H) r."""
-    A, z, f, lanes = work
-    n, d = len(r), n_features(degree, X.shape[1])
+def solve_coefficients(G: Floats, b: Floats, d: int, ridge: float, c: Floats, A: Floats) -> float:
+    """Solve for c, b = F'r; leaves the factor in A and returns r'H r."""
     _ridged(G, d, ridge, A)
-    square = 0.0
-    for q in range(n):
-        square += r[q] * r[q]
     for a in range(d):
         c[a] = b[a]
     explained: float = forward_solve(A, d, c, 0)
     back_solve(A, d, c)
+    return explained
+
+
+@kernel
+def mean_keep(A: Floats, d: int, ridge: float, n: int, z: Floats, lanes: Floats) -> float:
+    """The mean of 1 - diag H over n rows, from the factor."""
     mean = 1.0
-    if not exact:
-        inverse_diagonal(A, d, lanes, z)
-        for a in range(d):
-            mean -= (1.0 - ridge * z[a]) / n
-    for q in range(n):
-        error[q] = r[q] - value(X[q], degree, c)
-        keep[q] = mean
-    if exact:
-        keep_each(X, degree, A, f, lanes, keep)
-    return square - explained
+    inverse_diagonal(A, d, lanes, z)
+    for a in range(d):
+        mean -= (1.0 - ridge * z[a]) / n
+    return mean
+
+
+@fused_kernel
+def leave_each_out(
+    X: Floats,
+    r: Floats,
+    degree: int,
+    models: tuple[int, int],
+    coefficients: tuple[Floats, Floats],
+    factors: Floats,
+    out: tuple[Floats, Floats],
+    work: tuple[Floats, Floats],
+) -> None:
+    """Fill error = (I - H) r and, where there are factors (models, d, d), keep = 1 - diag H of some models.
+
+    models: the first, and one past the last, rows of out = error, keep; coefficients: all of them, and where those of a
+    model start.
+    """
+    (first, last), (flat, place), (error, keep), (F, lanes) = models, coefficients, out, work
+    n, d = len(r), n_features(degree, X.shape[1])
+    for s in range(0, n, LANES):
+        _lane_features(X, s, degree, F)
+        e = min(s + LANES, n)
+        for m in range(first, last):
+            for i in range(s, e):
+                error[m, i] = r[i]
+            for a in range(d):
+                t = flat[place[m] + a]
+                for i in range(s, e):
+                    error[m, i] -= t * F[a, i - s]
+            if len(factors) == 0:
+                continue
+            for a in range(d):
+                for q in range(F.shape[1]):
+                    lanes[a, q] = F[a, q]
+            _lengths(factors[m - first], d, 0, lanes)
+            for i in range(s, e):
+                keep[m, i] = max(1.0 - lanes[d, i - s], LEAST_KEEP)
 
 
 @kernel

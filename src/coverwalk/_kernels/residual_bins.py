@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.binned_tree import base_height, gamma_tables, tree_bins_evidence
 from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, PROMISING, SHAPE_ROWS, Layout
-from coverwalk._kernels.kernel_density import BIN, N_BINS, base_density, bins_evidence
+from coverwalk._kernels.kernel_density import BIN, MIDDLE, N_BINS, base_density, bins_evidence
 from coverwalk._kernels.polynomial import features
 from coverwalk._kernels.sums import Regressions
 
@@ -21,7 +21,6 @@ __all__ = ["bin_residuals", "bin_scales", "density_scores"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MIDDLE = 0.5 * N_BINS + 1e-6  # residuals that are zero but for rounding all fall on one side of the edge
 BLOCK = 64  # rows of a leaf that are looked at together
 
 

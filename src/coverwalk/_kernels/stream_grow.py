@@ -109,7 +109,7 @@ def _solve(
             t -= c[a] * F[q, a]
         error[q] = t
     if d > 1 and n < MANY * d:
-        keep_each(X, degree, A, z, lanes, keep)
+        keep_each(X, degree, A, lanes, keep)
         return square - explained
     mean = 1.0
     inverse_diagonal(A, d, lanes, z)

@@ -10,6 +10,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.polynomial import features, n_features
 from coverwalk._kernels.shapes import CELLS, STUDENT
 from coverwalk._kernels.stream_local import TAIL_DF, TAIL_SCALE
+from coverwalk._kernels.stream_mixed import MixedState, has_gap
 from coverwalk._kernels.stream_state import N_BINS, NU_0, REACH, StreamState, columns
 from coverwalk._kernels.stream_walk import approach, child_of, clamp, gain, polynomial, room_to_work
 
@@ -45,7 +46,15 @@ def _put(spoken: Spoken, m: int, weight: float, loc: float, scale: float, df: fl
 
 
 @kernel
-def _speak_rows(state: StreamState, slots: Ints, X: Floats, first: int, offsets: Ints, spoken: Spoken) -> int:
+def _speak_rows(
+    state: StreamState,
+    mixed: MixedState | None,
+    slots: Ints,
+    X: Floats,
+    first: int,
+    offsets: Ints,
+    spoken: Spoken,
+) -> int:
     """Write the voices of rows from ``first`` on, as far as there is room; returns the row that found none.
 
     offsets (n + 1,): row i gets the voices offsets[i]:offsets[i + 1].
@@ -58,10 +67,11 @@ def _speak_rows(state: StreamState, slots: Ints, X: Floats, first: int, offsets:
     c, width = contexts.reshape(-1), U(contexts.shape[1])
     centre, low, _, M = columns(d, p)
     Z, F, k = room_to_work(K, p, d)
+    R, leaf = Z if mixed is None else np.empty((K, p)), np.empty(K, np.int64)
     numbers = spoken[0]
     for row in range(first, len(X)):
         m, total = offsets[row], 0.0
-        approach(state, slots, X, row, Z)
+        approach(state, mixed, slots, X, row, R, Z, leaf)
         for t in range(K):
             slot = slots[t]
             base, shift, unit = slot * room, units[slot, 0, p], units[slot, 1, p]
@@ -102,7 +112,7 @@ def _speak_rows(state: StreamState, slots: Ints, X: Floats, first: int, offsets:
                         _put(spoken, m, w * v, shift + unit * (k[terms] + rest), size, c[o + at.NU], i, i)
                         total += w * v
                         m += 1
-                i = child_of(state, base, i, Z, t)
+                i = child_of(state, mixed, base, i, R, t)
         for q in range(offsets[row], m):
             numbers[q, 0] /= total
         offsets[row + 1] = m
@@ -110,13 +120,20 @@ def _speak_rows(state: StreamState, slots: Ints, X: Floats, first: int, offsets:
 
 
 @kernel
-def speak(state: StreamState, slots: Ints, X: Floats) -> tuple[Ints, Floats, Ints]:
-    """Offsets (n + 1,), numbers (m, 4) and labels (m, 2) of the voices of rows X (n, p)."""
+def speak(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) -> tuple[Ints, Floats, Ints]:
+    """Offsets (n + 1,), numbers (m, 4) and labels (m, 2) of the voices of rows X (n, p).
+
+    None of them where a value is missing and the stream is one of numbers alone.
+    """
     offsets, row = np.zeros(len(X) + 1, np.int64), 0
+    if mixed is None:
+        for i in range(len(X)):
+            if has_gap(X, i):
+                return offsets[:0], np.empty((0, 4)), np.empty((0, 2), np.int64)
     size = ROOM * max(len(X), 4)
     numbers, labels = np.empty((size, 4)), np.empty((size, 2), np.int64)
     while True:
-        row = _speak_rows(state, slots, X, row, offsets, (numbers, labels))
+        row = _speak_rows(state, mixed, slots, X, row, offsets, (numbers, labels))
         if row == len(X):
             return offsets, numbers[: offsets[-1]], labels[: offsets[-1]]
         more_numbers, more_labels = np.empty((2 * len(numbers), 4)), np.empty((2 * len(labels), 2), np.int64)
@@ -130,13 +147,20 @@ def speak(state: StreamState, slots: Ints, X: Floats) -> tuple[Ints, Floats, Int
 
 @kernel
 def speak_one(
-    links: Ints, contexts: Floats, counts: Floats, units: Floats, slots: Ints, X: Floats
+    links: Ints,
+    contexts: Floats,
+    counts: Floats,
+    units: Floats,
+    mixed: MixedState | None,
+    slots: Ints,
+    X: Floats,
 ) -> tuple[Floats, Ints, Floats]:
     """Numbers and labels of the voices of one row, and the counts (s, N_BINS) of the histograms among them.
 
     The state comes as its arrays, as in `learn_row`.
     """
-    _, numbers, labels = speak(StreamState(links, contexts, counts, units), slots, X)
+    state = StreamState(links, contexts, counts, units)
+    _, numbers, labels = speak(state, mixed, slots, X)
     size = 0
     for m in range(len(labels)):
         size += labels[m, 0] < TAIL
@@ -206,21 +230,25 @@ def _middle(counts: Floats, seat: int, here: Floats, mass: Floats) -> float:
 
 
 @kernel
-def means_of(state: StreamState, slots: Ints, X: Floats) -> Floats:
-    """The means (n,) of y in rows X (n, p)."""
-    offsets, numbers, labels = speak(state, slots, X)
+def means_of(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) -> Floats:
+    """The means (n,) of y in rows X (n, p); none where `speak` says nothing."""
+    offsets, numbers, labels = speak(state, mixed, slots, X)
     mean, here, mass = np.zeros(len(X)), np.empty(N_BINS // 2), np.empty(N_BINS // 2)
-    for row in range(len(X)):
+    for row in range(len(offsets) - 1):
         for m in range(offsets[row], offsets[row + 1]):
             loc = numbers[m, 1]
             if labels[m, 0] < TAIL:
                 loc += numbers[m, 2] * _middle(state.counts, -2 - labels[m, 0], here, mass)
             mean[row] += numbers[m, 0] * loc
-    return mean
+    return mean if len(offsets) > 0 else mean[:0]
 
 
 @kernel
-def mean_of(links: Ints, contexts: Floats, counts: Floats, units: Floats, slots: Ints, X: Floats) -> float:
-    """The mean of y in one row X (1, p); the state comes as its arrays, as in `learn_row`."""
-    mean: float = means_of(StreamState(links, contexts, counts, units), slots, X)[0]
-    return mean
+def mean_of(
+    links: Ints, contexts: Floats, counts: Floats, units: Floats, mixed: MixedState | None, slots: Ints, X: Floats
+) -> float:
+    """The mean of y in one row X (1, p), NaN where `speak` says nothing; the state comes as its arrays, as in
+    `learn_row`.
+    """
+    means = means_of(StreamState(links, contexts, counts, units), mixed, slots, X)
+    return means[0] if len(means) > 0 else math.nan

@@ -24,6 +24,7 @@ from coverwalk._kernels.odds import log_mixture, log_odds, mixture, odds_from_lo
 from coverwalk._kernels.polynomial import features, n_features
 from coverwalk._kernels.prefetch import prefetch
 from coverwalk._kernels.stream_local import add_count, bin_of, histogram, student, tail
+from coverwalk._kernels.stream_mixed import MixedState, has_gap, in_cuts, learn_means, side_of, what_is_seen
 from coverwalk._kernels.stream_state import LEAST_SCALE, N_BINS, NU_0, StreamState, columns, scale_row, to_units
 
 __all__ = ["approach", "child_of", "clamp", "gain", "learn_row", "learn_rows", "polynomial", "room_to_work"]
@@ -47,17 +48,22 @@ def room_to_work(K: int, p: int, d: int) -> Work:
 
 
 @kernel
-def child_of(state: StreamState, base: int, i: int, Z: Floats, t: int) -> int:
-    """The context after i on the way of row t of Z, in the slot that begins at base; -1 after a leaf."""
+def child_of(state: StreamState, mixed: MixedState | None, base: int, i: int, R: Floats, t: int) -> int:
+    """The context after i on the way of row t of R, in the slot that begins at base; -1 after a leaf."""
     left = state.links[i, at.LEFT]
     if left < 0:
         return -1
-    return base + left + (0 if Z[t, state.links[i, at.DIM]] <= state.contexts[i, at.CUT] else 1)
+    return base + left + side_of(mixed, R[t, state.links[i, at.DIM]], state.contexts[i, at.CUT], i)
 
 
 @kernel
-def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats) -> int:
-    """A row in every tree's units, into Z (K, p); what the row will touch is sent for. Returns its longest way.
+def approach(
+    state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats, row: int, R: Floats, Z: Floats, leaf: Ints
+) -> int:
+    """A row in every tree's units, into R (K, p) as cuts read it; what the row will touch is sent for. Returns its
+    longest way.
+
+    In a mixed stream, also what local models see of it, into Z (K, p), and its leaves, into leaf (K,). Else Z is R.
 
     All trees a step at a time: a step waits for memory, and those of several trees wait at once.
     """
@@ -67,7 +73,9 @@ def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats) ->
     where = np.empty(K, np.int64)
     bins, seats = state.counts.reshape(-1), len(state.counts) // len(state.units)
     for t in range(K):
-        scale_row(X, row, state.units, slots[t], Z[t])
+        scale_row(X, row, state.units, slots[t], R[t])
+        if mixed is not None:
+            in_cuts(mixed, X, row, R[t])
         where[t] = slots[t] * room
     depth, moving = 0, K
     while moving > 0:
@@ -88,8 +96,11 @@ def approach(state: StreamState, slots: Ints, X: Floats, row: int, Z: Floats) ->
                     while place < last:
                         prefetch(bins, place)
                         place += U8
-                where[t] = child_of(state, slots[t] * room, i, Z, t)
+                where[t] = child_of(state, mixed, slots[t] * room, i, R, t)
                 moving += 1
+                if mixed is not None and where[t] < 0:
+                    leaf[t] = i
+                    what_is_seen(mixed, R[t], i, Z[t])
     return depth
 
 
@@ -260,6 +271,7 @@ def log_pool(log_density: Floats) -> float:
 @kernel
 def learn_rows(
     state: StreamState,
+    mixed: MixedState | None,
     slots: Ints,
     X: Floats,
     y: Floats,
@@ -269,8 +281,10 @@ def learn_rows(
     forget: float,
     learn: bool,
     out: Floats,
-) -> None:
+) -> int:
     """Ask rows first:last, and learn each where ``learn``, in the trees that live in these slots; fills out (n,).
+
+    Returns the row with the first missing value, where the stream is one of numbers alone; else last.
 
     The log density of row i is that before it was learned. now: rows that came before ``first``; forget: the share of
     what is known that is given up with each row.
@@ -283,9 +297,12 @@ def learn_rows(
     c, bins, width = contexts.reshape(-1), counts.reshape(-1), U(contexts.shape[1])
     centre, low, _, M = columns(d, p)
     Z, F, k = room_to_work(K, p, d)
+    R, leaf = Z if mixed is None else np.empty((K, p)), np.empty(K, np.int64)
     path, said, fades, trees = np.empty(0, np.int64), np.empty((3, 0)), np.empty(0), np.empty(K)
     for row in range(first, last):
-        way = approach(state, slots, X, row, Z)
+        if mixed is None and has_gap(X, row):
+            return row
+        way = approach(state, mixed, slots, X, row, R, Z, leaf)
         if way > len(path):
             path, said, fades = np.empty(2 * way, np.int64), np.empty((3, 2 * way)), np.empty(2 * way)
         for t in range(K):
@@ -333,7 +350,7 @@ def learn_rows(
                         _widen(c, o + low, p, Z, t)
                     _step(c, o, o + M, terms, k, e, h)
                 depth += 1
-                i = child_of(state, base, i, Z, t)
+                i = child_of(state, mixed, base, i, R, t)
             if fair:
                 log_psi = _walk_back(c, path, said, depth, learn)
             else:
@@ -341,7 +358,10 @@ def learn_rows(
             trees[t] = log_mixture(math.log(outlier / (1.0 - outlier)), log_psi, math.log(tail(target))) - math.log(
                 units[slot, 1, p]
             )
+            if mixed is not None and learn:
+                learn_means(mixed, R[t], leaf[t], forget)
         out[row] = log_pool(trees)
+    return last
 
 
 @kernel
@@ -350,6 +370,7 @@ def learn_row(
     contexts: Floats,
     counts: Floats,
     units: Floats,
+    mixed: MixedState | None,
     slots: Ints,
     X: Floats,
     y: float,
@@ -358,8 +379,9 @@ def learn_row(
 ) -> float:
     """Learn one row X (1, p); returns the log density it had before. A stream calls it for every row.
 
+    NaN, and nothing is learned, where a value is missing and the stream is one of numbers alone.
     The state comes as its arrays: to take a named tuple apart takes longer than to visit some contexts.
     """
-    out = np.empty(1)
-    learn_rows(StreamState(links, contexts, counts, units), slots, X, np.full(1, y), 0, 1, now, forget, True, out)
+    state, out = StreamState(links, contexts, counts, units), np.full(1, math.nan)
+    learn_rows(state, mixed, slots, X, np.full(1, y), 0, 1, now, forget, True, out)
     return out[0]

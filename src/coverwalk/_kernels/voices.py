@@ -43,7 +43,7 @@ class Records(NamedTuple):
     ridge: Floats  # (C,)
     leverage: Floats  # (C,) its mean, or -1 where the factor tells
     n_rows: Ints  # (C,)
-    rows_at: Ints  # (C,) first of its rows, where the regression is solved in rows, else -1
+    rows_at: Ints  # (C,) first of its rows, where the factor is of rows, else -1
     rows: Floats  # (T, p)
     factor_at: Ints  # (C,)
     factors: Floats
@@ -103,7 +103,7 @@ def _blank(p: int, layout: Layout, grid: Grid, best: Ints, heard: NDArray[np.boo
         size = n_features(g, p)
         if n == 0:
             continue
-        if in_rows(n, g, p):
+        if in_rows(n, g, p) and n * (n + 6 * p) < size * size:  # a question costs less in rows
             rows_at[c] = n_kept
             n_kept += n
             size = n
@@ -150,10 +150,14 @@ def _seat_context(X: Floats, c: int, work: Floats, out: Records) -> None:
     size = n_features(g, X.shape[1])
     if out.rows_at[c] >= 0:
         size = len(X)
-        out.rows[out.rows_at[c] : out.rows_at[c] + size, :] = X
+        for q in range(size):
+            for a in range(X.shape[1]):
+                out.rows[out.rows_at[c] + q, a] = X[q, a]
         kernel_matrix(X, g, A)
     else:
-        A[:size, :size] = 0.0
+        for a in range(size):
+            for j in range(size):
+                A[a, j] = 0.0
         add_gram(X, g, A)
     for a in range(size):
         A[a, a] += out.ridge[c]
@@ -179,7 +183,8 @@ def keep_records(
         out.n_voices[k] = out.first[k + 1] - out.first[k]
         if k > 0:
             out.n_voices[k] += out.n_voices[parent]
-            out.total[:, k] = out.total[:, parent]
+            for s in range(S):
+                out.total[s, k] = out.total[s, parent]
             out.above[k] = parent if out.seat[parent] >= 0 else out.above[parent]
         c = out.seat[k]
         if c < 0:
@@ -188,7 +193,8 @@ def keep_records(
         while layout.start[home] == layout.end[home] and home > 0:
             home = layout.parent[home]
         _seat_context(X[layout.start[home] : layout.end[home]], c, work, out)
-        out.centre[c, :] = fit.centre[k]
+        for a in range(d):
+            out.centre[c, a] = fit.centre[k, a]
         out.mean[c] = fit.mean[k]
         q = out.first[k]
         for m in range(heard.shape[1]):
@@ -225,27 +231,30 @@ def _leverage_in_rows(
 def speak(
     X: Floats,
     leaf: Ints,
+    order: Ints,
     degree: int,
     records: Records,
-    prior: int,
     at: Ints,
     voice: tuple[Any, ...],
     out: tuple[Any, ...],
 ) -> None:
     """Write the voices of each row from at[i] on, and move at past them; leaf (n,) is where each row ends.
 
-    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0, and from where locations
-    count in each row (n,); out: weight, loc, scale, shape, label (m,).
+    Rows are taken in an order (n,): those of a leaf one after the other find its contexts where they are read fast.
+
+    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0, from where locations
+    count in each row (n,), and the centre, the unit and the unit of scales of what is written; out: weight (S, m) under
+    each prior, loc, scale, shape, label (m,).
     """
-    share, shape, label, origin = voice
+    share, shape, label, origin, (middle, unit, spread) = voice
     out_weight, out_loc, out_scale, out_shape, out_label = out
     # Out of the tuple first: to hand two dozen arrays to a function costs more than what it does with them.
     first, kind, weight, s2, total = (
         records.first,
         records.kind,
-        records.weight[prior],
+        records.weight,
         records.s2,
-        records.total[prior],
+        records.total,
     )
     seat, above, low, high, centre, mean = (
         records.seat,
@@ -264,9 +273,10 @@ def speak(
     )
     rows, factor_at, factors = records.rows, records.factor_at, records.factors
     p = X.shape[1]
-    x, f = np.empty(p), np.empty(centre.shape[1])
-    for i in range(len(X)):
-        factor = share / total[leaf[i]]
+    x, f, factor = np.empty(p), np.empty(centre.shape[1]), np.empty(len(weight))
+    for i in order:
+        for s in range(len(factor)):
+            factor[s] = share / total[s, leaf[i]]
         k = leaf[i] if seat[leaf[i]] >= 0 else above[leaf[i]]
         j = at[i]
         while k >= 0:
@@ -285,9 +295,10 @@ def speak(
                         inflation += _leverage_in_rows(
                             x, best[c], ridge[c], rows, rows_at[c], n_rows[c], factors, factor_at[c], f
                         )
-                out_weight[j] = weight[q] * factor
-                out_loc[j] = origin[i] + (mean[c] if kind[q] >= DENSITY_OF_Y else loc)
-                out_scale[j] = math.sqrt(s2[q] * inflation)
+                for s in range(len(weight)):
+                    out_weight[s, j] = weight[s, q] * factor[s]
+                out_loc[j] = middle + unit * (origin[i] + (mean[c] if kind[q] >= DENSITY_OF_Y else loc))
+                out_scale[j] = spread * math.sqrt(s2[q] * inflation)
                 out_shape[j] = shape[q]
                 out_label[j] = label + k
                 j += 1

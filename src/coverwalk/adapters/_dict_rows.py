@@ -1,10 +1,10 @@
 """Rows as dictionaries, made into rows of a table whose columns come and go.
 
-A feature has a column from the first row on that has it. Where a row lacks it, or has None or NaN, it stands at the
-mean of the values seen so far. A feature that is new later on needs a wider table, and the model has to learn its rows
-again, the older ones with the new feature at its mean: at once while rows are few, afterwards when their number
-has doubled since the last time, so that a row costs the same on average however many features come. Until then, and in
-predictions, unknown features are left aside.
+A feature has a column from the first row on that has a value of it: a column of numbers, or of categories where that
+value is text. Where a row lacks it, or has None or NaN, the value is missing: NaN. A feature that is new later on needs
+a wider table, and the model has to learn its rows again, the older ones without the new feature: at once while rows are
+few, afterwards when their number has doubled since the last time, so that a row costs the same on average however many
+features come. Until then, and in predictions, unknown features are left aside.
 """
 
 import math
@@ -20,6 +20,7 @@ __all__ = ["DictRows"]
 
 Floats = NDArray[np.float64]
 _FEW = 64  # rows up to which a new feature is taken in at once
+UNSEEN = -1.0  # the number of a level that never came: no model has learned it
 
 
 class DictRows:
@@ -29,19 +30,18 @@ class DictRows:
     >>> rows.enter({"b": 2.0, "a": 1.0}, 0.0)[0]
     array([1., 2.])
     >>> rows.enter({"a": 3.0}, 0.0)
-    (array([3., 2.]), None)
-    >>> row, before = rows.enter({"a": 5.0, "c": 7.0}, 0.0)  # a new column: the rows before must be learned again
-    >>> before[0]
-    array([[1., 2., 7.],
-           [3., 2., 7.]])
+    (array([ 3., nan]), None)
+    >>> row, before = rows.enter({"a": 5.0, "c": "red"}, 0.0)  # a new column: the rows before must be learned again
+    >>> row, before[0], rows.categories
+    (array([ 5., nan,  0.]), array([[ 1.,  2., nan], [ 3., nan, nan]]), [2])
     """
 
     def __init__(self, max_rows: int) -> None:
         self.max_rows = max_rows
         self.columns: dict[Any, int] = {}
         self.n_rows = self.n_rebuilt = 0
-        self._sum, self._count, self._n_summed = np.zeros(0), np.zeros(0), 0  # of the first rows; see `_sum_up`
-        self._waiting: set[Any] = set()
+        self.levels: dict[Any, dict[Any, float]] = {}  # numbers of the levels of features that are categories
+        self._waiting: dict[Any, bool] = {}  # features without a column, and whether they are categories
         self._X, self._y = np.empty((0, 0)), np.empty(0)  # NaN where a row lacks a feature; with room for more
         self._values_of: Callable[[Any], Any] | None = None
         self._last: tuple[Any, Floats] | None = None  # values that came last, and their row
@@ -60,21 +60,27 @@ class DictRows:
         """Whether all these features have a column."""
         return all(feature in self.columns for feature in features)
 
+    @property
+    def categories(self) -> list[int]:
+        """The columns that are categories."""
+        return sorted(self.columns[name] for name in self.levels)
+
     def _widen(self, x: Mapping[Any, Any]) -> bool:
         """Note the features of a row to come; True if there are new columns."""
         if self.keeps and not x.keys() <= self.columns.keys():
-            self._waiting |= x.keys() - self.columns.keys()
+            for name, value in x.items():
+                if name not in self.columns and not _is_missing(value):
+                    self._waiting.setdefault(name, isinstance(value, str))
         if not self._waiting or not self.keeps or (self.n_rows > _FEW and self.n_rows < 2 * self.n_rebuilt):
             return False
         old = list(self.columns)
-        self._sum_up()
         # an order that does not depend on that of the dictionaries
         names = sorted([*old, *self._waiting], key=lambda name: (str(type(name)), str(name)))
-        self.columns, self._waiting, self.n_rebuilt = {name: j for j, name in enumerate(names)}, set(), self.n_rows
-        at = [self.columns[name] for name in old]
-        X, total, count = np.full((len(self._X), len(names)), np.nan), np.zeros(len(names)), np.zeros(len(names))
-        X[:, at], total[at], count[at] = self._X, self._sum, self._count
-        self._X, self._sum, self._count = X, total, count
+        self.levels |= {name: {} for name, category in self._waiting.items() if category}
+        self.columns, self._waiting, self.n_rebuilt = {name: j for j, name in enumerate(names)}, {}, self.n_rows
+        X = np.full((len(self._X), len(names)), np.nan)
+        X[:, [self.columns[name] for name in old]] = self._X
+        self._X = X
         self._values_of, self._last = itemgetter(*names), None
         return True
 
@@ -87,14 +93,17 @@ class DictRows:
         if whole is not None:
             return whole[0], None
         for name, value in x.items():
-            if value is not None:
-                self._number(name, value)
+            self._check(name, value)
         wider = self._widen(x)
-        row = self._add(x, y)
+        for name, levels in self.levels.items():
+            if not _is_missing(x.get(name)):
+                levels.setdefault(x[name], float(len(levels)))
+        row = self._raw(x)
+        self._keep(row[None, :], y)
         if not wider:
             return row, None
-        X, before = self.table()
-        return row, (X[:-1], before[:-1])
+        n = self.n_rows - 1
+        return row, (self._X[:n].copy(), self._y[:n].copy())
 
     def enter_whole(self, x: Mapping[Any, Any], y: float) -> Floats | None:
         """As `enter`, for a row that has every feature and no other: the row (1, p), or None for any other row."""
@@ -108,14 +117,14 @@ class DictRows:
     def row(self, x: Mapping[Any, Any]) -> Floats:
         """The row (p,) of a dictionary; nothing is noted."""
         whole = self.whole(x)
-        return self._filled(self._raw(x)) if whole is None else whole[0]
+        return self._raw(x) if whole is None else whole[0]
 
     def whole(self, x: Mapping[Any, Any]) -> Floats | None:
         """The row (1, p) of a dictionary with just the features that have columns, and finite numbers; else None.
 
         A stream asks for every row and then learns it: the row that was made last is not made again.
         """
-        if len(x) != len(self.columns) or self._values_of is None:
+        if len(x) != len(self.columns) or self._values_of is None or self.levels:
             return None
         try:
             values = self._values_of(x)
@@ -132,14 +141,8 @@ class DictRows:
         self._last = values, row
         return row
 
-    def _add(self, x: Mapping[Any, Any], y: float) -> Floats:
-        """The row (p,) of a dictionary; its values count for the means, and it is kept."""
-        raw = self._raw(x)
-        self._keep(raw[None, :], y)
-        return self._filled(raw)
-
     def add_many(self, X: Floats, y: Any) -> None:
-        """Rows (n, p) without a gap, in the order of the columns."""
+        """Rows (n, p) of numbers, in the order of the columns."""
         n = self.n_rows
         if len(X) == 1 and n < min(len(self._y), self.max_rows):
             self._X[n], self._y[n] = X, y
@@ -147,59 +150,31 @@ class DictRows:
         else:
             self._keep(X, y)
 
-    def table(self) -> tuple[Floats, Floats]:
-        """All rows so far, X (n, p) and y (n,), as they would be filled now."""
-        return self._filled(self._X[: self.n_rows]), self._y[: self.n_rows].copy()
-
     def _raw(self, x: Mapping[Any, Any]) -> Floats:
         raw = np.full(len(self.columns), np.nan)
         for name, value in x.items():
             at = self.columns.get(name)
-            if at is not None and value is not None:
-                raw[at] = self._number(name, value)
+            if at is not None and not _is_missing(value):
+                levels = self.levels.get(name)
+                raw[at] = _number(name, value) if levels is None else levels.get(value, UNSEEN)
         return raw
 
-    @staticmethod
-    def _number(name: Any, value: Any) -> float:
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = np.inf
-        if np.isinf(number) or isinstance(value, str):
-            raise ValueError(
-                f"the feature {name!r} must be a finite number, got {value!r}: encode text first, for example with "
-                "river.preprocessing.OneHotEncoder; nothing was learned"
-            )
-        return number
-
-    def _filled(self, raw: Floats) -> Floats:
-        self._sum_up()
-        mean = self._sum / np.maximum(self._count, 1.0)
-        return np.where(np.isnan(raw), mean, raw)
-
-    def _sum_up(self) -> None:
-        """Count the values of rows that were kept since the last time: means are needed only where there are gaps.
-
-        Rows are added one after the other, so that it does not matter when.
-        """
-        rows = self._X[self._n_summed : self.n_rows]
-        self._add_up(rows)
-        self._n_summed += len(rows)
-
-    def _add_up(self, rows: Floats) -> None:
-        there = ~np.isnan(rows)
-        for row in np.where(there, rows, 0.0):
-            self._sum += row
-        self._count += there.sum(axis=0)
+    def _check(self, name: Any, value: Any) -> None:
+        """Raise ValueError for what is neither missing, nor a number in a column of numbers, nor a level."""
+        if _is_missing(value):
+            return
+        known = name in self.columns or name in self._waiting
+        category = name in self.levels or self._waiting.get(name, False)
+        if category or (not known and isinstance(value, str)):
+            hash(value)
+        else:
+            _number(name, value)
 
     def _keep(self, X: Floats, y: Any) -> None:
         n, m = self.n_rows, len(X)
         if n + m > self.max_rows:  # too many to be learned again: let them go
-            self._sum_up()
-            self._add_up(X)
             self.n_rows += m
-            self._n_summed = self.n_rows
-            self._X, self._y, self._waiting = self._X[:0].copy(), self._y[:0].copy(), set()
+            self._X, self._y, self._waiting = self._X[:0].copy(), self._y[:0].copy(), {}
             return
         self.n_rows += m
         if n + m > len(self._y):
@@ -208,3 +183,20 @@ class DictRows:
             self._X, self._y = np.full((size, len(self.columns)), np.nan), np.zeros(size)
             self._X[:n], self._y[:n] = X_old, y_old
         self._X[n : n + m], self._y[n : n + m] = X, y
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (not isinstance(value, str) and bool(value != value))
+
+
+def _number(name: Any, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.inf
+    if np.isinf(number) or isinstance(value, str):
+        raise ValueError(
+            f"the feature {name!r} must be a finite number, got {value!r}: a category is one from its first value on; "
+            "nothing was learned"
+        )
+    return number

@@ -1,7 +1,7 @@
 """Streams of dictionaries, as river speaks of them: ``pip install 'coverwalk[river]'``.
 
-Features may appear and vanish at any time: see `coverwalk.adapters._dict_rows` for what that means. Text must be
-encoded before.
+Features may appear and vanish at any time: see `coverwalk.adapters._dict_rows` for what that means. Features of text
+are categories, and features that a row lacks are missing values: see docs/mixed_inputs.md.
 """
 
 import math
@@ -77,7 +77,11 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
 
     def _new(self) -> ConditionalDensity:
         return ConditionalDensity(
-            self.n_trees, covers=self.covers, random_state=self.seed, n_candidates=self.n_candidates
+            self.n_trees,
+            covers=self.covers,
+            categorical_features=self._rows.categories,
+            n_candidates=self.n_candidates,
+            random_state=self.seed,
         )
 
     def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
@@ -97,7 +101,8 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
         """Learn the rows of a frame in order; the same as one by one."""
-        values = np.asarray(X, dtype=np.float64) if self._rows.knows(X.columns) else np.empty((0, 0))
+        numbers = self._rows.knows(X.columns) and not self._rows.levels
+        values = np.asarray(X, dtype=np.float64) if numbers else np.empty((0, 0))
         whole = values.size > 0 and set(X.columns) == set(self._rows.columns) and bool(np.isfinite(values).all())
         if whole and not self._rows.waits:
             targets = np.array([_number(value) for value in y])
@@ -175,7 +180,12 @@ class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
         self._model = self._new()
 
     def _new(self) -> ContextClassifier:
-        return ContextClassifier(self.n_trees, self.n_discriminant_trees, random_state=self.seed)
+        return ContextClassifier(
+            self.n_trees,
+            self.n_discriminant_trees,
+            categorical_features=self._rows.categories,
+            random_state=self.seed,
+        )
 
     @property
     def _multiclass(self) -> bool:

@@ -158,7 +158,7 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
 
 
 class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
-    """`ConditionalDensity` as a probabilistic regressor of skpro.
+    """`ConditionalDensity` as a probabilistic regressor of skpro; inputs may be categories and have gaps.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
     _tags = {  # noqa: RUF012  (skpro's way)
         "authors": ["coverwalk"],
         "capability:multioutput": True,
-        "capability:missing": False,
+        "capability:missing": True,
         "capability:update": True,
         "X_inner_mtype": "pd_DataFrame_Table",
         "y_inner_mtype": "pd_DataFrame_Table",
@@ -197,24 +197,24 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
 
     def _fit(self, X: pd.DataFrame, y: pd.DataFrame) -> Self:
         self.model_ = ConditionalDensity(self.n_trees, covers=self.covers, random_state=self.random_state)
-        self.model_.fit(_numbers(X), _numbers(y))
+        self.model_.fit(_inputs(X), _numbers(y))
         self.columns_ = y.columns
         return self
 
     def _update(self, X: pd.DataFrame, y: pd.DataFrame) -> Self:
-        self.model_.partial_fit(_numbers(X), _numbers(y))
+        self.model_.partial_fit(_inputs(X), _numbers(y))
         return self
 
     def _predict(self, X: pd.DataFrame) -> pd.DataFrame:
-        return pd.DataFrame(self.model_.predict(_numbers(X)), index=X.index, columns=self.columns_)
+        return pd.DataFrame(self.model_.predict(_inputs(X)), index=X.index, columns=self.columns_)
 
     def _predict_proba(self, X: pd.DataFrame) -> CoverDistribution:
-        dists = laws(self.model_.predict_dist(_numbers(X)))
+        dists = laws(self.model_.predict_dist(_inputs(X)))
         return CoverDistribution(dists, index=X.index, columns=self.columns_)
 
     def _predict_quantiles(self, X: pd.DataFrame, alpha: list[float]) -> pd.DataFrame:
         """All levels at once, which is faster than one after the other."""
-        quantiles = self.model_.predict(_numbers(X), quantiles=alpha).reshape(len(X), -1)
+        quantiles = self.model_.predict(_inputs(X), quantiles=alpha).reshape(len(X), -1)
         return pd.DataFrame(quantiles, X.index, pd.MultiIndex.from_product([self.columns_, alpha]))
 
     @classmethod
@@ -228,6 +228,11 @@ def _own_quantiles(law: PredictiveDistribution, level: Floats) -> Floats:
     if len(level) and (level == level[0]).all():
         return np.asarray(law.ppf(level[0]))
     return np.array([law[i].ppf(level[i]) for i in range(len(level))])
+
+
+def _inputs(table: pd.DataFrame) -> pd.DataFrame:
+    """Inputs as they are, categories and gaps included, under names that are text."""
+    return table.set_axis([str(name) for name in table.columns], axis=1)
 
 
 def _numbers(table: pd.DataFrame) -> Floats:

@@ -55,17 +55,15 @@ def columns_of(model: "ConditionalDensity | ContextClassifier") -> tuple[list[st
     return inputs, list(getattr(model, "target_names_", default))
 
 
-def rows_of(
-    model: "ConditionalDensity", data: str, targets: bool, gaps: bool = True
-) -> Iterator[tuple["Floats", "Floats"]]:
-    """X and Y of a table, batch by batch; Y has no columns where targets are not asked for; X may have gaps or not."""
+def rows_of(model: "ConditionalDensity", data: str, targets: bool) -> Iterator[tuple["Floats", "Floats"]]:
+    """X and Y of a table, batch by batch; Y has no columns where targets are not asked for; X may have gaps, and has
+    the numbers of levels.
+    """
     from coverwalk.tables import open_table
 
     inputs, outputs = columns_of(model)
     at_once = ROWS_AT_ONCE if model.n_outputs_ == 1 else _JOINT_ROWS_AT_ONCE
-    table = open_table(data)
-    if gaps and hasattr(model, "forests_"):  # a stream takes numbers
-        table.understand(inputs, model._mixed.levels)
+    table = open_table(data).understand(inputs, model._mixed.levels)
     for rows in table.batches(inputs + outputs * targets, at_once):
         yield rows[:, : len(inputs)], rows[:, len(inputs) :]
 
@@ -81,18 +79,6 @@ def first_rows(batches: Iterator[tuple["Floats", "Floats"]], n: int) -> tuple["F
         if count > n:
             break
     return np.concatenate([X for X, _ in parts])[:n], np.concatenate([Y for _, Y in parts])[:n], count > n
-
-
-def refuse_mixed(model: "ConditionalDensity", what: str) -> None:
-    """Some pictures draw inputs as numbers: say so where they are not."""
-    import numpy as np
-
-    forests = getattr(model, "forests_", [])  # a stream has numbers alone
-    if any(forest.settings.n_levels or np.isnan(forest.X).any() for forest in forests):
-        raise ValueError(
-            f"{what} draws every input as a number, and this model has categories or missing values: "
-            "coverwalk predict and coverwalk score take them"
-        )
 
 
 def probabilities(text: str) -> list[float]:

@@ -3,6 +3,7 @@
 import argparse
 import os
 from collections.abc import Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,14 +70,15 @@ def run(arguments: argparse.Namespace) -> None:
     X = None if chunked else table.inputs(inputs)
     Y, labels = (None, None) if chunked else _read(table, targets, arguments.classify)
     model: ConditionalDensity | ContextClassifier
-    if labels is not None or (chunked and _classifies(table, inputs, targets, arguments.classify)):
+    if labels is not None or (chunked and _classifies(table, targets, arguments.classify)):
         options = {} if arguments.trees is None else {"n_trees": arguments.trees}
         model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed)
     else:
         model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)
     if X is None or Y is None:
         labelled = isinstance(model, ContextClassifier)
-        model.fit_chunks(lambda: _chunks(table, inputs, targets, labelled), sample_rows=arguments.sample)
+        texts = table.text_columns(inputs)
+        model.fit_chunks(lambda: chunks_of(table, inputs, texts, targets, labelled), sample_rows=arguments.sample)
     else:
         model.fit(X, labels if labels is not None else Y[:, 0] if len(targets) == 1 else Y)
     model.target_names_ = targets
@@ -87,34 +89,42 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"{what} given {given}, learned from {n_rows} rows; wrote {out} ({size(os.path.getsize(out))})")
 
 
-def _classifies(table: "Table", inputs: list[str], targets: list[str], classify: bool) -> bool:
+def _classifies(table: "Table", targets: list[str], classify: bool) -> bool:
     """Whether the target of a table that is read in chunks is a class: as told, or as its first rows have it."""
     from coverwalk.commands._classes import is_text
     from coverwalk.tables import TableError
 
     if len(targets) > 1 and classify:
         raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
-    return len(targets) == 1 and (classify or is_text(next(table.labelled(inputs, targets[0]))[1]))
+    return len(targets) == 1 and (classify or is_text(next(table.labelled([], targets[0]))[1]))
 
 
-def _chunks(table: "Table", inputs: list[str], targets: list[str], labelled: bool) -> Iterator[tuple[Any, Any]]:
+def chunks_of(
+    table: "Table", inputs: list[str], texts: list[str], targets: list[str], labelled: bool
+) -> Iterator[tuple[Any, Any]]:
     """The rows of a table in chunks, from the beginning; all labels are numbers if the first ones are, else text."""
     import polars
 
     from coverwalk.commands._classes import as_labels
 
-    def framed(rows: "Floats") -> "polars.DataFrame":
-        return polars.DataFrame(rows[:, : len(inputs)], schema=inputs, orient="row")
+    n = len(inputs) - len(texts)
+    plain = [name for name in inputs if name not in texts]
+    table.understand(plain, [])
 
+    def framed(rows: "Floats", words: "polars.DataFrame | None") -> "polars.DataFrame":
+        frame = polars.DataFrame(rows[:, :n], schema=plain, orient="row")
+        return frame if words is None else polars.concat([frame, words], how="horizontal").select(inputs)
+
+    words: Iterator[Any] = table.texts(texts, ROWS_AT_ONCE) if texts else repeat(None)
     if not labelled:
-        for rows in table.batches(inputs + targets, ROWS_AT_ONCE):
-            yield framed(rows), rows[:, len(inputs)] if len(targets) == 1 else rows[:, len(inputs) :]
+        for rows, beside in zip(table.batches(plain + targets, ROWS_AT_ONCE), words):
+            yield framed(rows, beside), rows[:, n] if len(targets) == 1 else rows[:, n:]
         return
     numbers = None
-    for rows, entries in table.labelled(inputs, targets[0], ROWS_AT_ONCE):
+    for (rows, entries), beside in zip(table.labelled(plain, targets[0], ROWS_AT_ONCE), words):
         if numbers is None:
             numbers = as_labels(entries).dtype.kind in "iufb"
-        yield framed(rows), table.numbers(targets[0], entries) if numbers else entries.astype(str)
+        yield framed(rows, beside), table.numbers(targets[0], entries) if numbers else entries.astype(str)
 
 
 def _read(table: "Table", targets: list[str], classify: bool) -> "tuple[Floats, NDArray[Any] | None]":

@@ -45,6 +45,7 @@ def _learn_rows(model: Any, data: str) -> int:
 
     from coverwalk.commands._classes import labelled_rows
     from coverwalk.commands._models import columns_of, rows_of
+    from coverwalk.commands.fit import chunks_of
     from coverwalk.tables import open_table
 
     n = 0
@@ -55,13 +56,19 @@ def _learn_rows(model: Any, data: str) -> int:
             model.partial_fit(polars.DataFrame(Y, schema=columns, orient="row"))
             n += len(Y)
         return n
-    classes = hasattr(model, "classes_")
-    batches: Any = (
-        labelled_rows(model, data, known=False) if classes else rows_of(model, data, targets=True, gaps=False)
-    )
+    inputs, targets = columns_of(model)
+    texts = [name for name, levels in zip(inputs, model._mixed.levels) if levels]
+    batches: Any
+    if texts:  # as they stand: levels may be new
+        batches = chunks_of(open_table(data), inputs, texts, targets, hasattr(model, "classes_"))
+    elif hasattr(model, "classes_"):
+        batches = labelled_rows(model, data, known=False)
+    else:
+        batches = rows_of(model, data, targets=True)
     for X, Y in batches:
-        named = polars.DataFrame(X, schema=columns_of(model)[0], orient="row")
-        model.partial_fit(named if hasattr(model, "feature_names_in_") else X, Y[:, 0] if Y.shape[1:] == (1,) else Y)
+        named = X if texts else polars.DataFrame(X, schema=inputs, orient="row")
+        rows = named if hasattr(model, "feature_names_in_") else named.to_numpy()
+        model.partial_fit(rows, Y[:, 0] if Y.shape[1:] == (1,) else Y)
         n += len(X)
     return n
 

@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coverwalk import ConditionalDensity
     from coverwalk.distribution import PredictiveDistribution
     from coverwalk.tables import Floats
 
@@ -26,11 +27,10 @@ def run(arguments: argparse.Namespace) -> None:
     """One input: the density over it. Several: the first rows beside a check of calibration."""
     import numpy as np
 
-    from coverwalk.commands._models import columns_of, first_rows, load_density, refuse_mixed, rows_of
+    from coverwalk.commands._models import columns_of, first_rows, load_density, rows_of
     from coverwalk.scores import laws
 
     model = load_density(arguments.model)
-    refuse_mixed(model, "the plot")
     inputs, targets = columns_of(model)
     target = arguments.target or targets[0]
     if target not in targets:
@@ -44,14 +44,33 @@ def run(arguments: argparse.Namespace) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    if len(inputs) == 1:
-        grid = np.linspace(X.min(), X.max(), 200)
+    if len(inputs) == 1 and model._mixed.n_levels:
+        figure = _levels(model, j, inputs[0], target)
+    elif len(inputs) == 1 and not np.isnan(X).all():
+        grid = np.linspace(np.nanmin(X), np.nanmax(X), 200)
         figure = _conditional(laws(model._dist(grid[:, None]))[j], grid, X[:, 0], Y[:, j], inputs[0], target)
     else:
         figure = _panels(laws(model._dist(X))[j], Y[:, j], target)
     figure.savefig(arguments.out, dpi=160)
     plt.close(figure)
     print(f"wrote {arguments.out}")
+
+
+def _levels(model: "ConditionalDensity", j: int, x_name: str, y_name: str) -> Any:
+    """The density of y for each level of the one input."""
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    from coverwalk.mixed_inputs import OTHERS
+    from coverwalk.plotting import plot_density
+    from coverwalk.scores import laws
+
+    names = model._mixed.level_names[0]
+    shown = [i for i, name in enumerate(names) if name != OTHERS] or [0]
+    dist = laws(model._dist(np.array(shown, dtype=np.float64)[:, None]))[j]
+    figure, axes = plt.subplots(figsize=(6.4, 1.0 + 0.45 * len(shown)), layout="constrained")
+    plot_density(dist, rows=slice(None), labels=[names[i] for i in shown], ax=axes).set(xlabel=y_name, ylabel=x_name)
+    return figure
 
 
 def _conditional(

@@ -24,12 +24,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Read the rows, write the page."""
     import numpy as np
 
-    from coverwalk.commands._models import columns_of, first_rows, load_density, refuse_mixed, rows_of, size
+    from coverwalk.commands._models import columns_of, first_rows, load_density, rows_of, size
     from coverwalk.report import write_report
     from coverwalk.report.facts import Subject
 
     model = load_density(arguments.model, forest=True)
-    refuse_mixed(model, "the report")
     _, targets = columns_of(model)
     target = arguments.target or targets[0]
     if target not in targets:

@@ -117,14 +117,14 @@ def plant(
     before it had seen it.
     """
     X = rows[0]
-    p = X.shape[1]
+    p = len(planting.n_levels) or X.shape[1]  # what follows are indicators of levels, which cuts have no need of
     rng = np.random.default_rng(seed)
     inside, order = rng.permutation(inside), rng.permutation(outside)
     effort = (max(1, round(planting.axes * p**0.5)), planting.cuts, planting.sample)
     n_levels = np.array(planting.n_levels or (0,) * p, np.int64)
     tree, parent, span = grow(rows, n_classes, inside, np.uint64(seed), planting.min_rows, effort, n_levels)
     counts = count(rows, n_classes, inside, parent, tree[2], span)
-    columns = np.flatnonzero(n_levels == 0)  # a discriminant takes numbers
+    columns = np.append(np.flatnonzero(n_levels == 0), np.arange(p, X.shape[1]))  # a discriminant takes numbers
     if len(columns) > MOST_COLUMNS:
         columns = np.sort(rng.choice(columns, MOST_COLUMNS, replace=False))
     shared, own = _kinds(counts, span, parent, len(columns), planting)

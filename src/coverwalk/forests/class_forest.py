@@ -5,7 +5,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -28,11 +28,17 @@ CHUNK = 4096  # rows that a thread predicts at a time
 
 @dataclass(frozen=True)
 class Standard:
-    """Columns with mean 0 and variance 1, computed so that neither 1e300 nor 1e-300 overflows; a constant one is 0."""
+    """Columns with mean 0 and variance 1, computed so that neither 1e300 nor 1e-300 overflows; a constant one is 0.
+
+    Categories keep the numbers of their levels, for cuts; behind all columns come indicators of levels that some
+    rows have and some have not, for discriminants, likewise with mean 0 and variance 1 and NaN where one is missing.
+    """
 
     size: Floats
     mean: Floats
     deviation: Floats
+    indicators: Integers = field(default_factory=lambda: np.empty((0, 2), np.int64))  # (m, 2) column and level
+    shares: Floats = field(default_factory=lambda: np.empty(0))  # (m,) of the rows that have a value
 
     @classmethod
     def of(cls, X: Floats, weight: Floats, n_levels: tuple[int, ...] = ()) -> "Standard":
@@ -58,12 +64,24 @@ class Standard:
         size, mean, deviation = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("size", "mean", "deviation")
         )
-        return cls(size, mean, deviation)
+        indicators, shares = [], []
+        for a in np.flatnonzero(n_levels).tolist():
+            counts = np.bincount(X[~np.isnan(X[:, a]), a].astype(np.int64), weight[~np.isnan(X[:, a])])
+            for level, share in enumerate((counts / max(counts.sum(), 1e-300)).tolist()):
+                if 0.0 < share < 1.0:
+                    indicators.append((a, level))
+                    shares.append(share)
+        return cls(size, mean, deviation, np.array(indicators, np.int64).reshape(-1, 2), np.array(shares))
 
     def __call__(self, X: Floats) -> Floats:
         """Rows in these units. Beyond 1e100 deviations all x are equally far out, and squares stay finite."""
         with np.errstate(over="ignore"):
-            return np.ascontiguousarray(np.clip((X / self.size - self.mean) / self.deviation, -1e100, 1e100))
+            Z = np.ascontiguousarray(np.clip((X / self.size - self.mean) / self.deviation, -1e100, 1e100))
+        if not len(self.shares):
+            return Z
+        column, level = self.indicators.T
+        has = np.where(np.isnan(X[:, column]), np.nan, X[:, column] == level)
+        return np.hstack([Z, (has - self.shares) / np.sqrt(self.shares * (1.0 - self.shares))])
 
     def back(self, axis: int, z: float) -> float:
         """The largest value of a column, in the user's units, that is at most z in these.

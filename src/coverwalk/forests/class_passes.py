@@ -18,6 +18,7 @@ from coverwalk._kernels.class_grow import Rows, count, settle
 from coverwalk.chunks import Columns, SamplePass
 from coverwalk.covers.classes import ClassTree, Planting, _factors, _Kind
 from coverwalk.forests.class_forest import ClassForest, in_threads
+from coverwalk.forests.level_counts import level_codes
 from coverwalk.forests.pooling import Unseen, pool_rows
 from coverwalk.forests.row_sample import label_numbers
 from coverwalk.forests.scaling import row_codes
@@ -51,10 +52,10 @@ class ClassPlan(NamedTuple):
         return [(planting, tree) for planting, trees in self.forest.kinds for tree in trees]
 
     def coded(self, X: Floats, y: NDArray[Any]) -> tuple[Floats, Integers, NDArray[np.uint64]]:
-        """Rows in the forest's units, classes by number, and the codes of the sample."""
+        """Rows X, categories as digests, in the forest's units; classes by number; and the codes of the sample."""
         numbers = label_numbers(y)[:, 0]
         place = np.searchsorted(self.classes, y[:, 0])
-        return self.forest.standard(X), place, row_codes(X, numbers)
+        return self.forest.standard(level_codes(X, self.model._mixed)), place, row_codes(X, numbers)
 
 
 def plan_classes(model: Any, kinds: list[tuple[Planting, int]], n_jobs: int, drawn: SamplePass) -> "ClassSums":
@@ -66,11 +67,12 @@ def plan_classes(model: Any, kinds: list[tuple[Planting, int]], n_jobs: int, dra
     leaves = int(np.clip(drawn.options.state_bytes // (32 * len(classes) * sum(n for _, n in kinds)), *LEAVES))
     least = math.ceil((len(y) - n_held) / leaves)
     kinds = [(replace(planting, min_rows=max(planting.min_rows, least)), n) for planting, n in kinds]
-    rows = (sample.X[grown], y[grown], weight[grown])
+    X = level_codes(sample.X, model._mixed)
+    rows = (X[grown], y[grown], weight[grown])
     forest = ClassForest.grow(rows, len(classes), kinds, model.left_out, model._seed, n_jobs)
     bounds = (int(sample.codes[len(y) - n_held - 1]), sample.bound)
-    left_out = (sample.X[held], y[held], weight[held])
-    kept = model._as_rows(*(part[:KEPT_ROWS] for part in (sample.X, y, weight)))
+    left_out = (X[held], y[held], weight[held])
+    kept = model._as_rows(*(part[:KEPT_ROWS] for part in (X, y, weight)))
     return ClassSums(ClassPlan(model, drawn.columns, classes, forest, left_out, kept, bounds, n_jobs))
 
 
@@ -193,7 +195,11 @@ def _check_same_plan(a: ClassPlan, b: ClassPlan) -> None:
     same = a is b or (
         a.bounds == b.bounds
         and len(a.trees) == len(b.trees)
-        and all(np.array_equal(u, v) for (_, s), (_, t) in zip(a.trees, b.trees) for u, v in zip(s.tree, t.tree))
+        and all(
+            np.array_equal(u, v, equal_nan=True)
+            for (_, s), (_, t) in zip(a.trees, b.trees)
+            for u, v in zip(s.tree, t.tree)
+        )
     )
     if not same:
         raise ValueError("only states of one plan can be merged: make both with `empty` of the same state")

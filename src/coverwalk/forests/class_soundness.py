@@ -23,6 +23,10 @@ def check_class_forest(forest: "ClassForest", p: int, n_classes: int) -> None:
     for name in ("size", "mean", "deviation"):
         check_array(name, getattr(forest.standard, name), (p,))
     hold("scales", (forest.standard.size > 0) & (forest.standard.deviation > 0))
+    indicators, shares = forest.standard.indicators, forest.standard.shares
+    check_array("indicators", indicators, (len(shares), 2), np.int64)
+    check_array("shares", shares, (len(shares),))
+    hold("indicators", (indicators[:, 0] >= 0) & (indicators[:, 0] < p) & (shares > 0) & (shares < 1))
     hold("n_classes", is_whole(forest.n_classes) and forest.n_classes == n_classes)
     hold("trees", isinstance(forest.kinds, list) and 1 <= len(forest.kinds) <= 2)
     for kind in forest.kinds:
@@ -33,7 +37,7 @@ def check_class_forest(forest: "ClassForest", p: int, n_classes: int) -> None:
         for tree in trees:
             hold("trees", isinstance(tree, ClassTree))
             _check_tree(tree, planting, p)
-            _check_local(tree, p, n_classes)
+            _check_local(tree, p + len(shares), n_classes)
             _check_walk(tree, planting)
     hold("pools", isinstance(forest.unseen, Unseen))
     _check_unseen(forest.unseen, 2 * len(forest.kinds), n_classes)

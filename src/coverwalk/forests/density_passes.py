@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from coverwalk.chunks import Columns, SamplePass
 from coverwalk.forests.forest import Settings
+from coverwalk.forests.level_counts import level_codes
 from coverwalk.forests.sums import ForestShapes, ForestSums
 from coverwalk.forests.tuning import choose
 
@@ -42,6 +43,7 @@ class DensityPass:
 
     def accumulate(self, X: Floats, Y: Floats) -> None:
         """Take rows X (n, p), Y (n, q) in."""
+        X = level_codes(X, self.model._mixed)
         for j, part in enumerate(self.parts):
             part.accumulate(np.hstack([X, Y[:, :j]]) if j else X, np.ascontiguousarray(Y[:, j]))
 
@@ -65,15 +67,23 @@ class DensityPass:
 def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> DensityPass:
     """Trees for every output, from the sample that was drawn.
 
-    Rows left out of the sample choose the prior of the walk. The largest degree and the spread stay as set: they would
-    be those of a small set, where polynomials have too few rows and a pool errs.
+    Rows left out of the sample choose the prior of the walk, and the steps of y. The largest degree and the spread stay
+    as set: they would be those of a small set, where polynomials have too few rows and a pool errs.
     """
     X, Y = drawn.sample.rows()
+    X, mixed, gaps = level_codes(X, model._mixed), model._mixed, drawn.levels.gaps
     names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
     parts = []
     for j in range(Y.shape[1]):
         inputs, y = np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j])
-        chosen = replace(settings, stop=choose(inputs, y, settings).stop) if model.stop == "auto" else settings
+        chosen = settings
+        if mixed.n_levels:
+            chosen = replace(settings, n_levels=(*mixed.n_levels, *[0] * j))
+        if model.stop == "auto":
+            best = choose(inputs, y, chosen)
+            chosen = replace(chosen, stop=best.stop, steps=best.steps)
         room = drawn.options.state_bytes // Y.shape[1]
-        parts.append(ForestSums.plan(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room))
+        sums = ForestSums.plan(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room, tuple(sorted(gaps)))
+        sums.forest.levels = mixed.level_names
+        parts.append(sums)
     return DensityPass(model, drawn.columns, drawn.options.second_pass, parts)

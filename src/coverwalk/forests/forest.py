@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, Layout, fit_contexts, local_evidence, stop_weights
 from coverwalk._kernels.kernel_density import kernel_tables
+from coverwalk._kernels.mixture import Voices
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
@@ -25,6 +26,7 @@ from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns, plain_columns
 from coverwalk.forests.scaling import Scaling, canonical_order
+from coverwalk.forests.steps import STEPS, UNIT_CELL, Steps, with_steps
 from coverwalk.forests.tree_shapes import OUTLIER_DF, shapes_of
 from coverwalk.forests.trend import Trend
 from coverwalk.shapes import Shapes
@@ -37,7 +39,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
-LEAST_WEIGHT = 1e-2  # voices below it, in their tree, are left out and the others made to sum to one
+LEAST_WEIGHT = 0.03  # voices below it, in their tree, are left out and the others made to sum to one
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
@@ -76,6 +78,7 @@ class Settings:
     n_threads: int = 1
     n_levels: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
     parts: tuple[Part, ...] = ()
+    steps: Steps | None = field(default=None, compare=False)  # of y's density, common to all x
 
     def part_of_trees(self) -> list[Part]:
         """The part to which each tree belongs, evenly mixed: the first trees of a forest are a small forest.
@@ -98,7 +101,7 @@ class Settings:
 class Context(NamedTuple):
     """A context that speaks: which, how many rows it holds, the degree of its best polynomial, and where it is."""
 
-    tree: int  # -1: the kernel density of y given x over the whole space
+    tree: int  # -1: the kernel density of y given x over the whole space; -2: steps of y common to all x
     context: int
     n_rows: int
     degree: int
@@ -229,8 +232,14 @@ class Forest:
     def join_shapes(self) -> None:
         """Put the shapes of all trees in one table."""
         tables = [Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)]
-        self.shapes = Shapes.join(tables + ([self.whole.shapes] if self.whole else []))
+        tables += [self.whole.shapes] if self.whole else []
+        self.shapes = Shapes.join(tables + ([UNIT_CELL] if self.settings.steps else []))
         _ = self.shapes.table  # worked out once, here and not with the first answer
+
+    @property
+    def n_priors(self) -> int:
+        """Under how many priors it was finalized."""
+        return len(self.fitted[0].records.weight)
 
     @property
     def grid(self) -> Grid:
@@ -247,8 +256,16 @@ class Forest:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def ask(self, X: Floats, prior: int = 0, some: slice = slice(None)) -> PredictiveDistribution:
-        """The distributions of y in rows X (n, p), under one of the priors of `finalize`, from all or some trees."""
+    def ask(self, X: Floats) -> PredictiveDistribution:
+        """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
+        dist, steps = self.ask_all(X)[0], self.settings.steps
+        return with_steps(dist, steps, len(self.shapes) - 1) if steps else dist
+
+    def ask_all(self, X: Floats, some: slice = slice(None)) -> list[PredictiveDistribution]:
+        """The distributions of y in rows X (n, p) under each prior of `finalize`, from all or some trees.
+
+        They have the same voices in other weights, and no steps.
+        """
         Z = routed(self.inputs, X, self.settings)
         plain = plain_columns(Z, self.settings.n_levels)
         heard = range(len(self.fitted))[some]
@@ -256,11 +273,14 @@ class Forest:
         kernel, corners = (self.settings.kernel, 2 ** X.shape[1]) if self.whole else (0.0, 0)
         count = 1 + corners + sum(self.fitted[k].records.n_voices[leaves[k]] for k in heard)
         offsets = np.concatenate([[0], np.cumsum(count)])
-        out = tuple(np.empty(offsets[-1], dtype) for dtype in (float, float, float, np.int32, np.int64))
+        weight = np.empty((self.n_priors, offsets[-1]))
+        out = weight, *(np.empty(offsets[-1], dtype) for dtype in (float, float, np.int32, np.int64))
         outlier = OUTLIER_ROWS / (self.n_rows + 1.0)
+        centre, unit = self.output.centre[0], self.output.scale[0]
+        units = centre, unit, unit * self.settings.spread
         at = offsets[:-1].copy()
-        for column, entry in zip(out, (outlier, 0.0, 1.0, 0, OUTLIERS)):
-            column[at] = entry
+        for column, entry in zip(out, (outlier, centre, unit, 0, OUTLIERS)):
+            column[..., at] = entry
         at += 1
         nowhere = np.zeros(len(Z))
         trend = self.trend.value(plain) if self.trend else nowhere
@@ -268,35 +288,32 @@ class Forest:
         for k, (part, tree) in enumerate(zip(self.settings.part_of_trees(), self.fitted)):
             if k in heard:
                 share = (1.0 - outlier) * (1.0 - kernel) / len(heard)
-                voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere)
+                voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere, units)
                 seen = local_columns(self.trees[k], Z, tree.fill, self.settings.n_levels)
-                speak(seen, leaves[k], self.grid_of(part.degree).degree, tree.records, prior, at, voice, out)
+                order = np.argsort(leaves[k], kind="stable")
+                speak(seen, leaves[k], order, self.grid_of(part.degree).degree, tree.records, at, voice, out)
             first += len(tree.shapes)
             label += len(tree.records.seat)
         if self.whole is not None:
             node, corner = self.whole.ask(plain)
             places = at[:, None] + np.arange(corners)
-            voices = ((1.0 - outlier) * kernel * corner, 0.0, 1.0, first + node, WHOLE)
+            voices = ((1.0 - outlier) * kernel * corner, centre, unit, first + node, WHOLE)
             for column, entries in zip(out, voices):
-                column[places] = entries
-        weight, loc, scale, shape, context = out
-        centre, unit = self.output.centre[0], self.output.scale[0]
-        dist = PredictiveDistribution(
-            offsets,
-            weight,
-            centre + unit * loc,
-            unit * scale,
-            shape,
-            self.shapes,
-            context=context,
-            describe=self.describe,
-        )
-        return rescaled(dist, self.settings.spread)
+                column[..., places] = entries
+        _, loc, scale, shape, context = out
+        return [
+            PredictiveDistribution.trusted(
+                Voices(offsets, each, loc, scale, shape), self.shapes, context, self.describe
+            )
+            for each in weight
+        ]
 
     def describe(self, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
         if label == WHOLE:
             return Context(-1, 0, len(self.y), 0, {})
+        if label == STEPS:
+            return Context(-2, 0, self.n_rows, 0, {})
         if label < 0:
             return None
         k = 0

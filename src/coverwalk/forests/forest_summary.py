@@ -52,10 +52,12 @@ def summarise(forest: Forest) -> ForestSummary:
 
 
 def _shares_of_kinds(forest: Forest, voices: Floats) -> dict[str, float]:
-    """Of the trees' local models, and of the kernel density over all rows where there is one."""
-    kernel = forest.settings.kernel if forest.whole else 0.0
-    shares = dict(zip(KINDS, ((1.0 - kernel) * voices / voices.sum()).tolist()))
-    return shares | ({"kernel density of y given x": kernel} if forest.whole else {})
+    """Of the trees' local models, and of what speaks beside them: the kernel density over all rows, and the steps."""
+    kernel, steps = forest.settings.kernel if forest.whole else 0.0, forest.settings.steps
+    share = steps.share if steps else 0.0  # at most: of what lies in the cells
+    shares = dict(zip(KINDS, ((1.0 - share) * (1.0 - kernel) * voices / voices.sum()).tolist()))
+    shares |= {"kernel density of y given x": (1.0 - share) * kernel} if forest.whole else {}
+    return shares | ({"steps common to all x": share} if steps else {})
 
 
 def _n_bytes(forest: Forest) -> int:

@@ -18,6 +18,7 @@ FEWEST_ROWS = 20  # fewer tell nothing
 MOST_ROWS = 1000  # more would tell little more
 FEW_ROWS = 300  # up to which each eighth of the rows is left out in turn; else each quarter, or two of more than most
 N_TREES = 6
+CERTAIN = 1e-4  # probability of a share worth having below which the search ends
 LEAST_SHARE = 0.15  # less is not worth its voices, and trees gain more from more rows
 
 
@@ -32,17 +33,20 @@ def choose_share(X: Floats, y: Floats, settings: Settings) -> Settings:
     n_parts, every = (8, 1) if len(y) <= FEW_ROWS else (4, 1 if len(y) <= MOST_ROWS else 2)
     order = canonical_order(X, y)[:MOST_ROWS]
     X, y = X[order], y[order]
-    score = np.zeros(len(SHARES))
+    score, posterior = np.zeros(len(SHARES)), np.empty(0)
     rows = np.arange(len(y))
     for part in np.array_split(rows, n_parts)[::every]:
         rest = np.delete(rows, part)
-        forest = Forest.plan(X[rest], y[rest], replace(settings.with_trees(N_TREES), kernel=1.0))
+        forest = Forest.plan(X[rest], y[rest], replace(settings.with_trees(N_TREES), kernel=1.0, steps=None))
         forest.accumulate(X[rest], y[rest])
         forest.finalize()
         whole = forest.ask(X[part]).pdf(y[part])
         forest.settings = replace(forest.settings, kernel=0.0)
         trees = forest.ask(X[part]).pdf(y[part])
         score += np.log(np.outer(SHARES, whole) + np.outer(1.0 - SHARES, trees)).sum(axis=1)
-    posterior = np.exp(score - score.max())
-    share = float(posterior @ SHARES / posterior.sum())
+        posterior = np.exp(score - score.max())
+        posterior /= posterior.sum()
+        if posterior[SHARES >= LEAST_SHARE].sum() < CERTAIN:  # the other parts would have to say the opposite
+            break
+    share = float(posterior @ SHARES)
     return replace(settings, kernel=share if share >= LEAST_SHARE else 0.0)

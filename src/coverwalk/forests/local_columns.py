@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels.fill import leaf_means
 from coverwalk.covers.adaptive import AdaptiveTree
 
 __all__ = ["NO_FILL", "Fill", "fill_of", "local_columns", "plain_columns"]
@@ -23,26 +24,15 @@ class Fill(NamedTuple):
 NO_FILL = Fill(np.empty(0, np.int64), np.empty((0, 0)))
 
 
-def fill_of(tree: AdaptiveTree, Z: Floats, n_levels: tuple[int, ...]) -> Fill:
-    """From rows Z (n, p)."""
+def fill_of(tree: AdaptiveTree, Z: Floats, n_levels: tuple[int, ...], gaps: tuple[int, ...] = ()) -> Fill:
+    """From rows Z (n, p); gaps: columns that have missing values, in rows that are not among these."""
     missing = np.atleast_1d(np.isnan(Z).any(axis=0))
+    missing[list(gaps)] = True
     missing[np.flatnonzero(n_levels)] = False
     column = np.flatnonzero(missing)
     if not len(column):
         return NO_FILL
-    mean = np.zeros((len(tree.left), len(column)))
-    leaf = tree.leaves(Z)
-    for j, a in enumerate(column.tolist()):
-        here = ~np.isnan(Z[:, a])
-        count = np.bincount(leaf[here], minlength=len(mean)).astype(np.float64)
-        total = np.bincount(leaf[here], Z[here, a], minlength=len(mean))
-        for k in range(len(mean) - 1, 0, -1):  # children come after their parents
-            count[tree.parent[k]] += count[k]
-            total[tree.parent[k]] += total[k]
-        for k in range(len(mean)):
-            above = mean[tree.parent[k], j] if k else 0.0
-            mean[k, j] = total[k] / count[k] if count[k] else above
-    return Fill(column, mean)
+    return Fill(column, leaf_means(Z, tree.leaves(Z), tree.parent, column)[0])
 
 
 def plain_columns(Z: Floats, n_levels: tuple[int, ...]) -> Floats:

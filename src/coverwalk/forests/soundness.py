@@ -12,9 +12,11 @@ from coverwalk._sound import check_array as _array
 from coverwalk._sound import check_with_nan as _with_nan
 from coverwalk._sound import hold as _hold
 from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.forests.cells import MOST_CELLS, Cells
 from coverwalk.forests.kernel_context import MOST_INPUTS, MOST_NODES, KernelContext
+from coverwalk.forests.steps import Steps
 from coverwalk.forests.trend import Trend
-from coverwalk.shapes import KERNELS, STUDENT, Shapes
+from coverwalk.shapes import CELLS, KERNELS, STUDENT, Shapes
 
 if TYPE_CHECKING:
     from coverwalk.forests.forest import FittedTree, Forest, Settings
@@ -46,9 +48,26 @@ def check_forest(forest: "Forest") -> None:
     for part, tree, fitted in zip(parts, forest.trees, forest.fitted):
         _check_tree(tree, p, n_levels)
         _check_fitted(tree, fitted, p, forest.grid_of(part.degree).degree)
-    n_nodes = _check_whole(forest, p)
-    _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted) + n_nodes)
+    n_others = _check_whole(forest, p) + _check_steps(forest)
+    _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted) + n_others)
     _hold("shapes", forest.shapes.kind[0] == STUDENT)
+
+
+def _check_steps(forest: "Forest") -> int:
+    """Cells one after the other, each with its support, where there are any; returns how many shapes they need."""
+    steps = forest.settings.steps
+    if steps is None:
+        return 0
+    _hold("steps", isinstance(steps, Steps) and isinstance(steps.cells, Cells))
+    _hold("steps", type(steps.share) is type(steps.power) is float and 0 < steps.share < 1 and 1 <= steps.power <= 2)
+    left, right, low, high = steps.cells
+    _hold("cells", 1 <= len(left) <= MOST_CELLS)
+    for name, ends in zip(Cells._fields, steps.cells):
+        _array(name, ends, left.shape)
+    _hold("cells", (left <= low) & (low < high) & (high <= right) & np.isfinite(high - low))
+    _hold("cells", right[:-1] <= left[1:])
+    _hold("shapes", forest.shapes.kind[-1] == CELLS)
+    return 1
 
 
 def _check_whole(forest: "Forest", p: int) -> int:

@@ -27,7 +27,9 @@ from coverwalk.forests.forest import (
     _same_plan,
     heard_tree,
     in_threads,
+    routed,
 )
+from coverwalk.forests.local_columns import Fill, fill_of, local_columns
 from coverwalk.forests.scaling import canonical_order
 
 __all__ = ["STATE_BYTES", "ForestShapes", "ForestSums"]
@@ -66,12 +68,22 @@ class ForestSums:
     moments: list[Floats] = field(default_factory=list)  # of each tree (leaves, m); nothing before the first row
     low: list[Floats] = field(default_factory=list)  # of each tree (leaves, p)
     high: list[Floats] = field(default_factory=list)
+    fills: list[Fill] = field(default_factory=list)  # of each tree: where missing values stand, whichever rows come
 
     @classmethod
     def plan(
-        cls, X: Floats, y: Floats, settings: Settings, names: list[str] | None = None, state_bytes: int = STATE_BYTES
+        cls,
+        X: Floats,
+        y: Floats,
+        settings: Settings,
+        names: list[str] | None = None,
+        state_bytes: int = STATE_BYTES,
+        gaps: tuple[int, ...] = (),
     ) -> "ForestSums":
-        """Units and trees from a sample of rows X (n, p), y (n,); as many leaves as ``state_bytes`` have room for."""
+        """Units and trees from a sample of rows X (n, p), y (n,); as many leaves as ``state_bytes`` have room for.
+
+        gaps: columns that have missing values in some row, of the sample or not; they stand at the sample's means.
+        """
         degree = settings.degree
         while degree > 0 and n_features(degree, X.shape[1]) > MAX_FEATURES:
             degree -= 1
@@ -82,11 +94,13 @@ class ForestSums:
         forest.settings = settings
         kept = canonical_order(X, y)[:KEPT_ROWS]
         forest.accumulate(X[kept], y[kept])
-        return cls(forest)
+        Z = routed(forest.inputs, X, settings)
+        missing = set(gaps) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
+        return cls(forest, fills=[fill_of(tree, Z, settings.n_levels, tuple(missing)) for tree in forest.trees])
 
     def empty(self) -> "ForestSums":
         """The same plan without rows."""
-        return ForestSums(self.forest)
+        return ForestSums(self.forest, fills=self.fills)
 
     @property
     def n_rows(self) -> int:
@@ -108,7 +122,8 @@ class ForestSums:
             tree = self.forest.trees[k]
             perm, layout = tree.arrange(Z)
             sums = (self.moments[k], self.low[k], self.high[k])
-            add_moments(Z[perm], r[perm], layout, _places(tree), degree, *sums)
+            seen = local_columns(tree, Z, self.fills[k], self.forest.settings.n_levels)
+            add_moments(seen[perm], r[perm], layout, _places(tree), degree, *sums)
 
         for start in range(0, len(y), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
@@ -151,7 +166,8 @@ class ForestSums:
             scale = bin_scales(n, regressions, forest.grid.least_scale)
             return _Contexts(n.round().astype(np.int64), low, high, scale, regressions)
 
-        return ForestShapes(forest, in_threads(fit, range(len(self.moments)), forest.settings.n_threads))
+        contexts = in_threads(fit, range(len(self.moments)), forest.settings.n_threads)
+        return ForestShapes(forest, contexts, self.fills)
 
 
 @dataclass(frozen=True)
@@ -171,13 +187,14 @@ class ForestShapes:
 
     forest: Forest
     contexts: list[_Contexts]
+    fills: list[Fill]
     counts: list[Ints] = field(default_factory=list)  # of each tree (N, N_BINNED, N_BINS + 1); as in ForestSums
     log_outside: list[Floats] = field(default_factory=list)  # of each tree (N, N_SHAPES)
     n_rows: int = 0  # that were counted
 
     def empty(self) -> "ForestShapes":
         """The same regressions without counts."""
-        return ForestShapes(self.forest, self.contexts)
+        return ForestShapes(self.forest, self.contexts, self.fills)
 
     def _make_room(self) -> None:
         if not self.counts:
@@ -201,7 +218,8 @@ class ForestShapes:
             regressions = self.contexts[k].regressions
             lines = (regressions.gain, regressions.loo, regressions.mean)
             known, bins = (self.contexts[k].n, self.contexts[k].scale), (self.counts[k], self.log_outside[k])
-            bin_residuals(Z[perm], r[perm], layout, degree, lines, known, bins)
+            seen = local_columns(self.forest.trees[k], Z, self.fills[k], self.forest.settings.n_levels)
+            bin_residuals(seen[perm], r[perm], layout, degree, lines, known, bins)
 
         for start in range(0, len(y), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
@@ -256,7 +274,8 @@ class ForestShapes:
         grid = self.forest.grid._replace(many=1.0)  # every regression that was fitted has its mean leverage
         heard = heard_tree(np.empty((0, p)), layout, grid, fit, (self.forest.settings.stop,))
         seated = heard.records.seat >= 0
-        return heard._replace(records=heard.records._replace(low=known.low[seated], high=known.high[seated]))
+        records = heard.records._replace(low=known.low[seated], high=known.high[seated])
+        return heard._replace(records=records, fill=self.fills[k])
 
 
 def _places(tree: AdaptiveTree) -> Ints:
@@ -271,7 +290,7 @@ def _scaled(forest: Forest, X: Floats, y: Floats) -> tuple[Floats, Floats]:
             f"y = {y[np.argmax(np.abs(r))]:g} is more than {FARTHEST:g} times as far out as the sample, which set the "
             "units: its square is lost in sums; leave such rows out, or transform y"
         )
-    return forest.inputs.forward(X), r
+    return routed(forest.inputs, X, forest.settings), r
 
 
 def _check_same_plan(a: Forest, b: Forest) -> None:

@@ -6,14 +6,17 @@ is a local model of the root with a basis that grows with the rows.
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from coverwalk._kernels.waves import waves
+from coverwalk._kernels.waves import wave_features, waves
 
 __all__ = ["Trend"]
 
@@ -21,11 +24,13 @@ Floats = NDArray[np.float64]
 
 WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
+N_METRICS = 2  # that are learned, each from the last one's trend
+WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it is noise to the trees
 HEIGHT = 3.0  # of all waves together against a column of the line: the prior deviation of the smooth part
-MOST_WAVES = 384
+FEW_WAVES, MOST_WAVES = 384, 1024  # the second where twice as many of them leave much less
 MOST_ROWS = 2**15  # to which a trend is fitted
 JUDGED_ROWS, JUDGED_WAVES = 1024, 128  # with which wavelengths and ridges are compared
-MANY_ROWS = 12  # for each wave: leverages are their mean from there on
+MANY_ROWS = 12  # for each wave: leverages are their mean from there on, and more waves might be worth it
 LEAST_KEEP = 1e-3  # of 1 - leverage
 
 
@@ -60,20 +65,26 @@ class Trend:
         leaves of r, too.
         """
         n, p = Z.shape
-        few, ends = min(n, JUDGED_ROWS), (Z.min(axis=0), Z.max(axis=0))
-        best, left, least = (WAVELENGTHS[0], RIDGES[0]), r, np.inf
-        with threadpool_limits(limits=1, user_api="blas"):  # sums in one order, whatever the number of threads
-            for wavelength in WAVELENGTHS:
-                turns, phase = _random_waves(wavelength, min(few // 4, JUDGED_WAVES), seed, p)
-                for ridge, coefficients, errors in _ridges(_features(Z[:few], turns, phase), r[:few]):
-                    square = float(np.mean(errors**2))
-                    if square < least:
-                        rough = cls(turns, phase, _in_units(coefficients, p), ridge, *ends)
-                        best, left, least = (wavelength, ridge), errors, square
-        left = np.concatenate([left, r[few:] - rough.value(Z[few:])]) if least < np.inf else r
-        n_waves = min(n // 4, JUDGED_WAVES + n // 16, MOST_WAVES)
-        turns, phase = _random_waves(best[0], n_waves, seed, p)
-        return cls(turns, phase, np.zeros(1 + p + n_waves), best[1], *ends), left
+        n_waves = min(n // 4, JUDGED_WAVES + n // 16, FEW_WAVES)
+        n_judged = min(n, JUDGED_ROWS)
+        few = min(n_judged // 4, JUDGED_WAVES)
+        with _one_thread():
+            judged = Z[:n_judged], r[:n_judged]
+            best = plain = last = _rough(judged, np.eye(p), WAVELENGTHS, few, seed)
+            for _ in range(N_METRICS if p > 1 else 0):
+                last = _rough(judged, _metric(last.trend.slopes(judged[0])), WAVELENGTHS, few, seed)
+                if last.square < min(best.square, WORTH_IT * plain.square):
+                    best = last
+            if n >= MANY_ROWS * JUDGED_WAVES * 2:
+                judged = Z[: 2 * n_judged], r[: 2 * n_judged]
+                some, more = (_rough(judged, best.metric, (1.0,), k * few, seed) for k in (1, 2))
+                if more.square < WORTH_IT * some.square:
+                    best, n_waves = more, min(n // 4, MOST_WAVES)
+        ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)}
+        rest = slice(len(best.left), None)
+        left = np.concatenate([best.left, r[rest] - replace(best.trend, **ends).value(Z[rest])])
+        turns, phase = _random_waves(best.metric, n_waves, seed)
+        return cls(turns, phase, np.zeros(1 + p + n_waves), best.trend.ridge, **ends), left
 
     def fit(self, Z: Floats, r: Floats) -> tuple["Trend", Floats]:
         """The same waves fitted to rows Z (n, p), in random order, and r (n,); and what they leave of r.
@@ -81,7 +92,7 @@ class Trend:
         What is left of a row to which they were fitted is its error when it is left out.
         """
         n = min(len(r), MOST_ROWS)
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _one_thread():
             F = _features(Z[:n], self.turns, self.phase)
             U = cholesky(F.T @ F + self.ridge * np.eye(F.shape[1]), check_finite=False)
             coefficients = cho_solve((U, False), F.T @ r[:n], check_finite=False)
@@ -95,16 +106,69 @@ class Trend:
         trend = replace(self, coefficients=_in_units(coefficients, Z.shape[1]), **ends)
         return trend, np.concatenate([left, r[n:] - trend.value(Z[n:])])
 
+    def slopes(self, Z: Floats) -> Floats:
+        """Derivatives by the inputs in rows Z (n, p); (n, p)."""
+        p = Z.shape[1]
+        bent = -2 * np.pi * self.coefficients[1 + p :] * np.sin(2 * np.pi * (Z @ self.turns + self.phase))
+        return bent @ self.turns.T + self.coefficients[1 : 1 + p]
+
     def value(self, Z: Floats) -> Floats:
         """In rows Z (n, p)."""
         values: Floats = waves(np.clip(Z, self.low, self.high), self.turns, self.phase, self.coefficients)
         return values
 
 
-def _random_waves(wavelength: float, n_waves: int, seed: int, p: int) -> tuple[Floats, Floats]:
-    rng = np.random.default_rng(seed)
-    turns = rng.standard_normal((n_waves, p)).T / (2 * np.pi * wavelength * np.sqrt(max(p, 1)))
+class _Rough(NamedTuple):
+    """A trend of some rows, few waves in one metric."""
+
+    square: float  # mean square of the left-one-out errors
+    trend: Trend
+    metric: Floats  # (p, p): inputs are seen through it
+    left: Floats  # the left-one-out errors
+
+
+def _rough(
+    judged: tuple[Floats, Floats], metric: Floats, wavelengths: tuple[float, ...], n_waves: int, seed: int
+) -> _Rough:
+    """The one of the wavelength and the ridge with the least left-one-out errors."""
+    Z, r = judged
+    ends = Z.min(axis=0), Z.max(axis=0)
+    tried = []
+    for wavelength in wavelengths:
+        turns, phase = _random_waves(metric / wavelength, n_waves, seed)
+        for ridge, coefficients, left in _ridges(_features(Z, turns, phase), r):
+            trend = Trend(turns, phase, _in_units(coefficients, len(metric)), ridge, *ends)
+            tried.append(_Rough(float(np.mean(left**2)), trend, metric / wavelength, left))
+    return min(tried, key=lambda rough: rough.square)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # to look for them takes as long as a small trend
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Sums in one order, whatever the number of threads."""
+    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limit
+
+
+def _random_waves(metric: Floats, n_waves: int, seed: int) -> tuple[Floats, Floats]:
+    rng, p = np.random.default_rng(seed), len(metric)
+    turns = metric @ rng.standard_normal((n_waves, p)).T / (2 * np.pi * np.sqrt(max(p, 1)))
     return np.ascontiguousarray(turns), rng.uniform(0.0, 1.0, n_waves)
+
+
+def _metric(slopes: Floats) -> Floats:
+    """The root of the mean of slopes times slopes', its squares of mean one: lengths in it are how much y changes.
+
+    Inputs that do not matter vanish, and waves run along the directions that do (Radhakrishnan et al., "Mechanism for
+    feature learning in neural networks and backpropagation-free machine learning models", Science 2024).
+    """
+    values, vectors = eigh(slopes.T @ slopes, check_finite=False)
+    values = np.maximum(values, 0.0) / max(values.mean(), 1e-300)
+    root: Floats = (vectors * np.sqrt(values)) @ vectors.T
+    return root
 
 
 def _height(n_waves: int) -> float:
@@ -112,7 +176,8 @@ def _height(n_waves: int) -> float:
 
 
 def _features(Z: Floats, turns: Floats, phase: Floats) -> Floats:
-    return np.hstack([np.ones((len(Z), 1)), Z, _height(len(phase)) * np.cos(2 * np.pi * (Z @ turns + phase))])
+    F: Floats = wave_features(Z, turns, phase, _height(len(phase)))
+    return F
 
 
 def _in_units(coefficients: Floats, p: int) -> Floats:

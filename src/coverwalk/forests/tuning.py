@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels.mixture import Voices, row_densities
 from coverwalk._kernels.polynomial import n_features
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.forest import MAX_FEATURES, Forest, Part, Settings, rescaled
 from coverwalk.forests.scaling import canonical_order
+from coverwalk.forests.steps import choose_steps
 
 __all__ = ["choose"]
 
@@ -27,6 +29,7 @@ FEWEST_ROWS = 20  # fewer rows tell nothing
 SPREAD_ROWS = 200  # fewer rows cannot tell a spread, or shares, from chance
 MOST_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
 MOST_NUMBERS = 80_000  # rows times features, between those two
+LEAST_DENSITY = 1e-280
 HALF = 3  # trees of a kind in each of two small forests
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, left out in turn
 HELD_OUT_OF_MANY = ((0.0, 0.2),)  # of twice as many rows, where there are: nearer to the forest's own size
@@ -39,17 +42,33 @@ class Kind(NamedTuple):
     smooth: bool
 
 
+CURVES, PLANES_ABOUT_TREND, CURVES_ABOUT_TREND = Kind(2, False), Kind(1, True), Kind(2, True)
+
+
 class Unseen(NamedTuple):
     """What two small forests of one kind and prior say of the rows left out, fold by fold."""
 
     dists: tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
+    known: tuple[list[Floats], list[Floats]]  # their log densities
 
     def log_densities(self, y: Sequence[Floats], spread: float = 1.0) -> tuple[Floats, Floats]:
         """Of both forests, (n,)."""
-        first, second = (
-            np.concatenate([rescaled(dist, spread).logpdf(part) for dist, part in zip(half, y)]) for half in self.dists
-        )
+        if spread == 1.0:
+            first, second = (np.concatenate(half) for half in self.known)
+        else:
+            first, second = (
+                np.concatenate([rescaled(dist, spread).logpdf(part) for dist, part in zip(half, y)])
+                for half in self.dists
+            )
         return first, second
+
+
+class Chosen(NamedTuple):
+    """The best prior of a kind of trees."""
+
+    score: float  # the sum of the log densities of the rows left out
+    stop: float
+    unseen: Unseen
 
 
 def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
@@ -65,57 +84,87 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
         return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
     most = int(np.clip(MOST_NUMBERS / n_features(settings.degree, X.shape[1]), *MOST_ROWS))
     many = len(y) >= 1.5 * most
-    order = canonical_order(X, y)[: 2 * most if many else most]
+    order = canonical_order(X, y)
+    every, order = y[order], order[: 2 * most if many else most]
     X, y = X[order], y[order]
     folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in (HELD_OUT_OF_MANY if many else HELD_OUT)]
     held_out = [y[fold] for fold in folds]
-    kinds: list[Kind] = []
-    stops: list[float] = []
-    unseen: list[Unseen] = []
-    for kind, candidates in _ask(X, y, folds, settings).items():
-        best = _best_prior(candidates, held_out, settings.n_trees)
-        kinds.append(kind)
-        stops.append(STOPS[best])
-        unseen.append(candidates[best])
+    small = _SmallForests(X, y, folds, settings)
+    chosen = {kind: _best_prior(small.ask(kind), held_out, settings.n_trees) for kind in _kinds(settings, X.shape[1])}
+    if max(chosen, key=lambda kind: chosen[kind].score) == PLANES_ABOUT_TREND and CURVES in chosen:
+        chosen[CURVES_ABOUT_TREND] = _best_prior(small.ask(CURVES_ABOUT_TREND), held_out, settings.n_trees)
+    unseen = [best.unseen for best in chosen.values()]
     shares, spread = _shares_and_spread(unseen, held_out, settings.n_trees)
     parts = tuple(
-        Part(n_trees, kind.degree, stop, kind.smooth)
-        for n_trees, kind, stop in zip(_whole(shares, settings.n_trees), kinds, stops)
+        Part(n_trees, kind.degree, best.stop, kind.smooth)
+        for n_trees, (kind, best) in zip(_whole(shares, settings.n_trees), chosen.items())
         if n_trees > 0
     )
     largest = max(parts)
-    return replace(settings, degree=largest.degree, stop=largest.stop, spread=spread, parts=parts)
+    first, second = ([rescaled(dist, spread) for dist in half] for half in unseen[int(np.argmax(shares))].dists)
+
+    def judge(one: Floats, other: Floats) -> Floats:
+        return _scores([(one, other)], (1.0,), settings.n_trees)
+
+    steps = choose_steps(y, folds, (first, second), every, judge)
+    return replace(settings, degree=largest.degree, stop=largest.stop, spread=spread, parts=parts, steps=steps)
 
 
 def _kinds(settings: Settings, p: int) -> list[Kind]:
     """Local planes, local curves, and planes about a smooth trend."""
     degrees = [g for g in range(min(1, settings.degree), settings.degree + 1) if n_features(g, p) <= MAX_FEATURES]
     plain = [Kind(g, False) for g in degrees or [0]]
-    return plain + ([Kind(1, True)] if settings.degree >= 1 and degrees else [])
+    return plain + ([PLANES_ABOUT_TREND] if settings.degree >= 1 and degrees else [])
 
 
-def _ask(X: Floats, y: Floats, folds: list[slice], settings: Settings) -> dict[Kind, list[Unseen]]:
-    """Grow two small forests of each kind on the other rows of each fold, and ask them under all priors."""
-    kinds = _kinds(settings, X.shape[1])
-    asked = {kind: [Unseen(([], [])) for _ in STOPS] for kind in kinds}
-    for fold, smooth in product(folds, sorted({kind.smooth for kind in kinds})):
-        rest = np.delete(np.arange(len(y)), fold)
-        parts = (Part(2 * HALF, 1, STOPS[0], smooth),)
-        forest = Forest.plan(X[rest], y[rest], replace(settings, parts=parts))
-        forest.accumulate(X[rest], y[rest])
-        for kind in kinds:
-            if kind.smooth == smooth:
-                parts = (Part(2 * HALF, kind.degree, STOPS[0], smooth),)
-                forest.settings = replace(forest.settings, parts=parts)
-                forest.finalize(STOPS)
-                for prior, half in product(range(len(STOPS)), range(2)):
-                    dist = forest.ask(X[fold], prior, slice(half, None, 2))
-                    asked[kind][prior].dists[half].append(dist)
-    return asked
+class _SmallForests:
+    """Two small forests, grown on the other rows of each fold, which are asked about the fold."""
+
+    def __init__(self, X: Floats, y: Floats, folds: list[slice], settings: Settings) -> None:
+        self.X, self.y, self.folds, self.settings = X, y, folds, settings
+        self.grown: dict[bool, list[Forest]] = {}  # with and without a trend
+
+    def ask(self, kind: Kind) -> list[Unseen]:
+        """What they say as trees of a kind, under all priors."""
+        asked = [Unseen(([], []), ([], [])) for _ in STOPS]
+        parts = (Part(2 * HALF, kind.degree, STOPS[0], kind.smooth),)
+        if kind.smooth not in self.grown:
+            self.grown[kind.smooth] = [self._grow(fold, parts) for fold in self.folds]
+        for fold, forest in zip(self.folds, self.grown[kind.smooth]):
+            forest.settings = replace(forest.settings, parts=parts)
+            forest.finalize(STOPS)
+            for half in range(2):
+                dists = forest.ask_all(self.X[fold], slice(half, None, 2))
+                for said, dist, log_density in zip(asked, dists, _log_densities(dists, self.y[fold])):
+                    said.dists[half].append(dist)
+                    said.known[half].append(log_density)
+        return asked
+
+    def _grow(self, fold: slice, parts: tuple[Part, ...]) -> Forest:
+        rest = np.delete(np.arange(len(self.y)), fold)
+        forest = Forest.plan(self.X[rest], self.y[rest], replace(self.settings, parts=parts))
+        forest.accumulate(self.X[rest], self.y[rest])
+        return forest
 
 
-def _best_prior(candidates: list[Unseen], y: list[Floats], n_trees: int) -> int:
-    return _climb(len(STOPS), 0, lambda k: float(_scores([candidates[k].log_densities(y)], (1.0,), n_trees).sum()))
+def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Floats]:
+    """Of distributions that have the same voices in other weights: each voice is asked once."""
+    offsets, _, loc, scale, shape = dists[0].voices
+    alone = Voices(np.arange(len(loc) + 1), np.ones(len(loc)), loc, scale, shape)
+    said = np.empty(len(loc))
+    row_densities(alone, dists[0].shapes.table, np.repeat(y, np.diff(offsets)), said)
+    densities = np.array([np.add.reduceat(dist.voices.weight * said, offsets[:-1]) for dist in dists])
+    if np.all((densities > LEAST_DENSITY) & (densities < np.inf)):
+        return list(np.log(densities))
+    return [dist.logpdf(y) for dist in dists]  # densities beyond the range of floats have logarithms
+
+
+def _best_prior(candidates: list[Unseen], y: list[Floats], n_trees: int) -> Chosen:
+    def score(k: int) -> float:
+        return float(_scores([candidates[k].log_densities(y)], (1.0,), n_trees).sum())
+
+    best = _climb(len(STOPS), 0, score)
+    return Chosen(score(best), STOPS[best], candidates[best])
 
 
 def _scores(log_densities: list[tuple[Floats, Floats]], shares: Sequence[float], n_trees: int) -> Floats:

@@ -186,6 +186,7 @@ class Explorer {
 
   nameOf(voice) {
     if (voice.kind === WHOLE) return `a kernel density of y given x, over all ${voice.nRows} rows`;
+    if (voice.kind === STEPS) return "a step of y's density, common to all x";
     if (voice.kind < 0) return "outliers: a heavy-tailed law over everything";
     const root = ["a constant", "a plane", "a curved surface"][voice.degree], rows = `${voice.nRows} ${voice.nRows === 1 ? "row" : "rows"}`;
     const surface = voice.depth === 0 ? root : `its parent's surface, ${["shifted", "tilted", "bent"][voice.degree]}`;

@@ -9,6 +9,7 @@ from coverwalk._kernels.polynomial import n_features
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forests.forest import OUTLIER_ROWS, FittedTree, Forest
 from coverwalk.forests.kernel_context import KernelContext
+from coverwalk.forests.steps import UNIT_CELL
 from coverwalk.report.packing import pack, packed_size
 from coverwalk.shapes import Shapes
 
@@ -47,6 +48,8 @@ def export(forest: Forest, budget: int = 10_000_000) -> Exported:
             "unit": float(forest.output.scale[0]),
             "spread": forest.settings.spread,
             "kernel": forest.settings.kernel if forest.whole else 0.0,
+            "step_share": forest.settings.steps.share if forest.settings.steps else 0.0,
+            "step_power": forest.settings.steps.power if forest.settings.steps else 1.0,
             "n_rows_in_all": len(forest.y),
         },
         n_trees,
@@ -93,6 +96,12 @@ def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
         shapes.append(forest.whole.shapes)
         joined |= _nodes(forest.whole, len(used))
         used = np.concatenate([used, base["shape"] + np.arange(len(forest.whole.shapes))])
+        base["shape"] += len(forest.whole.shapes)
+    if forest.settings.steps is not None:
+        shapes.append(UNIT_CELL)
+        joined |= {f"step_{name}": ends for name, ends in forest.settings.steps.cells._asdict().items()}
+        joined["step_shape"] = np.array([len(used)])
+        used = np.append(used, base["shape"])
     return {
         name: pack(array)
         for name, array in (

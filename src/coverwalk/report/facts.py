@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
-from coverwalk.baselines import Line
+from coverwalk.baselines import Line, plain_inputs
 from coverwalk.forests.forest import Forest
 from coverwalk.forests.forest_summary import summarise
 
-__all__ = ["Subject", "gather"]
+__all__ = ["Subject", "gather", "is_mixed"]
 
 Floats = NDArray[np.float64]
 
@@ -53,8 +53,14 @@ def gather(subject: Subject) -> dict[str, Any]:
         "calibration": _calibration(answers.pit),
         "losses": _losses(subject, answers),
         "surprising": _surprising(subject, answers),
-        "explore": _explore(subject, answers),
+        "explore": None if is_mixed(subject) else _explore(subject, answers),
     }
+
+
+def is_mixed(subject: Subject) -> bool:
+    """Whether there are categories or gaps: the page's own evaluator, and its sliders, know numbers."""
+    rows = subject.forest.X, subject.X
+    return bool(subject.forest.settings.n_levels) or any(bool(np.isnan(X).any()) for X in rows)
 
 
 def _ask(subject: Subject) -> Answers:
@@ -69,7 +75,7 @@ def _ask(subject: Subject) -> Answers:
 def _share_seen(subject: Subject) -> float:
     """The share of rows that the forest learned from."""
     ours, learned = (
-        np.ascontiguousarray(np.column_stack([X, y]) + 0.0).view([("", np.float64)] * (X.shape[1] + 1))[:, 0]
+        np.ascontiguousarray(np.column_stack([X, y]) + 0.0).view([("", np.int64)] * (X.shape[1] + 1))[:, 0]
         for X, y in ((subject.X, subject.y), (subject.forest.X, subject.forest.y))
     )
     return float(np.isin(ours, learned).mean())
@@ -89,11 +95,12 @@ def _calibration(pit: Floats) -> dict[str, Any]:
 
 def _losses(subject: Subject, answers: Answers) -> list[dict[str, Any]]:
     """The model beside baselines that learned from the same rows."""
-    forest, X, y = subject.forest, subject.X, subject.y
+    forest, y = subject.forest, subject.y
+    learned, X = (plain_inputs(rows, forest.X, forest.settings.n_levels) for rows in (forest.X, subject.X))
     inside = (answers.low <= y) & (y <= answers.high)
     losses = [_loss("coverwalk", answers.log_density, y - answers.mean, inside)]
     for name, width in (("linear regression", X.shape[1]), ("one normal", 0)):
-        line = Line.fit(forest.X[:, :width], forest.y)
+        line = Line.fit(learned[:, :width], forest.y)
         error = y - line.mean(X[:, :width])
         losses.append(_loss(name, line.logpdf(X[:, :width], y), error, np.abs(error) <= norm.ppf(0.95) * line.std))
     return losses

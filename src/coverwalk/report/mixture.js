@@ -1,7 +1,7 @@
 "use strict";
 // The forest's mixture, evaluated as the library's kernels do: walk down every tree, let each context's local models speak.
 
-const REGRESSION = 0, DENSITY_OF_Y = 2, TREE_OF_Y = 3, WHOLE = -2; // kinds of voices
+const REGRESSION = 0, DENSITY_OF_Y = 2, TREE_OF_Y = 3, WHOLE = -2, STEPS = -3; // kinds of voices
 const STUDENT = 0, CELLS = 3; // kinds of shapes; the others here are sums of normal kernels
 const BULK = 4; // deviations up to which inputs are scaled linearly
 
@@ -75,7 +75,29 @@ class Mixture {
       const share = ((1 - this.outlier) * (1 - this.kernel)) / (this.roots.length * total);
       for (const voice of own) heard.push({ ...voice, weight: voice.weight * share });
     });
-    return this.kernel > 0 ? heard.concat(this.nodesAround(z)) : heard;
+    const all = this.kernel > 0 ? heard.concat(this.nodesAround(z)) : heard;
+    return this.step_share > 0 ? this.withSteps(all) : all;
+  }
+
+  // A histogram over cells common to all x: as much in each as the voices have there, sharpened.
+  withSteps(voices) {
+    const below = (y) => voices.reduce((sum, voice) => sum + this.nearlyBelow(voice, y), 0);
+    const masses = Array.from(this.step_left, (left, c) => Math.max(below(this.step_right[c]) - below(left), 0));
+    const inside = masses.reduce((sum, mass) => sum + mass, 0), most = Math.max(...masses, 1e-300);
+    const sharp = masses.map((mass) => (mass / most) ** this.step_power), total = Math.max(sharp.reduce((sum, mass) => sum + mass, 0), 1e-300);
+    const cells = sharp.map((mass, c) => ({
+      weight: (this.step_share * inside * mass) / total, loc: this.step_low[c], scale: this.step_high[c] - this.step_low[c],
+      shape: this.step_shape[0], kind: STEPS, depth: 0, nRows: this.n_rows_in_all,
+    }));
+    return voices.map((voice) => ({ ...voice, weight: voice.weight * (1 - this.step_share * inside) })).concat(cells);
+  }
+
+  // Weighted P(Y <= y) of one voice, Student's t by Wallace's normal deviate, as the library takes it for cells.
+  nearlyBelow(voice, y) {
+    const s = voice.shape, df = this.shape_df[s], e = (y - voice.loc) / voice.scale;
+    if (this.shape_kind[s] !== STUDENT) return this.probabilityOf(voice, y);
+    const z = ((8 * df + 1) / (8 * df + 3)) * Math.sqrt(df * Math.log1p((e * e) / df));
+    return voice.weight * normalCdf(e > 0 ? z : -z);
   }
 
   // The kernel density over all rows: its nodes around x, linear between them.

@@ -66,13 +66,17 @@ function fillSurprising(facts, explorer) {
   const body = document.getElementById("surprising");
   for (const s of facts.surprising) {
     const row = body.insertRow();
-    const button = document.createElement("button");
-    button.textContent = `row ${s.row}`;
-    button.addEventListener("click", () => {
-      explorer.choose(facts.explore.rows.indexOf(s.row));
-      document.getElementById("explore").scrollIntoView({ behavior: "smooth" });
-    });
-    cell(row, "").appendChild(button);
+    if (explorer) {
+      const button = document.createElement("button");
+      button.textContent = `row ${s.row}`;
+      button.addEventListener("click", () => {
+        explorer.choose(facts.explore.rows.indexOf(s.row));
+        document.getElementById("explore").scrollIntoView({ behavior: "smooth" });
+      });
+      cell(row, "").appendChild(button);
+    } else {
+      cell(row, `row ${s.row}`);
+    }
     cell(row, short(s.y));
     cell(row, `${short(s.low)} to ${short(s.high)}`);
     cell(row, s.loss.toFixed(2));
@@ -93,7 +97,8 @@ function start() {
   coverageChart(document.getElementById("coverage"), facts.calibration);
   fillLosses(facts);
   fillCuts(facts);
-  const mixture = new Mixture(facts.forest), explorer = new Explorer(facts, mixture);
+  if (!facts.explore) document.getElementById("explore").remove();
+  const mixture = facts.explore && new Mixture(facts.forest), explorer = facts.explore && new Explorer(facts, mixture);
   fillSurprising(facts, explorer);
   window.coverwalk = { facts, mixture, explorer };
 }

@@ -8,21 +8,26 @@ from importlib.resources import files
 from typing import Any
 
 from coverwalk import __version__
-from coverwalk.report.explorer import export
-from coverwalk.report.facts import Subject, gather
+from coverwalk.report.explorer import Exported, export
+from coverwalk.report.facts import Subject, gather, is_mixed
 
 __all__ = ["write_report"]
 
+_WITHOUT_EXPLORER = (
+    "There are categories or missing values among the inputs: this page judges the model on them, and has no explorer, "
+    "whose sliders are for numbers."
+)
 _SCRIPTS = ("mixture.js", "charts.js", "explorer.js", "page.js")
 
 
 def write_report(subject: Subject, path: str | os.PathLike[str], title: str, notes: Sequence[str] = ()) -> None:
     """Write the page about one target's forest on rows of data; notes are shown at its head."""
-    exported = export(subject.forest)
+    mixed = is_mixed(subject)
+    exported = Exported({}, len(subject.forest.fitted)) if mixed else export(subject.forest)
     facts: dict[str, Any] = {
         **gather(subject),
         "title": title,
-        "notes": list(notes),
+        "notes": [*notes, *([_WITHOUT_EXPLORER] if mixed else [])],
         "version": __version__,
         "forest": exported.payload,
         "n_trees_here": exported.n_trees,

@@ -1,4 +1,4 @@
-"""Rows as users bring them, made into arrays of finite numbers, or refused with the place of the first bad value."""
+"""Rows as users bring them, made into arrays of numbers, or refused with the place of the first bad value."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +15,13 @@ __all__ = ["as_outputs", "as_row", "numbers_only", "refuse_nonfinite"]
 Floats = NDArray[np.float64]
 
 
-def refuse_nonfinite(table: Floats, name: str) -> Floats:
-    """The table, or a ValueError that names the row and column of its first NaN or infinity."""
+def refuse_nonfinite(table: Floats, name: str, *, gaps: bool = False) -> Floats:
+    """The table, or a ValueError that names the row and column of its first infinity or, without ``gaps``, NaN."""
     if not np.isfinite(table).all():  # one pass; the search below is for the unhappy case
-        row, column = np.argwhere(~np.isfinite(table))[0]
+        bad = np.isinf(table) if gaps else ~np.isfinite(table)
+        if not bad.any():
+            return table
+        row, column = np.argwhere(bad)[0]
         kind = "NaN" if np.isnan(table[row, column]) else "infinity"
         raise ValueError(
             f"Input {name} contains {kind} in row {row}, column {column}: drop such rows or fill the values in; "
@@ -29,16 +32,20 @@ def refuse_nonfinite(table: Floats, name: str) -> Floats:
 
 @contextmanager
 def numbers_only() -> Iterator[None]:
-    """Say what to do with a column of text, where a stream meets one."""
+    """Say what to do with a column of text that was not announced, where a stream meets one."""
     try:
         yield
     except ValueError as error:
-        if "could not convert" not in str(error):
-            raise
-        raise ValueError(
-            f'a stream takes numbers only ({error}): encode the column, or use `fit` with covers="adaptive", which '
-            "takes categories as they are; nothing was learned"
-        ) from error
+        raise _has_text(error) from error
+
+
+def _has_text(error: ValueError) -> ValueError:
+    if "could not convert" not in str(error):
+        return error
+    return ValueError(
+        f"a column of numbers has text ({error}): name columns of text in categorical_features, or have them in the "
+        "first frame of the stream; nothing was learned"
+    )
 
 
 def as_outputs(y: Any, n: int | None = None) -> tuple[Floats, bool]:
@@ -51,13 +58,19 @@ def as_outputs(y: Any, n: int | None = None) -> tuple[Floats, bool]:
     return refuse_nonfinite(Y, "y"), flat
 
 
-def as_row(value: Any, name: str, size: int | None) -> Floats:
-    """One row (1, size) of finite numbers, by the shortest way: a stream calls this for every row."""
-    row = np.array(value, dtype=np.float64, ndmin=2)
+def as_row(value: Any, name: str, size: int | None, *, gaps: bool = False) -> Floats:
+    """One row (1, size) of finite numbers, by the shortest way: a stream calls this for every row.
+
+    With ``gaps`` there may be NaN.
+    """
+    try:
+        row = np.array(value, dtype=np.float64, ndmin=2)
+    except ValueError as error:
+        raise _has_text(error) from error
     if row.shape != (1, size) and (size is not None or row.ndim != 2 or row.shape[0] != 1 or row.shape[1] == 0):
         wanted = "a number or a vector of numbers" if size is None else f"{size} number{'s' * (size > 1)}"
         raise ValueError(f"{name} must be {wanted}, got shape {np.shape(value)}: {value!r}")
-    if not all_finite(row):
+    if not all_finite(row) and (not gaps or np.isinf(row).any()):
         raise ValueError(
             f"{name} must be finite, got {value!r}: drop the row or fill the value in; nothing was learned"
         )

@@ -116,6 +116,11 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         self.scatter = scatter
         self.settle = settle
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     # Learning
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -140,7 +145,7 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
     def learn_one(self, x: Any, y: Any) -> float:
         """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
         fitted = hasattr(self, "_engine")
-        row = as_row(x, "x", self.n_features_in_ if fitted else None)
+        row = as_row(x, "x", self.n_features_in_ if fitted else None, gaps=True)
         outputs = as_row(y, "y", self.n_outputs_ if fitted else None)
         if not fitted:
             self.n_features_in_ = row.shape[1]
@@ -156,7 +161,7 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise ValueError("This DoubleTree estimator requires y to be passed, but the target y is None.")
         X = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False)
-        refuse_nonfinite(X, "X")
+        refuse_nonfinite(X, "X", gaps=True)
         Y, flat = as_outputs(y, len(X))
         if not reset and Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y must have {self.n_outputs_} columns as in the rows before, got {Y.shape[1]}")
@@ -185,7 +190,7 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "_engine")
         X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
-        return self._law(refuse_nonfinite(X, "X"))
+        return self._law(refuse_nonfinite(X, "X", gaps=True))
 
     def _law(self, X: Floats) -> "PredictiveDistribution":
         """`predict_dist` of rows that have been checked."""
@@ -199,7 +204,7 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         """Who speaks for each x: the probability that it is a normal, not a tree density, and the mean depth (n,)."""
         check_is_fitted(self, "_engine")
         X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
-        return self._engine.voices(refuse_nonfinite(X, "X"))
+        return self._engine.voices(refuse_nonfinite(X, "X", gaps=True))
 
     @property
     def n_rows_(self) -> int:

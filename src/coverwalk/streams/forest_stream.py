@@ -14,18 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.polynomial import n_features
+from coverwalk._kernels.stream_mixed import MixedState
 from coverwalk._kernels.stream_state import LEFT, NU, NU_0, SEAT, TERMS, StreamState, blank_state, degree_of
 from coverwalk._kernels.stream_voices import mean_of, means_of
 from coverwalk._kernels.stream_walk import learn_row, learn_rows
 from coverwalk.covers.adaptive import grow_tree
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.forests.forest import Context, Forest
+from coverwalk.forests.forest import Context, Forest, routed
 from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.streams import stream_distribution as answers
 from coverwalk.streams.growth import (
     NEVER,
     Growth,
     Job,
+    Place,
     StreamSettings,
     grow,
     growth_size,
@@ -45,7 +47,7 @@ MAX_TERMS = 6  # of a polynomial of degree two: a rank-one step takes the square
 
 
 class ForestStream:
-    """One output's forest on a stream; rows come checked, as contiguous arrays of finite numbers.
+    """One output's forest on a stream; rows come checked, as contiguous arrays of numbers, NaN for missing values.
 
     Parameters
     ----------
@@ -55,6 +57,8 @@ class ForestStream:
         Number of inputs.
     names : list of str
         Their names.
+    categories : array of bool, optional
+        Which of them are categories: rows have the numbers of their levels there.
 
     Examples
     --------
@@ -69,8 +73,12 @@ class ForestStream:
     PredictiveDistribution(3 rows, ... voices a row)
     """
 
-    def __init__(self, settings: StreamSettings, p: int, names: list[str]) -> None:
+    def __init__(
+        self, settings: StreamSettings, p: int, names: list[str], categories: NDArray[np.bool_] | None = None
+    ) -> None:
         self.settings, self.p, self.names = settings, p, names
+        self.categories = np.zeros(p, bool) if categories is None else categories
+        self.levels: list[list[str]] = []  # their names, for people
         degree = settings.degree
         while degree > 1 and n_features(degree, p) > MAX_TERMS:
             degree -= 1
@@ -84,24 +92,35 @@ class ForestStream:
         self.pending: Growth | None = None
         self.room, self.seats = 1, 1
         self.state = blank_state(K + 1, 1, 1, p, n_features(degree, p))
+        self.masks = np.zeros(K + 1, np.int64)  # of the cuts of all contexts
+        self.means = np.empty((0, 2 * p))  # of the inputs in all contexts; none as long as nothing was missing
         self.next_event = 1
         self._job: Job | None = None
+        if self.categories.any():
+            self._take_gaps()
 
     @classmethod
     def of(cls, forest: Forest, settings: StreamSettings) -> "ForestStream":
         """Go on from a fitted forest: its units, rows and trees; those that start from a trend are grown from y."""
-        stream = cls(settings, forest.X.shape[1], forest.names)
+        n_levels = forest.settings.n_levels
+        stream = cls(settings, forest.X.shape[1], forest.names, np.array(n_levels, bool) if n_levels else None)
+        stream.levels = forest.levels
+        if np.isnan(forest.X).any():
+            stream._take_gaps()
         n = len(forest.y)
-        Z, r = forest.inputs.forward(forest.X), forest.output.forward(forest.y[:, None])[:, 0]
+        Z, r = routed(forest.inputs, forest.X, forest.settings), forest.output.forward(forest.y[:, None])[:, 0]
         order, least = canonical_order(forest.X, forest.y), least_rows(n, settings)
         parts, trees = forest.settings.part_of_trees(), list(forest.trees)
         for k, part in enumerate(parts):
             if part.smooth:
-                trees[k] = grow_tree(Z[order], r[order], k, min_rows=least, n_candidates=settings.n_candidates)
+                trees[k] = grow_tree(
+                    Z[order], r[order], k, min_rows=least, n_candidates=settings.n_candidates, n_levels=n_levels
+                )
         stream._make_room(max(len(tree.dim) for tree in trees))
         for slot, (tree, part) in enumerate(zip(trees, parts)):
-            put_units(stream.state, slot, forest.inputs, forest.output)
-            settle(stream.state, slot, tree, Z, r, n, replace(settings, stop=part.stop))
+            place = stream._place(slot)
+            put_units(place, forest.inputs, forest.output)
+            settle(place, tree, Z, r, n, replace(settings, stop=part.stop))
         if n <= settings.max_rows or settings.forget:
             kept = slice(max(n - settings.window, 0), n)
             stream.n_rows = stream.kept_from = kept.start
@@ -122,7 +141,12 @@ class ForestStream:
             until = min(len(y), at + self.next_event - self.n_rows)
             if self.next_event < NEVER:
                 self._keep(X[at:until], y[at:until])
-            learn_rows(self.state, self.slots, X, y, at, until, self.n_rows, self.settings.forget, True, out)
+            now, forget = self.n_rows, self.settings.forget
+            done = learn_rows(self.state, self.mixed, self.slots, X, y, at, until, now, forget, True, out)
+            if done < until:
+                self._take_gaps()
+                now += done - at
+                learn_rows(self.state, self.mixed, self.slots, X, y, done, until, now, forget, True, out)
             self.n_rows += until - at
             at = until
             while self.n_rows == self.next_event:
@@ -138,9 +162,24 @@ class ForestStream:
             return float(self.learn(x, np.array([y]))[0])
         if kept:
             self.X[n], self.y[n] = x, y
-        log_density: float = learn_row(*self.state, self.slots, x, y, self.n_rows, self.settings.forget)
+        log_density: float = learn_row(*self.state, self.mixed, self.slots, x, y, self.n_rows, self.settings.forget)
+        if log_density != log_density:  # the first gap of all
+            return float(self.learn(x, np.array([y]))[0])
         self.n_rows += 1
         return log_density
+
+    @property
+    def mixed(self) -> MixedState | None:
+        """What there is beside the state as soon as a value was missing, or there are categories."""
+        return MixedState(self.masks, self.means, self.categories) if len(self.means) else None
+
+    def _take_gaps(self) -> None:
+        """Make ready for missing values: from here on, at this row, the means of all inputs are kept."""
+        self._finish_job()  # it grows in arrays of numbers alone
+        self.means = np.zeros((len(self.masks), 2 * self.p))
+
+    def _place(self, slot: int) -> Place:
+        return Place(self.state, self.masks, self.mixed, slot)
 
     def _keep(self, X: Floats, y: Floats) -> None:
         """Keep rows to grow from. Old arrays are never written to where a growth may be reading."""
@@ -212,13 +251,15 @@ class ForestStream:
         settings, tree, n = self.settings, growth.tree, growth.begun
         X, y = self._kept(max(n - settings.window, 0), n)
         turn = (int(self.generation[tree]) - 1) * settings.n_trees + tree
-        return partial(grow, self.state, self.free, X, y, n, (settings.seed * 2**20 + turn) % 2**62, settings)
+        return partial(grow, self._place(self.free), X, y, n, (settings.seed * 2**20 + turn) % 2**62, settings)
 
     def _replay(self, first: int, last: int) -> Callable[[], None]:
         """Kept rows first:last, to be learned by the new tree."""
         X, y = self._kept(first, last)
         slots, out = np.array([self.free]), np.empty(len(y))
-        return partial(learn_rows, self.state, slots, X, y, 0, len(y), first, self.settings.forget, True, out)
+        return partial(
+            learn_rows, self.state, self.mixed, slots, X, y, 0, len(y), first, self.settings.forget, True, out
+        )
 
     def _install(self, tree: int) -> None:
         self.slots[tree], self.free = self.free, int(self.slots[tree])
@@ -242,6 +283,7 @@ class ForestStream:
         bytes_each = sum(table.itemsize * table.shape[1] for table in self.state[:3])
         fits = RESERVED // ((settings.n_trees + 1) * bytes_each) if contexts > SMALL else 0
         room = max(contexts, min(settings.max_contexts + 2, max(fits, 2 * contexts)))
+        self.masks, self.means = self._moved_gaps(room)
         self.state, self.room, self.seats = self._moved(room, room), room, room
 
     def _moved(self, room: int, seats: int) -> StreamState:
@@ -254,27 +296,51 @@ class ForestStream:
             fresh[:, :used] = was[:, :used]
         return state
 
+    def _moved_gaps(self, room: int) -> tuple[Ints, Floats]:
+        """The masks and means in arrays of another size."""
+        masks = np.zeros((len(self.slots) + 1, room), np.int64)
+        used = min(room, self.room)
+        masks[:, :used] = self.masks.reshape(-1, self.room)[:, :used]
+        if not len(self.means):
+            return masks.ravel(), self.means
+        means = np.zeros((*masks.shape, 2 * self.p))
+        means[:, :used] = self.means.reshape(-1, self.room, 2 * self.p)[:, :used]
+        return masks.ravel(), means.reshape(-1, 2 * self.p)
+
     # -- answers ------------------------------------------------------------------------------------------------------
+
+    def _for_gaps(self) -> MixedState:
+        """To be asked about missing values where none was missing so far: those see the inputs' centres."""
+        return MixedState(self.masks, np.zeros((len(self.masks), 2 * self.p)), self.categories)
 
     def logpdf(self, X: Floats, y: Floats) -> Floats:
         """Log densities (n,) of y (n,) given X (n, p)."""
         out = np.empty(len(y))
-        learn_rows(self.state, self.slots, X, y, 0, len(y), self.n_rows, 0.0, False, out)
+        done = learn_rows(self.state, self.mixed, self.slots, X, y, 0, len(y), self.n_rows, 0.0, False, out)
+        if done < len(y):
+            learn_rows(self.state, self._for_gaps(), self.slots, X, y, done, len(y), self.n_rows, 0.0, False, out)
         return out
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The laws of y in rows X (n, p)."""
-        return answers.predict_dist(self.state, self.slots, X, partial(self.describe, self.n_growths))
+        describe = partial(self.describe, self.n_growths)
+        law = answers.predict_dist(self.state, self.mixed, self.slots, X, describe)
+        if law is None:
+            law = answers.predict_dist(self.state, self._for_gaps(), self.slots, X, describe)
+        assert law is not None
+        return law
 
     def predict_mean(self, X: Floats) -> Floats:
         """The means (n,) of y in rows X (n, p)."""
-        means: Floats = means_of(self.state, self.slots, X)
+        means: Floats = means_of(self.state, self.mixed, self.slots, X)
+        if len(means) < len(X):
+            means = means_of(self.state, self._for_gaps(), self.slots, X)
         return means
 
     def predict_mean_one(self, x: Floats) -> float:
         """The mean of y in one row x (1, p)."""
-        mean: float = mean_of(*self.state, self.slots, x)
-        return mean
+        mean: float = mean_of(*self.state, self.mixed, self.slots, x)
+        return mean if mean == mean else float(self.predict_mean(x)[0])
 
     def describe(self, n_growths: int, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
@@ -284,10 +350,13 @@ class ForestStream:
             raise ValueError("the forest has grown since this distribution was asked for: ask again")
         slot, k = divmod(label, self.room)
         units = Scaling(*self.state.units[slot, :, :-1])
-        box = {
+        cover = answers.tree_of(self.state, self.masks, slot)
+        box: dict[str, tuple[float, float] | list[str]] = {
             self.names[a]: (float(units.backward(low, a)), float(units.backward(high, a)))
-            for a, (low, high) in answers.box_of(self.state, slot, k).items()
+            for a, (low, high) in cover.box(k).items()
         }
+        for a, mask in cover.level_sets(k).items():
+            box[self.names[a]] = [level for i, level in enumerate(self.levels[a]) if mask >> i & 1]
         tree = int(np.flatnonzero(self.slots == slot)[0])
         rows, terms = self.state.contexts[label, NU] - NU_0, int(self.state.links[label, TERMS])
         return Context(tree, k, round(rows), int(degree_of(terms, self.p)), box)
@@ -304,7 +373,9 @@ class ForestStream:
         self._finish_job()  # what a growth will have written does not depend on when
         left, seat = self.state.links[:, [LEFT, SEAT]].max(axis=0).tolist()
         room, seats = min(left + 2, self.room), min(max(seat, 0) + 1, self.seats)  # the rest is empty
-        return {**self.__dict__, "_job": None, "state": self._moved(room, seats), "room": room, "seats": seats}
+        masks, means = self._moved_gaps(room)
+        moved = {"state": self._moved(room, seats), "masks": masks, "means": means, "room": room, "seats": seats}
+        return {**self.__dict__, "_job": None, **moved}
 
     def _check_loaded(self) -> None:
         """Refuse a file whose arrays could lead a kernel astray."""

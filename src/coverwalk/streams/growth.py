@@ -10,13 +10,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels.fill import fill_rows, leaf_means
 from coverwalk._kernels.stream_grow import settle_tree
+from coverwalk._kernels.stream_mixed import MixedState
 from coverwalk._kernels.stream_state import StreamState
 from coverwalk._kernels.stream_units import codes_of, in_units, pick, rows_of, units_of
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.forests.scaling import Scaling
 
-__all__ = ["NEVER", "Growth", "Job", "StreamSettings", "grow", "growth_size", "least_rows", "put_units", "settle"]
+__all__ = [
+    "NEVER",
+    "Growth",
+    "Job",
+    "Place",
+    "StreamSettings",
+    "grow",
+    "growth_size",
+    "least_rows",
+    "levels_seen",
+    "put_units",
+    "settle",
+]
 
 Floats = NDArray[np.float64]
 
@@ -130,30 +144,74 @@ class Job:
             self._done = True
 
 
-def settle(
-    state: StreamState, slot: int, tree: AdaptiveTree, Z: Floats, r: Floats, now: int, settings: StreamSettings
-) -> None:
-    """Put a tree and its rows, in the tree's units, into a slot; now: rows that have come."""
+class Place(NamedTuple):
+    """Where a tree grows: a slot of the arrays of a stream."""
+
+    state: StreamState
+    masks: NDArray[np.int64]
+    mixed: MixedState | None
+    slot: int
+
+    @property
+    def contexts(self) -> slice:
+        """The slot's rows of contexts."""
+        room = len(self.state.links) // len(self.state.units)
+        return slice(self.slot * room, (self.slot + 1) * room)
+
+
+def settle(place: Place, tree: AdaptiveTree, Z: Floats, r: Floats, now: int, settings: StreamSettings) -> None:
+    """Put a tree and its rows, in the tree's units and as its cuts read them, into a slot; now: rows that have come."""
+    state, masks, mixed, slot = place
+    masks[place.contexts][: len(tree.levels)] = tree.levels
     perm, layout = tree.arrange(Z)
+    if mixed is not None:
+        leaf, p = tree.leaves(Z), Z.shape[1]
+        mean, count = leaf_means(Z, leaf, tree.parent, np.arange(p))
+        mixed.means[place.contexts][: len(mean)] = np.hstack([mean, count])
+        Z = fill_rows(Z, leaf, mean, mixed.categories)
     kinds = (tree.dim, tree.parent, tree.cut)
     ridges = np.array(settings.ridges)
     Z, r = rows_of(Z, r, perm)
     settle_tree(state, slot, kinds, layout, Z, r, ridges, settings.stop, settings.trust, float(now))
 
 
-def grow(state: StreamState, slot: int, X: Floats, y: Floats, now: int, seed: int, settings: StreamSettings) -> None:
+def grow(place: Place, X: Floats, y: Floats, now: int, seed: int, settings: StreamSettings) -> None:
     """Grow a tree from rows X (n, p), y (n,) in a slot: a function of what it is given and of nothing else.
 
     Every long step is a kernel or a sort, and holds no lock: the thread that learns rows never waits for one.
     """
     order = np.argsort(codes_of(X.view(np.uint64), y.view(np.uint64)), kind="stable")
-    columns, unit = pick(X, y, order)
-    units_of(columns, unit, _ends(columns), state.units[slot])
-    Z, r = in_units(X, y, order, state.units[slot])
+    units, mixed = place.state.units[place.slot], place.mixed
+    n_levels: tuple[int, ...] = ()
+    if mixed is None:
+        columns, unit = pick(X, y, order)
+        units_of(columns, unit, _ends(columns), units)
+        Z, r = in_units(X, y, order, units)
+    else:
+        put_units(place, Scaling.of(X[order]), Scaling.of(y[order, None], squash=False))
+        Z, r = in_units(X, y, order, units)
+        raw = X[order]
+        Z = np.where(mixed.categories | np.isnan(raw), raw, Z)
+        n_levels = levels_seen(raw, mixed.categories)
     tree = grow_tree(
-        Z, r, seed, min_rows=least_rows(len(y), settings), n_candidates=settings.n_candidates, n_judged=N_JUDGED
+        Z,
+        r,
+        seed,
+        min_rows=least_rows(len(y), settings),
+        n_candidates=settings.n_candidates,
+        n_judged=N_JUDGED,
+        n_levels=n_levels,
     )
-    settle(state, slot, tree, Z, r, now, settings)
+    settle(place, tree, Z, r, now, settings)
+
+
+def levels_seen(X: Floats, categories: NDArray[np.bool_]) -> tuple[int, ...]:
+    """How many levels each category needs numbers for in rows X (n, p), 0 for numbers.
+
+    It decides nothing else: levels that no row has change no cut, so a stream need not know how many are to come.
+    """
+    most = np.where(np.isnan(X), 0.0, X).max(axis=0, initial=0.0)
+    return tuple(np.where(categories, most + 1, 0).astype(np.int64).tolist())
 
 
 def _ends(columns: Floats) -> Floats:
@@ -173,7 +231,8 @@ def _ends(columns: Floats) -> Floats:
     )
 
 
-def put_units(state: StreamState, slot: int, inputs: Scaling, output: Scaling) -> None:
+def put_units(place: Place, inputs: Scaling, output: Scaling) -> None:
     """The units of a slot's tree."""
-    state.units[slot, 0] = np.append(inputs.centre, output.centre)
-    state.units[slot, 1] = np.append(inputs.scale, output.scale)
+    units = place.state.units[place.slot]
+    units[0] = np.append(inputs.centre, output.centre)
+    units[1] = np.append(inputs.scale, output.scale)

@@ -21,7 +21,7 @@ def predict_dist(engine: KdEngine, X: Floats) -> PredictiveDistribution:
 
     Rows in the same leaf share their voices' shapes. Label of a voice: its context, or the leaf for the cells.
     """
-    X = np.require(X, np.float64, ["C", "W"])
+    X = engine._inputs(X)
     s, c, units = engine.state, engine.settings, engine.units
     path = np.empty(MAX_X_DEPTH + 1, dtype=np.int64)
     leaf = np.empty(len(X), dtype=np.int64)

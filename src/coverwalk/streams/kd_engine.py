@@ -92,13 +92,26 @@ def _for_kernels(X: Floats) -> Floats:
     return np.require(X, np.float64, ["C", "W"])
 
 
+def _scale_of(X: Floats) -> Floats:
+    """Units of the inputs, from the values that are there."""
+    missing = np.isnan(X)
+    if not missing.any():
+        return units_of(X).scale
+    return np.array([units_of(X[~missing[:, a], a, None]).scale[0] for a in range(X.shape[1])])
+
+
 class KdEngine:
-    """Learns and answers rows X (n, p), Y (n, q) of finite numbers; checking them is the caller's business."""
+    """Learns and answers rows X (n, p), Y (n, q) of finite numbers; checking them is the caller's business.
+
+    NaN in X is a missing value. It lies in no box, and right of every cut of its input; and from the first one on each
+    input has a second one beside it, 1 where it is missing and 0 where it is not, which is halved like all others.
+    """
 
     def __init__(self, plan: Plan, p: int, q: int) -> None:
         self.plan = plan
         self.settings = plan.settings(q)
         self.n_rows = 0
+        self.gaps = False
         self._early: tuple[Floats, Floats] | None = (np.empty((0, p)), np.empty((0, q)))  # until the units are settled
         self._set_units(units_of(np.empty((0, q))), np.ones(p))
 
@@ -108,7 +121,9 @@ class KdEngine:
 
     def learn(self, X: Floats, Y: Floats) -> Floats:
         """Learn the rows in order; returns the log density (n,) of each before it was learned."""
-        X = _for_kernels(X)
+        if not self.gaps and np.isnan(X).any():
+            self._take_gaps(X.shape[1])
+        X = self._inputs(X)
         log_psi = np.empty(len(X))
         start = 0
         while start < len(X):
@@ -123,6 +138,17 @@ class KdEngine:
             start = end
         return log_psi
 
+    def _take_gaps(self, p: int) -> None:
+        self.gaps = True
+        self.state = kd_state.widened(self.state, p)
+        if self._early is not None:
+            X, Y = self._early
+            self._early = np.hstack([X, np.zeros_like(X)]), Y
+
+    def _inputs(self, X: Floats) -> Floats:
+        """X, with what says where values are missing beside it if some were."""
+        return _for_kernels(np.hstack([X, np.isnan(X)]) if self.gaps else X)
+
     def _next_setting(self) -> int:
         """The number of rows, a power of two, at which the units are set next."""
         return int(1 << self.n_rows.bit_length())
@@ -132,7 +158,7 @@ class KdEngine:
         assert self._early is not None
         if self.n_rows & (self.n_rows - 1) == 0 and self.n_rows <= self.plan.settle:
             X, Y = self._early
-            self._set_units(units_of(Y), units_of(X).scale)
+            self._set_units(units_of(Y), _scale_of(X))
             self._learn_in_units(X, Y)
         if 2 * self.n_rows > self.plan.settle and self.n_rows & (self.n_rows - 1) == 0:
             self._early = None
@@ -150,15 +176,21 @@ class KdEngine:
     def ask(self, X: Floats, Y: Floats) -> Floats:
         """Log density (n,) of the rows; nothing is learned."""
         log_psi = np.empty(len(X))
-        kd_walk.ask(self.state, self.settings, _for_kernels(X), self.units.apply(Y), log_psi)
+        kd_walk.ask(self.state, self.settings, self._inputs(X), self.units.apply(Y), log_psi)
         return log_psi - self.units.log_scale
 
     def voices(self, X: Floats) -> tuple[Floats, Floats]:
         """For each x the probability that a normal speaks, not a tree density, and the mean depth of stopping."""
         normal, depth = np.empty(len(X)), np.empty(len(X))
         path = np.empty(MAX_X_DEPTH + 1, dtype=np.int64)
-        kd_voices.voices(self.state, self.settings, _for_kernels(X), path, normal, depth)
+        kd_voices.voices(self.state, self.settings, self._inputs(X), path, normal, depth)
         return normal, depth
+
+    @property
+    def rows(self) -> tuple[Floats, Floats]:
+        """The rows X (n, p) and Y (n, q) that were learned."""
+        X = self.state.row_x[: self.n_rows]
+        return X[:, : X.shape[1] // 2] if self.gaps else X, self.units.invert(self.state.row_z[: self.n_rows])
 
     @property
     def depth(self) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from coverwalk._kernels import kd_sound
 from coverwalk._kernels.kd_state import MAX_X_DEPTH, Settings
 from coverwalk._kernels.normal_wishart import MEAN
-from coverwalk._sound import check_array, hold, is_real, is_whole
+from coverwalk._sound import check_array, check_with_nan, hold, is_real, is_whole
 from coverwalk.streams.kd_engine import Plan
 from coverwalk.streams.running_scale import Units
 
@@ -27,12 +27,13 @@ def check_stream(engine: Any, p: int, q: int) -> None:
     hold("the stream", isinstance(engine, KdEngine) and is_whole(p, 0) and is_whole(q, 1))
     packed = vars(engine)  # its own check, which unpacks it, comes after this one
     hold("the stream", isinstance(packed["units"], Units) and np.shape(packed["units"].loc) == (q,))
-    hold("the stream", np.shape(packed["state"]["row_x"])[1:] == (p,))
+    hold("the stream", np.shape(packed["state"]["row_x"])[1:] == (2 * p if packed["gaps"] else p,))
 
 
 def check_packed(engine: dict[str, Any]) -> None:
     """Raise ValueError for the packed parts of an engine that no stream has made."""
-    hold("the stream", engine.keys() == {"plan", "units", "n_rows", "_early", "state"})
+    hold("the stream", engine.keys() == {"plan", "units", "n_rows", "gaps", "_early", "state"})
+    hold("the stream", isinstance(engine["gaps"], bool))
     plan, units, s = engine["plan"], engine["units"], engine["state"]
     hold("the stream", isinstance(plan, Plan) and isinstance(units, Units) and isinstance(s, dict))
     hold("the stream", s.keys() == _ARRAYS and all(isinstance(array, np.ndarray) for array in s.values()))
@@ -66,7 +67,7 @@ def _check_early(early: Any, rows: int, p: int, q: int) -> None:
     if early is None:
         return
     X, Y = early
-    check_array("early rows", X, (rows, p))
+    check_with_nan("early rows", X, (rows, p))
     check_array("early rows", Y, (rows, q))
 
 
@@ -83,7 +84,8 @@ def _check_by_depth(plan: Plan, s: dict[str, Any], q: int) -> None:
 
 
 def _check_rows(s: dict[str, Any], c: Settings, rows: int, p: int, q: int) -> None:
-    for name, width in (("row_x", p), ("row_z", q), ("row_stop", c.y_depth if c.flow else 0)):
+    check_with_nan("row_x", s["row_x"], (rows, p))
+    for name, width in (("row_z", q), ("row_stop", c.y_depth if c.flow else 0)):
         check_array(name, s[name], (rows, width))
     hold("row_stop", s["row_stop"] > 0)
     for name in ("row_log_slope", "row_log_psi"):
@@ -97,7 +99,10 @@ def _check_rows(s: dict[str, Any], c: Settings, rows: int, p: int, q: int) -> No
 def _check_contexts(s: dict[str, Any], contexts: int, nodes: int, rows: int, p: int, q: int) -> None:
     """Children come in pairs after their parent, so that every descent ends, and are one deeper than it."""
     xf, xi = s["xf"], s["xi"]
-    check_array("xf", xf, (contexts, MEAN + q + q * (q + 1) // 2 + 2 * p))
+    box = MEAN + q + q * (q + 1) // 2
+    check_with_nan("xf", xf, (contexts, box + 2 * p))
+    low, high = xf[:, box : box + p], xf[:, box + p :]
+    hold("xf", np.isfinite(xf[:, :box]))
     check_array("xi", xi, (contexts, 16), np.int32)
     left, parent, depth = (xi[:, k].astype(np.int64) for k in (_LEFT, _PARENT, _DEPTH))
     inner = np.flatnonzero(left != -1)
@@ -115,8 +120,7 @@ def _check_contexts(s: dict[str, Any], contexts: int, nodes: int, rows: int, p: 
     hold("odds", xf[:, [_O_ODDS, _V_ODDS]] > 0)
     pivot = MEAN + q + np.array([k * (k + 3) // 2 for k in range(q)])
     hold("factors", xf[:, pivot] > 0)
-    box = xf.shape[1] - 2 * p
-    hold("boxes", xf[:, box : box + p] <= xf[:, box + p :])
+    hold("boxes", (low <= high) | (np.isnan(low) & np.isnan(high)))
 
 
 def _check_cells(s: dict[str, Any], c: Settings, nodes: int, rows: int) -> None:

@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.mixture import Voices
+from coverwalk._kernels.stream_mixed import MixedState
 from coverwalk._kernels.stream_state import CUT, DIM, LEFT, N_BINS, REACH, StreamState
 from coverwalk._kernels.stream_voices import shapes_of, speak, speak_one
+from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.shapes import Shapes
 
-__all__ = ["OneLaw", "box_of", "predict_dist"]
+__all__ = ["OneLaw", "predict_dist", "tree_of"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,11 +42,19 @@ class OneLaw(PredictiveDistribution):
         return self.__dict__[name]
 
 
-def predict_dist(state: StreamState, slots: Ints, X: Floats, describe: Callable[[int], Any]) -> PredictiveDistribution:
-    """The law of y of each row. What the kernel wrote is known to be sound, and is not checked again."""
+def predict_dist(
+    state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats, describe: Callable[[int], Any]
+) -> PredictiveDistribution | None:
+    """The law of y of each row. What the kernel wrote is known to be sound, and is not checked again.
+
+    None where a value is missing and the stream is one of numbers alone.
+    """
     if len(X) == 1:
-        return OneLaw(speak_one(*state, slots, X), describe)
-    offsets, numbers, labels = speak(state, slots, X)
+        spoken = speak_one(*state, mixed, slots, X)
+        return OneLaw(spoken, describe) if len(spoken[0]) else None
+    offsets, numbers, labels = speak(state, mixed, slots, X)
+    if not len(offsets):
+        return None
     codes, first, inverse = np.unique(labels[:, 0], return_index=True, return_inverse=True)
     dist = object.__new__(PredictiveDistribution)
     dist.describe, dist._one = describe, False
@@ -68,16 +78,11 @@ def _shapes(counts: Floats, codes: Ints, df: Floats, *, own: bool) -> Shapes:
     return shapes
 
 
-def box_of(state: StreamState, slot: int, context: int) -> dict[int, tuple[float, float]]:
-    """The half-open intervals (low, high] of the inputs that are cut on the way to a context of a slot's tree."""
+def tree_of(state: StreamState, masks: Ints, slot: int) -> AdaptiveTree:
+    """The cover that lives in a slot."""
     room = len(state.links) // len(state.units)
-    links, cut = (table[slot * room : (slot + 1) * room] for table in (state.links, state.contexts[:, CUT]))
-    bounds: dict[int, tuple[float, float]] = {}
-    while context > 0:
-        parent = int(np.flatnonzero((links[:, LEFT] == context) | (links[:, LEFT] == context - 1))[0])
-        a = int(links[parent, DIM])
-        low, high = bounds.get(a, (-np.inf, np.inf))
-        at = float(cut[parent])
-        bounds[a] = (low, min(high, at)) if links[parent, LEFT] == context else (max(low, at), high)
-        context = parent
-    return bounds
+    rows = slice(slot * room, (slot + 1) * room)
+    left, parent = state.links[rows, LEFT], np.full(room, -1)
+    inner = np.flatnonzero(left >= 0)
+    parent[left[inner]] = parent[left[inner] + 1] = inner
+    return AdaptiveTree(state.links[rows, DIM], left, parent, state.contexts[rows, CUT], masks[rows])

@@ -5,10 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
 
 from coverwalk._sound import check_names, hold
 from coverwalk.forests.forest import Forest, Settings
+from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.chain import StreamChain
 from coverwalk.streams.checked_rows import as_outputs, as_row, numbers_only, refuse_nonfinite
 from coverwalk.streams.double_tree import DoubleTree
@@ -32,6 +32,8 @@ class Streaming:
     max_rows: int
     max_contexts: int
     forget: float
+    categorical_features: Any
+    _mixed: MixedInputs
     stream_: StreamChain
     forests_: list[Forest]
     n_features_in_: int
@@ -45,63 +47,86 @@ class Streaming:
 
     def prequential(self, X: Any, y: Any) -> Floats:
         """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
-        if self.covers == "kd":
-            tree = self.double_tree_ if hasattr(self, "n_outputs_") else self._begin_stream()
-            with numbers_only():
-                log_density = tree.prequential(X, y)
-            self._streamed()
-            return log_density
         begun = hasattr(self, "n_outputs_")
         if y is None:
             raise ValueError("This ConditionalDensity estimator requires y to be passed, but the target y is None.")
+        if self.covers == "kd":
+            return self._streamed(X, y, begun)
         settings = self._stream_settings()  # a parameter's mistake is told before one of the rows
         Y, flat = as_outputs(y)
         if begun and Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y must have {self.n_outputs_} columns as in the rows before, got {Y.shape[1]}")
         before = dict(self.__dict__)
         try:
-            with numbers_only():
-                X = validate_data(self, X, reset=not begun, dtype=np.float64, order="C", ensure_all_finite=False)
-            refuse_nonfinite(X, "X")
+            X = self._read(X, begun)
             if len(X) != len(Y):
                 raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
         except ValueError:
             self.__dict__ = before  # names and number of inputs, which a refused first table has left
             raise
         X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
-        return self._chain(settings, X.shape[1], Y.shape[1], flat).learn(X, np.require(Y, requirements="W"))
+        chain = self._chain(settings, X.shape[1], Y.shape[1], flat)
+        chain.name_levels(self._mixed.level_names)
+        return chain.learn(X, np.require(Y, requirements="W"))
 
     def learn_one(self, x: Any, y: Any) -> float:
         """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
-        if self.covers == "kd":
-            if hasattr(self, "n_outputs_"):
-                return self.double_tree_.learn_one(x, y)
-            log_density = self._begin_stream().learn_one(x, y)
-            self._streamed()
-            return log_density
         stream = self.__dict__.get("stream_")
         begun = "n_outputs_" in self.__dict__
-        row = as_row(x, "x", self.n_features_in_ if begun else None)
+        mixed = self._mixed
+        if any(mixed.levels) or not begun:
+            mixed = self._with_levels(x, begun)
+        if self.covers == "kd":
+            tree = self.double_tree_ if begun else self._new_tree()
+            log_density = tree.learn_one(mixed.row(x), y)
+            self._mixed = mixed
+            if not begun:
+                self._show(tree)
+            return log_density
+        row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, gaps=True)
         outputs = as_row(y, "y", self.n_outputs_ if begun else None)
         if stream is None:
             settings = self._stream_settings()
             if not begun:
                 self.n_features_in_ = row.shape[1]
+            self._mixed = mixed
             stream = self._chain(settings, row.shape[1], outputs.shape[1], np.ndim(y) == 0)
+            stream.name_levels(mixed.level_names)
+        elif mixed is not self._mixed:
+            self._mixed = mixed
+            stream.name_levels(mixed.level_names)
         return stream.learn_one(row, outputs)
 
     def _learn_row(self, row: Floats, y: float) -> float:
-        """As `learn_one`, for a checked row (1, p) of one output."""
+        """As `learn_one`, for a checked row (1, p) of one output, of numbers."""
         stream = self.__dict__.get("stream_")
         return self.learn_one(row, y) if stream is None else stream.streams[0].learn_one(row, y)
 
     def _mean_of_row(self, row: Floats) -> float:
         """As `predict`, for a checked row (1, p) of one output."""
         stream = self.__dict__.get("stream_")
-        if stream is None:
+        if stream is None or any(self._mixed.levels):
             return float(self.predict(row)[0])  # type: ignore[attr-defined]
         mean: float = stream.streams[0].predict_mean_one(row)
         return mean
+
+    def _read(self, X: Any, begun: bool) -> Floats:
+        """A table of inputs as numbers; new levels of its categories have numbers from here on."""
+        mixed = self._mixed if begun else MixedInputs.begun(X, self.categorical_features)
+        with numbers_only():
+            table: Floats = read_inputs(
+                self, X, reset=not begun, mixed=mixed.grown(X), order="C", ensure_all_finite=False
+            )
+        return refuse_nonfinite(table, "X", gaps=True)
+
+    def _with_levels(self, x: Any, begun: bool) -> MixedInputs:
+        """What is known of the categories once the levels of one row x are."""
+        x = np.asarray(x, dtype=object).reshape(-1) if np.ndim(x) != 1 else x  # a number, or a row of a table
+        if begun and self._mixed.knows(x):
+            return self._mixed
+        values = np.empty((1, len(x)), dtype=object)
+        values[0, :] = list(x)
+        return (self._mixed if begun else MixedInputs.begun(values, self.categorical_features)).grown(values)
 
     # -- a forest's stream --------------------------------------------------------------------------------------------
 
@@ -128,33 +153,37 @@ class Streaming:
         if "forests_" in self.__dict__:
             if any(forest.n_summed for forest in self.forests_):
                 raise ValueError("a model of chunks kept sums, not rows, to go on from: use fit_chunks with all chunks")
-            if any(forest.settings.n_levels or np.isnan(forest.X).any() for forest in self.forests_):
-                raise ValueError(
-                    "streams take finite numbers, and this model was fitted to categories or gaps: use fit"
-                )
             fitted = [forest.settings for forest in self.forests_]
             each = [replace(settings, n_trees=s.n_trees, seed=s.seed, stop=s.stop) for s in fitted]
             self.stream_ = StreamChain.of(self.forests_, each)
             del self.forests_  # it does not know the rows to come
         else:
             names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(p)]))
-            self.stream_ = StreamChain.new(settings, names, q)
+            self.stream_ = StreamChain.new(settings, names, q, self._mixed.n_levels)
             self.n_outputs_, self._flat = q, flat
         return self.stream_
 
     # -- the paper's stream, covers="kd" ------------------------------------------------------------------------------
 
-    def _begin_stream(self) -> DoubleTree:
+    def _new_tree(self) -> DoubleTree:
         stop = None if isinstance(self.stop, str) else self.stop
-        self.double_tree_ = DoubleTree(walk=self.walk, alpha=self.alpha, stop=stop)
-        return self.double_tree_
+        return DoubleTree(walk=self.walk, alpha=self.alpha, stop=stop)
 
-    def _streamed(self) -> Self:
-        """Show what the stream knows of its rows, as after `fit`."""
-        for name in ("n_features_in_", "feature_names_in_", "n_outputs_", "_flat"):
-            if hasattr(self.double_tree_, name):
-                setattr(self, name, getattr(self.double_tree_, name))
-        return self
+    def _streamed(self, X: Any, y: Any, begun: bool) -> Floats:
+        """Rows learned by the tree that is there or, where none has ``begun``, by a new one; their log densities."""
+        tree, before = self.double_tree_ if begun else self._new_tree(), dict(self.__dict__)
+        try:
+            log_density = tree.prequential(self._read(X, begun), y)
+        except ValueError:
+            self.__dict__ = before  # names, number and levels of inputs, which a refused table has left
+            raise
+        self._show(tree)
+        return log_density
+
+    def _show(self, tree: DoubleTree) -> None:
+        """Show what the tree knows of its rows, as after `fit`."""
+        self.double_tree_, self.n_features_in_ = tree, tree.n_features_in_
+        self.n_outputs_, self._flat = tree.n_outputs_, tree._flat
 
     def _check_loaded_stream(self) -> None:
         """Refuse a file whose parts do not fit together; the tree checks itself."""
@@ -164,4 +193,6 @@ class Streaming:
         hold("the stream", isinstance(tree, DoubleTree))
         for name in ("n_features_in_", "n_outputs_", "_flat"):
             hold(name, getattr(self, name, None) == getattr(tree, name, None))
+        levels = self._mixed.levels if isinstance(self._mixed, MixedInputs) else None
+        hold("categories", levels is not None and len(levels) in (0, self.n_features_in_))
         check_names(self)

@@ -1,0 +1,310 @@
+"""Categories and missing values on streams: chunks, levels that come later, files, and what is refused."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from coverwalk import ConditionalDensity, ContextClassifier, load
+from coverwalk._kernels.stream_mixed import MixedState, learn_means, side_of, what_is_seen
+from coverwalk._kernels.stream_state import LEFT, NU, NU_0
+from coverwalk.mixed_inputs import OTHERS, MixedInputs
+from coverwalk.streams.growth import levels_seen
+from tests.test_mixed_inputs import table
+
+FRAME, Y = table(1200)
+ROWS = FRAME.to_numpy(dtype=object)
+
+
+def small(**parameters):
+    return ConditionalDensity(**{"n_trees": 3, **parameters})
+
+
+@pytest.fixture(scope="module")
+def whole():
+    model = small()
+    return model.prequential(FRAME, Y), model
+
+
+def test_chunks_single_rows_and_one_call_are_one(whole):
+    said, model = whole
+    chunks, singles = small(), small(categorical_features=[1])
+    parts = [chunks.prequential(FRAME[s : s + 83], Y[s : s + 83]) for s in range(0, len(Y), 83)]
+    np.testing.assert_array_equal(np.concatenate(parts), said)
+    np.testing.assert_array_equal([singles.learn_one(x, y) for x, y in zip(ROWS, Y)], said)
+    np.testing.assert_array_equal(singles.logpdf(ROWS, Y), model.logpdf(FRAME, Y))
+    np.testing.assert_array_equal(singles.predict(ROWS[:1]), model.predict(FRAME[:1]))
+    assert chunks._mixed.levels == model._mixed.levels == singles._mixed.levels
+
+
+def test_levels_and_gaps_are_used(whole):
+    said, _ = whole
+    without = small().prequential(FRAME[["east", "north"]], Y)
+    drawn = np.random.default_rng(0).uniform(-1, 1, (len(FRAME), 2))
+    filled = FRAME.fillna(pd.DataFrame(drawn, columns=["east", "north"]))
+    assert said[600:].mean() > without[600:].mean() + 0.5
+    assert said[600:].mean() > small().prequential(filled, Y)[600:].mean() + 0.2
+
+
+def test_the_distribution_says_what_was_said(whole):
+    said, _ = whole
+    model = small().partial_fit(FRAME[:1000], Y[:1000])
+    dist = model.predict_dist(FRAME[1000:1001])
+    assert dist.logpdf(Y[1000:1001])[0] == pytest.approx(said[1000], abs=1e-5)
+    boxes = [voice.context.box for voice in dist[0].contexts() if voice.context is not None]
+    sets = [box["city"] for box in boxes if "city" in box]
+    assert sets
+    assert all(FRAME.city[1000] in levels for levels in sets)
+
+
+def test_every_context_counts_the_rows_that_its_cuts_send_there(whole):
+    from coverwalk.streams.stream_distribution import tree_of
+
+    _, model = whole
+    stream = model.stream_.streams[0]
+    for slot in stream.slots:
+        tree = tree_of(stream.state, stream.masks, slot)
+        units = stream.state.units[slot, :, :-1]
+        rows = stream.X[: stream.n_rows]
+        from coverwalk.forests.scaling import Scaling
+
+        Z = np.where(stream.categories | np.isnan(rows), rows, Scaling(*units).forward(rows))
+        leaf = tree.leaves(Z)
+        table = stream.state.contexts[slot * stream.room : (slot + 1) * stream.room]
+        means = stream.means[slot * stream.room : (slot + 1) * stream.room]
+        for k in np.unique(leaf):
+            assert tree.left[k] == stream.state.links[slot * stream.room + k, LEFT] == -1
+            assert table[k, NU] - NU_0 == (leaf == k).sum()
+            values = Z[leaf == k, 0]
+            values = values[~np.isnan(values)]
+            assert means[k, 3] == len(values)  # counts stand behind the means of three inputs
+            if len(values):
+                assert means[k, 0] == pytest.approx(values.mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize("first", [0, 130, 700])
+def test_gaps_may_come_at_any_time(first):
+    late = FRAME[["east", "north"]].fillna(0.5)
+    late[first:] = FRAME[["east", "north"]][first:]
+    one, other = small(), small()
+    said = one.prequential(late, Y)
+    chunks = [other.prequential(late[s : s + 57], Y[s : s + 57]) for s in range(0, len(Y), 57)]
+    np.testing.assert_array_equal(np.concatenate(chunks), said)
+    before = small().prequential(late[:first], Y[:first]) if first else np.empty(0)
+    np.testing.assert_array_equal(said[:first], before)
+    assert len(one.stream_.streams[0].means)
+
+
+def test_a_stream_of_numbers_stays_one_when_it_is_asked_about_a_gap():
+    X = FRAME[["east", "north"]].fillna(0.5).to_numpy()
+    model = small().partial_fit(X[:300], Y[:300])
+    before = pickle.dumps(model)
+    gap = np.array([[np.nan, 0.3]])
+    dist = model.predict_dist(gap)
+    np.testing.assert_allclose(dist.logpdf(Y[:1]), model.logpdf(gap, Y[:1]), atol=1e-5)
+    assert np.isfinite(model.predict(np.vstack([X[:3], gap]))).all()
+    assert pickle.dumps(model) == before
+
+
+def test_going_on_after_a_fit():
+    fitted = small().fit(FRAME[:600], Y[:600])
+    levels = fitted._mixed.levels[1]
+    later = FRAME[600:].copy()
+    later.loc[later.index[::7], "city"] = "new"
+    said = fitted.prequential(later, Y[600:])
+    assert said.mean() > small().prequential(later, Y[600:]).mean()
+    assert fitted._mixed.levels[1] == [*levels, "new"]
+    again = small().fit(FRAME[:600], Y[:600])
+    chunks = [again.prequential(later[s : s + 71], Y[600 + s : 671 + s]) for s in range(0, 600, 71)]
+    np.testing.assert_array_equal(np.concatenate(chunks), said)
+
+
+def test_several_outputs():
+    two = np.column_stack([Y, 2 * Y + FRAME.north.fillna(0)])
+    model = small()
+    said = model.prequential(FRAME[:400], two[:400])
+    again = small()
+    chunks = [again.prequential(FRAME[s : s + 90], two[s : s + 90]) for s in range(0, 400, 90)]
+    assert len(said) == 400
+    np.testing.assert_array_equal(np.concatenate(chunks)[:400], said)
+    assert model.predict(FRAME[:2]).shape == (2, 2)
+
+
+def test_levels_that_come_later_have_numbers_until_there_are_no_more():
+    column = [f"l{i}" for i in range(100)]
+    frame = pd.DataFrame({"a": column * 3})
+    y = np.arange(300.0) % 7
+    one = small(n_trees=2)
+    said = one.prequential(frame, y)
+    table = one._mixed.levels[0]
+    assert table == [OTHERS, *column[:61]]
+    codes = one._mixed.encode(pd.DataFrame({"a": ["l0", "l60", "l61", "never", None]}))[:, 0]
+    assert codes[:4].tolist() == [1.0, 61.0, 0.0, 0.0]
+    assert np.isnan(codes[4])
+    other = small(n_trees=2)
+    np.testing.assert_array_equal(
+        np.concatenate([other.prequential(frame[s : s + 9], y[s : s + 9]) for s in range(0, 300, 9)]), said
+    )
+    full = MixedInputs([[f"x{i}" for i in range(61)]]).grown(pd.DataFrame({"a": ["x3", "y", "z"]}))
+    assert full.levels[0][-1] == OTHERS
+    assert len(full.levels[0]) == 62
+    assert full.grown(pd.DataFrame({"a": ["w"]})) is full
+
+
+def test_files(whole, tmp_path):
+    _, model = whole
+    model.save(tmp_path / "m.cw")
+    again = load(tmp_path / "m.cw")
+    np.testing.assert_array_equal(again.logpdf(FRAME, Y), model.logpdf(FRAME, Y))
+    more = small().partial_fit(FRAME[:130], Y[:130])  # a growth is under way
+    more.save(tmp_path / "n.cw")
+    np.testing.assert_array_equal(
+        load(tmp_path / "n.cw").prequential(FRAME[130:], Y[130:]), more.prequential(FRAME[130:], Y[130:])
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("categories", np.zeros(3, bool)),
+        ("masks", np.zeros(3, np.int64)),
+        ("means", np.zeros((1, 6))),
+        ("levels", [[], [3], []]),
+    ],
+)
+def test_files_whose_parts_do_not_fit_are_refused(whole, name, wrong):
+    stream = pickle.loads(pickle.dumps(whole[1])).stream_.streams[0]
+    stream._check_loaded()
+    setattr(stream, name, wrong)
+    with pytest.raises(ValueError, match=r"sound|must be"):
+        stream._check_loaded()
+
+
+def test_a_refused_table_changes_nothing():
+    model = small().partial_fit(FRAME[:300], Y[:300])
+    before = pickle.dumps(model)
+    new = FRAME[:3].assign(city="new")
+    with pytest.raises(ValueError, match="infinity in row 1, column 0"):
+        model.partial_fit(new.assign(east=[0.0, np.inf, 0.0]), Y[:3])
+    with pytest.raises(ValueError, match="contains NaN in row 1"):
+        model.partial_fit(new, [0.0, np.nan, 0.0])
+    with pytest.raises(ValueError, match="same number"):
+        model.partial_fit(new, Y[:2])
+    with pytest.raises(ValueError, match="categorical_features"):
+        model.partial_fit(new.assign(east="text"), Y[:3])
+    with pytest.raises(ValueError, match="feature names"):
+        model.partial_fit(new.rename(columns={"east": "west"}), Y[:3])
+    with pytest.raises(ValueError, match="3 values"):
+        model.learn_one(["new", 1.0], 0.0)
+    with pytest.raises(ValueError, match="must be finite"):
+        model.learn_one([0.0, "new", np.inf], 0.0)
+    with pytest.raises(ValueError, match="has text"):
+        model.learn_one(["text", "new", 0.0], 0.0)
+    assert pickle.dumps(model) == before
+    with pytest.raises(ValueError, match="has text"):
+        small().learn_one(["text", 0.0], 0.0)
+
+
+def test_max_rows_and_forgetting():
+    kept = small(max_rows=200).partial_fit(FRAME, Y)
+    assert len(kept.stream_.streams[0].y) == 0
+    assert np.isfinite(kept.logpdf(FRAME, Y)).all()
+    said = small(forget=0.005).prequential(FRAME, Y)
+    assert np.isfinite(said).all()
+
+
+def test_a_classifier_takes_new_levels_when_it_grows(tmp_path):
+    labels = np.where(Y > 1.5, "high", "low")
+    model = ContextClassifier(4, 2, random_state=0).fit(FRAME[:200], labels[:200])
+    later = FRAME[200:].assign(city=[f"late{i % 40}" for i in range(1000)])
+    model.partial_fit(later[:50], labels[200:250])  # learned in the trees that are there
+    model.save(tmp_path / "c.cw")
+    np.testing.assert_array_equal(load(tmp_path / "c.cw").predict_proba(FRAME), model.predict_proba(FRAME))
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match="sample_weight"):
+        model.partial_fit(later[50:60].assign(city="bad"), labels[250:260], sample_weight=[1.0])
+    assert pickle.dumps(model) == before
+    model.partial_fit(later[50:], labels[250:])  # grown anew
+    assert len(model._mixed.levels[1]) == 62
+    assert all(planting.n_levels == model._mixed.n_levels for planting, _ in model._forest.kinds)
+    assert np.isfinite(model.predict_log_proba(later)).all()
+
+
+def test_what_kernels_see():
+    mixed = MixedState(np.array([-(2**63)]), np.zeros((1, 4)), np.array([False, True]))
+    assert side_of(mixed, np.nan, 0.0, 0) == 0
+    assert side_of(None, np.nan, 0.0, 0) == 1
+    out, gap = np.empty(2), np.array([np.nan, 5.0])
+    for value in (1.0, 3.0):
+        learn_means(mixed, np.array([value, 5.0]), 0, 0.0)
+    what_is_seen(mixed, gap, 0, out)
+    assert out.tolist() == [2.0, 0.0]
+    learn_means(mixed, np.array([0.0, 5.0]), 0, 0.5)  # the last two count
+    assert mixed.means[0].tolist() == [1.0, 0.0, 2.0, 0.0]
+    assert levels_seen(np.array([[np.nan, 4.0], [7.0, np.nan]]), mixed.categories) == (0, 5)
+
+
+@pytest.mark.parametrize("walk", ["coarsen", "refine"])
+def test_kd_covers(walk, tmp_path):
+    def kd(**parameters):
+        return ConditionalDensity(covers="kd", walk=walk, **parameters)
+
+    model, chunks, singles = kd(), kd(), kd(categorical_features=[1])
+    said = model.prequential(FRAME, Y)
+    parts = [chunks.prequential(FRAME[s : s + 83], Y[s : s + 83]) for s in range(0, len(Y), 83)]
+    np.testing.assert_array_equal(np.concatenate(parts), said)
+    np.testing.assert_array_equal([singles.learn_one(x, y) for x, y in zip(ROWS, Y)], said)
+    fitted = kd().fit(FRAME, Y)
+    np.testing.assert_array_equal(fitted.logpdf(FRAME, Y), model.logpdf(FRAME, Y))
+    assert said[600:].mean() > kd().prequential(FRAME[["east", "north"]].fillna(0.0), Y)[600:].mean()
+    np.testing.assert_allclose(model.predict_dist(FRAME[:9]).logpdf(Y[:9]), model.logpdf(FRAME[:9], Y[:9]), atol=1e-9)
+    assert np.isfinite(model.predict(FRAME[:2].assign(city="nowhere", east=np.nan))).all()
+    model.save(tmp_path / "m.cw")
+    again = load(tmp_path / "m.cw")
+    np.testing.assert_array_equal(again.prequential(FRAME[:99], Y[:99]), model.prequential(FRAME[:99], Y[:99]))
+
+
+def test_kd_boxes_do_not_see_what_is_missing():
+    late = FRAME[["east", "north"]].fillna(0.5).to_numpy().copy()
+    late[700:] = FRAME[["east", "north"]][700:]
+    late[5, 0] = late[0, 0] = np.nan
+    one, other = ConditionalDensity(covers="kd"), ConditionalDensity(covers="kd")
+    np.testing.assert_array_equal(one.prequential(late, Y), [other.learn_one(x, y) for x, y in zip(late, Y)])
+    X, outputs = one.double_tree_._engine.rows
+    np.testing.assert_array_equal(X, late)
+    np.testing.assert_allclose(outputs[:, 0], Y, atol=1e-9)
+    whole = np.where(np.isnan(late), 0.0, late)
+    never = ConditionalDensity(covers="kd").partial_fit(whole, Y)
+    twice = ConditionalDensity(covers="kd").partial_fit(whole, Y)
+    twice.double_tree_._engine._take_gaps(2)  # inputs that are 0 everywhere change nothing
+    np.testing.assert_array_equal(twice.prequential(whole, Y), never.prequential(whole, Y))
+
+
+def test_kd_refuses_and_loses_nothing():
+    model = ConditionalDensity(covers="kd").partial_fit(FRAME[:100], Y[:100])
+    before = pickle.dumps(model)
+    new = FRAME[:3].assign(city="new")
+    with pytest.raises(ValueError, match="infinity in row 1, column 0"):
+        model.partial_fit(new.assign(east=[0.0, np.inf, 0.0]), Y[:3])
+    with pytest.raises(ValueError, match="same number of rows"):
+        model.partial_fit(new, Y[:2])
+    with pytest.raises(ValueError, match="must be finite"):
+        model.learn_one([0.0, "new", np.inf], 0.0)
+    assert pickle.dumps(model) == before
+    fresh = ConditionalDensity(covers="kd")
+    with pytest.raises(ValueError, match="infinity"):
+        fresh.partial_fit(new.assign(east=np.inf), Y[:3])
+    assert not hasattr(fresh, "n_features_in_")
+
+
+def test_levels_of_numpy_are_plain_values(tmp_path):
+    model = small(categorical_features=[0])
+    for x, y in zip(np.array(["a", "b", "a", "c"]), Y):
+        model.learn_one([x, 0.0], y)
+    assert [type(level) for level in model._mixed.levels[0]] == [str] * 4
+    model.save(tmp_path / "m.cw")
+    np.testing.assert_array_equal(
+        load(tmp_path / "m.cw").predict(np.array([["c", 0.0]], dtype=object)),
+        model.predict(np.array([["c", 0.0]], dtype=object)),
+    )
