@@ -41,7 +41,7 @@ def test_a_stream_of_dictionaries_is_the_stream_of_its_rows(adapters):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(-1, 1, (300, 2)), columns=["a", "b"])
     y = pd.Series(X["a"] + 0.1 * rng.standard_normal(300))
-    one, many, plain = adapters.CoverRegressor(), adapters.CoverRegressor(), ConditionalDensity(3)
+    one, many, plain = adapters.CoverRegressor(), adapters.CoverRegressor(), ConditionalDensity(3, n_candidates=12)
     for x, value in zip(X.to_dict("records"), y):
         one.learn_one(x, value)
     for part in np.array_split(np.arange(300), 7):
