@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 STOPS = (0.5, 0.8, 0.95, 0.99)
 SPREADS = (1.15, 1.0, 0.87, 0.75, 0.65)
+WORTH_A_KIND = 0.015  # nats a row that planes about a trend gain, for curves about it to be tried
 QUARTERS = 4  # shares of the kinds that are compared are multiples of one over this
 N_DRAWS = 50  # of the rows left out, over which shares are averaged
 LEAST_SHARE = 0.1  # kinds below it are left out
@@ -91,7 +92,7 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
     held_out = [y[fold] for fold in folds]
     small = _SmallForests(X, y, folds, settings)
     chosen = {kind: _best_prior(small.ask(kind), held_out, settings.n_trees) for kind in _kinds(settings, X.shape[1])}
-    if max(chosen, key=lambda kind: chosen[kind].score) == PLANES_ABOUT_TREND and CURVES in chosen:
+    if CURVES in chosen and _gain(chosen, PLANES_ABOUT_TREND) > WORTH_A_KIND * sum(map(len, held_out)):
         chosen[CURVES_ABOUT_TREND] = _best_prior(small.ask(CURVES_ABOUT_TREND), held_out, settings.n_trees)
     unseen = [best.unseen for best in chosen.values()]
     shares, spread = _shares_and_spread(unseen, held_out, settings.n_trees)
@@ -115,6 +116,11 @@ def _kinds(settings: Settings, p: int) -> list[Kind]:
     degrees = [g for g in range(min(1, settings.degree), settings.degree + 1) if n_features(g, p) <= MAX_FEATURES]
     plain = [Kind(g, False) for g in degrees or [0]]
     return plain + ([PLANES_ABOUT_TREND] if settings.degree >= 1 and degrees else [])
+
+
+def _gain(chosen: dict[Kind, Chosen], kind: Kind) -> float:
+    """By how much it scores better than the best of the others."""
+    return chosen[kind].score - max(best.score for other, best in chosen.items() if other != kind)
 
 
 class _SmallForests:
