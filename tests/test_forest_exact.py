@@ -59,7 +59,7 @@ def test_the_forest_is_the_cover_model(n, p, degree, min_rows, monkeypatch):
         )
         for z, t in zip(Z, r)
     ]
-    np.testing.assert_allclose(forest.ask(X_new).logpdf(y_new) + np.log(unit), expected, rtol=0, atol=5e-9)
+    np.testing.assert_allclose(forest.ask(X_new).logpdf(y_new) + np.log(unit), expected, rtol=0, atol=1e-9)
 
 
 def test_every_way_of_solving_is_met(monkeypatch):

@@ -21,7 +21,6 @@ from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
-from coverwalk.streams.chain import StreamChain
 from coverwalk.streams.checked_rows import as_row
 from coverwalk.streams.streaming import Streaming
 
@@ -334,33 +333,10 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         if self.covers == "kd":
             self._check_loaded_stream()
             return
+        from coverwalk.forests.estimator_soundness import check_parts
+
         self._settings(0)
-        forests = getattr(self, "forests_", None)
-        stream: Any = getattr(self, "stream_", None)
-        if forests is None and stream is None:  # saved before it was fitted
-            return
-        names = getattr(self, "feature_names_in_", None)
-        targets = getattr(self, "target_names_", None)
-        if forests is None:
-            kinds, widths = isinstance(stream, StreamChain), [part.p for part in stream.streams]
-        else:
-            kinds = isinstance(forests, list) and all(isinstance(forest, Forest) for forest in forests)
-            widths = [forest.X.shape[1] for forest in forests]
-        sound = (
-            kinds
-            and type(self.n_outputs_) is type(self.n_features_in_) is int  # True is no number here
-            and (forests is None or stream is None)
-            and len(widths) == self.n_outputs_ >= 1
-            and all(width == self.n_features_in_ + j for j, width in enumerate(widths))
-            and isinstance(self._flat, bool | np.bool_)
-            and isinstance(self._mixed, MixedInputs)
-            and len(self._mixed.levels) in (0, self.n_features_in_)
-            and all(forest.levels == self._mixed.level_names for forest in forests or [])
-            and (names is None or (names.shape == (self.n_features_in_,) and all(isinstance(n, str) for n in names)))
-            and (targets is None or (len(targets) == self.n_outputs_ and all(isinstance(t, str) for t in targets)))
-        )
-        if not sound:
-            raise ValueError("the parts of this ConditionalDensity do not fit together")
+        check_parts(self)
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 
