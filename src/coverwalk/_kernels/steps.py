@@ -51,11 +51,10 @@ def normal_table() -> Floats:
 
 
 @kernel
-def _score(n: float, whole: float, reach: float, k: float, total: float, prices: Prices) -> float:
-    """What a cell is worth: the log density of its rows, and how well it tells their hints.
-
-    It is so wide, between edges, and has n rows, which reach so far, and k hints with this sum.
-    """
+def _score(rows: Rows, a: int, b: int, prices: Prices) -> float:
+    """What the cell between places a and b is worth: the log density of its rows, and how well it tells their hints."""
+    whole, reach = rows.place[b] - rows.place[a], rows.last[b] - rows.first[a]
+    n, k, total = rows.n_rows[b] - rows.n_rows[a], rows.hints[b] - rows.hints[a], rows.hinted[b] - rows.hinted[a]
     score = -prices.cell
     if n > 0.0:
         narrow = max(reach * (n + 2.0) / n, prices.least)  # a uniform law reaches a little beyond its rows
@@ -75,20 +74,12 @@ def best_edges(rows: Rows, prices: Prices) -> Ints:
     The dynamic programme over all choices of edges: the best cells below b are a last cell (a, b) after the best cells
     below a.
     """
-    place, n_rows, hints, hinted, first, last = rows
-    G = len(place)
+    G = len(rows.place)
     best, previous = np.full(G, -math.inf), np.zeros(G, np.int64)
     best[0] = 0.0
     for b in range(1, G):
         for a in range(b):
-            score = best[a] + _score(
-                n_rows[b] - n_rows[a],
-                place[b] - place[a],
-                last[b] - first[a],
-                hints[b] - hints[a],
-                hinted[b] - hinted[a],
-                prices,
-            )
+            score = best[a] + _score(rows, a, b, prices)
             if score > best[b]:
                 best[b], previous[b] = score, a
     n_edges, k = 1, G - 1
@@ -106,21 +97,11 @@ def best_edges(rows: Rows, prices: Prices) -> Ints:
 @kernel
 def move_edges(rows: Rows, prices: Prices, edges: Ints, reach: int) -> None:
     """Move each inner edge, in turn, to the best of the places within reach, between its neighbours."""
-    place, n_rows, hints, hinted, first, last = rows
     for j in range(1, len(edges) - 1):
         low, high = max(edges[j - 1] + 1, edges[j] - reach), min(edges[j + 1] - 1, edges[j] + reach)
         best = -math.inf
         for t in range(low, high + 1):
-            score = 0.0
-            for a, b in ((edges[j - 1], t), (t, edges[j + 1])):
-                score += _score(
-                    n_rows[b] - n_rows[a],
-                    place[b] - place[a],
-                    last[b] - first[a],
-                    hints[b] - hints[a],
-                    hinted[b] - hinted[a],
-                    prices,
-                )
+            score = _score(rows, edges[j - 1], t, prices) + _score(rows, t, edges[j + 1], prices)
             if score > best:
                 best, edges[j] = score, t
 

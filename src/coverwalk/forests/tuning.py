@@ -21,8 +21,8 @@ __all__ = ["choose"]
 Floats = NDArray[np.float64]
 
 STOPS = (0.5, 0.8, 0.95, 0.99)
-SPREADS = (1.15, 1.0, 0.87, 0.75, 0.65)
-WORTH_A_KIND = 0.015  # nats a row that planes about a trend gain, for curves about it to be tried
+SPREADS = (1.15, 1.07, 1.0, 0.93, 0.87, 0.81, 0.75, 0.7, 0.65)
+WORTH_A_KIND = 0.03  # nats a row that planes about a trend gain, for curves about it to be tried
 QUARTERS = 4  # shares of the kinds that are compared are multiples of one over this
 N_DRAWS = 50  # of the rows left out, over which shares are averaged
 LEAST_SHARE = 0.1  # kinds below it are left out
