@@ -151,6 +151,24 @@ def _kernels_below(
 
 
 @kernel
+def _reach(table: Table, s: int) -> float:
+    """How far a shape reaches, in scales: all of it, as far as `_normal` can tell."""
+    if table.kind[s] == STUDENT:
+        df = table.df[s]
+        if df == math.inf:
+            return _REACH
+        z = _REACH * (8.0 * df + 3.0) / (8.0 * df + 1.0)
+        return math.sqrt(df * math.expm1(z * z / df))
+    first, last = table.start[s], table.start[s + 1] - 1
+    if table.kind[s] == KERNELS:
+        reach = 0.0
+        for a in (first, min(first + 1, last), min(first + 2, last), min(first + 3, last), last):
+            reach = max(reach, abs(table.center[a]) + _REACH * table.width[a])
+        return reach
+    return max(abs(table.center[first]), abs(table.center[last] + table.width[last]))
+
+
+@kernel
 def cell_masses(voices: Voices, table: Table, normal: Floats, left: Floats, right: Floats, out: Floats) -> None:
     """Fill out (n, C): the mass of row i in each of the cells from left (C,) to right (C,), sorted.
 
@@ -166,9 +184,12 @@ def cell_masses(voices: Voices, table: Table, normal: Floats, left: Floats, righ
         for m in range(offsets[i], offsets[i + 1]):
             weight, loc, scale, s = weights[m], locs[m], scales[m], shape[m]
             before, after = 0.0, 0.0
-            for end in range(2 * len(left)):
+            reach = _reach(table, s) * scale
+            low = find_cell(right, 0, len(left), loc - reach) + 1  # cells farther away have none of its mass
+            high = find_cell(left, 0, len(left), loc + reach)
+            for end in range(2 * low, 2 * high + 2):
                 c = end // 2
-                if end % 2 == 0 and c > 0 and left[c] == right[c - 1]:
+                if end % 2 == 0 and c > low and left[c] == right[c - 1]:
                     before = after
                     continue
                 e = ((left[c] if end % 2 == 0 else right[c]) - loc) / scale

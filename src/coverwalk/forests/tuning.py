@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 STOPS = (0.5, 0.8, 0.95, 0.99)
 SPREADS = (1.15, 1.07, 1.0, 0.93, 0.87, 0.81, 0.75, 0.7, 0.65)
+MOST_TERMS = 80  # of curves about a trend: with more they take long, and the trend is curved already
 WORTH_A_KIND = 0.03  # nats a row that planes about a trend gain, for curves about it to be tried
 QUARTERS = 4  # shares of the kinds that are compared are multiples of one over this
 N_DRAWS = 50  # of the rows left out, over which shares are averaged
@@ -92,7 +93,8 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
     held_out = [y[fold] for fold in folds]
     small = _SmallForests(X, y, folds, settings)
     chosen = {kind: _best_prior(small.ask(kind), held_out, settings.n_trees) for kind in _kinds(settings, X.shape[1])}
-    if CURVES in chosen and _gain(chosen, PLANES_ABOUT_TREND) > WORTH_A_KIND * sum(map(len, held_out)):
+    few_terms = n_features(2, X.shape[1]) <= MOST_TERMS
+    if CURVES in chosen and few_terms and _gain(chosen, PLANES_ABOUT_TREND) > WORTH_A_KIND * sum(map(len, held_out)):
         chosen[CURVES_ABOUT_TREND] = _best_prior(small.ask(CURVES_ABOUT_TREND), held_out, settings.n_trees)
     unseen = [best.unseen for best in chosen.values()]
     shares, spread = _shares_and_spread(unseen, held_out, settings.n_trees)
