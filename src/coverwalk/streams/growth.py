@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 FIRST_SIZES = (1, 2, 4)  # rows at which all trees are grown; then in rotation
 ROTATION_FROM = 8
 NEVER = 2**62  # rows
-AT_ONCE = 768  # rows below which a tree grows in some milliseconds: a thread would take longer
+AT_ONCE = 1024  # rows below which a tree grows in some milliseconds: a thread would take longer
 N_JUDGED = 400  # rows on which candidate cuts are judged, where a context has more
 
 
