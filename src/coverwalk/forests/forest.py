@@ -108,6 +108,25 @@ class Context(NamedTuple):
     # the half-open intervals (low, high] of the inputs that were cut; of categories the levels
     box: Mapping[str, tuple[float, float] | list[str]]
 
+    def __str__(self) -> str:
+        """Short, for pictures.
+
+        >>> print(Context(3, 7, 42, 1, {"age": (-np.inf, 30.0), "town": ["Bern", "Rome"]}))
+        age <= 30, town in Bern, Rome (42 rows)
+        """
+        if self.tree < 0:
+            return "kernels over all rows" if self.tree == -1 else "steps common to all x"
+        sides = []
+        for name, side in self.box.items():
+            if isinstance(side, list):
+                sides.append(f"{name} in {', '.join(side)}")
+            else:
+                low, high = (f"{end:.3g}" for end in side)
+                below = f" <= {high}" if side[1] < np.inf else ""
+                sides.append(f"{low} < {name}{below}" if side[0] > -np.inf else f"{name}{below}")
+        text = ", ".join(sides) or "everywhere"
+        return f"{text if len(text) <= 40 else text[:39] + '…'} ({self.n_rows} rows)"
+
 
 class FittedTree(NamedTuple):
     """One tree after `Forest.finalize`."""
