@@ -8,7 +8,7 @@ number of threads.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
@@ -23,6 +23,7 @@ from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.forests.context import Context
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns, plain_columns
 from coverwalk.forests.scaling import Scaling, canonical_order
@@ -96,36 +97,6 @@ class Settings:
         counts = Counter(part._replace(n_trees=0) for part in self.part_of_trees()[:n_trees])
         parts = tuple(part._replace(n_trees=count) for part, count in counts.items())
         return replace(self, n_trees=min(n_trees, self.n_trees), parts=parts if self.parts else ())
-
-
-class Context(NamedTuple):
-    """A context that speaks: which, how many rows it holds, the degree of its best polynomial, and where it is."""
-
-    tree: int  # -1: the kernel density of y given x over the whole space; -2: steps of y common to all x
-    context: int
-    n_rows: int
-    degree: int
-    # the half-open intervals (low, high] of the inputs that were cut; of categories the levels
-    box: Mapping[str, tuple[float, float] | list[str]]
-
-    def __str__(self) -> str:
-        """Short, for pictures.
-
-        >>> print(Context(3, 7, 42, 1, {"age": (-np.inf, 30.0), "town": ["Bern", "Rome"]}))
-        age <= 30, town in Bern, Rome (42 rows)
-        """
-        if self.tree < 0:
-            return "kernels over all rows" if self.tree == -1 else "steps common to all x"
-        sides = []
-        for name, side in self.box.items():
-            if isinstance(side, list):
-                sides.append(f"{name} in {', '.join(side)}")
-            else:
-                low, high = (f"{end:.3g}" for end in side)
-                below = f" <= {high}" if side[1] < np.inf else ""
-                sides.append(f"{low} < {name}{below}" if side[0] > -np.inf else f"{name}{below}")
-        text = ", ".join(sides) or "everywhere"
-        return f"{text if len(text) <= 40 else text[:39] + '…'} ({self.n_rows} rows)"
 
 
 class FittedTree(NamedTuple):
