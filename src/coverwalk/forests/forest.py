@@ -11,21 +11,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, Layout, fit_contexts, local_evidence, stop_weights
 from coverwalk._kernels.kernel_density import kernel_tables
-from coverwalk._kernels.mixture import Voices
 from coverwalk._kernels.polynomial import n_features
-from coverwalk._kernels.voices import Records, keep_records, speak
+from coverwalk._kernels.voices import at_rest, keep_records
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.context import Context
 from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns, plain_columns
+from coverwalk.forests.local_columns import fill_of, local_columns, plain_columns
+from coverwalk.forests.members import GLOBAL_KERNEL, FittedTree, Frame, Member, Part, mix
 from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.forests.steps import STEPS, UNIT_CELL, Steps, with_steps
 from coverwalk.forests.tree_shapes import OUTLIER_DF, shapes_of
@@ -47,16 +47,6 @@ MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
 MAX_LEAVES = 2**12  # of a tree
 PLAN_ROWS = 2**17  # from which trees are grown
-OUTLIERS, WHOLE = -1, -2  # labels of voices that are in no tree
-
-
-class Part(NamedTuple):
-    """Trees of a forest that share a prior."""
-
-    n_trees: int
-    degree: int  # the largest, of local polynomials
-    stop: float  # prior probability w that the walk stops in a context
-    smooth: bool  # whether they start from a smooth trend
 
 
 @dataclass(frozen=True)
@@ -97,15 +87,6 @@ class Settings:
         counts = Counter(part._replace(n_trees=0) for part in self.part_of_trees()[:n_trees])
         parts = tuple(part._replace(n_trees=count) for part, count in counts.items())
         return replace(self, n_trees=min(n_trees, self.n_trees), parts=parts if self.parts else ())
-
-
-class FittedTree(NamedTuple):
-    """One tree after `Forest.finalize`."""
-
-    records: Records
-    shape: NDArray[np.int32]  # of each record, within the tree's own table
-    shapes: Shapes
-    fill: Fill = NO_FILL
 
 
 def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
@@ -256,51 +237,38 @@ class Forest:
 
         They have the same voices in other weights, and no steps.
         """
-        Z = routed(self.inputs, X, self.settings)
-        plain = plain_columns(Z, self.settings.n_levels)
-        heard = range(len(self.fitted))[some]
-        leaves = {k: self.trees[k].leaves(Z) for k in heard}
-        kernel, corners = (self.settings.kernel, 2 ** X.shape[1]) if self.whole else (0.0, 0)
-        count = 1 + corners + sum(self.fitted[k].records.n_voices[leaves[k]] for k in heard)
-        offsets = np.concatenate([[0], np.cumsum(count)])
-        weight = np.empty((self.n_priors, offsets[-1]))
-        out = weight, *(np.empty(offsets[-1], dtype) for dtype in (float, float, np.int32, np.int64))
-        outlier = OUTLIER_ROWS / (self.n_rows + 1.0)
-        centre, unit = self.output.centre[0], self.output.scale[0]
-        units = centre, unit, unit * self.settings.spread
-        at = offsets[:-1].copy()
-        for column, entry in zip(out, (outlier, centre, unit, 0, OUTLIERS)):
-            column[..., at] = entry
-        at += 1
-        nowhere = np.zeros(len(Z))
-        trend = self.trend.value(plain) if self.trend else nowhere
-        first, label = 1, 0
-        for k, (part, tree) in enumerate(zip(self.settings.part_of_trees(), self.fitted)):
-            if k in heard:
-                share = (1.0 - outlier) * (1.0 - kernel) / len(heard)
-                voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere, units)
-                seen = local_columns(self.trees[k], Z, tree.fill, self.settings.n_levels)
-                order = np.argsort(leaves[k], kind="stable")
-                speak(seen, leaves[k], order, self.grid_of(part.degree).degree, tree.records, at, voice, out)
-            first += len(tree.shapes)
-            label += len(tree.records.seat)
-        if self.whole is not None:
-            node, corner = self.whole.ask(plain)
-            places = at[:, None] + np.arange(corners)
-            voices = ((1.0 - outlier) * kernel * corner, centre, unit, first + node, WHOLE)
-            for column, entries in zip(out, voices):
-                column[..., places] = entries
-        _, loc, scale, shape, context = out
+        heard = list(range(len(self.fitted)))[some]
+        members = self.members()
+        shapes = np.cumsum([1] + [len(tree.shapes) for tree in self.fitted])
+        labels = np.cumsum([0] + [len(tree.records.seat) for tree in self.fitted])
+        rare = OUTLIER_ROWS / (self.n_rows + 1.0)
+        voices, context = mix(
+            [members[k] for k in heard],
+            np.full(len(heard), 1.0 / len(heard)),
+            labels[heard],
+            shapes[heard],
+            X,
+            (rare, float(self.output.centre[0]), float(self.output.scale[0])),
+            (self.settings.kernel if self.whole else 0.0, self.whole, int(shapes[-1])),
+        )
+        return [PredictiveDistribution.trusted(each, self.shapes, context, self.describe) for each in voices]
+
+    @property
+    def frame(self) -> Frame:
+        """What the trees are fitted in."""
+        return Frame(self.inputs, self.output, self.trend, self.settings.n_levels, self.settings.spread)
+
+    def members(self) -> list[Member]:
+        """The trees as members of a pool."""
+        frame, parts = self.frame, self.settings.part_of_trees()
         return [
-            PredictiveDistribution.trusted(
-                Voices(offsets, each, loc, scale, shape), self.shapes, context, self.describe
-            )
-            for each in weight
+            Member(frame, tree, fitted, part, self.grid_of(part.degree).degree)
+            for tree, fitted, part in zip(self.trees, self.fitted, parts)
         ]
 
     def describe(self, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
-        if label == WHOLE:
+        if label == GLOBAL_KERNEL:
             return Context(-1, 0, len(self.y), 0, {})
         if label == STEPS:
             return Context(-2, 0, self.n_rows, 0, {})
@@ -374,4 +342,4 @@ def heard_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[flo
     log_stop, log_go = (np.array([posterior[side] for posterior in posteriors]) for side in range(2))
     records = keep_records(X, layout, grid, fit, log_weight, log_stop, log_go, LEAST_WEIGHT)
     shape, shapes = shapes_of(records, fit, grid)
-    return FittedTree(records, shape, shapes)
+    return FittedTree(records, shape, shapes, at_rest(records))
