@@ -59,7 +59,10 @@ def _sources(folder: Path) -> dict[str, str]:
     needs: dict[str, set[str]] = {path: set() for path in texts}
     for path, text in texts.items():
         for module, imported in _IMPORT.findall(text):
-            found = [module, *(f"{module.rstrip('.')}.{name.split()[0]}" for name in imported.split(",") if name.strip())]
+            found = [
+                module,
+                *(f"{module.rstrip('.')}.{name.split()[0]}" for name in imported.split(",") if name.strip()),
+            ]
             needs[path] |= {names[name] for name in found if name in names}
     digests = {}
     for path in texts:

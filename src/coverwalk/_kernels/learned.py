@@ -191,31 +191,38 @@ def learn_rows(
 
 @kernel
 def pool_rows(
-    log_psi: Floats, group: Ints, size: Floats, counts: Floats, log_other: Floats, other: Floats, decay: float, out: Floats
+    log_psi: Floats,
+    group: Ints,
+    size: Floats,
+    counts: Floats,
+    log_other: Floats,
+    other: Floats,
+    decay: float,
+    out: Floats,
 ) -> None:
     """Predict n rows by the pool of K trees and learn its weights: log_psi (K, n), group (K,) of each tree.
 
-    The walk draws an expert anew for every row: counts (G,), what each of the G groups, of ``size`` trees, has answered
-    for, grow by its posterior probability. log_other (n,): log density of the distribution of outliers, which has the
-    weight other (n,). Fills out (n,): log densities.
+    The walk draws an expert anew for every row. counts (K,): what each tree has answered for, its weight in the
+    mixture; those of a group, of ``size`` trees, grow together by its posterior probability. log_other (n,): log
+    density of the distribution of outliers, which has the weight other (n,). Fills out (n,): log densities.
     """
     K, n = log_psi.shape
-    G = len(counts)
-    density = np.empty(G)
+    density = np.empty(len(size))
     for i in range(n):
         high = log_other[i]
         for t in range(K):
             high = max(high, log_psi[t, i])
         total, all_counts = 0.0, 0.0
-        for g in range(G):
+        for g in range(len(size)):
             density[g] = 0.0
-            all_counts += counts[g]
         for t in range(K):
-            density[group[t]] += math.exp(log_psi[t, i] - high) / size[group[t]]
-        for g in range(G):
-            density[g] *= counts[g] / all_counts
-            total += density[g]
-        out[i] = high + math.log((1.0 - other[i]) * total + other[i] * math.exp(log_other[i] - high))
+            d = counts[t] * math.exp(log_psi[t, i] - high)
+            density[group[t]] += d
+            total += d
+            all_counts += counts[t]
+        mixed = (1.0 - other[i]) * total / all_counts + other[i] * math.exp(log_other[i] - high)
+        out[i] = high + math.log(mixed)
         if total > 0.0:
-            for g in range(G):
-                counts[g] = (1.0 - decay) * counts[g] + density[g] / total
+            for t in range(K):
+                g = group[t]
+                counts[t] = (1.0 - decay) * counts[t] + density[g] / (total * size[g])

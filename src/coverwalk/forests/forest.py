@@ -25,7 +25,7 @@ from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.context import Context
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import fill_of, local_columns, plain_columns
-from coverwalk.forests.members import GLOBAL_KERNEL, FittedTree, Frame, Member, Part, mix
+from coverwalk.forests.members import GLOBAL_KERNEL, FittedTree, Frame, Member, Part, describe_context, mix
 from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.forests.steps import STEPS, UNIT_CELL, Steps, with_steps
 from coverwalk.forests.tree_shapes import OUTLIER_DF, shapes_of
@@ -131,8 +131,13 @@ class Forest:
     # -- the four steps -----------------------------------------------------------------------------------------------
 
     @classmethod
-    def plan(cls, X: Floats, y: Floats, settings: Settings, names: list[str] | None = None) -> "Forest":
-        """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in."""
+    def plan(
+        cls, X: Floats, y: Floats, settings: Settings, names: list[str] | None = None, *, grown: bool = True
+    ) -> "Forest":
+        """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in.
+
+        Not ``grown``: without trees.
+        """
         order = canonical_order(X, y)[:PLAN_ROWS]
         X, y, share = X[order], y[order], len(order) / len(y)
         inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
@@ -155,7 +160,7 @@ class Forest:
                 n_levels=settings.n_levels,
             )
 
-        trees = in_threads(one, range(len(parts)), settings.n_threads)
+        trees = in_threads(one, range(len(parts)), settings.n_threads) if grown else []
         names = names or [f"x{a}" for a in range(X.shape[1])]
         return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names, trend=trend)
 
@@ -179,21 +184,29 @@ class Forest:
         probabilities.
         """
         order = canonical_order(self.X, self.y)
-        Z = routed(self.inputs, self.X[order], self.settings)
-        r = self.output.forward(self.y[order, None])[:, 0]
+        X, y = self.X[order], self.y[order]
+        Z, r = routed(self.inputs, X, self.settings), self.output.forward(y[:, None])[:, 0]
         tables, parts, n_levels = kernel_tables(), self.settings.part_of_trees(), self.settings.n_levels
-        plain, left = plain_columns(Z, n_levels), r
-        if self.trend:
-            self.trend, left = self.trend.fit(plain, r)
+        left = self.fit_experts(X, y)
 
         def one(k: int) -> FittedTree:
             part = parts[k]
             y, grid = left if part.smooth else r, self.grid_of(part.degree)
-            return _fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_levels)
+            return fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_levels)
 
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
-        self.whole = KernelContext.fit(plain, r) if self.settings.kernel > 0 else None
         self.join_shapes()
+
+    def fit_experts(self, X: Floats, y: Floats) -> Floats:
+        """Fit the trend and the global kernel to rows X (n, p), y (n,) in canonical order; returns what the trend
+        leaves of y, in units: for the rows to which it was fitted its leave-one-out residuals.
+        """
+        plain = plain_columns(routed(self.inputs, X, self.settings), self.settings.n_levels)
+        left = r = self.output.forward(y[:, None])[:, 0]
+        if self.trend:
+            self.trend, left = self.trend.fit(plain, r)
+        self.whole = KernelContext.fit(plain, r) if self.settings.kernel > 0 else None
+        return left
 
     @property
     def n_rows(self) -> int:
@@ -217,12 +230,12 @@ class Forest:
         """The local regressions that contexts try where all trees are alike."""
         return self.grid_of(self.settings.degree)
 
-    def grid_of(self, degree: int) -> Grid:
-        """The local regressions that every context of a tree of this degree tries."""
+    def grid_of(self, degree: int, n_rows: int = 0) -> Grid:
+        """The local regressions that every context of a tree of this degree tries, given the number of its rows."""
         p = self.X.shape[1]
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
             degree -= 1
-        many = MANY_ROWS if self.n_rows <= SMALL_SET else MANY_ROWS_LARGE
+        many = MANY_ROWS if (n_rows or self.n_rows) <= SMALL_SET else MANY_ROWS_LARGE
         return Grid(np.array(self.settings.ridges), degree, 2.0, many, LEAST_SCALE)
 
     # -- answers ------------------------------------------------------------------------------------------------------
@@ -278,15 +291,7 @@ class Forest:
         while label >= len(self.trees[k].dim):
             label -= len(self.trees[k].dim)
             k += 1
-        records = self.fitted[k].records
-        seat = records.seat[label]
-        box: dict[str, tuple[float, float] | list[str]] = {
-            self.names[a]: (float(self.inputs.backward(low, a)), float(self.inputs.backward(high, a)))
-            for a, (low, high) in self.trees[k].box(label).items()
-        }
-        for a, mask in self.trees[k].level_sets(label).items():
-            box[self.names[a]] = [level for i, level in enumerate(self.levels[a]) if mask >> i & 1]
-        return Context(k, label, int(records.n_rows[seat]), int(records.degree[seat]), box)
+        return describe_context(self.members()[k], k, label, self.names, self.levels)
 
     def _check_loaded(self) -> None:
         """Refuse a file whose arrays could lead a kernel astray."""
@@ -319,7 +324,7 @@ def _same_plan(a: Forest, b: Forest) -> bool:
     )
 
 
-def _fit_tree(
+def fit_tree(
     tree: AdaptiveTree,
     Z: Floats,
     r: Floats,
@@ -328,6 +333,7 @@ def _fit_tree(
     tables: tuple[Floats, Floats],
     n_levels: tuple[int, ...],
 ) -> FittedTree:
+    """Fit the contexts of a tree to rows Z (n, p), r (n,), in units."""
     perm, layout = tree.arrange(Z)
     fill = fill_of(tree, Z, n_levels)
     X = local_columns(tree, Z, fill, n_levels)[perm]

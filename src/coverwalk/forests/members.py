@@ -9,13 +9,24 @@ from numpy.typing import NDArray
 from coverwalk._kernels.mixture import Voices
 from coverwalk._kernels.voices import Learned, Records, speak
 from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.forests.context import Context
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import NO_FILL, Fill, local_columns, plain_columns
 from coverwalk.forests.scaling import Scaling
 from coverwalk.forests.trend import Trend
 from coverwalk.shapes import Shapes
 
-__all__ = ["GLOBAL_KERNEL", "OUTLIERS", "FittedTree", "Frame", "Member", "Part", "RowsInFrame", "mix"]
+__all__ = [
+    "GLOBAL_KERNEL",
+    "OUTLIERS",
+    "FittedTree",
+    "Frame",
+    "Member",
+    "Part",
+    "RowsInFrame",
+    "describe_context",
+    "mix",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -82,6 +93,24 @@ class Member(NamedTuple):
     fitted: FittedTree
     part: Part
     degree: int  # of its polynomials: that of the part, or less where inputs are many
+
+    def copy(self) -> "Member":
+        """A member that learns on its own."""
+        learned = Learned(*(array.copy() for array in self.fitted.learned))
+        return self._replace(fitted=self.fitted._replace(learned=learned))
+
+
+def describe_context(member: Member, k: int, context: int, names: list[str], levels: list[list[str]]) -> Context:
+    """What a context of tree k is, in the units and names of the inputs."""
+    tree, records, inputs = member.tree, member.fitted.records, member.frame.inputs
+    seat = records.seat[context]
+    box: dict[str, tuple[float, float] | list[str]] = {
+        names[a]: (float(inputs.backward(low, a)), float(inputs.backward(high, a)))
+        for a, (low, high) in tree.box(context).items()
+    }
+    for a, mask in tree.level_sets(context).items():
+        box[names[a]] = [level for i, level in enumerate(levels[a]) if mask >> i & 1]
+    return Context(k, context, int(records.n_rows[seat]), int(records.degree[seat]), box)
 
 
 def mix(

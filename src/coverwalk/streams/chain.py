@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.forest.schedule import StreamSettings
+from coverwalk.forest.stream import ForestStream
 from coverwalk.forests.forest import Forest
 from coverwalk.joint import JointDistribution
-from coverwalk.streams.forest_stream import ForestStream
-from coverwalk.streams.growth import StreamSettings
 
 __all__ = ["StreamChain"]
 

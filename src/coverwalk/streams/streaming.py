@@ -7,18 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._sound import check_names, hold
+from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.chain import StreamChain
 from coverwalk.streams.checked_rows import as_outputs, as_row, numbers_only, refuse_nonfinite
 from coverwalk.streams.double_tree import DoubleTree
-from coverwalk.streams.growth import StreamSettings
 
 __all__ = ["Streaming"]
 
 Floats = NDArray[np.float64]
 
-N_TREES = 10  # of a stream that began as one: every row is learned by each of them
+N_TREES = 16  # of a stream that began as one: every row is learned by each of them
 
 
 class Streaming:
@@ -133,17 +133,13 @@ class Streaming:
     def _stream_settings(self) -> StreamSettings:
         """The parameters, checked, as a stream takes them."""
         chosen: Settings = self._settings(0)  # type: ignore[attr-defined]
+        n_trees = N_TREES if self.n_trees is None else chosen.n_trees
         return StreamSettings(
-            n_trees=N_TREES if self.n_trees is None else chosen.n_trees,
-            degree=chosen.degree,
-            ridges=chosen.ridges,
-            stop=chosen.stop,
-            min_rows=chosen.min_rows,
-            n_candidates=chosen.n_candidates,
-            seed=chosen.seed,
+            replace(chosen, n_trees=n_trees),
+            choose=self.stop == "auto",
             max_rows=int(self.max_rows),
             max_contexts=int(self.max_contexts),
-            forget=float(self.forget),
+            decay=float(self.forget),
         )
 
     def _chain(self, settings: StreamSettings, p: int, q: int, flat: bool) -> StreamChain:
@@ -154,7 +150,7 @@ class Streaming:
             if any(forest.n_summed for forest in self.forests_):
                 raise ValueError("a model of chunks kept sums, not rows, to go on from: use fit_chunks with all chunks")
             fitted = [forest.settings for forest in self.forests_]
-            each = [replace(settings, n_trees=s.n_trees, seed=s.seed, stop=s.stop) for s in fitted]
+            each = [replace(settings, forest=each) for each in fitted]
             self.stream_ = StreamChain.of(self.forests_, each)
             del self.forests_  # it does not know the rows to come
         else:
