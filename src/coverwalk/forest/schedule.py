@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from coverwalk.forests.forest import Settings
 
-__all__ = ["NEVER", "Job", "Schedule", "StreamSettings"]
+__all__ = ["NEVER", "Job", "StreamSettings", "installed_at", "next_turn"]
 
 T = TypeVar("T")
 
@@ -34,45 +34,25 @@ class StreamSettings:
         return min(math.ceil(1 / self.decay), self.max_rows) if self.decay else NEVER
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """Rows at which trees grow: one after the other, each when its rows have doubled.
+def next_turn(n: int, n_trees: int, window: int = NEVER) -> int:
+    """Rows at which the next tree's turn to grow comes, after that at n rows: each grows when its rows have doubled.
 
-    Parameters
-    ----------
-    n_trees : int
-        How many take turns.
-    base : int
-        Rows from which all trees were grown together.
-    window : int
-        Rows that are remembered: from there on, a turn comes as often as half of them have passed.
+    Small sets grow more often: up to 2048 rows four times, up to 8192 twice in a doubling. A stream that forgets has a
+    turn as often as each tree has one while half of the window passes.
 
-    Examples
-    --------
-    >>> [Schedule(4, 8).size(turn) for turn in range(8)]
-    [10, 12, 14, 16, 20, 23, 27, 32]
-    >>> [Schedule(4, 8, window=16).size(turn) for turn in range(8)]
-    [10, 12, 14, 16, 18, 20, 22, 24]
+    >>> next_turn(100_000, 16), next_turn(1000, 16), next_turn(1000, 16, window=500)
+    (104428, 1011, 1016)
     """
+    if n >= window:
+        return n + max(math.ceil(0.5 * window / n_trees), 1)
+    often = 4 if n < 2048 else 2 if n < 8192 else 1
+    return max(math.ceil(n * 2 ** (1 / (often * n_trees)) - 1e-9), n + 1)
 
-    n_trees: int
-    base: int
-    window: int = NEVER
 
-    def size(self, turn: int) -> int:
-        """Rows at which a turn comes; tree ``turn % n_trees`` has it."""
-        doubled = self.base * 2 ** ((turn + 1) / self.n_trees)
-        if doubled <= self.window:
-            return math.ceil(doubled - 1e-9)
-        turns = max(math.floor(math.log2(self.window / self.base) * self.n_trees + 1e-9), 0)
-        start = max(self.window, self.base)
-        return math.ceil(start + 0.5 * start * (turn + 1 - turns) / self.n_trees - 1e-9)
-
-    def install(self, turn: int) -> int:
-        """Rows at which the tree that grew is there: it may take most of the time to the next turn."""
-        begun = self.size(turn)
-        spare = min(0.9 * (self.size(turn + 1) - begun), begun / 16)
-        return begun + (int(spare) if begun > AT_ONCE else 0)
+def installed_at(begun: int, following: int) -> int:
+    """Rows at which a tree that began to grow is there: it may take most of the time to the ``following`` turn."""
+    spare = min(0.9 * (following - begun), begun / 16)
+    return begun + (int(spare) if begun > AT_ONCE else 0)
 
 
 class Job(Generic[T]):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels.learned import learn_rows, pool_rows
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forest.growth import Base, base_of, grow_all, grow_one, ready
-from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, Schedule, StreamSettings
+from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
 from coverwalk.forests.context import Context
 from coverwalk.forests.forest import OUTLIER_DF, OUTLIER_ROWS, Forest, Settings
 from coverwalk.forests.local_columns import local_columns
@@ -75,7 +75,7 @@ class ForestStream:
         self.base: Base | None = None
         self.members: list[Member] = []
         self.counts = np.empty(0)  # (K,) what each tree has answered for
-        self.schedule, self.turn = Schedule(settings.forest.n_trees, RESTARTS[-1], settings.window), 0
+        self.turn, self.turn_at = 0, RESTARTS[-1]  # whose turn to grow is next, and at how many rows
         self.chosen_at = FIRST_CHOICE // 4  # rows on which the parts of the forest were last chosen
         self.growing: Job[tuple[Base, Member]] | None = None
         self.next_event = 1
@@ -209,8 +209,8 @@ class ForestStream:
         if self.n_rows < RESTARTS[-1]:
             return next(size for size in RESTARTS if size > self.n_rows)
         if self.growing is not None:
-            return self.schedule.install(self.turn)
-        size = max(self.schedule.size(self.turn), self.n_rows)
+            return installed_at(self.turn_at, self._following())
+        size = max(self.turn_at, self.n_rows)
         if self.settings.decay or size <= self.settings.max_rows:
             return size
         self.X, self.y = self.X[:0].copy(), self.y[:0].copy()
@@ -223,10 +223,13 @@ class ForestStream:
             self._restart(n)
         elif self.growing is None:
             self.growing = Job(self._work(n))
-            if self.schedule.install(self.turn) == n:
-                self._install(n)
+            if self._find_event() == n:
+                self._install()
         else:
-            self._install(self.schedule.size(self.turn))
+            self._install()
+
+    def _following(self) -> int:
+        return next_turn(self.turn_at, len(self.members), self.settings.window)
 
     def _restart(self, n: int) -> None:
         """Grow the whole forest: it is that of `fit`."""
@@ -246,7 +249,7 @@ class ForestStream:
     def _begin(self, base: Base, members: list[Member], n: int) -> None:
         """Trees that were all grown from n rows."""
         self.base, self.members, self.turn = base, members, 0
-        self.schedule = Schedule(len(members), n, self.settings.window)
+        self.turn_at = next_turn(n, len(members), self.settings.window)
         self.counts = np.full(len(members), max(min(HELD_OUT * n, MAX_HELD_OUT), 1.0) / len(members))
         self._join()
 
@@ -271,17 +274,17 @@ class ForestStream:
         self.chosen_at = n if chosen else self.chosen_at
         return partial(work, fresh=True, chosen=chosen)
 
-    def _install(self, begun: int) -> None:
+    def _install(self) -> None:
         assert self.growing is not None
         base, member = self.growing.result()
-        X, y = self._kept(begun, self.n_rows)
+        X, y = self._kept(self.turn_at, self.n_rows)
         if len(y):
-            self._learn_in([member], X, y, begun)
+            self._learn_in([member], X, y, self.turn_at)
         self.base = base
         self.members = list(self.members)
         self.members[self.turn % len(self.members)] = member
         self.growing = None
-        self.turn += 1
+        self.turn, self.turn_at = self.turn + 1, self._following()
         self._join()
 
     def _join(self) -> None:
