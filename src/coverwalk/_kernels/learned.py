@@ -124,6 +124,7 @@ def learn_rows(
     records: Records,
     learned: Learned,
     shape: NDArray[np.int32],
+    first_shape: int,
     table: Table,
     scale_factor: float,
     now: int,
@@ -169,7 +170,7 @@ def learn_rows(
                 w = max(records.weight[0, q], MIN_WEIGHT)
                 here += w
                 log_w = math.log(w) + learned.log_choice[q]
-                log_phi[q - first] = log_density(table, shape[q], e, log_abs) - math.log(scale)
+                log_phi[q - first] = log_density(table, first_shape + shape[q], e, log_abs) - math.log(scale)
                 log_here = _log_add(log_here, log_w)
                 log_total = _log_add(log_total, log_w + log_phi[q - first])
             log_phi_c = log_total - log_here

@@ -319,11 +319,11 @@ def speak(
 
     Rows are taken in an order (n,): those of a leaf one after the other find its contexts where they are read fast.
 
-    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0, from where locations
-    count in each row (n,), and the centre, the unit and the unit of scales of what is written; out: weight (S, m) under
-    each prior, loc, scale, shape, label (m,).
+    voice: the share of the tree in the mixture, shape (R,) of each record and where its table begins, label of context
+    0, from where locations count in each row (n,), and the centre, the unit and the unit of scales of what is written;
+    out: weight (S, m) under each prior, loc, scale, shape, label (m,).
     """
-    share, shape, label, origin, (middle, unit, spread) = voice
+    share, shape, first_shape, label, origin, (middle, unit, spread) = voice
     out_weight, out_loc, out_scale, out_shape, out_label = out
     # Out of the tuple first: to hand two dozen arrays to a function costs more than what it does with them.
     first, kind, weight, s2 = records.first, records.kind, records.weight, records.s2
@@ -361,7 +361,7 @@ def speak(
                     out_weight[s, j] *= share
                 out_loc[j] = middle + unit * (origin[i] + (mean[c] if kind[q] >= DENSITY_OF_Y else loc))
                 out_scale[j] = spread * math.sqrt(square)
-                out_shape[j] = shape[q]
+                out_shape[j] = first_shape + shape[q]
                 out_label[j] = label + k
                 j += 1
             k = above[k]

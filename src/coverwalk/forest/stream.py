@@ -13,16 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.learned import learn_rows, pool_rows
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forest.growth import Base, base_of, grow_all, grow_one, ready
 from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
-from coverwalk.forests.context import Context
-from coverwalk.forests.forest import OUTLIER_DF, OUTLIER_ROWS, Forest, Settings
-from coverwalk.forests.local_columns import local_columns
-from coverwalk.forests.members import Member, describe_context, mix
-from coverwalk.forests.steps import UNIT_CELL, with_steps
-from coverwalk.shapes import Shapes
+from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forests.members import Member
+from coverwalk.forests.tree_table import STUDENT, TreeTable
 
 __all__ = ["ForestStream"]
 
@@ -32,7 +28,6 @@ Ints = NDArray[np.int64]
 HELD_OUT = 0.25  # of the rows of a fit have spoken for the weights of its pool
 MAX_HELD_OUT = 500.0
 FIRST_CHOICE, LAST_CHOICE = 64, 4096  # rows at which the parts of a forest are chosen, and every four times as many
-STUDENT = Shapes.student(OUTLIER_DF)
 
 
 class ForestStream:
@@ -71,7 +66,7 @@ class ForestStream:
         self.levels: list[list[str]] = []  # names of the categories, for people
         self.X, self.y = np.empty((0, p)), np.empty(0)  # the rows to grow from, with capacity for more
         self.first_row = 0  # number of the first of them
-        self.n_rows = 0
+        self.learned = np.zeros(1, np.int64)  # how many rows, where kernels count
         self.base: Base | None = None
         self.members: list[Member] = []
         self.counts = np.empty(0)  # (K,) what each tree has answered for
@@ -91,9 +86,9 @@ class ForestStream:
             Base(forest, forest.frame, np.empty(0)), [ready(member, Z) for member in forest.members()], forest.n_rows
         )
         stream.chosen_at = max(forest.n_rows, 1)
-        stream.n_rows = stream.first_row = max(forest.n_rows - settings.window, 0)
+        stream.learned[0] = stream.first_row = max(forest.n_rows - settings.window, 0)
         stream._keep(forest.X[stream.first_row :], forest.y[stream.first_row :])
-        stream.n_rows = forest.n_rows
+        stream.learned[0] = forest.n_rows
         stream.next_event = stream._find_event()
         return stream
 
@@ -101,8 +96,10 @@ class ForestStream:
         """A stream that learns on its own: what this one knows stays as it is."""
         other = object.__new__(ForestStream)
         other.__dict__.update(self.__dict__)
-        other.counts = self.counts.copy()
+        other.counts, other.learned = self.counts.copy(), self.learned.copy()
         other.members = [member.copy() for member in self.members]
+        if other.members:
+            other._join()
         return other
 
     # -- learning -----------------------------------------------------------------------------------------------------
@@ -141,48 +138,15 @@ class ForestStream:
 
     def _learn(self, X: Floats, y: Floats) -> Floats:
         """Learn rows between growths."""
-        out = np.empty(len(y))
         if self.base is None:  # the very first row
-            out[:] = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], STUDENT).logpdf(y)
-        else:
-            log_psi = self._learn_in(self.members, X, y, self.n_rows)
-            parts = [member.part._replace(n_trees=0, stop=0.0) for member in self.members]
-            groups = sorted(set(parts))
-            group = np.array([groups.index(part) for part in parts])
-            output = self.base.frame.output
-            centre, unit = output.centre, float(output.scale[0])
-            log_other = _student(len(y), centre, unit).logpdf(y)
-            other = OUTLIER_ROWS / (self.n_rows + 1.0 + np.arange(len(y)))
-            size = np.bincount(group).astype(np.float64)
-            pool_rows(log_psi, group, size, self.counts, log_other, other, self.settings.decay, out)
-        self.n_rows += len(y)
-        return out
+            self.learned[0] += len(y)
+            return PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], STUDENT).logpdf(y)
+        return self.table.learn(X, y, self.counts, self.learned, self.settings.decay)
 
-    def _learn_in(self, members: list[Member], X: Floats, y: Floats, now: int) -> Floats:
-        """Learn rows in some trees; the log densities (K, n) that each tree gave them just before."""
-        log_psi = np.empty((len(members), len(y)))
-        frames: dict[int, tuple[Any, Floats]] = {}
-        for k, member in enumerate(members):
-            frame, fitted = member.frame, member.fitted
-            if id(frame) not in frames:
-                frames[id(frame)] = frame.rows(X), frame.output.forward(y[:, None])[:, 0]
-            rows, r = frames[id(frame)]
-            learn_rows(
-                local_columns(member.tree, rows.Z, fitted.fill, frame.n_levels),
-                member.tree.leaves(rows.Z),
-                r - rows.origin(member.part),
-                member.degree,
-                fitted.records,
-                fitted.learned,
-                fitted.shape,
-                fitted.shapes.table,
-                frame.scale_factor,
-                now,
-                self.settings.decay,
-                log_psi[k],
-            )
-            log_psi[k] -= np.log(frame.output.scale[0])
-        return log_psi
+    @property
+    def n_rows(self) -> int:
+        """Rows learned."""
+        return int(self.learned[0])
 
     def _keep(self, X: Floats, y: Floats) -> None:
         """Keep rows to grow from. Old arrays are never written to where a growth may be reading."""
@@ -279,7 +243,7 @@ class ForestStream:
         base, member = self.growing.result()
         X, y = self._kept(self.turn_at, self.n_rows)
         if len(y):
-            self._learn_in([member], X, y, self.turn_at)
+            TreeTable([member]).learn(X, y, np.ones(1), np.array([self.turn_at]), self.settings.decay)
         self.base = base
         self.members = list(self.members)
         self.members[self.turn % len(self.members)] = member
@@ -288,15 +252,10 @@ class ForestStream:
         self._join()
 
     def _join(self) -> None:
-        """Put the shapes of all trees in one table."""
+        """Put all trees in one table."""
         assert self.base is not None
-        whole, steps = self.base.forest.whole, self.base.forest.settings.steps
-        tables = [STUDENT, *(member.fitted.shapes for member in self.members)]
-        self.first_shape = np.cumsum([len(table) for table in tables])
-        self.labels = np.cumsum([0] + [len(member.fitted.records.seat) for member in self.members])
-        tables += [whole.shapes] if whole else []
-        self.shapes = Shapes.join(tables + ([UNIT_CELL] if steps else []))
-        _ = self.shapes.table  # worked out once, here and not with the first answer
+        forest = self.base.forest
+        self.table = TreeTable(self.members, forest.whole, forest.settings.kernel, forest.settings.steps)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -306,22 +265,7 @@ class ForestStream:
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p)."""
-        assert self.base is not None
-        forest, output = self.base.forest, self.base.frame.output
-        rare = OUTLIER_ROWS / (self.n_rows + 1.0)
-        voices, context = mix(
-            self.members,
-            self.counts / self.counts.sum(),
-            self.labels,
-            self.first_shape,
-            X,
-            (rare, float(output.centre[0]), float(output.scale[0])),
-            (forest.settings.kernel if forest.whole else 0.0, forest.whole, int(self.first_shape[-1])),
-        )
-        describe = partial(_describe, self.members, self.labels, self.names, self.levels, self.n_rows)
-        dist = PredictiveDistribution.trusted(voices[0], self.shapes, context, describe)
-        steps = forest.settings.steps
-        return with_steps(dist, steps, len(self.shapes) - 1) if steps else dist
+        return self.table.predict_dist(X, self.n_rows, self.names, self.levels, self.counts / self.counts.sum())
 
     @property
     def n_contexts(self) -> int:
@@ -346,21 +290,6 @@ def _grown(
     if fresh:
         base = base_of(X, y, plan, names, chosen=chosen)
     return base, grow_one(X, y, base, k, seed, settings)
-
-
-def _describe(
-    members: list[Member], labels: Ints, names: list[str], levels: list[list[str]], n_rows: int, label: int
-) -> Context | None:
-    if label < 0:
-        return Context(label + 1, 0, n_rows, 0, {}) if label < -1 else None
-    k = int(np.searchsorted(labels, label, side="right")) - 1
-    return describe_context(members[k], k, label - int(labels[k]), names, levels)
-
-
-def _student(n: int, centre: Floats, unit: float) -> PredictiveDistribution:
-    return PredictiveDistribution(
-        np.arange(n + 1), np.ones(n), np.full(n, centre[0]), np.full(n, unit), np.zeros(n, np.int32), STUDENT
-    )
 
 
 def _levels_seen(X: Floats, categories: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -25,14 +25,14 @@ from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.context import Context
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import fill_of, local_columns, plain_columns
-from coverwalk.forests.members import GLOBAL_KERNEL, FittedTree, Frame, Member, Part, describe_context, mix
+from coverwalk.forests.members import FittedTree, Frame, Member, Part
 from coverwalk.forests.scaling import Scaling, canonical_order
-from coverwalk.forests.steps import STEPS, UNIT_CELL, Steps, with_steps
-from coverwalk.forests.tree_shapes import OUTLIER_DF, shapes_of
+from coverwalk.forests.steps import Steps
+from coverwalk.forests.tree_shapes import shapes_of
+from coverwalk.forests.tree_table import TreeTable
 from coverwalk.forests.trend import Trend
-from coverwalk.shapes import Shapes
 
-__all__ = ["OUTLIER_DF", "Context", "Forest", "Part", "Settings", "routed"]
+__all__ = ["Context", "Forest", "Part", "Settings", "routed"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,7 +41,6 @@ S = TypeVar("S")
 
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
 LEAST_WEIGHT = 0.03  # voices below it, in their tree, are left out and the others made to sum to one
-OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
@@ -123,9 +122,9 @@ class Forest:
     names: list[str]
     levels: list[list[str]] = field(default_factory=list)  # names of the levels of each column
     fitted: list[FittedTree] = field(default_factory=list)
-    shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
     trend: Trend | None = None  # from which the trees of smooth parts start
     whole: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
+    _table: TreeTable | None = field(default=None, compare=False, repr=False)  # made from the rest when it is needed
     n_summed: int = 0  # rows that came as sums (`coverwalk.forests.sums`): X and y are then a sample of them
 
     # -- the four steps -----------------------------------------------------------------------------------------------
@@ -195,7 +194,7 @@ class Forest:
             return fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_levels)
 
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
-        self.join_shapes()
+        self._table = None
 
     def fit_experts(self, X: Floats, y: Floats) -> Floats:
         """Fit the trend and the global kernel to rows X (n, p), y (n,) in canonical order; returns what the trend
@@ -212,18 +211,6 @@ class Forest:
     def n_rows(self) -> int:
         """How many rows were taken in."""
         return self.n_summed or len(self.y)
-
-    def join_shapes(self) -> None:
-        """Put the shapes of all trees in one table."""
-        tables = [Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)]
-        tables += [self.whole.shapes] if self.whole else []
-        self.shapes = Shapes.join(tables + ([UNIT_CELL] if self.settings.steps else []))
-        _ = self.shapes.table  # worked out once, here and not with the first answer
-
-    @property
-    def n_priors(self) -> int:
-        """Under how many priors it was finalized."""
-        return len(self.fitted[0].records.weight)
 
     @property
     def grid(self) -> Grid:
@@ -242,29 +229,25 @@ class Forest:
 
     def ask(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
-        dist, steps = self.ask_all(X)[0], self.settings.steps
-        return with_steps(dist, steps, len(self.shapes) - 1) if steps else dist
+        return self.table.predict_dist(X, self.n_rows, self.names, self.levels)
 
     def ask_all(self, X: Floats, some: slice = slice(None)) -> list[PredictiveDistribution]:
         """The distributions of y in rows X (n, p) under each prior of `finalize`, from all or some trees.
 
         They have the same voices in other weights, and no steps.
         """
-        heard = list(range(len(self.fitted)))[some]
-        members = self.members()
-        shapes = np.cumsum([1] + [len(tree.shapes) for tree in self.fitted])
-        labels = np.cumsum([0] + [len(tree.records.seat) for tree in self.fitted])
-        rare = OUTLIER_ROWS / (self.n_rows + 1.0)
-        voices, context = mix(
-            [members[k] for k in heard],
-            np.full(len(heard), 1.0 / len(heard)),
-            labels[heard],
-            shapes[heard],
-            X,
-            (rare, float(self.output.centre[0]), float(self.output.scale[0])),
-            (self.settings.kernel if self.whole else 0.0, self.whole, int(shapes[-1])),
-        )
-        return [PredictiveDistribution.trusted(each, self.shapes, context, self.describe) for each in voices]
+        table = self.table
+        if some != slice(None):
+            table = TreeTable(table.members[some], self.whole, self.settings.kernel)
+        voices, context = table.components(X, self.n_rows)
+        return [PredictiveDistribution.trusted(each, table.shapes, context, self.describe) for each in voices]
+
+    @property
+    def table(self) -> TreeTable:
+        """The trees as the kernels read them."""
+        if self._table is None or self._table.kernel != self.settings.kernel:
+            self._table = TreeTable(self.members(), self.whole, self.settings.kernel, self.settings.steps)
+        return self._table
 
     @property
     def frame(self) -> Frame:
@@ -281,17 +264,7 @@ class Forest:
 
     def describe(self, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
-        if label == GLOBAL_KERNEL:
-            return Context(-1, 0, len(self.y), 0, {})
-        if label == STEPS:
-            return Context(-2, 0, self.n_rows, 0, {})
-        if label < 0:
-            return None
-        k = 0
-        while label >= len(self.trees[k].dim):
-            label -= len(self.trees[k].dim)
-            k += 1
-        return describe_context(self.members()[k], k, label, self.names, self.levels)
+        return self.table.describe(label, self.n_rows, self.names, self.levels)
 
     def _check_loaded(self) -> None:
         """Refuse a file whose arrays could lead a kernel astray."""

@@ -248,7 +248,7 @@ class ForestShapes:
         forest.fitted = in_threads(
             lambda k: self._fitted(forest.trees[k], k, tables), range(len(self.counts)), forest.settings.n_threads
         )
-        forest.join_shapes()
+        forest._table = None
         return forest
 
     def _fitted(self, tree: AdaptiveTree, k: int, tables: tuple[Floats, Floats]) -> FittedTree:

@@ -114,7 +114,8 @@ class Trend:
 
     def value(self, Z: Floats) -> Floats:
         """In rows Z (n, p)."""
-        values: Floats = waves(np.clip(Z, self.low, self.high), self.turns, self.phase, self.coefficients)
+        values = np.empty(len(Z))
+        waves(np.clip(Z, self.low, self.high), self.turns, self.phase, self.coefficients, values)
         return values
 
 
