@@ -7,7 +7,7 @@ their types and layout (`coverwalk.forests.tree_table`).
 from typing import Any
 
 import numpy as np
-from numba import carray
+from numba import carray  # type: ignore[attr-defined]
 from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray

@@ -199,7 +199,7 @@ def learn_all(
     """Predict rows X (n, p), y (n,) in order and learn each, in all trees and in the pool: one call learns all or none.
 
     pool: group, size and counts as in `pool_rows`; outliers: weight in rows, centre and unit of the distribution of
-    outliers, shape 0; n_rows (1,): rows learned so far, moved on. Fills out (n,): log densities before each was learned.
+    outliers, shape 0; n_rows (1,): rows learned so far, moved on. Fills out (n,): log densities before each row.
     """
     where, size, numbers = trees.where, trees.size, trees.numbers
     R, origin, leaf, count = work

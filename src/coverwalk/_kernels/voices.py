@@ -68,10 +68,15 @@ def at_rest(records: Records) -> Learned:
     """Nothing learned yet."""
     C, p = records.low.shape
     m = p + 1 if p < MAX_PLANE else 1
-    nu = records.n_rows + 2.0
-    zeros = np.zeros(C)
+    nu: Floats = records.n_rows.astype(np.float64) + 2.0
     return Learned(
-        np.zeros((C, m)), np.zeros((0, m, m)), nu, nu.copy(), zeros, np.zeros(len(records.kind)), np.zeros(C, np.int64)
+        np.zeros((C, m)),
+        np.zeros((0, m, m)),
+        nu,
+        nu.copy(),
+        np.zeros(C),
+        np.zeros(len(records.kind)),
+        np.zeros(C, np.int64),
     )
 
 

@@ -140,7 +140,8 @@ class ForestStream:
         """Learn rows between growths."""
         if self.base is None:  # the very first row
             self.learned[0] += len(y)
-            return PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], STUDENT).logpdf(y)
+            log_density: Floats = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], STUDENT).logpdf(y)
+            return log_density
         return self.table.learn(X, y, self.counts, self.learned, self.settings.decay)
 
     @property
@@ -231,6 +232,7 @@ class ForestStream:
         X, y = self._kept(max(n - self.settings.window, 0), n)
         K = len(self.members)
         k, fresh = self.turn % K, self.turn % K == 0
+        assert self.base is not None
         work = partial(_grown, X, y, self.base, self._plan(X), self.names, self.settings, k, self._seed(k))
         if not fresh:
             return work
@@ -261,7 +263,8 @@ class ForestStream:
 
     def logpdf(self, X: Floats, y: Floats) -> Floats:
         """Log densities (n,) of y (n,) given X (n, p)."""
-        return self.predict_dist(X).logpdf(y)
+        log_density: Floats = self.predict_dist(X).logpdf(y)
+        return log_density
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p)."""

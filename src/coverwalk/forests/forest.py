@@ -32,7 +32,7 @@ from coverwalk.forests.tree_shapes import shapes_of
 from coverwalk.forests.tree_table import TreeTable
 from coverwalk.forests.trend import Trend
 
-__all__ = ["Context", "Forest", "Part", "Settings", "routed"]
+__all__ = ["Context", "FittedTree", "Forest", "Part", "Settings", "fit_tree", "routed"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """The trees of a forest as members of a pool: what each was fitted in, and the mixture that they predict together."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,8 @@ class Member(NamedTuple):
 
     def copy(self) -> "Member":
         """A member that learns on its own."""
-        learned = Learned(*(array.copy() for array in self.fitted.learned))
+        fresh: list[Any] = [array.copy() for array in self.fitted.learned]
+        learned = Learned(*fresh)
         return self._replace(fitted=self.fitted._replace(learned=learned))
 
 

@@ -169,7 +169,15 @@ class TreeTable:
 
 def _arrays_of_tree(member: Member) -> list[NDArray[Any]]:
     tree, fitted = member.tree, member.fitted
-    own = [tree.dim, tree.left, tree.cut, tree.levels, fitted.fill.column, fitted.fill.mean, fitted.shape]
+    own: list[NDArray[Any]] = [
+        tree.dim,
+        tree.left,
+        tree.cut,
+        tree.levels,
+        fitted.fill.column,
+        fitted.fill.mean,
+        fitted.shape,
+    ]
     return [*own, *fitted.records, *fitted.learned]
 
 
