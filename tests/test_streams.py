@@ -7,11 +7,6 @@ import time
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-
-from coverwalk import ConditionalDensity, load
-from coverwalk._kernels.odds import log_odds, odds_from_log
-from coverwalk._kernels.polynomial import features, n_features
 from coverwalk._kernels.stream_state import (
     CHOICE,
     CUT,
@@ -30,6 +25,11 @@ from coverwalk._kernels.stream_state import (
     to_units,
 )
 from coverwalk._kernels.stream_walk import _walk_back, _walk_back_in_logs
+from sklearn.base import clone
+
+from coverwalk import ConditionalDensity, load
+from coverwalk._kernels.odds import log_odds, odds_from_log
+from coverwalk._kernels.polynomial import features, n_features
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(2500, 3))

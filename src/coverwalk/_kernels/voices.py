@@ -69,15 +69,8 @@ def at_rest(records: Records) -> Learned:
     C, p = records.low.shape
     m = p + 1 if p < MAX_PLANE else 1
     nu: Floats = records.n_rows.astype(np.float64) + 2.0
-    return Learned(
-        np.zeros((C, m)),
-        np.zeros((0, m, m)),
-        nu,
-        nu.copy(),
-        np.zeros(C),
-        np.zeros(len(records.kind)),
-        np.zeros(C, np.int64),
-    )
+    choice, seen = np.zeros(len(records.kind)), np.zeros(C, np.int64)
+    return Learned(np.zeros((C, m)), np.zeros((0, m, m)), nu, nu.copy(), np.zeros(C), choice, seen)
 
 
 @kernel

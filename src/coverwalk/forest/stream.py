@@ -275,6 +275,22 @@ class ForestStream:
         """Contexts of all trees."""
         return sum(len(member.tree.left) for member in self.members)
 
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name not in ("table", "growing")}
+        kept = self.n_rows - self.first_row if self.next_event < NEVER else 0
+        state["X"], state["y"] = self.X[:kept], self.y[:kept]
+        state["grown"] = self.growing.result() if self.growing else None  # what it is does not depend on when
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        grown = state.pop("grown")
+        self.__dict__.update(state)
+        self.growing = None if grown is None else Job(lambda: grown)
+        if self.members:
+            self._join()
+
 
 def _grown(
     X: Floats,

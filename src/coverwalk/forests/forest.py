@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,6 +265,9 @@ class Forest:
     def describe(self, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
         return self.table.describe(label, self.n_rows, self.names, self.levels)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_table": None}  # made again where needed
 
     def _check_loaded(self) -> None:
         """Refuse a file whose arrays could lead a kernel astray."""

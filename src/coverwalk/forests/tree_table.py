@@ -14,6 +14,7 @@ from coverwalk.forests.context import Context
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.members import GLOBAL_KERNEL, OUTLIERS, Frame, Member, describe_context
 from coverwalk.forests.steps import STEPS, UNIT_CELL, Steps, with_steps
+from coverwalk.forests.tree_shapes import OUTLIER_DF
 from coverwalk.shapes import Shapes
 
 __all__ = ["OUTLIER_DF", "OUTLIER_ROWS", "TreeTable"]
@@ -21,7 +22,6 @@ __all__ = ["OUTLIER_DF", "OUTLIER_ROWS", "TreeTable"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed distribution over all of y
 STUDENT = Shapes.student(OUTLIER_DF)
 _NONE, _NONE_2 = np.empty(0), np.empty((0, 0))
@@ -169,15 +169,7 @@ class TreeTable:
 
 def _arrays_of_tree(member: Member) -> list[NDArray[Any]]:
     tree, fitted = member.tree, member.fitted
-    own: list[NDArray[Any]] = [
-        tree.dim,
-        tree.left,
-        tree.cut,
-        tree.levels,
-        fitted.fill.column,
-        fitted.fill.mean,
-        fitted.shape,
-    ]
+    own: list[Any] = [tree.dim, tree.left, tree.cut, tree.levels, *fitted.fill, fitted.shape]
     return [*own, *fitted.records, *fitted.learned]
 
 
