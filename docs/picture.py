@@ -7,7 +7,7 @@ import numpy as np
 
 from coverwalk import ConditionalDensity
 from coverwalk.datasets import make_ring
-from coverwalk.plotting import plot_conditional
+from coverwalk.evaluation import plot_conditional
 
 x, y = make_ring(3000, seed=0)
 grid = np.linspace(-1.6, 1.6, 240)
