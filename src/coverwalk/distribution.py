@@ -287,9 +287,10 @@ class PredictiveDistribution(UnivariateDistribution):
         if not self._one:
             return [row.contexts(top) for row in self]
         order = np.argsort(-self.voices.weight, kind="stable")[:top]
-        return [self._voice(m) for m in order.tolist()]
+        return [self.component(m) for m in order.tolist()]
 
-    def _voice(self, m: int) -> Voice:
+    def component(self, m: int) -> Voice:
+        """Component m, in the order of ``voices``."""
         _, weight, loc, scale, shape = self.voices
         label = None if self.context is None else int(self.context[m])
         context = label if self.describe is None or label is None else self.describe(label)

@@ -4,9 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coverwalk.calibration import CalibratedDistribution
+from coverwalk.distribution import PredictiveDistribution
 from coverwalk.distributions.univariate import UnivariateDistribution
 
 __all__ = ["Explanation", "Reason", "explanation_of"]
+
+_NEGLIGIBLE = 0.005  # weight below which a reason is not told on its own
 
 
 class Reason(NamedTuple):
@@ -58,25 +62,32 @@ def explanation_of(dist: UnivariateDistribution, top: int = 8) -> Explanation:
     """
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top!r}")
-    groups: dict[Any, list[Any]] = {}
-    for component in dist.contexts():
-        groups.setdefault(_kind(component.context), []).append(component)
-    ordered = sorted(groups.items(), key=lambda item: -sum(c.weight for c in item[1]))
-    reasons = [_reason(kind, members) for kind, members in ordered[:top]]
-    if rest := [component for _, members in ordered[top:] for component in members]:
-        reasons.append(_reason(("rest", f"{len(ordered) - top} further kinds of contexts"), rest))
     low, high = dist.interval(0.9)
+    inner = dist.base if isinstance(dist, CalibratedDistribution) else dist
+    assert isinstance(inner, PredictiveDistribution)
+    groups: dict[Any, list[int]] = {}
+    contexts = [inner.component(m).context for m in range(inner.voices.weight.size)]
+    for m, context in enumerate(contexts):
+        groups.setdefault(_kind(context), []).append(m)
+    weight = inner.voices.weight
+    ordered = sorted(groups.items(), key=lambda item: -weight[item[1]].sum())
+    shown = [item for item in ordered[:top] if weight[item[1]].sum() >= _NEGLIGIBLE]
+    reasons = [_reason(kind, inner, members, contexts) for kind, members in shown]
+    if rest := [m for _, members in ordered[len(shown) :] for m in members]:
+        n = len(ordered) - len(shown)
+        words = f"{n} further kind{'s' * (n > 1)} of contexts"
+        reasons.append(_reason(("named", words), inner, rest, contexts))
     return Explanation(float(dist.mean()), float(low), float(high), reasons)
 
 
 def _kind(context: Any) -> Any:
     """What makes two contexts alike: the features they bound, and from which sides; or what they are called."""
     if context is None:
-        return ("rest", "anything else: the prior for outliers")
+        return ("named", "anything else: the prior for outliers")
     if not hasattr(context, "box"):
-        return ("rest", f"context {context}")
+        return ("named", f"context {context}")
     if context.tree < 0:
-        return ("rest", "all rows, by kernels" if context.tree == -1 else "all rows, by cells of y")
+        return ("named", "all rows, by kernels" if context.tree == -1 else "all rows, by cells of y")
     sides = []
     for name, side in context.box.items():
         fixed = tuple(side) if isinstance(side, list) else (side[0] > -np.inf, side[1] < np.inf)
@@ -84,18 +95,22 @@ def _kind(context: Any) -> Any:
     return tuple(sorted(sides))
 
 
-def _reason(kind: Any, members: list[Any]) -> Reason:
-    weight = np.array([c.weight for c in members])
-    share = weight / weight.sum() if weight.sum() > 0 else np.full(len(weight), 1 / len(weight))
-    loc, scale = np.array([c.loc for c in members]), np.array([c.scale for c in members])
-    mean = float(share @ loc)
-    std = float(np.sqrt(share @ (scale**2 + (loc - mean) ** 2)))
-    boxed = [c.context for c in members if hasattr(c.context, "box") and c.context.tree >= 0]
-    if kind and kind[0] == "rest":
-        return Reason(float(weight.sum()), len(members), mean, std, 0.0, kind[1])
-    n_rows = float(share @ np.array([context.n_rows for context in boxed]))
-    parts = [_words(name, [context.box[name] for context in boxed], share) for name, _ in kind]
-    return Reason(float(weight.sum()), len(members), mean, std, n_rows, " and ".join(parts) or "everywhere")
+def _reason(kind: Any, dist: PredictiveDistribution, members: list[int], contexts: list[Any]) -> Reason:
+    """What some components say together: the moments of their mixture, and their contexts in words."""
+    _, weight, loc, scale, shape = dist.voices
+    total = float(weight[members].sum())
+    share = weight[members] / total if total > 0 else np.full(len(members), 1 / len(members))
+    ends = np.array([0, len(members)])
+    alone = PredictiveDistribution.trusted(
+        type(dist.voices)(ends, share, loc[members], scale[members], shape[members]), dist.shapes
+    )
+    mean, std = float(alone.mean()[0]), float(alone.std()[0])
+    if kind and kind[0] == "named":
+        return Reason(total, len(members), mean, std, 0.0, kind[1])
+    of = [contexts[m] for m in members]
+    n_rows = float(share @ np.array([context.n_rows for context in of]))
+    parts = [_words(name, [context.box[name] for context in of], share) for name, _ in kind]
+    return Reason(total, len(members), mean, std, n_rows, " and ".join(parts) or "everywhere")
 
 
 def _words(name: str, sides: list[Any], share: Any) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coverwalk import ConditionalDensity
-    from coverwalk.distributions.univariate import UnivariateDistribution
+    from coverwalk.distributions.base import Distribution
     from coverwalk.tables import Floats
 
 HELP = "draw the predictions of the first rows and how well they are calibrated"
@@ -73,9 +73,7 @@ def _levels(model: "ConditionalDensity", j: int, x_name: str, y_name: str) -> An
     return figure
 
 
-def _conditional(
-    dist: "UnivariateDistribution", grid: "Floats", x: "Floats", y: "Floats", x_name: str, y_name: str
-) -> Any:
+def _conditional(dist: "Distribution", grid: "Floats", x: "Floats", y: "Floats", x_name: str, y_name: str) -> Any:
     from coverwalk.evaluation.plotting import plot_conditional
 
     ax = plot_conditional(dist, grid, data=(x, y))
@@ -83,7 +81,7 @@ def _conditional(
     return ax.figure
 
 
-def _panels(dist: "UnivariateDistribution", y: "Floats", name: str) -> Any:
+def _panels(dist: "Distribution", y: "Floats", name: str) -> Any:
     import matplotlib.pyplot as plt
 
     from coverwalk.evaluation.plotting import plot_density, plot_pit, plot_reliability

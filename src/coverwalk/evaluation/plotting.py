@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coverwalk.distributions.univariate import UnivariateDistribution
+from coverwalk.distributions.base import Distribution
 from coverwalk.evaluation.metrics import calibration_error, pit_histogram, reliability
 from coverwalk.shapes import Floats
 
@@ -40,7 +40,7 @@ def _axes(ax: "Axes | None", width: float = 6.4, height: float = 3.8) -> "Axes":
     return ax
 
 
-def _range(dist: UnivariateDistribution, tail: float = 0.002, points: int = 400) -> Floats:
+def _range(dist: Distribution, tail: float = 0.002, points: int = 400) -> Floats:
     """A grid over what all rows together may show."""
     ends = dist.ppf([tail, 1 - tail])
     low, high = float(ends[..., 0].min()), float(ends[..., 1].max())
@@ -49,7 +49,7 @@ def _range(dist: UnivariateDistribution, tail: float = 0.002, points: int = 400)
 
 
 def plot_density(
-    dist: UnivariateDistribution,
+    dist: Distribution,
     y: ArrayLike | None = None,
     *,
     rows: Any = slice(0, 8),
@@ -95,7 +95,7 @@ def plot_density(
 
 
 def plot_conditional(
-    dist: UnivariateDistribution,
+    dist: Distribution,
     x: ArrayLike,
     *,
     data: tuple[ArrayLike, ArrayLike] | None = None,
@@ -133,7 +133,7 @@ def plot_conditional(
         ax.annotate(f"{q:.0%}", (x[-1], line[-1]), xytext=(4, 0), textcoords="offset points", fontsize=7, va="center")
     if data is not None:
         ax.scatter(*data, s=6, color=_INK, alpha=0.35, linewidths=0, zorder=3, label="rows")
-        ax.legend(loc="best", fontsize=8)
+        ax.legend(loc="upper left", fontsize=8)
     ax.set_title("predicted density of y given x, and its quantiles", fontsize=10, loc="left", color=_INK)
     ax.set_xlim(x[0], x[-1])
     ax.set_xlabel("x")
@@ -141,7 +141,7 @@ def plot_conditional(
     return ax
 
 
-def plot_pit(y_true: ArrayLike, dist: UnivariateDistribution, *, bins: int = 20, ax: "Axes | None" = None) -> "Axes":
+def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes | None" = None) -> "Axes":
     """Histogram of F(y): flat when calibrated, a bowl when overconfident, a hill when underconfident.
 
     The band holds 95 % of the bars of a calibrated model.
@@ -168,7 +168,7 @@ def plot_pit(y_true: ArrayLike, dist: UnivariateDistribution, *, bins: int = 20,
     return ax
 
 
-def plot_reliability(y_true: ArrayLike, dist: UnivariateDistribution, *, ax: "Axes | None" = None) -> "Axes":
+def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None" = None) -> "Axes":
     """Coverage of central intervals against what the intervals claim: on the diagonal when calibrated.
 
     >>> from coverwalk.distribution import PredictiveDistribution, Shapes
@@ -189,7 +189,7 @@ def plot_reliability(y_true: ArrayLike, dist: UnivariateDistribution, *, ax: "Ax
     return ax
 
 
-def plot_contexts(dist: UnivariateDistribution, *, top: int = 12, ax: "Axes | None" = None) -> "Axes":
+def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None) -> "Axes":
     """Why one row's density is what it is: the heaviest components, each with its centre, width and weight.
 
     >>> from coverwalk.distribution import PredictiveDistribution, Shapes
@@ -250,6 +250,6 @@ def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "A
     if not numbers:
         ax.set_xticks(x, [str(value) for value in dependence.grid])
     ax.set(xlabel=dependence.feature, ylabel="y")
-    ax.legend(loc="best", fontsize=8)
+    ax.legend(loc="upper left", fontsize=8)
     ax.set_title("average prediction, the other inputs as they are", fontsize=10, loc="left", color=_INK)
     return ax
