@@ -139,7 +139,7 @@ class Forest:
     >>> half.accumulate(X[:100], y[:100]); other.accumulate(X[100:], y[100:])
     >>> half.merge(other); half.finalize()
     >>> half.ask(X[:5])
-    PredictiveDistribution(5 rows, ... voices a row)
+    PredictiveDistribution(5 rows, ... components per row)
     """
 
     settings: Settings

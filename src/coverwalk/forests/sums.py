@@ -61,7 +61,7 @@ class ForestSums:
     >>> shapes = sums.finish()
     >>> shapes.accumulate(X, y)
     >>> shapes.finish().ask(X[:5])
-    PredictiveDistribution(5 rows, ... voices a row)
+    PredictiveDistribution(5 rows, ... components per row)
     """
 
     forest: Forest  # the plan, with some rows of the sample

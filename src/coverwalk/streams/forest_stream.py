@@ -70,7 +70,7 @@ class ForestStream:
     >>> bool(log_density[400:].mean() > 0.5)
     True
     >>> stream.predict_dist(X[:3])
-    PredictiveDistribution(3 rows, ... voices a row)
+    PredictiveDistribution(3 rows, ... components per row)
     """
 
     def __init__(
