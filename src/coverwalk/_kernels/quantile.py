@@ -65,7 +65,7 @@ def row_quantile(voices: Voices, table: Table, i: int, q: float, low: float, sta
     for iteration in range(_NEWTON + 70):
         lower, upper = row_tails(voices, table, i, x)
         tail = upper if upper_side else lower
-        if abs(tail - target) <= 4e-16 * target:
+        if abs(tail - target) <= 1e-12 * target:
             return x
         if (tail < target) == upper_side:
             high = x
@@ -83,7 +83,7 @@ def row_quantile(voices: Voices, table: Table, i: int, q: float, low: float, sta
             guess = x + step if upper_side else x - step
             if low < guess < high and abs(step) < 0.5 * last_step:
                 # a short step is the end only near the target: where a density begins with a jump all are short
-                if abs(step) <= 1e-15 * abs(x) and abs(tail - target) < 0.01 * target:
+                if abs(step) <= 1e-14 * abs(x) and abs(tail - target) < 0.01 * target:
                     return guess
                 x, last_step = guess, abs(step)
                 continue
