@@ -209,7 +209,7 @@ class PredictiveDistribution(UnivariateDistribution):
         q = np.asarray(q, dtype=np.float64)
         order = np.argsort(q, axis=None)
         out = np.empty((self._n, q.size))
-        mixture_ppf(self.voices, self.shapes.table, q.ravel()[order], out)
+        mixture_ppf(self.voices, self.shapes.table, self.shapes.cdf_tables, q.ravel()[order], out)
         unsorted = np.empty_like(out)
         unsorted[:, order] = out
         return self._answer(unsorted, self.shape + q.shape)
