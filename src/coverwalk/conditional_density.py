@@ -206,7 +206,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         Parameters
         ----------
         chunks : iterable of pairs (X, y), or a function that returns one
-            Read three times: a list, or a function that returns a new iterator; not an iterator, which ends.
+            Read up to three times: a list, or a function that returns a new iterator; not an iterator, which ends.
         **options
             sample_rows, second_pass and state_bytes: `coverwalk.chunks.Options` tells what they are.
 
