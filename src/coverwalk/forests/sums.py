@@ -50,6 +50,7 @@ STATE_BYTES = 2**28  # of the sums of one forest: they are what travels
 ROWS_AT_ONCE = 2**16  # bounds the memory of a chunk's copies
 KEPT_ROWS = 10_000  # of the sample, in the finished forest: for baselines and summaries
 LEAST_LEAVES = 32
+ROWS_A_TERM = 1.0  # from which on a degree is tried: with fewer, what a row adds depends on where it is
 FARTHEST = 1e100  # of a y, in units of the sample's: squares must stay finite
 
 
@@ -268,7 +269,7 @@ class ForestShapes:
             self.counts[k][:, :, :N_BINS],  # type: ignore[arg-type]  # 32 bits hold no 10^10 rows
         )
         layout = Layout(np.zeros_like(known.n), known.n, tree.left, tree.parent)
-        grid = self.forest.grid_of(part.degree)._replace(many=1.0)  # every regression fitted has its mean leverage
+        grid = _grids(self.forest)[k]
         heard = heard_tree(np.empty((0, p)), layout, grid, fit, (part.stop,))
         seated = heard.records.seat >= 0
         records = heard.records._replace(low=known.low[seated], high=known.high[seated])
@@ -281,7 +282,8 @@ def _places(tree: AdaptiveTree) -> Ints:
 
 
 def _grids(forest: Forest) -> list[Grid]:
-    return [forest.grid_of(part.degree) for part in forest.settings.part_of_trees()]
+    """Of each tree; every regression has its mean leverage."""
+    return [forest.grid_of(part.degree)._replace(many=ROWS_A_TERM) for part in forest.settings.part_of_trees()]
 
 
 def plan_on_sample(
