@@ -8,12 +8,13 @@ import time
 import numpy as np
 import pytest
 from sklearn.base import clone
-from .slow_stream import SlowStream
 
 from coverwalk import ConditionalDensity, load
 from coverwalk.forest.schedule import NEVER, StreamSettings
 from coverwalk.forest.stream import ForestStream
 from coverwalk.forests.forest import Part, Settings
+
+from .slow_stream import SlowStream
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(2500, 3))

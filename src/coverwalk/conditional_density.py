@@ -213,7 +213,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         Parameters
         ----------
         chunks : iterable of pairs (X, y), or a function that returns one
-            Read three times: a list, or a function that returns a new iterator; not an iterator, which ends.
+            Read up to three times: a list, or a function that returns a new iterator; not an iterator, which ends.
         **options
             sample_rows, second_pass and state_bytes: `coverwalk.chunks.Options` tells what they are.
 

@@ -140,21 +140,30 @@ class Forest:
 
     @classmethod
     def plan(
-        cls, X: Floats, y: Floats, settings: Settings, names: list[str] | None = None, *, grown: bool = True
+        cls,
+        X: Floats,
+        y: Floats,
+        settings: Settings,
+        names: list[str] | None = None,
+        min_rows: list[int] | None = None,
+        n_rows: int = 0,
+        *,
+        grown: bool = True,
     ) -> "Forest":
         """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in.
 
-        Not ``grown``: without trees.
+        min_rows: of each tree, on either side of a split, in place of that of the settings; n_rows: how many rows there
+        are, if these are a sample. Not ``grown``: without trees.
         """
         order = canonical_order(X, y)[:PLAN_ROWS]
         X, y, share = X[order], y[order], len(order) / len(y)
         inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
         Z, r = routed(inputs, X, settings), output.forward(y[:, None])[:, 0]
-        min_rows = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
-
         parts = settings.part_of_trees()
+        least = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
+        sides = min_rows or [least] * len(parts)
         plain = plain_columns(Z, settings.n_levels)
-        trend, left = Trend.plan(plain, r, settings.seed) if any(part.smooth for part in parts) else (None, r)
+        trend, left = Trend.plan(plain, r, settings.seed, n_rows) if any(part.smooth for part in parts) else (None, r)
 
         def one(k: int) -> AdaptiveTree:
             y, seed = left if parts[k].smooth else r, (settings.seed * 2**20 + k) % 2**62
@@ -162,7 +171,7 @@ class Forest:
                 Z,
                 y,
                 seed,
-                min_rows=min_rows,
+                min_rows=sides[k],
                 n_candidates=settings.n_candidates,
                 n_judged=settings.n_judged,
                 n_levels=settings.n_levels,
