@@ -43,8 +43,8 @@ def base_of(X: Floats, y: Floats, settings: Settings, names: list[str], *, chose
     return Base(forest, forest.frame, residual)
 
 
-def grow_one(X: Floats, y: Floats, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:
-    """Tree k of a base's forest, from rows X (n, p), y (n,) as they came: a function of what it is given alone."""
+def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:
+    """Tree k of a base's forest, from rows X (n, p), y (n,), the last of ``now``: a function of these alone."""
     forest, part = base.forest, base.forest.settings.part_of_trees()[k]
     order = canonical_order(X, y)
     rows = base.frame.rows(X[order])
@@ -66,22 +66,23 @@ def grow_one(X: Floats, y: Floats, base: Base, k: int, seed: int, settings: Stre
     )
     grid = forest.grid_of(part.degree, len(y))
     fitted = fit_tree(tree, rows.Z, target, grid, (part.stop,), kernel_tables(), n_levels)
-    return ready(Member(base.frame, tree, fitted, part, grid.degree), rows.Z)
+    return ready(Member(base.frame, tree, fitted, part, grid.degree), rows.Z, now)
 
 
-def grow_all(X: Floats, y: Floats, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:
+def grow_all(X: Floats, y: Floats, now: int, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:
     """All trees of a base's forest."""
     return in_threads(
-        lambda k: grow_one(X, y, base, k, seeds[k], settings), range(len(seeds)), base.forest.settings.n_threads
+        lambda k: grow_one(X, y, now, base, k, seeds[k], settings), range(len(seeds)), base.forest.settings.n_threads
     )
 
 
-def ready(member: Member, Z: Floats) -> Member:
-    """The member with the precision of its planes, from the rows Z (n, p) to which it was fitted."""
+def ready(member: Member, Z: Floats, now: int) -> Member:
+    """The member with the precision of its planes, from the rows Z (n, p) that it was fitted to, of ``now`` rows."""
     tree, fitted = member.tree, member.fitted
     perm, layout = tree.arrange(Z)
     X = local_columns(tree, Z, fitted.fill, member.frame.n_levels)[perm]
     C, m = fitted.learned.plane.shape
     inverse = np.empty((C, m, m))
     set_precision(X, layout.start, layout.end, fitted.records, inverse)
-    return member._replace(fitted=fitted._replace(learned=fitted.learned._replace(inverse=inverse)))
+    learned = fitted.learned._replace(inverse=inverse, seen=np.full(C, now))
+    return member._replace(fitted=fitted._replace(learned=learned))

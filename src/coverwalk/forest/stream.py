@@ -83,7 +83,9 @@ class ForestStream:
         stream.levels = forest.levels
         Z = forest.frame.rows(forest.X).Z
         stream._begin(
-            Base(forest, forest.frame, np.empty(0)), [ready(member, Z) for member in forest.members()], forest.n_rows
+            Base(forest, forest.frame, np.empty(0)),
+            [ready(member, Z, forest.n_rows) for member in forest.members()],
+            forest.n_rows,
         )
         stream.chosen_at = max(forest.n_rows, 1)
         stream.learned[0] = stream.first_row = max(forest.n_rows - settings.window, 0)
@@ -204,7 +206,7 @@ class ForestStream:
         self.chosen_at = n if chosen else self.chosen_at
         K = base.forest.settings.n_trees
         self.growing = None
-        self._begin(base, grow_all(X, y, base, [self._seed(k) for k in range(K)], self.settings), n)
+        self._begin(base, grow_all(X, y, n, base, [self._seed(k) for k in range(K)], self.settings), n)
 
     def _choice_due(self, n: int) -> bool:
         """Whether the parts of the forest are to be chosen again, as a doubling begins."""
@@ -233,7 +235,7 @@ class ForestStream:
         K = len(self.members)
         k, fresh = self.turn % K, self.turn % K == 0
         assert self.base is not None
-        work = partial(_grown, X, y, self.base, self._plan(X), self.names, self.settings, k, self._seed(k))
+        work = partial(_grown, X, y, n, self.base, self._plan(X), self.names, self.settings, k, self._seed(k))
         if not fresh:
             return work
         chosen = self._choice_due(n)
@@ -295,6 +297,7 @@ class ForestStream:
 def _grown(
     X: Floats,
     y: Floats,
+    now: int,
     base: Base,
     plan: Settings,
     names: list[str],
@@ -308,7 +311,7 @@ def _grown(
     """Tree k from rows X (n, p), y (n,), in a base or, where it is to be fresh, in a new one."""
     if fresh:
         base = base_of(X, y, plan, names, chosen=chosen)
-    return base, grow_one(X, y, base, k, seed, settings)
+    return base, grow_one(X, y, now, base, k, seed, settings)
 
 
 def _levels_seen(X: Floats, categories: NDArray[np.bool_]) -> tuple[int, ...]:
