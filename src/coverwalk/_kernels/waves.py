@@ -5,9 +5,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels._compile import fused_kernel
+from coverwalk._kernels._compile import fused_kernel, kernel
 
-__all__ = ["wave_features", "waves"]
+__all__ = ["wave_features", "wave_value", "waves"]
 
 Floats = NDArray[np.float64]
 
@@ -28,11 +28,11 @@ def _turn(t: Floats) -> None:
 
 
 @fused_kernel
-def wave_features(Z: Floats, turns: Floats, phase: Floats, height: float) -> Floats:
-    """1, z_a, height cos(2 pi (turns_k'z + phase_k)) of rows Z (n, p); turns (p, D); (n, 1 + p + D)."""
+def wave_features(Z: Floats, turns: Floats, phase: Floats, height: float, F: Floats) -> None:
+    """1, z_a, height cos(2 pi (turns_k'z + phase_k)) of rows Z (n, p); turns (p, D); into F (n, 1 + p + D)."""
     n, p = Z.shape
     D = len(phase)
-    F, t = np.empty((n, 1 + p + D)), np.empty(D)
+    t = np.empty(D)
     for i in range(n):
         F[i, 0] = 1.0
         for k in range(D):
@@ -44,26 +44,28 @@ def wave_features(Z: Floats, turns: Floats, phase: Floats, height: float) -> Flo
         _turn(t)
         for k in range(D):
             F[i, 1 + p + k] = height * t[k]
-    return F
 
 
 @fused_kernel
-def waves(Z: Floats, turns: Floats, phase: Floats, coefficients: Floats) -> Floats:
-    """c_0 + c_a z_a + c_k cos(2 pi (turns_k'z + phase_k)) in rows Z (n, p); turns (p, D), coefficients (1 + p + D,)."""
-    n, p = Z.shape
-    D = len(phase)
-    out, t = np.empty(n), np.empty(D)
-    for i in range(n):
-        total = coefficients[0]
+def wave_value(z: Floats, turns: Floats, phase: Floats, coefficients: Floats, t: Floats) -> float:
+    """c_0 + c_a z_a + c_k cos(2 pi (turns_k'z + phase_k)) at z (p,); turns (p, D), coefficients (1 + p + D,)."""
+    p, D = len(z), len(phase)
+    total = coefficients[0]
+    for k in range(D):
+        t[k] = phase[k]
+    for a in range(p):
+        total += coefficients[1 + a] * z[a]
         for k in range(D):
-            t[k] = phase[k]
-        for a in range(p):
-            z = Z[i, a]
-            total += coefficients[1 + a] * z
-            for k in range(D):
-                t[k] += z * turns[a, k]
-        _turn(t)
-        for k in range(D):
-            total += coefficients[1 + p + k] * t[k]
-        out[i] = total
-    return out
+            t[k] += z[a] * turns[a, k]
+    _turn(t)
+    for k in range(D):
+        total += coefficients[1 + p + k] * t[k]
+    return total
+
+
+@kernel
+def waves(Z: Floats, turns: Floats, phase: Floats, coefficients: Floats, out: Floats) -> None:
+    """Fill out (n,): the value in each row of Z (n, p)."""
+    t = np.empty(len(phase))
+    for i in range(len(Z)):
+        out[i] = wave_value(Z[i], turns, phase, coefficients, t)

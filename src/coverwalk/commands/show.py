@@ -86,7 +86,7 @@ def _stream(model: Any) -> dict[str, Any]:
     if hasattr(model, "stream_"):
         streams = model.stream_.streams
         n_contexts = sum(stream.n_contexts for stream in streams)
-        return facts | {"rows": streams[0].n_rows, "contexts": n_contexts, "trees": len(streams[0].slots)}
+        return facts | {"rows": streams[0].n_rows, "contexts": n_contexts, "trees": len(streams[0].members)}
     engine = getattr(model, "double_tree_", model)._engine
     return facts | {"rows": engine.n_rows, "contexts": engine.n_contexts, "max_depth": engine.depth}
 
