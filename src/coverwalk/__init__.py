@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from coverwalk.cover_model import CoverModel
     from coverwalk.density import Density
     from coverwalk.distribution import PredictiveDistribution
+    from coverwalk.files import ModelFileError, load
     from coverwalk.joint import JointDistribution
-    from coverwalk.persistence import ModelFileError, load
     from coverwalk.sequence import SequenceModel
 
 __version__ = "0.1.0"
@@ -24,10 +24,10 @@ _HOME = {
     "CoverModel": "coverwalk.cover_model",
     "Density": "coverwalk.density",
     "JointDistribution": "coverwalk.joint",
-    "ModelFileError": "coverwalk.persistence",
+    "ModelFileError": "coverwalk.files",
     "PredictiveDistribution": "coverwalk.distribution",
     "SequenceModel": "coverwalk.sequence",
-    "load": "coverwalk.persistence",
+    "load": "coverwalk.files",
 }
 
 __all__ = [

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.polynomial import n_features
+from coverwalk.files.schema import Array, stored
 
 __all__ = [
     "LEAST_SCALE",
@@ -43,6 +44,12 @@ FARTHEST = 1e70  # distances beyond it, in units, count as this: their fourth po
 BULK = 4.0  # units up to which inputs are taken as they are; logarithms beyond, as in `forests.scaling`
 
 
+@stored(
+    units=Array(float, "slots", 2, "p + 1"),
+    links=Array(np.int64, "slots * room", 4),
+    contexts=Array(float, "slots * room", "width", nan=True),
+    counts=Array(float, "slots * seats", N_BINS, low=0),
+)
 class StreamState(NamedTuple):
     """Slot s holds the contexts of one tree at s * room : s * room + N, parents first, siblings side by side.
 

@@ -11,6 +11,7 @@ from coverwalk._kernels.contexts import Fit, Grid, Layout
 from coverwalk._kernels.linear_algebra import factorise, pack, packed_leverage
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
 from coverwalk._kernels.regression import add_gram, in_rows, kernel_matrix
+from coverwalk.files.schema import Array, stored
 
 __all__ = ["Records", "keep_records", "speak"]
 
@@ -20,6 +21,28 @@ Ints = NDArray[np.int64]
 REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y, TREE_OF_Y = 0, 1, 2, 3
 
 
+@stored(
+    kind=Array(np.int64, "R", low=REGRESSION, high=TREE_OF_Y),
+    first=Array(np.int64, "N + 1", offsets="R"),
+    weight=Array(float, "S", "R", low=0, high=1 + 1e-9),
+    s2=Array(float, "R", above=0),
+    n_voices=Array(np.int64, "N", low=0, high="R"),
+    total=Array(float, "S", "N"),
+    above=Array(np.int64, "N", index="N", none=True),
+    mean=Array(float, "C"),
+    seat=Array(np.int64, "N", index="C", none=True),
+    low=Array(float, "C", "p"),
+    high=Array(float, "C", "p"),
+    centre=Array(float, "C", "d"),
+    degree=Array(np.int64, "C", low=0, high=2),
+    ridge=Array(float, "C", above=0),
+    leverage=Array(float, "C", low=-1),
+    n_rows=Array(np.int64, "C", low=0, high=2**53),
+    rows=Array(float, "T", "p"),
+    rows_at=Array(np.int64, "C", low=-1, high="T"),
+    factors=Array(float, "F"),
+    factor_at=Array(np.int64, "C"),
+)
 class Records(NamedTuple):
     """The voices worth hearing, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
 

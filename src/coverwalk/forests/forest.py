@@ -11,19 +11,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, Layout, fit_contexts, local_evidence, stop_weights
+from coverwalk._kernels.cut import MOST_LEVELS
 from coverwalk._kernels.kernel_density import kernel_tables
 from coverwalk._kernels.mixture import Voices
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import Records, keep_records, speak
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import Array, Flag, List, Maybe, Object, Real, Schema, Text, Whole, stored
 from coverwalk.forests.context import Context
+from coverwalk.forests.forest_check import check_fitted, check_forest
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns, plain_columns
 from coverwalk.forests.scaling import Scaling, canonical_order
@@ -50,6 +53,7 @@ PLAN_ROWS = 2**17  # from which trees are grown
 OUTLIERS, WHOLE = -1, -2  # labels of voices that are in no tree
 
 
+@stored(n_trees=Whole(1, 10_000), degree=Whole(0, 2), stop=Real(above=0, below=1), smooth=Flag())
 class Part(NamedTuple):
     """Trees of a forest that share a prior."""
 
@@ -81,6 +85,23 @@ class Settings:
     parts: tuple[Part, ...] = ()
     steps: Steps | None = field(default=None, compare=False)  # of y's density, common to all x
 
+    _schema = Schema(
+        n_trees=Whole(1, 10_000),
+        degree=Whole(0, 2),
+        ridges=List(Real(above=0), low=1, high=1000, kind=tuple),
+        stop=Real(above=0, below=1),
+        spread=Real(above=0),
+        kernel=Real(low=0, high=1),
+        min_rows=Whole(1),
+        n_candidates=Whole(1, 10**6),
+        n_judged=Whole(1),
+        seed=Whole(-(2**62)),
+        n_threads=Whole(1, 10_000),
+        n_levels=List(Whole(0, MOST_LEVELS), kind=tuple),
+        parts=List(Object(Part), high=1000, kind=tuple),
+        steps=Maybe(Object(Steps)),
+    )
+
     def part_of_trees(self) -> list[Part]:
         """The part to which each tree belongs, evenly mixed: the first trees of a forest are a small forest.
 
@@ -99,6 +120,13 @@ class Settings:
         return replace(self, n_trees=min(n_trees, self.n_trees), parts=parts if self.parts else ())
 
 
+@stored(
+    records=Object(Records, N="N", p="p"),
+    shapes=Object(Shapes),
+    shape=Array(np.int32, "records.R", index="shapes.s"),
+    fill=Object(Fill, N="N", p="p"),
+    check=check_fitted,
+)
 class FittedTree(NamedTuple):
     """One tree after `Forest.finalize`."""
 
@@ -146,6 +174,22 @@ class Forest:
     trend: Trend | None = None  # from which the trees of smooth parts start
     whole: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
     n_summed: int = 0  # rows that came as sums (`coverwalk.forests.sums`): X and y are then a sample of them
+
+    _schema = Schema(
+        inputs=Object(Scaling, p="p"),
+        output=Object(Scaling, p=1),
+        settings=Object(Settings),
+        trees=List(Object(AdaptiveTree, p="p"), low=1),
+        X=Array(float, "n", "p", nan=True),
+        y=Array(float, "n"),
+        names=List(Text(), "p"),
+        levels=List(List(Text())),
+        fitted=List(Object(FittedTree, N="trees[i].N", p="p"), "len(trees)"),
+        trend=Maybe(Object(Trend, p="p")),
+        whole=Maybe(Object(KernelContext, p="p")),
+        n_summed=Whole(0),
+        check=check_forest,
+    )
 
     # -- the four steps -----------------------------------------------------------------------------------------------
 
@@ -320,11 +364,12 @@ class Forest:
             box[self.names[a]] = [level for i, level in enumerate(self.levels[a]) if mask >> i & 1]
         return Context(k, label, int(records.n_rows[seat]), int(records.degree[seat]), box)
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose arrays could lead a kernel astray."""
-        from coverwalk.forests.soundness import check_forest
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "shapes"}  # joined again
 
-        check_forest(self)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.join_shapes()
 
 
 def rescaled(dist: PredictiveDistribution, spread: float) -> PredictiveDistribution:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coverwalk.files.schema import Array, Flag, Schema
+
 __all__ = ["Scaling", "canonical_order", "row_codes"]
 
 Floats = NDArray[np.float64]
@@ -30,6 +32,8 @@ class Scaling:
     centre: Floats
     scale: Floats
     squash: bool = True
+
+    _schema = Schema(centre=Array(float, "p"), scale=Array(float, "p", above=0), squash=Flag())
 
     @classmethod
     def of(cls, X: Floats, *, squash: bool = True) -> "Scaling":

@@ -17,6 +17,7 @@ from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 from threadpoolctl import ThreadpoolController
 
 from coverwalk._kernels.waves import wave_features, waves
+from coverwalk.files.schema import Array, Real, Schema
 
 __all__ = ["Trend"]
 
@@ -56,6 +57,15 @@ class Trend:
     ridge: float
     low: Floats  # (p,) the range of the rows: inputs are clamped to it
     high: Floats
+
+    _schema = Schema(
+        phase=Array(float, "D"),
+        turns=Array(float, "p", "D"),
+        coefficients=Array(float, "1 + p + D"),
+        ridge=Real(above=0),
+        low=Array(float, "p"),
+        high=Array(float, "p"),
+    )
 
     @classmethod
     def plan(cls, Z: Floats, r: Floats, seed: int) -> tuple["Trend", Floats]:

@@ -20,6 +20,7 @@ from coverwalk._kernels.stream_voices import mean_of, means_of
 from coverwalk._kernels.stream_walk import learn_row, learn_rows
 from coverwalk.covers.adaptive import grow_tree
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import Array, Link, List, Maybe, Object, Schema, Text, Whole
 from coverwalk.forests.forest import Context, Forest, routed
 from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.streams import stream_distribution as answers
@@ -35,6 +36,7 @@ from coverwalk.streams.growth import (
     put_units,
     settle,
 )
+from coverwalk.streams.stream_check import check_stream
 
 __all__ = ["ForestStream"]
 
@@ -72,6 +74,32 @@ class ForestStream:
     >>> stream.predict_dist(X[:3])
     PredictiveDistribution(3 rows, ... voices a row)
     """
+
+    _schema = Schema(
+        settings=Object(StreamSettings),
+        p=Whole("p", "p"),
+        degree=Whole(0, "settings.degree"),
+        n_rows=Whole(0),
+        n_growths=Whole(0),
+        room=Whole(1, 2**40),
+        seats=Whole(1, 2**40),
+        free=Whole(0, "settings.n_trees"),
+        next_event=Whole("n_rows + 1"),
+        kept_from=Whole(0, "n_rows"),
+        names=List(Text(), "p"),
+        levels=List(List(Text())),
+        categories=Array(bool, "p"),
+        slots=Array(np.int64, "settings.n_trees", index="settings.n_trees + 1"),
+        generation=Array(np.int64, "settings.n_trees", low=0, below=64),
+        X=Array(float, "n", "p", nan=True),
+        y=Array(float, "n"),
+        masks=Array(np.int64, "(settings.n_trees + 1) * room"),
+        means=Array(float, "n_means", "2 * p"),
+        state=Object(StreamState, p="p", room="room", seats="seats", slots="settings.n_trees + 1", width="width"),
+        pending=Maybe(Object(Growth)),
+        _job=Link(),
+        check=check_stream,
+    )
 
     def __init__(
         self, settings: StreamSettings, p: int, names: list[str], categories: NDArray[np.bool_] | None = None
@@ -376,9 +404,3 @@ class ForestStream:
         masks, means = self._moved_gaps(room)
         moved = {"state": self._moved(room, seats), "masks": masks, "means": means, "room": room, "seats": seats}
         return {**self.__dict__, "_job": None, **moved}
-
-    def _check_loaded(self) -> None:
-        """Refuse a file whose arrays could lead a kernel astray."""
-        from coverwalk.streams.soundness import check_stream
-
-        check_stream(self)

@@ -16,6 +16,7 @@ from coverwalk._kernels.stream_mixed import MixedState
 from coverwalk._kernels.stream_state import StreamState
 from coverwalk._kernels.stream_units import codes_of, in_units, pick, rows_of, units_of
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
+from coverwalk.files.schema import List, Real, Schema, Whole, stored
 from coverwalk.forests.scaling import Scaling
 
 __all__ = [
@@ -57,6 +58,20 @@ class StreamSettings:
     forget: float = 0.0
     trust: float = 0.3  # share of the left-one-out evidence that the odds to stop start from
 
+    _schema = Schema(
+        n_trees=Whole(1, 10_000),
+        degree=Whole(0, 2),
+        ridges=List(Real(above=0), low=1, high=1000, kind=tuple),
+        stop=Real(above=0, below=1),
+        min_rows=Whole(1),
+        n_candidates=Whole(1, 10**6),
+        seed=Whole(-(2**62)),
+        max_rows=Whole(1),
+        max_contexts=Whole(1),
+        forget=Real(low=0, high=0.1),
+        trust=Real(low=0, high=1),
+    )
+
     @property
     def window(self) -> int:
         """The last rows, from which trees are grown."""
@@ -89,6 +104,7 @@ def least_rows(n: int, settings: StreamSettings) -> int:
     return max(settings.min_rows, math.ceil(n / ((settings.max_contexts + 1) // 2)))
 
 
+@stored(tree=Whole(0), begun=Whole(1), replay=Whole(0), install=Whole(0))
 class Growth(NamedTuple):
     """A tree that is growing, and the numbers of rows at which it begins, learns what came meanwhile, and is there."""
 
