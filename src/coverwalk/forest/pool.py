@@ -44,7 +44,7 @@ def pool_weights(log_density: Floats, prior: Floats | None = None) -> Floats:
     rows = np.full(E, PRIOR_ROWS / E) if prior is None else prior
     weight = rows / rows.sum()
     if n == 0:
-        return weight
+        return np.asarray(weight)
     best = log_density.max(axis=1, keepdims=True)
     density = np.exp(log_density - np.where(np.isfinite(best), best, 0.0))
     density = density[np.isfinite(best[:, 0])]  # a row that all rule out says nothing of their weights
@@ -54,7 +54,7 @@ def pool_weights(log_density: Floats, prior: Floats | None = None) -> Floats:
         before, weight = weight, counts / counts.sum()
         if np.abs(weight - before).max() < TOLERANCE:
             break
-    return weight
+    return np.asarray(weight)
 
 
 def extrapolated(first: Floats, second: Floats, n_asked: int, n_trees: int) -> Floats:
