@@ -159,6 +159,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         forests_=Absent(List(Object(Forest, p="n_features_in_ + i"), "n_outputs_")),
         stream_=Absent(Object(StreamChain, p="n_features_in_", q="n_outputs_")),
         double_tree_=Absent(Object(DoubleTree)),
+        calibration_=Absent(file.Array(float, "held_out", "n_outputs_", low=0, high=1)),
         check=lambda state, scope: _check_parts(state),
     )
 
@@ -429,6 +430,7 @@ def _check_parts(state: Any) -> None:
         return
     require("the fitted part", len(fitted) == 1 and (fitted == ["double_tree_"]) == (state.covers == "kd"))
     require("inputs", all(hasattr(state, name) for name in ("n_features_in_", "n_outputs_", "_flat")))
+    require("calibration", np.diff(getattr(state, "calibration_", np.zeros((1, 1))), axis=0) >= 0)
     mixed = getattr(state, "_mixed", MixedInputs([]))
     require("categories", len(mixed.levels) in (0, state.n_features_in_))
     if state.covers == "kd":

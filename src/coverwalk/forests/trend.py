@@ -64,6 +64,7 @@ class Trend:
         turns=Array(float, "p", "D"),
         coefficients=Array(float, "1 + p + D"),
         ridge=Real(above=0),
+        keep=Real(),
         low=Array(float, "p"),
         high=Array(float, "p"),
     )
