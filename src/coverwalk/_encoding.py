@@ -46,6 +46,7 @@ _CLASSES = {
     "Part": "coverwalk.forests.forest",
     "Settings": "coverwalk.forests.forest",
     "Steps": "coverwalk.forests.steps",
+    "Rounding": "coverwalk.preparation.rounding",
     "Cells": "coverwalk.forests.cells",
     "Trend": "coverwalk.forests.trend",
     "KernelContext": "coverwalk.forests.kernel_context",

@@ -21,6 +21,7 @@ from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
+from coverwalk.preparation.rounding import find_rounding
 from coverwalk.streams.checked_rows import as_row
 from coverwalk.streams.streaming import Streaming
 
@@ -183,9 +184,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         forests = []
         for j in range(Y.shape[1]):
             inputs = np.hstack([X, Y[:, :j]])
-            chosen = settings
+            chosen = replace(settings, rounding=find_rounding(Y[:, j]))
             if levels:
-                chosen = replace(settings, n_levels=(*self._mixed.n_levels, *[0] * j))
+                chosen = replace(chosen, n_levels=(*self._mixed.n_levels, *[0] * j))
             if self.stop == "auto":
                 chosen = choose_share(inputs, Y[:, j], choose(inputs, Y[:, j], chosen))
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])

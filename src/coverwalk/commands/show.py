@@ -48,6 +48,8 @@ def _show_density(model: "ConditionalDensity") -> None:
         if len(targets) > 1:
             print(f"\n{target}, given {len(forest.names)} columns")
         print(f"  rows       {facts.n_rows} learned, {size(facts.n_bytes)} in memory")
+        if facts.rounding:
+            print(f"  y          {facts.rounding}")
         print(f"  contexts   {facts.n_contexts} in {facts.n_trees} trees, {facts.n_heard} of them can be heard")
         print(f"  depth      the walk stops at {facts.mean_depth:.1f} on average, {facts.max_depth} at most")
         print(f"  voices     {', '.join(f'{share:.1%} {kind}' for kind, share in facts.voices.items())}")

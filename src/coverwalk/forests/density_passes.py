@@ -12,6 +12,7 @@ from coverwalk.forests.forest import Settings
 from coverwalk.forests.level_counts import level_codes
 from coverwalk.forests.sums import ForestShapes, ForestSums
 from coverwalk.forests.tuning import choose
+from coverwalk.preparation.rounding import find_rounding
 
 __all__ = ["DensityPass", "plan_density"]
 
@@ -76,9 +77,9 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> DensityPa
     parts = []
     for j in range(Y.shape[1]):
         inputs, y = np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j])
-        chosen = settings
+        chosen = replace(settings, rounding=find_rounding(y))
         if mixed.n_levels:
-            chosen = replace(settings, n_levels=(*mixed.n_levels, *[0] * j))
+            chosen = replace(chosen, n_levels=(*mixed.n_levels, *[0] * j))
         if model.stop == "auto":
             best = choose(inputs, y, chosen)
             chosen = replace(chosen, stop=best.stop, steps=best.steps)

@@ -30,6 +30,8 @@ from coverwalk.forests.scaling import Scaling, canonical_order
 from coverwalk.forests.steps import STEPS, UNIT_CELL, Steps, with_steps
 from coverwalk.forests.tree_shapes import OUTLIER_DF, shapes_of
 from coverwalk.forests.trend import Trend
+from coverwalk.preparation.rounding import Rounding
+from coverwalk.preparation.row_codes import ranks, row_codes
 from coverwalk.shapes import Shapes
 
 __all__ = ["OUTLIER_DF", "Context", "Forest", "Part", "Settings", "routed"]
@@ -80,6 +82,7 @@ class Settings:
     n_levels: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
     parts: tuple[Part, ...] = ()
     steps: Steps | None = field(default=None, compare=False)  # of y's density, common to all x
+    rounding: Rounding | None = field(default=None, compare=False)  # of y
 
     def part_of_trees(self) -> list[Part]:
         """The part to which each tree belongs, evenly mixed: the first trees of a forest are a small forest.
@@ -153,7 +156,8 @@ class Forest:
     def plan(cls, X: Floats, y: Floats, settings: Settings, names: list[str] | None = None) -> "Forest":
         """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in."""
         order = canonical_order(X, y)[:PLAN_ROWS]
-        X, y, share = X[order], y[order], len(order) / len(y)
+        X, share = X[order], len(order) / len(y)
+        y = latent(X, y[order], settings)
         inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
         Z, r = routed(inputs, X, settings), output.forward(y[:, None])[:, 0]
         min_rows = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
@@ -199,7 +203,7 @@ class Forest:
         """
         order = canonical_order(self.X, self.y)
         Z = routed(self.inputs, self.X[order], self.settings)
-        r = self.output.forward(self.y[order, None])[:, 0]
+        r = self.output.forward(latent(self.X[order], self.y[order], self.settings)[:, None])[:, 0]
         tables, parts, n_levels = kernel_tables(), self.settings.part_of_trees(), self.settings.n_levels
         plain, left = plain_columns(Z, n_levels), r
         if self.trend:
@@ -291,12 +295,15 @@ class Forest:
             for column, entries in zip(out, voices):
                 column[..., places] = entries
         _, loc, scale, shape, context = out
-        return [
+        dists = [
             PredictiveDistribution.trusted(
                 Voices(offsets, each, loc, scale, shape), self.shapes, context, self.describe
             )
             for each in weight
         ]
+        for dist in dists:
+            dist.rounding = self.settings.rounding
+        return dists
 
     def describe(self, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
@@ -343,6 +350,11 @@ def routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:
     categories = np.flatnonzero(settings.n_levels)
     Z[:, categories] = X[:, categories]
     return Z
+
+
+def latent(X: Floats, y: Floats, settings: Settings) -> Floats:
+    """What the trees are fitted to: y (n,) of rows in canonical order, spread over its cells where it is rounded."""
+    return settings.rounding.latent(X, y, ranks(row_codes(X, y))) if settings.rounding else y
 
 
 def _same_plan(a: Forest, b: Forest) -> bool:

@@ -16,6 +16,7 @@ from coverwalk.forests.cells import MOST_CELLS, Cells
 from coverwalk.forests.kernel_context import MOST_INPUTS, MOST_NODES, KernelContext
 from coverwalk.forests.steps import Steps
 from coverwalk.forests.trend import Trend
+from coverwalk.preparation.rounding import Rounding
 from coverwalk.shapes import CELLS, KERNELS, STUDENT, Shapes
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ def _check_settings(settings: "Settings") -> None:
     _hold("stop", isinstance(settings.stop, float) and 0 < settings.stop < 1)
     _hold("spread", isinstance(settings.spread, float) and 0 < settings.spread < np.inf)
     _hold("parts", isinstance(settings.parts, tuple))
+    _hold("rounding", settings.rounding is None or isinstance(settings.rounding, Rounding))
+    if settings.rounding is not None:
+        settings.rounding._check_loaded()
     for part in settings.parts:
         _hold("parts", type(part).__name__ == "Part" and len(part) == 4)
         _hold("parts", type(part.n_trees) is type(part.degree) is int and 1 <= part.n_trees <= 10_000)

@@ -284,7 +284,9 @@ def _places(tree: AdaptiveTree) -> Ints:
 
 
 def _scaled(forest: Forest, X: Floats, y: Floats) -> tuple[Floats, Floats]:
-    r = forest.output.forward(y[:, None])[:, 0]
+    # equal rows lie at one place of their cell: so it does not matter how rows are divided into chunks
+    t = forest.settings.rounding.latent(X, y) if forest.settings.rounding else y
+    r = forest.output.forward(t[:, None])[:, 0]
     if len(r) and np.abs(r).max() > FARTHEST:
         raise ValueError(
             f"y = {y[np.argmax(np.abs(r))]:g} is more than {FARTHEST:g} times as far out as the sample, which set the "

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 from coverwalk.baselines import Line, plain_inputs
+from coverwalk.evaluate import pit
 from coverwalk.forests.forest import Forest
 from coverwalk.forests.forest_summary import summarise
 
@@ -68,7 +69,7 @@ def _ask(subject: Subject) -> Answers:
     for start in range(0, len(subject.y), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
         dist, y = subject.forest.ask(subject.X[rows]), subject.y[rows]
-        parts.append((dist.logpdf(y), dist.cdf(y), dist.mean(), *dist.interval(0.9)))
+        parts.append((dist.logpdf(y), pit(dist, y), dist.mean(), *dist.interval(0.9)))
     return Answers(*(np.concatenate(columns) for columns in zip(*parts)))
 
 
