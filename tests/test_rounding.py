@@ -6,7 +6,7 @@ from scipy import integrate, stats
 
 from coverwalk import ConditionalDensity, load
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.evaluate import calibration_error, crps, pit
+from coverwalk.evaluation.metrics import calibration_error, crps, pit
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.preparation.rounding import Rounding, find_rounding
 from coverwalk.preparation.row_codes import row_codes, uniform_of
@@ -259,8 +259,8 @@ def test_what_is_predicted_is_true(fitted, tmp_path):
     assert np.mean(draws == 0) == pytest.approx(np.mean(y == 0), abs=0.03)
     if make is counts:
         np.testing.assert_array_equal(draws, np.round(draws))
-    assert calibration_error(dist, y) < 0.03
-    assert np.all((pit(dist, y) >= 0) & (pit(dist, y) <= 1))
+    assert calibration_error(y, dist) < 0.03
+    assert np.all((pit(y, dist) >= 0) & (pit(y, dist) <= 1))
     model.save(tmp_path / "m")
     np.testing.assert_array_equal(load(tmp_path / "m").logpdf(X[:50], y[:50]), model.logpdf(X[:50], y[:50]))
 
@@ -301,4 +301,4 @@ def test_crps_of_counts_is_exact():
     dist = PredictiveDistribution([0, 1], [1.0], [2.2], [0.8], [0], shapes).rounded(Rounding(step=1.0, decimals=0))
     k = np.arange(-20.0, 30.0)
     expected = np.sum((dist.cdf(k[None, :])[0] - (k >= 3)) ** 2)
-    assert crps(dist, [3.0]) == pytest.approx(expected, abs=1e-4)
+    assert crps([3.0], dist) == pytest.approx(expected, abs=1e-4)

@@ -37,11 +37,14 @@ def uniform_of(codes: Codes, rank: NDArray[np.int64] | int = 0) -> Floats:
 
 
 def ranks(codes: Codes) -> NDArray[np.int64]:
-    """Of codes that stand sorted: the how-manieth each is of its equals.
+    """The how-manieth each code is of its equals, in the order given.
 
-    >>> ranks(np.array([2, 2, 5, 6, 6, 6], np.uint64)).tolist()
-    [0, 1, 0, 0, 1, 2]
+    >>> ranks(np.array([6, 2, 5, 6, 2, 6], np.uint64)).tolist()
+    [0, 0, 0, 1, 1, 2]
     """
-    new = np.append(True, codes[1:] != codes[:-1])[: len(codes)]
-    place = np.arange(len(codes))
-    return place - np.maximum.accumulate(np.where(new, place, 0)) if len(codes) else place
+    order, place = np.argsort(codes, kind="stable"), np.arange(len(codes))
+    ordered, rank = codes[order], np.empty(len(codes), np.int64)
+    new = np.ones(len(codes), bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    rank[order] = place - np.maximum.accumulate(np.where(new, place, 0))
+    return rank

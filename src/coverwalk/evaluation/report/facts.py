@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
-from coverwalk.baselines import Line, plain_inputs
-from coverwalk.evaluate import pit
+from coverwalk.evaluation.baselines import Line, plain_inputs
+from coverwalk.evaluation.metrics import pit
 from coverwalk.forests.forest import Forest
 from coverwalk.forests.forest_summary import summarise
 
@@ -69,7 +69,7 @@ def _ask(subject: Subject) -> Answers:
     for start in range(0, len(subject.y), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
         dist, y = subject.forest.ask(subject.X[rows]), subject.y[rows]
-        parts.append((dist.logpdf(y), pit(dist, y), dist.mean(), *dist.interval(0.9)))
+        parts.append((dist.logpdf(y), pit(y, dist), dist.mean(), *dist.interval(0.9)))
     return Answers(*(np.concatenate(columns) for columns in zip(*parts)))
 
 
