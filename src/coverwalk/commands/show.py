@@ -67,7 +67,9 @@ def _show_stream(model: Any) -> None:
     if hasattr(model, "stream_"):
         streams = model.stream_.streams
         print(f"  rows       {streams[0].n_rows} learned")
-        print(f"  contexts   {sum(stream.n_contexts for stream in streams)} in {len(streams[0].slots)} trees an output")
+        print(
+            f"  contexts   {sum(stream.n_contexts for stream in streams)} in {len(streams[0].members)} trees an output"
+        )
         return
     engine = getattr(model, "double_tree_", model)._engine
     print(f"  rows       {engine.n_rows} learned")

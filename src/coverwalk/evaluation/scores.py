@@ -11,7 +11,7 @@ from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.distributions.base import Distribution
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.evaluation.baselines import Line, plain_inputs
-from coverwalk.streams.growth import NEVER
+from coverwalk.forest.schedule import NEVER
 
 __all__ = ["Score", "Totals", "baselines", "laws", "learned_rows", "score"]
 
@@ -55,7 +55,7 @@ def learned_rows(model: ConditionalDensity) -> tuple[Floats, Floats] | None:
         streams = model.stream_.streams
         if streams[0].next_event == NEVER:  # its trees have stopped growing, and rows are kept to grow from
             return None
-        kept = streams[0].n_rows - streams[0].kept_from
+        kept = streams[0].n_rows - streams[0].first_row
         return streams[0].X[:kept], np.column_stack([stream.y[:kept] for stream in streams])
     return model.double_tree_._engine.rows
 

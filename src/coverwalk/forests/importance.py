@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels.contexts import N_SHAPES, empty_fit, fit_contexts, local_evidence, stop_weights
 from coverwalk._kernels.kernel_density import kernel_tables
 from coverwalk.forests.class_forest import ClassForest
-from coverwalk.forests.forest import Forest, in_threads, latent, routed
+from coverwalk.forests.forest import Forest, in_threads, routed
 from coverwalk.forests.local_columns import fill_of, local_columns, plain_columns
 from coverwalk.forests.scaling import canonical_order
 
@@ -26,7 +26,7 @@ def regression_gains(forest: Forest) -> Floats:
     """
     order = canonical_order(forest.X, forest.y)
     Z = routed(forest.inputs, forest.X[order], forest.settings)
-    r = forest.output.forward(latent(forest.X[order], forest.y[order], forest.settings)[:, None])[:, 0]
+    r = forest.targets(forest.X[order], forest.y[order])
     left = forest.trend.fit(plain_columns(Z, forest.settings.n_levels), r)[1] if forest.trend else r
     tables, parts = kernel_tables(), forest.settings.part_of_trees()
 

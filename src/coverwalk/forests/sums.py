@@ -34,7 +34,6 @@ from coverwalk.forests.forest import (
     _same_plan,
     heard_tree,
     in_threads,
-    latent,
     routed,
 )
 from coverwalk.forests.kernel_context import KernelContext
@@ -250,7 +249,7 @@ class ForestShapes:
         forest.fitted = in_threads(
             lambda k: self._fitted(k, parts[k], tables), range(len(self.counts)), forest.settings.n_threads
         )
-        forest.join_shapes()
+        forest._table = None
         return forest
 
     def _fitted(self, k: int, part: Part, tables: tuple[Floats, Floats]) -> FittedTree:
@@ -320,7 +319,7 @@ def scaled(forest: Forest, X: Floats, y: Floats) -> Floats:
 
     Of rounded y equal rows lie at one place of their cell: so it does not matter how rows are divided into chunks.
     """
-    r = forest.output.forward(latent(X, y, forest.settings, apart=False)[:, None])[:, 0]
+    r = forest.targets(X, y, apart=False)
     if len(r) and np.abs(r).max() > FARTHEST:
         raise ValueError(
             f"y = {y[np.argmax(np.abs(r))]:g} is more than {FARTHEST:g} times as far out as the sample, which set the "
