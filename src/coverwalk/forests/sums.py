@@ -96,7 +96,7 @@ class ForestSums:
         order = canonical_order(*rows)
         X, y = (part[order] for part in rows)
         Z, settings = routed(forest.inputs, X, forest.settings), forest.settings
-        plain, r = plain_columns(Z, settings.n_levels), forest.output.forward(y[:, None])[:, 0]
+        plain, r = plain_columns(Z, settings.n_levels), scaled(forest, X, y)
         forest = replace(
             forest,
             X=X[:KEPT_ROWS],
@@ -314,9 +314,12 @@ def plan_on_sample(
     return Forest.plan(X, y, settings, names, sides, n_rows)
 
 
-def scaled(forest: Forest, y: Floats) -> Floats:
-    """y (n,) in units of order one; an error where a square would be lost."""
-    r = forest.output.forward(y[:, None])[:, 0]
+def scaled(forest: Forest, X: Floats, y: Floats) -> Floats:
+    """What the trees are fitted to, in units of order one; an error where a square would be lost.
+
+    Of rounded y equal rows lie at one place of their cell: so it does not matter how rows are divided into chunks.
+    """
+    r = forest.targets(X, y, apart=False)
     if len(r) and np.abs(r).max() > FARTHEST:
         raise ValueError(
             f"y = {y[np.argmax(np.abs(r))]:g} is more than {FARTHEST:g} times as far out as the sample, which set the "
@@ -336,7 +339,7 @@ def _to_trees(
     settings, grids, parts = forest.settings, _grids(forest), forest.settings.part_of_trees()
     for start in range(0, len(y), ROWS_AT_ONCE):
         block = slice(start, start + ROWS_AT_ONCE)
-        Z, r = routed(forest.inputs, X[block], settings), scaled(forest, y[block])
+        Z, r = routed(forest.inputs, X[block], settings), scaled(forest, X[block], y[block])
         left = r
         if forest.trend:
             keep = 1.0 if seen is None else np.where(seen[block], forest.trend.keep, 1.0)
