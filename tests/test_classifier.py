@@ -12,11 +12,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from coverwalk import ContextClassifier, CoverModel
-from coverwalk._kernels.class_gauss import discriminants, log_scores, moments
-from coverwalk._kernels.class_grow import count, grow, settle
+from coverwalk._kernels.class_gauss import discriminants, empty_factors, log_scores, moments
 from coverwalk._kernels.class_walk import STRANGE
 from coverwalk.base import Cover
-from coverwalk.covers.classes import ClassTree, Planting, _without_faint, plant
+from coverwalk.covers.classes import ClassTree, Planting, _without_faint, counted, grown_tree, plant, settled_rows
 from coverwalk.forests import class_forest
 from coverwalk.forests.class_forest import Sheaf, Standard
 from coverwalk.forests.pooling import fit_powers, log_softmax
@@ -189,7 +188,8 @@ def test_discriminants_are_student_t(own):
     moments((X, y, weight), np.arange(90), (root, root + 90), none, none, root, np.arange(p), total)
     prior = np.eye(p) * 0.4
     sigma = prior[None].copy() if own else np.zeros((1, p, p))
-    factors = discriminants(total, none, sigma, nu0, ridge)
+    factors = empty_factors(total)
+    discriminants(total, none, sigma, nu0, ridge, factors)
     out = np.empty(C)
     log_scores(factors, 0, X[7], np.empty(p), out)
     mean = np.average(X, axis=0, weights=weight)
@@ -213,7 +213,7 @@ def test_discriminants_are_student_t(own):
 def test_moments_of_a_tree_are_those_of_its_rows():
     rows = blobs(200)
     perm = np.arange(200)
-    tree, parent, span = grow(rows, 3, perm, np.uint64(5), 10, (2, 8, 64), np.zeros(3, np.int64))
+    tree, parent, span = grown_tree(rows, 3, perm, np.uint64(5), 10, (2, 8, 64), np.zeros(3, np.int64))
     size = span[1] - span[0]
     place = np.where(size >= 40, np.cumsum(size >= 40) - 1, -1)
     G = place.max() + 1
@@ -240,7 +240,9 @@ def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
     X = rng.random((400, 2))
     y = (X[:, 1] > 0.37).astype(np.int64) + (X[:, 0] > 0.8)
     rows, perm = (X, y, np.ones(400)), np.arange(400)
-    tree, parent, (start, end) = grow(rows, 3, perm, np.uint64(1), 3, (2, 200, 1000), np.zeros(X.shape[1], np.int64))
+    tree, parent, (start, end) = grown_tree(
+        rows, 3, perm, np.uint64(1), 3, (2, 200, 1000), np.zeros(X.shape[1], np.int64)
+    )
     axis, cut, left, _ = tree
     # With 200 cuts on each axis tried, the root's is near the best there is.
     best = min(
@@ -249,7 +251,7 @@ def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
     chosen = X[:, axis[0]] <= cut[0]
     assert entropy(y[chosen], 3) + entropy(y[~chosen], 3) < best + 5.0
     assert sorted(perm) == list(range(400))
-    counts = count(rows, 3, perm, parent, left, (start, end))
+    counts = counted(rows, 3, perm, parent, left, (start, end))
     for k in range(len(left)):
         here = perm[start[k] : end[k]]
         assert (counts[k] == np.bincount(y[here], minlength=3)).all()
@@ -262,7 +264,7 @@ def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
         elif len(here) >= 6:
             assert len(set(y[here])) == 1
     again = np.arange(400)
-    for one, other in zip(settle(X, again, tree), (start, end)):
+    for one, other in zip(settled_rows(X, again, tree), (start, end)):
         assert (one == other).all()
 
 

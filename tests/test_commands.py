@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from coverwalk import ConditionalDensity, CoverModel, Density, SequenceModel, load
-from coverwalk.baselines import Line
 from coverwalk.cli import main
 from coverwalk.covers import KDTree
+from coverwalk.evaluation.baselines import Line
 from coverwalk.local import Polynomial
 
 ROWS = 160

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from coverwalk import ConditionalDensity
-from coverwalk._kernels.contexts import Grid, fit_contexts, stop_weights
+from coverwalk._kernels.contexts import Grid, empty_fit, fit_contexts, stop_weights
 from coverwalk._kernels.kernel_density import density_evidence, kernel_tables
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve, log_determinant
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
@@ -63,7 +63,9 @@ def root_fit(X, y, ridge, degree, many=1e9):
     tree = grow_tree(X, y, 0, min_rows=len(y))  # the root alone
     perm, layout = tree.arrange(X)
     grid = Grid(np.array([ridge]), degree, 2.0, many, 1e-8)
-    return fit_contexts(X[perm], y[perm], layout, grid, kernel_tables()), y[perm], X[perm]
+    fit = empty_fit(layout, grid, X.shape[1])
+    fit_contexts(X[perm], y[perm], layout, grid, kernel_tables(), fit)
+    return fit, y[perm], X[perm]
 
 
 @pytest.mark.parametrize("n", [5, 8, 40])  # in rows for degree 2, in rows or features for degree 1, in features
@@ -107,7 +109,8 @@ def test_batch_evidence_of_the_walk():
     log_phi = np.log([0.1, 0.4, 0.3, 0.9, 0.7])
     z1 = 0.25 * 0.4 + 0.75 * 0.9 * 0.7
     z0 = 0.25 * 0.1 + 0.75 * z1 * 0.3
-    log_stop, log_go, log_z = stop_weights(left, log_phi, 0.25)
+    log_stop, log_go = np.empty((2, 5))
+    log_z = stop_weights(left, log_phi, 0.25, log_stop, log_go)
     assert log_z == pytest.approx(np.log(z0), abs=1e-12)
     np.testing.assert_allclose(np.exp(log_stop), [0.25 * 0.1 / z0, 0.25 * 0.4 / z1, 1, 1, 1], rtol=1e-12)
     np.testing.assert_allclose(np.exp(log_go), [0.75 * z1 * 0.3 / z0, 0.75 * 0.63 / z1, 0, 0, 0], rtol=1e-12)

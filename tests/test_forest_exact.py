@@ -101,7 +101,8 @@ def test_the_walk_is_the_enumeration(monkeypatch):
         return float(logsumexp([slow.log_evidence(k, which) for which in KINDS]) - np.log(len(KINDS)))
 
     log_evidence = np.array([log_phi(k) for k in range(len(tree.left))])
-    log_stop, _, log_z = stop_weights(tree.left, log_evidence, 0.3)
+    log_stop, log_go = np.empty((2, len(tree.left)))
+    log_z = stop_weights(tree.left, log_evidence, 0.3, log_stop, log_go)
     assert log_z == pytest.approx(np.log(refining_evidence(partitions, lambda k: 0.3, 0, log_phi)), abs=1e-9)
     assert model.log_evidence() == pytest.approx(log_z, abs=1e-9)
     for k in inner:

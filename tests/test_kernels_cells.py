@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.special import betaln
 
-from coverwalk._kernels.dyadic_cells import BITS, grow_cells
-from coverwalk._kernels.dyadic_walk import boxes, cell_density, weigh_cells
+from coverwalk._kernels.dyadic_cells import BITS
+from coverwalk._kernels.dyadic_walk import cell_density
 from coverwalk._kernels.normal_contexts import Growth, _walk
-from coverwalk.densities.cell_tree import levels_of_choice
+from coverwalk.densities.cell_tree import boxes_of, grown_cells, levels_of_choice, weighed_cells
 from coverwalk.densities.normal_tree import grow_normals, growth_for
 from coverwalk.local import Polynomial
 from coverwalk.streams.running_scale import Units
@@ -68,7 +68,7 @@ def test_cells_equal_the_sum_over_all_context_maps(most, levels):
     rng = np.random.default_rng(q + levels)
     points = [tuple(p) for p in rng.random((5, q)) ** 2]
     cover = Cover(points, most, levels)
-    log_Z, steps = weigh_cells(grow_cells(code(points), np.array(most), levels), STOP, A, 0.0)
+    log_Z, steps = weighed_cells(grown_cells(code(points), np.array(most), levels), STOP, A, 0.0)
     Z = cover.evidence(points)
     assert log_Z == pytest.approx(math.log(Z), abs=1e-9)
     assert mass(steps, q).sum() == pytest.approx(1.0, abs=1e-12)
@@ -84,15 +84,15 @@ def code(points):
 
 def mass(steps, q):
     """The probability of each cell on which the density is uniform."""
-    _, width = boxes(steps, q)
+    _, width = boxes_of(steps, q)
     return np.concatenate([steps[2], steps[3].ravel()]) * width.prod(axis=1)
 
 
 def test_leaving_out_faint_halvings_loses_no_mass_and_little_else():
     rng = np.random.default_rng(0)
     codes = code(rng.random((500, 2)) ** 3)
-    cells = grow_cells(codes, np.array([30, 30]), levels_of_choice(500, 2))
-    whole, pruned = weigh_cells(cells, STOP, A, 0.0)[1], weigh_cells(cells, STOP, A, 1e-6)[1]
+    cells = grown_cells(codes, np.array([30, 30]), levels_of_choice(500, 2))
+    whole, pruned = weighed_cells(cells, STOP, A, 0.0)[1], weighed_cells(cells, STOP, A, 1e-6)[1]
     said = np.empty((2, len(codes)))
     for steps, out in zip((whole, pruned), said):
         assert mass(steps, 2).sum() == pytest.approx(1.0, abs=1e-9)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from coverwalk.evaluation.report import page
+from coverwalk.evaluation.report.explorer import export
+from coverwalk.evaluation.report.facts import Subject, gather
 from coverwalk.forests.cells import Cells
 from coverwalk.forests.forest import OUTLIER_DF, Forest, Part, Settings
 from coverwalk.forests.steps import Steps
-from coverwalk.report import page
-from coverwalk.report.explorer import export
-from coverwalk.report.facts import Subject, gather
 from coverwalk.shapes import Shapes
 
 from .browser import Browser, find_chromium

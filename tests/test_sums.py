@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coverwalk import ConditionalDensity, ContextClassifier, chunks, load
-from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Grid, Layout, fit_contexts
+from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Grid, Layout, empty_fit, fit_contexts
 from coverwalk._kernels.kernel_density import N_BINS, kernel_tables
 from coverwalk._kernels.residual_bins import bin_residuals, density_scores
-from coverwalk._kernels.sums import add_moments, n_moments, regress_moments
+from coverwalk._kernels.sums import add_moments, empty_regressions, n_moments, regress_moments
 from coverwalk._kernels.voices import TREE_OF_Y
 from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
 from coverwalk.forests.forest import WHOLE, Part, Settings
@@ -61,11 +61,13 @@ def from_rows_and_from_sums(n, p=3):
     tree = (np.array([1, -1, -1]), np.array([-1, 0, 0]))
     layout = Layout(np.array([0, 0, half]), np.array([n, half, n]), *tree)
     grid = Grid(np.array([0.03, 0.3, 3.0]), 2, 2.0, 2.0, 1e-4)
-    exact = fit_contexts(X, y, layout, grid, kernel_tables())
+    exact, summed = empty_fit(layout, grid, p), empty_regressions(3, grid, p)
+    fit_contexts(X, y, layout, grid, kernel_tables(), exact)
     moments = np.zeros((2, n_moments(2, p)))
     ranges = np.full((2, p), np.inf), np.full((2, p), -np.inf)
     add_moments(X, y, layout, np.array([-1, 0, 1]), 2, moments, *ranges)
-    return exact, regress_moments(np.vstack([moments.sum(axis=0), moments]), tree[1], grid, p)
+    regress_moments(np.vstack([moments.sum(axis=0), moments]), tree[1], grid, p, summed)
+    return exact, summed
 
 
 def test_regressions_and_residual_scales_from_sums_are_those_of_rows():
@@ -98,7 +100,8 @@ def test_the_tree_density_of_counts_is_that_of_rows(tail):
         y[::300] += rng.choice([8.0, 30.0], 10)
     layout = Layout(np.array([0]), np.array([3000]), np.array([-1]), np.array([-1]))
     grid, tables = Grid(np.array([0.3]), 0, 2.0, 2.0, 1e-4), kernel_tables()
-    exact = fit_contexts(X, y, layout, grid, tables)
+    exact = empty_fit(layout, grid, 1)
+    fit_contexts(X, y, layout, grid, tables, exact)
     scale, mean = exact.scale[:, :2].copy(), exact.mean
     counts, log_outside = np.zeros((1, N_BINNED, N_BINS + 1), np.int64), np.zeros((1, N_SHAPES))
     lines, known = (np.ones(1), np.zeros((1, 1)), mean), (np.array([3000]), scale)
@@ -106,7 +109,8 @@ def test_the_tree_density_of_counts_is_that_of_rows(tail):
         chunk = layout._replace(end=np.array([len(y[part])]))
         bin_residuals(X[part], y[part], chunk, 0, lines, known, (counts, log_outside))
     assert (counts[0, 1, N_BINS] > 0) == tail
-    score, _ = density_scores(scale, counts, log_outside, tables)
+    score, width = np.empty((1, N_SHAPES)), np.empty((1, N_BINNED), np.int64)
+    density_scores(scale, counts, log_outside, tables, score, width)
     assert score[0, 2] == pytest.approx(exact.log_score[0, -1], rel=1e-9)
 
 

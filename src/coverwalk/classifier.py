@@ -1,6 +1,5 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
-import os
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from coverwalk.forests.class_forest import ClassForest, n_threads
 from coverwalk.forests.class_soundness import check_class_forest, check_rows
 from coverwalk.forests.class_voices import ClassVoice, voices
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
+from coverwalk.saving import Saved
 
 __all__ = ["ContextClassifier"]
 
@@ -33,7 +33,7 @@ class _Rows(NamedTuple):
     weight: Floats
 
 
-class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Class probabilities given x, sharp and calibrated, by halting walks over a forest of contexts.
 
     Each tree is grown on a part of the rows and weighed by the others, which it had not seen: how far to walk, and
@@ -210,12 +210,6 @@ class ContextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
         return [voices(self._forest, x, columns, self.classes_, top, self._mixed.level_names) for x in Z]
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
-        from coverwalk.persistence import save
-
-        save(self, path)
 
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""

@@ -1,6 +1,5 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
-import os
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -12,8 +11,11 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from coverwalk.calibration import Calibrating
 from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions import Distribution
+from coverwalk.explain import Explaining
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.scaling import canonical_order
@@ -21,6 +23,7 @@ from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
+from coverwalk.saving import Saved
 from coverwalk.streams.checked_rows import as_row
 from coverwalk.streams.streaming import Streaming
 
@@ -31,7 +34,7 @@ Floats = NDArray[np.float64]
 _ROWS_AT_ONCE = 20_000  # bounds the memory of answers that need no distribution kept
 
 
-class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The distribution of y given x, by a walk over a forest of covers that look at y.
 
     Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has
@@ -93,7 +96,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
     n_outputs_ : int
         Number of outputs.
     target_names_ : list of str
-        Their names, where the command line fitted the model.
+        Their names, where y was a frame or a named column.
+    calibration_ : array (m, n_outputs_)
+        After `calibrate`: the sorted F(y) of its rows.
 
     Examples
     --------
@@ -170,6 +175,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
             self._streamed(X, y, begun=False)
             return self
         self._settings(0)  # a parameter's mistake is told before one of the rows
+        y_given = y
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
         levels = self._mixed.level_names
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
@@ -195,6 +201,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
             forests.append(forest)
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
         self.__dict__.pop("stream_", None)
+        self._name_targets(y_given)
         return self
 
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
@@ -270,9 +277,22 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def predict_dist(self, X: ArrayLike) -> PredictiveDistribution | JointDistribution:
-        """The distributions of y in rows X (n, p), as one object; with covers="kd" for one output only."""
-        return self._dist(self._check(X))
+    def predict_dist(self, X: Any) -> Distribution:
+        """The distributions of y in rows X, as one object; with covers="kd" for one output only.
+
+        Parameters
+        ----------
+        X : array-like (n, p)
+            Rows: an array, or a frame with the columns of `fit`.
+
+        Returns
+        -------
+        Distribution
+            A `PredictiveDistribution` for one output, a `JointDistribution` for several; after `calibrate` a
+            `CalibratedDistribution`.
+        """
+        dist: Distribution = self._calibrated(self._dist(self._check(X)))
+        return dist
 
     def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
         """Means of y in rows X (n, p); with standard deviations beside them; or quantiles instead, (n, k) for k of
@@ -289,7 +309,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
             return self._like_y(np.concatenate([stream.predict_mean(chunk) for chunk in chunks]))
         if quantiles is not None:
             levels = np.asarray(quantiles, dtype=np.float64)
-            return np.concatenate([_quantiles(self._dist(chunk), levels) for chunk in chunks])
+            return np.concatenate([self._calibrated(self._dist(chunk)).ppf(levels) for chunk in chunks])
         dists = (self._dist(chunk) for chunk in chunks)
         moments = [(dist.mean(), dist.std() if return_std else None) for dist in dists]
         mean = self._like_y(np.concatenate([mean for mean, _ in moments]))
@@ -298,6 +318,8 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log densities of the rows' own y; (n,)."""
         X = self._check(X)
+        if "calibration_" in self.__dict__ and self.n_outputs_ == 1:
+            return np.asarray(self._calibrated(self._dist(X)).logpdf(y))
         if self.covers == "kd":
             return self.double_tree_.logpdf(X, y)
         Y = np.asarray(y, dtype=np.float64)
@@ -322,14 +344,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
 
     # -- files --------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
-        from coverwalk.persistence import save
-
-        save(self, path)
-
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""
+        self._check_calibration()
         if self.covers == "kd":
             self._check_loaded_stream()
             return
@@ -360,16 +377,18 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         def conditional(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
             return self.forests_[j].ask(np.hstack([X[rows], before]))
 
-        return JointDistribution(conditional, len(X), self.n_outputs_)
+        return JointDistribution(conditional, len(X), self.n_outputs_, names=getattr(self, "target_names_", None))
+
+    def _name_targets(self, y: Any) -> None:
+        """Keep the names of y's columns, where it has some; what was calibrated before a fit no longer holds."""
+        self.__dict__.pop("calibration_", None)
+        self.__dict__.pop("target_names_", None)
+        names = list(getattr(y, "columns", [getattr(y, "name", None)]))
+        if all(isinstance(name, str) for name in names) and len(names) == self.n_outputs_:
+            self.target_names_ = names
 
     def _like_y(self, values: Floats) -> Floats:
         return values if self._flat else values.reshape(len(values), self.n_outputs_)
-
-
-def _quantiles(dist: PredictiveDistribution | JointDistribution, levels: Floats) -> Any:
-    if isinstance(dist, PredictiveDistribution):
-        return dist.ppf(levels)
-    return np.stack([dist.output(j).ppf(levels) for j in range(dist.n_outputs)], axis=1)
 
 
 def _check_number(name: str, given: Any, low: float, high: float) -> None:

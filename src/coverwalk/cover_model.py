@@ -1,6 +1,5 @@
 """CoverModel: any sequence of covers, any local models, either walk. Slow and general; the fast tier equals it."""
 
-import os
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from coverwalk._sound import hold, is_real, is_whole
 from coverwalk.base import Context, Cover, Floats, LocalModel, Posterior, RealPosterior
+from coverwalk.saving import Saved
 from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
 
 __all__ = ["CoverModel", "Voice"]
@@ -63,7 +63,7 @@ class _Row(NamedTuple):
     log_psi: float
 
 
-class CoverModel:
+class CoverModel(Saved):
     """The whole distribution of y given x, by a halting walk over a sequence of covers.
 
     Parameters
@@ -326,12 +326,6 @@ class CoverModel:
         return beliefs[M].posteriors[rng.choice(len(v), p=v / v.sum())].sample(x, rng)
 
     # Files
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
-        from coverwalk.persistence import save
-
-        save(self, path)
 
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together: one that loads can be asked and goes on learning."""

@@ -1,6 +1,5 @@
 """Density: p(y) for y in R^q, with scikit-learn's contract for densities."""
 
-import os
 from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, Self
@@ -19,6 +18,7 @@ from coverwalk.densities.slices import slices
 from coverwalk.densities.soundness import check_density
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.joint import JointDistribution
+from coverwalk.saving import Saved
 from coverwalk.streams.checked_rows import refuse_nonfinite
 from coverwalk.streams.kd_soundness import check_stream
 
@@ -27,7 +27,7 @@ __all__ = ["Density"]
 Floats = NDArray[np.float64]
 
 
-class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The density of points in R^q: random dyadic covers of cells, and normals in contexts, weighed by evidence.
 
     A forest of two kinds of trees. *Cells*: every cell is uniform, or halved along an axis of choice, the optional
@@ -288,12 +288,6 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return predict_dist(self._engine, np.empty((1, 0)))[0]
 
     # -- files --------------------------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
-        from coverwalk.persistence import save
-
-        save(self, path)
 
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""

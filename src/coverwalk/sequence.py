@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from coverwalk._kernels import suffix_learn, suffix_sample, suffix_tree, suffix_walk
+from coverwalk.saving import Saved
 from coverwalk.sequences.alphabet import BYTES, Alphabet
 from coverwalk.sequences.context_tree import BORDER_SIGN, ContextTree, map_trees
 from coverwalk.sequences.context_weights import ContextWeight, context_weights, weights_text
@@ -30,7 +31,7 @@ class _Place(NamedTuple):
     longest: int
 
 
-class SequenceModel(BaseEstimator):  # type: ignore[misc]
+class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
     """A variable-order Markov model: the distribution of the next symbol given the past, learnt symbol by symbol.
 
     Every suffix of the past is a context. A walk over them, from the longest to the empty one (or the other way round),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._kernels.row_cdf import N_PIECES, student_pieces
 from ._kernels.shapes import CELLS, KERNELS, STUDENT, T2_CELLS, Table, partial_sums
 from ._kernels.student import student_log_norm
 
@@ -113,7 +114,7 @@ class Shapes:
 
     def __getstate__(self) -> dict[str, Any]:
         return {
-            name: value for name, value in self.__dict__.items() if name != "table"
+            name: value for name, value in self.__dict__.items() if name not in ("table", "cdf_tables")
         }  # worked out again where needed
 
     def __len__(self) -> int:
@@ -206,6 +207,20 @@ class Shapes:
         mean, var = self._moments(owner, student)
         atoms = (self.atom_weight, self.atom_center, self.atom_width)
         return Table(self.kind, df, log_norm, self.start, *atoms, log_height, below, above, mean, var)
+
+    @cached_property
+    def cdf_tables(self) -> tuple[NDArray[np.int64], Floats]:
+        """Tabulated cdfs of the Student shapes, worked out with the first quantile: which (s,), pieces (D, ., 6).
+
+        The normal is the first of them. Below one degree of freedom there is no table.
+        """
+        student = (self.kind == STUDENT) & (self.df >= 1)
+        df, which = np.unique(np.append(-np.inf, -self.df[student]), return_inverse=True)
+        pieces = np.empty((df.size, N_PIECES, 6))
+        student_pieces(-df, student_log_norm(-df), pieces)
+        table = np.full(len(self), -1, np.int64)
+        table[student] = which[1:]
+        return table, pieces
 
     def _moments(self, owner: NDArray[np.int64], student: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         kind, weight, width = self.kind[owner], self.atom_weight, self.atom_width

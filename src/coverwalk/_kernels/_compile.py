@@ -2,6 +2,8 @@
 
 import errno
 import hashlib
+import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -47,23 +49,44 @@ class _FirstCompilation(event.Listener):
 event.register("numba:compile", _FirstCompilation())  # type: ignore[no-untyped-call]
 
 
+_IMPORT = re.compile(r"^from (?:\.|coverwalk\._kernels\.)(\w+) import", re.MULTILINE)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """For each source: a digest of it and of all that it imports from here, directly or not."""
+    text = {source.stem: source.read_text() for source in folder.glob("*.py")}
+    imports = {name: set(_IMPORT.findall(lines)) & text.keys() for name, lines in text.items()}
+    digests = {}
+    for name in text:
+        needed, new = {name}, {name}
+        while new:
+            new = set().union(*(imports[other] for other in new)) - needed
+            needed |= new
+        digest = hashlib.blake2b(digest_size=16)
+        for other in sorted(needed):
+            digest.update(text[other].encode())
+        digests[name] = digest.hexdigest()
+    return digests
+
+
 def _forget_stale_kernels(folder: Path) -> None:
-    """Empty the cache of compiled kernels when any source among them has changed.
+    """Remove compiled kernels from the cache when their source, or one that it imports, has changed.
 
     Numba compares a cached kernel with its own file only: one that calls a kernel of a changed file would go on
     calling the old one.
     """
-    digest = hashlib.blake2b(digest_size=16)
-    for source in sorted(folder.glob("*.py")):
-        digest.update(source.read_bytes())
-    stamp = folder / "__pycache__" / "kernels.digest"
-    if stamp.exists() and stamp.read_text() == digest.hexdigest():
+    now = _digests(folder)
+    stamp = folder / "__pycache__" / "kernels.json"
+    then = json.loads(stamp.read_text()) if stamp.exists() else {}
+    if now == then:
         return
     try:
         for compiled in stamp.parent.glob("*.nb[ic]"):
-            compiled.unlink(missing_ok=True)
+            name = compiled.name.split(".")[0]
+            if now.get(name) != then.get(name):
+                compiled.unlink(missing_ok=True)
         stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(digest.hexdigest())
+        stamp.write_text(json.dumps(now))
     except OSError as error:  # installed where the user may not write: Numba keeps its cache elsewhere then
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise

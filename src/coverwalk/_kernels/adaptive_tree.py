@@ -10,10 +10,11 @@ from coverwalk._kernels.cut import goes_right, mask_of, missing_goes, order_leve
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
 from coverwalk._kernels.splitmix import mix, uniform
 
-__all__ = ["arrange", "grow", "route"]
+__all__ = ["arrange", "empty_nodes", "grow", "route"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Nodes = tuple[Ints, Ints, Ints, Floats, Ints]  # dim, left, parent, cut, levels
 
 RIDGE = 1.0  # of a context's own linear model, and of the line on each side of a candidate cut
 PRIOR_ROWS = 2.0  # a side's variance starts at the context's, with this weight
@@ -261,21 +262,27 @@ def _plain(X: Floats, n_levels: Ints) -> Floats:
     return plain
 
 
+def empty_nodes(n: int, min_rows: int) -> Nodes:
+    """Capacity for any tree that `grow` can make of n rows."""
+    room = max(2 * (n // max(min_rows, 1)) + 1, 1)
+    dim, left, parent = (np.full(room, -1) for _ in range(3))
+    return dim, left, parent, np.zeros(room), np.zeros(room, np.int64)
+
+
 @kernel
 def grow(
-    X: Floats, residual: Floats, n_levels: Ints, seed: int, min_rows: int, n_candidates: int, sample: int
-) -> tuple[Ints, Ints, Ints, Floats, Ints]:
+    X: Floats, residual: Floats, n_levels: Ints, seed: int, min_rows: int, n_candidates: int, sample: int, nodes: Nodes
+) -> int:
     """Grow a tree on rows X (n, p), in random order, and residuals (n,); parents come before children, siblings side
     by side. Column a has numbers, or the numbers of n_levels[a] > 0 levels; NaN is missing.
 
-    Returns dim, left, parent, cut and levels (N,): left[k] = -1 in a leaf, else the children are left[k] and
-    left[k] + 1, and `goes_right` says which is whose.
+    Fills the first N of the `empty_nodes` with dim, left, parent, cut and levels, and returns N: left[k] = -1 in a
+    leaf, else the children are left[k] and left[k] + 1, and `goes_right` says which is whose.
     """
     n, p = X.shape
-    room = max(2 * (n // max(min_rows, 1)) + 1, 1)
+    dim, left, parent, cut, levels = nodes
+    room = len(dim)
     start, end = np.zeros(room, np.int64), np.zeros(room, np.int64)
-    dim, left, parent = np.full(room, -1, np.int64), np.full(room, -1, np.int64), np.full(room, -1, np.int64)
-    cut, levels = np.zeros(room), np.zeros(room, np.int64)
     name = np.zeros(room, np.uint64)  # a context's own random stream: it depends on the path alone
     perm, spare, r, plain = np.arange(n), np.empty(n, np.int64), residual.copy(), _plain(X, n_levels)
     work = (np.empty((p + 1, p + 1)), np.empty(p + 1), np.empty(p + 1))
@@ -316,30 +323,28 @@ def grow(
                         end[child] = s + n_left if side == 0 else e
                     n_nodes += 2
         k += 1
-    shape = dim[:n_nodes].copy(), left[:n_nodes].copy(), parent[:n_nodes].copy()
-    return *shape, cut[:n_nodes].copy(), levels[:n_nodes].copy()
+    return n_nodes
 
 
 @kernel
-def route(X: Floats, dim: Ints, left: Ints, cut: Floats, levels: Ints) -> Ints:
-    """The leaf of every row of X."""
-    leaf = np.empty(len(X), np.int64)
+def route(X: Floats, dim: Ints, left: Ints, cut: Floats, levels: Ints, leaf: Ints) -> None:
+    """Write the leaf of every row of X (n, p) to leaf (n,)."""
     for i in range(len(X)):
         k = 0
         while left[k] >= 0:
             k = left[k] + goes_right(X[i, dim[k]], cut[k], levels[k])
         leaf[i] = k
-    return leaf
 
 
 @kernel
-def arrange(leaf: NDArray[np.int64], left: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+def arrange(leaf: Ints, left: Ints, perm: Ints, start: Ints, end: Ints) -> None:
     """Sort rows by leaf so that every context holds one run of them, rows of a leaf keeping their order.
 
-    Returns perm (n,), start (N,) and end (N,): context k holds rows perm[start[k]:end[k]].
+    Writes perm (n,), start (N,) and end (N,): context k holds rows perm[start[k]:end[k]].
     """
     N = len(left)
-    size, start = np.zeros(N, np.int64), np.zeros(N, np.int64)
+    size = np.zeros(N, np.int64)
+    start[0] = 0
     for k in leaf:
         size[k] += 1
     for k in range(N - 1, -1, -1):
@@ -349,8 +354,9 @@ def arrange(leaf: NDArray[np.int64], left: NDArray[np.int64]) -> tuple[NDArray[n
         if left[k] >= 0:
             start[left[k]] = start[k]
             start[left[k] + 1] = start[k] + size[left[k]]
-    perm, at = np.empty(len(leaf), np.int64), start.copy()
+    for k in range(N):
+        end[k] = start[k] + size[k]
+    at = start.copy()
     for i in range(len(leaf)):
         perm[at[leaf[i]]] = i
         at[leaf[i]] += 1
-    return perm, start, start + size

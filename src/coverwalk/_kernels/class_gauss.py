@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["Factors", "Moments", "discriminants", "log_scores", "moments"]
+__all__ = ["Factors", "Moments", "discriminants", "empty_factors", "log_scores", "moments"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -121,9 +121,17 @@ def _means(total: Moments, g: int, mean: Floats, mu: Floats) -> float:
     return weight
 
 
+def empty_factors(total: Moments) -> Factors:
+    """What `discriminants` fills for these moments."""
+    _, sums, squares = total
+    G, C, p = sums.shape
+    head, gain, power = (np.zeros((G, C)) for _ in range(3))
+    return np.zeros((G, squares.shape[1], p, p)), np.zeros((G, C, p)), head, gain, power
+
+
 @kernel
-def discriminants(total: Moments, parent: Integers, sigma: Floats, nu0: float, ridge: float) -> Factors:
-    """The predictive of every class in every context with moments.
+def discriminants(total: Moments, parent: Integers, sigma: Floats, nu0: float, ridge: float, factors: Factors) -> None:
+    """Write the predictive of every class in every context with moments to the `empty_factors`.
 
     Shared covariances: parent (G,) is the place of each context's parent (-1: none), towards whose covariance its
     own is shrunk with the weight of nu0 rows; the root's towards zero, plus a ridge. sigma (G, p, p) is written.
@@ -133,8 +141,7 @@ def discriminants(total: Moments, parent: Integers, sigma: Floats, nu0: float, r
     G, C, p = sums.shape
     M = squares.shape[1]
     own = M == C and C > 1
-    U, centre = np.zeros((G, M, p, p)), np.zeros((G, C, p))
-    head, gain, power = np.zeros((G, C)), np.zeros((G, C)), np.zeros((G, C))
+    U, centre, head, gain, power = factors
     mean, mu = np.empty(p), np.empty((C, p))
     for g in range(G):
         weight = _means(total, g, mean, mu)
@@ -170,7 +177,6 @@ def discriminants(total: Moments, parent: Integers, sigma: Floats, nu0: float, r
                     - math.lgamma(0.5 * (nu + 1.0 - p))
                     - 0.5 * log_det
                 )
-    return U, centre, head, gain, power
 
 
 @kernel

@@ -9,7 +9,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.cut import goes_right, mask_of, missing_goes, order_levels
 from coverwalk._kernels.splitmix import mix, uniform
 
-__all__ = ["count", "depth", "grow", "settle", "side", "uniform"]
+__all__ = ["count", "depth", "empty_tree", "grow", "settle", "side", "uniform"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -247,24 +247,37 @@ def _several_classes(y: Integers, perm: Integers, s: int, e: int) -> bool:
     return q < e
 
 
+def empty_tree(n: int, min_rows: int) -> tuple[Tree, Integers, Span]:
+    """Capacity for any tree that `grow` can make of n rows: the tree, parent, and start and end."""
+    room = max(2 * (n // min_rows) - 1, 1)
+    axis, left, parent = (np.full(room, -1) for _ in range(3))
+    levels, start, end = (np.zeros(room, np.int64) for _ in range(3))
+    return (axis, np.zeros(room), left, levels), parent, (start, end)
+
+
 @kernel
 def grow(
-    rows: Rows, n_classes: int, perm: Integers, seed: np.uint64, min_rows: int, effort: Effort, n_levels: Integers
-) -> tuple[Tree, Integers, Span]:
+    rows: Rows,
+    n_classes: int,
+    perm: Integers,
+    seed: np.uint64,
+    min_rows: int,
+    effort: Effort,
+    n_levels: Integers,
+    grown: tuple[Tree, Integers, Span],
+) -> int:
     """Grow a tree on the rows named in ``perm``, which is put in the order of the contexts.
 
     n_levels (p,): how many levels a column has; 0 for numbers. Columns of X behind these are not cut.
 
-    Returns the tree, parent (N,), and start (N,), end (N,): context k holds rows perm[start[k]:end[k]]. Parents come
-    before children, siblings side by side. A context of one class is a leaf: nothing is left to tell apart.
+    Fills the first N contexts of the `empty_tree` with the tree, parent, start and end, and returns N: context k holds
+    rows perm[start[k]:end[k]]. Parents come before children, siblings side by side. A context of one class is a leaf:
+    nothing is left to tell apart.
     """
     X, y, _ = rows
     n = len(perm)
-    room = max(2 * (n // min_rows) - 1, 1)
-    axis, cut, left = np.full(room, -1, np.int64), np.zeros(room), np.full(room, -1, np.int64)
-    levels = np.zeros(room, np.int64)
-    tree = (axis, cut, left, levels)
-    parent, start, end = np.full(room, -1, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64)
+    tree, parent, (start, end) = grown
+    axis, cut, left, levels = tree
     spare = np.empty(n, np.int64)
     table = np.zeros(effort[2] + 1)
     for i in range(2, len(table)):
@@ -292,39 +305,35 @@ def grow(
                         end[child] = middle if child == n_nodes else e
                     n_nodes += 2
         k += 1
-    tree = (axis[:n_nodes].copy(), cut[:n_nodes].copy(), left[:n_nodes].copy(), levels[:n_nodes].copy())
-    return tree, parent[:n_nodes].copy(), (start[:n_nodes].copy(), end[:n_nodes].copy())
+    return n_nodes
 
 
 @kernel
-def settle(X: Floats, perm: Integers, tree: Tree) -> Span:
-    """Put further rows, named in ``perm``, in the order of the contexts of a tree: start and end as in `grow`."""
+def settle(X: Floats, perm: Integers, tree: Tree, span: Span) -> None:
+    """Put further rows, named in ``perm``, in the order of the contexts of a tree; writes start and end as `grow`."""
     left = tree[2]
-    N = len(left)
-    start, end, spare = np.zeros(N, np.int64), np.zeros(N, np.int64), np.empty(len(perm), np.int64)
-    end[0] = len(perm)
-    for k in range(N):
+    start, end = span
+    spare = np.empty(len(perm), np.int64)
+    start[0], end[0] = 0, len(perm)
+    for k in range(len(left)):
         if left[k] >= 0:
             middle = _divide(X, perm, start[k], end[k], tree, k, spare)
             start[left[k]], end[left[k]] = start[k], middle
             start[left[k] + 1], end[left[k] + 1] = middle, end[k]
-    return start, end
 
 
 @kernel
-def count(rows: Rows, n_classes: int, perm: Integers, parent: Integers, left: Integers, span: Span) -> Floats:
-    """Weight of each class in each context (N, C): summed in the leaves, then upwards."""
+def count(rows: Rows, perm: Integers, parent: Integers, left: Integers, span: Span, counts: Floats) -> None:
+    """Write the weight of each class in each context to counts (N, C), zeros before: in the leaves, then upwards."""
     _, y, weight = rows
     start, end = span
-    counts = np.zeros((len(left), n_classes))
     for k in range(len(left) - 1, -1, -1):
         if left[k] < 0:
             for q in range(start[k], end[k]):
                 counts[k, y[perm[q]]] += weight[perm[q]]
         if parent[k] >= 0:
-            for c in range(n_classes):
+            for c in range(counts.shape[1]):
                 counts[parent[k], c] += counts[k, c]
-    return counts
 
 
 @kernel

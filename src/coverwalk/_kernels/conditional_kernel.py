@@ -71,9 +71,10 @@ def _axis(x: float, low: float, step: float, size: int, h: float, weight: Floats
 
 @kernel
 def node_masses(
-    X: Floats, y: Floats, nodes: tuple[Floats, Floats, Ints], h: float, bins: tuple[float, float, int]
-) -> Floats:
-    """Masses (nodes, 1 + bins) of p(y | x) at each node: of the base, then of the kernels at the places of y.
+    X: Floats, y: Floats, nodes: tuple[Floats, Floats, Ints], h: float, bins: tuple[float, float, int], mass: Floats
+) -> None:
+    """Write the masses of p(y | x) at each node to mass (nodes, 1 + bins), zeros before: of the base, then of the
+    kernels at the places of y.
 
     nodes: lowest, step and number (p,) on each axis, one or two of them; bins: the same of y. A y between two places is
     shared by them; one beyond all of them counts for the base.
@@ -82,7 +83,6 @@ def node_masses(
     y_low, y_step, n_bins = bins
     n, p = X.shape
     n_first, n_second = size[0], size[1] if p > 1 else 1
-    mass = np.zeros((n_first * n_second, 1 + n_bins))
     all_rows, total = np.zeros(1 + n_bins), np.full(n_first * n_second, FAR_ROWS)
     all_rows[0] = 1.0
     first_weight, second_weight = np.ones(n_first), np.ones(n_second)
@@ -105,7 +105,6 @@ def node_masses(
     for k in range(len(mass)):
         for b in range(1 + n_bins):
             mass[k, b] = (mass[k, b] + FAR_ROWS * all_rows[b] / (n + 1.0)) / total[k]
-    return mass
 
 
 @kernel

@@ -28,7 +28,7 @@ from coverwalk._kernels.regression import (
     solve_rows,
 )
 
-__all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "fit_contexts", "local_evidence", "stop_weights"]
+__all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts", "local_evidence", "stop_weights"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -75,21 +75,6 @@ class Fit(NamedTuple):
     mean: Floats  # (N,) of y
     shaped: Ints  # (N,) row of counts, -1 for none
     counts: NDArray[np.int32]  # (., N_BINNED, N_BINS)
-
-
-@kernel
-def _places(layout: Layout, grid: Grid, p: int) -> tuple[Ints, int, int]:
-    """Where each regression's coefficients start; their number; the rows of the largest context."""
-    N, L = len(layout.start), len(grid.ridges)
-    place = np.zeros((N, (grid.degree + 1) * L), np.int64)
-    room, widest = 0, 0
-    for k in range(N):
-        n = layout.end[k] - layout.start[k]
-        widest = max(widest, n)
-        for m in range(place.shape[1]):
-            place[k, m] = room
-            room += min(n, n_features(m // L, p)) if m >= L else 1
-    return place, room, widest
 
 
 @kernel
@@ -245,17 +230,16 @@ def _densities(
     fit.log_score[k, M + 2] = tree_evidence(loo, fit.scale[k, 2], fit.counts[fit.shaped[k], 1], gammas)
 
 
-@kernel
-def _blank(layout: Layout, grid: Grid, p: int) -> tuple[Fit, int]:
-    """Room for the local models; and the rows of the largest context."""
-    place, room, widest = _places(layout, grid, p)
-    N, M = place.shape
-    shaped = np.full(N, -1, np.int64)
-    n_shaped = 0
-    for k in range(N):
-        if layout.end[k] - layout.start[k] >= SHAPE_ROWS:
-            shaped[k] = n_shaped
-            n_shaped += 1
+def empty_fit(layout: Layout, grid: Grid, p: int) -> Fit:
+    """What `fit_contexts` fills."""
+    rows, L = layout.end - layout.start, len(grid.ridges)
+    N, M = len(rows), (grid.degree + 1) * L
+    sizes = np.ones((N, M), np.int64)  # numbers of coefficients
+    for m in range(L, M):
+        sizes[:, m] = np.minimum(rows, n_features(m // L, p))
+    place = (np.cumsum(sizes) - sizes.ravel()).reshape(N, M)
+    has_shapes = rows >= SHAPE_ROWS
+    shaped = np.where(has_shapes, np.cumsum(has_shapes) - 1, -1)
     return Fit(
         np.zeros((N, n_features(grid.degree, p))),
         np.full((N, M + N_SHAPES), -math.inf),
@@ -263,22 +247,25 @@ def _blank(layout: Layout, grid: Grid, p: int) -> tuple[Fit, int]:
         np.zeros(N, np.int64),
         np.zeros(N),
         place,
-        np.zeros(room),
+        np.zeros(int(sizes.sum())),
         np.ones((N, N_SHAPES)),
         np.zeros((N, N_BINNED), np.int64),
         np.zeros(N),
         shaped,
-        np.zeros((n_shaped, N_BINNED, N_BINS), np.int32),
-    ), widest
+        np.zeros((int(has_shapes.sum()), N_BINNED, N_BINS), np.int32),
+    )
 
 
 @kernel
-def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple[Floats, Floats]) -> Fit:
-    """Fit the local models of every context to rows X (n, p), y (n,), sorted by leaf; parents first."""
+def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple[Floats, Floats], fit: Fit) -> None:
+    """Fit the local models of every context to rows X (n, p), y (n,), sorted by leaf, parents first: fills the
+    `empty_fit`.
+    """
     n_rows, p = X.shape
-    blank: tuple[Fit, int] = _blank(layout, grid, p)
-    fit, widest = blank
     N, M = fit.psi.shape
+    widest = 0
+    for k in range(N):
+        widest = max(widest, layout.end[k] - layout.start[k])
     d = n_features(grid.degree, p)
     which, grams = _grams(X, layout, grid.degree)
     none = np.empty((0, 0))
@@ -325,18 +312,16 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
                 _add_errors(weight[m], error[m], keep[m], r[s:e], loo[s:e])
         if fit.shaped[k] >= 0:
             _densities(y[s:e], loo[s:e], grid, tables, gammas, fit, k)
-    return fit
 
 
 @kernel
-def local_evidence(log_score: Floats, n_regressions: int, log_weight: Floats) -> Floats:
-    """Sum out the local models of each context, half of the prior on its regressions: log evidences (N,).
+def local_evidence(log_score: Floats, n_regressions: int, log_weight: Floats, log_phi: Floats) -> None:
+    """Sum out the local models of each context, half of the prior on its regressions: log evidences into log_phi (N,).
 
     Fills log_weight (N, 1 + N_SHAPES), the posterior of all regressions together and of each density.
     """
-    N = len(log_score)
-    log_phi, log_prior = np.empty(N), math.log(0.5 / N_SHAPES)
-    for k in range(N):
+    log_prior = math.log(0.5 / N_SHAPES)
+    for k in range(len(log_score)):
         high = -math.inf
         for m in range(n_regressions):
             high = max(high, log_score[k, m])
@@ -354,21 +339,20 @@ def local_evidence(log_score: Floats, n_regressions: int, log_weight: Floats) ->
         log_phi[k] = high + math.log(total)
         for m in range(1 + N_SHAPES):
             log_weight[k, m] -= log_phi[k]
-    return log_phi
 
 
 @kernel
-def stop_weights(left: Ints, log_phi: Floats, w: float) -> tuple[Floats, Floats, float]:
-    """Z_M = w phi_M + (1 - w) Z_left Z_right: log probabilities to stop and to go on, and log Z of the root."""
+def stop_weights(left: Ints, log_phi: Floats, w: float, log_stop: Floats, log_go: Floats) -> float:
+    """Z_M = w phi_M + (1 - w) Z_left Z_right: writes the log probabilities to stop and to go on; log Z of the root."""
     N = len(left)
-    log_stop, log_go, log_z = np.zeros(N), np.full(N, -math.inf), np.empty(N)
+    log_z = np.empty(N)
     log_w, log_1mw = math.log(w), math.log1p(-w)
     for k in range(N - 1, -1, -1):
         if left[k] < 0:
-            log_z[k] = log_phi[k]
+            log_z[k], log_stop[k], log_go[k] = log_phi[k], 0.0, -math.inf
             continue
         stop, go = log_w + log_phi[k], log_1mw + log_z[left[k]] + log_z[left[k] + 1]
         high = max(stop, go)
         log_z[k] = high + math.log(math.exp(stop - high) + math.exp(go - high))
         log_stop[k], log_go[k] = stop - log_z[k], go - log_z[k]
-    return log_stop, log_go, log_z[0]
+    return log_z[0]

@@ -229,12 +229,16 @@ def _grow_deep(
 
 
 @kernel
-def grow_cells(codes: Ints, most: Ints, levels: int) -> Cells:
-    """Cut (0, 1)^q for points codes (n, q), axis a at most most[a] <= BITS times."""
+def grow_cells(codes: Ints, most: Ints, levels: int, cells: Cells, sizes: Ints) -> None:
+    """Cut (0, 1)^q for points codes (n, q), axis a at most most[a] <= BITS times.
+
+    Writes the numbers of cells and moves to sizes (3,) and, where there is room for them, the cells to the first of
+    ``cells``.
+    """
     n, q = codes.shape
     shapes, start = _shapes(q, levels)
     table = (np.empty((2 * n + 2, _SHAPE + q), np.int64), np.empty((2 * n + q, 6), np.int64))
-    sizes = np.zeros(3, np.int64)  # cells, moves, and the first cell of the level at hand
+    sizes[:] = 0  # cells, moves, and the first cell of the level at hand
     order = np.empty((1, n), np.int64)
     for i in range(n):
         order[0, i] = i
@@ -242,7 +246,11 @@ def grow_cells(codes: Ints, most: Ints, levels: int) -> Cells:
     for k in range(levels):
         table, order = _grow_level(codes, table, sizes, order, shapes, start, k, most)
     cell, move = _grow_deep(codes, table, sizes, order, shapes[start[levels] :], levels, most)
-    first = np.full(max(sizes[0], 1) + 1, sizes[1], np.int64)  # where nothing is cut there is still the root
-    for k in range(sizes[0]):
-        first[k] = cell[k, _FIRST]
-    return first, move[: sizes[1]].copy()
+    n_cut, sizes[0] = sizes[0], max(sizes[0], 1)  # where nothing is cut there is still the root
+    if sizes[0] >= len(cells[0]) or sizes[1] > len(cells[1]):
+        return
+    for k in range(sizes[0] + 1):
+        cells[0][k] = cell[k, _FIRST] if k < n_cut else sizes[1]
+    for m in range(sizes[1]):
+        for column in range(6):
+            cells[1][m, column] = move[m, column]

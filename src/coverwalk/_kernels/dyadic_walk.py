@@ -88,8 +88,11 @@ def _descend(
 
 
 @kernel
-def weigh_cells(cells: Cells, stop: float, a: float, faint: float) -> tuple[float, Steps]:
-    """Log evidence of the points in (0, 1)^q, and the predictive density without moves less probable than faint."""
+def weigh_cells(cells: Cells, stop: float, a: float, faint: float, steps: Steps, sizes: Ints) -> float:
+    """Log evidence of the points in (0, 1)^q; the predictive density without moves less probable than faint.
+
+    The density is written to the first of ``steps``, which has room for all cells and moves; sizes (2,): how many.
+    """
     first, move = cells
     N, M = len(first) - 1, len(move)
     log_Z, log_go, kept = np.zeros(N), np.empty(M), np.zeros(M, np.int64)
@@ -102,9 +105,8 @@ def weigh_cells(cells: Cells, stop: float, a: float, faint: float) -> tuple[floa
             n_cells += 1
             for m in range(first[k], first[k + 1]):
                 n_moves += kept[m]
-    new_first, new_move = np.zeros(n_cells + 1, np.int64), np.empty((n_moves, 4), np.int64)
-    new_height, new_edge = np.empty(n_cells), np.empty((n_moves, 2))
-    at = 0
+    new_first, new_move, new_height, new_edge = steps
+    sizes[0], sizes[1], new_first[0], at = n_cells, n_moves, 0, 0
     for k in range(N):
         if number[k] < 0:
             continue
@@ -122,7 +124,7 @@ def weigh_cells(cells: Cells, stop: float, a: float, faint: float) -> tuple[floa
                     reach[child] = -1.0  # visited from here; those who ask come by once
             at += 1
         new_first[number[k] + 1] = at
-    return log_Z[0], (new_first, new_move, new_height, new_edge)
+    return log_Z[0]
 
 
 @kernel
@@ -147,11 +149,13 @@ def cell_density(codes: Ints, steps: Steps, out: Floats) -> None:
 
 
 @kernel
-def boxes(steps: Steps, q: int) -> tuple[Floats, Floats]:
-    """Lower corner and width (N + 2 M, q) in (0, 1)^q of all cells, then of the halves of all moves."""
+def boxes(steps: Steps, low: Floats, width: Floats) -> None:
+    """Write lower corner and width (N + 2 M, q) in (0, 1)^q of all cells, then of the halves of all moves.
+
+    They come as those of the root: 0 and 1.
+    """
     first, move, height, _ = steps
-    N = len(height)
-    low, width = np.zeros((N + 2 * len(move), q)), np.ones((N + 2 * len(move), q))
+    N, q = len(height), low.shape[1]
     for k in range(N):
         for m in range(first[k], first[k + 1]):
             axis = move[m, AXIS]
@@ -164,7 +168,6 @@ def boxes(steps: Steps, q: int) -> tuple[Floats, Floats]:
                 if child >= 0:
                     for a in range(q):
                         low[child, a], width[child, a] = low[end, a], width[end, a]
-    return low, width
 
 
 @kernel

@@ -13,15 +13,14 @@ Truths = NDArray[np.bool_]
 
 
 @kernel
-def leaf_means(Z: Floats, leaf: Ints, parent: Ints, column: Ints) -> tuple[Floats, Floats]:
+def leaf_means(Z: Floats, leaf: Ints, parent: Ints, column: Ints, mean: Floats, count: Floats) -> None:
     """Means (N, m) of the values that are there in m columns of Z (n, p), in every context of a tree, and their counts.
 
     leaf (n,): that of each row; parent (N,), smaller than its children. A context without a value has its parent's
-    mean, the root 0.
+    mean, the root 0. Both are written to arrays of zeros.
     """
-    N, m = len(parent), len(column)
-    mean, count = np.zeros((N, m)), np.zeros((N, m))
-    for j in range(m):
+    N = len(parent)
+    for j in range(len(column)):
         for i in range(len(Z)):
             z = Z[i, column[j]]
             if z == z:
@@ -33,17 +32,14 @@ def leaf_means(Z: Floats, leaf: Ints, parent: Ints, column: Ints) -> tuple[Float
         for k in range(N):
             above = mean[parent[k], j] if k > 0 else 0.0
             mean[k, j] = mean[k, j] / count[k, j] if count[k, j] > 0.0 else above
-    return mean, count
 
 
 @kernel
-def fill_rows(Z: Floats, leaf: Ints, mean: Floats, categories: Truths) -> Floats:
-    """Rows Z (n, p) with missing values at the mean (N, p) of their leaf and categories at 0."""
+def fill_rows(Z: Floats, leaf: Ints, mean: Floats, categories: Truths, local: Floats) -> None:
+    """Write rows Z (n, p) to local (n, p), missing values at the mean (N, p) of their leaf, categories left at 0."""
     n, p = Z.shape
-    local = np.zeros((n, p))
     for i in range(n):
         for a in range(p):
             z = Z[i, a]
             if not categories[a]:
                 local[i, a] = z if z == z else mean[leaf[i], a]
-    return local

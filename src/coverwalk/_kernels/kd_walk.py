@@ -344,11 +344,12 @@ def _learn_row(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> flo
 
 
 @kernel
-def learn(s: KdState, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floats) -> tuple[int, int, int]:
-    """Learn the rows from `start`; returns (rows done, contexts and y nodes wanted): fewer rows mean that room ran out.
+def learn(s: KdState, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floats, wanted: Longs) -> int:
+    """Learn the rows from `start`; returns the number of rows done: fewer than there are mean that room ran out.
 
     X (n, p), Z (n, q)   rows, Z in standardised units
     log_psi (n,)         written: log psi(z | x) of each row before it was learned
+    wanted (2,)          written: contexts and y nodes for which room is wanted
 
     Call again with more room and start = rows done. Splits wait in the state and are made before the next row.
     """
@@ -361,20 +362,20 @@ def learn(s: KdState, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Fl
         used, used_nodes = s.counts[_CONTEXTS], s.counts[_Y_NODES]
         if s.counts[_WAITING] > 0:
             m = np.int64(s.waiting[s.counts[_WAITING] - 1])
-            wanted = used_nodes + 2 * s.xi[m, _NODES] + 2  # a child's cells are among its parent's
-            if used + 2 > contexts or wanted > nodes:
-                return t, used + 2, wanted
+            wanted[0], wanted[1] = used + 2, used_nodes + 2 * s.xi[m, _NODES] + 2  # a child's cells are its parent's
+            if wanted[0] > contexts or wanted[1] > nodes:
+                return t
             s.counts[_WAITING] -= 1
             _split(s, c, m, b)
             continue
         depth = find(s, X, t, b.x_path)
-        wanted = used_nodes + (depth + 1) * c.y_depth
-        if s.counts[_ROWS] >= s.row_x.shape[0] or wanted > nodes:
-            return t, used, wanted
+        wanted[0], wanted[1] = used, used_nodes + (depth + 1) * c.y_depth
+        if s.counts[_ROWS] >= s.row_x.shape[0] or wanted[1] > nodes:
+            return t
         row = _store(s, c, X, Z, t)
         log_psi[t] = _learn_row(s, c, row, depth, b)
         t += 1
-    return t, s.counts[_CONTEXTS], s.counts[_Y_NODES]
+    return t
 
 
 @kernel

@@ -18,10 +18,11 @@ from coverwalk._kernels.linear_algebra import factorise, log_determinant
 from coverwalk._kernels.splitmix import mix, uniform
 from coverwalk._kernels.student import log1p
 
-__all__ = ["Growth", "add_normals", "normal_contexts"]
+__all__ = ["Growth", "add_normals", "empty_components", "normal_contexts"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Components = tuple[Floats, Floats, Floats, Floats]  # probability, degrees of freedom, mean, packed factor
 
 HOPELESS = 5.0  # nats that a cut may lose, in a context and then in its child, before growth ends there
 LEAST = 1e-60  # densities below this are nothing beside the tails of the cells
@@ -217,14 +218,19 @@ def _walk(left: Ints, size: Ints, log_phi: Floats, growth: Growth) -> tuple[floa
     return log_Z[0], mass
 
 
-@kernel
-def normal_contexts(
-    Y: Floats, seed: int, grain: Floats, growth: Growth
-) -> tuple[float, Floats, Floats, Floats, Floats]:
-    """Grow and weigh a tree on rows Y (n, q), of about unit scale and in random order.
+def empty_components(n: int, q: int, growth: Growth) -> Components:
+    """Capacity for any tree that `normal_contexts` can make of n rows with q columns."""
+    room = 2 * (n // growth.min_rows) + 1
+    return np.zeros(room), np.empty(room), np.empty((room, q)), np.empty((room, q * (q + 1) // 2))
 
-    Returns the log evidence and the V contexts that speak: their probabilities (V,), degrees of freedom (V,), means
-    (V, q) and packed factors (V, q(q+1)/2) of their scale matrices: multivariate Student t laws.
+
+@kernel
+def normal_contexts(Y: Floats, seed: int, grain: Floats, growth: Growth, components: Components) -> float:
+    """Grow and weigh a tree on rows Y (n, q), of about unit scale and in random order; returns the log evidence.
+
+    Writes the V contexts of positive probability to the first of the `empty_components`: their probabilities (V,),
+    0 behind them, degrees of freedom (V,), means (V, q) and packed factors (V, q(q+1)/2) of their scale matrices:
+    multivariate Student t distributions.
     """
     n, q = Y.shape
     room = 2 * (n // growth.min_rows) + 1
@@ -267,10 +273,7 @@ def normal_contexts(
                 n_nodes += 2
         k += 1
     log_Z, mass = _walk(left[:n_nodes], size[:n_nodes], log_phi[:n_nodes], growth)
-    V = 0
-    for k in range(n_nodes):
-        V += mass[k] > 0.0
-    said, df, loc, factor = np.empty(V), np.empty(V), np.empty((V, q)), np.empty((V, q * (q + 1) // 2))
+    said, df, loc, factor = components
     v = 0
     for k in range(n_nodes):
         if mass[k] > 0.0:
@@ -287,7 +290,7 @@ def normal_contexts(
                     factor[v, at] = U[i, j]
                     at += 1
             v += 1
-    return log_Z, said, df, loc, factor
+    return log_Z
 
 
 @kernel

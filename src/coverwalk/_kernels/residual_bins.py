@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.binned_tree import base_height, gamma_tables, tree_bins_evidence
-from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, PROMISING, SHAPE_ROWS, Layout
+from coverwalk._kernels.contexts import N_BINNED, PROMISING, SHAPE_ROWS, Layout
 from coverwalk._kernels.kernel_density import BIN, MIDDLE, N_BINS, base_density, bins_evidence
 from coverwalk._kernels.polynomial import features
 from coverwalk._kernels.sums import Regressions
@@ -25,16 +25,14 @@ BLOCK = 64  # rows of a leaf that are looked at together
 
 
 @kernel
-def bin_scales(n: Floats, regressions: Regressions, least_scale: float) -> Floats:
-    """The scale (N, N_BINNED) of each context's densities; 0 where there is none."""
-    scale = np.zeros((len(n), N_BINNED))
+def bin_scales(n: Floats, regressions: Regressions, least_scale: float, scale: Floats) -> None:
+    """Write the scale (N, N_BINNED) of each context's densities; it stays 0 where there is none."""
     for k in range(len(n)):
         if n[k] < SHAPE_ROWS:
             continue
         scale[k, 0] = max(regressions.loo_scale[k], least_scale)
         if regressions.spread[k] <= PROMISING * scale[k, 0]:
             scale[k, 1] = max(regressions.spread[k], least_scale)
-    return scale
 
 
 @kernel
@@ -114,11 +112,12 @@ def bin_residuals(
 
 @kernel
 def density_scores(
-    scale: Floats, counts: Ints, log_outside: Floats, tables: tuple[Floats, Floats]
-) -> tuple[Floats, Ints]:
-    """Left-one-out log densities (N, N_SHAPES), -inf where there is none, and the best bandwidths."""
+    scale: Floats, counts: Ints, log_outside: Floats, tables: tuple[Floats, Floats], score: Floats, width: Ints
+) -> None:
+    """Leave-one-out log densities (N, N_SHAPES), -inf where there is none, and the best bandwidths (N, N_BINNED)."""
     N = len(scale)
-    score, width = np.full((N, N_SHAPES), -math.inf), np.zeros((N, N_BINNED), np.int64)
+    score[:] = -math.inf
+    width[:] = 0
     gammas = gamma_tables(counts[0].sum())
     for k in range(N):
         for shape in range(N_BINNED):
@@ -129,4 +128,3 @@ def density_scores(
                 )
                 if shape == 1:
                     score[k, 2] = tree_bins_evidence(inside, n, beyond, log_outside[k, 2], scale[k, 1], gammas)
-    return score, width

@@ -7,7 +7,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.binned_tree import BOXES, CENTRE, REACH, box_widths, gamma_tables, tree_density
 from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, MIDDLE, N_BINS
 
-__all__ = ["cell_atoms", "kernel_atoms"]
+__all__ = ["N_CELLS", "cell_atoms", "kernel_atoms"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -19,20 +19,14 @@ N_CELLS = N_BINS + 4  # those between the ends of the boxes are outside the bins
 
 
 @kernel
-def kernel_atoms(counts: Counts, widths: Floats, n_rows: Ints) -> Atoms:
+def kernel_atoms(counts: Counts, widths: Floats, n_rows: Ints, atoms: Atoms) -> None:
     """Normals at the centres of the bins, over a base with the weight of one row and of the rows beyond the bins.
 
-    Of K contexts with counts (K, N_BINS), bandwidths (K,) and n_rows (K,): where the atoms of each start (K + 1,),
-    their masses, centres and widths.
+    Of K contexts with counts (K, N_BINS), bandwidths (K,) and n_rows (K,): fills the atoms, start (K + 1,) of each
+    context's given, with their masses, centres and widths. A context has 3, and one for each bin that is not empty.
     """
-    K = len(counts)
-    start = np.zeros(K + 1, np.int64)
-    for k in range(K):
-        start[k + 1] = start[k] + 3
-        for b in range(N_BINS):
-            start[k + 1] += counts[k, b] > 0
-    mass, centre, width = np.empty(start[K]), np.empty(start[K]), np.empty(start[K])
-    for k in range(K):
+    start, mass, centre, width = atoms
+    for k in range(len(counts)):
         at, inside, rows = start[k] + 3, 0, n_rows[k] + 1.0
         for b in range(N_BINS):
             if counts[k, b] > 0:
@@ -42,7 +36,6 @@ def kernel_atoms(counts: Counts, widths: Floats, n_rows: Ints) -> Atoms:
         for j in range(3):
             at = start[k] + j
             mass[at], centre[at], width[at] = (rows - inside) / rows * BASE_WEIGHT[j], 0.0, BASE_WIDTH[j]
-    return start, mass, centre, width
 
 
 @kernel
@@ -68,14 +61,17 @@ def _fill_cells(counts: Counts, n_rows: int, gammas: tuple[Floats, Floats], heig
 
 
 @kernel
-def cell_atoms(counts: Counts, n_rows: Ints) -> Atoms:
-    """Cells of equal height side by side are one; as `kernel_atoms`, with left edges for centres."""
+def cell_atoms(counts: Counts, n_rows: Ints, atoms: Atoms) -> int:
+    """Cells of equal height side by side are one; as `kernel_atoms`, with left edges for centres.
+
+    There is capacity for N_CELLS atoms a context; fills start (K + 1,) too, and returns how many there are.
+    """
     K, most = len(counts), 1
     for k in range(K):
         most = max(most, n_rows[k])
     gammas = gamma_tables(most)
-    start, n = np.zeros(K + 1, np.int64), 0
-    mass, left, width = np.empty(K * N_CELLS), np.empty(K * N_CELLS), np.empty(K * N_CELLS)
+    start, mass, left, width = atoms
+    start[0] = n = 0
     height, edge = np.empty(N_CELLS), np.empty(N_CELLS + 1)
     for k in range(K):
         _fill_cells(counts[k], n_rows[k], gammas, height, edge)
@@ -92,4 +88,4 @@ def cell_atoms(counts: Counts, n_rows: Ints) -> Atoms:
         for i in range(start[k], n):
             mass[i] /= total
         start[k + 1] = n
-    return start, mass[:n].copy(), left[:n].copy(), width[:n].copy()
+    return n

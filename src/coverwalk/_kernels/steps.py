@@ -68,8 +68,9 @@ def _score(rows: Rows, a: int, b: int, prices: Prices) -> float:
 
 
 @kernel
-def best_edges(rows: Rows, prices: Prices) -> Ints:
-    """Indices of those places, the first and the last among them, whose cells are worth most.
+def best_edges(rows: Rows, prices: Prices, edges: Ints) -> int:
+    """Write the indices of those places, the first and the last among them, whose cells are worth most, to the first
+    of edges (G,); returns how many.
 
     The dynamic programme over all choices of edges: the best cells below b are a last cell (a, b) after the best cells
     below a.
@@ -86,12 +87,11 @@ def best_edges(rows: Rows, prices: Prices) -> Ints:
     while k > 0:
         k = previous[k]
         n_edges += 1
-    edges = np.empty(n_edges, np.int64)
     k = G - 1
     for j in range(n_edges - 1, -1, -1):
         edges[j] = k
         k = previous[k]
-    return edges
+    return n_edges
 
 
 @kernel

@@ -273,7 +273,8 @@ def settle_tree(
         contexts[i, at.CHOICE], contexts[i, at.CHOICE_STEPS] = odds_from_log(log_choice)
     for k in range(N):
         log_phi[k] *= trust
-    log_stop, log_go, _ = stop_weights(layout.left, log_phi, stop)
+    log_stop, log_go = np.empty(N), np.empty(N)
+    stop_weights(layout.left, log_phi, stop, log_stop, log_go)
     for k in range(N):
         log_odds = log_stop[k] - log_go[k] if layout.left[k] >= 0 else 0.0
         contexts[base + k, at.ODDS], contexts[base + k, at.ODDS_STEPS] = odds_from_log(log_odds)

@@ -21,10 +21,9 @@ U29, U32 = np.uint64(29), np.uint64(32)
 
 
 @kernel
-def codes_of(X: Codes, y: Codes) -> Codes:
-    """`row_codes` of rows whose numbers come as bits."""
+def codes_of(X: Codes, y: Codes, codes: Codes) -> None:
+    """Write `row_codes` of rows whose numbers come as bits to codes (n,), zeros before."""
     n, p = X.shape
-    codes = np.zeros(n, np.uint64)
     for i in range(n):
         code = codes[i]
         for a in range(p + 1):
@@ -36,14 +35,14 @@ def codes_of(X: Codes, y: Codes) -> Codes:
             code *= SECOND
             code ^= code >> U32
         codes[i] = code
-    return codes
 
 
 @kernel
-def pick(X: Floats, y: Floats, order: Ints) -> tuple[Floats, Floats]:
-    """Columns (p + 1, n) of the rows in an order, y last, each over its largest size; and those sizes."""
+def pick(X: Floats, y: Floats, order: Ints, columns: Floats, unit: Floats) -> None:
+    """Write the columns (p + 1, n) of the rows in an order, y last, each over its largest size; and those sizes, in
+    unit (p + 1,), zeros before.
+    """
     n, p = len(order), X.shape[1]
-    columns, unit = np.empty((p + 1, n)), np.zeros(p + 1)
     for i in range(n):
         row = order[i]
         for a in range(p + 1):
@@ -55,7 +54,6 @@ def pick(X: Floats, y: Floats, order: Ints) -> tuple[Floats, Floats]:
             unit[a] = 1.0
         for i in range(n):
             columns[a, i] /= unit[a]  # so that no square overflows or vanishes
-    return columns, unit
 
 
 @kernel
@@ -81,24 +79,20 @@ def units_of(columns: Floats, unit: Floats, ends: Floats, out: Floats) -> None:
 
 
 @kernel
-def in_units(X: Floats, y: Floats, order: Ints, units: Floats) -> tuple[Floats, Floats]:
-    """Rows in an order and in units (2, p + 1), as a stream that learns them sees them."""
+def in_units(X: Floats, y: Floats, order: Ints, units: Floats, Z: Floats, r: Floats) -> None:
+    """Write rows in an order and in units (2, p + 1), as a stream that learns them sees them, to Z (n, p), r (n,)."""
     n, p = len(order), X.shape[1]
-    Z, r = np.empty((n, p)), np.empty(n)
     for i in range(n):
         for a in range(p):
             Z[i, a] = squash(to_units(X[order[i], a], units[0, a], units[1, a]))
         r[i] = to_units(y[order[i]], units[0, p], units[1, p])
-    return Z, r
 
 
 @kernel
-def rows_of(X: Floats, y: Floats, order: Ints) -> tuple[Floats, Floats]:
-    """X[order] and y[order]; NumPy would hold the GIL for the first."""
+def rows_of(X: Floats, y: Floats, order: Ints, Z: Floats, r: Floats) -> None:
+    """Write X[order] to Z (n, p) and y[order] to r (n,); NumPy would hold the GIL for the first."""
     n, p = X.shape
-    Z, r = np.empty((n, p)), np.empty(n)
     for i in range(n):
         for a in range(p):
             Z[i, a] = X[order[i], a]
         r[i] = y[order[i]]
-    return Z, r

@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 from coverwalk._kernels import stream_state as at
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.polynomial import features, n_features
-from coverwalk._kernels.shapes import CELLS, STUDENT
 from coverwalk._kernels.stream_local import TAIL_DF, TAIL_SCALE
 from coverwalk._kernels.stream_mixed import MixedState, has_gap
 from coverwalk._kernels.stream_state import N_BINS, NU_0, REACH, StreamState, columns
 from coverwalk._kernels.stream_walk import approach, child_of, clamp, gain, polynomial, room_to_work
 
-__all__ = ["mean_of", "means_of", "shapes_of", "speak", "speak_one"]
+__all__ = ["ROOM", "TAIL", "fill_cells", "mean_of", "means_of", "speak", "speak_one"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -120,7 +119,7 @@ def _speak_rows(
 
 
 @kernel
-def speak(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) -> tuple[Ints, Floats, Ints]:
+def _speak(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) -> tuple[Ints, Floats, Ints]:
     """Offsets (n + 1,), numbers (m, 4) and labels (m, 2) of the voices of rows X (n, p).
 
     None of them where a value is missing and the stream is one of numbers alone.
@@ -146,6 +145,27 @@ def speak(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) 
 
 
 @kernel
+def speak(
+    state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats, offsets: Ints, numbers: Floats, labels: Ints
+) -> int:
+    """Write the voices of rows X (n, p): offsets (n + 1,), and the first m of numbers and labels if they have room.
+
+    Returns m, the number of voices; 0 where a value is missing and the stream is one of numbers alone.
+    """
+    own_offsets, own_numbers, own_labels = _speak(state, mixed, slots, X)
+    if len(own_offsets) == 0 or len(own_numbers) > len(numbers):
+        return len(own_numbers)
+    for i in range(len(own_offsets)):
+        offsets[i] = own_offsets[i]
+    for m in range(len(own_numbers)):
+        for column in range(4):
+            numbers[m, column] = own_numbers[m, column]
+        for column in range(2):
+            labels[m, column] = own_labels[m, column]
+    return len(own_numbers)
+
+
+@kernel
 def speak_one(
     links: Ints,
     contexts: Floats,
@@ -154,25 +174,24 @@ def speak_one(
     mixed: MixedState | None,
     slots: Ints,
     X: Floats,
-) -> tuple[Floats, Ints, Floats]:
-    """Numbers and labels of the voices of one row, and the counts (s, N_BINS) of the histograms among them.
+    numbers: Floats,
+    labels: Ints,
+    copies: Floats,
+) -> int:
+    """As `speak` for one row; and the counts of the histograms among the voices, into the first of copies (m, N_BINS).
 
     The state comes as its arrays, as in `learn_row`.
     """
-    state = StreamState(links, contexts, counts, units)
-    _, numbers, labels = speak(state, mixed, slots, X)
+    offsets = np.empty(2, np.int64)
+    n_voices = speak(StreamState(links, contexts, counts, units), mixed, slots, X, offsets, numbers, labels)
     size = 0
-    for m in range(len(labels)):
-        size += labels[m, 0] < TAIL
-    copies = np.empty((size, N_BINS))
-    size = 0
-    for m in range(len(labels)):
+    for m in range(n_voices if n_voices <= len(numbers) else 0):
         if labels[m, 0] < TAIL:
             seat = -2 - labels[m, 0]
             for b in range(N_BINS):
                 copies[size, b] = counts[seat, b]
             size += 1
-    return numbers, labels, copies
+    return n_voices
 
 
 @kernel
@@ -193,17 +212,11 @@ def _cells(counts: Floats, seat: int, mass: Floats, first: int) -> None:
 
 
 @kernel
-def shapes_of(counts: Floats, codes: Ints, own: bool) -> tuple[NDArray[np.int32], Ints, Floats]:
-    """Kind, first atom and all atoms' masses of shapes by their codes; own: counts are those of `speak_one`."""
-    kind, start = np.empty(len(codes), np.int32), np.zeros(len(codes) + 1, np.int64)
-    for s in range(len(codes)):
-        kind[s] = CELLS if codes[s] < TAIL else STUDENT
-        start[s + 1] = start[s] + (N_BINS if codes[s] < TAIL else 0)
-    atoms = np.empty(start[-1])
+def fill_cells(counts: Floats, codes: Ints, own: bool, start: Ints, atoms: Floats) -> None:
+    """Masses of the atoms of shapes by their codes, start (s + 1,) the first of each; own: counts of `speak_one`."""
     for s in range(len(codes)):
         if codes[s] < TAIL:
             _cells(counts, start[s] // N_BINS if own else -2 - codes[s], atoms, start[s])
-    return kind, start, atoms
 
 
 @kernel
@@ -230,17 +243,17 @@ def _middle(counts: Floats, seat: int, here: Floats, mass: Floats) -> float:
 
 
 @kernel
-def means_of(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) -> Floats:
-    """The means (n,) of y in rows X (n, p); none where `speak` says nothing."""
-    offsets, numbers, labels = speak(state, mixed, slots, X)
-    mean, here, mass = np.zeros(len(X)), np.empty(N_BINS // 2), np.empty(N_BINS // 2)
+def means_of(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats, mean: Floats) -> bool:
+    """Write the means (n,) of y in rows X (n, p), zeros before; False where `speak` says nothing."""
+    offsets, numbers, labels = _speak(state, mixed, slots, X)
+    here, mass = np.empty(N_BINS // 2), np.empty(N_BINS // 2)
     for row in range(len(offsets) - 1):
         for m in range(offsets[row], offsets[row + 1]):
             loc = numbers[m, 1]
             if labels[m, 0] < TAIL:
                 loc += numbers[m, 2] * _middle(state.counts, -2 - labels[m, 0], here, mass)
             mean[row] += numbers[m, 0] * loc
-    return mean if len(offsets) > 0 else mean[:0]
+    return len(offsets) > 0
 
 
 @kernel
@@ -250,5 +263,6 @@ def mean_of(
     """The mean of y in one row X (1, p), NaN where `speak` says nothing; the state comes as its arrays, as in
     `learn_row`.
     """
-    means = means_of(StreamState(links, contexts, counts, units), mixed, slots, X)
-    return means[0] if len(means) > 0 else math.nan
+    means = np.zeros(1)
+    told = means_of(StreamState(links, contexts, counts, units), mixed, slots, X, means)
+    return means[0] if told else math.nan

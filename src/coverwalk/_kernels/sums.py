@@ -16,7 +16,15 @@ from coverwalk._kernels.contexts import Grid, Layout, _posterior
 from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve
 from coverwalk._kernels.polynomial import features, n_features
 
-__all__ = ["Regressions", "add_moments", "n_moments", "regress_moments", "sum_upwards", "summed_evidence"]
+__all__ = [
+    "Regressions",
+    "add_moments",
+    "empty_regressions",
+    "n_moments",
+    "regress_moments",
+    "sum_upwards",
+    "summed_evidence",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -85,11 +93,11 @@ def add_moments(
 
 
 @kernel
-def sum_upwards(left: Ints, place: Ints, moments: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
-    """Moments (N, m) and ranges (N, p) of all contexts from those of the leaves."""
+def sum_upwards(
+    left: Ints, place: Ints, moments: Floats, low: Floats, high: Floats, total: Floats, lows: Floats, highs: Floats
+) -> None:
+    """Write the moments total (N, m) and ranges lows, highs (N, p) of all contexts from those of the leaves."""
     N = len(left)
-    total = np.zeros((N, moments.shape[1]))
-    lows, highs = np.empty((N, low.shape[1])), np.empty((N, low.shape[1]))
     for k in range(N - 1, -1, -1):
         if left[k] < 0:
             total[k, :] = moments[place[k]]
@@ -101,7 +109,6 @@ def sum_upwards(left: Ints, place: Ints, moments: Floats, low: Floats, high: Flo
         for a in range(low.shape[1]):
             lows[k, a] = min(lows[left[k], a], lows[left[k] + 1, a])
             highs[k, a] = max(highs[left[k], a], highs[left[k] + 1, a])
-    return total, lows, highs
 
 
 @kernel
@@ -222,11 +229,10 @@ def _average(
     out.loo_scale[k] = math.sqrt(max(error, 0.0) / n)
 
 
-@kernel
-def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int) -> Regressions:
-    """Fit the regressions of every context to moments (N, m); parents first, each centred on its parent's function."""
-    N, M, d = len(parent), (grid.degree + 1) * len(grid.ridges), n_features(grid.degree, p)
-    out = Regressions(
+def empty_regressions(N: int, grid: Grid, p: int) -> Regressions:
+    """What `regress_moments` fills for N contexts."""
+    M, d = (grid.degree + 1) * len(grid.ridges), n_features(grid.degree, p)
+    return Regressions(
         np.zeros((N, d)),
         np.full((N, M), -math.inf),
         np.ones((N, M)),
@@ -238,6 +244,15 @@ def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int) -> Regressi
         np.zeros((N, d)),
         np.zeros(N),
     )
+
+
+@kernel
+def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int, out: Regressions) -> None:
+    """Fit the regressions of every context to moments (N, m); parents first, each centred on its parent's function.
+
+    Fills the `empty_regressions`.
+    """
+    N, M, d = len(parent), (grid.degree + 1) * len(grid.ridges), n_features(grid.degree, p)
     work = (np.zeros((d, d)), np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros((M, d)), np.ones(M))
     G, b, c, weight = work[0], work[1], work[4], np.empty(M)
     for k in range(N):
@@ -262,4 +277,3 @@ def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int) -> Regressi
         for m in range(M):
             if weight[m] > 0.0:
                 out.s2[k] += weight[m] * out.psi[k, m] / (grid.nu_0 + n)
-    return out

@@ -10,12 +10,13 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.contexts import Fit, Grid, Layout
 from coverwalk._kernels.linear_algebra import factorise, pack, packed_leverage
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
-from coverwalk._kernels.regression import add_gram, in_rows, kernel_matrix
+from coverwalk._kernels.regression import add_gram, kernel_matrix
 
-__all__ = ["Records", "keep_records", "speak"]
+__all__ = ["Records", "empty_records", "keep_records", "speak", "walk_weights"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Truths = NDArray[np.bool_]
 
 REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y, TREE_OF_Y = 0, 1, 2, 3
 
@@ -50,89 +51,56 @@ class Records(NamedTuple):
 
 
 @kernel
-def _weights(layout: Layout, log_weight: Floats, log_stop: Floats, log_go: Floats) -> Floats:
-    """Posterior probabilities (S, N, M) that the walk stops in a context and takes a local model, given that x lies in
-    it.
+def walk_weights(layout: Layout, log_weight: Floats, log_stop: Floats, log_go: Floats, weight: Floats) -> None:
+    """Write the posterior probabilities (S, N, M) that the walk stops in a context and takes a local model, given that
+    x lies in it; log_stop, log_go (S, N): the posteriors of the walk under S priors.
     """
-    S, (N, M) = len(log_stop), log_weight.shape
-    weight, log_reach = np.empty((S, N, M)), np.zeros(N)
+    S, N, M = weight.shape
+    log_reach = np.zeros(N)
     for s in range(S):
         for k in range(N):
             if k > 0:
                 log_reach[k] = log_reach[layout.parent[k]] + log_go[s, layout.parent[k]]
             for m in range(M):
                 weight[s, k, m] = math.exp(log_reach[k] + log_stop[s, k] + log_weight[k, m])
-    return weight
 
 
-@kernel
-def _heard(weight: Floats, least: float) -> NDArray[np.bool_]:
-    """Which voices have at least the least weight, under some prior; the root's regression always."""
-    S, N, M = weight.shape
-    heard = np.zeros((N, M), np.bool_)
-    for s in range(S):
-        for k in range(N):
-            for m in range(M):
-                heard[k, m] |= weight[s, k, m] >= least
-    heard[0, REGRESSION] = True
-    return heard
-
-
-@kernel
-def _blank(p: int, layout: Layout, grid: Grid, best: Ints, heard: NDArray[np.bool_], d: int, S: int) -> Records:
-    """Room for what is heard, and where it lies."""
-    N, L, R = len(layout.start), len(grid.ridges), int(heard.sum())
-    first, seat = np.zeros(N + 1, np.int64), np.full(N, -1, np.int64)
-    n_seats = 0
-    for k in range(N):
-        for m in range(heard.shape[1]):
-            first[k + 1] += heard[k, m]
-        if first[k + 1] > 0:
-            seat[k] = n_seats
-            n_seats += 1
-        first[k + 1] += first[k]
-    degree, n_rows, factor_at = np.zeros(n_seats, np.int64), np.zeros(n_seats, np.int64), np.zeros(n_seats, np.int64)
-    rows_at, ridge, leverage = np.full(n_seats, -1, np.int64), np.zeros(n_seats), np.zeros(n_seats)
-    n_kept, n_factors = 0, 0
-    for k in range(N):
-        c = seat[k]
-        if c < 0:
-            continue
-        n, g = layout.end[k] - layout.start[k], best[k] // L
-        degree[c], ridge[c], n_rows[c], factor_at[c] = g, grid.ridges[best[k] % L], n, n_factors
-        size = n_features(g, p)
-        if n == 0:
-            continue
-        if in_rows(n, g, p) and n * (n + 6 * p) < size * size:  # a question costs less in rows
-            rows_at[c] = n_kept
-            n_kept += n
-            size = n
-        elif n >= grid.many * size:
-            leverage[c] = size / (n + ridge[c])
-            continue
-        leverage[c] = -1.0
-        n_factors += size * (size + 1) // 2
+def empty_records(p: int, layout: Layout, grid: Grid, fit: Fit, heard: Truths, S: int) -> Records:
+    """What `keep_records` fills for the local models that are heard (N, M), and where it lies."""
+    n_heard, d = heard.sum(axis=1), fit.centre.shape[1]
+    N, L, R = len(n_heard), len(grid.ridges), int(n_heard.sum())
+    k = np.flatnonzero(n_heard)
+    n, degree, ridge = (layout.end - layout.start)[k], fit.best[k] // L, grid.ridges[fit.best[k] % L]
+    size = np.array([n_features(g, p) for g in range(grid.degree + 1)])[degree]
+    # a question costs less in rows
+    by_rows = (n > 0) & (degree > 0) & (n <= size) & (n * (n + 6 * p) < size * size)
+    mean = (n > 0) & ~by_rows & (n >= grid.many * size)
+    order = np.where(by_rows, n, size)  # of a factor
+    n_factors = np.where((n == 0) | mean, 0, order * (order + 1) // 2)
+    n_kept = np.where(by_rows, n, 0)
+    seat = np.full(N, -1)
+    seat[k] = np.arange(len(k))
     return Records(
-        first,
-        np.zeros(R, np.int64),
-        np.zeros((S, R)),
-        np.zeros(R),
-        np.zeros(N, np.int64),
-        np.zeros((S, N)),
-        np.full(N, -1, np.int64),
-        seat,
-        np.full((n_seats, p), math.inf),
-        np.full((n_seats, p), -math.inf),
-        np.zeros((n_seats, d)),
-        np.zeros(n_seats),
-        degree,
-        ridge,
-        leverage,
-        n_rows,
-        rows_at,
-        np.zeros((n_kept, p)),
-        factor_at,
-        np.zeros(n_factors),
+        first=np.concatenate([[0], np.cumsum(n_heard)]),
+        kind=np.zeros(R, np.int64),
+        weight=np.zeros((S, R)),
+        s2=np.zeros(R),
+        n_voices=np.zeros(N, np.int64),
+        total=np.zeros((S, N)),
+        above=np.full(N, -1),
+        seat=seat,
+        low=np.full((len(k), p), math.inf),
+        high=np.full((len(k), p), -math.inf),
+        centre=np.zeros((len(k), d)),
+        mean=np.zeros(len(k)),
+        degree=degree,
+        ridge=ridge,
+        leverage=np.where(mean, size / (n + ridge), np.where(n > 0, -1.0, 0.0)),
+        n_rows=n,
+        rows_at=np.where(by_rows, np.cumsum(n_kept) - n_kept, -1),
+        rows=np.zeros((int(n_kept.sum()), p)),
+        factor_at=np.cumsum(n_factors) - n_factors,
+        factors=np.zeros(int(n_factors.sum())),
     )
 
 
@@ -166,17 +134,11 @@ def _seat_context(X: Floats, c: int, work: Floats, out: Records) -> None:
 
 
 @kernel
-def keep_records(
-    X: Floats, layout: Layout, grid: Grid, fit: Fit, log_weight: Floats, log_stop: Floats, log_go: Floats, least: float
-) -> Records:
-    """Keep what can be heard with at least this weight; rows X sorted by leaf, as in fit_contexts.
-
-    log_stop, log_go (S, N): the posteriors of the walk under S priors.
+def keep_records(X: Floats, layout: Layout, fit: Fit, weight: Floats, heard: Truths, out: Records) -> None:
+    """Fill the `empty_records` of the local models that are heard (N, M), with these weights (S, N, M); rows X sorted
+    by leaf, as in fit_contexts.
     """
-    weight = _weights(layout, log_weight, log_stop, log_go)
-    heard = _heard(weight, least)
     S, d = len(weight), fit.centre.shape[1]
-    out: Records = _blank(X.shape[1], layout, grid, fit.best, heard, d, S)
     work = np.empty((d, d))
     for k in range(len(layout.start)):
         parent = layout.parent[k]
@@ -205,7 +167,6 @@ def keep_records(
                     out.weight[s, q] = weight[s, k, m]
                     out.total[s, k] += weight[s, k, m]
                 q += 1
-    return out
 
 
 @kernel

@@ -28,11 +28,11 @@ def _turn(t: Floats) -> None:
 
 
 @fused_kernel
-def wave_features(Z: Floats, turns: Floats, phase: Floats, height: float) -> Floats:
-    """1, z_a, height cos(2 pi (turns_k'z + phase_k)) of rows Z (n, p); turns (p, D); (n, 1 + p + D)."""
+def wave_features(Z: Floats, turns: Floats, phase: Floats, height: float, F: Floats) -> None:
+    """1, z_a, height cos(2 pi (turns_k'z + phase_k)) of rows Z (n, p); turns (p, D); into F (n, 1 + p + D)."""
     n, p = Z.shape
     D = len(phase)
-    F, t = np.empty((n, 1 + p + D)), np.empty(D)
+    t = np.empty(D)
     for i in range(n):
         F[i, 0] = 1.0
         for k in range(D):
@@ -44,15 +44,16 @@ def wave_features(Z: Floats, turns: Floats, phase: Floats, height: float) -> Flo
         _turn(t)
         for k in range(D):
             F[i, 1 + p + k] = height * t[k]
-    return F
 
 
 @fused_kernel
-def waves(Z: Floats, turns: Floats, phase: Floats, coefficients: Floats) -> Floats:
-    """c_0 + c_a z_a + c_k cos(2 pi (turns_k'z + phase_k)) in rows Z (n, p); turns (p, D), coefficients (1 + p + D,)."""
+def waves(Z: Floats, turns: Floats, phase: Floats, coefficients: Floats, out: Floats) -> None:
+    """c_0 + c_a z_a + c_k cos(2 pi (turns_k'z + phase_k)) in rows Z (n, p), into out (n,); turns (p, D), coefficients
+    (1 + p + D,).
+    """
     n, p = Z.shape
     D = len(phase)
-    out, t = np.empty(n), np.empty(D)
+    t = np.empty(D)
     for i in range(n):
         total = coefficients[0]
         for k in range(D):
@@ -66,4 +67,3 @@ def waves(Z: Floats, turns: Floats, phase: Floats, coefficients: Floats) -> Floa
         for k in range(D):
             total += coefficients[1 + p + k] * t[k]
         out[i] = total
-    return out

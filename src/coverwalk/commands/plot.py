@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coverwalk import ConditionalDensity
-    from coverwalk.distribution import PredictiveDistribution
+    from coverwalk.distributions.base import Distribution
     from coverwalk.tables import Floats
 
 HELP = "draw the predictions of the first rows and how well they are calibrated"
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
     import numpy as np
 
     from coverwalk.commands._models import columns_of, first_rows, load_density, rows_of
-    from coverwalk.scores import laws
+    from coverwalk.evaluation.scores import laws
 
     model = load_density(arguments.model)
     inputs, targets = columns_of(model)
@@ -61,9 +61,9 @@ def _levels(model: "ConditionalDensity", j: int, x_name: str, y_name: str) -> An
     import matplotlib.pyplot as plt
     import numpy as np
 
+    from coverwalk.evaluation.plotting import plot_density
+    from coverwalk.evaluation.scores import laws
     from coverwalk.mixed_inputs import OTHERS
-    from coverwalk.plotting import plot_density
-    from coverwalk.scores import laws
 
     names = model._mixed.level_names[0]
     shown = [i for i, name in enumerate(names) if name != OTHERS] or [0]
@@ -73,23 +73,21 @@ def _levels(model: "ConditionalDensity", j: int, x_name: str, y_name: str) -> An
     return figure
 
 
-def _conditional(
-    dist: "PredictiveDistribution", grid: "Floats", x: "Floats", y: "Floats", x_name: str, y_name: str
-) -> Any:
-    from coverwalk.plotting import plot_conditional
+def _conditional(dist: "Distribution", grid: "Floats", x: "Floats", y: "Floats", x_name: str, y_name: str) -> Any:
+    from coverwalk.evaluation.plotting import plot_conditional
 
     ax = plot_conditional(dist, grid, data=(x, y))
     ax.set(xlabel=x_name, ylabel=y_name)
     return ax.figure
 
 
-def _panels(dist: "PredictiveDistribution", y: "Floats", name: str) -> Any:
+def _panels(dist: "Distribution", y: "Floats", name: str) -> Any:
     import matplotlib.pyplot as plt
 
-    from coverwalk.plotting import plot_density, plot_pit, plot_reliability
+    from coverwalk.evaluation.plotting import plot_density, plot_pit, plot_reliability
 
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
     plot_density(dist, y, ax=axes[0]).set_xlabel(name)
-    plot_pit(dist, y, ax=axes[1])
-    plot_reliability(dist, y, ax=axes[2])
+    plot_pit(y, dist, ax=axes[1])
+    plot_reliability(y, dist, ax=axes[2])
     return figure

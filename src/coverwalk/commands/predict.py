@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from coverwalk.commands._classes import write_classes
     from coverwalk.commands._models import columns_of, load_classifier, load_density, rows_of
-    from coverwalk.scores import laws, learned_rows
+    from coverwalk.evaluation.scores import laws, learned_rows
     from coverwalk.tables import write_table
 
     if arguments.density and not 2 <= arguments.density <= 10_000:

@@ -25,8 +25,8 @@ def run(arguments: argparse.Namespace) -> None:
     import numpy as np
 
     from coverwalk.commands._models import columns_of, first_rows, load_density, rows_of, size
-    from coverwalk.report import write_report
-    from coverwalk.report.facts import Subject
+    from coverwalk.evaluation.report import write_report
+    from coverwalk.evaluation.report.facts import Subject
 
     model = load_density(arguments.model, forest=True)
     _, targets = columns_of(model)

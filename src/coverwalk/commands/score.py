@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Batch by batch, so that no table is too long."""
     from coverwalk.commands._classes import print_scores
     from coverwalk.commands._models import columns_of, load_classifier, load_density, rows_of
-    from coverwalk.scores import score
+    from coverwalk.evaluation.scores import score
 
     if (classifier := load_classifier(arguments.model)) is not None:
         print_scores(classifier, arguments.data)

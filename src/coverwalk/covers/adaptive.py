@@ -1,11 +1,11 @@
 """Covers that look at y: trees of axis-parallel cuts, each the best of a few drawn at random."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.adaptive_tree import arrange, grow, route
+from coverwalk._kernels.adaptive_tree import arrange, empty_nodes, grow, route
 from coverwalk._kernels.contexts import Layout
 
 __all__ = ["AdaptiveTree", "grow_tree"]
@@ -34,12 +34,14 @@ class AdaptiveTree(NamedTuple):
 
     def leaves(self, X: Floats) -> Ints:
         """The leaf of each row."""
-        leaf: Ints = route(X, self.dim, self.left, self.cut, self.levels)
+        leaf = np.empty(len(X), np.int64)
+        route(X, self.dim, self.left, self.cut, self.levels, leaf)
         return leaf
 
     def arrange(self, X: Floats) -> tuple[Ints, Layout]:
         """An order of the rows in which every context is one run, and the runs."""
-        perm, start, end = arrange(self.leaves(X), self.left)
+        perm, start, end = (np.empty(n, np.int64) for n in (len(X), len(self.left), len(self.left)))
+        arrange(self.leaves(X), self.left, perm, start, end)
         return perm, Layout(start, end, self.left, self.parent)
 
     def box(self, context: int) -> dict[int, tuple[float, float]]:
@@ -97,4 +99,7 @@ def grow_tree(
         How many levels each column has; 0 for numbers. Empty: all columns are numbers.
     """
     counts = np.array(n_levels or (0,) * X.shape[1], np.int64)
-    return AdaptiveTree(*grow(X, y, counts, seed, min_rows, n_candidates, n_judged))
+    nodes = empty_nodes(len(X), min_rows)
+    n_nodes = grow(X, y, counts, seed, min_rows, n_candidates, n_judged, nodes)
+    kept: list[NDArray[Any]] = [part[:n_nodes].copy() for part in nodes]
+    return AdaptiveTree(*kept)

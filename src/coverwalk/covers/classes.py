@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.class_gauss import Factors, Moments, discriminants, moments
-from coverwalk._kernels.class_grow import Rows, Span, Tree, count, depth, grow, settle
+from coverwalk._kernels.class_gauss import Factors, Moments, discriminants, empty_factors, moments
+from coverwalk._kernels.class_grow import Rows, Span, Tree, count, depth, empty_tree, grow, settle
 from coverwalk._kernels.class_walk import Local, Walk, visit
 
 __all__ = ["ClassTree", "Planting", "plant"]
@@ -108,6 +108,39 @@ class _Kind:
         return cls(place, np.where(above >= 0, place[above], -1), total)
 
 
+def grown_tree(
+    rows: Rows,
+    n_classes: int,
+    perm: Integers,
+    seed: Any,
+    min_rows: int,
+    effort: tuple[int, int, int],
+    n_levels: Integers,
+) -> tuple[Tree, Integers, Span]:
+    """Grow a tree on the rows named in ``perm``, which is put in the order of its contexts: as `class_grow.grow`."""
+    grown = empty_tree(len(perm), min_rows)
+    n_nodes = grow(rows, n_classes, perm, seed, min_rows, effort, n_levels, grown)
+    (axis, cut, left, levels), parent, (start, end) = grown
+    axis, left, levels, parent, start, end = (
+        part[:n_nodes].copy() for part in (axis, left, levels, parent, start, end)
+    )
+    return (axis, cut[:n_nodes].copy(), left, levels), parent, (start, end)
+
+
+def settled_rows(X: Floats, perm: Integers, tree: Tree) -> Span:
+    """Put rows, named in ``perm``, in the order of the contexts of a tree; start and end of each context's."""
+    span = np.empty(len(tree[2]), np.int64), np.empty(len(tree[2]), np.int64)
+    settle(X, perm, tree, span)
+    return span
+
+
+def counted(rows: Rows, n_classes: int, perm: Integers, parent: Integers, left: Integers, span: Span) -> Floats:
+    """Weight of each class in each context (N, C)."""
+    counts = np.zeros((len(left), n_classes))
+    count(rows, perm, parent, left, span, counts)
+    return counts
+
+
 def plant(
     rows: Rows, n_classes: int, inside: Integers, outside: Integers, seed: int, planting: Planting
 ) -> tuple[ClassTree, Integers, Floats]:
@@ -122,8 +155,8 @@ def plant(
     inside, order = rng.permutation(inside), rng.permutation(outside)
     effort = (max(1, round(planting.axes * p**0.5)), planting.cuts, planting.sample)
     n_levels = np.array(planting.n_levels or (0,) * p, np.int64)
-    tree, parent, span = grow(rows, n_classes, inside, np.uint64(seed), planting.min_rows, effort, n_levels)
-    counts = count(rows, n_classes, inside, parent, tree[2], span)
+    tree, parent, span = grown_tree(rows, n_classes, inside, np.uint64(seed), planting.min_rows, effort, n_levels)
+    counts = counted(rows, n_classes, inside, parent, tree[2], span)
     columns = np.append(np.flatnonzero(n_levels == 0), np.arange(p, X.shape[1]))  # a discriminant takes numbers
     if len(columns) > MOST_COLUMNS:
         columns = np.sort(rng.choice(columns, MOST_COLUMNS, replace=False))
@@ -138,7 +171,7 @@ def plant(
         moments(rows, inside, span, parent, tree[2], kind.place, columns, kind.total)
     psi = planted().learn(rows, order, planting)  # the counts and the walk have now seen all rows
     settled = order.copy()
-    span = settle(X, settled, tree)
+    span = settled_rows(X, settled, tree)
     for kind in (shared, own):
         moments(rows, settled, span, parent, tree[2], kind.place, columns, kind.total)
     return _without_faint(planted(), planting), order, psi
@@ -158,9 +191,11 @@ def _factors(shared: _Kind, own: _Kind, planting: Planting) -> tuple[Factors, Fa
     p = shared.total[1].shape[2]
     sigma = np.zeros((len(shared.parent), p, p))
     nu0 = planting.nu0 * p
-    shared_factors = discriminants(shared.total, shared.parent, sigma, nu0, planting.ridge)
+    shared_factors, own_factors = empty_factors(shared.total), empty_factors(own.total)
+    discriminants(shared.total, shared.parent, sigma, nu0, planting.ridge, shared_factors)
     sigma_of_own = sigma[shared.place[own.place >= 0]]
-    return shared_factors, discriminants(own.total, own.parent, sigma_of_own, nu0, planting.ridge)
+    discriminants(own.total, own.parent, sigma_of_own, nu0, planting.ridge, own_factors)
+    return shared_factors, own_factors
 
 
 def _prior(tree: Tree, shared: _Kind, own: _Kind, planting: Planting) -> Walk:

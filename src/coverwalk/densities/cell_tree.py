@@ -6,7 +6,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.dyadic_cells import BITS, from_places, grow_cells, places
+from coverwalk._kernels.dyadic_cells import BITS, Cells, from_places, grow_cells, places
 from coverwalk._kernels.dyadic_walk import Steps, boxes, cell_density, slice_cells, weigh_cells
 from coverwalk._kernels.real_line import CORE, log_slope
 from coverwalk.streams.running_scale import Units
@@ -63,7 +63,7 @@ class CellTree:
 
     def pieces(self) -> tuple[Floats, Floats, Floats]:
         """The boxes on which the density is uniform, which overlap: lower corner and width (m, q), and mass (m,)."""
-        low, width = boxes(self.steps, len(self.loc))
+        low, width = boxes_of(self.steps, len(self.loc))
         heights = np.concatenate([self.height, self.edge.ravel()])
         speak = heights > 0.0
         return low[speak], width[speak], heights[speak] * width[speak].prod(axis=1)
@@ -108,6 +108,36 @@ def levels_of_choice(n: int, q: int) -> int:
     return levels
 
 
+def grown_cells(codes: Ints, most: Ints, levels: int) -> Cells:
+    """The cells of points codes (n, q), cut at most most (q,) times along each axis; see `dyadic_cells`."""
+    n, q = codes.shape
+    widest = comb(levels + q - 1, q - 1)
+    sizes = np.array([2 * n * (widest + 1), 2 * n * (widest + q), 0])  # nearly always enough; memory only where used
+    while True:
+        n_cells, n_moves = int(sizes[0]), int(sizes[1])
+        cells = np.empty(n_cells + 1, np.int64), np.empty((n_moves, 6), np.int64)
+        grow_cells(codes, most, levels, cells, sizes)
+        if sizes[0] <= n_cells and sizes[1] <= n_moves:
+            return cells[0][: sizes[0] + 1], cells[1][: sizes[1]]
+
+
+def weighed_cells(cells: Cells, stop: float, a: float, faint: float) -> tuple[float, Steps]:
+    """Log evidence of the cells, and their predictive density without moves less probable than ``faint``."""
+    N, M, sizes = len(cells[0]) - 1, len(cells[1]), np.zeros(2, np.int64)
+    first, move, height, edge = np.empty(N + 1, np.int64), np.empty((M, 4), np.int64), np.empty(N), np.empty((M, 2))
+    log_Z = weigh_cells(cells, stop, a, faint, (first, move, height, edge), sizes)
+    n, m = sizes.tolist()
+    return float(log_Z), (first[: n + 1].copy(), move[:m].copy(), height[:n].copy(), edge[:m].copy())
+
+
+def boxes_of(steps: Steps, q: int) -> tuple[Floats, Floats]:
+    """Lower corner and width (N + 2 M, q) in (0, 1)^q of all cells, then of the halves of all moves."""
+    shape = (len(steps[2]) + 2 * len(steps[1]), q)
+    low, width = np.zeros(shape), np.ones(shape)
+    boxes(steps, low, width)
+    return low, width
+
+
 def grow_cell_tree(Y: Floats, units: Units, step: Floats, stop: float, a: float, faint: float = 1e-6) -> CellTree:
     """Grow and weigh the cells of rows Y (n, q).
 
@@ -130,5 +160,6 @@ def grow_cell_tree(Y: Floats, units: Units, step: Floats, stop: float, a: float,
     most = np.clip(np.floor(narrowest), 0, MOST_HALVINGS).astype(np.int64)
     codes, slope = np.empty((n, q), np.int64), np.empty(n)
     places(units.apply(Y), codes, slope)
-    log_Z, (first, move, height, edge) = weigh_cells(grow_cells(codes, most, levels_of_choice(n, q)), stop, a, faint)
+    cells = grown_cells(codes, most, levels_of_choice(n, q))
+    log_Z, (first, move, height, edge) = weighed_cells(cells, stop, a, faint)
     return CellTree(units.loc, units.scale, first, move, height, edge, float(log_Z + slope.sum()))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from coverwalk._kernels.normal_contexts import Growth, add_normals, normal_contexts
+from coverwalk._kernels.normal_contexts import Growth, add_normals, empty_components, normal_contexts
 from coverwalk.streams.running_scale import Units
 
 __all__ = ["Normals", "grow_normals", "growth_for"]
@@ -89,6 +89,9 @@ def grow_normals(Y: Floats, units: Units, step: Floats, growth: Growth, seed: in
     """Grow and weigh a tree on rows Y (n, q) in random order; ``step`` (q,) is what they are rounded to."""
     Z = np.clip(units.apply(Y), -_FARTHEST, _FARTHEST)
     grain = (step / units.scale) ** 2 / 12.0
-    log_Z, weight, df, mean, factor = normal_contexts(Z, seed, grain, growth)
+    components = empty_components(len(Z), Z.shape[1], growth)
+    log_Z = normal_contexts(Z, seed, grain, growth, components)
+    V = np.count_nonzero(components[0])
+    weight, df, mean, factor = (part[:V].copy() for part in components)
     log_evidence = float(log_Z - len(Y) * np.log(units.scale).sum())
     return Normals(units.loc, units.scale, weight, df, mean, factor, log_evidence)

@@ -60,7 +60,9 @@ def find_cells(y: Floats, hinted: Floats, hint: Floats) -> Cells | None:
     log_n = float(np.log(len(y)))
     prices = Prices(2.0 * log_n, 2.0 * log_n, ATOM_WIDTH * float(ordered.std()), noise)
     few = _few(rows.n_rows)
-    edges = few[best_edges(Rows(*(column[few] for column in rows)), prices)]
+    chosen = np.empty(len(few), np.int64)
+    n_edges = best_edges(Rows(*(column[few] for column in rows)), prices, chosen)
+    edges = few[chosen[:n_edges]]
     if len(edges) > MOST_CELLS + 1:
         return None
     for _ in range(2):

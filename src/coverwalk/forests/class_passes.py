@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.class_gauss import moments
-from coverwalk._kernels.class_grow import Rows, count, settle
+from coverwalk._kernels.class_grow import Rows
 from coverwalk.chunks import Columns, SamplePass
-from coverwalk.covers.classes import ClassTree, Planting, _factors, _Kind
+from coverwalk.covers.classes import ClassTree, Planting, _factors, _Kind, counted, settled_rows
 from coverwalk.forests.class_forest import ClassForest, in_threads
 from coverwalk.forests.level_counts import level_codes
 from coverwalk.forests.pooling import Unseen, pool_rows
@@ -174,8 +174,8 @@ class ClassSums:
 def _add_rows(rows: Rows, job: tuple[ClassTree, _TreeSums]) -> None:
     planted, sums = job
     tree, perm = planted.tree, np.arange(len(rows[1]))
-    parent, span = _parents(tree[2]), settle(rows[0], perm, tree)
-    sums.counts[:] += count(rows, sums.counts.shape[1], perm, parent, tree[2], span)
+    parent, span = _parents(tree[2]), settled_rows(rows[0], perm, tree)
+    sums.counts[:] += counted(rows, sums.counts.shape[1], perm, parent, tree[2], span)
     for kind in (sums.shared, sums.own):
         moments(rows, perm, span, parent, tree[2], kind.place, planted.local[5], kind.total)
 

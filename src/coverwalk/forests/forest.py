@@ -16,11 +16,20 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.contexts import N_SHAPES, Fit, Grid, Layout, fit_contexts, local_evidence, stop_weights
+from coverwalk._kernels.contexts import (
+    N_SHAPES,
+    Fit,
+    Grid,
+    Layout,
+    empty_fit,
+    fit_contexts,
+    local_evidence,
+    stop_weights,
+)
 from coverwalk._kernels.kernel_density import kernel_tables
 from coverwalk._kernels.mixture import Voices
 from coverwalk._kernels.polynomial import n_features
-from coverwalk._kernels.voices import Records, keep_records, speak
+from coverwalk._kernels.voices import REGRESSION, Records, empty_records, keep_records, speak, walk_weights
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.forests.context import Context
@@ -130,7 +139,7 @@ class Forest:
     >>> half.accumulate(X[:100], y[:100]); other.accumulate(X[100:], y[100:])
     >>> half.merge(other); half.finalize()
     >>> half.ask(X[:5])
-    PredictiveDistribution(5 rows, ... voices a row)
+    PredictiveDistribution(5 rows, ... components per row)
     """
 
     settings: Settings
@@ -375,15 +384,23 @@ def _fit_tree(
     perm, layout = tree.arrange(Z)
     fill = fill_of(tree, Z, n_levels)
     X = local_columns(tree, Z, fill, n_levels)[perm]
-    return heard_tree(X, layout, grid, fit_contexts(X, r[perm], layout, grid, tables), stops)._replace(fill=fill)
+    fit = empty_fit(layout, grid, X.shape[1])
+    fit_contexts(X, r[perm], layout, grid, tables, fit)
+    return heard_tree(X, layout, grid, fit, stops)._replace(fill=fill)
 
 
 def heard_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[float, ...]) -> FittedTree:
     """What there is to hear of fitted contexts, under the posteriors of some stopping probabilities."""
-    log_weight = np.empty((len(fit.s2), 1 + N_SHAPES))
-    log_phi = local_evidence(fit.log_score, fit.psi.shape[1], log_weight)
-    posteriors = [stop_weights(layout.left, log_phi, w) for w in stops]
-    log_stop, log_go = (np.array([posterior[side] for posterior in posteriors]) for side in range(2))
-    records = keep_records(X, layout, grid, fit, log_weight, log_stop, log_go, LEAST_WEIGHT)
+    N, S = len(fit.s2), len(stops)
+    log_weight, log_phi = np.empty((N, 1 + N_SHAPES)), np.empty(N)
+    local_evidence(fit.log_score, fit.psi.shape[1], log_weight, log_phi)
+    log_stop, log_go, weight = np.empty((S, N)), np.empty((S, N)), np.empty((S, N, 1 + N_SHAPES))
+    for s, w in enumerate(stops):
+        stop_weights(layout.left, log_phi, w, log_stop[s], log_go[s])
+    walk_weights(layout, log_weight, log_stop, log_go, weight)
+    heard = np.asarray((weight >= LEAST_WEIGHT).any(axis=0))
+    heard[0, REGRESSION] = True
+    records = empty_records(X.shape[1], layout, grid, fit, heard, S)
+    keep_records(X, layout, fit, weight, heard, records)
     shape, shapes = shapes_of(records, fit, grid)
     return FittedTree(records, shape, shapes)

@@ -63,7 +63,8 @@ class KernelContext:
         size = np.maximum(np.ceil((high - low) / (0.5 * hx) - 1e-9).astype(np.int64) + 1, 2)
         step = np.maximum((high - low) / (size - 1), 1e-12)
         n_places = max(int(np.ceil((y_high - y_low) / (0.5 * hy))), 0) + 2
-        mass = node_masses(X, y, (low, step, size), hx, (y_low, 0.5 * hy, n_places))
+        mass = np.zeros((int(size.prod()), 1 + n_places))
+        node_masses(X, y, (low, step, size), hx, (y_low, 0.5 * hy, n_places), mass)
         places: Floats = y_low + 0.5 * hy * np.arange(n_places, dtype=np.float64)
         return cls(hx, hy, low, step, size, _shapes(mass, places, hy))
 

@@ -32,7 +32,9 @@ def fill_of(tree: AdaptiveTree, Z: Floats, n_levels: tuple[int, ...], gaps: tupl
     column = np.flatnonzero(missing)
     if not len(column):
         return NO_FILL
-    return Fill(column, leaf_means(Z, tree.leaves(Z), tree.parent, column)[0])
+    mean, count = np.zeros((2, len(tree.parent), len(column)))
+    leaf_means(Z, tree.leaves(Z), tree.parent, column, mean, count)
+    return Fill(column, mean)
 
 
 def plain_columns(Z: Floats, n_levels: tuple[int, ...]) -> Floats:

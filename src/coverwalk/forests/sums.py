@@ -21,7 +21,7 @@ from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Fit, Grid, Layout
 from coverwalk._kernels.kernel_density import N_BINS, kernel_tables
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.residual_bins import bin_residuals, bin_scales, density_scores
-from coverwalk._kernels.sums import Regressions, add_moments, n_moments, regress_moments, sum_upwards
+from coverwalk._kernels.sums import Regressions, add_moments, empty_regressions, n_moments, regress_moments, sum_upwards
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forests.forest import (
     MAX_FEATURES,
@@ -71,7 +71,7 @@ class ForestSums:
     >>> shapes = sums.finish()
     >>> shapes.accumulate(X, y)
     >>> shapes.finish().ask(X[:5])
-    PredictiveDistribution(5 rows, ... voices a row)
+    PredictiveDistribution(5 rows, ... components per row)
     """
 
     forest: Forest  # the plan, with some rows of the sample
@@ -161,12 +161,16 @@ class ForestSums:
 
         def fit(k: int) -> _Contexts:
             tree, grid = forest.trees[k], grids[k]
-            moments, low, high = sum_upwards(tree.left, _places(tree), self.moments[k], self.low[k], self.high[k])
-            regressions = regress_moments(moments, tree.parent, grid, low.shape[1])
+            leaves = (self.moments[k], self.low[k], self.high[k])
+            moments, low, high = (np.empty((len(tree.left), part.shape[1])) for part in leaves)
+            sum_upwards(tree.left, _places(tree), *leaves, moments, low, high)
+            regressions = empty_regressions(len(tree.left), grid, low.shape[1])
+            regress_moments(moments, tree.parent, grid, low.shape[1], regressions)
             n = np.ascontiguousarray(moments[:, 0])
             for child in np.flatnonzero(n == 0).tolist():  # parents come first
                 low[child], high[child] = low[tree.parent[child]], high[tree.parent[child]]
-            scale = bin_scales(n, regressions, grid.least_scale)
+            scale = np.zeros((len(n), N_BINNED))
+            bin_scales(n, regressions, grid.least_scale, scale)
             return _Contexts(n.round().astype(np.int64), low, high, scale, regressions)
 
         contexts = in_threads(fit, range(len(self.moments)), forest.settings.n_threads)
@@ -252,7 +256,8 @@ class ForestShapes:
         tree, known, p = self.forest.trees[k], self.contexts[k], self.forest.X.shape[1]
         found = known.regressions
         scale = known.scale if self.n_rows else np.zeros_like(known.scale)
-        score, width = density_scores(scale, self.counts[k], self.log_outside[k], tables)
+        score, width = np.empty((len(scale), N_SHAPES)), np.empty((len(scale), N_BINNED), np.int64)
+        density_scores(scale, self.counts[k], self.log_outside[k], tables, score, width)
         shaped = np.where(scale[:, 0] > 0, np.arange(len(scale)), -1)
         fit = Fit(
             found.centre,

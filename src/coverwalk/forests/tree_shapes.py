@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.contexts import Fit, Grid
 from coverwalk._kernels.kernel_density import bandwidths
-from coverwalk._kernels.shape_atoms import cell_atoms, kernel_atoms
+from coverwalk._kernels.shape_atoms import N_CELLS, cell_atoms, kernel_atoms
 from coverwalk._kernels.voices import REGRESSION, TREE_OF_Y, Records
 from coverwalk.shapes import CELLS, KERNELS, STUDENT, Shapes
 
@@ -32,8 +32,13 @@ def shapes_of(records: Records, fit: Fit, grid: Grid) -> tuple[NDArray[np.int32]
     counts = fit.counts[fit.shaped[context[kernels]], which]
     widths = bandwidths()[fit.width[context[kernels], which]]
     of_y = np.ascontiguousarray(fit.counts[fit.shaped[context[tree]], 1])
-    start, *atoms = kernel_atoms(counts, widths, n[kernels])
-    cells_start, *cells = cell_atoms(of_y, n[tree])
+    start = np.concatenate([[0], np.cumsum(3 + (counts > 0).sum(axis=1))])
+    atoms = [np.empty(start[-1]) for _ in range(3)]
+    kernel_atoms(counts, widths, n[kernels], (start, *atoms))
+    cells_start = np.empty(len(of_y) + 1, np.int64)
+    cells = [np.empty(len(of_y) * N_CELLS) for _ in range(3)]
+    n_cells = cell_atoms(of_y, n[tree], (cells_start, *cells))
+    cells = [part[:n_cells] for part in cells]
     kind = np.repeat(np.array([STUDENT, KERNELS, CELLS], np.int32), [len(df), len(counts), len(of_y)])
     starts = np.concatenate([np.zeros(len(df), np.int64), start, start[-1] + cells_start[1:]])
     df = np.concatenate([df, np.full(len(counts) + len(of_y), np.nan)])

@@ -116,7 +116,8 @@ class Trend:
 
     def value(self, Z: Floats) -> Floats:
         """In rows Z (n, p)."""
-        values: Floats = waves(np.clip(Z, self.low, self.high), self.turns, self.phase, self.coefficients)
+        values = np.empty(len(Z))
+        waves(np.clip(Z, self.low, self.high), self.turns, self.phase, self.coefficients, values)
         return values
 
 
@@ -178,7 +179,8 @@ def _height(n_waves: int) -> float:
 
 
 def _features(Z: Floats, turns: Floats, phase: Floats) -> Floats:
-    F: Floats = wave_features(Z, turns, phase, _height(len(phase)))
+    F = np.empty((len(Z), 1 + Z.shape[1] + len(phase)))
+    wave_features(Z, turns, phase, _height(len(phase)), F)
     return F
 
 

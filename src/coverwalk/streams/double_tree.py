@@ -1,6 +1,5 @@
 """DoubleTree: the paper's conditional density estimator, as a stream."""
 
-import os
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -9,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coverwalk._sound import check_names, hold
+from coverwalk.saving import Saved
 from coverwalk.streams.checked_rows import as_outputs, as_row, refuse_nonfinite
 from coverwalk.streams.kd_engine import KdEngine, Plan
 from coverwalk.streams.kd_soundness import check_stream
@@ -21,7 +21,7 @@ __all__ = ["DoubleTree"]
 Floats = NDArray[np.float64]
 
 
-class DoubleTree(BaseEstimator):  # type: ignore[misc]
+class DoubleTree(Saved, BaseEstimator):  # type: ignore[misc]
     """p(y | x) by a halting walk over an online kd-tree, with a Normal-Wishart and a tree density in each context.
 
     The "double pseudo-tree" of the paper's Section 5: one tree over x, in each of its contexts another over y.
@@ -225,12 +225,6 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         return self._engine.depth
 
     # Files
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
-        from coverwalk.persistence import save
-
-        save(self, path)
 
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""

@@ -70,7 +70,7 @@ class ForestStream:
     >>> bool(log_density[400:].mean() > 0.5)
     True
     >>> stream.predict_dist(X[:3])
-    PredictiveDistribution(3 rows, ... voices a row)
+    PredictiveDistribution(3 rows, ... components per row)
     """
 
     def __init__(
@@ -332,9 +332,9 @@ class ForestStream:
 
     def predict_mean(self, X: Floats) -> Floats:
         """The means (n,) of y in rows X (n, p)."""
-        means: Floats = means_of(self.state, self.mixed, self.slots, X)
-        if len(means) < len(X):
-            means = means_of(self.state, self._for_gaps(), self.slots, X)
+        means = np.zeros(len(X))
+        if not means_of(self.state, self.mixed, self.slots, X, means):
+            means_of(self.state, self._for_gaps(), self.slots, X, means)
         return means
 
     def predict_mean_one(self, x: Floats) -> float:

@@ -166,13 +166,17 @@ def settle(place: Place, tree: AdaptiveTree, Z: Floats, r: Floats, now: int, set
     perm, layout = tree.arrange(Z)
     if mixed is not None:
         leaf, p = tree.leaves(Z), Z.shape[1]
-        mean, count = leaf_means(Z, leaf, tree.parent, np.arange(p))
+        mean, count = np.zeros((2, len(tree.parent), p))
+        leaf_means(Z, leaf, tree.parent, np.arange(p), mean, count)
         mixed.means[place.contexts][: len(mean)] = np.hstack([mean, count])
-        Z = fill_rows(Z, leaf, mean, mixed.categories)
+        filled = np.zeros_like(Z)
+        fill_rows(Z, leaf, mean, mixed.categories, filled)
+        Z = filled
     kinds = (tree.dim, tree.parent, tree.cut)
     ridges = np.array(settings.ridges)
-    Z, r = rows_of(Z, r, perm)
-    settle_tree(state, slot, kinds, layout, Z, r, ridges, settings.stop, settings.trust, float(now))
+    sorted_Z, sorted_r = np.empty(Z.shape), np.empty(len(r))
+    rows_of(Z, r, perm, sorted_Z, sorted_r)
+    settle_tree(state, slot, kinds, layout, sorted_Z, sorted_r, ridges, settings.stop, settings.trust, float(now))
 
 
 def grow(place: Place, X: Floats, y: Floats, now: int, seed: int, settings: StreamSettings) -> None:
@@ -180,16 +184,20 @@ def grow(place: Place, X: Floats, y: Floats, now: int, seed: int, settings: Stre
 
     Every long step is a kernel or a sort, and holds no lock: the thread that learns rows never waits for one.
     """
-    order = np.argsort(codes_of(X.view(np.uint64), y.view(np.uint64)), kind="stable")
+    codes = np.zeros(len(X), np.uint64)
+    codes_of(X.view(np.uint64), y.view(np.uint64), codes)
+    order = np.argsort(codes, kind="stable")
+    Z, r = np.empty(X.shape), np.empty(len(y))
     units, mixed = place.state.units[place.slot], place.mixed
     n_levels: tuple[int, ...] = ()
     if mixed is None:
-        columns, unit = pick(X, y, order)
+        columns, unit = np.empty((X.shape[1] + 1, len(y))), np.zeros(X.shape[1] + 1)
+        pick(X, y, order, columns, unit)
         units_of(columns, unit, _ends(columns), units)
-        Z, r = in_units(X, y, order, units)
+        in_units(X, y, order, units, Z, r)
     else:
         put_units(place, Scaling.of(X[order]), Scaling.of(y[order, None], squash=False))
-        Z, r = in_units(X, y, order, units)
+        in_units(X, y, order, units, Z, r)
         raw = X[order]
         Z = np.where(mixed.categories | np.isnan(raw), raw, Z)
         n_levels = levels_seen(raw, mixed.categories)

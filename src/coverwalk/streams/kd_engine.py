@@ -83,7 +83,7 @@ class Plan(NamedTuple):
         if c.flow:  # finer cells than these are left to the coarser contexts, which have the rows for them
             y_depth = np.maximum(c.y_depth - k, min(c.y_depth, 4 * q))
         state = kd_state.new_state(len(x_scale), q, c, theta, w / (1 - w), y_depth.astype(np.int32), x_scale)
-        kd_walk.learn(state, c, np.empty((0, len(x_scale))), np.empty((0, q)), 0, np.empty(0))
+        kd_walk.learn(state, c, np.empty((0, len(x_scale))), np.empty((0, q)), 0, np.empty(0), np.empty(2, np.int64))
         return state
 
 
@@ -167,10 +167,11 @@ class KdEngine:
         Z = self.units.apply(Y)
         log_psi = np.empty(len(X))
         self.state = kd_state.grow(self.state, self.settings, 0, 0, int(self.state.counts[2]) + len(X))
-        done, contexts, nodes = kd_walk.learn(self.state, self.settings, X, Z, 0, log_psi)
+        wanted = np.empty(2, np.int64)
+        done = kd_walk.learn(self.state, self.settings, X, Z, 0, log_psi, wanted)
         while done < len(X) or self.state.counts[3] > 0:  # the kernel ran out of room
-            self.state = kd_state.grow(self.state, self.settings, contexts, nodes, 0)
-            done, contexts, nodes = kd_walk.learn(self.state, self.settings, X, Z, done, log_psi)
+            self.state = kd_state.grow(self.state, self.settings, int(wanted[0]), int(wanted[1]), 0)
+            done = kd_walk.learn(self.state, self.settings, X, Z, done, log_psi, wanted)
         return log_psi
 
     def ask(self, X: Floats, Y: Floats) -> Floats:

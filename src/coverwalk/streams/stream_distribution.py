@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from coverwalk._kernels.mixture import Voices
 from coverwalk._kernels.stream_mixed import MixedState
 from coverwalk._kernels.stream_state import CUT, DIM, LEFT, N_BINS, REACH, StreamState
-from coverwalk._kernels.stream_voices import shapes_of, speak, speak_one
+from coverwalk._kernels.stream_voices import ROOM, TAIL, fill_cells, speak, speak_one
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.shapes import Shapes
+from coverwalk.shapes import CELLS, STUDENT, Shapes
 
 __all__ = ["OneLaw", "predict_dist", "tree_of"]
 
@@ -50,17 +50,35 @@ def predict_dist(
     None where a value is missing and the stream is one of numbers alone.
     """
     if len(X) == 1:
-        spoken = speak_one(*state, mixed, slots, X)
+        spoken = _speak_one(state, mixed, slots, X)
         return OneLaw(spoken, describe) if len(spoken[0]) else None
-    offsets, numbers, labels = speak(state, mixed, slots, X)
-    if not len(offsets):
+    offsets, room = np.zeros(len(X) + 1, np.int64), ROOM * len(X)
+    while True:
+        numbers, labels = np.empty((room, 4)), np.empty((room, 2), np.int64)
+        m = speak(state, mixed, slots, X, offsets, numbers, labels)
+        if m <= room:
+            break
+        room = m
+    if m == 0 and len(X):
         return None
+    numbers, labels = numbers[:m], labels[:m]
     codes, first, inverse = np.unique(labels[:, 0], return_index=True, return_inverse=True)
     dist = object.__new__(PredictiveDistribution)
     dist.describe, dist._one = describe, False
     _put_parts(dist, offsets, numbers, inverse.astype(np.int32), labels[:, 1])
     dist.shapes = _shapes(state.counts, codes, numbers[first, 3], own=False)
     return dist
+
+
+def _speak_one(state: StreamState, mixed: MixedState | None, slots: Ints, X: Floats) -> tuple[Floats, Ints, Floats]:
+    room = 4 * ROOM
+    while True:
+        numbers, labels, copies = np.empty((room, 4)), np.empty((room, 2), np.int64), np.empty((room, N_BINS))
+        m = speak_one(*state, mixed, slots, X, numbers, labels, copies)
+        if m <= room:
+            n_cells = np.count_nonzero(labels[:m, 0] < TAIL)
+            return numbers[:m].copy(), labels[:m].copy(), copies[:n_cells].copy()
+        room = m
 
 
 def _put_parts(
@@ -71,7 +89,11 @@ def _put_parts(
 
 
 def _shapes(counts: Floats, codes: Ints, df: Floats, *, own: bool) -> Shapes:
-    kind, start, atoms = shapes_of(counts, codes, own)
+    cells = codes < TAIL
+    kind = np.where(cells, np.int32(CELLS), np.int32(STUDENT))
+    start = np.concatenate([[0], np.cumsum(N_BINS * cells)])
+    atoms = np.empty(start[-1])
+    fill_cells(counts, codes, own, start, atoms)
     shapes = object.__new__(Shapes)
     shapes.__dict__.update(kind=kind, df=df, start=start, atom_weight=atoms)
     shapes.__dict__.update(atom_center=np.resize(_EDGES, len(atoms)), atom_width=np.full(len(atoms), _WIDTH))

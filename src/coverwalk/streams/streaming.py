@@ -48,6 +48,7 @@ class Streaming:
     def prequential(self, X: Any, y: Any) -> Floats:
         """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
         begun = hasattr(self, "n_outputs_")
+        self.__dict__.pop("calibration_", None)  # it was measured on the model as it was
         if y is None:
             raise ValueError("This ConditionalDensity estimator requires y to be passed, but the target y is None.")
         if self.covers == "kd":
@@ -73,6 +74,7 @@ class Streaming:
         """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
         stream = self.__dict__.get("stream_")
         begun = "n_outputs_" in self.__dict__
+        self.__dict__.pop("calibration_", None)
         mixed = self._mixed
         if any(mixed.levels) or not begun:
             mixed = self._with_levels(x, begun)
@@ -99,6 +101,7 @@ class Streaming:
 
     def _learn_row(self, row: Floats, y: float) -> float:
         """As `learn_one`, for a checked row (1, p) of one output, of numbers."""
+        self.__dict__.pop("calibration_", None)
         stream = self.__dict__.get("stream_")
         return self.learn_one(row, y) if stream is None else stream.streams[0].learn_one(row, y)
 

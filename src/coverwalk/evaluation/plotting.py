@@ -5,14 +5,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .distribution import PredictiveDistribution
-from .evaluate import calibration_error, pit_histogram, reliability
-from .shapes import Floats
+from coverwalk.distributions.base import Distribution
+from coverwalk.evaluation.metrics import calibration_error, pit_histogram, reliability
+from coverwalk.shapes import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_conditional", "plot_contexts", "plot_density", "plot_pit", "plot_reliability"]
+    from coverwalk.explain import Dependence, Importance
+
+__all__ = [
+    "plot_conditional",
+    "plot_contexts",
+    "plot_density",
+    "plot_dependence",
+    "plot_importance",
+    "plot_pit",
+    "plot_reliability",
+]
 
 _INK, _BLUE, _ORANGE, _GREY = "#1b2a41", "#2a6f97", "#e07a3f", "#8d99ae"
 
@@ -30,7 +40,7 @@ def _axes(ax: "Axes | None", width: float = 6.4, height: float = 3.8) -> "Axes":
     return ax
 
 
-def _range(dist: PredictiveDistribution, tail: float = 0.002, points: int = 400) -> Floats:
+def _range(dist: Distribution, tail: float = 0.002, points: int = 400) -> Floats:
     """A grid over what all rows together may show."""
     ends = dist.ppf([tail, 1 - tail])
     low, high = float(ends[..., 0].min()), float(ends[..., 1].max())
@@ -39,7 +49,7 @@ def _range(dist: PredictiveDistribution, tail: float = 0.002, points: int = 400)
 
 
 def plot_density(
-    dist: PredictiveDistribution,
+    dist: Distribution,
     y: ArrayLike | None = None,
     *,
     rows: Any = slice(0, 8),
@@ -51,7 +61,7 @@ def plot_density(
 
     ``y`` marks what was seen, one for each row of ``dist``.
 
-    >>> from coverwalk.shapes import Shapes
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
     >>> two = PredictiveDistribution([0, 1, 2], [1.0, 1.0], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
     >>> len(plot_density(two, [0.5, 0.5]).lines)
     4
@@ -72,6 +82,10 @@ def plot_density(
         ax.plot(grid, height - k, color=_INK, linewidth=1.2)
         if seen is not None:
             ax.plot(seen[k], -k, "o", color=_ORANGE, markersize=6, zorder=3, clip_on=False)
+    ax.set_title(f"predicted density, {confidence:.0%} interval in dark", fontsize=10, loc="left", color=_INK)
+    if seen is not None:
+        ax.lines[-1].set_label("observed y")
+        ax.legend(loc="upper right", fontsize=8, frameon=False)
     names = [f"row {k}" for k in range(len(parts))] if dist.shape else [""]
     ax.set_yticks([-k for k in range(len(parts))], labels or names)
     ax.tick_params(axis="y", length=0)
@@ -81,7 +95,7 @@ def plot_density(
 
 
 def plot_conditional(
-    dist: PredictiveDistribution,
+    dist: Distribution,
     x: ArrayLike,
     *,
     data: tuple[ArrayLike, ArrayLike] | None = None,
@@ -93,7 +107,7 @@ def plot_conditional(
     Every column is scaled to its own highest density, so that narrow and wide stretches can both be read; ``data``
     (x, y) is laid over it.
 
-    >>> from coverwalk.shapes import Shapes
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
     >>> x = np.linspace(0, 1, 5)
     >>> line = PredictiveDistribution(range(6), np.ones(5), x, 0.1 + x, np.zeros(5), Shapes.student(np.inf))
     >>> len(plot_conditional(line, x).lines)
@@ -118,62 +132,67 @@ def plot_conditional(
         )
         ax.annotate(f"{q:.0%}", (x[-1], line[-1]), xytext=(4, 0), textcoords="offset points", fontsize=7, va="center")
     if data is not None:
-        ax.scatter(*data, s=6, color=_INK, alpha=0.35, linewidths=0, zorder=3)
+        ax.scatter(*data, s=6, color=_INK, alpha=0.35, linewidths=0, zorder=3, label="rows")
+        ax.legend(loc="upper left", fontsize=8)
+    ax.set_title("predicted density of y given x, and its quantiles", fontsize=10, loc="left", color=_INK)
     ax.set_xlim(x[0], x[-1])
     ax.set_xlabel("x")
     ax.set_ylabel("y")
     return ax
 
 
-def plot_pit(dist: PredictiveDistribution, y: ArrayLike, *, bins: int = 20, ax: "Axes | None" = None) -> "Axes":
-    """Histogram of F(y): flat when calibrated, a bowl when too sure, a hill when too timid.
+def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes | None" = None) -> "Axes":
+    """Histogram of F(y): flat when calibrated, a bowl when overconfident, a hill when underconfident.
 
     The band holds 95 % of the bars of a calibrated model.
 
-    >>> from coverwalk.shapes import Shapes
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
-    >>> len(plot_pit(normals, [-1.0, -0.5, 0.5, 1.0], bins=4).patches) >= 4
+    >>> len(plot_pit([-1.0, -0.5, 0.5, 1.0], normals, bins=4).patches) >= 4
     True
     """
     from scipy.stats import binom
 
-    heights, edges = pit_histogram(dist, y, bins)
+    heights, edges = pit_histogram(y_true, dist, bins)
     ax = _axes(ax)
     n = len(dist)
     low, high = (binom.ppf(q, n, 1 / bins) * bins / n for q in (0.025, 0.975))
-    ax.axhspan(low, high, color=_GREY, alpha=0.25, linewidth=0)
+    ax.axhspan(low, high, color=_GREY, alpha=0.25, linewidth=0, label="95 % of bars when calibrated")
     ax.axhline(1, color=_GREY, linewidth=1)
     ax.bar(edges[:-1], heights, width=np.diff(edges), align="edge", color=_BLUE, alpha=0.8, edgecolor="white")
     ax.set_xlim(0, 1)
     ax.set_xlabel("F(y)")
     ax.set_ylabel("density")
-    ax.set_title(f"calibration error {calibration_error(dist, y):.3f}", fontsize=10, loc="left", color=_INK)
+    ax.legend(loc="lower center", fontsize=8)
+    ax.set_title(f"calibration error {calibration_error(y_true, dist):.3f}", fontsize=10, loc="left", color=_INK)
     return ax
 
 
-def plot_reliability(dist: PredictiveDistribution, y: ArrayLike, *, ax: "Axes | None" = None) -> "Axes":
-    """Share of y inside central intervals against what the intervals claim: on the diagonal when calibrated.
+def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None" = None) -> "Axes":
+    """Coverage of central intervals against what the intervals claim: on the diagonal when calibrated.
 
-    >>> from coverwalk.shapes import Shapes
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
-    >>> len(plot_reliability(normals, [-1.0, -0.5, 0.5, 1.0]).lines)
+    >>> len(plot_reliability([-1.0, -0.5, 0.5, 1.0], normals).lines)
     2
     """
     levels = np.linspace(0.01, 0.99, 99)
-    share = reliability(dist, y, levels)
+    share = reliability(y_true, dist, levels)
     ax = _axes(ax, 4.2, 4.2)
     noise = 1.96 * np.sqrt(levels * (1 - levels) / len(dist))
-    ax.fill_between(levels, levels - noise, levels + noise, color=_GREY, alpha=0.25, linewidth=0)
+    ax.fill_between(levels, levels - noise, levels + noise, color=_GREY, alpha=0.25, linewidth=0, label="chance")
     ax.plot([0, 1], [0, 1], color=_GREY, linewidth=1)
-    ax.plot(levels, share, color=_BLUE, linewidth=2)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence of the interval", ylabel="share of y inside", aspect="equal")
+    ax.plot(levels, share, color=_BLUE, linewidth=2, label="coverage")
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence of the interval", ylabel="coverage", aspect="equal")
+    ax.legend(loc="upper left", fontsize=8)
+    ax.set_title("coverage of central intervals", fontsize=10, loc="left", color=_INK)
     return ax
 
 
-def plot_contexts(dist: PredictiveDistribution, *, top: int = 12, ax: "Axes | None" = None) -> "Axes":
-    """Who speaks in one row: the heaviest voices, each with its centre, its width and its weight.
+def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None) -> "Axes":
+    """Why one row's density is what it is: the heaviest components, each with its centre, width and weight.
 
-    >>> from coverwalk.shapes import Shapes
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
     >>> two = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
     >>> len(plot_contexts(two[0]).patches)
     2
@@ -191,5 +210,46 @@ def plot_contexts(dist: PredictiveDistribution, *, top: int = 12, ax: "Axes | No
     ax.set_yticks([-k for k in range(len(voices))], names)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
+    ax.set_title("heaviest components: centre and width", fontsize=10, loc="left", color=_INK)
     ax.set_xlabel("y")
+    return ax
+
+
+def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None" = None) -> "Axes":
+    """Bars of permutation importances, as `ConditionalDensity.importance` gives them, the largest first.
+
+    >>> from coverwalk.explain import Importance
+    >>> two = Importance(np.array([0.1, 0.5]), np.array([0.0, 0.1]), np.zeros((2, 1)), ["age", "dose"])
+    >>> [label.get_text() for label in plot_importance(two).get_yticklabels()]
+    ['dose', 'age']
+    """
+    order = np.argsort(-importance.importances_mean)[:top]
+    ax = _axes(ax, 6.4, 0.8 + 0.28 * len(order))
+    places = -np.arange(len(order))
+    mean, std = importance.importances_mean[order], importance.importances_std[order]
+    ax.barh(places, mean, xerr=std, color=_BLUE, ecolor=_INK, height=0.6)
+    ax.set_yticks(places, [importance.names[a] for a in order])
+    ax.set_xlabel("rise of the log loss when shuffled, nats per row")
+    ax.set_title("permutation importance", fontsize=10, loc="left", color=_INK)
+    return ax
+
+
+def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "Axes":
+    """Average mean and average 90 % interval over one feature, as `partial_dependence` gives them.
+
+    >>> from coverwalk.explain import Dependence
+    >>> x = np.linspace(0, 1, 5)
+    >>> plot_dependence(Dependence("dose", x, x, x, x - 1, x + 1)).get_xlabel()
+    'dose'
+    """
+    ax = _axes(ax)
+    numbers = dependence.grid.dtype.kind in "iuf"
+    x = dependence.grid if numbers else np.arange(len(dependence.grid))
+    ax.fill_between(x, dependence.low, dependence.high, color=_BLUE, alpha=0.2, linewidth=0, label="90 % interval")
+    ax.plot(x, dependence.mean, color=_ORANGE, linewidth=2, label="mean")
+    if not numbers:
+        ax.set_xticks(x, [str(value) for value in dependence.grid])
+    ax.set(xlabel=dependence.feature, ylabel="y")
+    ax.legend(loc="upper left", fontsize=8)
+    ax.set_title("average prediction, the other inputs as they are", fontsize=10, loc="left", color=_INK)
     return ax

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.polynomial import n_features
 from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.evaluation.report.packing import pack, packed_size
 from coverwalk.forests.forest import OUTLIER_ROWS, FittedTree, Forest
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.steps import UNIT_CELL
-from coverwalk.report.packing import pack, packed_size
 from coverwalk.shapes import Shapes
 
 __all__ = ["Exported", "export"]

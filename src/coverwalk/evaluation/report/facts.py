@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
-from coverwalk.baselines import Line, plain_inputs
+from coverwalk.evaluation.baselines import Line, plain_inputs
 from coverwalk.forests.forest import Forest
 from coverwalk.forests.forest_summary import summarise
 

@@ -8,8 +8,8 @@ from importlib.resources import files
 from typing import Any
 
 from coverwalk import __version__
-from coverwalk.report.explorer import Exported, export
-from coverwalk.report.facts import Subject, gather, is_mixed
+from coverwalk.evaluation.report.explorer import Exported, export
+from coverwalk.evaluation.report.facts import Subject, gather, is_mixed
 
 __all__ = ["write_report"]
 
@@ -33,7 +33,7 @@ def write_report(subject: Subject, path: str | os.PathLike[str], title: str, not
         "n_trees_here": exported.n_trees,
     }
     text = json.dumps(facts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")  # no </script> in a name
-    home = files("coverwalk.report")
+    home = files("coverwalk.evaluation.report")
     page = (home / "page.html").read_text(encoding="utf-8")
     parts = {
         "title": html.escape(title),

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.baselines import Line, plain_inputs
 from coverwalk.conditional_density import ConditionalDensity
-from coverwalk.distribution import PredictiveDistribution
-from coverwalk.joint import JointDistribution
+from coverwalk.distributions.base import Distribution
+from coverwalk.distributions.univariate import UnivariateDistribution
+from coverwalk.evaluation.baselines import Line, plain_inputs
 from coverwalk.streams.growth import NEVER
 
 __all__ = ["Score", "Totals", "baselines", "laws", "learned_rows", "score"]
@@ -72,9 +72,9 @@ def baselines(model: ConditionalDensity) -> dict[str, list[Line]]:
     }
 
 
-def laws(dist: PredictiveDistribution | JointDistribution) -> list[PredictiveDistribution]:
-    """The law of each output alone."""
-    return [dist.output(j) for j in range(dist.n_outputs)] if isinstance(dist, JointDistribution) else [dist]
+def laws(dist: Distribution) -> list[UnivariateDistribution]:
+    """The distribution of each output alone."""
+    return [dist.marginal(j) for j in range(dist.n_outputs)]
 
 
 def score(model: ConditionalDensity, batches: Iterable[tuple[Floats, Floats]], confidence: float = 0.9) -> Score:
@@ -90,9 +90,7 @@ def score(model: ConditionalDensity, batches: Iterable[tuple[Floats, Floats]], c
         for j, law in enumerate(laws(dist)):
             low, high = law.interval(confidence)
             means[:, j], inside[:, j] = law.mean(), (low <= Y[:, j]) & (Y[:, j] <= high)
-        result.totals["coverwalk"].add(
-            dist.logpdf(Y if isinstance(dist, JointDistribution) else Y[:, 0]), Y - means, inside
-        )
+        result.totals["coverwalk"].add(dist.logpdf(Y if dist.n_outputs > 1 else Y[:, 0]), Y - means, inside)
         for name, outputs in lines.items():
             assert rows is not None  # or there were no lines
             Z = plain_inputs(X, rows[0], model._mixed.n_levels)[:, : len(outputs[0].centre)]
