@@ -15,10 +15,11 @@ from coverwalk._kernels.residual_bins import bin_residuals, density_scores
 from coverwalk._kernels.sums import add_moments, empty_regressions, n_moments, regress_moments
 from coverwalk._kernels.voices import TREE_OF_Y
 from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk.forests import density_passes
 from coverwalk.forests.forest import WHOLE, Part, Settings
 from coverwalk.forests.row_sample import RowSample
 from coverwalk.forests.scaling import canonical_order, row_codes
-from coverwalk.forests.sums import ForestSums, plan_on_sample
+from coverwalk.forests.sums import ForestSums, Room, plan_on_sample
 
 SUMS = {"sample_rows": 1000, "state_bytes": 2**17}  # no room for 6000 rows of four numbers
 TIGHT = {"sample_rows": 50, "state_bytes": 1}  # none for one more row
@@ -47,7 +48,7 @@ def relative(a, b):
 @pytest.fixture(scope="module")
 def planned():
     X, y = rows()
-    return ForestSums.plan(X[:1500], y[:1500], Settings(n_trees=2), state_bytes=2**16)
+    return ForestSums.plan(X[:1500], y[:1500], Settings(n_trees=2), Room(2**16, 6000, 1500))
 
 
 # -- against rows ----------------------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ GROUPS = (Part(1, 1, 0.5, False), Part(1, 2, 0.9, True))
 def grouped():
     """Planes without and curves about a trend, planned on a sample; the trend comes from all rows."""
     X, y = rows()
-    planned = plan_on_sample(X[:1500], y[:1500], Settings(n_trees=2, parts=GROUPS), None, 2**17, 6000)
+    planned = plan_on_sample(X[:1500], y[:1500], Settings(n_trees=2, parts=GROUPS), None, Room(2**17, 6000, 6000))
     sums = ForestSums.over(planned, (X, y))
     exact = planned.empty()
     exact.accumulate(X, y)
@@ -181,6 +182,22 @@ def test_trees_about_the_trend_regress_its_leave_one_out_errors(grouped):
         which = [part.smooth for part in sums.forest.settings.part_of_trees()]
         assert squares[which.index(False)] == pytest.approx((r**2).sum(), rel=1e-9)
         assert squares[which.index(True)] == pytest.approx(factor * (left**2).sum(), rel=1e-9)
+
+
+def test_the_rows_of_the_trend_are_known_by_their_codes(monkeypatch):
+    """Whatever the chunks: those of the lowest codes, as many as the first pass kept."""
+    monkeypatch.setattr(density_passes, "choose", lambda X, y, settings: replace(settings, parts=GROUPS))
+    X, y = rows(3000)
+    state = plan(ConditionalDensity(n_trees=2), X, y, sample_rows=500, state_bytes=2**15)
+    state = finalize(merge(accumulate(state, X[:700], y[:700]), accumulate(state, X[700:], y[700:])))
+    state = merge(accumulate(state, X[2000:], y[2000:]), accumulate(state, X[:2000], y[:2000]))
+    forest = state.parts[0].forest
+    seen = np.argsort(canonical_order(X, y)) < 2**15 // 32
+    left = forest.output.forward(y[:, None])[:, 0] - forest.trend.value(forest.inputs.forward(X))
+    left[seen] /= forest.trend.keep
+    smooth = [part.smooth for part in forest.settings.part_of_trees()].index(True)
+    assert forest.trend.keep < 0.95
+    assert state.parts[0].moments[smooth][:, -1].sum() == pytest.approx((left**2).sum(), rel=1e-9)
 
 
 def test_groups_of_trees_keep_their_degrees_and_priors(grouped):
@@ -217,7 +234,7 @@ def test_the_kernel_over_all_rows_and_the_scale_factor_are_kept():
     settings = Settings(n_trees=2, kernel=0.4, spread=1.5)
     dists = []
     for chosen in (settings, replace(settings, spread=1.0)):
-        sums = ForestSums.plan(X[:500], y[:500], chosen, 2**17, 3000)
+        sums = ForestSums.plan(X[:500], y[:500], chosen, Room(2**17, 3000, 500))
         sums.accumulate(X, y)
         dists.append(sums.finish().finish().ask(X[:50]))
     whole = dists[0].context == WHOLE
@@ -230,7 +247,7 @@ def test_the_kernel_over_all_rows_and_the_scale_factor_are_kept():
 def test_both_passes_stay_within_the_bytes_given(degree):
     X, y = rows(6000)
     for state_bytes in (2**19, 2**21):
-        sums = ForestSums.plan(X, y, Settings(n_trees=2, degree=degree), state_bytes, 10**6)
+        sums = ForestSums.plan(X, y, Settings(n_trees=2, degree=degree), Room(state_bytes, 10**6, 6000))
         sums.accumulate(X, y)
         shapes = sums.finish()
         shapes.accumulate(X, y)
@@ -239,7 +256,7 @@ def test_both_passes_stay_within_the_bytes_given(degree):
 
 def test_one_row_a_side_is_enough_where_it_stands_for_several():
     X, y = rows(400)
-    one, three = (plan_on_sample(X, y, Settings(n_trees=1), None, 2**28, n) for n in (1200, 400))
+    one, three = (plan_on_sample(X, y, Settings(n_trees=1), None, Room(2**28, n, 400)) for n in (1200, 400))
     size = [np.bincount(forest.trees[0].leaves(forest.inputs.forward(X))).tolist() for forest in (one, three)]
     assert 1 in size[0]
     assert not {1, 2} & set(size[1])

@@ -12,7 +12,7 @@ about which some of them regress, the global kernel, the scale factor and the ce
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import Fill, fill_of, local_columns, plain_columns
 from coverwalk.forests.scaling import canonical_order
 
-__all__ = ["STATE_BYTES", "ForestShapes", "ForestSums", "plan_on_sample", "scaled"]
+__all__ = ["STATE_BYTES", "ForestShapes", "ForestSums", "Room", "plan_on_sample", "scaled"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -52,6 +52,14 @@ KEPT_ROWS = 10_000  # of the sample, in the finished forest: for baselines and s
 LEAST_LEAVES = 32
 ROWS_A_TERM = 1.0  # from which on a degree is tried: with fewer, what a row adds depends on where it is
 FARTHEST = 1e100  # of a y, in units of the sample's: squares must stay finite
+
+
+class Room(NamedTuple):
+    """What bounds a plan that is made on a sample."""
+
+    state_bytes: int  # of a forest's sums, and of its bins
+    n_rows: int  # that there are
+    n_kept: int  # of which the trend is made
 
 
 @dataclass
@@ -81,11 +89,10 @@ class ForestSums:
     fills: list[Fill] = field(default_factory=list)  # of each tree: where missing values stand, whichever rows come
 
     @classmethod
-    def plan(
-        cls, X: Floats, y: Floats, settings: Settings, state_bytes: int = STATE_BYTES, n_rows: int = 0
-    ) -> "ForestSums":
-        """Everything from one sample X (n, p), y (n,) of n_rows rows; see `plan_on_sample` and `over`."""
-        return cls.over(plan_on_sample(X, y, settings, None, state_bytes, n_rows), (X, y))
+    def plan(cls, X: Floats, y: Floats, settings: Settings, room: Room | None = None) -> "ForestSums":
+        """Everything from one sample X (n, p), y (n,) of all rows; see `plan_on_sample` and `over`."""
+        room = room or Room(STATE_BYTES, len(y), len(y))
+        return cls.over(plan_on_sample(X, y, settings, None, room), (X, y))
 
     @classmethod
     def over(cls, forest: Forest, rows: Rows, gaps: tuple[int, ...] = ()) -> "ForestSums":
@@ -291,15 +298,13 @@ def _grids(forest: Forest) -> list[Grid]:
     return [forest.grid_of(part.degree)._replace(many=ROWS_A_TERM) for part in forest.settings.part_of_trees()]
 
 
-def plan_on_sample(
-    X: Floats, y: Floats, settings: Settings, names: list[str] | None, state_bytes: int, n_rows: int
-) -> Forest:
-    """Units and trees from a sample X (n, p), y (n,) of n_rows rows; as many leaves as ``state_bytes`` have room for.
+def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | None, room: Room) -> Forest:
+    """Units and trees from a sample X (n, p), y (n,) of all rows; as many leaves as there is room for.
 
     A side of a split needs as many rows of the sample as tell of ``min_rows`` of all rows, and at least one.
     """
     n, p = min(len(y), PLAN_ROWS), X.shape[1]
-    least = max(int(settings.min_rows * n / max(n_rows, n)), 1)
+    least = max(int(settings.min_rows * n / max(room.n_rows, n)), 1)
 
     def min_rows(degree: int) -> int:
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
@@ -307,11 +312,11 @@ def plan_on_sample(
         numbers: int = max(
             n_moments(degree, p) + 2 * p, 2 * (N_BINNED * (N_BINS + 1) + N_SHAPES)
         )  # of each pass, a leaf
-        leaves = min(max(state_bytes // (8 * settings.n_trees * numbers), LEAST_LEAVES), MAX_LEAVES)
+        leaves = min(max(room.state_bytes // (8 * settings.n_trees * numbers), LEAST_LEAVES), MAX_LEAVES)
         return max(least, ceil(n / leaves))
 
     sides = [min_rows(part.degree) for part in settings.part_of_trees()]
-    return Forest.plan(X, y, settings, names, sides, n_rows)
+    return Forest.plan(X, y, settings, names, sides, room.n_kept)
 
 
 def scaled(forest: Forest, y: Floats) -> Floats:
