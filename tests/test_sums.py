@@ -54,14 +54,14 @@ def planned():
 # -- against rows ----------------------------------------------------------------------------------------------------
 
 
-def from_rows_and_from_sums(n, p=3):
+def from_rows_and_from_sums(n, p=3, many=2.0):
     """Both fits of a context and its two children, in which no regression is solved in rows."""
     X, y = rows(n, seed=1, p=p)
     order = np.argsort(X[:, 0] > 0, kind="stable")
     X, y, half = X[order], y[order], int((X[:, 0] <= 0).sum())
     tree = (np.array([1, -1, -1]), np.array([-1, 0, 0]))
     layout = Layout(np.array([0, 0, half]), np.array([n, half, n]), *tree)
-    grid = Grid(np.array([0.03, 0.3, 3.0]), 2, 2.0, 2.0, 1e-4)
+    grid = Grid(np.array([0.03, 0.3, 3.0]), 2, 2.0, many, 1e-4)
     exact, summed = empty_fit(layout, grid, p), empty_regressions(3, grid, p)
     fit_contexts(X, y, layout, grid, kernel_tables(), exact)
     moments = np.zeros((2, n_moments(2, p)))
@@ -90,6 +90,13 @@ def test_evidence_from_sums_nears_that_of_rows(n, nats):
     assert np.abs(difference).max() < nats
     middle = exact.log_score[:, :9][fitted].reshape(3, 3)
     assert np.ptp(middle, axis=1).min() > 50  # the degrees that are told apart differ by far more
+
+
+def test_all_ridges_are_tried_where_rows_are_few():
+    exact, summed = from_rows_and_from_sums(70, many=8.0)[0], from_rows_and_from_sums(70, many=1.0)[1]
+    fitted = np.isfinite(summed.log_score[0])
+    assert fitted.tolist() == np.isfinite(exact.log_score[0, :9]).tolist() == [False, True, False] * 2 + [True] * 3
+    np.testing.assert_allclose(summed.psi[0], exact.psi[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("tail", [False, True])
