@@ -16,7 +16,8 @@ from coverwalk._kernels.sums import add_moments, empty_regressions, n_moments, r
 from coverwalk._kernels.voices import TREE_OF_Y
 from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
 from coverwalk.forests import density_passes
-from coverwalk.forests.forest import WHOLE, Part, Settings
+from coverwalk.forests.forest import Part, Settings
+from coverwalk.forests.members import GLOBAL_KERNEL
 from coverwalk.forests.row_sample import RowSample
 from coverwalk.forests.scaling import canonical_order, row_codes
 from coverwalk.forests.sums import ForestSums, Room, plan_on_sample
@@ -244,7 +245,7 @@ def test_the_kernel_over_all_rows_and_the_scale_factor_are_kept():
         sums = ForestSums.plan(X[:500], y[:500], chosen, Room(2**17, 3000, 500))
         sums.accumulate(X, y)
         dists.append(sums.finish().finish().ask(X[:50]))
-    whole = dists[0].context == WHOLE
+    whole = dists[0].context == GLOBAL_KERNEL
     assert dists[0].voices.weight[whole].sum() == pytest.approx(50 * 0.4, rel=1e-3)
     in_trees = dists[0].context >= 0
     np.testing.assert_allclose(dists[0].voices.scale[in_trees], 1.5 * dists[1].voices.scale[in_trees], rtol=1e-9)

@@ -256,7 +256,7 @@ class ForestShapes:
         forest.fitted = in_threads(
             lambda k: self._fitted(k, parts[k], tables), range(len(self.counts)), forest.settings.n_threads
         )
-        forest.join_shapes()
+        forest._table = None
         return forest
 
     def _fitted(self, k: int, part: Part, tables: tuple[Floats, Floats]) -> FittedTree:
