@@ -15,6 +15,7 @@ from coverwalk._kernels.residual_bins import bin_residuals, density_scores
 from coverwalk._kernels.sums import add_moments, empty_regressions, n_moments, regress_moments
 from coverwalk._kernels.voices import TREE_OF_Y
 from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk.forest.growth import ready
 from coverwalk.forests import density_passes
 from coverwalk.forests.forest import Part, Settings
 from coverwalk.forests.members import GLOBAL_KERNEL
@@ -327,6 +328,30 @@ def test_a_fit_from_chunks_is_a_model_like_any_other(whole, tmp_path):
     from coverwalk.forests.forest_summary import summarise
 
     assert summarise(whole.forests_[0]).n_rows == 6000
+
+
+@pytest.mark.parametrize("degree", [0, 2])
+def test_a_stream_goes_on_from_sums(degree, tmp_path):
+    X, y = rows()
+    model = ConditionalDensity(n_trees=2, stop=0.5, degree=degree).fit_chunks([(X, y)], **SUMS)
+    forest = model.forests_[0]
+    assert forest.n_summed == 6000
+    if degree:
+        for member in forest.members():
+            exact = ready(member, forest.frame.rows(X).Z, 6000)
+            np.testing.assert_allclose(
+                member.fitted.learned.inverse, exact.fitted.learned.inverse, rtol=1e-6, atol=1e-9
+            )
+    X_test, y_test = rows(2000, seed=9)
+    before = model.logpdf(X_test, y_test)
+    X_new, y_new = rows(3000, seed=5)
+    model.partial_fit(X_new[:1], y_new[:1])
+    assert abs(np.mean(model.logpdf(X_test, y_test) - before)) < 1e-3
+    model.partial_fit(X_new[1:], y_new[1:])
+    assert model.stream_.n_rows == 9000
+    assert model.log_likelihood(X_test, y_test) > before.mean() + (0.0 if degree else -0.02)
+    model.save(tmp_path / "stream.cw")
+    assert np.array_equal(load(tmp_path / "stream.cw").predict(X_test), model.predict(X_test))
 
 
 def test_few_rows_are_fitted_as_in_memory():

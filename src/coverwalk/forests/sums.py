@@ -11,7 +11,7 @@ about which some of them regress, the global kernel, the scale factor and the ce
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import ceil
+from math import ceil, isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Fit, Grid, Layout
 from coverwalk._kernels.kernel_density import N_BINS, kernel_tables
+from coverwalk._kernels.learned import RIDGE
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.residual_bins import bin_residuals, bin_scales, density_scores
 from coverwalk._kernels.sums import Regressions, add_moments, empty_regressions, n_moments, regress_moments, sum_upwards
+from coverwalk._kernels.voices import MAX_PLANE
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forests.forest import (
     MAX_FEATURES,
@@ -34,10 +36,8 @@ from coverwalk.forests.forest import (
     _same_plan,
     heard_tree,
     in_threads,
-    routed,
 )
-from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.local_columns import Fill, fill_of, local_columns, plain_columns
+from coverwalk.forests.local_columns import Fill, fill_of, local_columns
 from coverwalk.forests.scaling import canonical_order
 
 __all__ = ["STATE_BYTES", "ForestShapes", "ForestSums", "Room", "plan_on_sample", "scaled"]
@@ -102,15 +102,9 @@ class ForestSums:
         """
         order = canonical_order(*rows)
         X, y = (part[order] for part in rows)
-        Z, settings = routed(forest.inputs, X, forest.settings), forest.settings
-        plain, r = plain_columns(Z, settings.n_levels), forest.output.forward(y[:, None])[:, 0]
-        forest = replace(
-            forest,
-            X=X[:KEPT_ROWS],
-            y=y[:KEPT_ROWS],
-            trend=forest.trend.fit(plain, r)[0] if forest.trend else None,
-            whole=KernelContext.fit(plain, r) if settings.kernel > 0 else None,
-        )
+        forest = replace(forest, X=X[:KEPT_ROWS], y=y[:KEPT_ROWS])
+        forest.fit_experts(X, y)
+        Z, settings = forest.frame.rows(X).Z, forest.settings
         missing = set(gaps) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
         return cls(forest, fills=[fill_of(tree, Z, settings.n_levels, tuple(missing)) for tree in forest.trees])
 
@@ -178,7 +172,7 @@ class ForestSums:
                 low[child], high[child] = low[tree.parent[child]], high[tree.parent[child]]
             scale = np.zeros((len(n), N_BINNED))
             bin_scales(n, regressions, grid.least_scale, scale)
-            return _Contexts(n.round().astype(np.int64), low, high, scale, regressions)
+            return _Contexts(n.round().astype(np.int64), low, high, scale, regressions, _planes(moments, low.shape[1]))
 
         contexts = in_threads(fit, range(len(self.moments)), forest.settings.n_threads)
         return ForestShapes(forest, contexts, self.fills)
@@ -193,6 +187,7 @@ class _Contexts:
     high: Floats
     scale: Floats
     regressions: Regressions
+    planes: Floats  # (N, t) triangles of the sums of (1, x)(1, x)', with which a stream goes on
 
 
 @dataclass
@@ -285,7 +280,26 @@ class ForestShapes:
         heard = heard_tree(np.empty((0, p)), layout, grid, fit, (part.stop,))
         seated = heard.records.seat >= 0
         records = heard.records._replace(low=known.low[seated], high=known.high[seated])
-        return heard._replace(records=records, fill=self.fills[k])
+        C, m = heard.learned.plane.shape
+        precision = (known.n[seated, None, None] + RIDGE) * np.eye(m)  # where sums tell nothing: as of a unit variance
+        row, column = np.triu_indices(_side(known.planes.shape[1]))
+        precision[:, row, column] = precision[:, column, row] = known.planes[seated]
+        precision[:, row[row == column], row[row == column]] += RIDGE
+        inverse: Floats = np.linalg.inv(precision).astype(np.float64)
+        learned = heard.learned._replace(inverse=inverse, seen=np.full(C, self.forest.n_summed))
+        return heard._replace(records=records, learned=learned, fill=self.fills[k])
+
+
+def _side(size: int) -> int:
+    """Of a square whose upper triangle has this many numbers."""
+    return (isqrt(8 * size + 1) - 1) // 2
+
+
+def _planes(moments: Floats, p: int) -> Floats:
+    """The triangles of (1, x)(1, x)', or of 1, from those of all moments (N, .)."""
+    D = _side(moments.shape[1])
+    row, column = np.triu_indices(p + 1 if p + 1 < D and p < MAX_PLANE else 1)
+    return moments[:, row * D - row * (row - 1) // 2 + column - row]
 
 
 def _places(tree: AdaptiveTree) -> Ints:
@@ -341,13 +355,11 @@ def _to_trees(
     settings, grids, parts = forest.settings, _grids(forest), forest.settings.part_of_trees()
     for start in range(0, len(y), ROWS_AT_ONCE):
         block = slice(start, start + ROWS_AT_ONCE)
-        Z, r = routed(forest.inputs, X[block], settings), scaled(forest, y[block])
-        left = r
-        if forest.trend:
-            keep = 1.0 if seen is None else np.where(seen[block], forest.trend.keep, 1.0)
-            left = (r - forest.trend.value(plain_columns(Z, settings.n_levels))) / keep
+        at, r = forest.frame.rows(X[block]), scaled(forest, y[block])
+        keep = forest.trend.keep if forest.trend and seen is not None else 1.0
+        left = (r - at.trend) / (np.where(seen[block], keep, 1.0) if keep < 1.0 else 1.0)
 
-        def one(k: int, Z: Floats = Z, r: Floats = r, left: Floats = left) -> None:
+        def one(k: int, Z: Floats = at.Z, r: Floats = r, left: Floats = left) -> None:
             tree, part = forest.trees[k], parts[k]
             perm, layout = tree.arrange(Z)
             inputs = local_columns(tree, Z, fills[k], settings.n_levels)
