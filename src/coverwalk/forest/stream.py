@@ -121,16 +121,21 @@ class ForestStream:
 
     @classmethod
     def of(cls, forest: Forest, settings: StreamSettings) -> "ForestStream":
-        """Go on from a fitted forest: it predicts what the forest predicts, until the first row is learned."""
+        """Go on from a fitted forest: it predicts what the forest predicts, until the first row is learned.
+
+        A forest of sums has no rows to grow from: its contexts learn, and its trees stay.
+        """
         n_levels = forest.settings.n_levels
         stream = cls(settings, forest.X.shape[1], forest.names, np.array(n_levels, bool) if n_levels else None)
         stream.levels = forest.levels
+        members, base = forest.members(), Base.of(forest)
+        if forest.n_summed:
+            stream._begin(base, [member.copy() for member in members], forest.n_rows)
+            stream.learned[0] = stream.first_row = forest.n_rows
+            stream.next_event = NEVER
+            return stream
         Z = forest.frame.rows(forest.X).Z
-        stream._begin(
-            Base.of(forest),
-            [ready(member, Z, forest.n_rows) for member in forest.members()],
-            forest.n_rows,
-        )
+        stream._begin(base, [ready(member, Z, forest.n_rows) for member in members], forest.n_rows)
         stream.chosen_at = max(forest.n_rows, 1)
         stream.learned[0] = stream.first_row = max(forest.n_rows - settings.window, 0)
         stream._keep(forest.X[stream.first_row :], forest.y[stream.first_row :])

@@ -192,8 +192,8 @@ class Forest:
     ) -> "Forest":
         """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in.
 
-        min_rows: of each tree, on either side of a split, in place of that of the settings; n_rows: how many rows there
-        are, if these are a sample. Not ``grown``: without trees.
+        min_rows: of each tree, on either side of a split, in place of that of the settings; n_rows: to how many rows
+        the trend will be fitted, if these are a sample. Not ``grown``: without trees.
         """
         order = canonical_order(X, y)[:PLAN_ROWS]
         X, share = X[order], len(order) / len(y)
