@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from coverwalk.files import ModelFileError, load
     from coverwalk.joint import JointDistribution
     from coverwalk.sequence import SequenceModel
+    from coverwalk.shards import merge
 
 __version__ = "0.2.0"
 
@@ -32,6 +33,7 @@ _HOME = {
     "PredictiveDistribution": "coverwalk.distribution",
     "SequenceModel": "coverwalk.sequence",
     "load": "coverwalk.files",
+    "merge": "coverwalk.shards",
 }
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "SequenceModel",
     "__version__",
     "load",
+    "merge",
 ]
 
 

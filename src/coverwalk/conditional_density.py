@@ -220,6 +220,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
                 rows = np.repeat(np.arange(len(weight)), counts_of(weight, np.arange(len(weight))))
                 X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
             self._streamed(X, y, begun=False)
+            self._name_targets(y)
             return self
         self._settings(0)  # a parameter's mistake is told before one of the rows
         y_given = y
@@ -280,6 +281,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         if self.covers == "kd":
             raise ValueError('covers="kd" learns row by row: give it the chunks with partial_fit')
         self._settings(0)
+        self.__dict__.pop("calibration_", None)
 
     def _plan_chunks(self, drawn: Any) -> Any:
         from coverwalk.forests.density_passes import plan_density
