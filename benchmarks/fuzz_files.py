@@ -22,6 +22,7 @@ from coverwalk import (
     ContextClassifier,
     CoverModel,
     Density,
+    DoubleTree,
     ModelFileError,
     SequenceModel,
     load,
@@ -31,7 +32,6 @@ from coverwalk._encoding import encode
 from coverwalk.covers import KDTree, ShiftedGrids, SuffixTree
 from coverwalk.datasets import MIXTURES
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
-from coverwalk.streams.double_tree import DoubleTree
 
 HOSTILE = ["-1", "0", "7", "null", '"x"', "[]", "{}", "1e300", "9223372036854775807", "-9223372036854775808", "true"]
 
@@ -48,7 +48,7 @@ def models(rng):
     forest = ConditionalDensity(n_trees=2, stop=0.5).fit(X, y)
     ring, z = MIXTURES["ring"].make(100, 0)
     kernel = ConditionalDensity(n_trees=2).fit(ring, z)  # with a kernel density beside the trees
-    stream = ConditionalDensity(covers="kd").fit(X, y)
+    stream = DoubleTree().fit(X, y)
     copies = DoubleTree(children="parent", walk="refine", settle=16).fit(X, np.stack([y, -y], axis=1))
     classes = ContextClassifier(2, 2, random_state=0).fit(X, np.array(["no", "yes", "maybe"])[np.arange(60) % 3])
     text = SequenceModel(alphabet="abc").fit("abcabccbaabc" * 4)
@@ -71,8 +71,11 @@ def models(rng):
     def points(model):
         model.score_samples(y)
         model.predict_dist().cdf(0.0)
-        if hasattr(model, "partial_fit"):
-            model.partial_fit(np.tile(y, 3))
+
+    def alone(model):
+        model.logpdf(None, y)
+        model.predict_dist(None).cdf(0.0)
+        model.partial_fit(None, np.tile(y, 3))
 
     def labels(model):
         model.predict_proba(X)
@@ -90,7 +93,7 @@ def models(rng):
     return [
         *((cover, vectors), (boxes, vectors), (letters, symbols), (forest, rows), (stream, rows), (copies, outputs)),
         (kernel, lambda model: model.logpdf(ring, z)),
-        *((Density(2).fit(y), points), (Density(covers="kd").fit(y), points), (classes, labels), (text, documents)),
+        *((Density(2).fit(y), points), (DoubleTree().fit(None, y), alone), (classes, labels), (text, documents)),
     ]
 
 

@@ -27,8 +27,8 @@ from coverwalk._kernels.stream_state import (
 from coverwalk._kernels.stream_walk import _walk_back, _walk_back_in_logs
 from sklearn.base import clone
 
-from coverwalk import ConditionalDensity, load
-from coverwalk._kernels.odds import log_odds, odds_from_log
+from coverwalk import ConditionalDensity, DoubleTree, load
+from coverwalk._kernels.double_tree.odds import log_odds, odds_from_log
 from coverwalk._kernels.polynomial import features, n_features
 
 rng = np.random.default_rng(0)
@@ -159,9 +159,9 @@ def test_it_goes_on_from_what_was_fitted():
     np.testing.assert_array_equal(again.logpdf(X, Y), clone(model).fit(X[:200], Y[:200]).logpdf(X, Y))
 
 
-def test_it_beats_the_kd_stream():
-    kd = ConditionalDensity(covers="kd").prequential(X, Y)[500:].mean()
-    assert small().prequential(X, Y)[500:].mean() > kd + 0.3
+def test_it_beats_the_double_tree():
+    double_tree = DoubleTree().prequential(X, Y)[500:].mean()
+    assert small().prequential(X, Y)[500:].mean() > double_tree + 0.3
 
 
 def test_several_outputs_by_the_chain_rule():

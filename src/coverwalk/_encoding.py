@@ -57,7 +57,7 @@ _CLASSES = {
     "CellTree": "coverwalk.densities.cell_tree",
     "Normals": "coverwalk.densities.normal_tree",
     "MixedInputs": "coverwalk.mixed_inputs",
-    "StreamChain": "coverwalk.streams.chain",
+    "StreamChain": "coverwalk.forest.chain",
     "ForestStream": "coverwalk.streams.forest_stream",
     "StreamSettings": "coverwalk.streams.growth",
     "Growth": "coverwalk.streams.growth",
@@ -74,10 +74,10 @@ _CLASSES = {
     "ClassTree": "coverwalk.covers.classes",
     "Planting": "coverwalk.covers.classes",
     "Density": "coverwalk.density",
-    "DoubleTree": "coverwalk.streams.double_tree",
-    "KdEngine": "coverwalk.streams.kd_engine",
-    "Plan": "coverwalk.streams.kd_engine",
-    "Units": "coverwalk.streams.running_scale",
+    "DoubleTree": "coverwalk.double_tree.estimator",
+    "DoubleTreeEngine": "coverwalk.double_tree.engine",
+    "Plan": "coverwalk.double_tree.engine",
+    "Units": "coverwalk.preparation.units",
 }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from coverwalk.calibration import Calibrating
@@ -16,16 +16,16 @@ from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.distributions import Distribution
 from coverwalk.explain import Explaining
+from coverwalk.forest.streaming import Streaming
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
-from coverwalk.mixed_inputs import MixedInputs, read_inputs
+from coverwalk.mixed_inputs import read_inputs
+from coverwalk.preparation.checked_rows import as_row
 from coverwalk.saving import Saved
-from coverwalk.streams.checked_rows import as_row
-from coverwalk.streams.streaming import Streaming
 
 __all__ = ["ConditionalDensity"]
 
@@ -62,14 +62,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     categorical_features : "from_dtype", None, or sequence of columns
         Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
         Their levels are cut into sets; see docs/mixed_inputs.md. Missing values (NaN) need no telling.
-    covers : {"adaptive", "kd"}
-        How covers are made. "adaptive": the forest above, fitted to all rows at once or learned row by row. "kd": the
-        paper's streaming estimator, one online kd-tree (`coverwalk.streams.double_tree.DoubleTree`); of the other
-        parameters it takes ``walk``, ``alpha`` and ``stop``.
-    walk : {"coarsen", "refine"}
-        For covers="kd": fine to coarse, as in the paper, or coarse to fine.
-    alpha : float
-        For covers="kd": a leaf at depth k splits once it holds more than alpha^k rows.
     max_rows : int
         Of a stream: rows from which trees are grown. Those beyond are learned, and are not kept.
     max_contexts : int
@@ -115,8 +107,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     True
     """
 
-    _mixed = MixedInputs([])  # until a fit has seen categories
-
     def __init__(
         self,
         n_trees: int | None = None,
@@ -127,9 +117,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         min_rows: int = 3,
         n_candidates: int = 20,
         categorical_features: Any = "from_dtype",
-        covers: str = "adaptive",
-        walk: str = "coarsen",
-        alpha: float = 2.0,
         max_rows: int = 2**17,
         max_contexts: int = 2**12,
         forget: float = 0.0,
@@ -143,9 +130,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         self.min_rows = min_rows
         self.n_candidates = n_candidates
         self.categorical_features = categorical_features
-        self.covers = covers
-        self.walk = walk
-        self.alpha = alpha
         self.max_rows = max_rows
         self.max_contexts = max_contexts
         self.forget = forget
@@ -165,15 +149,8 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs.
 
         ``sample_weight`` (n,), optional, counts rows: 2 is the row twice, 0 a row that is not there. Fractions are
-        carried over to the next rows, in an order that the rows' contents decide (with covers="kd", as they came).
+        carried over to the next rows, in an order that the rows' contents decide.
         """
-        if self.covers == "kd":
-            if sample_weight is not None:
-                weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-                rows = np.repeat(np.arange(len(weight)), counts_of(weight, np.arange(len(weight))))
-                X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
-            self._streamed(X, y, begun=False)
-            return self
         self._settings(0)  # a parameter's mistake is told before one of the rows
         y_given = y
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
@@ -230,8 +207,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         return fit_chunks(self, chunks, **options)
 
     def _begin_chunks(self) -> None:
-        if self.covers == "kd":
-            raise ValueError('covers="kd" learns row by row: give it the chunks with partial_fit')
         self._settings(0)
 
     def _plan_chunks(self, drawn: Any) -> Any:
@@ -251,8 +226,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         forget: Any = self.forget
         if isinstance(forget, bool) or not isinstance(forget, Real) or not 0 <= float(forget) <= 0.1:
             raise ValueError(f"forget must be a share of at most 0.1 a row, 0 for none; got {self.forget!r}")
-        if self.covers != "adaptive":
-            raise ValueError(f'covers must be "adaptive" or "kd", got {self.covers!r}')
         if isinstance(self.stop, str):
             if self.stop != "auto":
                 raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
@@ -278,7 +251,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def predict_dist(self, X: Any) -> Distribution:
-        """The distributions of y in rows X, as one object; with covers="kd" for one output only.
+        """The distributions of y in rows X, as one object.
 
         Parameters
         ----------
@@ -317,8 +290,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         X = self._check(X)
         if "calibration_" in self.__dict__ and self.n_outputs_ == 1:
             return np.asarray(self._calibrated(self._dist(X)).logpdf(y))
-        if self.covers == "kd":
-            return self.double_tree_.logpdf(X, y)
         Y = np.asarray(y, dtype=np.float64)
         if len(Y) != len(X) or Y.size != len(X) * self.n_outputs_:
             wanted = (len(X),) if self.n_outputs_ == 1 else (len(X), self.n_outputs_)
@@ -344,9 +315,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""
         self._check_calibration()
-        if self.covers == "kd":
-            self._check_loaded_stream()
-            return
         from coverwalk.forests.estimator_soundness import check_parts
 
         self._settings(0)
@@ -364,8 +332,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         return np.require(checked, requirements=["C", "W"])
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
-        if self.covers == "kd":
-            return self.double_tree_._law(X)
         if "stream_" in self.__dict__:
             return self.stream_.predict_dist(X)
         if self.n_outputs_ == 1:

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
         _show_density(model)
     elif isinstance(model, ContextClassifier) and hasattr(model, "classes_"):
         print_facts(model)
-    elif any(hasattr(model, name) for name in ("stream_", "double_tree_", "_engine")):
+    elif any(hasattr(model, name) for name in ("stream_", "_engine")):
         _show_stream(model)
     elif isinstance(model, SequenceModel):
         print(f"  symbols    {len(model.alphabet_)}")
@@ -55,13 +55,12 @@ def _show_density(model: "ConditionalDensity") -> None:
 
 
 def _show_stream(model: Any) -> None:
-    """A stream: of a ConditionalDensity, or of points alone."""
+    """The stream of a ConditionalDensity, or a DoubleTree."""
     from coverwalk.commands._models import columns_of
 
-    if hasattr(model, "n_outputs_"):
-        inputs, targets = columns_of(model)
-        print(f"  predicts   {', '.join(targets)}")
-        print(f"  given      {', '.join(inputs)}")
+    inputs, targets = columns_of(model)
+    print(f"  predicts   {', '.join(targets)}")
+    print(f"  given      {', '.join(inputs) or 'nothing'}")
     if hasattr(model, "stream_"):
         streams = model.stream_.streams
         print(f"  rows       {streams[0].n_rows} learned")
@@ -69,9 +68,8 @@ def _show_stream(model: Any) -> None:
             f"  contexts   {sum(stream.n_contexts for stream in streams)} in {len(streams[0].members)} trees an output"
         )
         return
-    engine = getattr(model, "double_tree_", model)._engine
-    print(f"  rows       {engine.n_rows} learned")
-    print(f"  contexts   {engine.n_contexts}, {engine.depth} deep")
+    print(f"  rows       {model.n_rows_} learned")
+    print(f"  contexts   {model.n_contexts_}, {model.depth_} deep")
 
 
 def _cuts(cuts: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels.dyadic_cells import BITS, Cells, from_places, grow_cells, places
 from coverwalk._kernels.dyadic_walk import Steps, boxes, cell_density, slice_cells, weigh_cells
 from coverwalk._kernels.real_line import CORE, log_slope
-from coverwalk.streams.running_scale import Units
+from coverwalk.preparation.units import Units
 
 __all__ = ["CellTree", "grow_cell_tree", "levels_of_choice", "random_units"]
 

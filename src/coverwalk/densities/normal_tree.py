@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from coverwalk._kernels.normal_contexts import Growth, add_normals, empty_components, normal_contexts
-from coverwalk.streams.running_scale import Units
+from coverwalk.preparation.units import Units
 
 __all__ = ["Normals", "grow_normals", "growth_for"]
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coverwalk.forest.chain import StreamChain
 from coverwalk.forests.forest import Forest
 from coverwalk.mixed_inputs import MixedInputs
-from coverwalk.streams.chain import StreamChain
 
 if TYPE_CHECKING:
     from coverwalk.conditional_density import ConditionalDensity

@@ -4,36 +4,36 @@ from typing import Any
 
 import numpy as np
 
-from coverwalk._kernels import kd_sound
-from coverwalk._kernels.kd_state import MAX_X_DEPTH, Settings
-from coverwalk._kernels.normal_wishart import MEAN
+from coverwalk._kernels.double_tree import sound
+from coverwalk._kernels.double_tree.normal_wishart import MEAN
+from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings
 from coverwalk._sound import check_array, check_with_nan, hold, is_real, is_whole
-from coverwalk.streams.kd_engine import Plan
-from coverwalk.streams.running_scale import Units
+from coverwalk.double_tree.engine import Plan
+from coverwalk.preparation.units import Units
 
 __all__ = ["check_packed", "check_stream"]
 
 _ARRAYS = {"xf", "xi", "yf", "row_x", "row_z", "row_code", "row_log_slope", "row_log_psi", "row_stop", "row_next"}
 _ARRAYS |= {"theta", "prior", "y_depth", "scale", "counts", "waiting"}
 _CUT, _O_ODDS, _V_ODDS = range(3)
-_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES, _O_STEPS, _V_STEPS = range(13)
-_MOST_STEPS = 2**24  # powers of 2^332 in odds: no stream comes near
+_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES, _O_EXPONENT, _V_EXPONENT = range(13)
+_MAX_EXPONENT = 2**24  # powers of 2^332 in odds: no stream comes near
 
 
 def check_stream(engine: Any, p: int, q: int) -> None:
-    """Raise ValueError unless this is a `KdEngine` of p inputs and q outputs; it checks the rest itself."""
-    from coverwalk.streams.kd_engine import KdEngine
+    """Raise ValueError unless this is a `DoubleTreeEngine` of p inputs and q outputs; it checks the rest itself."""
+    from coverwalk.double_tree.engine import DoubleTreeEngine
 
-    hold("the stream", isinstance(engine, KdEngine) and is_whole(p, 0) and is_whole(q, 1))
+    hold("the stream", isinstance(engine, DoubleTreeEngine) and is_whole(p, 0) and is_whole(q, 1))
     packed = vars(engine)  # its own check, which unpacks it, comes after this one
     hold("the stream", isinstance(packed["units"], Units) and np.shape(packed["units"].loc) == (q,))
-    hold("the stream", np.shape(packed["state"]["row_x"])[1:] == (2 * p if packed["gaps"] else p,))
+    hold("the stream", np.shape(packed["state"]["row_x"])[1:] == (2 * p if packed["missing"] else p,))
 
 
 def check_packed(engine: dict[str, Any]) -> None:
     """Raise ValueError for the packed parts of an engine that no stream has made."""
-    hold("the stream", engine.keys() == {"plan", "units", "n_rows", "gaps", "_early", "state"})
-    hold("the stream", isinstance(engine["gaps"], bool))
+    hold("the stream", engine.keys() == {"plan", "units", "n_rows", "missing", "_early", "state"})
+    hold("the stream", isinstance(engine["missing"], bool))
     plan, units, s = engine["plan"], engine["units"], engine["state"]
     hold("the stream", isinstance(plan, Plan) and isinstance(units, Units) and isinstance(s, dict))
     hold("the stream", s.keys() == _ARRAYS and all(isinstance(array, np.ndarray) for array in s.values()))
@@ -116,7 +116,7 @@ def _check_contexts(s: dict[str, Any], contexts: int, nodes: int, rows: int, p: 
     hold("dimension", (xi[inner, _DIM] >= 0) & (xi[inner, _DIM] < p))
     hold("rows seen", (xi[:, _SEEN] >= 0) & (xi[:, _SEEN] <= rows))
     hold("rows held", (xi[inner, _FIRST] == -1) & (xi[inner, _LAST] == -1) & (xi[inner, _HELD] == 0))
-    hold("steps", np.abs(xi[:, [_O_STEPS, _V_STEPS]].astype(np.int64)) < _MOST_STEPS)
+    hold("exponents", np.abs(xi[:, [_O_EXPONENT, _V_EXPONENT]].astype(np.int64)) < _MAX_EXPONENT)
     hold("odds", xf[:, [_O_ODDS, _V_ODDS]] > 0)
     pivot = MEAN + q + np.array([k * (k + 3) // 2 for k in range(q)])
     hold("factors", xf[:, pivot] > 0)
@@ -129,6 +129,6 @@ def _check_cells(s: dict[str, Any], c: Settings, nodes: int, rows: int) -> None:
     odds, yi = s["yf"].view(np.float64)[:, 0], s["yf"].view(np.int32)
     hold("odds", np.isfinite(odds) & (odds > 0))
     hold("points", (yi[:, 2:4] >= 0) & (yi[:, 2:4] <= rows))
-    hold("steps", np.abs(yi[:, 6].astype(np.int64)) < _MOST_STEPS)
-    hold("cells", kd_sound.trees_are_sound(s["xi"], yi, rows, c.y_depth))
-    hold("lists of rows", kd_sound.lists_are_sound(s["xi"], yi, s["row_next"], s["row_code"], s["y_depth"]))
+    hold("exponents", np.abs(yi[:, 6].astype(np.int64)) < _MAX_EXPONENT)
+    hold("cells", sound.trees_are_sound(s["xi"], yi, rows, c.y_depth))
+    hold("lists of rows", sound.lists_are_sound(s["xi"], yi, s["row_next"], s["row_code"], s["y_depth"]))

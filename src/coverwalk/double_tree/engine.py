@@ -1,21 +1,22 @@
-"""The double pseudo-tree as a stream in its users' units: running scale, growing arrays, kernels."""
+"""The double tree in its users' units: running scale, growing arrays, kernels."""
 
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels import kd_state, kd_voices, kd_walk
-from coverwalk._kernels.kd_state import MAX_X_DEPTH, KdState, Settings
-from coverwalk.streams.running_scale import Units, units_of
+from coverwalk._kernels.double_tree import walk
+from coverwalk._kernels.double_tree.components import component_weights
+from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, State, grow, new_state, pack, unpack, widened
+from coverwalk.preparation.units import Units, units_of
 
-__all__ = ["KdEngine", "Plan"]
+__all__ = ["DoubleTreeEngine", "Plan"]
 
 Floats = NDArray[np.float64]
 
 
 class Plan(NamedTuple):
-    """Everything a double pseudo-tree is told before its first row; see `DoubleTree` for the meaning."""
+    """The parameters of a double tree; see `DoubleTree` for the meaning."""
 
     walk: Literal["coarsen", "refine"]
     alpha: float
@@ -68,7 +69,7 @@ class Plan(NamedTuple):
             psi0=float(self.scatter),
         )
 
-    def empty_state(self, q: int, x_scale: Floats) -> KdState:
+    def empty_state(self, q: int, x_scale: Floats) -> State:
         """A state with a root and no rows. Depth by depth: when to split, how likely to stop, how deep in y."""
         c = self.settings(q)
         k = np.arange(MAX_X_DEPTH + 1)
@@ -82,8 +83,8 @@ class Plan(NamedTuple):
         y_depth = np.full(len(k), c.y_depth)
         if c.flow:  # finer cells than these are left to the coarser contexts, which have the rows for them
             y_depth = np.maximum(c.y_depth - k, min(c.y_depth, 4 * q))
-        state = kd_state.new_state(len(x_scale), q, c, theta, w / (1 - w), y_depth.astype(np.int32), x_scale)
-        kd_walk.learn(state, c, np.empty((0, len(x_scale))), np.empty((0, q)), 0, np.empty(0), np.empty(2, np.int64))
+        state = new_state(len(x_scale), q, c, theta, w / (1 - w), y_depth.astype(np.int32), x_scale)
+        walk.learn(state, c, np.empty((0, len(x_scale))), np.empty((0, q)), 0, np.empty(0), np.empty(2, np.int64))
         return state
 
 
@@ -100,18 +101,18 @@ def _scale_of(X: Floats) -> Floats:
     return np.array([units_of(X[~missing[:, a], a, None]).scale[0] for a in range(X.shape[1])])
 
 
-class KdEngine:
-    """Learns and answers rows X (n, p), Y (n, q) of finite numbers; checking them is the caller's business.
+class DoubleTreeEngine:
+    """Learns and predicts rows X (n, p), Y (n, q) of finite numbers; the caller checks them.
 
-    NaN in X is a missing value. It lies in no box, and right of every cut of its input; and from the first one on each
-    input has a second one beside it, 1 where it is missing and 0 where it is not, which is halved like all others.
+    NaN in X is a missing value. It lies in no box, and right of every split on its input; from the first one on each
+    input has a second one beside it, 1 where it is missing and 0 where it is not, which is split like all others.
     """
 
     def __init__(self, plan: Plan, p: int, q: int) -> None:
         self.plan = plan
         self.settings = plan.settings(q)
         self.n_rows = 0
-        self.gaps = False
+        self.missing = False
         self._early: tuple[Floats, Floats] | None = (np.empty((0, p)), np.empty((0, q)))  # until the units are settled
         self._set_units(units_of(np.empty((0, q))), np.ones(p))
 
@@ -121,8 +122,8 @@ class KdEngine:
 
     def learn(self, X: Floats, Y: Floats) -> Floats:
         """Learn the rows in order; returns the log density (n,) of each before it was learned."""
-        if not self.gaps and np.isnan(X).any():
-            self._take_gaps(X.shape[1])
+        if not self.missing and np.isnan(X).any():
+            self._take_missing(X.shape[1])
         X = self._inputs(X)
         log_psi = np.empty(len(X))
         start = 0
@@ -138,16 +139,16 @@ class KdEngine:
             start = end
         return log_psi
 
-    def _take_gaps(self, p: int) -> None:
-        self.gaps = True
-        self.state = kd_state.widened(self.state, p)
+    def _take_missing(self, p: int) -> None:
+        self.missing = True
+        self.state = widened(self.state, p)
         if self._early is not None:
             X, Y = self._early
             self._early = np.hstack([X, np.zeros_like(X)]), Y
 
     def _inputs(self, X: Floats) -> Floats:
         """X, with what says where values are missing beside it if some were."""
-        return _for_kernels(np.hstack([X, np.isnan(X)]) if self.gaps else X)
+        return _for_kernels(np.hstack([X, np.isnan(X)]) if self.missing else X)
 
     def _next_setting(self) -> int:
         """The number of rows, a power of two, at which the units are set next."""
@@ -166,32 +167,32 @@ class KdEngine:
     def _learn_in_units(self, X: Floats, Y: Floats) -> Floats:
         Z = self.units.apply(Y)
         log_psi = np.empty(len(X))
-        self.state = kd_state.grow(self.state, self.settings, 0, 0, int(self.state.counts[2]) + len(X))
+        self.state = grow(self.state, self.settings, 0, 0, int(self.state.counts[2]) + len(X))
         wanted = np.empty(2, np.int64)
-        done = kd_walk.learn(self.state, self.settings, X, Z, 0, log_psi, wanted)
-        while done < len(X) or self.state.counts[3] > 0:  # the kernel ran out of room
-            self.state = kd_state.grow(self.state, self.settings, int(wanted[0]), int(wanted[1]), 0)
-            done = kd_walk.learn(self.state, self.settings, X, Z, done, log_psi, wanted)
+        done = walk.learn(self.state, self.settings, X, Z, 0, log_psi, wanted)
+        while done < len(X) or self.state.counts[3] > 0:  # the kernel ran out of capacity
+            self.state = grow(self.state, self.settings, int(wanted[0]), int(wanted[1]), 0)
+            done = walk.learn(self.state, self.settings, X, Z, done, log_psi, wanted)
         return log_psi
 
-    def ask(self, X: Floats, Y: Floats) -> Floats:
+    def logpdf(self, X: Floats, Y: Floats) -> Floats:
         """Log density (n,) of the rows; nothing is learned."""
         log_psi = np.empty(len(X))
-        kd_walk.ask(self.state, self.settings, self._inputs(X), self.units.apply(Y), log_psi)
+        walk.logpdf(self.state, self.settings, self._inputs(X), self.units.apply(Y), log_psi)
         return log_psi - self.units.log_scale
 
-    def voices(self, X: Floats) -> tuple[Floats, Floats]:
-        """For each x the probability that a normal speaks, not a tree density, and the mean depth of stopping."""
+    def component_weights(self, X: Floats) -> tuple[Floats, Floats]:
+        """For each x the weight of the normals, against the tree densities, and the mean depth of stopping."""
         normal, depth = np.empty(len(X)), np.empty(len(X))
         path = np.empty(MAX_X_DEPTH + 1, dtype=np.int64)
-        kd_voices.voices(self.state, self.settings, self._inputs(X), path, normal, depth)
+        component_weights(self.state, self.settings, self._inputs(X), path, normal, depth)
         return normal, depth
 
     @property
     def rows(self) -> tuple[Floats, Floats]:
         """The rows X (n, p) and Y (n, q) that were learned."""
         X = self.state.row_x[: self.n_rows]
-        return X[:, : X.shape[1] // 2] if self.gaps else X, self.units.invert(self.state.row_z[: self.n_rows])
+        return X[:, : X.shape[1] // 2] if self.missing else X, self.units.invert(self.state.row_z[: self.n_rows])
 
     @property
     def depth(self) -> int:
@@ -205,16 +206,16 @@ class KdEngine:
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != "settings"}  # the plan tells them
-        return {**kept, "state": kd_state.pack(self.state)}
+        return {**kept, "state": pack(self.state)}
 
     def __setstate__(self, packed: dict[str, Any]) -> None:
         vars(self).update(packed)
         self.settings = self.plan.settings(len(self.units.loc))
-        self.state = kd_state.unpack(packed["state"], self.settings)
+        self.state = unpack(packed["state"], self.settings)
 
     def _check_loaded(self) -> None:
         """Refuse arrays that no stream has, and take the others in; a file holds them as `__getstate__` gives them."""
-        from coverwalk.streams.kd_soundness import check_packed
+        from coverwalk.double_tree.soundness import check_packed
 
         check_packed(vars(self))
         self.__setstate__(dict(vars(self)))

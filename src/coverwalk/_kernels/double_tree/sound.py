@@ -1,4 +1,4 @@
-"""Whether the links of a double pseudo-tree from a file lead where the kernels of `kd_walk` count on."""
+"""Whether the links of a double tree from a file lead where the kernels of `walk` count on."""
 
 import numpy as np
 from numpy.typing import NDArray

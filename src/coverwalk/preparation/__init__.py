@@ -1,0 +1,1 @@
+"""Tables and rows as users bring them, made ready for the models."""
