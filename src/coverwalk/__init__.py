@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from coverwalk.distribution import PredictiveDistribution
     from coverwalk.distributions import Distribution
     from coverwalk.double_tree.estimator import DoubleTree
+    from coverwalk.files import ModelFileError, load
     from coverwalk.joint import JointDistribution
-    from coverwalk.persistence import ModelFileError, load
     from coverwalk.sequence import SequenceModel
 
 __version__ = "0.2.0"
@@ -30,10 +30,10 @@ _HOME = {
     "Distribution": "coverwalk.distributions",
     "DoubleTree": "coverwalk.double_tree.estimator",
     "JointDistribution": "coverwalk.joint",
-    "ModelFileError": "coverwalk.persistence",
+    "ModelFileError": "coverwalk.files",
     "PredictiveDistribution": "coverwalk.distribution",
     "SequenceModel": "coverwalk.sequence",
-    "load": "coverwalk.persistence",
+    "load": "coverwalk.files",
 }
 
 __all__ = [

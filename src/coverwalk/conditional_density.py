@@ -16,6 +16,23 @@ from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.distributions import Distribution
 from coverwalk.explain import Explaining
+from coverwalk.files import schema as file
+from coverwalk.files.schema import (
+    Absent,
+    Either,
+    Flag,
+    List,
+    Maybe,
+    Names,
+    Object,
+    Plain,
+    Random,
+    Schema,
+    Text,
+    Whole,
+    require,
+)
+from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.kernel_share import choose_share
@@ -23,7 +40,7 @@ from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
-from coverwalk.mixed_inputs import read_inputs
+from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_row
 from coverwalk.saving import Saved
 
@@ -106,6 +123,31 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     >>> bool(np.all((high - low > 0.2) & (high - low < 0.6)))
     True
     """
+
+    _schema = Schema(
+        n_trees=Maybe(Whole(1, 10_000)),
+        degree=Whole(0, 2),
+        ridges=Plain(),
+        stop=Either(Text("auto"), file.Real(above=0, below=1)),
+        min_rows=Whole(1),
+        n_candidates=Whole(1, 10**6),
+        categorical_features=Plain(),
+        max_rows=Whole(1),
+        max_contexts=Whole(1),
+        forget=file.Real(low=0, high=0.1, whole=True),
+        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        random_state=Random(),
+        n_features_in_=Absent(Whole(0, 10**6)),
+        feature_names_in_=Absent(Names("n_features_in_")),
+        n_outputs_=Absent(Whole(1, 10_000)),
+        target_names_=Absent(List(Text(), "n_outputs_")),
+        _flat=Absent(Flag()),
+        _mixed=Absent(Object(MixedInputs)),
+        forests_=Absent(List(Object(Forest, p="n_features_in_ + i"), "n_outputs_")),
+        stream_=Absent(Object(StreamChain, p="n_features_in_", q="n_outputs_")),
+        calibration_=Absent(file.Array(float, "held_out", "n_outputs_", low=0, high=1)),
+        check=lambda state, scope: _check_parts(state),
+    )
 
     def __init__(
         self,
@@ -190,7 +232,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         Parameters
         ----------
         chunks : iterable of pairs (X, y), or a function that returns one
-            Read three times: a list, or a function that returns a new iterator; not an iterator, which ends.
+            Read up to three times: a list, or a function that returns a new iterator; not an iterator, which ends.
         **options
             sample_rows, second_pass and state_bytes: `coverwalk.chunks.Options` tells what they are.
 
@@ -312,14 +354,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     # -- files --------------------------------------------------------------------------------------------------------
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        self._check_calibration()
-        from coverwalk.forests.estimator_soundness import check_parts
-
-        self._settings(0)
-        check_parts(self)
-
     # -- helpers ------------------------------------------------------------------------------------------------------
 
     def _check(self, X: ArrayLike) -> Floats:
@@ -352,6 +386,25 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     def _like_y(self, values: Floats) -> Floats:
         return values if self._flat else values.reshape(len(values), self.n_outputs_)
+
+
+def _check_parts(state: Any) -> None:
+    """A fitted model has one of a forest for each output, a stream and a double tree, over the inputs that it names."""
+    fitted = [name for name in ("forests_", "stream_") if hasattr(state, name)]
+    if not fitted:  # saved before it was fitted
+        return
+    require("the fitted part", len(fitted) == 1)
+    require("inputs", all(hasattr(state, name) for name in ("n_features_in_", "n_outputs_", "_flat")))
+    require("calibration", np.diff(getattr(state, "calibration_", np.zeros((1, 1))), axis=0) >= 0)
+    mixed = getattr(state, "_mixed", MixedInputs([]))
+    require("categories", len(mixed.levels) in (0, state.n_features_in_))
+    for forest in getattr(state, "forests_", []):
+        require("levels", forest.levels == mixed.level_names)
+    if hasattr(state, "stream_"):
+        counts = [len(levels) > 0 for levels in mixed.levels] or [False] * state.n_features_in_
+        for stream in state.stream_.streams:
+            require("levels", stream.levels in ([], mixed.level_names))
+            require("categories", stream.categories[: state.n_features_in_] == np.array(counts, bool))
 
 
 def _check_number(name: str, given: Any, low: float, high: float) -> None:

@@ -11,11 +11,20 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coverwalk._sound import check_names, hold, is_whole
 from coverwalk.densities.density_forest import DensityForest, rounding_step
 from coverwalk.densities.slices import slices
-from coverwalk.densities.soundness import check_density
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import (
+    Absent,
+    Maybe,
+    Names,
+    Object,
+    Plain,
+    Random,
+    Real,
+    Schema,
+    Whole,
+)
 from coverwalk.joint import JointDistribution
 from coverwalk.preparation.checked_rows import refuse_nonfinite
 from coverwalk.saving import Saved
@@ -77,6 +86,18 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     >>> bool(abs(dist.mean() - 1.5) < 0.1)
     True
     """
+
+    _schema = Schema(
+        n_trees=Whole(1, 10_000),
+        a=Real(low=1e-100, high=1e100, whole=True),
+        halve=Real(above=0, below=1),
+        resolution=Plain(),
+        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        random_state=Random(),
+        n_features_in_=Absent(Whole(1, 10**6)),
+        feature_names_in_=Absent(Names("n_features_in_")),
+        forest_=Absent(Object(DensityForest, q="n_features_in_")),
+    )
 
     def __init__(
         self,
@@ -243,15 +264,6 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return names.index(name)
 
     # -- files --------------------------------------------------------------------------------------------------------
-
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        self._check_parameters()
-        if not self.__sklearn_is_fitted__():  # saved before it was fitted
-            return
-        hold("columns", is_whole(self.n_features_in_, 1))
-        check_names(self)
-        check_density(self.forest_, self.n_features_in_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")

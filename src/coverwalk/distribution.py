@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._kernels.draws import draw_rows
 from ._kernels.entropy import mixture_entropy
 from ._kernels.mixture import Voices, draw_voices, mixture_cdf, mixture_logpdf, mixture_moments
 from ._kernels.quantile import mixture_ppf, rowwise_ppf
@@ -209,7 +210,7 @@ class PredictiveDistribution(UnivariateDistribution):
         q = np.asarray(q, dtype=np.float64)
         order = np.argsort(q, axis=None)
         out = np.empty((self._n, q.size))
-        mixture_ppf(self.voices, self.shapes.table, q.ravel()[order], out)
+        mixture_ppf(self.voices, self.shapes.table, self.shapes.cdf_tables, q.ravel()[order], out)
         unsorted = np.empty_like(out)
         unsorted[:, order] = out
         return self._answer(unsorted, self.shape + q.shape)
@@ -251,8 +252,10 @@ class PredictiveDistribution(UnivariateDistribution):
     def rvs(self, size: int | tuple[int, ...] | None = None, random_state: RandomState = None) -> Any:
         """Exact draws: one a row, (n,), or of shape ``(n, size)`` or ``(n, *size)``."""
         shape = () if size is None else tuple(np.atleast_1d(size).tolist())
-        u = make_uniform(random_state, (2, self._n, int(np.prod(shape, dtype=np.int64))))
-        return self._answer(self.draw(u[0], u[1]), self.shape + shape)
+        u = make_uniform(random_state, (3, self._n, int(np.prod(shape, dtype=np.int64))))
+        out = np.empty(u.shape[1:])
+        draw_rows(self.voices, self.shapes.table, u, out)
+        return self._answer(out, self.shape + shape)
 
     def draw(self, u_voice: Floats, u_value: Floats) -> Floats:
         """Draws (n, k) from uniform numbers: u_voice (n, k) choose voices, u_value (n, k) their quantiles."""

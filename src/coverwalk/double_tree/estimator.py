@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk._sound import check_names, hold
 from coverwalk.double_tree.engine import DoubleTreeEngine, Plan
-from coverwalk.double_tree.soundness import check_stream
+from coverwalk.files.objects import schema_of
+from coverwalk.files.schema import Absent, Flag, List, Names, Object, Plain, Schema, Scope, Text, Whole, require
 from coverwalk.forests.weights import counts_of
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_outputs, as_row, refuse_nonfinite
@@ -24,6 +24,13 @@ __all__ = ["DoubleTree"]
 Floats = NDArray[np.float64]
 
 _ROWS_AT_ONCE = 20_000  # bounds the memory of predictions that keep no distribution
+
+
+def _check(state: Any, scope: Scope) -> None:
+    if hasattr(state, "_engine"):
+        require("inputs", hasattr(state, "_flat") and scope["_engine"].inputs == scope.get("n_features_in_"))
+        mixed = getattr(state, "_mixed", MixedInputs([]))
+        require("categories", len(mixed.levels) in (0, state.n_features_in_))
 
 
 class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -101,6 +108,19 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
 
     n_features_in_: int
     _engine: DoubleTreeEngine
+
+    _schema = Schema(
+        **schema_of(Plan).fields,
+        categorical_features=Plain(),
+        n_features_in_=Absent(Whole(0, 10**6)),
+        n_outputs_=Absent(Whole(1, 10**6)),
+        feature_names_in_=Absent(Names("n_features_in_")),
+        target_names_=Absent(List(Text(), "n_outputs_")),
+        _flat=Absent(Flag()),
+        _mixed=Absent(Object(MixedInputs)),
+        _engine=Absent(Object(DoubleTreeEngine, q="n_outputs_")),
+        check=_check,
+    )
 
     def __init__(
         self,
@@ -296,15 +316,3 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
         """Depth of the finest context; the root has 0."""
         check_is_fitted(self, "_engine")
         return self._engine.depth
-
-    # -- files --------------------------------------------------------------------------------------------------------
-
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        self._plan()
-        if hasattr(self, "_engine"):
-            check_stream(self._engine, self.n_features_in_, self.n_outputs_)
-            check_names(self)
-            hold("y", isinstance(self._flat, bool | np.bool_))
-            levels = self._mixed.levels if isinstance(self._mixed, MixedInputs) else None
-            hold("categories", levels is not None and len(levels) in (0, self.n_features_in_))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from coverwalk.files.schema import Flag, Object, Real, Schema, Whole
 from coverwalk.forests.forest import Settings
 
 __all__ = ["NEVER", "Job", "StreamSettings", "installed_at", "next_turn"]
@@ -28,6 +29,14 @@ class StreamSettings:
     max_contexts: int = 2**12
     decay: float = 0.0
 
+    _schema = Schema(
+        forest=Object(Settings),
+        choose=Flag(),
+        max_rows=Whole(1),
+        max_contexts=Whole(1),
+        decay=Real(low=0, high=0.1),
+    )
+
     @property
     def window(self) -> int:
         """The last rows, from which trees are grown."""
@@ -37,15 +46,15 @@ class StreamSettings:
 def next_turn(n: int, n_trees: int, window: int = NEVER) -> int:
     """Rows at which the next tree's turn to grow comes, after that at n rows: each grows when its rows have doubled.
 
-    Small sets grow more often: up to 2048 rows four times, up to 8192 twice in a doubling. A stream that forgets has a
-    turn as often as each tree has one while half of the window passes.
+    Small sets grow more often: from 256 to 2048 rows four times, up to 8192 twice in a doubling. A stream that
+    forgets has a turn as often as each tree has one while half of the window passes.
 
     >>> next_turn(100_000, 16), next_turn(1000, 16), next_turn(1000, 16, window=500)
     (104428, 1011, 1016)
     """
     if n >= window:
         return n + max(math.ceil(0.5 * window / n_trees), 1)
-    often = 4 if n < 2048 else 2 if n < 8192 else 1
+    often = 1 if n < 256 else 4 if n < 2048 else 2 if n < 8192 else 1
     return max(math.ceil(n * 2 ** (1 / (often * n_trees)) - 1e-9), n + 1)
 
 
