@@ -71,6 +71,15 @@ def test_weights_are_counts():
     np.testing.assert_array_equal(ones.logpdf(None, Y), DoubleTree().fit(None, Y).logpdf(None, Y))
 
 
+@pytest.mark.parametrize("value", [3.7, -2e-9, 0.0, 5e200])
+def test_a_constant_output_is_predicted_as_it_is(value):
+    model = DoubleTree().fit(X, np.full(len(Y), value))
+    mean, (low, high) = model.predict(X[:5]), model.predict_dist(X[:5]).interval(0.9)
+    size = abs(value) or 1.0
+    assert mean == pytest.approx(np.full(5, value), abs=1e-3 * size)
+    assert np.all((low <= value) & (value <= high))
+
+
 def test_means_deviations_and_shapes():
     model, column = DoubleTree().fit(X, Y), DoubleTree().fit(X, Y[:, None])
     mean, std = model.predict(X[:4], return_std=True)

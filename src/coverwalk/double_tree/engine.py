@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels.double_tree import walk
 from coverwalk._kernels.double_tree.components import component_weights
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, State, grow, new_state, pack, unpack, widened
+from coverwalk._kernels.real_line import CORE
 from coverwalk.double_tree.check import check_engine
 from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, Real, Schema, Text, Tuple, Whole, stored
 from coverwalk.preparation.units import Units, units_of
@@ -107,6 +108,18 @@ class Plan(NamedTuple):
 def _for_kernels(X: Floats) -> Floats:
     """X as the one type the kernels are compiled for; a read-only array would have them compiled once more."""
     return np.require(X, np.float64, ["C", "W"])
+
+
+def _output_units(Y: Floats, y_depth: int) -> Units:
+    """Units of the outputs. Of a column of n > 1 equal values: 1/n of its size, so that what is not yet known of its
+    scale pulls less and less, with the value in the middle of a finest cell, not on the edge that every halving shares.
+    """
+    n, q = Y.shape
+    units = units_of(Y)
+    constant = (n > 1) & (Y.min(axis=0) == Y.max(axis=0))
+    scale = np.where(constant, np.maximum(units.scale / n, np.finfo(np.float64).tiny), units.scale)
+    half_a_cell = CORE / 0.75 * 2.0 ** -(y_depth // q)  # the core, 2 CORE wide, has 3/4 of the cells
+    return Units(np.where(constant, units.loc - half_a_cell * scale, units.loc), scale)
 
 
 def _scale_of(X: Floats) -> Floats:
@@ -218,7 +231,7 @@ class DoubleTreeEngine:
         assert self._early is not None
         if self.n_rows & (self.n_rows - 1) == 0 and self.n_rows <= self.plan.settle:
             X, Y = self._early
-            self._set_units(units_of(Y), _scale_of(X))
+            self._set_units(_output_units(Y, self.settings.y_depth), _scale_of(X))
             self._learn_in_units(X, Y)
         if 2 * self.n_rows > self.plan.settle and self.n_rows & (self.n_rows - 1) == 0:
             self._early = None
