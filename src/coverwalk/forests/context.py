@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Context"]
+__all__ = ["WHOLE", "Context"]
+
+WHOLE = -2  # label of the components of the kernel density over all rows
 
 
 class Context(NamedTuple):

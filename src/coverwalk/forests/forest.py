@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +26,19 @@ from coverwalk._kernels.contexts import (
     local_evidence,
     stop_weights,
 )
+from coverwalk._kernels.flat_forest import OUTLIERS
 from coverwalk._kernels.kernel_density import kernel_tables
 from coverwalk._kernels.mixture import Voices
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import REGRESSION, Records, empty_records, keep_records, speak, walk_weights
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.forests.context import Context
+from coverwalk.forests.context import WHOLE, Context
+from coverwalk.forests.flat_answer import flat_answer
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns, plain_columns
 from coverwalk.forests.scaling import Scaling, canonical_order
-from coverwalk.forests.steps import STEPS, UNIT_CELL, Steps, with_steps
+from coverwalk.forests.steps import STEPS, UNIT_CELL, Steps
 from coverwalk.forests.tree_shapes import OUTLIER_DF, shapes_of
 from coverwalk.forests.trend import Trend
 from coverwalk.shapes import Shapes
@@ -56,7 +58,6 @@ MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
 MAX_LEAVES = 2**12  # of a tree
 PLAN_ROWS = 2**17  # from which trees are grown
-OUTLIERS, WHOLE = -1, -2  # labels of voices that are in no tree
 
 
 class Part(NamedTuple):
@@ -257,8 +258,10 @@ class Forest:
 
     def ask(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
-        dist, steps = self.ask_all(X)[0], self.settings.steps
-        return with_steps(dist, steps, len(self.shapes) - 1) if steps else dist
+        return flat_answer(self, X, OUTLIER_ROWS / (self.n_rows + 1.0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_made"}  # see `flat_answer`
 
     def ask_all(self, X: Floats, some: slice = slice(None)) -> list[PredictiveDistribution]:
         """The distributions of y in rows X (n, p) under each prior of `finalize`, from all or some trees.
