@@ -67,4 +67,3 @@ def test_a_forest_fitted_again_makes_a_new_table():
     forest.accumulate(*data(600, 2))
     forest.finalize()
     assert not np.allclose(before, forest.ask(X).mean())
-    assert "_made" not in forest.__getstate__()

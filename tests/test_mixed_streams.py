@@ -5,12 +5,12 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-
-from coverwalk import ConditionalDensity, ContextClassifier, load
 from coverwalk._kernels.stream_mixed import MixedState, learn_means, side_of, what_is_seen
 from coverwalk._kernels.stream_state import LEFT, NU, NU_0
-from coverwalk.mixed_inputs import OTHERS, MixedInputs
 from coverwalk.streams.growth import levels_seen
+
+from coverwalk import ConditionalDensity, ContextClassifier, load
+from coverwalk.mixed_inputs import OTHERS, MixedInputs
 from tests.test_mixed_inputs import table
 
 FRAME, Y = table(1200)

@@ -1,6 +1,6 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from coverwalk.forests.class_soundness import check_class_forest, check_rows
 from coverwalk.forests.class_voices import ClassVoice, voices
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.saving import Saved
+
+if TYPE_CHECKING:
+    from coverwalk.explain import Importance
 
 __all__ = ["ContextClassifier"]
 
@@ -210,6 +213,39 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
         return [voices(self._forest, x, columns, self.classes_, top, self._mixed.level_names) for x in Z]
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Log-loss gain by the splits on each feature, (p,), on the rows that weighed the trees; they sum to one."""
+        from coverwalk.forests.importance import class_gains, normalised
+
+        check_is_fitted(self)
+        return normalised(class_gains(self._forest, self.n_features_in_))
+
+    def importance(self, X: Any, y: Any, *, n_repeats: int = 5, random_state: Any = 0) -> "Importance":
+        """Permutation importance: how much the log loss on held-out rows rises when one feature is shuffled.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows that the model has not seen, and their labels.
+        n_repeats : int
+            Shuffles of each feature.
+        random_state : int, RandomState or None
+            Of the shuffles.
+        """
+        from coverwalk.explain import permutation_importance
+
+        check_is_fitted(self)
+        labels = np.asarray(y)
+        if not np.isin(labels, self.classes_).all():
+            raise ValueError(f"y has labels that the model has never seen; it knows {self.classes_.tolist()}")
+        code = np.searchsorted(self.classes_, labels)
+
+        def loss(rows: Any) -> float:
+            return -float(np.mean(self.predict_log_proba(rows)[np.arange(len(code)), code]))
+
+        return permutation_importance(self, X, loss, n_repeats, random_state)
 
     def _check_loaded(self) -> None:
         """Refuse a file whose parts do not fit together."""

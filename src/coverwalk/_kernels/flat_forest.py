@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.cut import goes_right
 from coverwalk._kernels.polynomial import features, inner_product, n_features
-from coverwalk._kernels.prefetch import prefetch
 from coverwalk._kernels.voices import DENSITY_OF_Y, REGRESSION, Records
 
 __all__ = [
@@ -247,17 +246,6 @@ def _sort_by(leaf: Ints, first: int, last: int, order: Ints) -> None:
 
 
 @kernel
-def _fetch(contexts: Any, c: int, store: Floats) -> None:
-    """Ask for what context c and the one above it have in the store."""
-    for _ in range(2):
-        if c >= 0:
-            at = np.uint64(contexts[c].at)
-            for line in range(4):
-                prefetch(store, at + np.uint64(8 * line))
-            c = contexts[c].up
-
-
-@kernel
 def flat_components(
     rows: tuple[Any, ...], forest: tuple[Any, ...], units: tuple[float, ...], at: Ints, out: tuple[Any, ...]
 ) -> None:
@@ -281,11 +269,8 @@ def flat_components(
     for t in range(len(leaf)):
         if n >= SORTED_ROWS:
             _sort_by(leaf[t], root[t], root[t + 1], order)
-        for place in range(n):
-            i = order[place]
+        for i in order:
             k = leaf[t, i]
-            if place + 1 < n:
-                _fetch(contexts, ends[leaf[t, order[place + 1]]].context, store)
             for a in range(p):
                 seen[a] = plain[i, a]
             for m in range(len(column)):

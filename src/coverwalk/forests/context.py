@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["WHOLE", "Context"]
-
-WHOLE = -2  # label of the components of the kernel density over all rows
+__all__ = ["Context"]
 
 
 class Context(NamedTuple):

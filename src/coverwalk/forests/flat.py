@@ -28,8 +28,6 @@ __all__ = ["Components", "FlatForest", "FlatTree"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ROOM = 64  # behind the store: what comes next is asked for ahead, also at its end
-
 
 class FlatTree(NamedTuple):
     """One tree, as it is put into a `FlatForest`."""
@@ -67,7 +65,7 @@ class FlatForest:
         at = [_places(tree, p) for tree in trees]
         places = np.concatenate([[0], np.cumsum([each[-1] for each in at])])
         nodes, contexts, records = (np.zeros(n, dtype) for n, dtype in zip(begins[-1], (NODE, CONTEXT, RECORD)))
-        ends, store = np.zeros(len(nodes), END), np.empty(places[-1] + ROOM)
+        ends, store = np.zeros(len(nodes), END), np.empty(places[-1])
         for k, tree in enumerate(trees):
             slices = [slice(*begins[k : k + 2, j]) for j in range(3)]
             _put_nodes(nodes[slices[0]], ends[slices[0]], tree, begins[k])

@@ -16,7 +16,7 @@ from coverwalk.forests.cells import MOST_CELLS, Cells
 from coverwalk.forests.kernel_context import MOST_INPUTS, MOST_NODES, KernelContext
 from coverwalk.forests.steps import Steps
 from coverwalk.forests.trend import Trend
-from coverwalk.shapes import CELLS, KERNELS, STUDENT, Shapes
+from coverwalk.shapes import KERNELS, STUDENT, Shapes
 
 if TYPE_CHECKING:
     from coverwalk.forests.forest import FittedTree, Forest, Settings
@@ -48,9 +48,8 @@ def check_forest(forest: "Forest") -> None:
     for part, tree, fitted in zip(parts, forest.trees, forest.fitted):
         _check_tree(tree, p, n_levels)
         _check_fitted(tree, fitted, p, forest.grid_of(part.degree).degree)
-    n_others = _check_whole(forest, p) + _check_steps(forest)
-    _hold("shapes", len(forest.shapes) == 1 + sum(len(fitted.shapes) for fitted in forest.fitted) + n_others)
-    _hold("shapes", forest.shapes.kind[0] == STUDENT)
+    _check_whole(forest, p)
+    _check_steps(forest)
 
 
 def _check_steps(forest: "Forest") -> int:
@@ -66,7 +65,6 @@ def _check_steps(forest: "Forest") -> int:
         _array(name, ends, left.shape)
     _hold("cells", (left <= low) & (low < high) & (high <= right) & np.isfinite(high - low))
     _hold("cells", right[:-1] <= left[1:])
-    _hold("shapes", forest.shapes.kind[-1] == CELLS)
     return 1
 
 

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.forest.schedule import StreamSettings
+from coverwalk.forest.stream import ForestStream
 from coverwalk.forests.forest import Forest
 from coverwalk.joint import JointDistribution
-from coverwalk.streams.forest_stream import ForestStream
-from coverwalk.streams.growth import StreamSettings
 
 __all__ = ["StreamChain"]
 
@@ -46,28 +46,37 @@ class StreamChain:
         """Rows learned."""
         return self.streams[0].n_rows
 
-    def learn(self, X: Floats, Y: Floats) -> Floats:
-        """Learn rows X (n, p), Y (n, q) in order; returns the log density (n,) that each had just before."""
-        return self._sum("learn", X, Y)
+    def copy(self) -> "StreamChain":
+        """A chain that learns on its own: what this one knows stays as it is."""
+        return StreamChain([stream.copy() for stream in self.streams])
+
+    def learn(self, X: Floats, Y: Floats, *, scored: bool = True) -> Floats:
+        """Learn rows X (n, p), Y (n, q) in order; returns the log density (n,) that each had just before.
+
+        Not ``scored``: where that takes long, of the trees alone.
+        """
+        total = np.zeros(len(Y))
+        for j, stream in enumerate(self.streams):
+            total += stream.learn(self._inputs(X, Y, j), np.ascontiguousarray(Y[:, j]), scored=scored)
+        return total
 
     def learn_one(self, x: Floats, y: Floats) -> float:
         """Learn one row x (1, p), y (1, q); returns the log density that it had just before."""
-        if len(self.streams) == 1:
-            return self.streams[0].learn_one(x, float(y[0, 0]))
         return float(self.learn(x, y)[0])
 
     def logpdf(self, X: Floats, Y: Floats) -> Floats:
         """Log densities (n,) of rows."""
-        return self._sum("logpdf", X, Y)
-
-    def _sum(self, verb: str, X: Floats, Y: Floats) -> Floats:
-        total: Floats = getattr(self.streams[0], verb)(X, np.ascontiguousarray(Y[:, 0]))
-        for j in range(1, len(self.streams)):
-            total += getattr(self.streams[j], verb)(np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j]))
+        total = np.zeros(len(Y))
+        for j, stream in enumerate(self.streams):
+            total += stream.logpdf(self._inputs(X, Y, j), np.ascontiguousarray(Y[:, j]))
         return total
 
+    @staticmethod
+    def _inputs(X: Floats, Y: Floats, j: int) -> Floats:
+        return np.hstack([X, Y[:, :j]]) if j else X
+
     def predict_dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
-        """The laws of y in rows X (n, p). Those of several outputs ask the streams when they are asked themselves."""
+        """The distributions of y in rows X (n, p)."""
         if len(self.streams) == 1:
             return self.streams[0].predict_dist(X)
 

@@ -7,18 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._sound import check_names, hold
+from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.chain import StreamChain
 from coverwalk.streams.checked_rows import as_outputs, as_row, numbers_only, refuse_nonfinite
 from coverwalk.streams.double_tree import DoubleTree
-from coverwalk.streams.growth import StreamSettings
 
 __all__ = ["Streaming"]
 
 Floats = NDArray[np.float64]
 
-N_TREES = 10  # of a stream that began as one: every row is learned by each of them
+N_TREES = 16  # of a stream that began as one: every row is learned by each of them
 
 
 class Streaming:
@@ -41,12 +41,19 @@ class Streaming:
     _flat: bool
 
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Learn further rows in order. All are checked first: a bad one leaves the model as it was."""
-        self.prequential(X, y)
+        """Learn further rows in order. A bad row, or an interrupt, leaves the model as it was.
+
+        To that end the rows are learned by a copy of what the model has learned since its trees grew. For single rows,
+        `learn_one` is faster: it learns in place.
+        """
+        self._learn_rows(X, y, scored=False)
         return self
 
     def prequential(self, X: Any, y: Any) -> Floats:
         """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
+        return self._learn_rows(X, y, scored=True)
+
+    def _learn_rows(self, X: Any, y: Any, *, scored: bool) -> Floats:
         begun = hasattr(self, "n_outputs_")
         self.__dict__.pop("calibration_", None)  # it was measured on the model as it was
         if y is None:
@@ -62,13 +69,15 @@ class Streaming:
             X = self._read(X, begun)
             if len(X) != len(Y):
                 raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
-        except ValueError:
+            X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
+            chain = self._next_chain(settings, X.shape[1], Y.shape[1])
+            chain.name_levels(self._mixed.level_names)
+            log_density = chain.learn(X, np.require(Y, requirements="W"), scored=scored)
+            self._show_chain(chain, Y.shape[1], flat)
+        except BaseException:
             self.__dict__ = before  # names and number of inputs, which a refused first table has left
             raise
-        X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
-        chain = self._chain(settings, X.shape[1], Y.shape[1], flat)
-        chain.name_levels(self._mixed.level_names)
-        return chain.learn(X, np.require(Y, requirements="W"))
+        return log_density
 
     def learn_one(self, x: Any, y: Any) -> float:
         """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
@@ -92,8 +101,9 @@ class Streaming:
             if not begun:
                 self.n_features_in_ = row.shape[1]
             self._mixed = mixed
-            stream = self._chain(settings, row.shape[1], outputs.shape[1], np.ndim(y) == 0)
+            stream = self._next_chain(settings, row.shape[1], outputs.shape[1])
             stream.name_levels(mixed.level_names)
+            self._show_chain(stream, outputs.shape[1], np.ndim(y) == 0)
         elif mixed is not self._mixed:
             self._mixed = mixed
             stream.name_levels(mixed.level_names)
@@ -136,35 +146,33 @@ class Streaming:
     def _stream_settings(self) -> StreamSettings:
         """The parameters, checked, as a stream takes them."""
         chosen: Settings = self._settings(0)  # type: ignore[attr-defined]
+        n_trees = N_TREES if self.n_trees is None else chosen.n_trees
         return StreamSettings(
-            n_trees=N_TREES if self.n_trees is None else chosen.n_trees,
-            degree=chosen.degree,
-            ridges=chosen.ridges,
-            stop=chosen.stop,
-            min_rows=chosen.min_rows,
-            n_candidates=chosen.n_candidates,
-            seed=chosen.seed,
+            replace(chosen, n_trees=n_trees),
+            choose=self.stop == "auto",
             max_rows=int(self.max_rows),
             max_contexts=int(self.max_contexts),
-            forget=float(self.forget),
+            decay=float(self.forget),
         )
 
-    def _chain(self, settings: StreamSettings, p: int, q: int, flat: bool) -> StreamChain:
-        """The streams of the outputs: those that are there, or going on from what was fitted, or new."""
+    def _next_chain(self, settings: StreamSettings, p: int, q: int) -> StreamChain:
+        """The streams of the outputs to learn with: a copy of those that are there, or going on from `fit`, or new."""
         if "stream_" in self.__dict__:
-            return self.stream_
+            return self.stream_.copy()
         if "forests_" in self.__dict__:
             if any(forest.n_summed for forest in self.forests_):
                 raise ValueError("a model of chunks kept sums, not rows, to go on from: use fit_chunks with all chunks")
-            fitted = [forest.settings for forest in self.forests_]
-            each = [replace(settings, n_trees=s.n_trees, seed=s.seed, stop=s.stop) for s in fitted]
-            self.stream_ = StreamChain.of(self.forests_, each)
-            del self.forests_  # it does not know the rows to come
-        else:
-            names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(p)]))
-            self.stream_ = StreamChain.new(settings, names, q, self._mixed.n_levels)
+            each = [replace(settings, forest=forest.settings) for forest in self.forests_]
+            return StreamChain.of(self.forests_, each)
+        names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(p)]))
+        return StreamChain.new(settings, names, q, self._mixed.n_levels)
+
+    def _show_chain(self, chain: StreamChain, q: int, flat: bool) -> None:
+        """Have the model be a stream."""
+        if "n_outputs_" not in self.__dict__:
             self.n_outputs_, self._flat = q, flat
-        return self.stream_
+        self.stream_ = chain
+        self.__dict__.pop("forests_", None)  # it does not know the rows to come
 
     # -- the paper's stream, covers="kd" ------------------------------------------------------------------------------
 

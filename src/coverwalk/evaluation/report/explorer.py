@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from coverwalk._kernels.polynomial import n_features
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.evaluation.report.packing import pack, packed_size
-from coverwalk.forests.forest import OUTLIER_ROWS, FittedTree, Forest
+from coverwalk.forests.forest import FittedTree, Forest
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.steps import UNIT_CELL
+from coverwalk.forests.tree_table import OUTLIER_ROWS
 from coverwalk.shapes import Shapes
 
 __all__ = ["Exported", "export"]
@@ -31,7 +32,7 @@ class Exported(NamedTuple):
     n_trees: int
 
 
-def export(forest: Forest, budget: int = 10_000_000) -> Exported:
+def export(forest: Forest, budget: int = 1_800_000) -> Exported:
     """As many trees as fit into this many characters, at least one."""
     arrays, n_trees = _join(forest, len(forest.fitted)), len(forest.fitted)
     while (size := packed_size(arrays)) > budget and n_trees > 1:
