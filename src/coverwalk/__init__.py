@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from coverwalk.density import Density
     from coverwalk.distribution import PredictiveDistribution
     from coverwalk.distributions import Distribution
+    from coverwalk.files import ModelFileError, load
     from coverwalk.joint import JointDistribution
-    from coverwalk.persistence import ModelFileError, load
     from coverwalk.sequence import SequenceModel
 
 __version__ = "0.2.0"
@@ -28,10 +28,10 @@ _HOME = {
     "Density": "coverwalk.density",
     "Distribution": "coverwalk.distributions",
     "JointDistribution": "coverwalk.joint",
-    "ModelFileError": "coverwalk.persistence",
+    "ModelFileError": "coverwalk.files",
     "PredictiveDistribution": "coverwalk.distribution",
     "SequenceModel": "coverwalk.sequence",
-    "load": "coverwalk.persistence",
+    "load": "coverwalk.files",
 }
 
 __all__ = [

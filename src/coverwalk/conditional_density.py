@@ -16,6 +16,22 @@ from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.distributions import Distribution
 from coverwalk.explain import Explaining
+from coverwalk.files import schema as file
+from coverwalk.files.schema import (
+    Absent,
+    Either,
+    Flag,
+    List,
+    Maybe,
+    Names,
+    Object,
+    Plain,
+    Random,
+    Schema,
+    Text,
+    Whole,
+    require,
+)
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.scaling import canonical_order
@@ -24,7 +40,9 @@ from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.saving import Saved
+from coverwalk.streams.chain import StreamChain
 from coverwalk.streams.checked_rows import as_row
+from coverwalk.streams.double_tree import DoubleTree
 from coverwalk.streams.streaming import Streaming
 
 __all__ = ["ConditionalDensity"]
@@ -116,6 +134,34 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     """
 
     _mixed = MixedInputs([])  # until a fit has seen categories
+    _schema = Schema(
+        n_trees=Maybe(Whole(1, 10_000)),
+        degree=Whole(0, 2),
+        ridges=Plain(),
+        stop=Either(Text("auto"), file.Real(above=0, below=1)),
+        min_rows=Whole(1),
+        n_candidates=Whole(1, 10**6),
+        categorical_features=Plain(),
+        covers=Text("adaptive", "kd"),
+        walk=Text("coarsen", "refine"),
+        alpha=file.Real(low=1.05, high=1e6, whole=True),
+        max_rows=Whole(1),
+        max_contexts=Whole(1),
+        forget=file.Real(low=0, high=0.1, whole=True),
+        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        random_state=Random(),
+        n_features_in_=Absent(Whole(0, 10**6)),
+        feature_names_in_=Absent(Names("n_features_in_")),
+        n_outputs_=Absent(Whole(1, 10_000)),
+        target_names_=Absent(List(Text(), "n_outputs_")),
+        _flat=Absent(Flag()),
+        _mixed=Absent(Object(MixedInputs)),
+        forests_=Absent(List(Object(Forest, p="n_features_in_ + i"), "n_outputs_")),
+        stream_=Absent(Object(StreamChain, p="n_features_in_", q="n_outputs_")),
+        double_tree_=Absent(Object(DoubleTree)),
+        calibration_=Absent(file.Array(float, "held_out", "n_outputs_", low=0, high=1)),
+        check=lambda state, scope: _check_parts(state),
+    )
 
     def __init__(
         self,
@@ -341,17 +387,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     # -- files --------------------------------------------------------------------------------------------------------
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        self._check_calibration()
-        if self.covers == "kd":
-            self._check_loaded_stream()
-            return
-        from coverwalk.forests.estimator_soundness import check_parts
-
-        self._settings(0)
-        check_parts(self)
-
     # -- helpers ------------------------------------------------------------------------------------------------------
 
     def _check(self, X: ArrayLike) -> Floats:
@@ -389,6 +424,30 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     def _like_y(self, values: Floats) -> Floats:
         return values if self._flat else values.reshape(len(values), self.n_outputs_)
+
+
+def _check_parts(state: Any) -> None:
+    """A fitted model has one of a forest for each output, a stream and a double tree, over the inputs that it names."""
+    fitted = [name for name in ("forests_", "stream_", "double_tree_") if hasattr(state, name)]
+    if not fitted:  # saved before it was fitted
+        return
+    require("the fitted part", len(fitted) == 1 and (fitted == ["double_tree_"]) == (state.covers == "kd"))
+    require("inputs", all(hasattr(state, name) for name in ("n_features_in_", "n_outputs_", "_flat")))
+    require("calibration", np.diff(getattr(state, "calibration_", np.zeros((1, 1))), axis=0) >= 0)
+    mixed = getattr(state, "_mixed", MixedInputs([]))
+    require("categories", len(mixed.levels) in (0, state.n_features_in_))
+    if state.covers == "kd":
+        tree = state.double_tree_
+        ours = state.n_features_in_, state.n_outputs_, state._flat
+        require("the double tree", hasattr(tree, "_engine"))
+        require("the double tree", ours == (tree.n_features_in_, tree.n_outputs_, tree._flat))
+    for forest in getattr(state, "forests_", []):
+        require("levels", forest.levels == mixed.level_names)
+    if hasattr(state, "stream_"):
+        counts = [len(levels) > 0 for levels in mixed.levels] or [False] * state.n_features_in_
+        for stream in state.stream_.streams:
+            require("levels", stream.levels in ([], mixed.level_names))
+            require("categories", stream.categories[: state.n_features_in_] == np.array(counts, bool))
 
 
 def _check_number(name: str, given: Any, low: float, high: float) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import List, Object, Schema, require
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forest.stream import ForestStream
 from coverwalk.forests.forest import Forest
@@ -18,6 +19,10 @@ Floats = NDArray[np.float64]
 
 class StreamChain:
     """One `ForestStream` for each output; log p(y given x) = sum_j log p(y_j given x, y_1 .. y_{j-1})."""
+
+    _schema = Schema(
+        streams=List(Object(ForestStream, p="p + i"), "q", low=1), check=lambda state, scope: _check_chain(state)
+    )
 
     def __init__(self, streams: list[ForestStream]) -> None:
         self.streams = streams
@@ -85,15 +90,6 @@ class StreamChain:
 
         return JointDistribution(conditional, len(X), len(self.streams))
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose streams are not one chain."""
-        streams: Any = self.streams
-        sound = (
-            isinstance(streams, list)
-            and len(streams) >= 1
-            and all(isinstance(stream, ForestStream) for stream in streams)
-            and all(stream.p == streams[0].p + j for j, stream in enumerate(streams))
-            and all(stream.n_rows == streams[0].n_rows for stream in streams)
-        )
-        if not sound:
-            raise ValueError("the streams of this chain do not fit together")
+
+def _check_chain(state: Any) -> None:
+    require("rows of the streams", len({stream.n_rows for stream in state.streams}) == 1)

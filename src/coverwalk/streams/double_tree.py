@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coverwalk._sound import check_names, hold
+from coverwalk.files.objects import schema_of
+from coverwalk.files.schema import Absent, Flag, Names, Object, Schema, Scope, Whole, require
 from coverwalk.saving import Saved
 from coverwalk.streams.checked_rows import as_outputs, as_row, refuse_nonfinite
 from coverwalk.streams.kd_engine import KdEngine, Plan
-from coverwalk.streams.kd_soundness import check_stream
 
 if TYPE_CHECKING:
     from coverwalk.distribution import PredictiveDistribution
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["DoubleTree"]
 
 Floats = NDArray[np.float64]
+
+
+def _check(state: Any, scope: Scope) -> None:
+    if hasattr(state, "_engine"):
+        require("inputs", hasattr(state, "_flat") and scope["_engine"].inputs == scope.get("n_features_in_"))
 
 
 class DoubleTree(Saved, BaseEstimator):  # type: ignore[misc]
@@ -86,6 +91,16 @@ class DoubleTree(Saved, BaseEstimator):  # type: ignore[misc]
     """
 
     n_features_in_: int
+
+    _schema = Schema(
+        **schema_of(Plan).fields,
+        n_features_in_=Absent(Whole(0, 10**6)),
+        n_outputs_=Absent(Whole(1, 10**6)),
+        feature_names_in_=Absent(Names("n_features_in_")),
+        _flat=Absent(Flag()),
+        _engine=Absent(Object(KdEngine, q="n_outputs_")),
+        check=_check,
+    )
 
     def __init__(
         self,
@@ -225,11 +240,3 @@ class DoubleTree(Saved, BaseEstimator):  # type: ignore[misc]
         return self._engine.depth
 
     # Files
-
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        Plan(*(getattr(self, name) for name in Plan._fields)).check()
-        if hasattr(self, "_engine"):
-            check_stream(self._engine, self.n_features_in_, self.n_outputs_)
-            check_names(self)
-            hold("y", isinstance(self._flat, bool | np.bool_))

@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._sound import check_names, hold
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
@@ -195,15 +194,3 @@ class Streaming:
         """Show what the tree knows of its rows, as after `fit`."""
         self.double_tree_, self.n_features_in_ = tree, tree.n_features_in_
         self.n_outputs_, self._flat = tree.n_outputs_, tree._flat
-
-    def _check_loaded_stream(self) -> None:
-        """Refuse a file whose parts do not fit together; the tree checks itself."""
-        if not hasattr(self, "double_tree_"):  # saved before its first row
-            return
-        tree = self.double_tree_
-        hold("the stream", isinstance(tree, DoubleTree))
-        for name in ("n_features_in_", "n_outputs_", "_flat"):
-            hold(name, getattr(self, name, None) == getattr(tree, name, None))
-        levels = self._mixed.levels if isinstance(self._mixed, MixedInputs) else None
-        hold("categories", levels is not None and len(levels) in (0, self.n_features_in_))
-        check_names(self)
