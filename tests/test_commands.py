@@ -521,3 +521,18 @@ def test_quoted_line_breaks_and_byte_order_marks(capsys, monkeypatch):
     frame = pl.read_csv("quoted_out.csv")
     assert len(frame) == 5
     assert frame["y_mean"].n_unique() == 1
+
+
+@pytest.mark.parametrize(
+    "call", [["fit", "none.csv", "--target", "y", "-o", "m"], ["show", "none"], ["score", "none", "-"]]
+)
+def test_a_missing_file_is_told_before_anything_is_loaded(call):
+    code = f"""
+import sys
+from coverwalk.cli import main
+assert main({call!r}) == 1
+assert not {{"numpy", "numba", "sklearn", "polars"}} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "there is no file none" in done.stderr

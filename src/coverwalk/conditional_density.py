@@ -364,6 +364,9 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
             if "stream_" in self.__dict__ and not named:  # a stream asks row by row: in a tenth of the time
                 return as_row(self._mixed.row(X[0]), "X", self.n_features_in_, gaps=True)
         check_is_fitted(self, "n_outputs_")
+        plain = type(X) is np.ndarray and X.dtype == np.float64 and X.shape[1:] == (self.n_features_in_,) and len(X) > 0
+        if plain and "feature_names_in_" not in self.__dict__ and not any(self._mixed.levels) and np.isfinite(X).all():
+            return np.require(X, requirements=["C", "W"])  # in a hundredth of the time that the whole check takes
         checked: Floats = read_inputs(self, X, reset=False)
         return np.require(checked, requirements=["C", "W"])
 
