@@ -35,7 +35,6 @@ from coverwalk.files.schema import (
 from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
@@ -213,7 +212,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
             if levels:
                 chosen = replace(chosen, n_levels=(*self._mixed.n_levels, *[0] * j))
             if self.stop == "auto":
-                chosen = choose_share(inputs, Y[:, j], choose(inputs, Y[:, j], chosen))
+                chosen = choose(inputs, Y[:, j], chosen)
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
             forest.levels = levels
             forest.accumulate(inputs, Y[:, j])

@@ -42,9 +42,9 @@ def pool_weights(log_density: Floats, prior: Floats | None = None) -> Floats:
     """
     n, E = log_density.shape
     rows = np.full(E, PRIOR_ROWS / E) if prior is None else prior
-    weight = rows / rows.sum()
     if n == 0:
-        return np.asarray(weight)
+        return np.asarray(rows / rows.sum())
+    weight = np.full(E, 1.0 / E)
     best = log_density.max(axis=1, keepdims=True)
     density = np.exp(log_density - np.where(np.isfinite(best), best, 0.0))
     density = density[np.isfinite(best[:, 0])]  # a row that all rule out says nothing of their weights
@@ -57,7 +57,7 @@ def pool_weights(log_density: Floats, prior: Floats | None = None) -> Floats:
     return np.asarray(weight)
 
 
-def extrapolated(first: Floats, second: Floats, n_asked: int, n_trees: int) -> Floats:
+def extrapolated(first: Floats, second: Floats, n_asked: float, n_trees: int) -> Floats:
     """Log densities (n,) of a pool of n_trees trees, from those of two halves of n_asked trees.
 
     A pool of K trees loses c/K to one without end, for some c; two small pools and both together tell c. Without this,

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from coverwalk.chunks import Columns, SamplePass
 from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.level_counts import level_codes
 from coverwalk.forests.scaling import row_codes
 from coverwalk.forests.sums import ForestShapes, ForestSums, Room, plan_on_sample, scaled
@@ -93,7 +92,7 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
         if mixed.n_levels:
             chosen = replace(chosen, n_levels=(*mixed.n_levels, *[0] * j))
         if model.stop == "auto":
-            chosen = choose_share(inputs, y, choose(inputs, y, chosen))
+            chosen = choose(inputs, y, chosen)
         forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room)
         forest.levels = mixed.level_names
         if drawn.all_kept:

@@ -346,16 +346,6 @@ def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:
     return Grid(np.array(settings.ridges), degree, 2.0, many, LEAST_SCALE)
 
 
-def rescaled(dist: PredictiveDistribution, spread: float) -> PredictiveDistribution:
-    """The same distributions, the scales of all contexts' voices times spread."""
-    if spread == 1.0:
-        return dist
-    part = dist[:]
-    assert dist.context is not None
-    part.voices = dist.voices._replace(scale=dist.voices.scale * np.where(dist.context < 0, 1.0, spread))
-    return part
-
-
 def routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:
     """Rows in units of order one, as the trees see them: levels keep their numbers."""
     Z = inputs.forward(X)
