@@ -55,7 +55,7 @@ class Expert(NamedTuple):
     known: tuple[list[Floats], list[Floats]]  # their log densities
 
     def log_density(self) -> Floats:
-        """Log densities (n,) of a forest of such trees without end: what is compared does not depend on their number."""
+        """Log densities (n,) of a forest of such trees without end: their number does not matter then."""
         first, second = (np.concatenate(half) for half in self.known)
         return extrapolated(first, second, 2 * HALF, ENDLESS)
 
