@@ -44,6 +44,7 @@ except ImportError:
 else:
 
     def width(rows):
+        """Width of the 90 % interval in each row."""
         low, high = model.predict_dist(pd.DataFrame(rows, columns=X.columns)).interval(0.9)
         return high - low
 

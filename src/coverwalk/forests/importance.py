@@ -27,7 +27,7 @@ def regression_gains(forest: Forest) -> Floats:
     """
     order = canonical_order(forest.X, forest.y)
     Z = routed(forest.inputs, forest.X[order], forest.settings)
-    r = forest.output.forward(forest.y[order, None])[:, 0]
+    r = forest.targets(forest.X[order], forest.y[order])
     left = forest.trend.fit(plain_columns(Z, forest.settings.n_levels), r)[1] if forest.trend else r
     tables, parts = kernel_tables(), forest.settings.part_of_trees()
 

@@ -159,8 +159,6 @@ class Streaming:
         if "stream_" in self.__dict__:
             return self.stream_.copy()
         if "forests_" in self.__dict__:
-            if any(forest.n_summed for forest in self.forests_):
-                raise ValueError("a model of chunks kept sums, not rows, to go on from: use fit_chunks with all chunks")
             each = [replace(settings, forest=forest.settings) for forest in self.forests_]
             return StreamChain.of(self.forests_, each)
         names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(p)]))
