@@ -20,7 +20,7 @@ from coverwalk.datasets import data_folder
 SKIP = 100
 MODELS = {
     "forest": {},
-    "forest, 16 trees": {"n_trees": 16},
+    "forest, 16 trees": {"n_estimators": 16},
     "kd": {"covers": "kd"},
 }
 

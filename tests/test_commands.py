@@ -295,7 +295,7 @@ MISTAKES = {
     "a target that the model has not": ("plot m.cover data.csv --out p.png --target q", "has no target 'q'"),
     "a grid of one": ("predict m.cover data.csv --density 1", "from 2 to 10000"),
     "a column to keep that is missing": ("predict m.cover data.csv --keep q", "has no column 'q'"),
-    "too many trees": ("fit data.csv --target y --trees 0", "n_trees must be"),
+    "too many trees": ("fit data.csv --target y --trees 0", "n_estimators must be"),
 }
 
 

@@ -64,7 +64,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     Parameters
     ----------
-    n_trees : int, optional
+    n_estimators : int, optional
         Trees in the forest. More are better, slowly; by default 24 for up to 4096 rows and 16 for more.
     degree : int
         Largest degree of the local polynomials, 0, 1 or 2; where ``stop`` is "auto", trees of degree 1 and 2 are mixed.
@@ -74,7 +74,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     stop : float or "auto"
         Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, with it the degree,
         a factor on all scales, the share of the kernel density over all rows, and the steps of y.
-    min_rows : int
+    min_samples_leaf : int
         Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
     n_candidates : int
         Cuts drawn at random in a context, of which the best is taken.
@@ -136,11 +136,11 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     _mixed = MixedInputs([])  # until a fit has seen categories
     _schema = Schema(
-        n_trees=Maybe(Whole(1, 10_000)),
+        n_estimators=Maybe(Whole(1, 10_000)),
         degree=Whole(0, 2),
         ridges=Plain(),
         stop=Either(Text("auto"), file.Real(above=0, below=1)),
-        min_rows=Whole(1),
+        min_samples_leaf=Whole(1),
         n_candidates=Whole(1, 10**6),
         categorical_features=Plain(),
         covers=Text("adaptive", "kd"),
@@ -166,12 +166,12 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     def __init__(
         self,
-        n_trees: int | None = None,
+        n_estimators: int | None = None,
         *,
         degree: int = 2,
         ridges: tuple[float, ...] = (0.03, 0.3, 3.0),
         stop: float | str = "auto",
-        min_rows: int = 3,
+        min_samples_leaf: int = 3,
         n_candidates: int = 20,
         categorical_features: Any = "from_dtype",
         covers: str = "adaptive",
@@ -183,11 +183,11 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.degree = degree
         self.ridges = ridges
         self.stop = stop
-        self.min_rows = min_rows
+        self.min_samples_leaf = min_samples_leaf
         self.n_candidates = n_candidates
         self.categorical_features = categorical_features
         self.covers = covers
@@ -271,7 +271,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         ...     for seed in range(5):
         ...         X = np.random.default_rng(seed).uniform(size=(1000, 2))
         ...         yield X, X[:, 0] + 0.1 * np.random.default_rng(seed + 100).standard_normal(1000)
-        >>> model = ConditionalDensity(n_trees=4).fit_chunks(chunks, sample_rows=1000)
+        >>> model = ConditionalDensity(n_estimators=4).fit_chunks(chunks, sample_rows=1000)
         >>> bool(abs(model.predict([[0.5, 0.5]])[0] - 0.5) < 0.05)
         True
         """
@@ -290,10 +290,10 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     def _settings(self, n_rows: int) -> Settings:
         """The parameters, checked."""
-        n_trees = self.n_trees if self.n_trees is not None else 24 if n_rows <= 4096 else 16
-        _check_number("n_trees", n_trees, 1, 10_000)
+        n_trees = self.n_estimators if self.n_estimators is not None else 24 if n_rows <= 4096 else 16
+        _check_number("n_estimators", n_trees, 1, 10_000)
         _check_number("degree", self.degree, 0, 2)
-        _check_number("min_rows", self.min_rows, 1, np.inf)
+        _check_number("min_samples_leaf", self.min_samples_leaf, 1, np.inf)
         _check_number("n_candidates", self.n_candidates, 1, np.inf)
         _check_number("max_rows", self.max_rows, 1, np.inf)
         _check_number("max_contexts", self.max_contexts, 1, np.inf)
@@ -318,7 +318,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
             degree=int(self.degree),
             ridges=ridges,
             stop=0.5 if isinstance(self.stop, str) else float(self.stop),
-            min_rows=int(self.min_rows),
+            min_rows=int(self.min_samples_leaf),
             n_candidates=int(self.n_candidates),
             seed=int(seed),
             n_threads=effective_n_jobs(self.n_jobs),

@@ -54,7 +54,7 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
 
     Parameters
     ----------
-    n_trees : int
+    n_estimators : int
         Trees of each kind.
     covers : {"forest", "kd"}
         "forest": the above, fitted to all points at once. "kd": a stream, one Normal-Wishart and one tree of cells in
@@ -107,7 +107,7 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
     """
 
     _schema = Schema(
-        n_trees=Whole(1, 10_000),
+        n_estimators=Whole(1, 10_000),
         covers=Text("forest", "kd"),
         a=Real(low=1e-100, high=1e100, whole=True),
         halve=Real(above=0, below=1),
@@ -128,7 +128,7 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
 
     def __init__(
         self,
-        n_trees: int = 12,
+        n_estimators: int = 12,
         *,
         covers: str = "forest",
         a: float = 0.5,
@@ -142,7 +142,7 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.covers = covers
         self.a = a
         self.halve = halve
@@ -175,7 +175,7 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
             seed = check_random_state(seed).randint(2**31 - 1)
         self.forest_ = DensityForest.grow(
             Y,
-            n_trees=int(self.n_trees),
+            n_trees=int(self.n_estimators),
             stop=1.0 - self.halve,
             a=float(self.a),
             step=self._step(Y),
@@ -187,7 +187,7 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
     def _check_parameters(self) -> None:
         if self.covers not in ("forest", "kd"):
             raise ValueError(f'covers must be "forest" or "kd", got {self.covers!r}')
-        _check_count("n_trees", self.n_trees)
+        _check_count("n_estimators", self.n_estimators)
         if not (self.a > 0 and np.isfinite(self.a)):
             raise ValueError(f"a must be positive, got {self.a!r}")
         if not 0 < self.halve < 1:

@@ -23,7 +23,7 @@ N_TREES = 16  # of a stream that began as one: every row is learned by each of t
 class Streaming:
     """The verbs of a stream, answered by a `StreamChain`, or by a `DoubleTree` for covers="kd"."""
 
-    n_trees: int | None
+    n_estimators: int | None
     covers: str
     walk: Any
     alpha: float
@@ -145,7 +145,7 @@ class Streaming:
     def _stream_settings(self) -> StreamSettings:
         """The parameters, checked, as a stream takes them."""
         chosen: Settings = self._settings(0)  # type: ignore[attr-defined]
-        n_trees = N_TREES if self.n_trees is None else chosen.n_trees
+        n_trees = N_TREES if self.n_estimators is None else chosen.n_trees
         return StreamSettings(
             replace(chosen, n_trees=n_trees),
             choose=self.stop == "auto",
