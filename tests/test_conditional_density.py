@@ -220,3 +220,12 @@ def test_bad_weights_are_refused(data, weight, message):
     X, y = data
     with pytest.raises(ValueError, match=message):
         ConditionalDensity(n_estimators=2).fit(X, y, sample_weight=np.full(len(y), weight))
+
+
+def test_verbose_tells_the_steps(capsys):
+    X = np.linspace(0, 1, 40)[:, None]
+    ConditionalDensity(2, stop=0.5, verbose=1).fit(X, X[:, 0])
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[1].rsplit(" in ", 1)[0] for line in said] == ["2 trees grown", "contexts fitted"]
+    ConditionalDensity(2, stop=0.5).fit(X, X[:, 0])
+    assert capsys.readouterr().out == ""

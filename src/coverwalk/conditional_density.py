@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from numbers import Integral, Real
+from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -97,7 +98,9 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         Of a stream: the share of what it knows that it gives up with each row, so that it follows a change. It then
         remembers some 1/forget rows, from the last of which trees are grown again and again. 0 forgets nothing.
     n_jobs : int, optional
-        Threads, as in scikit-learn; the result does not depend on them.
+        Threads that grow and fit trees: None is one, -1 all processors. The result does not depend on them.
+    verbose : int
+        1 prints how long each step of `fit` took.
     random_state : int, RandomState or None
         Of the candidate cuts. A number gives the same forest every time, whatever the order of the rows.
 
@@ -150,6 +153,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         max_contexts=Whole(1),
         forget=file.Real(low=0, high=0.1, whole=True),
         n_jobs=Maybe(Whole(-10_000, 10_000)),
+        verbose=Whole(0),
         random_state=Random(),
         n_features_in_=Absent(Whole(0, 10**6)),
         feature_names_in_=Absent(Names("n_features_in_")),
@@ -181,6 +185,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         max_contexts: int = 2**12,
         forget: float = 0.0,
         n_jobs: int | None = None,
+        verbose: int = 0,
         random_state: Any = 0,
     ) -> None:
         self.n_estimators = n_estimators
@@ -197,6 +202,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         self.max_contexts = max_contexts
         self.forget = forget
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -236,16 +242,20 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(X.shape[1])]))
         forests = []
         for j in range(Y.shape[1]):
+            clock = _Clock(f"output {j + 1} of {Y.shape[1]}, {len(X)} rows", self.verbose)
             inputs = np.hstack([X, Y[:, :j]])
             chosen = replace(settings, rounding=find_rounding(Y[:, j]))
             if levels:
                 chosen = replace(chosen, n_levels=(*self._mixed.n_levels, *[0] * j))
             if self.stop == "auto":
                 chosen = choose_share(inputs, Y[:, j], choose(inputs, Y[:, j], chosen))
+                clock.tell("priors and experts chosen on held-out rows")
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
+            clock.tell(f"{len(forest.trees)} trees grown")
             forest.levels = levels
             forest.accumulate(inputs, Y[:, j])
             forest.finalize()
+            clock.tell("contexts fitted")
             forests.append(forest)
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
         self.__dict__.pop("stream_", None)
@@ -448,6 +458,19 @@ def _check_parts(state: Any) -> None:
         for stream in state.stream_.streams:
             require("levels", stream.levels in ([], mixed.level_names))
             require("categories", stream.categories[: state.n_features_in_] == np.array(counts, bool))
+
+
+class _Clock:
+    """Tells how long steps took, where that was asked for."""
+
+    def __init__(self, what: str, verbose: int) -> None:
+        self.what, self.verbose, self.start = what, verbose, perf_counter()
+
+    def tell(self, step: str) -> None:
+        """Print a step that is done, and begin the next."""
+        if self.verbose:
+            print(f"[ConditionalDensity] {self.what}: {step} in {perf_counter() - self.start:.2f} s")
+        self.start = perf_counter()
 
 
 def _check_number(name: str, given: Any, low: float, high: float) -> None:
