@@ -2,12 +2,12 @@
 
 import numpy as np
 import pandas as pd
+from coverwalk.streams.double_tree import DoubleTree
 
 from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, SequenceModel
 from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
 from coverwalk.datasets import MIXTURES
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
-from coverwalk.streams.double_tree import DoubleTree
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.uniform(-1, 1, (60, 2)), RNG.standard_normal((60, 2))

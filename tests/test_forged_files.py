@@ -11,13 +11,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from coverwalk.streams.double_tree import DoubleTree
 
 from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, ModelFileError, SequenceModel, load
 from coverwalk.covers import ChoiceBoxes, SuffixTree
 from coverwalk.files import container
 from coverwalk.files.saving import encoded
 from coverwalk.local import Dirichlet, Polynomial
-from coverwalk.streams.double_tree import DoubleTree
 from tests.forging import file_of, forged, put, retold, rewritten
 
 RNG = np.random.default_rng(0)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coverwalk.density import Density
     from coverwalk.distribution import PredictiveDistribution
     from coverwalk.distributions import Distribution
+    from coverwalk.double_tree.estimator import DoubleTree
     from coverwalk.files import ModelFileError, load
     from coverwalk.joint import JointDistribution
     from coverwalk.sequence import SequenceModel
@@ -28,6 +29,7 @@ _HOME = {
     "CoverModel": "coverwalk.cover_model",
     "Density": "coverwalk.density",
     "Distribution": "coverwalk.distributions",
+    "DoubleTree": "coverwalk.double_tree.estimator",
     "JointDistribution": "coverwalk.joint",
     "ModelFileError": "coverwalk.files",
     "PredictiveDistribution": "coverwalk.distribution",
@@ -43,6 +45,7 @@ __all__ = [
     "CoverModel",
     "Density",
     "Distribution",
+    "DoubleTree",
     "JointDistribution",
     "ModelFileError",
     "PredictiveDistribution",
