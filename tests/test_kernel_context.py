@@ -157,7 +157,7 @@ def test_the_share_belongs_to_the_data():
 
 def test_a_file_holds_it(tmp_path):
     X, y = MIXTURES["ring"].make(150, 0)
-    model = ConditionalDensity(n_trees=2).fit(X, y)
+    model = ConditionalDensity(n_estimators=2).fit(X, y)
     assert model.forests_[0].whole is not None
     model.save(tmp_path / "m.cw")
     assert np.array_equal(load(tmp_path / "m.cw").logpdf(X, y), model.logpdf(X, y))

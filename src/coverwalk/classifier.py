@@ -62,13 +62,13 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     Parameters
     ----------
-    n_trees : int
+    n_estimators : int
         Trees whose contexts count classes.
     n_discriminant_trees : int
         Further trees whose large contexts also hold class-conditional Gaussians, with shared and own covariances.
     left_out : int
         Every tree leaves out one row in so many when it grows.
-    min_rows : int
+    min_samples_leaf : int
         Rows on either side of a cut.
     stop : float
         w: prior probability that the walk stops in a context.
@@ -102,10 +102,10 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     _mixed = MixedInputs([])  # until a fit has seen categories
     _schema = Schema(
-        n_trees=Whole(0, 10_000),
-        n_discriminant_trees=Whole("0 if n_trees else 1", 10_000),
+        n_estimators=Whole(0, 10_000),
+        n_discriminant_trees=Whole("0 if n_estimators else 1", 10_000),
         left_out=Whole(2),
-        min_rows=Whole(1),
+        min_samples_leaf=Whole(1),
         stop=Real(above=0, below=1),
         alpha=Real(low=1e-100, high=1e100, whole=True),
         categorical_features=Plain(),
@@ -127,21 +127,21 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def __init__(
         self,
-        n_trees: int = 40,
+        n_estimators: int = 40,
         n_discriminant_trees: int = 12,
         *,
         left_out: int = 4,
-        min_rows: int = 1,
+        min_samples_leaf: int = 1,
         stop: float = 0.1,
         alpha: float = 1.0,
         categorical_features: Any = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.n_discriminant_trees = n_discriminant_trees
         self.left_out = left_out
-        self.min_rows = min_rows
+        self.min_samples_leaf = min_samples_leaf
         self.stop = stop
         self.alpha = alpha
         self.categorical_features = categorical_features
@@ -299,12 +299,12 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         return tags
 
     def _check_parameters(self) -> None:
-        for name, least in (("n_trees", 0), ("n_discriminant_trees", 0), ("left_out", 2), ("min_rows", 1)):
+        for name, least in (("n_estimators", 0), ("n_discriminant_trees", 0), ("left_out", 2), ("min_samples_leaf", 1)):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or value < least:
                 raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-        if self.n_trees + self.n_discriminant_trees == 0:
-            raise ValueError("there must be a tree: n_trees and n_discriminant_trees are both 0")
+        if self.n_estimators + self.n_discriminant_trees == 0:
+            raise ValueError("there must be a tree: n_estimators and n_discriminant_trees are both 0")
         if not 0.0 < self.stop < 1.0:
             raise ValueError(f"stop must lie between 0 and 1, got {self.stop!r}")
         if not 0.0 < self.alpha < np.inf:
@@ -369,8 +369,8 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _kinds(self) -> list[tuple[Planting, int]]:
         return [
-            (Planting(gauss, self.min_rows, stop=self.stop, alpha=self.alpha, n_levels=self._mixed.n_levels), n)
-            for gauss, n in ((False, self.n_trees), (True, self.n_discriminant_trees))
+            (Planting(gauss, self.min_samples_leaf, stop=self.stop, alpha=self.alpha, n_levels=self._mixed.n_levels), n)
+            for gauss, n in ((False, self.n_estimators), (True, self.n_discriminant_trees))
             if n > 0
         ]
 

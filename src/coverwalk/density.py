@@ -44,7 +44,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_trees : int
+    n_estimators : int
         Trees of each kind.
     a : float
         The shares of the two halves of a cell have a Beta(a, a) prior.
@@ -88,7 +88,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _schema = Schema(
-        n_trees=Whole(1, 10_000),
+        n_estimators=Whole(1, 10_000),
         a=Real(low=1e-100, high=1e100, whole=True),
         halve=Real(above=0, below=1),
         resolution=Plain(),
@@ -101,7 +101,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_trees: int = 12,
+        n_estimators: int = 12,
         *,
         a: float = 0.5,
         halve: float = 0.5,
@@ -109,7 +109,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.a = a
         self.halve = halve
         self.resolution = resolution
@@ -132,7 +132,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
             seed = check_random_state(seed).randint(2**31 - 1)
         self.forest_ = DensityForest.grow(
             Y,
-            n_trees=int(self.n_trees),
+            n_trees=int(self.n_estimators),
             stop=1.0 - self.halve,
             a=float(self.a),
             step=self._step(Y),
@@ -142,7 +142,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_parameters(self) -> None:
-        _check_count("n_trees", self.n_trees)
+        _check_count("n_estimators", self.n_estimators)
         if not (self.a > 0 and np.isfinite(self.a)):
             raise ValueError(f"a must be positive, got {self.a!r}")
         if not 0 < self.halve < 1:

@@ -22,7 +22,7 @@ N_TREES = 16  # of a stream that began as one: every row is learned by each of t
 class Streaming(StreamInputs):
     """The verbs of a stream; a `StreamChain` learns and predicts."""
 
-    n_trees: int | None
+    n_estimators: int | None
     stop: float | str
     max_rows: int
     max_contexts: int
@@ -112,7 +112,7 @@ class Streaming(StreamInputs):
     def _stream_settings(self) -> StreamSettings:
         """The parameters, checked, as a stream takes them."""
         chosen: Settings = self._settings(0)  # type: ignore[attr-defined]
-        n_trees = N_TREES if self.n_trees is None else chosen.n_trees
+        n_trees = N_TREES if self.n_estimators is None else chosen.n_trees
         return StreamSettings(
             replace(chosen, n_trees=n_trees),
             choose=self.stop == "auto",
