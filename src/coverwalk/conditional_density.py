@@ -404,6 +404,8 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
 def _check_parts(state: Any) -> None:
     """A fitted model has one of a forest for each output, a stream and a double tree, over the inputs that it names."""
+    ridges = np.asarray(state.ridges, np.float64)
+    require("ridges", ridges.ndim == 1 and 0 < ridges.size < 1000 and ((ridges > 0) & np.isfinite(ridges)).all())
     fitted = [name for name in ("forests_", "stream_") if hasattr(state, name)]
     if not fitted:  # saved before it was fitted
         return
