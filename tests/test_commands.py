@@ -476,7 +476,6 @@ def test_a_mistake_while_learning_leaves_the_model(capsys, tmp_path, monkeypatch
     assert code == 1
     assert "column 'b', row 151" in err
     assert (tmp_path / "m.cover").read_bytes() == before
-    assert "this command takes a forest" in run(capsys, "report", tmp_path / "m.cover", "data.csv")[2]
 
 
 def test_a_model_of_sequences_goes_on_learning(capsys, tmp_path):
