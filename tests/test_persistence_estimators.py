@@ -78,7 +78,7 @@ def test_a_density_of_any_size(scale, tmp_path):
     again = reloaded(forest, tmp_path / "m.cw")
     assert np.array_equal(again.logpdf(points), forest.logpdf(points))
     assert np.array_equal(again.sample(9, random_state=0), forest.sample(9, random_state=0))
-    assert reloaded(Density(settle=3), tmp_path / "m.cw").settle == 3
+    assert reloaded(Density(halve=0.3), tmp_path / "m.cw").halve == 0.3
 
 
 @pytest.fixture(scope="module")

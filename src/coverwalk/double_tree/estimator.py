@@ -7,9 +7,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from coverwalk.calibration import Calibrating
 from coverwalk.double_tree.engine import DoubleTreeEngine, Plan
 from coverwalk.files.objects import schema_of
-from coverwalk.files.schema import Absent, Flag, List, Names, Object, Plain, Schema, Scope, Text, Whole, require
+from coverwalk.files.schema import Absent, Array, Flag, List, Names, Object, Plain, Schema, Scope, Text, Whole, require
 from coverwalk.forests.weights import counts_of
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_outputs, as_row, refuse_nonfinite
@@ -18,6 +19,7 @@ from coverwalk.saving import Saved
 
 if TYPE_CHECKING:
     from coverwalk.distribution import PredictiveDistribution
+    from coverwalk.distributions import Distribution
 
 __all__ = ["DoubleTree"]
 
@@ -33,7 +35,7 @@ def _check(state: Any, scope: Scope) -> None:
         require("categories", len(mixed.levels) in (0, state.n_features_in_))
 
 
-class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """p(y | x) by a halting walk over an online kd-tree, with a Normal-Wishart and a tree density in each context.
 
     The "double pseudo-tree" of the paper's Section 5: one tree over x, in each of its contexts another over y.
@@ -116,6 +118,7 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
         n_outputs_=Absent(Whole(1, 10**6)),
         feature_names_in_=Absent(Names("n_features_in_")),
         target_names_=Absent(List(Text(), "n_outputs_")),
+        calibration_=Absent(Array(float, "held_out", "n_outputs_", low=0, high=1)),
         _flat=Absent(Flag()),
         _mixed=Absent(Object(MixedInputs)),
         _engine=Absent(Object(DoubleTreeEngine, q="n_outputs_")),
@@ -198,6 +201,7 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
         except ValueError:
             self.__dict__ = before  # names, number and categories of inputs, which a refused table has left
             raise
+        self.__dict__.pop("calibration_", None)  # it was measured on the model as it was
         log_density = engine.learn(X, Y)
         if not begun:
             self._engine, self.n_outputs_, self._flat = engine, Y.shape[1], flat
@@ -216,6 +220,7 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
             self._engine = self._new_engine(row.shape[1], outputs.shape[1])
             self.n_features_in_, self.n_outputs_, self._flat = row.shape[1], outputs.shape[1], np.ndim(y) == 0
         self._mixed = mixed
+        self.__dict__.pop("calibration_", None)
         return float(self._engine.learn(row, outputs)[0])
 
     def _name_targets(self, y: Any) -> None:
@@ -241,14 +246,17 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
 
     def logpdf(self, X: Any, y: Any) -> Floats:
         """Log density (n,) of y (n,) or (n, q) given X (n, p); X=None for a model without inputs."""
-        X = self._inputs(X, len(y))
-        return self._engine.logpdf(X, self._outputs(y, len(X), begun=True)[0])
+        X = self._check(X, len(y))
+        Y, _ = self._outputs(y, len(X), begun=True)
+        if "calibration_" in self.__dict__:
+            return np.asarray(self._calibrated(self._dist(X)).logpdf(Y[:, 0]))
+        return self._engine.logpdf(X, Y)
 
     def log_likelihood(self, X: Any, y: Any) -> float:
         """Mean log density of the rows: the higher, the better; its negative is the NLL."""
         return float(np.mean(self.logpdf(X, y)))
 
-    def predict_dist(self, X: Any) -> "PredictiveDistribution":
+    def predict_dist(self, X: Any) -> "Distribution":
         """The distribution of y for each row of X, for one output: the names of a frozen SciPy distribution.
 
         X=None for a model without inputs: one row.
@@ -259,7 +267,8 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
         >>> bool(inside > outside)  # two branches of the ring against its edge
         True
         """
-        return self._dist(self._inputs(X))
+        dist: Distribution = self._calibrated(self._dist(self._check(X)))
+        return dist
 
     def predict(self, X: Any, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
         """Means (n,) of y in rows X (n, p), for one output; with standard deviations beside them; or quantiles instead,
@@ -267,11 +276,11 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
         """
         if return_std and quantiles is not None:
             raise ValueError("choose standard deviations or quantiles: one call gives one of them")
-        X = self._inputs(X)
+        X = self._check(X)
         dists = (self._dist(X[s : s + _ROWS_AT_ONCE]) for s in range(0, len(X), _ROWS_AT_ONCE))
         if quantiles is not None:
             levels = np.asarray(quantiles, dtype=np.float64)
-            return np.concatenate([dist.ppf(levels) for dist in dists])
+            return np.concatenate([self._calibrated(dist).ppf(levels) for dist in dists])
         mean, std = (np.concatenate(parts) for parts in zip(*((dist.mean(), dist.std()) for dist in dists)))
         if not self._flat:
             mean, std = mean[:, None], std[:, None]
@@ -279,10 +288,10 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
 
     def component_weights(self, X: Any) -> tuple[Floats, Floats]:
         """For each x the weight (n,) of the normals, against tree densities, and the mean depth (n,) of stopping."""
-        X = self._inputs(X)
+        X = self._check(X)
         return self._engine.component_weights(X)
 
-    def _inputs(self, X: Any, n: int = 1) -> Floats:
+    def _check(self, X: Any, n: int = 1) -> Floats:
         """Rows to predict for as numbers; n rows where there are no inputs."""
         check_is_fitted(self, "_engine")
         if X is None and self.n_features_in_ == 0:
