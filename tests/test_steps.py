@@ -234,29 +234,6 @@ def test_smooth_y_has_none_and_nothing_is_added(make):
     assert len(dist.shapes) == 1 + sum(len(tree.shapes) for tree in model.forests_[0].fitted)
 
 
-def test_whole_numbers_are_atoms_and_intervals_end_within_them():
-    X, y = rounded(700, 0)
-    model = ConditionalDensity(n_trees=4).fit(X, np.round(y))
-    steps = model.forests_[0].settings.steps
-    np.testing.assert_allclose(0.5 * (steps.cells.low + steps.cells.high), [0, 1, 2, 3], atol=1e-12)
-    dist = model.predict_dist(X[:50])
-    sides = dist.cdf(np.arange(4)[None, :])
-    atoms = dist.cdf(np.arange(4)[None, :] + 1e-3) - dist.cdf(np.arange(4)[None, :] - 1e-3)
-    below = dist.cdf(np.arange(4)[None, :] - 1e-3)
-    np.testing.assert_allclose(sides, below + 0.5 * atoms, atol=0.03)
-    assert np.all(atoms.sum(axis=1) > 0.95)
-
-
-def test_a_value_that_is_frequent_among_smooth_ones_is_an_atom_alone():
-    X, y = smooth(900, 0)
-    rng = np.random.default_rng(5)
-    y = np.where(rng.random(900) < 1 / (1 + np.exp(-3 * X[:, 2])), 0.0, 3 + 0.5 * y)
-    model = ConditionalDensity(n_trees=4).fit(X, y)
-    steps = model.forests_[0].settings.steps
-    atom = np.argmin(steps.cells.high - steps.cells.low)
-    assert steps.cells.low[atom] < 0 < steps.cells.high[atom] < 1e-3
-
-
 def test_order_and_threads_change_nothing(model):
     X, y = rounded(700, 0)
     order = np.random.default_rng(1).permutation(len(y))

@@ -39,6 +39,7 @@ from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
+from coverwalk.preparation.rounding import find_rounding
 from coverwalk.saving import Saved
 from coverwalk.streams.chain import StreamChain
 from coverwalk.streams.checked_rows import as_row
@@ -235,9 +236,9 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         forests = []
         for j in range(Y.shape[1]):
             inputs = np.hstack([X, Y[:, :j]])
-            chosen = settings
+            chosen = replace(settings, rounding=find_rounding(Y[:, j]))
             if levels:
-                chosen = replace(settings, n_levels=(*self._mixed.n_levels, *[0] * j))
+                chosen = replace(chosen, n_levels=(*self._mixed.n_levels, *[0] * j))
             if self.stop == "auto":
                 chosen = choose_share(inputs, Y[:, j], choose(inputs, Y[:, j], chosen))
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])

@@ -10,8 +10,11 @@ from ._kernels.draws import draw_rows
 from ._kernels.entropy import mixture_entropy
 from ._kernels.mixture import Voices, draw_voices, mixture_cdf, mixture_logpdf, mixture_moments
 from ._kernels.quantile import mixture_ppf, rowwise_ppf
+from ._kernels.rounded import cell_logpdf, collapsed_moments, grid_moments
 from .distributions.base import RandomState
 from .distributions.univariate import UnivariateDistribution
+from .entropy import add_rounding, grid_near
+from .preparation.rounding import Rounding
 from .shapes import Floats, Shapes, flat
 
 __all__ = ["PredictiveDistribution", "Shapes", "Voice"]
@@ -101,6 +104,7 @@ class PredictiveDistribution(UnivariateDistribution):
         self.shapes = shapes
         self.context = None if context is None else flat("context", context, np.int64)
         self.describe = describe
+        self.rounding: Rounding | None = None
         self._one = False
         _check_voices(self.voices, shapes, self.context)
 
@@ -115,8 +119,14 @@ class PredictiveDistribution(UnivariateDistribution):
         """Of voices that need no check: parts of others, and those that a fitted model has just made."""
         dist = object.__new__(cls)
         dist.voices, dist.shapes, dist.context, dist.describe = voices, shapes, context, describe
-        dist._one = False
+        dist.rounding, dist._one = None, False
         return dist
+
+    def rounded(self, rounding: Rounding | None) -> "PredictiveDistribution":
+        """The distributions of y whose latent y these are: `Rounding` puts the mass of its cells on their values."""
+        part = self[:]
+        part.rounding = rounding
+        return part
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -153,7 +163,7 @@ class PredictiveDistribution(UnivariateDistribution):
             picked = np.repeat(offsets[:-1][rows] - ends[:-1], counts) + np.arange(ends[-1])
         voices = Voices(ends, *(column[picked] for column in columns))
         part = self.trusted(voices, self.shapes, None if self.context is None else self.context[picked], self.describe)
-        part._one = rows.ndim == 0
+        part.rounding, part._one = self.rounding, rows.ndim == 0
         return part
 
     def __repr__(self) -> str:
@@ -185,34 +195,72 @@ class PredictiveDistribution(UnivariateDistribution):
     # -- densities ----------------------------------------------------------------------------------------------------
 
     def logpdf(self, y: ArrayLike) -> Any:
-        """Log density at y. Finite far out in Student and kind 2 tails; NaN only where y is."""
+        """Log density at y. Finite far out in Student and kind 2 tails; NaN only where y is.
+
+        Where y is rounded it is the log of the mass of y's cell over the cell's width: a density of the rounded
+        quantity, the same wherever in the cell y is.
+        """
         points, shape = self._points(y)
         out = np.empty_like(points)
-        mixture_logpdf(self.voices, self.shapes.table, points, out)
+        if self.rounding is None:
+            mixture_logpdf(self.voices, self.shapes.table, points, out)
+        else:
+            cell_logpdf(self.voices, self.shapes.table, *self.rounding.cells(points), out)
         return self._answer(out, shape)
 
     def _tails(self, y: ArrayLike) -> tuple[Any, Any]:
         points, shape = self._points(y)
+        if self.rounding is not None:
+            points = self.rounding.below(points)
         lower, upper = np.empty_like(points), np.empty_like(points)
         mixture_cdf(self.voices, self.shapes.table, points, lower, upper)
         return self._answer(lower, shape), self._answer(upper, shape)
 
     def cdf(self, y: ArrayLike) -> Any:
-        """P(Y <= y), exact in the lower tail."""
+        """P(Y <= y), exact in the lower tail; it jumps by `pmf` at an atom."""
         return self._tails(y)[0]
 
     def sf(self, y: ArrayLike) -> Any:
         """P(Y > y), exact in the upper tail."""
         return self._tails(y)[1]
 
+    def pmf(self, y: ArrayLike) -> Any:
+        """P(Y = y): the mass of an atom, and 0 where y is continuous."""
+        points, shape = self._points(y)
+        out = np.zeros_like(points)
+        if self.rounding is not None:
+            low, high = self.rounding.cells(points)
+            cell_logpdf(self.voices, self.shapes.table, low, high, out)
+            out = np.where(self.rounding.is_atom(points), np.exp(out) * (high - low), 0.0)
+        return self._answer(out, shape)
+
+    def atoms(self, mass: float = 1.0 - 1e-6) -> tuple[Floats, Any]:
+        """Values (k,) that have a mass of their own, and these masses, (n, k), or (k,) for one row.
+
+        Of a grid, which has no end: the values between the quantiles that leave out (1 - ``mass``) / 2 on either side.
+        """
+        if self.rounding is None:
+            values = np.empty(0)
+        elif self.rounding.step:
+            low, high = self.interval(mass)
+            values = self.rounding.between(float(np.min(low)), float(np.max(high)))
+        else:
+            values = self.rounding.values.copy()
+        return values, self.pmf(values if self._one else values[None, :])
+
     def ppf(self, q: ArrayLike) -> Any:
-        """Quantiles: q a number gives (n,), q (k,) gives (n, k). They never cross; q outside [0, 1] gives NaN."""
+        """Quantiles, the least y with P(Y <= y) >= q: q a number gives (n,), q (k,) gives (n, k).
+
+        They never cross; q outside [0, 1] gives NaN.
+        """
         q = np.asarray(q, dtype=np.float64)
         order = np.argsort(q, axis=None)
         out = np.empty((self._n, q.size))
         mixture_ppf(self.voices, self.shapes.table, self.shapes.cdf_tables, q.ravel()[order], out)
         unsorted = np.empty_like(out)
         unsorted[:, order] = out
+        if self.rounding is not None:
+            unsorted = self.rounding.value(unsorted)
         return self._answer(unsorted, self.shape + q.shape)
 
     def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
@@ -223,11 +271,29 @@ class PredictiveDistribution(UnivariateDistribution):
         ends = self.ppf(np.stack([(1 - confidence) / 2, (1 + confidence) / 2]))
         return (ends[0], ends[1]) if self._one else (ends[:, 0], ends[:, 1])
 
+    def crps(self, y: ArrayLike) -> Any:
+        """Continuous ranked probability score of each row's y (n,), in the units of y: less is better.
+
+        By quantiles; of y on a grid the sum over its values.
+        """
+        values = grid_near(self, np.asarray(y, dtype=np.float64))
+        if values is None or self.rounding is None or np.shape(y) != self.shape:
+            return super().crps(y)
+        points = np.asarray(y, dtype=np.float64)[..., None]
+        above = self.cdf(values if self._one else values[None, :]) - (values >= points)
+        return (np.sum(above**2, axis=-1) * self.rounding.step)[()]
+
     # -- summaries ----------------------------------------------------------------------------------------------------
 
     def _moments(self) -> tuple[Any, Any]:
         mean, var = np.empty(self._n), np.empty(self._n)
         mixture_moments(self.voices, self.shapes.table, mean, var)
+        if self.rounding is not None:
+            if self.rounding.step:
+                grid_moments(self.voices, self.shapes.table, self.rounding.origin, self.rounding.step, mean, var)
+            else:
+                values = self.rounding.values
+                collapsed_moments(self.voices, self.shapes.table, *self.rounding.cells(values), values, mean, var)
         return self._answer(mean, self.shape), self._answer(var, self.shape)
 
     def mean(self) -> Any:
@@ -241,10 +307,13 @@ class PredictiveDistribution(UnivariateDistribution):
     def entropy(self) -> Any:
         """Differential entropy in nats, by adaptive quadrature between quantiles.
 
-        Good to 1e-7; to about 1e-4 where hundreds of histograms put thousands of steps into one density.
+        Good to 1e-7; to about 1e-4 where hundreds of histograms put thousands of steps into one density. Where y has
+        atoms it is the mean of -logpdf: their masses over the widths of their cells.
         """
         out = np.empty(self._n)
         mixture_entropy(self.voices, self.shapes.table, out)
+        if self.rounding is not None:
+            add_rounding(self, out)
         return self._answer(out, self.shape)
 
     # -- samples ------------------------------------------------------------------------------------------------------
@@ -255,6 +324,8 @@ class PredictiveDistribution(UnivariateDistribution):
         u = make_uniform(random_state, (3, self._n, int(np.prod(shape, dtype=np.int64))))
         out = np.empty(u.shape[1:])
         draw_rows(self.voices, self.shapes.table, u, out)
+        if self.rounding is not None:
+            out = self.rounding.value(out)
         return self._answer(out, self.shape + shape)
 
     def draw(self, u_voice: Floats, u_value: Floats) -> Floats:
@@ -267,6 +338,8 @@ class PredictiveDistribution(UnivariateDistribution):
         out = np.empty(picked.size)
         # generators give multiples of 2^-53, and 0 too, whose quantile would be -inf
         rowwise_ppf(alone, self.shapes.table, np.maximum(u_value.ravel(), 2.0**-54), out)
+        if self.rounding is not None:
+            out = self.rounding.value(out)
         return out.reshape(u_voice.shape)
 
     def pool(self, k: int) -> "PredictiveDistribution":

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coverwalk.distributions.base import Distribution
+from coverwalk.distribution import PredictiveDistribution, make_uniform
+from coverwalk.distributions.base import Distribution, RandomState
 from coverwalk.shapes import Floats
 
 __all__ = [
@@ -125,8 +126,10 @@ def coverage(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> 
     return float(np.mean((low <= y) & (y <= high)))
 
 
-def pit(y_true: ArrayLike, dist: Distribution) -> Floats:
+def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) -> Floats:
     """Probability integral transform F(y), (n,): uniform on [0, 1] when the distributions are right.
+
+    At an atom F jumps, and the transform is drawn evenly from the jump.
 
     >>> from coverwalk.distribution import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
@@ -134,6 +137,8 @@ def pit(y_true: ArrayLike, dist: Distribution) -> Floats:
     [0.5, 0.8413]
     """
     values: Floats = dist.cdf(_rows(y_true, dist))
+    if isinstance(dist, PredictiveDistribution) and dist.rounding is not None:
+        values = np.maximum(values - make_uniform(random_state, values.shape) * dist.pmf(y_true), 0.0)
     return values
 
 

@@ -12,7 +12,7 @@ from coverwalk._kernels.learned import set_precision
 from coverwalk.covers.adaptive import grow_tree
 from coverwalk.files.schema import Array, Maybe, Object, Schema, require
 from coverwalk.forest.schedule import StreamSettings
-from coverwalk.forests.forest import MAX_LEAVES, Forest, Settings, fit_tree, grid_of, in_threads
+from coverwalk.forests.forest import MAX_LEAVES, Forest, Settings, fit_tree, grid_of, in_threads, latent
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.local_columns import local_columns
@@ -70,7 +70,7 @@ def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, sett
     plan, part = base.settings, base.settings.part_of_trees()[k]
     order = canonical_order(X, y)
     rows = base.frame.rows(X[order])
-    target = base.frame.output.forward(y[order, None])[:, 0]
+    target = base.frame.output.forward(latent(X[order], y[order], plan)[:, None])[:, 0]
     if part.smooth:
         target = target - rows.trend
         known = order < len(base.residual)

@@ -22,6 +22,7 @@ from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.forest_check import check_tree
 from coverwalk.forests.members import FittedTree, Frame, Member, Part
 from coverwalk.forests.tree_table import STUDENT, TreeTable
+from coverwalk.preparation.rounding import find_rounding
 
 __all__ = ["ForestStream"]
 
@@ -168,9 +169,9 @@ class ForestStream:
             if scored and self._has_experts:
                 for i in range(at, until):
                     out[i] = self.predict_dist(X[i : i + 1]).logpdf(y[i : i + 1])[0]
-                    self._learn(X[i : i + 1], y[i : i + 1])
+                    self._learn(X[i : i + 1], self._latent(X[i : i + 1], y[i : i + 1]))
             else:
-                out[at:until] = self._learn(X[at:until], y[at:until])
+                out[at:until] = self._learn(X[at:until], self._latent(X[at:until], y[at:until]))
             at = until
             while self.n_rows == self.next_event:
                 self._grow()
@@ -183,8 +184,16 @@ class ForestStream:
 
     @property
     def _has_experts(self) -> bool:
-        """Whether anything but trees predicts."""
-        return self.base is not None and bool(self.base.whole or self.base.settings.steps)
+        """Whether anything but trees predicts, or y is rounded: a density is then a mass over the width of a cell."""
+        if self.base is None:
+            return False
+        settings = self.base.settings
+        return bool(self.base.whole or settings.steps or settings.rounding)
+
+    def _latent(self, X: Floats, y: Floats) -> Floats:
+        """y (n,) as the trees learn it: see `Rounding`."""
+        rounding = self.base.settings.rounding if self.base else None
+        return rounding.latent(X, y) if rounding else y
 
     def _learn(self, X: Floats, y: Floats) -> Floats:
         """Learn rows between growths."""
@@ -250,7 +259,10 @@ class ForestStream:
         """Grow the whole forest: it is that of `fit`."""
         X, y = self._kept(max(n - self.settings.window, 0), n)
         chosen = self._choice_due(n)
-        base = base_of(X, y, self._plan(X), self.names, chosen=chosen)
+        plan = self._plan(X)
+        if chosen:  # all trees grow anew, so that the cells of y may be others; between restarts they stay
+            plan = replace(plan, rounding=find_rounding(y))
+        base = base_of(X, y, plan, self.names, chosen=chosen)
         self.chosen_at = n if chosen else self.chosen_at
         K = base.settings.n_trees
         self.growing = None
@@ -295,7 +307,7 @@ class ForestStream:
         base, member = self.growing.result()
         X, y = self._kept(self.turn_at, self.n_rows)
         if len(y):
-            TreeTable([member]).learn(X, y, np.ones(1), np.array([self.turn_at]), self.settings.decay)
+            TreeTable([member]).learn(X, self._latent(X, y), np.ones(1), np.array([self.turn_at]), self.settings.decay)
         self.base = base
         self.members = list(self.members)
         self.members[self.turn % len(self.members)] = member
@@ -318,7 +330,10 @@ class ForestStream:
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p)."""
-        return self.table.predict_dist(X, self.n_rows, self.names, self.levels, self.counts / self.counts.sum())
+        weights = self.counts / self.counts.sum()
+        dist = self.table.predict_dist(X, self.n_rows, self.names, self.levels, weights)
+        dist.rounding = self.base.settings.rounding if self.base else None
+        return dist
 
     @property
     def n_contexts(self) -> int:

@@ -15,6 +15,7 @@ from coverwalk.forests.scaling import row_codes
 from coverwalk.forests.sums import ForestShapes, ForestSums, Room, plan_on_sample, scaled
 from coverwalk.forests.trend import MOST_ROWS as ROWS_OF_TREND
 from coverwalk.forests.tuning import choose
+from coverwalk.preparation.rounding import find_rounding
 
 __all__ = ["DensityPass", "plan_density"]
 
@@ -88,15 +89,15 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
     for j in range(Y.shape[1]):
         inputs, y = np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j])
         rows = np.hstack([X_kept, Y_kept[:, :j]]), np.ascontiguousarray(Y_kept[:, j])
-        chosen = settings
+        chosen = replace(settings, rounding=find_rounding(y))
         if mixed.n_levels:
-            chosen = replace(settings, n_levels=(*mixed.n_levels, *[0] * j))
+            chosen = replace(chosen, n_levels=(*mixed.n_levels, *[0] * j))
         if model.stop == "auto":
             chosen = choose_share(inputs, y, choose(inputs, y, chosen))
         forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room)
         forest.levels = mixed.level_names
         if drawn.all_kept:
-            scaled(forest, rows[1])
+            scaled(forest, *rows)
             forest.accumulate(*rows)
             forest.finalize()
             forests.append(forest)

@@ -43,6 +43,8 @@ from coverwalk.forests.steps import Steps
 from coverwalk.forests.tree_shapes import shapes_of
 from coverwalk.forests.tree_table import TreeTable
 from coverwalk.forests.trend import Trend
+from coverwalk.preparation.rounding import Rounding
+from coverwalk.preparation.row_codes import ranks, row_codes
 
 __all__ = ["Context", "FittedTree", "Forest", "Part", "Settings", "fit_tree", "routed"]
 
@@ -81,6 +83,7 @@ class Settings:
     n_levels: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
     parts: tuple[Part, ...] = ()
     steps: Steps | None = field(default=None, compare=False)  # of y's density, common to all x
+    rounding: Rounding | None = field(default=None, compare=False)  # of y
 
     _schema = Schema(
         n_trees=Whole(1, 10_000),
@@ -97,6 +100,7 @@ class Settings:
         n_levels=List(Whole(0, MOST_LEVELS), kind=tuple),
         parts=List(Object(Part), high=1000, kind=tuple),
         steps=Maybe(Object(Steps)),
+        rounding=Maybe(Object(Rounding)),
     )
 
     def part_of_trees(self) -> list[Part]:
@@ -192,7 +196,8 @@ class Forest:
         the trend will be fitted, if these are a sample. Not ``grown``: without trees.
         """
         order = canonical_order(X, y)[:PLAN_ROWS]
-        X, y, share = X[order], y[order], len(order) / len(y)
+        X, share = X[order], len(order) / len(y)
+        y = latent(X, y[order], settings)
         inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
         Z, r = routed(inputs, X, settings), output.forward(y[:, None])[:, 0]
         parts = settings.part_of_trees()
@@ -238,7 +243,7 @@ class Forest:
         """
         order = canonical_order(self.X, self.y)
         X, y = self.X[order], self.y[order]
-        Z, r = routed(self.inputs, X, self.settings), self.output.forward(y[:, None])[:, 0]
+        Z, r = routed(self.inputs, X, self.settings), self.targets(X, y)
         tables, parts, n_levels = kernel_tables(), self.settings.part_of_trees(), self.settings.n_levels
         left = self.fit_experts(X, y)
 
@@ -255,11 +260,15 @@ class Forest:
         leaves of y, in units: for the rows to which it was fitted its leave-one-out residuals.
         """
         plain = plain_columns(routed(self.inputs, X, self.settings), self.settings.n_levels)
-        left = r = self.output.forward(y[:, None])[:, 0]
+        left = r = self.targets(X, y)
         if self.trend:
             self.trend, left = self.trend.fit(plain, r)
         self.whole = KernelContext.fit(plain, r) if self.settings.kernel > 0 else None
         return left
+
+    def targets(self, X: Floats, y: Floats, apart: bool = True) -> Floats:
+        """What the trees are fitted to in rows X (n, p), y (n,): `latent` y in units of order one."""
+        return self.output.forward(latent(X, y, self.settings, apart)[:, None])[:, 0]
 
     @property
     def n_rows(self) -> int:
@@ -279,7 +288,9 @@ class Forest:
 
     def ask(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
-        return self.table.predict_dist(X, self.n_rows, self.names, self.levels)
+        dist = self.table.predict_dist(X, self.n_rows, self.names, self.levels)
+        dist.rounding = self.settings.rounding
+        return dist
 
     def ask_all(self, X: Floats, some: slice = slice(None)) -> list[PredictiveDistribution]:
         """The distributions of y in rows X (n, p) under each prior of `finalize`, from all or some trees.
@@ -290,7 +301,10 @@ class Forest:
         if some != slice(None):
             table = TreeTable(table.members[some], self.whole, self.settings.kernel)
         voices, context = table.components(X, self.n_rows)
-        return [PredictiveDistribution.trusted(each, table.shapes, context, self.describe) for each in voices]
+        dists = [PredictiveDistribution.trusted(each, table.shapes, context, self.describe) for each in voices]
+        for dist in dists:
+            dist.rounding = self.settings.rounding
+        return dists
 
     @property
     def table(self) -> TreeTable:
@@ -347,6 +361,13 @@ def routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:
     categories = np.flatnonzero(settings.n_levels)
     Z[:, categories] = X[:, categories]
     return Z
+
+
+def latent(X: Floats, y: Floats, settings: Settings, apart: bool = True) -> Floats:
+    """What the trees are fitted to: y (n,) spread over its cells where it is rounded; equal rows apart, or together."""
+    if settings.rounding is None:
+        return y
+    return settings.rounding.latent(X, y, ranks(row_codes(X, y)) if apart else 0)
 
 
 def _same_plan(a: Forest, b: Forest) -> bool:

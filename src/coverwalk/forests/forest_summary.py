@@ -28,6 +28,7 @@ class ForestSummary(NamedTuple):
     voices: dict[str, float]  # share of the posterior, by kind of local model
     cuts: dict[str, float]  # share of the walk's cuts, by input
     n_bytes: int
+    rounding: str = ""  # of y, in words
 
 
 def summarise(forest: Forest) -> ForestSummary:
@@ -48,6 +49,7 @@ def summarise(forest: Forest) -> ForestSummary:
         voices=_shares_of_kinds(forest, voices),
         cuts=dict(zip(forest.names, (cuts / (cuts.sum() or 1.0)).tolist())),
         n_bytes=_n_bytes(forest),
+        rounding=str(forest.settings.rounding or ""),
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.contexts import N_SHAPES, fit_contexts, local_evidence, stop_weights
+from coverwalk._kernels.contexts import N_SHAPES, empty_fit, fit_contexts, local_evidence, stop_weights
 from coverwalk._kernels.kernel_density import kernel_tables
 from coverwalk.forests.class_forest import ClassForest
 from coverwalk.forests.forest import Forest, in_threads, routed
@@ -26,7 +26,7 @@ def regression_gains(forest: Forest) -> Floats:
     """
     order = canonical_order(forest.X, forest.y)
     Z = routed(forest.inputs, forest.X[order], forest.settings)
-    r = forest.output.forward(forest.y[order, None])[:, 0]
+    r = forest.targets(forest.X[order], forest.y[order])
     left = forest.trend.fit(plain_columns(Z, forest.settings.n_levels), r)[1] if forest.trend else r
     tables, parts = kernel_tables(), forest.settings.part_of_trees()
 
@@ -34,9 +34,12 @@ def regression_gains(forest: Forest) -> Floats:
         tree, part = forest.trees[k], parts[k]
         perm, layout = tree.arrange(Z)
         X = local_columns(tree, Z, fill_of(tree, Z, forest.settings.n_levels), forest.settings.n_levels)[perm]
-        fit = fit_contexts(X, (left if part.smooth else r)[perm], layout, forest.grid_of(part.degree), tables)
-        log_phi = local_evidence(fit.log_score, fit.psi.shape[1], np.empty((len(fit.s2), 1 + N_SHAPES)))
-        log_go = stop_weights(layout.left, log_phi, part.stop)[1]
+        grid = forest.grid_of(part.degree)
+        fit = empty_fit(layout, grid, X.shape[1])
+        fit_contexts(X, (left if part.smooth else r)[perm], layout, grid, tables, fit)
+        log_phi, log_stop, log_go = (np.empty(len(fit.s2)) for _ in range(3))
+        local_evidence(fit.log_score, fit.psi.shape[1], np.empty((len(fit.s2), 1 + N_SHAPES)), log_phi)
+        stop_weights(layout.left, log_phi, part.stop, log_stop, log_go)
         return _by_feature(tree.dim, layout.left, log_phi, log_go, Z.shape[1])
 
     gains = in_threads(one, range(len(forest.trees)), forest.settings.n_threads)

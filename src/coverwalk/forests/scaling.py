@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coverwalk._kernels.units import scale_rows
 from coverwalk.files.schema import Array, Flag, Schema
+from coverwalk.preparation.row_codes import row_codes
 
 __all__ = ["Scaling", "canonical_order", "row_codes"]
 
@@ -67,18 +68,6 @@ class Scaling:
             z[far] = np.sign(z[far]) * (_BULK - 1 + np.exp(np.abs(z[far]) - _BULK))
         with np.errstate(over="ignore"):
             return np.asarray(self.centre[column] + self.scale[column] * z)
-
-
-def row_codes(X: Floats, y: Floats) -> NDArray[np.uint64]:
-    """A pseudo-random number for each row, of what it holds alone."""
-    code = np.zeros(len(y), np.uint64)
-    for column in (*X.T, y):
-        bits = (column + 0.0).view(np.uint64)  # + 0.0: -0.0 and 0.0 are one value
-        code = (code ^ bits) * np.uint64(0x9E3779B97F4A7C15)
-        code ^= code >> np.uint64(29)
-        code *= np.uint64(0xBF58476D1CE4E5B9)
-        code ^= code >> np.uint64(32)
-    return code
 
 
 def canonical_order(X: Floats, y: Floats) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.mixture import Voices
+from coverwalk._kernels.rounded import cell_logpdf
 from coverwalk._kernels.steps import cell_masses, normal_table
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.files.schema import Object, Real, stored
@@ -91,19 +92,27 @@ def _sharpened(mass: Floats, power: float) -> Floats:
 
 
 def choose_steps(
-    y: Floats, folds: Sequence[slice], said: Halves, every: Floats, judge: Callable[[Floats, Floats], Floats]
+    y: Floats,
+    observed: tuple[Floats, Floats],
+    folds: Sequence[slice],
+    said: Halves,
+    every: Floats,
+    judge: Callable[[Floats, Floats], Floats],
 ) -> Steps | None:
     """The cells, the share and the power that rows left out ask for; None where they do not.
 
-    y (n,) in an order of its own; folds: the rows left out, of which each of two small forests has ``said`` a
+    y (n,), latent where it is rounded, in an order of its own; observed: both ends of its rounding cells, by whose mass
+    all is judged, or y twice; folds: the rows left out, of which each of two small forests has ``said`` a
     distribution a fold; every: all y there are; judge: from the log densities of both to that of a whole forest. Share
     and power are the means of their posterior, uniform before: half of the rows left out judge cells that were found
     without them, then the other half. Histograms over all cells are tried, and over those alone that have a support of
     their own, where some have.
     """
+    low, high = observed
     held_out = np.concatenate([np.arange(len(y))[fold] for fold in folds])
     if len(held_out) < FEWEST_ROWS:
         return None
+    said = ([dist.rounded(None) for dist in said[0]], [dist.rounded(None) for dist in said[1]])
     first, second = (np.concatenate([dist.mean() for dist in dists]) for dists in said)
     hint = 0.5 * first + 0.5 * second
     score = np.zeros((2, len(POWERS), len(SHARES)))
@@ -115,7 +124,7 @@ def choose_steps(
         start = 0
         for k, fold in enumerate(folds):
             rows = judges[(judges >= start) & (judges < start + len(said[0][k]))] - start
-            score += _scores([dists[k][rows] for dists in said], y[fold][rows], cells, judge)
+            score += _scores([dists[k][rows] for dists in said], (low[fold][rows], high[fold][rows]), cells, judge)
             start += len(said[0][k])
         if score.max() < score[0, 0, 0] + LEAST_GAIN * (1 + half):
             return None
@@ -130,15 +139,19 @@ def choose_steps(
 
 
 def _scores(
-    asked: list[PredictiveDistribution], y: Floats, cells: Cells, judge: Callable[[Floats, Floats], Floats]
+    asked: list[PredictiveDistribution],
+    observed: tuple[Floats, Floats],
+    cells: Cells,
+    judge: Callable[[Floats, Floats], Floats],
 ) -> Floats:
-    """The log density of y (n,), summed: of all cells and of narrow ones, for every power and share."""
+    """The log density of y, summed: of all cells and of narrow ones, for every power and share.
+
+    Where y is rounded, ``observed`` (n,), (n,) being the ends of its rounding cells, a density is the mean over these.
+    """
     unit = cells.right[-1] - cells.left[0]  # of y: in it densities are of order one
-    plain = [np.exp(dist.logpdf(y) + np.log(unit)) for dist in asked]
+    plain = [_mean_density(dist, *observed, unit) for dist in asked]
     masses = [_masses(dist, cells) for dist in asked]
-    cell = np.clip(np.searchsorted(cells.right, y), 0, len(cells.left) - 1)
-    inside = (cells.low[cell] <= y) & (y <= cells.high[cell])
-    width = (cells.high - cells.low)[cell] / unit
+    uniform = _mean_heights(*observed, cells, unit)
     out = np.full((2, len(POWERS), len(SHARES)), -np.inf)
     for only_narrow in range(2):
         heard = cells.narrow if only_narrow else np.full(len(cells.left), True)
@@ -148,8 +161,23 @@ def _scores(
             log_densities = []
             for p, mass in zip(plain, masses):
                 sharp = _sharpened(mass * heard, power)
-                height = np.where(inside, sharp[np.arange(len(y)), cell] / width, 0.0)
+                height = np.einsum("nc,nc->n", sharp, uniform)
                 rest = height - sharp.sum(axis=1) * p
                 log_densities.append(np.log(np.maximum(p + SHARES[:, None] * rest, 1e-300)))
             out[only_narrow, k] = judge(*log_densities).sum(axis=1)
     return out
+
+
+def _mean_density(dist: PredictiveDistribution, low: Floats, high: Floats, unit: float) -> Floats:
+    """Of each row between its own low and high, (n,), in units of y."""
+    out = np.empty((len(low), 1))
+    cell_logpdf(dist.voices, dist.shapes.table, low[:, None].copy(), high[:, None].copy(), out)
+    return np.asarray(np.exp(out[:, 0] + np.log(unit)))
+
+
+def _mean_heights(low: Floats, high: Floats, cells: Cells, unit: float) -> Floats:
+    """The mean density, between low and high (n,), of the uniform distribution on each of the supports; (n, C)."""
+    start, end = np.maximum(low[:, None], cells.low), np.minimum(high[:, None], cells.high)
+    width = np.broadcast_to((high - low)[:, None], start.shape)
+    part = np.divide(np.maximum(end - start, 0.0), width, out=(end >= start).astype(np.float64), where=width > 0.0)
+    return np.asarray(part / ((cells.high - cells.low) / unit))

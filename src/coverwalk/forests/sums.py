@@ -333,9 +333,12 @@ def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | 
     return Forest.plan(X, y, settings, names, sides, room.n_kept)
 
 
-def scaled(forest: Forest, y: Floats) -> Floats:
-    """y (n,) in units of order one; an error where a square would be lost."""
-    r = forest.output.forward(y[:, None])[:, 0]
+def scaled(forest: Forest, X: Floats, y: Floats) -> Floats:
+    """What the trees are fitted to, in units of order one; an error where a square would be lost.
+
+    Of rounded y equal rows lie at one place of their cell: so it does not matter how rows are divided into chunks.
+    """
+    r = forest.targets(X, y, apart=False)
     if len(r) and np.abs(r).max() > FARTHEST:
         raise ValueError(
             f"y = {y[np.argmax(np.abs(r))]:g} is more than {FARTHEST:g} times as far out as the sample, which set the "
@@ -355,7 +358,7 @@ def _to_trees(
     settings, grids, parts = forest.settings, _grids(forest), forest.settings.part_of_trees()
     for start in range(0, len(y), ROWS_AT_ONCE):
         block = slice(start, start + ROWS_AT_ONCE)
-        at, r = forest.frame.rows(X[block]), scaled(forest, y[block])
+        at, r = forest.frame.rows(X[block]), scaled(forest, X[block], y[block])
         keep = forest.trend.keep if forest.trend and seen is not None else 1.0
         left = (r - at.trend) / (np.where(seen[block], keep, 1.0) if keep < 1.0 else 1.0)
 

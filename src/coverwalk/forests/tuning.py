@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.mixture import Voices, row_densities
 from coverwalk._kernels.polynomial import n_features
+from coverwalk._kernels.rounded import cell_densities
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.forests.forest import MAX_FEATURES, Forest, Part, Settings, rescaled
+from coverwalk.forests.forest import MAX_FEATURES, Forest, Part, Settings, latent, rescaled
 from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.steps import choose_steps
 
@@ -87,7 +88,7 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
     most = int(np.clip(MOST_NUMBERS / n_features(settings.degree, X.shape[1]), *MOST_ROWS))
     many = len(y) >= 1.5 * most
     order = canonical_order(X, y)
-    every, order = y[order], order[: 2 * most if many else most]
+    every, order = latent(X[order], y[order], settings), order[: 2 * most if many else most]
     X, y = X[order], y[order]
     folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in (HELD_OUT_OF_MANY if many else HELD_OUT)]
     held_out = [y[fold] for fold in folds]
@@ -109,7 +110,8 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
     def judge(one: Floats, other: Floats) -> Floats:
         return _scores([(one, other)], (1.0,), settings.n_trees)
 
-    steps = choose_steps(y, folds, (first, second), every, judge)
+    cells = settings.rounding.cells(y) if settings.rounding else (y, y)
+    steps = choose_steps(every[: len(y)], cells, folds, (first, second), every, judge)
     return replace(settings, degree=largest.degree, stop=largest.stop, spread=spread, parts=parts, steps=steps)
 
 
@@ -159,8 +161,11 @@ def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Float
     """Of distributions that have the same voices in other weights: each voice is asked once."""
     offsets, _, loc, scale, shape = dists[0].voices
     alone = Voices(np.arange(len(loc) + 1), np.ones(len(loc)), loc, scale, shape)
-    said = np.empty(len(loc))
-    row_densities(alone, dists[0].shapes.table, np.repeat(y, np.diff(offsets)), said)
+    said, at, rounding = np.empty(len(loc)), np.repeat(y, np.diff(offsets)), dists[0].rounding
+    if rounding is None:
+        row_densities(alone, dists[0].shapes.table, at, said)
+    else:
+        cell_densities(alone, dists[0].shapes.table, *rounding.cells(at), said)
     densities = np.array([np.add.reduceat(dist.voices.weight * said, offsets[:-1]) for dist in dists])
     if np.all((densities > LEAST_DENSITY) & (densities < np.inf)):
         return list(np.log(densities))

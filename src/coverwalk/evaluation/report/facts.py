@@ -9,6 +9,7 @@ from scipy.stats import binom, norm
 
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.evaluation.baselines import Line, plain_inputs
+from coverwalk.evaluation.metrics import pit
 from coverwalk.evaluation.scores import row_keys
 from coverwalk.forests.forest import Forest
 from coverwalk.forests.forest_summary import summarise
@@ -105,7 +106,7 @@ def _ask(subject: Subject) -> Answers:
     for start in range(0, len(subject.y), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
         dist, y = subject.ask(subject.X[rows]), subject.y[rows]
-        parts.append((dist.logpdf(y), dist.cdf(y), dist.mean(), *dist.interval(0.9), dist.crps(y)))
+        parts.append((dist.logpdf(y), pit(y, dist), dist.mean(), *dist.interval(0.9), dist.crps(y)))
     return Answers(*(np.concatenate(columns) for columns in zip(*parts)))
 
 

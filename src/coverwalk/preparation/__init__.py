@@ -1,0 +1,1 @@
+"""What is done to columns before a model sees them: rounding, bounds, weights."""

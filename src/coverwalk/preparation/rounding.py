@@ -1,0 +1,245 @@
+"""Rounded y: how it is found, and how a model of continuous y becomes one of the values that y really takes.
+
+y rounded to steps of delta says that the truth lies in [y - delta/2, y + delta/2]. A value that repeats on its own,
+like 0 in rainfall, gets a cell of its own, which is opened for it: greater y move up by the width of the cell. Models
+are fitted to a *latent* y, spread evenly over its cell. The distribution of y is that of the latent y with the mass of
+each cell put on its value. Both directions are here, see `Rounding`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import poisson
+
+from coverwalk.files.schema import Array, Real, Schema, Whole, require
+from coverwalk.preparation.row_codes import row_codes, uniform_of
+
+__all__ = ["Rounding", "find_rounding"]
+
+Floats = NDArray[np.float64]
+
+ON_GRID = 0.99  # of the rows, for a grid
+MIN_REPEATS = 3  # rows that repeat a value, for a grid
+MIN_STEP = 1e-4  # of a grid, in standard deviations of y: no local model looks closer
+MAX_DECIMALS = 12
+MAX_STEPS = 1e7  # from the lowest to the highest value of a grid that is not one of decimals
+FALSE_ALARM = 1e-3  # chance of finding an atom in y that has none
+MIN_ATOM = 0.005  # of the rows, for an atom
+NEIGHBOURS = 10  # values on either side whose counts an atom must exceed
+ATOM_WIDTH = 0.1  # of an opened cell, in standard deviations of the y that are no atoms
+_SNAP = 1e-6  # of a step: y so near to a value of the grid is that value
+
+
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """A grid, or single values with cells of their own; and the map between y and the latent y.
+
+    Parameters
+    ----------
+    step, origin : float
+        y lies at origin + k step; a step of 0 means no grid.
+    decimals : int
+        Values of the grid are rounded to so many decimals, so that 3 steps of 0.1 make 0.3; -1 for other grids.
+    values : (a,) float
+        Where there is no grid: values that repeat on their own, sorted.
+    width : float
+        Of the cell that is opened at each of them.
+
+    Examples
+    --------
+    >>> tenths = Rounding(step=0.1, decimals=1)
+    >>> left, right = tenths.cells(0.3)
+    >>> float(left.round(9)), float(right.round(9)), float(tenths.value(0.32))
+    (0.25, 0.35, 0.3)
+    >>> rain = Rounding(values=np.array([0.0]), width=0.5)
+    >>> [ends.tolist() for ends in rain.cells([-1.0, 0.0, 1.0])]
+    [[-1.0, 0.0, 1.5], [-1.0, 0.5, 1.5]]
+    >>> rain.value([-1.0, 0.2, 1.5]).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+
+    step: float = 0.0
+    origin: float = 0.0
+    decimals: int = -1
+    values: Floats = field(default_factory=lambda: np.empty(0))
+    width: float = 0.0
+
+    _schema = Schema(
+        step=Real(low=0),
+        origin=Real(),
+        decimals=Whole(-1, MAX_DECIMALS),
+        values=Array(float, "atoms"),
+        width=Real(low=0),
+        check=lambda state, scope: _check_rounding(state),
+    )
+
+    # -- from y to the latent y ---------------------------------------------------------------------------------------
+
+    def _index(self, y: Floats) -> Floats:
+        """Which step of the grid y is at; a whole number where y is on the grid."""
+        z = (y - self.origin) / self.step
+        near = np.rint(z)
+        with np.errstate(invalid="ignore"):  # infinity less infinity
+            return np.asarray(np.where(np.abs(z - near) <= _SNAP, near, z))
+
+    def is_atom(self, y: ArrayLike) -> NDArray[np.bool_]:
+        """Whether y is a value that has a mass of its own."""
+        y = np.asarray(y, dtype=np.float64)
+        if self.step:
+            z = self._index(y)
+            return np.asarray(z == np.rint(z))
+        return np.isin(y, self.values)
+
+    def cells(self, y: ArrayLike) -> tuple[Floats, Floats]:
+        """Ends of the latent cells that hold y; both the same where y is continuous.
+
+        On a grid a y between two values has the cell of the nearer one.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        if self.step:
+            k = np.ceil(self._index(y) - 0.5)
+            return self.origin + (k - 0.5) * self.step, self.origin + (k + 0.5) * self.step
+        left = y + self.width * np.searchsorted(self.values, y, side="left")
+        return left, np.where(np.isin(y, self.values), left + self.width, left)
+
+    def latent(self, X: Floats, y: Floats, rank: NDArray[np.int64] | int = 0) -> Floats:
+        """y (n,) spread evenly over its cells: a hash of each row X (n, p), y says where it lies.
+
+        rank: the how-manieth of rows that are equal, which then lie apart. Neither the order of rows nor threads
+        matter.
+        """
+        left, right = self.cells(y)
+        u = uniform_of(row_codes(X, y), rank)
+        known = ~self.is_atom(y)
+        return np.where(known, y if self.step else left, left + u * (right - left))
+
+    # -- and back -----------------------------------------------------------------------------------------------------
+
+    def value(self, latent: ArrayLike) -> Floats:
+        """The y of a latent y; rising, and constant in a cell, which owns its upper end."""
+        t = np.asarray(latent, dtype=np.float64)
+        if self.step:
+            y = self.origin + np.ceil((t - self.origin) / self.step - 0.5 - _SNAP) * self.step
+            return np.asarray(np.round(y, self.decimals) if self.decimals >= 0 else y)
+        opened = self.values + self.width * np.arange(len(self.values))  # lower ends of the opened cells
+        below = np.searchsorted(opened, t, side="right")
+        y = t - self.width * below
+        if len(opened):
+            last = np.maximum(below - 1, 0)
+            y = np.where((below > 0) & (t <= opened[last] + self.width * (1.0 + _SNAP)), self.values[last], y)
+        return np.asarray(y)
+
+    def below(self, y: ArrayLike) -> Floats:
+        """The latent y up to which all lies at or below y: P(Y <= y) is the latent distribution's cdf there."""
+        y = np.asarray(y, dtype=np.float64)
+        if self.step:
+            return np.asarray(self.origin + (np.floor(self._index(y)) + 0.5) * self.step)
+        return np.asarray(y + self.width * np.searchsorted(self.values, y, side="right"))
+
+    def between(self, low: float, high: float) -> Floats:
+        """The values of the grid from low to high."""
+        first, last = np.rint((low - self.origin) / self.step), np.rint((high - self.origin) / self.step)
+        if not last - first < MAX_STEPS:
+            raise ValueError(f"between {low:g} and {high:g} are more than {MAX_STEPS:g} steps of {self.step:g}")
+        return self.value(self.origin + np.arange(first, last + 1) * self.step)
+
+    # -- words --------------------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        if self.step:
+            return f"rounded to steps of {self.step:.6g}"
+        shown = ", ".join(f"{value:.6g}" for value in self.values[:8].tolist())
+        return f"continuous, with atoms at {shown}" + (", ..." if len(self.values) > 8 else "")
+
+
+def _check_rounding(state: Any) -> None:
+    one = len(state.values) == 0 if state.step else state.width > 0 and len(state.values) > 0
+    require("rounding", one and bool(np.all(np.diff(state.values) > 0)))
+
+
+def find_rounding(y: Floats) -> Rounding | None:
+    """The rounding of y (n,), if any.
+
+    A grid: at least 99 % of y are on it, at least three rows repeat a value, and a step is no less than 1e-4 standard
+    deviations. Numbers of a continuous density, rows repeated or not, are on a grid with a chance below 1e-9.
+
+    Else single values, each of at least 0.5 % of the rows: a value counts c rows, and the values about it lambda on
+    average; under a continuous density whose rows were drawn with replacement c is at most a Poisson number about
+    lambda. The chance that any of the values exceeds what this allows is at most 1e-3 (Bonferroni).
+
+    >>> rng = np.random.default_rng(0)
+    >>> print(find_rounding(rng.normal(size=500).round(1)))
+    rounded to steps of 0.1
+    >>> print(find_rounding(np.where(rng.random(500) < 0.3, 0.0, rng.lognormal(size=500))))
+    continuous, with atoms at 0
+    >>> find_rounding(rng.normal(size=500)) is None
+    True
+    """
+    values, counts = np.unique(y + 0.0, return_counts=True)
+    if len(y) - len(values) < MIN_REPEATS:
+        return None
+    return _find_grid(values, counts) or _find_atoms(values, counts)
+
+
+def _find_grid(values: Floats, counts: NDArray[np.int64]) -> Rounding | None:
+    if len(values) < 2:
+        return None
+    unit = max(float(np.abs(values).max()), np.finfo(float).tiny)  # so that no square overflows
+    centred = values / unit - np.average(values / unit, weights=counts)
+    least = MIN_STEP * unit * float(np.sqrt(np.average(centred**2, weights=counts)))
+    if not 0.0 < least < np.inf:
+        return None
+    enough = ON_GRID * counts.sum()
+    for decimals in range(MAX_DECIMALS + 1):
+        if unit * 10.0**decimals >= 2**50 or 10.0**-decimals < least:
+            break
+        there = np.round(values, decimals) == values
+        if counts[there].sum() >= enough:
+            whole = np.rint(values[there] * 10.0**decimals).astype(np.int64)
+            step = int(np.gcd.reduce(np.diff(whole))) / 10.0**decimals
+            return Rounding(step, float(values[there][0]), decimals) if 0.0 < least <= step else None
+    return _find_other_grid(values, counts, enough, least)
+
+
+def _find_other_grid(values: Floats, counts: NDArray[np.int64], enough: float, least: float) -> Rounding | None:
+    """A grid whose step is no decimal number: the smallest difference of two values, or a part of it."""
+    noise = 16.0 * np.finfo(float).eps * float(np.abs(values).max())
+    gaps = np.diff(values)
+    gaps = gaps[gaps > noise]
+    if not len(gaps) or float(values[-1] - values[0]) > MAX_STEPS * float(gaps.min()):
+        return None
+    for part in range(1, 5):
+        step, origin = float(gaps.min()) / part, float(values[0])
+        if step < max(least, 1e3 * noise):
+            break
+        for reach in (30.0, 1e3, 3e4, 1e6, MAX_STEPS):  # the step is known the better, the farther one goes
+            z = (values - origin) / step
+            near = (z < reach) & (np.abs(z - np.rint(z)) < 0.01)
+            if near.sum() < 2:
+                break
+            step = float(np.polyfit(np.rint(z[near]), values[near], 1)[0])
+        there = np.abs(z - np.rint(z)) < 1e-3
+        if counts[there].sum() >= enough:
+            return Rounding(step, origin)
+    return None
+
+
+def _find_atoms(values: Floats, counts: NDArray[np.int64]) -> Rounding | None:
+    n, m = int(counts.sum()), len(values)
+    frequent = np.flatnonzero(counts >= max(MIN_ATOM * n, MIN_REPEATS))
+    found: list[Any] = []
+    for i in frequent.tolist():
+        around = np.delete(counts[max(i - NEIGHBOURS, 0) : i + NEIGHBOURS + 1], min(i, NEIGHBOURS))
+        usual = around[around < counts[i]]
+        expected = max(1.0, float(usual.mean()) if len(usual) else 1.0)
+        if poisson.sf(counts[i] - 1, expected) < FALSE_ALARM / m:
+            found.append(i)
+    if not found:
+        return None
+    rest = np.delete(np.repeat(values, counts), np.flatnonzero(np.repeat(np.isin(np.arange(m), found), counts)))
+    of = rest if len(np.unique(rest)) > 1 else values
+    unit = float(np.abs(values).max()) or 1.0
+    spread = unit * float(np.std(of / unit)) or unit
+    return Rounding(values=values[found], width=ATOM_WIDTH * spread)
