@@ -7,7 +7,7 @@ from scipy import integrate
 from coverwalk import CalibratedDistribution, ConditionalDensity, ModelFileError, load
 from coverwalk.calibration import recalibration
 from coverwalk.distribution import PredictiveDistribution, Shapes
-from coverwalk.persistence import save
+from coverwalk.files import save
 
 
 def normals(n, scale=1.0):

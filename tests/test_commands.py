@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from coverwalk import ConditionalDensity, CoverModel, Density, SequenceModel, load
+from coverwalk import CoverModel, DoubleTree, SequenceModel, load
 from coverwalk.cli import main
 from coverwalk.covers import KDTree
 from coverwalk.evaluation import metrics
@@ -448,11 +448,11 @@ def test_streams_go_on_learning_from_files_and_standard_input(tmp_path):
     frame = rows()
     X, y = frame[["a", "b"]], frame["y"].to_numpy()
     for model, feed in (
-        (ConditionalDensity(covers="kd").fit(X, y), (X, y)),
-        (Density(covers="kd").fit(frame[["y"]]), (frame[["y"]],)),
+        (DoubleTree().fit(X, y), (X, y)),
+        (DoubleTree().fit(None, frame[["y"]]), (None, frame["y"])),
     ):
         model.save(tmp_path / "m.cover")
-        (frame if len(feed) == 2 else frame[["y"]]).write_csv(tmp_path / "more.csv")
+        frame.write_csv(tmp_path / "more.csv")
         with open(tmp_path / "more.csv", "rb") as stream:
             done = subprocess.run(
                 [sys.executable, "-m", "coverwalk.cli", "learn", str(tmp_path / "m.cover"), "-", "--in-place"],
@@ -462,14 +462,13 @@ def test_streams_go_on_learning_from_files_and_standard_input(tmp_path):
             )
         assert b"learned 160 more rows" in done.stdout
         model.partial_fit(*feed)
-        ask = "logpdf" if len(feed) == 2 else "score_samples"
-        assert np.array_equal(getattr(load(tmp_path / "m.cover"), ask)(*feed), getattr(model, ask)(*feed))
+        assert np.array_equal(load(tmp_path / "m.cover").logpdf(*feed), model.logpdf(*feed))
         assert main(["show", str(tmp_path / "m.cover")]) == 0
 
 
 def test_a_mistake_while_learning_leaves_the_model(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("coverwalk.commands._models.ROWS_AT_ONCE", 50)  # chunks before the mistake have been learned
-    ConditionalDensity(covers="kd").fit(rows()[["a", "b"]], rows()["y"]).save(tmp_path / "m.cover")
+    DoubleTree().fit(rows()[["a", "b"]], rows()["y"]).save(tmp_path / "m.cover")
     before = (tmp_path / "m.cover").read_bytes()
     bad = rows().with_columns(b=pl.when(pl.int_range(pl.len()) == 150).then(np.inf).otherwise(pl.col("b")))
     bad.write_csv(tmp_path / "bad.csv")
@@ -522,3 +521,18 @@ def test_quoted_line_breaks_and_byte_order_marks(capsys, monkeypatch):
     frame = pl.read_csv("quoted_out.csv")
     assert len(frame) == 5
     assert frame["y_mean"].n_unique() == 1
+
+
+@pytest.mark.parametrize(
+    "call", [["fit", "none.csv", "--target", "y", "-o", "m"], ["show", "none"], ["score", "none", "-"]]
+)
+def test_a_missing_file_is_told_before_anything_is_loaded(call):
+    code = f"""
+import sys
+from coverwalk.cli import main
+assert main({call!r}) == 1
+assert not {{"numpy", "numba", "sklearn", "polars"}} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "there is no file none" in done.stderr

@@ -7,11 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, ModelFileError, SequenceModel, load
+from coverwalk import (
+    ContextClassifier,
+    CoverModel,
+    Density,
+    DoubleTree,
+    ModelFileError,
+    SequenceModel,
+    load,
+)
 from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
 from coverwalk.files.saving import encoded
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
-from coverwalk.streams.double_tree import DoubleTree
 from tests.forging import forged, mutate, put, rewritten
 
 RNG = np.random.default_rng(0)
@@ -52,7 +59,7 @@ def test_a_stream_comes_back_to_the_last_bit_and_goes_on(options, n, tmp_path):
 
 
 def test_a_conditional_stream_keeps_its_columns(tmp_path):
-    model = ConditionalDensity(covers="kd", alpha=1.5).fit(NAMED[:200], Y[:200, 0])
+    model = DoubleTree(alpha=1.5).fit(NAMED[:200], Y[:200, 0])
     again = reloaded(model, tmp_path / "m.cw")
     assert again.feature_names_in_.tolist() == ["a", "b"]
     assert np.array_equal(again.predict_dist(NAMED[:9]).cdf(0.3), model.predict_dist(NAMED[:9]).cdf(0.3))
@@ -64,9 +71,9 @@ def test_a_conditional_stream_keeps_its_columns(tmp_path):
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
 def test_a_density_of_any_size(scale, tmp_path):
     points = scale * np.random.default_rng(0).standard_cauchy(300) / 1e5
-    model = Density(covers="kd").fit(points)
+    model = DoubleTree().fit(None, points)
     again = reloaded(model, tmp_path / "m.cw")
-    assert np.array_equal(again.prequential(points), model.prequential(points))
+    assert np.array_equal(again.prequential(None, points), model.prequential(None, points))
     forest = Density(n_trees=2).fit(points)
     again = reloaded(forest, tmp_path / "m.cw")
     assert np.array_equal(again.logpdf(points), forest.logpdf(points))

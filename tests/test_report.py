@@ -16,9 +16,9 @@ from coverwalk.evaluation.report.class_facts import gather_classes
 from coverwalk.evaluation.report.explorer import export
 from coverwalk.evaluation.report.facts import Subject, gather
 from coverwalk.forests.cells import Cells
-from coverwalk.forests.forest import OUTLIER_DF, Forest, Part, Settings
+from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forests.members import Part
 from coverwalk.forests.steps import Steps
-from coverwalk.shapes import Shapes
 
 from .browser import Browser, find_chromium
 
@@ -65,10 +65,7 @@ def browser(tmp_path_factory):
 
 
 def thinned(forest, n_trees):
-    fitted = forest.fitted[:n_trees]
-    whole = [forest.whole.shapes] if forest.whole else []
-    shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in fitted), *whole])
-    return dataclasses.replace(forest, trees=forest.trees[:n_trees], fitted=fitted, shapes=shapes)
+    return dataclasses.replace(forest, trees=forest.trees[:n_trees], fitted=forest.fitted[:n_trees], _table=None)
 
 
 def test_the_subject_has_every_kind_of_voice(subject):

@@ -565,10 +565,8 @@ def test_states_of_different_plans_do_not_merge(planned):
         RowSample(20).merge(RowSample(30))
 
 
-def test_streams_and_strange_options_are_refused():
+def test_strange_options_are_refused():
     X, y = rows(50)
-    with pytest.raises(ValueError, match="partial_fit"):
-        ConditionalDensity(covers="kd").fit_chunks([(X, y)])
     with pytest.raises(ValueError, match="sample_rows"):
         ConditionalDensity().fit_chunks([(X, y)], sample_rows=0)
     assert is_pass(plan(ConditionalDensity(), X, y))

@@ -254,21 +254,21 @@ class PredictiveDistribution(UnivariateDistribution):
         They never cross; q outside [0, 1] gives NaN.
         """
         q = np.asarray(q, dtype=np.float64)
-        order = np.argsort(q, axis=None)
-        out = np.empty((self._n, q.size))
-        mixture_ppf(self.voices, self.shapes.table, self.shapes.cdf_tables, q.ravel()[order], out)
-        unsorted = np.empty_like(out)
-        unsorted[:, order] = out
+        levels, out = q.ravel(), np.empty((self._n, q.size))
+        order = slice(None) if (levels[1:] >= levels[:-1]).all() else np.argsort(levels)
+        mixture_ppf(self.voices, self.shapes.table, self.shapes.cdf_tables, levels[order], out)
+        if not isinstance(order, slice):
+            out[:, order] = out.copy()
         if self.rounding is not None:
-            unsorted = self.rounding.value(unsorted)
-        return self._answer(unsorted, self.shape + q.shape)
+            out = self.rounding.value(out)
+        return self._answer(out, self.shape + q.shape)
 
     def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
         """Both ends of the central interval that holds this much probability."""
         confidence = np.asarray(confidence, dtype=np.float64)
-        if not np.all((confidence >= 0) & (confidence <= 1)):
+        if not ((confidence >= 0) & (confidence <= 1)).all():
             raise ValueError(f"confidence must lie in [0, 1], got {confidence}")
-        ends = self.ppf(np.stack([(1 - confidence) / 2, (1 + confidence) / 2]))
+        ends = self.ppf(np.array([(1 - confidence) / 2, (1 + confidence) / 2]))
         return (ends[0], ends[1]) if self._one else (ends[:, 0], ends[:, 1])
 
     def crps(self, y: ArrayLike) -> Any:

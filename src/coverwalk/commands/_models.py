@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coverwalk import ConditionalDensity, ContextClassifier
+    from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree
     from coverwalk.tables import Floats
 
 ROWS_AT_ONCE = 5_000
@@ -50,12 +50,12 @@ def load_model(path: str) -> Any:
     return load(path)
 
 
-def load_density(path: str, forest: bool = False) -> "ConditionalDensity":
-    """The fitted model in a file, which must say p(y given x); where so asked, a forest and no stream."""
-    from coverwalk import ConditionalDensity, ModelFileError
+def load_density(path: str, forest: bool = False) -> Any:
+    """The fitted model in a file: a ConditionalDensity or a DoubleTree; with ``forest``, a forest and no stream."""
+    from coverwalk import ConditionalDensity, DoubleTree, ModelFileError
 
     model = load_model(path)
-    if not isinstance(model, ConditionalDensity):
+    if not isinstance(model, ConditionalDensity | DoubleTree):
         raise ModelFileError(f"{path} holds a {type(model).__name__}; this command takes a ConditionalDensity")
     if not hasattr(model, "n_outputs_"):
         raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
@@ -76,7 +76,7 @@ def load_classifier(path: str) -> "ContextClassifier | None":
     return model
 
 
-def columns_of(model: "ConditionalDensity | ContextClassifier") -> tuple[list[str], list[str]]:
+def columns_of(model: "ConditionalDensity | ContextClassifier | DoubleTree") -> tuple[list[str], list[str]]:
     """Names of inputs and of targets; a classifier has one."""
     inputs = [str(name) for name in getattr(model, "feature_names_in_", [f"x{a}" for a in range(model.n_features_in_)])]
     n_outputs = getattr(model, "n_outputs_", 1)
@@ -84,12 +84,12 @@ def columns_of(model: "ConditionalDensity | ContextClassifier") -> tuple[list[st
     return inputs, list(getattr(model, "target_names_", default))
 
 
-def batch_size(model: "ConditionalDensity") -> int:
+def batch_size(model: "ConditionalDensity | DoubleTree") -> int:
     """Rows to predict at once."""
     return ROWS_AT_ONCE if model.n_outputs_ == 1 else _JOINT_ROWS_AT_ONCE
 
 
-def rows_of(model: "ConditionalDensity", data: str, targets: bool) -> Iterator[tuple["Floats", "Floats"]]:
+def rows_of(model: "ConditionalDensity | DoubleTree", data: str, targets: bool) -> Iterator[tuple["Floats", "Floats"]]:
     """X and Y of a table, batch by batch; Y has no columns where targets are not asked for; X may have gaps, and has
     the numbers of levels.
     """

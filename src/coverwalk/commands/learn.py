@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if isinstance(model, SequenceModel):
         learned = _learn_sequence(model, arguments.data)
-    elif not any(hasattr(model, fitted) for fitted in ("n_outputs_", "classes_", "_engine")):
+    elif not any(hasattr(model, fitted) for fitted in ("n_outputs_", "classes_")):
         raise ModelFileError(f"{arguments.model} was never fitted, so its columns are not known: coverwalk fit first")
     else:
         learned = f"{_learn_rows(model, arguments.data)} more rows"
@@ -66,13 +66,6 @@ def _learn_rows(model: Any, data: str) -> int:
     from coverwalk.tables import open_table
 
     n = 0
-    if hasattr(model, "_engine"):  # points alone: all columns are outputs
-        table = open_table(data)
-        columns = [str(name) for name in getattr(model, "feature_names_in_", table.columns)]
-        for Y in table.batches(columns):
-            model.partial_fit(polars.DataFrame(Y, schema=columns, orient="row"))
-            n += len(Y)
-        return n
     inputs, targets = columns_of(model)
     texts = [name for name, levels in zip(inputs, model._mixed.levels) if levels]
     batches: Any
@@ -85,7 +78,7 @@ def _learn_rows(model: Any, data: str) -> int:
     for X, Y in batches:
         named = X if texts else polars.DataFrame(X, schema=inputs, orient="row")
         rows = named if hasattr(model, "feature_names_in_") else named.to_numpy()
-        model.partial_fit(rows, Y[:, 0] if Y.shape[1:] == (1,) else Y)
+        model.partial_fit(rows if inputs else None, Y[:, 0] if Y.shape[1:] == (1,) else Y)
         n += len(X)
     return n
 

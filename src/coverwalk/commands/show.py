@@ -41,7 +41,7 @@ def _facts(model: Any) -> dict[str, Any]:
         return _density(model)
     if isinstance(model, ContextClassifier) and hasattr(model, "classes_"):
         return class_facts(model)
-    if any(hasattr(model, name) for name in ("stream_", "double_tree_", "_engine")):
+    if any(hasattr(model, name) for name in ("stream_", "_engine")):
         return _stream(model)
     if isinstance(model, SequenceModel) and hasattr(model, "alphabet_"):
         return {"symbols": len(model.alphabet_), "contexts": model.n_contexts_, "memory": model.nbytes_}
@@ -77,19 +77,16 @@ def _density(model: "ConditionalDensity") -> dict[str, Any]:
 
 
 def _stream(model: Any) -> dict[str, Any]:
-    """A stream: of a ConditionalDensity, or of points alone."""
+    """The stream of a ConditionalDensity, or a DoubleTree."""
     from coverwalk.commands._models import columns_of
 
-    facts: dict[str, Any] = {}
-    if hasattr(model, "n_outputs_"):
-        inputs, targets = columns_of(model)
-        facts = {"predicts": targets, "given": inputs}
+    inputs, targets = columns_of(model)
+    facts: dict[str, Any] = {"predicts": targets, "given": inputs}
     if hasattr(model, "stream_"):
         streams = model.stream_.streams
         n_contexts = sum(stream.n_contexts for stream in streams)
         return facts | {"rows": streams[0].n_rows, "contexts": n_contexts, "trees": len(streams[0].members)}
-    engine = getattr(model, "double_tree_", model)._engine
-    return facts | {"rows": engine.n_rows, "contexts": engine.n_contexts, "max_depth": engine.depth}
+    return facts | {"rows": model.n_rows_, "contexts": model.n_contexts_, "max_depth": model.depth_}
 
 
 def _print(facts: dict[str, Any], indent: str = "  ") -> None:

@@ -11,7 +11,7 @@ from coverwalk._kernels.dyadic_cells import AXIS, BITS, CHILD, HALVINGS, Cells, 
 from coverwalk._kernels.dyadic_walk import Steps, boxes, cell_density, slice_cells, weigh_cells
 from coverwalk._kernels.real_line import CORE, log_slope
 from coverwalk.files.schema import Array, Limits, Real, Schema, Scope, require
-from coverwalk.streams.running_scale import Units
+from coverwalk.preparation.units import Units
 
 __all__ = ["CellTree", "grow_cell_tree", "levels_of_choice", "random_units"]
 

@@ -13,7 +13,7 @@ from coverwalk.densities.cell_tree import CellTree, grow_cell_tree, random_units
 from coverwalk.densities.kernels import bandwidths, kernel_mixture
 from coverwalk.densities.normal_tree import Normals, grow_normals, growth_for
 from coverwalk.files.schema import Array, List, Object, Schema, require
-from coverwalk.streams.running_scale import Units, units_of
+from coverwalk.preparation.units import Units, units_of
 
 __all__ = ["DensityForest", "rounding_step"]
 

@@ -9,7 +9,7 @@ from scipy.special import gammaln
 
 from coverwalk._kernels.normal_contexts import Growth, add_normals, empty_components, normal_contexts
 from coverwalk.files.schema import Array, Real, Schema, Scope, require
-from coverwalk.streams.running_scale import Units
+from coverwalk.preparation.units import Units
 
 __all__ = ["Normals", "grow_normals", "growth_for"]
 

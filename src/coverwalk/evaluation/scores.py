@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.distributions.base import Distribution
 from coverwalk.distributions.univariate import UnivariateDistribution
+from coverwalk.double_tree.estimator import DoubleTree
 from coverwalk.evaluation.baselines import Line, normal_crps, plain_inputs
 from coverwalk.forest.schedule import NEVER
 
@@ -80,17 +81,17 @@ class Score:
         return "\n".join(lines)
 
 
-def learned_rows(model: ConditionalDensity) -> tuple[Floats, Floats] | None:
+def learned_rows(model: ConditionalDensity | DoubleTree) -> tuple[Floats, Floats] | None:
     """X (n, p) and Y (n, q) that the model has learned from; None for a long stream, which has let them go."""
+    if isinstance(model, DoubleTree):
+        return model._engine.rows
     if hasattr(model, "forests_"):
         return model.forests_[0].X, np.column_stack([forest.y for forest in model.forests_])
-    if hasattr(model, "stream_"):
-        streams = model.stream_.streams
-        if streams[0].next_event == NEVER:  # its trees have stopped growing, and rows are kept to grow from
-            return None
-        kept = streams[0].n_rows - streams[0].first_row
-        return streams[0].X[:kept], np.column_stack([stream.y[:kept] for stream in streams])
-    return model.double_tree_._engine.rows
+    streams = model.stream_.streams
+    if streams[0].next_event == NEVER:  # its trees have stopped growing, and rows are kept to grow from
+        return None
+    kept = streams[0].n_rows - streams[0].first_row
+    return streams[0].X[:kept], np.column_stack([stream.y[:kept] for stream in streams])
 
 
 def row_keys(X: Floats, Y: Floats) -> NDArray[Any]:
@@ -99,7 +100,7 @@ def row_keys(X: Floats, Y: Floats) -> NDArray[Any]:
     return table.view([("", np.int64)] * table.shape[1])[:, 0]
 
 
-def baselines(model: ConditionalDensity) -> dict[str, list[Line]]:
+def baselines(model: ConditionalDensity | DoubleTree) -> dict[str, list[Line]]:
     """One normal, and a line with normal noise, for each output; learned from the rows that the model holds, if any."""
     rows = learned_rows(model)
     if rows is None:
@@ -116,7 +117,9 @@ def laws(dist: Distribution) -> list[UnivariateDistribution]:
     return [dist.marginal(j) for j in range(dist.n_outputs)]
 
 
-def score(model: ConditionalDensity, batches: Iterable[tuple[Floats, Floats]], confidence: float = 0.9) -> Score:
+def score(
+    model: ConditionalDensity | DoubleTree, batches: Iterable[tuple[Floats, Floats]], confidence: float = 0.9
+) -> Score:
     """Score every batch X (n, p), Y (n, q) once; the log loss is that of all outputs together."""
     from scipy.stats import norm
 

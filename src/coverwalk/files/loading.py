@@ -20,7 +20,7 @@ MODELS = {
     "ContextClassifier": "coverwalk.classifier",
     "CoverModel": "coverwalk.cover_model",
     "Density": "coverwalk.density",
-    "DoubleTree": "coverwalk.streams.double_tree",
+    "DoubleTree": "coverwalk.double_tree.estimator",
     "SequenceModel": "coverwalk.sequence",
 }
 

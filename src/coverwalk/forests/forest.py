@@ -34,6 +34,7 @@ from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.files.schema import Array, List, Maybe, Object, Real, Schema, Text, Whole
 from coverwalk.forests.context import Context
+from coverwalk.forests.flat_answer import flat_answer
 from coverwalk.forests.forest_check import check_forest
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import fill_of, local_columns, plain_columns
@@ -288,7 +289,7 @@ class Forest:
 
     def ask(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
-        dist = self.table.predict_dist(X, self.n_rows, self.names, self.levels)
+        dist = flat_answer(self.table, X, self.n_rows, self.describe)
         dist.rounding = self.settings.rounding
         return dist
 

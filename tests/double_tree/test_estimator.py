@@ -9,11 +9,11 @@ import pytest
 from scipy import integrate
 from sklearn.base import clone
 
-from coverwalk._kernels import kd_walk
+from coverwalk import DoubleTree
+from coverwalk._kernels.double_tree import walk
 from coverwalk._kernels.real_line import from_unit, log_slope, morton, to_unit
 from coverwalk.datasets import load_faithful, make_gaussmix, make_ring
 from coverwalk.local._flat_core import flat_cdf, flat_logpdf, flat_ppf
-from coverwalk.streams.double_tree import DoubleTree
 
 ALL = [
     {"walk": walk, "priors": priors, "children": children}
@@ -103,7 +103,7 @@ def test_asking_changes_nothing_and_fit_forgets():
     model = DoubleTree().fit(X, y)
     before = pickle.dumps(model)
     first = model.logpdf(X, y)
-    model.voices(X)
+    model.component_weights(X)
     assert pickle.dumps(model) == before
     assert np.array_equal(model.fit(X, y).logpdf(X, y), first)
 
@@ -244,14 +244,14 @@ def test_beats_the_published_losses():
     """Holdout losses of the author's implementation at the same number of rows, averaged over seeds."""
     for make, t, published in ((make_gaussmix, 1000, 1.313), (make_ring, 1000, 0.709)):
         losses = [
-            -DoubleTree().fit(*make(t, seed)).score(*make(4000, seed + 100)) for seed in range(4)
+            -DoubleTree().fit(*make(t, seed)).log_likelihood(*make(4000, seed + 100)) for seed in range(4)
         ]  # fmt: skip
         assert np.mean(losses) < published
 
 
 def test_normals_speak_at_the_edges_of_the_ring_and_trees_inside():
     model = DoubleTree().fit(*make_ring(20_000))
-    normal, depth = model.voices(np.array([[-1.6], [0.0], [1.6]]))
+    normal, depth = model.component_weights(np.array([[-1.6], [0.0], [1.6]]))
     assert normal[0] > 0.9
     assert normal[1] < 0.1
     assert normal[2] > 0.9
@@ -294,6 +294,6 @@ def test_read_only_rows_are_taken_as_they_are():
     X.setflags(write=False)
     y.setflags(write=False)
     DoubleTree().fit([[0.0]], [0.0])
-    kernels = len(kd_walk.learn.signatures)
+    kernels = len(walk.learn.signatures)
     DoubleTree().fit(X, y).logpdf(X, y)
-    assert len(kd_walk.learn.signatures) == kernels
+    assert len(walk.learn.signatures) == kernels

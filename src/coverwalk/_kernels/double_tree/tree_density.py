@@ -12,7 +12,7 @@ tree in the cell of depth j, 1 for the root. It is overwritten with this tree's,
 
 A node is 32 bytes, seen through two views of the same memory:
     yf (m, 4) float64   [0] g
-    yi (m, 8) int32     [2], [3] points left and right;  [4], [5] cells left and right;  [6] steps of g
+    yi (m, 8) int32     [2], [3] points left and right;  [4], [5] cells left and right;  [6] exponent of g
 A cell is -1 (empty), -2 - row (one point, known by its row), or the index of a node.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.odds import mixture, updated
+from coverwalk._kernels.double_tree.odds import mixture, updated
 
 __all__ = ["copy_tree", "new_tree", "observe_tree", "predict_tree"]
 
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
-_POINTS, _CELL, _STEPS = 2, 4, 6
+_POINTS, _CELL, _EXPONENT = 2, 4, 6
 _EMPTY = -1
 _Y_NODES = 1
 
@@ -88,11 +88,11 @@ def observe_tree(
         going = 2.0 * (here + a) / (here + yi[node, _POINTS + 1 - side] + 2.0 * a) * predictive
         yi[node, _POINTS + side] = here + 1
         g = yf[node, 0]
-        steps = yi[node, _STEPS]
+        exponent = yi[node, _EXPONENT]
         base = stop[j]
-        predictive = mixture(g, steps, base, going)
+        predictive = mixture(g, exponent, base, going)
         stop[j] = predictive
-        yf[node, 0], yi[node, _STEPS] = updated(g, steps, going / base)
+        yf[node, 0], yi[node, _EXPONENT] = updated(g, exponent, going / base)
     return predictive
 
 
@@ -134,7 +134,7 @@ def predict_tree(
         side = (code >> (63 - j)) & 1
         here = yi[node, _POINTS + side]
         going = 2.0 * (here + a) / (here + yi[node, _POINTS + 1 - side] + 2.0 * a) * predictive
-        predictive = mixture(yf[node, 0], yi[node, _STEPS], stop[j], going)
+        predictive = mixture(yf[node, 0], yi[node, _EXPONENT], stop[j], going)
         stop[j] = predictive
     return predictive
 

@@ -1,17 +1,19 @@
-"""The double pseudo-tree as a stream in its users' units: running scale, growing arrays, kernels."""
+"""The double tree in its users' units: running scale, growing arrays, kernels."""
 
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels import kd_state, kd_voices, kd_walk
-from coverwalk._kernels.kd_state import MAX_X_DEPTH, KdState, Settings
+from coverwalk._kernels.double_tree import walk
+from coverwalk._kernels.double_tree.components import component_weights
+from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, State, grow, new_state, pack, unpack, widened
+from coverwalk._kernels.real_line import CORE
+from coverwalk.double_tree.check import check_engine
 from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, Real, Schema, Text, Tuple, Whole, stored
-from coverwalk.streams.kd_check import check_engine
-from coverwalk.streams.running_scale import Units, units_of
+from coverwalk.preparation.units import Units, units_of
 
-__all__ = ["KdEngine", "Plan"]
+__all__ = ["DoubleTreeEngine", "Plan"]
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +33,7 @@ Floats = NDArray[np.float64]
     settle=Whole(0),
 )
 class Plan(NamedTuple):
-    """Everything a double pseudo-tree is told before its first row; see `DoubleTree` for the meaning."""
+    """The parameters of a double tree; see `DoubleTree` for the meaning."""
 
     walk: Literal["coarsen", "refine"]
     alpha: float
@@ -84,7 +86,7 @@ class Plan(NamedTuple):
             psi0=float(self.scatter),
         )
 
-    def empty_state(self, q: int, x_scale: Floats) -> KdState:
+    def empty_state(self, q: int, x_scale: Floats) -> State:
         """A state with a root and no rows. Depth by depth: when to split, how likely to stop, how deep in y."""
         c = self.settings(q)
         k = np.arange(MAX_X_DEPTH + 1)
@@ -98,14 +100,26 @@ class Plan(NamedTuple):
         y_depth = np.full(len(k), c.y_depth)
         if c.flow:  # finer cells than these are left to the coarser contexts, which have the rows for them
             y_depth = np.maximum(c.y_depth - k, min(c.y_depth, 4 * q))
-        state = kd_state.new_state(len(x_scale), q, c, theta, w / (1 - w), y_depth.astype(np.int32), x_scale)
-        kd_walk.learn(state, c, np.empty((0, len(x_scale))), np.empty((0, q)), 0, np.empty(0), np.empty(2, np.int64))
+        state = new_state(len(x_scale), q, c, theta, w / (1 - w), y_depth.astype(np.int32), x_scale)
+        walk.learn(state, c, np.empty((0, len(x_scale))), np.empty((0, q)), 0, np.empty(0), np.empty(2, np.int64))
         return state
 
 
 def _for_kernels(X: Floats) -> Floats:
     """X as the one type the kernels are compiled for; a read-only array would have them compiled once more."""
     return np.require(X, np.float64, ["C", "W"])
+
+
+def _output_units(Y: Floats, y_depth: int) -> Units:
+    """Units of the outputs. Of a column of n > 1 equal values: 1/n of its size, so that what is not yet known of its
+    scale pulls less and less, with the value in the middle of a finest cell, not on the edge that every halving shares.
+    """
+    n, q = Y.shape
+    units = units_of(Y)
+    constant = (n > 1) & (Y.min(axis=0) == Y.max(axis=0))
+    scale = np.where(constant, np.maximum(units.scale / n, np.finfo(np.float64).tiny), units.scale)
+    half_a_cell = CORE / 0.75 * 2.0 ** -(y_depth // q)  # the core, 2 CORE wide, has 3/4 of the cells
+    return Units(np.where(constant, units.loc - half_a_cell * scale, units.loc), scale)
 
 
 def _scale_of(X: Floats) -> Floats:
@@ -116,7 +130,7 @@ def _scale_of(X: Floats) -> Floats:
     return np.array([units_of(X[~missing[:, a], a, None]).scale[0] for a in range(X.shape[1])])
 
 
-_STEPS = Limits(above=-(2**24), below=2**24)  # powers of 2^332 in odds: no stream comes near
+_EXPONENT = Limits(above=-(2**24), below=2**24)  # powers of 2^332 in odds: no stream comes near
 _LINKS = {
     0: Limits(children=True),  # left
     2: Limits(low=-1, below="max(p, 1)"),  # dimension
@@ -126,25 +140,25 @@ _LINKS = {
     6: Limits(index="n_rows", none=True),  # last row
     8: Limits(index="contexts", none=True),  # parent
     9: Limits(low=0, high="n_rows"),  # rows held
-    11: _STEPS,
-    12: _STEPS,
+    11: _EXPONENT,
+    12: _EXPONENT,
 }
 _ODDS = {1: Limits(above=0), 2: Limits(above=0)}
 
 
-class KdEngine:
-    """Learns and answers rows X (n, p), Y (n, q) of finite numbers; checking them is the caller's business.
+class DoubleTreeEngine:
+    """Learns and predicts rows X (n, p), Y (n, q) of finite numbers; the caller checks them.
 
-    NaN in X is a missing value. It lies in no box, and right of every cut of its input; and from the first one on each
-    input has a second one beside it, 1 where it is missing and 0 where it is not, which is halved like all others.
+    NaN in X is a missing value. It lies in no box, and right of every split on its input; from the first one on each
+    input has a second one beside it, 1 where it is missing and 0 where it is not, which is split like all others.
     """
 
     _schema = Schema(
         plan=Object(Plan),
         units=Object(Units, q="q"),
-        gaps=Flag(),
+        missing=Flag(),
         n_rows=Whole(0, 2**31 - 8),
-        state=Fields(  # as `kd_state.pack` has it
+        state=Fields(  # as `pack` has it
             scale=Array(float, "p", above=0),
             counts=Array(np.int64, 4, low=0, high=2**31 - 8),
             xi=Array(np.int32, "contexts", 16, columns=_LINKS),
@@ -170,7 +184,7 @@ class KdEngine:
         self.plan = plan
         self.settings = plan.settings(q)
         self.n_rows = 0
-        self.gaps = False
+        self.missing = False
         self._early: tuple[Floats, Floats] | None = (np.empty((0, p)), np.empty((0, q)))  # until the units are settled
         self._set_units(units_of(np.empty((0, q))), np.ones(p))
 
@@ -180,8 +194,8 @@ class KdEngine:
 
     def learn(self, X: Floats, Y: Floats) -> Floats:
         """Learn the rows in order; returns the log density (n,) of each before it was learned."""
-        if not self.gaps and np.isnan(X).any():
-            self._take_gaps(X.shape[1])
+        if not self.missing and np.isnan(X).any():
+            self._take_missing(X.shape[1])
         X = self._inputs(X)
         log_psi = np.empty(len(X))
         start = 0
@@ -197,16 +211,16 @@ class KdEngine:
             start = end
         return log_psi
 
-    def _take_gaps(self, p: int) -> None:
-        self.gaps = True
-        self.state = kd_state.widened(self.state, p)
+    def _take_missing(self, p: int) -> None:
+        self.missing = True
+        self.state = widened(self.state, p)
         if self._early is not None:
             X, Y = self._early
             self._early = np.hstack([X, np.zeros_like(X)]), Y
 
     def _inputs(self, X: Floats) -> Floats:
         """X, with what says where values are missing beside it if some were."""
-        return _for_kernels(np.hstack([X, np.isnan(X)]) if self.gaps else X)
+        return _for_kernels(np.hstack([X, np.isnan(X)]) if self.missing else X)
 
     def _next_setting(self) -> int:
         """The number of rows, a power of two, at which the units are set next."""
@@ -217,7 +231,7 @@ class KdEngine:
         assert self._early is not None
         if self.n_rows & (self.n_rows - 1) == 0 and self.n_rows <= self.plan.settle:
             X, Y = self._early
-            self._set_units(units_of(Y), _scale_of(X))
+            self._set_units(_output_units(Y, self.settings.y_depth), _scale_of(X))
             self._learn_in_units(X, Y)
         if 2 * self.n_rows > self.plan.settle and self.n_rows & (self.n_rows - 1) == 0:
             self._early = None
@@ -225,32 +239,32 @@ class KdEngine:
     def _learn_in_units(self, X: Floats, Y: Floats) -> Floats:
         Z = self.units.apply(Y)
         log_psi = np.empty(len(X))
-        self.state = kd_state.grow(self.state, self.settings, 0, 0, int(self.state.counts[2]) + len(X))
+        self.state = grow(self.state, self.settings, 0, 0, int(self.state.counts[2]) + len(X))
         wanted = np.empty(2, np.int64)
-        done = kd_walk.learn(self.state, self.settings, X, Z, 0, log_psi, wanted)
-        while done < len(X) or self.state.counts[3] > 0:  # the kernel ran out of room
-            self.state = kd_state.grow(self.state, self.settings, int(wanted[0]), int(wanted[1]), 0)
-            done = kd_walk.learn(self.state, self.settings, X, Z, done, log_psi, wanted)
+        done = walk.learn(self.state, self.settings, X, Z, 0, log_psi, wanted)
+        while done < len(X) or self.state.counts[3] > 0:  # the kernel ran out of capacity
+            self.state = grow(self.state, self.settings, int(wanted[0]), int(wanted[1]), 0)
+            done = walk.learn(self.state, self.settings, X, Z, done, log_psi, wanted)
         return log_psi
 
-    def ask(self, X: Floats, Y: Floats) -> Floats:
+    def logpdf(self, X: Floats, Y: Floats) -> Floats:
         """Log density (n,) of the rows; nothing is learned."""
         log_psi = np.empty(len(X))
-        kd_walk.ask(self.state, self.settings, self._inputs(X), self.units.apply(Y), log_psi)
+        walk.logpdf(self.state, self.settings, self._inputs(X), self.units.apply(Y), log_psi)
         return log_psi - self.units.log_scale
 
-    def voices(self, X: Floats) -> tuple[Floats, Floats]:
-        """For each x the probability that a normal speaks, not a tree density, and the mean depth of stopping."""
+    def component_weights(self, X: Floats) -> tuple[Floats, Floats]:
+        """For each x the weight of the normals, against the tree densities, and the mean depth of stopping."""
         normal, depth = np.empty(len(X)), np.empty(len(X))
         path = np.empty(MAX_X_DEPTH + 1, dtype=np.int64)
-        kd_voices.voices(self.state, self.settings, self._inputs(X), path, normal, depth)
+        component_weights(self.state, self.settings, self._inputs(X), path, normal, depth)
         return normal, depth
 
     @property
     def rows(self) -> tuple[Floats, Floats]:
         """The rows X (n, p) and Y (n, q) that were learned."""
         X = self.state.row_x[: self.n_rows]
-        return X[:, : X.shape[1] // 2] if self.gaps else X, self.units.invert(self.state.row_z[: self.n_rows])
+        return X[:, : X.shape[1] // 2] if self.missing else X, self.units.invert(self.state.row_z[: self.n_rows])
 
     @property
     def depth(self) -> int:
@@ -264,9 +278,9 @@ class KdEngine:
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != "settings"}  # the plan tells them
-        return {**kept, "state": kd_state.pack(self.state)}
+        return {**kept, "state": pack(self.state)}
 
     def __setstate__(self, packed: dict[str, Any]) -> None:
         vars(self).update(packed)
         self.settings = self.plan.settings(len(self.units.loc))
-        self.state = kd_state.unpack(packed["state"], self.settings)
+        self.state = unpack(packed["state"], self.settings)

@@ -1,13 +1,13 @@
-"""The whole state of a double pseudo-tree: flat arrays, made and grown here, filled by the kernels of `kd_walk`."""
+"""The whole state of a double tree: flat arrays, made and grown here, filled by the kernels of `walk`."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.normal_wishart import log_normalisers
+from coverwalk._kernels.double_tree.normal_wishart import log_normalisers
 
-__all__ = ["MAX_X_DEPTH", "KdState", "Settings", "grow", "new_state", "pack", "unpack", "widened"]
+__all__ = ["MAX_X_DEPTH", "Settings", "State", "grow", "new_state", "pack", "unpack", "widened"]
 
 MAX_X_DEPTH = 511  # alpha >= 1.05 keeps the depth below 380 for 2^31 rows
 
@@ -24,7 +24,7 @@ class Settings(NamedTuple):
 
     refine: bool  # the walk: coarse to fine, else fine to coarse
     inherit: bool  # new children start from the parent's posterior, else they replay their rows
-    flow: bool  # a child's priors are the parent's beliefs: location of the normal, cells of the tree
+    flow: bool  # a child's priors are the parent's posterior: location of the normal, cells of the tree
     y_depth: int  # greatest depth of a tree density
     a: float  # Beta(a, a) prior of a halving
     g0: float  # prior odds that a cell is halved
@@ -33,13 +33,13 @@ class Settings(NamedTuple):
     psi0: float
 
 
-class KdState(NamedTuple):
-    """Arrays of one double pseudo-tree. All are owned by the estimator and changed in place by `learn`.
+class State(NamedTuple):
+    """Arrays of one double tree. All are owned by the estimator and changed in place by `learn`.
 
-    xf (n, 6 + q + q(q+1)/2 + 2p)  a context's floats: cut, odds of w, odds of v (normal against tree), log evidence
+    xf (n, 6 + q + q(q+1)/2 + 2p)  a context's floats: split, odds of w, odds of v (normal against tree), log evidence
                              of its phi, log|Psi|, spare; mean, L; low and high corner of the box of its rows
     xi (n, 16)               a context's integers: left, right, dimension, depth, rows learned, first row, last row,
-                             root of its tree density, parent, rows held, nodes of its tree density, steps of w, of v
+                             root of its tree density, parent, rows held, nodes of its tree density, exponents of w, v
     yf (m, 4), yi (m, 8)     nodes of the tree densities, two views of one memory (see `tree_density`)
     row_*                    the rows learned: x (N, p), z (N, q), cell path, log slope of the map, log psi - log slope
                              of the leaf that held it when it was learned, predictives of that leaf's tree by depth
@@ -72,10 +72,10 @@ class KdState(NamedTuple):
     waiting: Ints
 
 
-def new_state(p: int, q: int, c: Settings, theta: Floats, prior: Floats, y_depth: Ints, scale: Floats) -> KdState:
-    """A state without contexts: `kd_walk.learn` makes the root with the first row."""
+def new_state(p: int, q: int, c: Settings, theta: Floats, prior: Floats, y_depth: Ints, scale: Floats) -> State:
+    """A state without contexts: `walk.learn` makes the root with the first row."""
     nodes = np.zeros((64, 4))
-    return KdState(
+    return State(
         xf=np.zeros((4, 6 + q + q * (q + 1) // 2 + 2 * p)),
         xi=np.zeros((4, 16), dtype=np.int32),
         yf=nodes,
@@ -104,8 +104,8 @@ def _resized(array: NDArray[Any], n: int) -> NDArray[Any]:
     return owned
 
 
-def grow(state: KdState, c: Settings, contexts: int, nodes: int, rows: int) -> KdState:
-    """Room for so many contexts, y nodes and rows, and a quarter more; the old state must not be used again."""
+def grow(state: State, c: Settings, contexts: int, nodes: int, rows: int) -> State:
+    """Capacity for so many contexts, y nodes and rows, and a quarter more; the old state must not be used again."""
     new: dict[str, NDArray[Any]] = state._asdict()
     if contexts > len(state.xf):
         for name in _BY_CONTEXT:
@@ -118,10 +118,10 @@ def grow(state: KdState, c: Settings, contexts: int, nodes: int, rows: int) -> K
         for name in _BY_ROW:
             new[name] = _resized(new[name], n)
         new["log_c"] = log_normalisers(n + 4, state.row_z.shape[1], c.lam, c.nu0)
-    return KdState(**new)
+    return State(**new)
 
 
-def widened(state: KdState, extra: int) -> KdState:
+def widened(state: State, extra: int) -> State:
     """The state with further inputs that were 0 in all rows: what it would be had they been there from the start."""
     p = state.row_x.shape[1]
     high = state.xf.shape[1] - p  # where the high corners of the boxes begin
@@ -133,7 +133,7 @@ def widened(state: KdState, extra: int) -> KdState:
     )
 
 
-def pack(state: KdState) -> dict[str, NDArray[Any]]:
+def pack(state: State) -> dict[str, NDArray[Any]]:
     """Copies of what is in use, each memory once: what is pickled and written to disk."""
     contexts, nodes, rows, _ = (int(n) for n in state.counts)
     remade = ("yi", "log_c")
@@ -144,9 +144,9 @@ def pack(state: KdState) -> dict[str, NDArray[Any]]:
     return {name: array.copy() for name, array in used.items()}
 
 
-def unpack(used: dict[str, NDArray[Any]], c: Settings) -> KdState:
+def unpack(used: dict[str, NDArray[Any]], c: Settings) -> State:
     """The state from its packed form."""
     rows, q = used["row_z"].shape
     log_c = log_normalisers(rows + 4, q, c.lam, c.nu0)
     made: dict[str, Any] = {"yf": used["yf"].view(np.float64), "yi": used["yf"].view(np.int32), "log_c": log_c}
-    return KdState(**{**used, **made})
+    return State(**{**used, **made})

@@ -1,19 +1,19 @@
-"""What the schema of a double pseudo-tree cannot say: its trees are trees, and every row stands in its leaf."""
+"""What the schema of a double tree cannot say: its trees are trees, and every row stands in its leaf."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.kd_state import MAX_X_DEPTH
-from coverwalk._kernels.normal_wishart import MEAN
+from coverwalk._kernels.double_tree.normal_wishart import MEAN
+from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
 from coverwalk.files.schema import Scope, require
 
 __all__ = ["check_engine"]
 
 _LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES = range(11)
 _CELLS = slice(4, 6)  # of a node of y, seen as 32-bit integers
-_MAX_STEPS = 2**24
+_MAX_EXPONENT = 2**24
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -27,8 +27,8 @@ def check_engine(engine: Any, scope: Scope) -> None:
     contexts, nodes, rows, waiting = s["counts"].tolist()
     require("counts", (contexts, nodes, rows, waiting) == (len(s["xi"]), len(s["yf"]), engine.n_rows, 0))
     require("predictives", scope["flowing"] == (c.y_depth if c.flow else 0) or rows == 0)
-    require("missing values", not engine.gaps or p % 2 == 0)
-    scope["inputs"] = p // 2 if engine.gaps else p
+    require("missing values", not engine.missing or p % 2 == 0)
+    scope["inputs"] = p // 2 if engine.missing else p
     made = engine.plan.empty_state(q, np.ones(p))
     for name in ("theta", "prior"):  # what the plan makes of them, but for rounding
         require(name, np.isclose(s[name], getattr(made, name), rtol=1e-9, atol=0.0))
@@ -38,7 +38,7 @@ def check_engine(engine: Any, scope: Scope) -> None:
     odds = s["yf"].view(np.float64)[:, 0]
     require("odds", np.isfinite(odds) & (odds > 0))
     require("points", (yi[:, 2:4] >= 0) & (yi[:, 2:4] <= rows))
-    require("steps", np.abs(yi[:, 6].astype(np.int64)) < _MAX_STEPS)
+    require("exponents", np.abs(yi[:, 6].astype(np.int64)) < _MAX_EXPONENT)
     _check_trees_of_y(s["xi"], yi, rows, c.y_depth)
     _check_rows(s["xi"], yi, s["row_next"], s["row_code"], s["y_depth"])
 

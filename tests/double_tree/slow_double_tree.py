@@ -1,6 +1,6 @@
 """The double pseudo-tree with priors that flow from parent to child, in plain Python: dictionaries and logarithms.
 
-Shares nothing with the kernels but the map of the line, which `test_double_tree.py` checks on its own.
+Shares nothing with the kernels but the map of the line, which `test_estimator.py` checks on its own.
 """
 
 from math import lgamma, log, log1p, pi

@@ -1,28 +1,28 @@
-"""The predictive of a double pseudo-tree with one output, taken apart into cells and normals."""
+"""The predictive of a double tree with one output, taken apart into cells and normals."""
 
 import numpy as np
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.kd_state import Floats, KdState, Longs, Settings
-from coverwalk._kernels.kd_walk import O_ODDS, O_STEPS, TREE, V_ODDS, V_STEPS, find
-from coverwalk._kernels.odds import mixture
-from coverwalk._kernels.tree_density import predict_tree
+from coverwalk._kernels.double_tree.odds import mixture
+from coverwalk._kernels.double_tree.state import Floats, Longs, Settings, State
+from coverwalk._kernels.double_tree.tree_density import predict_tree
+from coverwalk._kernels.double_tree.walk import O_EXPONENT, O_ODDS, TREE, V_EXPONENT, V_ODDS, find
 
-__all__ = ["cell_masses", "finest_cells", "leaves", "speakers"]
+__all__ = ["cell_masses", "context_weights", "finest_cells", "leaves"]
 
 _SHALLOWEST = 3  # cells this deep lie on one side of an edge of the map's core
 _EMPTY = -1
 
 
 @kernel
-def leaves(s: KdState, X: Floats, path: Longs, out: Longs) -> None:
+def leaves(s: State, X: Floats, path: Longs, out: Longs) -> None:
     """Write the finest context of each row of X to out (n,); path is scratch."""
     for t in range(X.shape[0]):
         out[t] = path[find(s, X, t, path)]
 
 
 @kernel
-def finest_cells(s: KdState, c: Settings, code: Longs, depth: Longs) -> int:
+def finest_cells(s: State, c: Settings, code: Longs, depth: Longs) -> int:
     """Write the cells, left to right, within which every context's tree density is flat; returns how many there are.
 
     A child's nodes are among the root's, so these are the leaves of the root's tree. Where there are more than code
@@ -56,23 +56,23 @@ def finest_cells(s: KdState, c: Settings, code: Longs, depth: Longs) -> int:
 
 
 @kernel
-def speakers(s: KdState, c: Settings, X: Floats, t: int, path: Longs, normal: Floats, tree: Floats) -> int:
+def context_weights(s: State, c: Settings, X: Floats, t: int, path: Longs, normal: Floats, tree: Floats) -> int:
     """Write the contexts of X[t] and the weights of their normals and trees; returns the depth of the finest."""
     deepest = find(s, X, t, path)
     reach = 1.0
     for j in range(deepest + 1):
         k = j if c.refine else deepest - j
         m = path[k]
-        stop = 1.0 if j == deepest else mixture(s.xf[m, O_ODDS], s.xi[m, O_STEPS], 0.0, 1.0)
-        # each share from the odds, not from the other: 1 - v would lose a small one
-        normal[k] = reach * stop * mixture(s.xf[m, V_ODDS], s.xi[m, V_STEPS], 0.0, 1.0)
-        tree[k] = reach * stop * mixture(s.xf[m, V_ODDS], s.xi[m, V_STEPS], 1.0, 0.0)
-        reach *= mixture(s.xf[m, O_ODDS], s.xi[m, O_STEPS], 1.0, 0.0)
+        stop = 1.0 if j == deepest else mixture(s.xf[m, O_ODDS], s.xi[m, O_EXPONENT], 0.0, 1.0)
+        # each weight from the odds, not from the other: 1 - v would lose a small one
+        normal[k] = reach * stop * mixture(s.xf[m, V_ODDS], s.xi[m, V_EXPONENT], 0.0, 1.0)
+        tree[k] = reach * stop * mixture(s.xf[m, V_ODDS], s.xi[m, V_EXPONENT], 1.0, 0.0)
+        reach *= mixture(s.xf[m, O_ODDS], s.xi[m, O_EXPONENT], 1.0, 0.0)
     return deepest
 
 
 @kernel
-def cell_masses(s: KdState, c: Settings, path: Longs, tree: Floats, code: Longs, depth: Longs, mass: Floats) -> None:
+def cell_masses(s: State, c: Settings, path: Longs, tree: Floats, code: Longs, depth: Longs, mass: Floats) -> None:
     """Write the mass that the trees of the contexts in path (k,), weighted by tree (k,), give each cell."""
     yf, yi, codes, xi, y_depth = s.yf, s.yi, s.row_code, s.xi, s.y_depth
     y_path, stop = np.empty(c.y_depth + 1, np.int32), np.empty(c.y_depth + 1)

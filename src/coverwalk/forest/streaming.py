@@ -1,4 +1,4 @@
-"""What ConditionalDensity can do beside `fit`: learn row by row, with either kind of covers."""
+"""What ConditionalDensity can do beside `fit`: learn row by row."""
 
 from dataclasses import replace
 from typing import Any, Self
@@ -6,12 +6,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forests.forest import Forest, Settings
-from coverwalk.mixed_inputs import MixedInputs, read_inputs
-from coverwalk.streams.chain import StreamChain
-from coverwalk.streams.checked_rows import as_outputs, as_row, numbers_only, refuse_nonfinite
-from coverwalk.streams.double_tree import DoubleTree
+from coverwalk.preparation.checked_rows import as_outputs, as_row
+from coverwalk.preparation.stream_inputs import StreamInputs
 
 __all__ = ["Streaming"]
 
@@ -20,19 +19,14 @@ Floats = NDArray[np.float64]
 N_TREES = 16  # of a stream that began as one: every row is learned by each of them
 
 
-class Streaming:
-    """The verbs of a stream, answered by a `StreamChain`, or by a `DoubleTree` for covers="kd"."""
+class Streaming(StreamInputs):
+    """The verbs of a stream; a `StreamChain` learns and predicts."""
 
     n_trees: int | None
-    covers: str
-    walk: Any
-    alpha: float
     stop: float | str
     max_rows: int
     max_contexts: int
     forget: float
-    categorical_features: Any
-    _mixed: MixedInputs
     stream_: StreamChain
     forests_: list[Forest]
     n_features_in_: int
@@ -57,8 +51,6 @@ class Streaming:
         self.__dict__.pop("calibration_", None)  # it was measured on the model as it was
         if y is None:
             raise ValueError("This ConditionalDensity estimator requires y to be passed, but the target y is None.")
-        if self.covers == "kd":
-            return self._streamed(X, y, begun)
         settings = self._stream_settings()  # a parameter's mistake is told before one of the rows
         Y, flat = as_outputs(y)
         if begun and Y.shape[1] != self.n_outputs_:
@@ -86,13 +78,6 @@ class Streaming:
         mixed = self._mixed
         if any(mixed.levels) or not begun:
             mixed = self._with_levels(x, begun)
-        if self.covers == "kd":
-            tree = self.double_tree_ if begun else self._new_tree()
-            log_density = tree.learn_one(mixed.row(x), y)
-            self._mixed = mixed
-            if not begun:
-                self._show(tree)
-            return log_density
         row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, gaps=True)
         outputs = as_row(y, "y", self.n_outputs_ if begun else None)
         if stream is None:
@@ -121,24 +106,6 @@ class Streaming:
             return float(self.predict(row)[0])  # type: ignore[attr-defined]
         mean: float = stream.streams[0].predict_mean_one(row)
         return mean
-
-    def _read(self, X: Any, begun: bool) -> Floats:
-        """A table of inputs as numbers; new levels of its categories have numbers from here on."""
-        mixed = self._mixed if begun else MixedInputs.begun(X, self.categorical_features)
-        with numbers_only():
-            table: Floats = read_inputs(
-                self, X, reset=not begun, mixed=mixed.grown(X), order="C", ensure_all_finite=False
-            )
-        return refuse_nonfinite(table, "X", gaps=True)
-
-    def _with_levels(self, x: Any, begun: bool) -> MixedInputs:
-        """What is known of the categories once the levels of one row x are."""
-        x = np.asarray(x, dtype=object).reshape(-1) if np.ndim(x) != 1 else x  # a number, or a row of a table
-        if begun and self._mixed.knows(x):
-            return self._mixed
-        values = np.empty((1, len(x)), dtype=object)
-        values[0, :] = list(x)
-        return (self._mixed if begun else MixedInputs.begun(values, self.categorical_features)).grown(values)
 
     # -- a forest's stream --------------------------------------------------------------------------------------------
 
@@ -170,25 +137,3 @@ class Streaming:
             self.n_outputs_, self._flat = q, flat
         self.stream_ = chain
         self.__dict__.pop("forests_", None)  # it does not know the rows to come
-
-    # -- the paper's stream, covers="kd" ------------------------------------------------------------------------------
-
-    def _new_tree(self) -> DoubleTree:
-        stop = None if isinstance(self.stop, str) else self.stop
-        return DoubleTree(walk=self.walk, alpha=self.alpha, stop=stop)
-
-    def _streamed(self, X: Any, y: Any, begun: bool) -> Floats:
-        """Rows learned by the tree that is there or, where none has ``begun``, by a new one; their log densities."""
-        tree, before = self.double_tree_ if begun else self._new_tree(), dict(self.__dict__)
-        try:
-            log_density = tree.prequential(self._read(X, begun), y)
-        except ValueError:
-            self.__dict__ = before  # names, number and levels of inputs, which a refused table has left
-            raise
-        self._show(tree)
-        return log_density
-
-    def _show(self, tree: DoubleTree) -> None:
-        """Show what the tree knows of its rows, as after `fit`."""
-        self.double_tree_, self.n_features_in_ = tree, tree.n_features_in_
-        self.n_outputs_, self._flat = tree.n_outputs_, tree._flat

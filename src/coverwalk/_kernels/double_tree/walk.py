@@ -1,4 +1,4 @@
-"""The double pseudo-tree: rows down a kd-tree over x, a Normal-Wishart and a tree density in each context.
+"""The double tree: rows down a kd-tree over x, a Normal-Wishart and a tree density in each context.
 
 Along the path of x, with T and N the densities of y under a context's two local models,
 
@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.kd_state import Floats, KdState, Longs, Settings
-from coverwalk._kernels.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
-from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
+from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
+from coverwalk._kernels.double_tree.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
+from coverwalk._kernels.double_tree.state import Floats, Longs, Settings, State
+from coverwalk._kernels.double_tree.tree_density import copy_tree, new_tree, observe_tree, predict_tree
 from coverwalk._kernels.real_line import log_slope, morton
-from coverwalk._kernels.tree_density import copy_tree, new_tree, observe_tree, predict_tree
 
-__all__ = ["O_ODDS", "O_STEPS", "TREE", "V_ODDS", "V_STEPS", "ask", "find", "learn"]
+__all__ = ["O_EXPONENT", "O_ODDS", "TREE", "V_EXPONENT", "V_ODDS", "find", "learn", "logpdf"]
 
-_CUT, O_ODDS, V_ODDS, _LOG_Z = range(4)
-_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, TREE, _PARENT, _HELD, _NODES, O_STEPS, V_STEPS = range(13)
+_SPLIT_AT, O_ODDS, V_ODDS, _LOG_Z = range(4)
+_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, TREE, _PARENT, _HELD, _NODES, O_EXPONENT, V_EXPONENT = range(13)
 _CONTEXTS, _Y_NODES, _ROWS, _WAITING = range(4)
 _LOG_FAIR = log(FAIR)
 
@@ -41,7 +41,7 @@ class Scratch(NamedTuple):
 
 
 @kernel
-def _scratch(s: KdState, c: Settings) -> Scratch:
+def _scratch(s: State, c: Settings) -> Scratch:
     depths = s.theta.shape[0]
     return Scratch(
         np.empty(depths, np.int64),
@@ -54,7 +54,7 @@ def _scratch(s: KdState, c: Settings) -> Scratch:
 
 
 @kernel
-def _new_context(s: KdState, c: Settings, parent: int) -> int:
+def _new_context(s: State, c: Settings, parent: int) -> int:
     """A leaf without rows; its local models are at their prior, or copies of the parent's where children inherit."""
     q = s.row_z.shape[1]
     m = s.counts[_CONTEXTS]
@@ -67,7 +67,7 @@ def _new_context(s: KdState, c: Settings, parent: int) -> int:
     i[_DEPTH] = 0 if parent < 0 else s.xi[parent, _DEPTH] + 1
     f[O_ODDS] = s.prior[i[_DEPTH]]
     if parent >= 0 and c.inherit:
-        f[V_ODDS], i[V_STEPS] = s.xf[parent, V_ODDS], s.xi[parent, V_STEPS]
+        f[V_ODDS], i[V_EXPONENT] = s.xf[parent, V_ODDS], s.xi[parent, V_EXPONENT]
         for k in range(LOG_DET, f.shape[0]):
             f[k] = s.xf[parent, k]
         i[_SEEN], i[_NODES] = s.xi[parent, _SEEN], s.xi[parent, _NODES]
@@ -85,7 +85,7 @@ def _new_context(s: KdState, c: Settings, parent: int) -> int:
 
 
 @kernel
-def _observe(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> None:
+def _observe(s: State, c: Settings, row: int, depth: int, b: Scratch) -> None:
     """T and log N of a row in x_path[0 .. depth] before the local models learn it; then they do."""
     # Arrays are taken out of their tuples once, here: each taking counts a reference, as dear as a logarithm.
     xf, xi, yf, yi, counts, codes, row_z, log_c, y_depth = (
@@ -109,7 +109,7 @@ def _observe(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> None:
 
 
 @kernel
-def _predict(s: KdState, c: Settings, Z: Floats, t: int, slope: float, depth: int, b: Scratch) -> None:
+def _predict(s: State, c: Settings, Z: Floats, t: int, slope: float, depth: int, b: Scratch) -> None:
     """T and log N of Z[t] in x_path[0 .. depth]; nothing is learned."""
     xf, xi, yf, yi, codes, log_c, y_depth = s.xf, s.xi, s.yf, s.yi, s.row_code, s.log_c, s.y_depth
     x_path, y_path, stop, tree, log_normal, r = b.x_path, b.y_path, b.stop, b.tree, b.log_normal, b.r
@@ -121,7 +121,7 @@ def _predict(s: KdState, c: Settings, Z: Floats, t: int, slope: float, depth: in
         y_max = y_depth[xi[m, _DEPTH]]
         tree[k] = predict_tree(yf, yi, codes, xi[m, TREE], code, y_max, c.a, c.g0, y_path, stop)
         n = xi[m, _SEEN]
-        if xi[m, V_STEPS] < 0 and log_c[n] - 0.5 * xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
+        if xi[m, V_EXPONENT] < 0 and log_c[n] - 0.5 * xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
             log_normal[k] = 0.0  # even its peak is nothing beside the tree, at odds below 2^-332: any value will do
             continue
         log_n, _ = predict_normal(xf, m, n, Z, t, r, log_c, c.lam, c.nu0)
@@ -129,7 +129,7 @@ def _predict(s: KdState, c: Settings, Z: Floats, t: int, slope: float, depth: in
 
 
 @kernel
-def _walk(s: KdState, c: Settings, depth: int, log_before: float, learning: bool, slope: float, b: Scratch) -> float:
+def _walk(s: State, c: Settings, depth: int, log_before: float, learning: bool, slope: float, b: Scratch) -> float:
     """log psi - slope along x_path[0 .. depth], in the walk's direction; where learning, v and w are updated.
 
     log_before: psi of the context before the first; NaN if the walk starts here, and stops here for sure.
@@ -139,7 +139,7 @@ def _walk(s: KdState, c: Settings, depth: int, log_before: float, learning: bool
     for k in range(depth + 1):
         low = min(low, log_normal[k])
         high = max(high, log_normal[k])
-    # T lies within a few powers of ten of 1; so must N and psi_before for the steps without logarithms
+    # T lies within a few powers of ten of 1; so must N and psi_before for a step without logarithms
     if low < -0.5 * _LOG_FAIR or high > 0.5 * _LOG_FAIR or abs(log_before) > 0.5 * _LOG_FAIR:
         return _walk_in_logs(s, c, depth, log_before, learning, slope, b)
     psi = exp(log_before)
@@ -147,24 +147,24 @@ def _walk(s: KdState, c: Settings, depth: int, log_before: float, learning: bool
         k = depth - j if c.refine else j
         m = x_path[k]
         T, N = tree[k], exp(log_normal[k])
-        phi = mixture(f[m, V_ODDS], i[m, V_STEPS], T, N)
+        phi = mixture(f[m, V_ODDS], i[m, V_EXPONENT], T, N)
         if learning:
-            f[m, V_ODDS], i[m, V_STEPS] = updated(f[m, V_ODDS], i[m, V_STEPS], N / T)
+            f[m, V_ODDS], i[m, V_EXPONENT] = updated(f[m, V_ODDS], i[m, V_EXPONENT], N / T)
         if j == 0 and log_before != log_before:
             psi = phi
             if learning and c.refine:
                 f[m, _LOG_Z] += log(phi) + slope
         else:
             before = psi
-            psi = mixture(f[m, O_ODDS], i[m, O_STEPS], before, phi)
+            psi = mixture(f[m, O_ODDS], i[m, O_EXPONENT], before, phi)
             if learning:
-                f[m, O_ODDS], i[m, O_STEPS] = updated(f[m, O_ODDS], i[m, O_STEPS], phi / before)
+                f[m, O_ODDS], i[m, O_EXPONENT] = updated(f[m, O_ODDS], i[m, O_EXPONENT], phi / before)
     return log(psi)
 
 
 @kernel
 def _walk_in_logs(
-    s: KdState, c: Settings, depth: int, log_before: float, learning: bool, slope: float, b: Scratch
+    s: State, c: Settings, depth: int, log_before: float, learning: bool, slope: float, b: Scratch
 ) -> float:
     """The same for a y so far out that densities or their ratios would leave the range of a double."""
     f, i, x_path, tree, log_normal = s.xf, s.xi, b.x_path, b.tree, b.log_normal
@@ -173,24 +173,24 @@ def _walk_in_logs(
         k = depth - j if c.refine else j
         m = x_path[k]
         log_T, log_N = log(tree[k]), log_normal[k]
-        v = log_odds(f[m, V_ODDS], i[m, V_STEPS])
+        v = log_odds(f[m, V_ODDS], i[m, V_EXPONENT])
         log_phi = log_mixture(v, log_T, log_N)
         if learning:
-            f[m, V_ODDS], i[m, V_STEPS] = odds_from_log(v + log_N - log_T)
+            f[m, V_ODDS], i[m, V_EXPONENT] = odds_from_log(v + log_N - log_T)
         if j == 0 and log_before != log_before:
             log_psi = log_phi
             if learning and c.refine:
                 f[m, _LOG_Z] += log_phi + slope
         else:
-            o = log_odds(f[m, O_ODDS], i[m, O_STEPS])
+            o = log_odds(f[m, O_ODDS], i[m, O_EXPONENT])
             if learning:
-                f[m, O_ODDS], i[m, O_STEPS] = odds_from_log(o + log_phi - log_psi)
+                f[m, O_ODDS], i[m, O_EXPONENT] = odds_from_log(o + log_phi - log_psi)
             log_psi = log_mixture(o, log_psi, log_phi)
     return log_psi
 
 
 @kernel
-def _hold(s: KdState, m: int, row: int) -> None:
+def _hold(s: State, m: int, row: int) -> None:
     """A leaf takes a row: at the end of its list, and into its box."""
     xf, xi, row_x, row_next = s.xf, s.xi, s.row_x, s.row_next
     p = row_x.shape[1]
@@ -215,8 +215,8 @@ def _hold(s: KdState, m: int, row: int) -> None:
 
 
 @kernel
-def _wait_if_full(s: KdState, m: int) -> None:
-    """A leaf of depth k with more than theta_k rows waits to be cut across its widest side, if its rows differ."""
+def _wait_if_full(s: State, m: int) -> None:
+    """A leaf of depth k with more than theta_k rows waits to be split across its widest side, if its rows differ."""
     if not s.xi[m, _HELD] > s.theta[s.xi[m, _DEPTH]]:
         return
     p = s.row_x.shape[1]
@@ -230,17 +230,17 @@ def _wait_if_full(s: KdState, m: int) -> None:
             widest, width = d, side
     if widest < 0:
         return
-    cut = 0.5 * f[low + widest] + 0.5 * f[low + p + widest]
-    if not f[low + widest] <= cut < f[low + p + widest]:  # neighbouring doubles: nothing lies between them
+    split = 0.5 * f[low + widest] + 0.5 * f[low + p + widest]
+    if not f[low + widest] <= split < f[low + p + widest]:  # neighbouring doubles: nothing lies between them
         return
-    f[_CUT] = cut
+    f[_SPLIT_AT] = split
     i[_DIM] = widest
     s.waiting[s.counts[_WAITING]] = m
     s.counts[_WAITING] += 1
 
 
 @kernel
-def _split(s: KdState, c: Settings, m: int, b: Scratch) -> None:
+def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
     """Two children for a leaf; its rows are handed to them in order, and replayed unless children inherit."""
     f, i = s.xf[m], s.xi[m]
     left = _new_context(s, c, m)
@@ -248,7 +248,7 @@ def _split(s: KdState, c: Settings, m: int, b: Scratch) -> None:
     row = np.int64(i[_FIRST])
     while row >= 0:
         following = np.int64(s.row_next[row])
-        child = left if s.row_x[row, i[_DIM]] <= f[_CUT] else right
+        child = left if s.row_x[row, i[_DIM]] <= f[_SPLIT_AT] else right
         _hold(s, child, row)
         if not c.inherit:
             _replay(s, c, child, row, b)
@@ -263,7 +263,7 @@ def _split(s: KdState, c: Settings, m: int, b: Scratch) -> None:
 
 
 @kernel
-def _replay(s: KdState, c: Settings, child: int, row: int, b: Scratch) -> None:
+def _replay(s: State, c: Settings, child: int, row: int, b: Scratch) -> None:
     """One row into a new child, as if the child had been there when the row came."""
     stop, row_stop = b.stop, s.row_stop
     for j in range(row_stop.shape[1]):
@@ -278,41 +278,41 @@ def _replay(s: KdState, c: Settings, child: int, row: int, b: Scratch) -> None:
 
 
 @kernel
-def _credit(s: KdState, m: int, log_z_children: float) -> None:
+def _credit(s: State, m: int, log_z_children: float) -> None:
     """Refining: after a split Z_m = w0 Z_phi + (1 - w0) Z_left Z_right; what changed is told to all above.
 
     With log odds o = log(w0 / (1 - w0)) + log Z_phi - log Z_children, Z = Z_children (1 - w0) / Pr(go on).
     """
     f, i = s.xf[m], s.xi[m]
     change = log_z_children - f[_LOG_Z]
-    o = log_odds(f[O_ODDS], i[O_STEPS])
+    o = log_odds(f[O_ODDS], i[O_EXPONENT])
     change = log_mixture(o, change, 0.0)
-    f[O_ODDS], i[O_STEPS] = odds_from_log(o + f[_LOG_Z] - log_z_children)
+    f[O_ODDS], i[O_EXPONENT] = odds_from_log(o + f[_LOG_Z] - log_z_children)
     above = i[_PARENT]
     while above >= 0:
         f, i = s.xf[above], s.xi[above]
-        o = log_odds(f[O_ODDS], i[O_STEPS])
-        f[O_ODDS], i[O_STEPS] = odds_from_log(o - change)
+        o = log_odds(f[O_ODDS], i[O_EXPONENT])
+        f[O_ODDS], i[O_EXPONENT] = odds_from_log(o - change)
         change = log_mixture(o, change, 0.0)
         above = i[_PARENT]
 
 
 @kernel
-def find(s: KdState, X: Floats, t: int, path: Longs) -> int:
+def find(s: State, X: Floats, t: int, path: Longs) -> int:
     """Write the contexts that hold X[t] to path, coarse to fine; returns the depth of the finest."""
     xf, xi = s.xf, s.xi
     m = 0
     depth = 0
     path[0] = 0
     while xi[m, _LEFT] >= 0:
-        m = xi[m, _LEFT] if X[t, xi[m, _DIM]] <= xf[m, _CUT] else xi[m, _RIGHT]
+        m = xi[m, _LEFT] if X[t, xi[m, _DIM]] <= xf[m, _SPLIT_AT] else xi[m, _RIGHT]
         depth += 1
         path[depth] = m
     return depth
 
 
 @kernel
-def _store(s: KdState, c: Settings, X: Floats, Z: Floats, t: int) -> int:
+def _store(s: State, c: Settings, X: Floats, Z: Floats, t: int) -> int:
     """Keep the row X[t], Z[t]; returns its number."""
     row_x, row_z = s.row_x, s.row_z
     row = s.counts[_ROWS]
@@ -329,8 +329,8 @@ def _store(s: KdState, c: Settings, X: Floats, Z: Floats, t: int) -> int:
 
 
 @kernel
-def _learn_row(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> float:
-    """One row along x_path[0 .. depth]; returns log psi, what was said of y before it was seen."""
+def _learn_row(s: State, c: Settings, row: int, depth: int, b: Scratch) -> float:
+    """One row along x_path[0 .. depth]; returns log psi, the log density of y before it was learned."""
     b.stop[:] = 1.0
     _observe(s, c, row, depth, b)
     log_psi = _walk(s, c, depth, np.nan, True, s.row_log_slope[row], b)
@@ -344,14 +344,14 @@ def _learn_row(s: KdState, c: Settings, row: int, depth: int, b: Scratch) -> flo
 
 
 @kernel
-def learn(s: KdState, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floats, wanted: Longs) -> int:
-    """Learn the rows from `start`; returns the number of rows done: fewer than there are mean that room ran out.
+def learn(s: State, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floats, wanted: Longs) -> int:
+    """Learn the rows from `start`; returns the number of rows done: fewer than there are mean that capacity ran out.
 
     X (n, p), Z (n, q)   rows, Z in standardised units
     log_psi (n,)         written: log psi(z | x) of each row before it was learned
-    wanted (2,)          written: contexts and y nodes for which room is wanted
+    wanted (2,)          written: contexts and y nodes that are wanted
 
-    Call again with more room and start = rows done. Splits wait in the state and are made before the next row.
+    Call again with more capacity and start = rows done. Splits wait in the state and are made before the next row.
     """
     b = _scratch(s, c)
     contexts, nodes = s.xf.shape[0], s.yf.shape[0]
@@ -379,7 +379,7 @@ def learn(s: KdState, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Fl
 
 
 @kernel
-def ask(s: KdState, c: Settings, X: Floats, Z: Floats, log_psi: Floats) -> None:
+def logpdf(s: State, c: Settings, X: Floats, Z: Floats, log_psi: Floats) -> None:
     """Write log psi(z | x) of rows X (n, p), Z (n, q) to log_psi (n,); changes nothing in the state."""
     b = _scratch(s, c)
     for t in range(X.shape[0]):
