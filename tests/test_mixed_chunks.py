@@ -184,7 +184,7 @@ def test_streams_go_on_on_the_command_line(tmp_path, monkeypatch, capsys):
         model.partial_fit(FRAME[:300], Y[:300])
         model.target_names_ = ["y"]
         model.save(name)
-        main(["learn", name, "more.csv"])
+        main(["learn", name, "more.csv", "--in-place"])
         model.partial_fit(new, TEST_Y)
         np.testing.assert_array_equal(answers(load(name)), answers(model))
         assert "late" in load(name)._mixed.levels[1]
@@ -193,7 +193,7 @@ def test_streams_go_on_on_the_command_line(tmp_path, monkeypatch, capsys):
     labels = classes().fit(FRAME[:300], LABELS[:300])
     labels.target_names_ = ["label"]
     labels.save("c.cw")
-    main(["learn", "c.cw", "labels.csv"])
+    main(["learn", "c.cw", "labels.csv", "--in-place"])
     assert "late" in load("c.cw")._mixed.levels[1]
     capsys.readouterr()
 
