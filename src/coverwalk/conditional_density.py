@@ -20,6 +20,7 @@ from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
+from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.checked_rows import as_row
 from coverwalk.streams.streaming import Streaming
@@ -156,12 +157,16 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
+    @writes
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs.
 
         ``sample_weight`` (n,), optional, counts rows: 2 is the row twice, 0 a row that is not there. Fractions are
         carried over to the next rows, in an order that the rows' contents decide (with covers="kd", as they came).
         """
+        return adopt(self, unfitted(self)._fit(X, y, sample_weight))
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         if self.covers == "kd":
             if sample_weight is not None:
                 weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -194,9 +199,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
             forest.finalize()
             forests.append(forest)
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
-        self.__dict__.pop("stream_", None)
         return self
 
+    @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
         """Forget everything, then fit to all rows of some chunks, of which one at a time need be in memory.
 
@@ -270,10 +275,12 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
+    @reads
     def predict_dist(self, X: ArrayLike) -> PredictiveDistribution | JointDistribution:
         """The distributions of y in rows X (n, p), as one object; with covers="kd" for one output only."""
         return self._dist(self._check(X))
 
+    @reads
     def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
         """Means of y in rows X (n, p); with standard deviations beside them; or quantiles instead, (n, k) for k of
         them.
@@ -295,10 +302,11 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         mean = self._like_y(np.concatenate([mean for mean, _ in moments]))
         return (mean, self._like_y(np.concatenate([std for _, std in moments]))) if return_std else mean
 
+    @reads
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log densities of the rows' own y; (n,)."""
         X = self._check(X)
-        if self.covers == "kd":
+        if "double_tree_" in self.__dict__:
             return self.double_tree_.logpdf(X, y)
         Y = np.asarray(y, dtype=np.float64)
         if len(Y) != len(X) or Y.size != len(X) * self.n_outputs_:
@@ -322,6 +330,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
 
     # -- files --------------------------------------------------------------------------------------------------------
 
+    @reads
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
         from coverwalk.persistence import save
@@ -350,15 +359,17 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         return np.require(checked, requirements=["C", "W"])
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
-        if self.covers == "kd":
+        if "double_tree_" in self.__dict__:  # whatever ``set_params`` says since
             return self.double_tree_._law(X)
         if "stream_" in self.__dict__:
             return self.stream_.predict_dist(X)
         if self.n_outputs_ == 1:
             return self.forests_[0].ask(X)
 
+        forests = self.forests_
+
         def conditional(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
-            return self.forests_[j].ask(np.hstack([X[rows], before]))
+            return forests[j].ask(np.hstack([X[rows], before]))
 
         return JointDistribution(conditional, len(X), self.n_outputs_)
 

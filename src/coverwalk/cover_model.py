@@ -2,16 +2,19 @@
 
 import os
 from collections.abc import Hashable, Iterable, Sequence
+from copy import deepcopy
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from coverwalk._sound import hold, is_real, is_whole
 from coverwalk.base import Context, Cover, Floats, LocalModel, Posterior, RealPosterior
+from coverwalk.locks import alone, reads, writes
 from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
 
 __all__ = ["CoverModel", "Voice"]
 
+_FEW_ROWS = 64  # are learned at one go; of more a copy is kept until all are learned
 _WALKS: dict[str, type[Walk]] = {"refine": Refining, "coarsen": Coarsening}
 
 
@@ -136,10 +139,14 @@ class CoverModel:
 
     # Learning
 
+    @writes
     def update(self, x: Any, y: Any) -> None:
         """Learn one row: w, v and phi of every context that the walk can reach for x."""
-        self._learn(*self._checked(x, y, learning=True))
+        x, y = self._checked(x, y, learning=True)
+        with alone(self, forget=False):
+            self._learn(x, y)
 
+    @writes
     def update_many(self, X: Iterable[Any], Y: Iterable[Any]) -> None:
         """Learn rows in order; all are checked first, so that a bad one leaves the model as it was."""
         X, Y = list(X), list(Y)
@@ -151,8 +158,20 @@ class CoverModel:
                 rows.append(self._checked(x, y, learning=True))
             except ValueError as error:
                 raise ValueError(f"row {i}: {error}") from error
-        for x, y in rows:
-            self._learn(x, y)
+        if len(rows) <= _FEW_ROWS:
+            with alone(self, forget=False):
+                for x, y in rows:
+                    self._learn(x, y)
+            return
+        before = deepcopy(vars(self))
+        try:
+            for x, y in rows:
+                with alone(self, forget=False):
+                    self._learn(x, y)
+        except BaseException:
+            with alone(self, forget=False):
+                self.__dict__ = before
+            raise
 
     def _checked(self, x: Any, y: Any, learning: bool = False) -> tuple[Any, Any]:
         x = self.cover.check(x)
@@ -239,6 +258,7 @@ class CoverModel:
         here.log_w += log_Z_phi - log_Z
         here.log_1mw += onward - log_Z
 
+    @writes
     def merge(self, other: "CoverModel") -> None:
         """Take in what another model has learned on an equal cover; the same as having learned all rows here."""
         if not isinstance(self.walk, Refining):
@@ -260,6 +280,10 @@ class CoverModel:
                 "both models must have equal covers that no longer grow (freeze a KDTree), local models and walks; "
                 f"got {self.cover!r} and {other.cover!r}"
             )
+        with alone(self, forget=False):
+            self._take_in(other)
+
+    def _take_in(self, other: "CoverModel") -> None:
         for M, belief in other._beliefs.items():
             if M not in self._beliefs:
                 self._beliefs[M] = _Belief(self.local, None)
@@ -273,6 +297,7 @@ class CoverModel:
 
     # Asking
 
+    @reads
     def log_predict(self, x: Any, y: Any) -> float:
         """Log psi(y | x); changes nothing."""
         x, y = self._checked(x, y)
@@ -280,6 +305,7 @@ class CoverModel:
         log_phi = {M: belief.log_phi(x, y) for M, belief in beliefs.items()}
         return self.walk.predict(route, stopping, log_phi)[START]
 
+    @reads
     def log_evidence(self) -> float:
         """Log probability of all rows seen under the present cover; exact models only."""
         if not self.exact:
@@ -287,6 +313,7 @@ class CoverModel:
         roots = [M for M, depth in self._depth.items() if depth == 0]
         return float(sum(self._log_Z[M] for M in roots))
 
+    @reads
     def posterior(self, x: Any) -> list[Voice]:
         """Every local model of every context that may speak for x, the weightiest first; weights sum to one."""
         x = self.cover.check(x)
@@ -299,10 +326,12 @@ class CoverModel:
         ]
         return sorted(voices, key=lambda voice: -voice.weight)
 
+    @reads
     def mean(self, x: Any) -> Floats:
         """Mean of y given x, for real y."""
         return np.asarray(sum(weight * posterior.mean(x) for weight, posterior in self._real_voices(x)))
 
+    @reads
     def cdf(self, x: Any, y: float) -> float:
         """P(Y <= y | x), for one real output."""
         return float(sum(weight * posterior.cdf(x, y) for weight, posterior in self._real_voices(x)))
@@ -313,6 +342,7 @@ class CoverModel:
             raise ValueError("mean and cdf are for real y; for symbols ask log_predict of each")
         return voices
 
+    @reads
     def sample(self, x: Any, rng: np.random.Generator) -> Any:
         """Draw y given x by walking: stop or move, again and again, then let the local model speak (Sec. 2.2)."""
         x = self.cover.check(x)
@@ -327,6 +357,7 @@ class CoverModel:
 
     # Files
 
+    @reads
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
         from coverwalk.persistence import save

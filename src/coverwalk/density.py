@@ -19,6 +19,7 @@ from coverwalk.densities.slices import slices
 from coverwalk.densities.soundness import check_density
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.joint import JointDistribution
+from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.streams.checked_rows import refuse_nonfinite
 from coverwalk.streams.kd_soundness import check_stream
 
@@ -120,8 +121,12 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
+    @writes
     def fit(self, X: Any, y: Any = None) -> Self:
         """Forget everything, then fit to points X (n, q), or (n,) for one column; y is ignored."""
+        return adopt(self, unfitted(self)._fit(X, y))
+
+    def _fit(self, X: Any, y: Any) -> Self:
         self._check_parameters()
         if y is not None and np.ndim(X) == 1:
             raise ValueError(
@@ -186,11 +191,12 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
+    @reads
     def score_samples(self, X: Any) -> Floats:
         """Log densities (n,) of points X (n, q), or (n,) for one column."""
         check_is_fitted(self)
         Y = self._points(X, reset=False)
-        if self.covers == "kd":
+        if "_engine" in self.__dict__:  # whatever ``set_params`` says since
             return self._engine.ask(np.empty((len(Y), 0)), Y)
         return self.forest_.logpdf(Y)
 
@@ -200,12 +206,13 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Mean log density, in nats; y is ignored."""
         return float(self.score_samples(X).mean())
 
+    @reads
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draws (n_samples, q)."""
         check_is_fitted(self)
         _check_count("n_samples", n_samples)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        if self.covers == "kd":
+        if "_engine" in self.__dict__:
             return np.asarray(self.predict_dist().rvs(int(n_samples), rng)).reshape(-1, 1)
         return self.forest_.sample(int(n_samples), rng)
 
@@ -229,6 +236,7 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
             )
         return dist
 
+    @reads
     def conditional(self, given: Mapping[Any, float]) -> PredictiveDistribution | JointDistribution:
         """The law of the other columns given the values of some.
 
@@ -253,7 +261,7 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
         left = np.flatnonzero(~known)
         if not len(left):
             raise ValueError(f"all {q} columns are given: ask logpdf for their density")
-        if self.covers == "kd":
+        if "_engine" in self.__dict__:
             return self._stream_dist()
         forest = self.forest_
         if len(left) == 1:
@@ -289,6 +297,7 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- files --------------------------------------------------------------------------------------------------------
 
+    @reads
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
         from coverwalk.persistence import save
@@ -302,13 +311,13 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
             return
         hold("columns", is_whole(self.n_features_in_, 1))
         check_names(self)
-        if self.covers == "kd":
+        if "_engine" in self.__dict__:
             check_stream(self._engine, 0, self.n_features_in_)
         else:
             check_density(self.forest_, self.n_features_in_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_engine" if self.covers == "kd" else "forest_")
+        return "_engine" in self.__dict__ or "forest_" in self.__dict__
 
 
 def _check_count(name: str, given: Any) -> None:

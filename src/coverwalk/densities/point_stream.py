@@ -1,11 +1,13 @@
 """A stream of points in R^q: the root context of `DoubleTree` on its own, as the engine of Density(covers="kd")."""
 
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
+from coverwalk.locks import adopt, alone, twin, writes
 from coverwalk.streams.checked_rows import as_row
 from coverwalk.streams.kd_engine import KdEngine, Plan
 
@@ -37,29 +39,41 @@ class PointStream:
         raise NotImplementedError
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
+    @writes
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn further points in order. All are checked first: a bad one leaves the model as it was."""
         self.prequential(X)
         return self
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
+    @writes
     def prequential(self, X: Any, y: Any = None) -> Floats:
         """Learn further points in order; returns the log density (n,) each had just before it was learned."""
-        begun = hasattr(self, "_engine")
-        Y = self._points(X, reset=not begun)
-        if not begun:
-            self._begin(Y.shape[1])
-        return self._engine.learn(np.empty((len(Y), 0)), Y)
+        if hasattr(self, "_engine") and not self._engine.wants_copy(len(X)):
+            Y = self._points(X, reset=False)
+            with alone(self):
+                return self._engine.learn(np.empty((len(Y), 0)), Y)
+        model = twin(self)
+        Y = model._points(X, reset=not hasattr(self, "_engine"))
+        if hasattr(self, "_engine"):
+            model._engine = deepcopy(self._engine)
+        else:
+            model._begin(Y.shape[1])
+        log_density = model._engine.learn(np.empty((len(Y), 0)), Y)
+        adopt(self, model)
+        return log_density
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
+    @writes
     def learn_one(self, x: Any) -> float:
         """Learn one point, a number or a vector; returns its log density before it was learned."""
         begun = hasattr(self, "_engine")
         row = as_row(x, "y", self.n_features_in_ if begun else None)
-        if not begun:
-            self.n_features_in_ = row.shape[1]
-            self._begin(row.shape[1])
-        return float(self._engine.learn(np.empty((1, 0)), row)[0])
+        with alone(self):
+            if not begun:
+                self.n_features_in_ = row.shape[1]
+                self._begin(row.shape[1])
+            return float(self._engine.learn(np.empty((1, 0)), row)[0])
 
     def _begin(self, q: int) -> None:
         plan = Plan(

@@ -1,6 +1,7 @@
 """DoubleTree: the paper's conditional density estimator, as a stream."""
 
 import os
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coverwalk._sound import check_names, hold
+from coverwalk.locks import adopt, alone, reads, twin, unfitted, writes
 from coverwalk.streams.checked_rows import as_outputs, as_row, refuse_nonfinite
 from coverwalk.streams.kd_engine import KdEngine, Plan
 from coverwalk.streams.kd_soundness import check_stream
@@ -123,34 +125,55 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
 
     # Learning
 
+    @writes
     def fit(self, X: Any, y: Any) -> Self:
         """Forget everything, then learn the rows in order."""
-        X, Y, flat = self._checked(X, y, reset=True)
-        self._begin(X.shape[1], Y.shape[1], flat)
-        self._engine.learn(X, Y)
-        return self
+        fresh = unfitted(self)
+        fresh._learn(*fresh._checked(X, y, reset=True))
+        return adopt(self, fresh)
 
+    @writes
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn further rows in order. All are checked first: a bad one leaves the model as it was."""
         self.prequential(X, y)
         return self
 
+    @writes
     def prequential(self, X: Any, y: Any) -> Floats:
         """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
-        X, Y, flat = self._checked(X, y, reset=not hasattr(self, "_engine"))
+        model = self._aside(X)
+        checked = model._checked(X, y, reset=not hasattr(self, "_engine"))
+        if model is self:
+            with alone(self):
+                return self._learn(*checked)
+        log_density = model._learn(*checked)
+        adopt(self, model)
+        return log_density
+
+    @writes
+    def learn_one(self, x: Any, y: Any) -> float:
+        """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
+        row, outputs = self._checked_row(x, y)
+        with alone(self):
+            return float(self._learn(row, outputs, np.ndim(y) == 0)[0])
+
+    def _aside(self, X: Any) -> Self:
+        """What learns rows X in place of this model: itself where they are few, else another one."""
         if not hasattr(self, "_engine"):
+            return twin(self)
+        return twin(self, _engine=deepcopy(self._engine)) if self._engine.wants_copy(len(X)) else self
+
+    def _learn(self, X: Floats, Y: Floats, flat: bool) -> Floats:
+        """Learn rows that have been checked."""
+        if not hasattr(self, "_engine"):
+            self.n_features_in_ = X.shape[1]
             self._begin(X.shape[1], Y.shape[1], flat)
         return self._engine.learn(X, Y)
 
-    def learn_one(self, x: Any, y: Any) -> float:
-        """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
+    def _checked_row(self, x: Any, y: Any) -> tuple[Floats, Floats]:
         fitted = hasattr(self, "_engine")
         row = as_row(x, "x", self.n_features_in_ if fitted else None, gaps=True)
-        outputs = as_row(y, "y", self.n_outputs_ if fitted else None)
-        if not fitted:
-            self.n_features_in_ = row.shape[1]
-            self._begin(row.shape[1], outputs.shape[1], np.ndim(y) == 0)
-        return float(self._engine.learn(row, outputs)[0])
+        return row, as_row(y, "y", self.n_outputs_ if fitted else None)
 
     def _begin(self, p: int, q: int, flat: bool) -> None:
         names = Plan._fields
@@ -169,6 +192,7 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
 
     # Answering
 
+    @reads
     def logpdf(self, X: Any, y: Any) -> Floats:
         """Log density (n,) of y (n,) or (n, q) given X (n, p)."""
         check_is_fitted(self, "_engine")
@@ -179,6 +203,7 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         """Mean log density, in nats."""
         return float(self.logpdf(X, y).mean())
 
+    @reads
     def predict_dist(self, X: Any) -> "PredictiveDistribution":
         """The whole law of y for each row of X, for one output: the names of a frozen SciPy distribution.
 
@@ -200,6 +225,7 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"predict_dist is for one output, this model has {self.n_outputs_}: ask logpdf instead")
         return predict_dist(self._engine, X)
 
+    @reads
     def voices(self, X: Any) -> tuple[Floats, Floats]:
         """Who speaks for each x: the probability that it is a normal, not a tree density, and the mean depth (n,)."""
         check_is_fitted(self, "_engine")
@@ -226,6 +252,7 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
 
     # Files
 
+    @reads
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
         from coverwalk.persistence import save

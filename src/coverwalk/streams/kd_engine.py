@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels import kd_state, kd_voices, kd_walk
 from coverwalk._kernels.kd_state import MAX_X_DEPTH, KdState, Settings
+from coverwalk.locks import MANY_ROWS
 from coverwalk.streams.running_scale import Units, units_of
 
 __all__ = ["KdEngine", "Plan"]
@@ -137,6 +138,10 @@ class KdEngine:
                 self._reset_units()
             start = end
         return log_psi
+
+    def wants_copy(self, n: int) -> bool:
+        """Whether n rows are enough to learn them in a copy: then it costs less than they do."""
+        return n >= max(MANY_ROWS, self.n_rows // 16)
 
     def _take_gaps(self, p: int) -> None:
         self.gaps = True

@@ -1,5 +1,6 @@
 """What ConditionalDensity can do beside `fit`: learn row by row, with either kind of covers."""
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from coverwalk._sound import check_names, hold
 from coverwalk.forests.forest import Forest, Settings
+from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.chain import StreamChain
 from coverwalk.streams.checked_rows import as_outputs, as_row, numbers_only, refuse_nonfinite
@@ -40,37 +42,67 @@ class Streaming:
     n_outputs_: int
     _flat: bool
 
+    @writes
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn further rows in order. All are checked first: a bad one leaves the model as it was."""
         self.prequential(X, y)
         return self
 
+    @writes
     def prequential(self, X: Any, y: Any) -> Floats:
         """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
-        begun = hasattr(self, "n_outputs_")
         if y is None:
             raise ValueError("This ConditionalDensity estimator requires y to be passed, but the target y is None.")
+        if np.shape(y)[:1] < (MANY_ROWS,) and self._streams():
+            return self._learn_rows(X, y)
+        model = self._aside()
+        log_density = model._learn_rows(X, y)
+        adopt(self, model)
+        return log_density
+
+    def _streams(self) -> bool:
+        """Whether rows can be learned where they are: by a stream that is there."""
+        other = {"stream_", "forests_"} if self.covers == "kd" else {"double_tree_"}
+        if other & vars(self).keys():
+            raise ValueError(f"covers={self.covers!r} was set after the model had learned with other covers: use fit")
+        return "stream_" in self.__dict__ or "double_tree_" in self.__dict__
+
+    def _aside(self) -> Self:
+        """A model that learns the same as this one would, without changing this one."""
+        copied = {name: deepcopy(vars(self)[name]) for name in ("stream_", "double_tree_") if name in vars(self)}
+        return twin(self, **copied)
+
+    def _learn_rows(self, X: Any, y: Any) -> Floats:
+        """Check all rows, then learn them."""
+        begun = hasattr(self, "n_outputs_")
         if self.covers == "kd":
             return self._streamed(X, y, begun)
         settings = self._stream_settings()  # a parameter's mistake is told before one of the rows
         Y, flat = as_outputs(y)
         if begun and Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y must have {self.n_outputs_} columns as in the rows before, got {Y.shape[1]}")
-        before = dict(self.__dict__)
-        try:
-            X = self._read(X, begun)
-            if len(X) != len(Y):
-                raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
-        except ValueError:
-            self.__dict__ = before  # names and number of inputs, which a refused first table has left
-            raise
+        begins = twin(self)  # names, number and levels of inputs are its own until all is checked
+        X = begins._read(X, begun)
+        if len(X) != len(Y):
+            raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
         X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
-        chain = self._chain(settings, X.shape[1], Y.shape[1], flat)
-        chain.name_levels(self._mixed.level_names)
-        return chain.learn(X, np.require(Y, requirements="W"))
+        chain = begins._chain(settings, X.shape[1], Y.shape[1], flat)
+        with alone(self):
+            self.__dict__ = vars(begins)
+            chain.name_levels(self._mixed.level_names)
+            return chain.learn(X, np.require(Y, requirements="W"))
 
+    @writes
     def learn_one(self, x: Any, y: Any) -> float:
         """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
+        if self._streams():
+            return self._learn_one(x, y)
+        model = self._aside()
+        log_density = model._learn_one(x, y)
+        adopt(self, model)
+        return log_density
+
+    def _learn_one(self, x: Any, y: Any) -> float:
         stream = self.__dict__.get("stream_")
         begun = "n_outputs_" in self.__dict__
         mixed = self._mixed
@@ -78,11 +110,12 @@ class Streaming:
             mixed = self._with_levels(x, begun)
         if self.covers == "kd":
             tree = self.double_tree_ if begun else self._new_tree()
-            log_density = tree.learn_one(mixed.row(x), y)
-            self._mixed = mixed
-            if not begun:
+            row, outputs = tree._checked_row(mixed.row(x), y)
+            with alone(self):
+                log_density = tree._learn(row, outputs, np.ndim(y) == 0)
+                self._mixed = mixed
                 self._show(tree)
-            return log_density
+            return float(log_density[0])
         row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, gaps=True)
         outputs = as_row(y, "y", self.n_outputs_ if begun else None)
         if stream is None:
@@ -92,16 +125,23 @@ class Streaming:
             self._mixed = mixed
             stream = self._chain(settings, row.shape[1], outputs.shape[1], np.ndim(y) == 0)
             stream.name_levels(mixed.level_names)
-        elif mixed is not self._mixed:
-            self._mixed = mixed
-            stream.name_levels(mixed.level_names)
-        return stream.learn_one(row, outputs)
+        with alone(self):
+            if mixed is not self._mixed:
+                self._mixed = mixed
+                stream.name_levels(mixed.level_names)
+            return stream.learn_one(row, outputs)
 
+    @writes
     def _learn_row(self, row: Floats, y: float) -> float:
         """As `learn_one`, for a checked row (1, p) of one output, of numbers."""
         stream = self.__dict__.get("stream_")
-        return self.learn_one(row, y) if stream is None else stream.streams[0].learn_one(row, y)
+        if stream is None:
+            return self.learn_one(row, y)
+        with alone(self):
+            log_density: float = stream.streams[0].learn_one(row, y)
+        return log_density
 
+    @reads
     def _mean_of_row(self, row: Floats) -> float:
         """As `predict`, for a checked row (1, p) of one output."""
         stream = self.__dict__.get("stream_")
@@ -171,13 +211,12 @@ class Streaming:
 
     def _streamed(self, X: Any, y: Any, begun: bool) -> Floats:
         """Rows learned by the tree that is there or, where none has ``begun``, by a new one; their log densities."""
-        tree, before = self.double_tree_ if begun else self._new_tree(), dict(self.__dict__)
-        try:
-            log_density = tree.prequential(self._read(X, begun), y)
-        except ValueError:
-            self.__dict__ = before  # names, number and levels of inputs, which a refused table has left
-            raise
-        self._show(tree)
+        tree, begins = self.double_tree_ if begun else self._new_tree(), twin(self)
+        Z, Y, flat = tree._checked(begins._read(X, begun), y, reset=not begun)
+        with alone(self):
+            log_density = tree._learn(Z, Y, flat)
+            self.__dict__ = vars(begins)
+            self._show(tree)
         return log_density
 
     def _show(self, tree: DoubleTree) -> None:
