@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from coverwalk._encoding import encode
 from tqdm import tqdm
 
 from coverwalk import (
@@ -27,7 +28,6 @@ from coverwalk import (
     load,
 )
 from coverwalk import persistence as files
-from coverwalk._encoding import encode
 from coverwalk.covers import KDTree, ShiftedGrids, SuffixTree
 from coverwalk.datasets import MIXTURES
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity

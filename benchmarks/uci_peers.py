@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from coverwalk import ConditionalDensity, PredictiveDistribution
-from coverwalk.evaluate import crps
+from coverwalk.evaluation import crps
 from coverwalk.paper.double_kernel import DoubleKernel
 from coverwalk.shapes import Shapes
 
@@ -30,7 +30,7 @@ class Coverwalk:
 
 
 def scores(dist, y, step):
-    return dist.mean(), inside(dist.cdf, y, step), crps(dist, y, n_quantiles=8)
+    return dist.mean(), inside(dist.cdf, y, step), crps(y, dist)
 
 
 def inside(cdf, y, step):

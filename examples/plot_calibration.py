@@ -10,8 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from coverwalk import ConditionalDensity
-from coverwalk.evaluate import coverage, log_loss
-from coverwalk.plotting import plot_pit, plot_reliability
+from coverwalk.evaluation import coverage, log_loss, plot_pit, plot_reliability
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 1, (2000, 2))
@@ -20,10 +19,10 @@ model = ConditionalDensity().fit(X[:1000], y[:1000])
 dist = model.predict_dist(X[1000:])
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-plot_pit(dist, y[1000:], ax=left)
-plot_reliability(dist, y[1000:], ax=right)
+plot_pit(y[1000:], dist, ax=left)
+plot_reliability(y[1000:], dist, ax=right)
 
 # %%
 # In numbers:
 
-print(f"log loss {log_loss(dist, y[1000:]):.3f} nats, 90 % intervals hold {coverage(dist, y[1000:], 0.9):.1%}")
+print(f"log loss {log_loss(y[1000:], dist):.3f} nats, 90 % intervals hold {coverage(y[1000:], dist, 0.9):.1%}")

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from coverwalk import ConditionalDensity
-from coverwalk.plotting import plot_contexts
+from coverwalk.evaluation import plot_contexts
 
 rng = np.random.default_rng(0)
 x = rng.uniform(-1, 1, 800)

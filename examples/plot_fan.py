@@ -10,7 +10,7 @@ import numpy as np
 
 from coverwalk import ConditionalDensity
 from coverwalk.datasets import make_ring
-from coverwalk.plotting import plot_conditional
+from coverwalk.evaluation import plot_conditional
 
 x, y = make_ring(2000, seed=0)
 model = ConditionalDensity().fit(x, y)

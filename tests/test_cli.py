@@ -8,11 +8,20 @@ import pytest
 from coverwalk.cli import main
 
 
-def test_demo_prints_three_densities_and_a_loss(capsys):
-    assert main(["demo"]) == 0
+def test_demo_shows_branches_probabilities_reasons_and_a_plot(capsys, tmp_path):
+    picture = tmp_path / "demo.png"
+    assert main(["demo", "-o", str(picture)]) == 0
     printed = capsys.readouterr().out
-    assert printed.count("█") >= 3
-    assert "nats" in printed
+    after_long = next(line for line in printed.splitlines() if line.startswith("  after 4.3 min"))
+    bars = [" ▁▂▃▄▅▆▇█".index(character) for character in after_long[17:77]]
+    valley = min(bars[20:30])
+    assert min(max(bars[:20]), max(bars[30:])) >= valley + 3  # two modes, and next to nothing between them
+    assert "P(wait > 70 min | last eruption): 0% after 1.8 min" in printed
+    assert "the last eruption above" in printed
+    ours = float(next(line for line in printed.splitlines() if line.startswith("  coverwalk")).split()[1])
+    line = float(next(line for line in printed.splitlines() if line.startswith("  a straight line")).split()[3])
+    assert ours < line - 0.5
+    assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
 def test_help_imports_nothing_heavy():

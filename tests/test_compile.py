@@ -9,18 +9,35 @@ import pytest
 from coverwalk._kernels._compile import _forget_stale_kernels
 
 
-def test_a_changed_source_empties_the_cache(tmp_path):
+def test_a_changed_source_drops_its_kernels_and_those_that_import_it(tmp_path):
     cache = tmp_path / "__pycache__"
+    (tmp_path / "deep" / "__pycache__").mkdir(parents=True)
     cache.mkdir()
-    (tmp_path / "a.py").write_text("one")
+    (tmp_path / "a.py").write_text("from coverwalk._kernels.b import (\n    f,\n)\n")
+    (tmp_path / "b.py").write_text("from .c import g\n")
+    (tmp_path / "c.py").write_text("one\n")
+    (tmp_path / "d.py").write_text("from coverwalk._kernels import e as at, c\n")
+    (tmp_path / "e.py").write_text("alone\n")
+    (tmp_path / "deep" / "f.py").write_text("from coverwalk._kernels.b import f\n")
+
+    def compiled():
+        found = [*cache.glob("*.nbi"), *(tmp_path / "deep" / "__pycache__").glob("*.nbi")]
+        return sorted(path.name[0] for path in found)
+
     _forget_stale_kernels(tmp_path)
-    (cache / "a.f-1.py311.nbi").write_text("compiled")
+    for name in "abcde":
+        (cache / f"{name}.g-1.py311.nbi").write_text("compiled")
+    (tmp_path / "deep" / "__pycache__" / "f.g-1.py311.nbi").write_text("compiled")
     (cache / "a.cpython-311.pyc").write_text("bytecode")
     _forget_stale_kernels(tmp_path)
-    assert len(os.listdir(cache)) == 3
-    (tmp_path / "b.py").write_text("called by a")
+    assert compiled() == list("abcdef")
+    (tmp_path / "e.py").write_text("changed\n")
     _forget_stale_kernels(tmp_path)
-    assert sorted(os.listdir(cache)) == ["a.cpython-311.pyc", "kernels.digest"]
+    assert compiled() == list("abcf")
+    (tmp_path / "c.py").write_text("two\n")
+    _forget_stale_kernels(tmp_path)
+    assert compiled() == []
+    assert (cache / "a.cpython-311.pyc").exists()
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
@@ -31,13 +48,14 @@ def test_a_folder_that_cannot_be_written_is_left_alone(code, tmp_path, monkeypat
     (tmp_path / "a.py").write_text("one")
     monkeypatch.setattr(Path, "write_text", refuse)
     _forget_stale_kernels(tmp_path)
-    assert not (tmp_path / "__pycache__" / "kernels.digest").exists()
+    assert not (tmp_path / "__pycache__" / "kernels.json").exists()
 
 
 def test_a_full_disk_is_told(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    (tmp_path / "a.py").write_text("one")
     monkeypatch.setattr(Path, "write_text", refuse)
     with pytest.raises(OSError, match="space"):
         _forget_stale_kernels(tmp_path)

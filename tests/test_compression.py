@@ -1,16 +1,23 @@
 """The arithmetic coder is lossless, short, and says so when a file is not its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from coverwalk import SequenceModel
+from coverwalk import SequenceModel, __version__
 from coverwalk.cli import main
+from coverwalk.sequences import container
 from coverwalk.sequences.compression import compress, decompress
 from coverwalk.sequences.compressors import compressors
+from coverwalk.sequences.container import read_container, write_container
 
 RNG = np.random.default_rng(0)
 WORDS = ["it", "was", "the", "best", "of", "times", "worst", "age", "wisdom", "foolishness", "epoch", "belief"]
 TEXT = " ".join(RNG.choice(WORDS, 4000)).encode()
+HEADER = 3 + len(__version__) + 16 + 4  # format and writer; five numbers, the model's memory among them; check sum
 FILES = {
     "empty": b"",
     "one byte": b"x",
@@ -31,22 +38,51 @@ def test_round_trip_near_the_ideal_length(data):
     assert decompress(packed) == data
     assert sum(told) == len(data)
     ideal = SequenceModel(256).prequential(data, unit="bits").sum() / 8 if data else 0.0
-    assert (
-        ideal <= len(packed) <= 1.0005 * ideal + 9
-    )  # two bytes of name, three of length, three of check sum, one rounded up
+    assert ideal <= len(packed) <= 1.0005 * ideal + HEADER + 1  # one rounded up
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(st.binary(max_size=2000), st.integers(0, 255), st.integers(0, 60_000))
+def test_long_tails_of_any_byte_come_back(prefix, byte, tail):
+    """After a learned prefix a run costs next to nothing and the code may end in any number of zeros."""
+    data = prefix + bytes([byte]) * tail
+    assert decompress(compress(data)) == data
+
+
+@pytest.mark.parametrize("byte", [0, 1, 127, 128, 255])
+def test_a_learned_page_with_a_blank_end_comes_back(byte):
+    """The code of such a page ended in more zeros than the decoder would read past the end."""
+    page = RNG.choice([0, 0, 0, 0, 255, 3], 30_000).astype(np.uint8).tobytes()
+    data = page + bytes([byte]) * 200_000
+    assert decompress(compress(data)) == data
 
 
 def test_truncated_and_foreign_files_are_refused():
     packed = compress(TEXT)
-    for end in (0, 1, 2, 3, 6, 8, 20, len(packed) // 2, len(packed) - 1):
+    for end in (0, 1, 2, 3, 6, 8, 12, 20, len(packed) // 2, len(packed) - 1):
         with pytest.raises(ValueError, match=r"truncated or damaged|not made by"):
             decompress(packed[:end])
     with pytest.raises(ValueError, match="truncated or damaged"):
         decompress(packed[:40] + bytes([packed[40] ^ 1]) + packed[41:])
     with pytest.raises(ValueError, match="not made by"):
         decompress(b"PK\x03\x04 something else")
+    for place in range(len(packed[:HEADER])):
+        with pytest.raises(ValueError, match=r"damaged|not made by|written by"):
+            decompress(packed[:place] + bytes([packed[place] ^ 1]) + packed[place + 1 :])
+    with pytest.raises(ValueError, match="truncated or damaged"):
+        decompress(packed + b"\0")
+    parts = replace(read_container(packed), length=2**40, code=b"abc")
     with pytest.raises(ValueError, match="promises"):
-        decompress(packed[:2] + b"\xff" * 6 + b"\x01" + packed[5:])
+        decompress(container._header(parts) + bytes(4) + b"abc")
+
+
+def test_a_file_of_another_version_says_which():
+    with pytest.raises(ValueError, match=r"written by coverwalk 0\.1\.0"):
+        decompress(b"\xc7\x01\x05abcdefgh")
+    with pytest.raises(ValueError, match=r"format 9"):
+        decompress(b"\xc7\x09\x05abcdefgh")
+    with pytest.raises(ValueError, match=r"written by coverwalk 7\.5\.1 with model 77.*coverwalk==7\.5\.1"):
+        decompress(write_container(b"abc", b"xyz", writer="7.5.1", model=77))
 
 
 def test_command_line_round_trip(tmp_path, capsys):

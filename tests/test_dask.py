@@ -24,7 +24,7 @@ from coverwalk.adapters.dask import DaskConditionalDensity, DaskContextClassifie
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("dask")]  # sockets close in their own time
 SETTINGS = {"n_trees": 2, "stop": 0.5}
-CHUNKS = {"sample_rows": 800, "state_bytes": 2**17}
+CHUNKS = {"sample_rows": 800, "state_bytes": 2**16}  # no room for 4000 rows
 
 
 def rows(n=4000, seed=0):

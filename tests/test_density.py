@@ -53,7 +53,7 @@ def test_samples_agree_with_the_cdf_and_with_slices(plane):
     model = Density(n_trees=4).fit(points())
     assert kstest(model.sample(5000, random_state=0)[:, 0], model.cdf).pvalue > 0.01
     drawn = plane.sample(5000, random_state=1)
-    first = plane.predict_dist().output(0)
+    first = plane.predict_dist().marginal(0)
     assert kstest(drawn[:, 0], first.cdf).pvalue > 0.01
     near = drawn[np.abs(drawn[:, 0] - 1.0) < 0.03, 1]
     assert kstest(near, plane.conditional({0: 1.0}).cdf).pvalue > 0.01
@@ -83,11 +83,11 @@ def test_slices_chain_to_the_density(q):
         ask = pd.DataFrame(y[None, :], columns=list("abc"[:q]))
         assert joint.logpdf(y) == pytest.approx(model.logpdf(ask)[0], abs=1e-8)
         if q == 2:  # p(b | a) p(a)
-            chained = model.conditional({"a": y[0]}).logpdf(y[1]) + joint.output(0).logpdf(y[0])
+            chained = model.conditional({"a": y[0]}).logpdf(y[1]) + joint.marginal(0).logpdf(y[0])
             assert chained == pytest.approx(model.logpdf(ask)[0], abs=1e-8)
         else:  # p(a, c | b) = p(a | b) p(c | a, b)
             rest = model.conditional({"b": y[1]})
-            chained = rest.output(0).logpdf(y[0]) + model.conditional({"a": y[0], "b": y[1]}).logpdf(y[2])
+            chained = rest.marginal(0).logpdf(y[0]) + model.conditional({"a": y[0], "b": y[1]}).logpdf(y[2])
             assert rest.logpdf(y[[0, 2]]) == pytest.approx(chained, abs=1e-8)
 
 

@@ -193,11 +193,11 @@ def test_ppf_inverts_cdf_and_never_crosses(seed):
     assert y.shape == (4, q.size)
     steepest = np.maximum(dist.pdf(y - 1e-12), dist.pdf(y + 1e-12))
     rounded = 4 * steepest * np.spacing(np.abs(y) + np.abs(dist.voices.loc).max())  # what the rounding of y - loc does
-    assert np.all(np.abs(dist.cdf(y) - q) <= 1e-14 + rounded)
-    assert np.all(np.abs(dist.cdf(y) - q) <= 1e-9)
+    assert np.all(np.abs(dist.cdf(y) - q) <= 2e-9 + rounded)
     tail = np.minimum(q, 1 - q)
     reached = np.where(q > 0.5, dist.sf(y), dist.cdf(y))
-    assert np.all(np.abs(reached - tail) <= 1e-9 * tail + rounded)
+    assert np.all(np.abs(reached - tail) <= 2e-6 * tail + rounded)
+    assert np.all((np.abs(reached - tail) <= 1e-9 * tail + rounded)[:, tail < 1e-3])  # exact cdfs, no tables
     assert np.all(np.diff(y[:, np.argsort(q)], axis=1) >= 0)
 
 
@@ -294,7 +294,7 @@ def test_any_scale(scale):
     assert_allclose(dist.logpdf(e[None] * scale), unit.logpdf(e[None]) - np.log(scale), rtol=1e-12)
     assert_allclose(dist.cdf(e[None] * scale), unit.cdf(e[None]), rtol=1e-12)
     q = [0.01, 0.3, 0.5, 0.99]
-    assert_allclose(dist.ppf(q) / scale, unit.ppf(q), rtol=1e-10, atol=1e-15)
+    assert_allclose(dist.ppf(q) / scale, unit.ppf(q), rtol=1e-8, atol=1e-9)
 
 
 def test_absurd_y():

@@ -4,6 +4,7 @@ import doctest
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -33,6 +34,20 @@ def test_gallery(script):
     plt.switch_backend("Agg")
     runpy.run_path(str(script))
     plt.close("all")
+
+
+def test_the_pictures_of_the_readme_are_those_of_the_model(tmp_path):
+    """Drawn again and compared in coarse blocks: fonts may differ, what the model predicts may not."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    make = runpy.run_path(str(ROOT / "docs" / "img" / "make.py"))
+    make["draw_ring"](tmp_path / "ring.png")
+    shown, drawn = (blocks(plt.imread(folder / "ring.png")) for folder in (ROOT / "docs" / "img", tmp_path))
+    assert np.abs(shown - drawn).max() < 0.08
+
+
+def blocks(image, size=22):
+    rows, columns = (side // size for side in image.shape[:2])
+    return image[: rows * size, : columns * size, :3].reshape(rows, size, columns, size, 3).mean(axis=(1, 3))
 
 
 def test_there_are_pages_and_scripts():

@@ -11,7 +11,8 @@ from coverwalk._kernels.contexts import stop_weights
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.exact import refining_evidence, refining_stop
 from coverwalk.forests import forest as forest_module
-from coverwalk.forests.forest import LEAST_SCALE, OUTLIER_DF, OUTLIER_ROWS, Forest, Settings
+from coverwalk.forests.forest import LEAST_SCALE, Forest, Settings
+from coverwalk.forests.tree_table import OUTLIER_DF, OUTLIER_ROWS
 
 from .slow_forest import Cells, OfForest, SlowTree, TreeCover
 

@@ -68,17 +68,17 @@ def test_moments_within_their_standard_errors(joint):
 
 def test_one_output_of_several(joint):
     for j in range(3):
-        one = joint.output(j)
+        one = joint.marginal(j)
         assert isinstance(one, PredictiveDistribution)
         for i in range(5):
             law = true_law(i)
             marginal = stats.norm(law.mean[j], np.sqrt(law.cov[j, j]))
             q = np.array([0.05, 0.5, 0.95])
             assert_allclose(one[i].cdf(marginal.ppf(q)), q, atol=1e-12 if j == 0 else 0.03)
-    assert_allclose(joint.output(2).mean(), joint.mean()[:, 2], rtol=1e-12, atol=1e-12)
-    assert_allclose(joint.output(-1).var(), joint.var()[:, 2], rtol=1e-10)
+    assert_allclose(joint.marginal(2).mean(), joint.mean()[:, 2], rtol=1e-12, atol=1e-12)
+    assert_allclose(joint.marginal(-1).var(), joint.var()[:, 2], rtol=1e-10)
     with pytest.raises(IndexError):
-        joint.output(3)
+        joint.marginal(3)
 
 
 @pytest.mark.parametrize("key", [slice(1, 4), [4, 0, 0], np.array([True, False, True, False, True]), 3])
@@ -89,7 +89,7 @@ def test_slicing_commutes(joint, key):
     assert_array_equal(part.mean(), joint.mean()[key])
     assert_array_equal(fresh.var(), joint.var()[key])  # whether or not the draws were made before the slice
     assert_array_equal(joint[key].var(), joint.var()[key])
-    assert_array_equal(joint[key, 1].cdf(0.3), joint.output(1).cdf(0.3)[key])
+    assert_array_equal(joint[key, 1].cdf(0.3), joint.marginal(1).cdf(0.3)[key])
 
 
 def test_blocks_of_rows_change_nothing(joint, monkeypatch):

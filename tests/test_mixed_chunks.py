@@ -17,6 +17,7 @@ from tests.test_mixed_inputs import table
 
 FRAME, Y = table(2400)
 TEST, TEST_Y = table(400, seed=9)
+SUMS = {"sample_rows": 700, "state_bytes": 2**16}  # no room for all rows
 LABELS = np.where(Y > 1.5, "high", "low")
 
 
@@ -55,8 +56,8 @@ def test_few_rows_are_fitted_as_in_memory(kind):
 
 def test_any_division_of_the_rows_gives_one_model(kind, tmp_path):
     new, y = kind
-    one = new().fit_chunks(cut(FRAME, y), sample_rows=700)
-    many = new().fit_chunks(cut(FRAME, y, 5, 700, 701, 1999)[::-1], sample_rows=700)
+    one = new().fit_chunks(cut(FRAME, y), **SUMS)
+    many = new().fit_chunks(cut(FRAME, y, 5, 700, 701, 1999)[::-1], **SUMS)
     np.testing.assert_allclose(answers(many), answers(one), rtol=0, atol=1e-9)
     assert one._mixed.levels == many._mixed.levels == new().fit(FRAME, y)._mixed.levels
     sampled = new().fit(FRAME[:700], y[:700])
@@ -66,19 +67,19 @@ def test_any_division_of_the_rows_gives_one_model(kind, tmp_path):
     strange = TEST[:3].assign(city="nowhere", east=np.nan)
     assert np.isfinite(one.predict_proba(strange) if new is classes else one.predict(strange)).all()
     frames = [(pl.from_pandas(X), target) for X, target in cut(FRAME, y, 1000)]
-    np.testing.assert_allclose(answers(new().fit_chunks(frames, sample_rows=700)), answers(one), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(answers(new().fit_chunks(frames, **SUMS)), answers(one), rtol=0, atol=1e-9)
 
 
 def test_levels_that_the_sample_lacks_have_numbers_too():
     rare = FRAME.copy()
     rare.loc[rare.index[-1], "city"] = "rare"
-    model = density().fit_chunks(cut(rare, Y, 1000), sample_rows=100)
+    model = density().fit_chunks(cut(rare, Y, 1000), sample_rows=100, state_bytes=2**14)
     assert "rare" in model._mixed.levels[1]
 
 
 def test_gaps_that_the_sample_lacks_stand_at_a_mean():
     X = FRAME[["east", "north"]].fillna(0.5).to_numpy()
-    state = plan(density(), X[:0], Y[:0], sample_rows=50)
+    state = plan(density(), X[:0], Y[:0], sample_rows=50, state_bytes=2**14)
     first = finalize(merge(accumulate(state, X, Y), accumulate(state, [[np.nan, 0.0]], [0.0])))
     assert first.parts[0].fills[0].column.tolist() == [0]
     total = merge(accumulate(first, X, Y), accumulate(first, [[np.nan, 0.0]], [0.0]))
@@ -90,8 +91,8 @@ def test_gaps_that_the_sample_lacks_stand_at_a_mean():
 
 def test_several_outputs():
     two = np.column_stack([Y, 2 * Y])
-    one = density().fit_chunks(cut(FRAME, two), sample_rows=500)
-    many = density().fit_chunks(cut(FRAME, two, 3, 1500), sample_rows=500)
+    one = density().fit_chunks(cut(FRAME, two), **SUMS)
+    many = density().fit_chunks(cut(FRAME, two, 3, 1500), **SUMS)
     both = np.column_stack([TEST_Y, 2 * TEST_Y])
     np.testing.assert_allclose(many.logpdf(TEST, both), one.logpdf(TEST, both), rtol=0, atol=1e-8)
 
@@ -132,19 +133,17 @@ def test_dask():
     from coverwalk.adapters.dask import DaskConditionalDensity, DaskContextClassifier
 
     frame = FRAME.astype({"city": "category"}).assign(y=Y, label=LABELS)
-    alone = density().fit_chunks(cut(FRAME, Y), sample_rows=700)
+    alone = density().fit_chunks(cut(FRAME, Y), **SUMS)
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         Client(cluster),
     ):
         data = dd.from_pandas(frame, npartitions=5)
         X = data[list(FRAME.columns)]
-        model = DaskConditionalDensity(n_trees=3, stop=0.5, sample_rows=700).fit(X, data["y"])
+        model = DaskConditionalDensity(n_trees=3, stop=0.5, **SUMS).fit(X, data["y"])
         np.testing.assert_allclose(answers(model.fitted_), answers(alone), rtol=0, atol=1e-9)
         assert np.isfinite(model.predict(X).compute()).all()
-        labels = DaskContextClassifier(n_trees=4, n_discriminant_trees=2, random_state=0, sample_rows=700).fit(
-            X, data["label"]
-        )
+        labels = DaskContextClassifier(n_trees=4, n_discriminant_trees=2, random_state=0, **SUMS).fit(X, data["label"])
         assert labels.score(X, data["label"]) > 0.8
 
 

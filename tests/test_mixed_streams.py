@@ -5,12 +5,13 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-
-from coverwalk import ConditionalDensity, ContextClassifier, load
 from coverwalk._kernels.stream_mixed import MixedState, learn_means, side_of, what_is_seen
 from coverwalk._kernels.stream_state import LEFT, NU, NU_0
-from coverwalk.mixed_inputs import OTHERS, MixedInputs
 from coverwalk.streams.growth import levels_seen
+
+from coverwalk import ConditionalDensity, ContextClassifier, load
+from coverwalk.mixed_inputs import OTHERS, MixedInputs
+from tests.forging import check
 from tests.test_mixed_inputs import table
 
 FRAME, Y = table(1200)
@@ -175,10 +176,10 @@ def test_files(whole, tmp_path):
 )
 def test_files_whose_parts_do_not_fit_are_refused(whole, name, wrong):
     stream = pickle.loads(pickle.dumps(whole[1])).stream_.streams[0]
-    stream._check_loaded()
+    check(stream, p=3)
     setattr(stream, name, wrong)
-    with pytest.raises(ValueError, match=r"sound|must be"):
-        stream._check_loaded()
+    with pytest.raises(ValueError, match=r"fit|must be|cannot reshape"):
+        check(stream, p=3)
 
 
 def test_a_refused_table_changes_nothing():

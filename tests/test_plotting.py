@@ -9,8 +9,8 @@ matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-from coverwalk import plotting  # noqa: E402
 from coverwalk.distribution import PredictiveDistribution  # noqa: E402
+from coverwalk.evaluation import plotting  # noqa: E402
 from coverwalk.shapes import Shapes  # noqa: E402
 
 
@@ -36,14 +36,14 @@ def test_every_picture_draws(dist):
         plotting.plot_density(dist, y),
         plotting.plot_density(dist[3]),
         plotting.plot_conditional(dist, x, data=(x, y)),
-        plotting.plot_pit(dist, y),
-        plotting.plot_reliability(dist, y),
+        plotting.plot_pit(y, dist),
+        plotting.plot_reliability(y, dist),
         plotting.plot_contexts(dist[0]),
     ):
         ax.figure.canvas.draw()
         assert ax.has_data()
     _, given = plt.subplots()
-    assert plotting.plot_pit(dist, y, ax=given) is given
+    assert plotting.plot_pit(y, dist, ax=given) is given
 
 
 def test_conditional_sorts_x_and_draws_the_quantiles(dist):

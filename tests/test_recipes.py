@@ -31,12 +31,12 @@ def frame(n=2000):
 
 
 def check(module, monkeypatch, fit):
-    """A small sample, so that rows come as sums, here and there."""
-    monkeypatch.setattr(module, "plan", lambda *args, plan=module.plan: plan(*args, sample_rows=300, state_bytes=2**16))
+    """A small sample and little room, so that rows come as sums, here and there."""
+    monkeypatch.setattr(module, "plan", lambda *args, plan=module.plan: plan(*args, sample_rows=300, state_bytes=2**15))
     rows = frame()
     model = fit()
     alone = ConditionalDensity(**OPTIONS).fit_chunks(
-        [(rows[["a", "b"]], rows["y"])], sample_rows=300, state_bytes=2**16
+        [(rows[["a", "b"]], rows["y"])], sample_rows=300, state_bytes=2**15
     )
     assert model.forests_[0].n_summed == len(rows)
     np.testing.assert_allclose(model.predict(rows[["a", "b"]]), alone.predict(rows[["a", "b"]]), rtol=1e-9, atol=1e-9)

@@ -1,5 +1,6 @@
 """Forests from sums: against rows kept in memory, and whatever the chunks."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -7,17 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coverwalk import ConditionalDensity, ContextClassifier, load
+from coverwalk import ConditionalDensity, ContextClassifier, chunks, load
 from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Grid, Layout, empty_fit, fit_contexts
 from coverwalk._kernels.kernel_density import N_BINS, kernel_tables
 from coverwalk._kernels.residual_bins import bin_residuals, density_scores
 from coverwalk._kernels.sums import add_moments, empty_regressions, n_moments, regress_moments
 from coverwalk._kernels.voices import TREE_OF_Y
 from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
-from coverwalk.forests.forest import Settings
+from coverwalk.forests.forest import Part, Settings
+from coverwalk.forests.members import GLOBAL_KERNEL
 from coverwalk.forests.row_sample import RowSample
-from coverwalk.forests.scaling import row_codes
-from coverwalk.forests.sums import ForestSums
+from coverwalk.forests.scaling import canonical_order, row_codes
+from coverwalk.forests.sums import ForestSums, plan_on_sample
+
+SUMS = {"sample_rows": 1000, "state_bytes": 2**17}  # no room for 6000 rows of four numbers
+TIGHT = {"sample_rows": 50, "state_bytes": 1}  # none for one more row
 
 
 def rows(n=6000, seed=0, p=3):
@@ -130,42 +135,165 @@ def test_the_second_pass_finds_shapes_that_sums_cannot():
     X = rng.uniform(size=(6000, 2))
     y = rng.choice([-1.0, 1.0], 6000) + 0.05 * rng.standard_normal(6000)
     model = ConditionalDensity(n_trees=2, stop=0.5)
-    one = model.fit_chunks([(X, y)], sample_rows=1000, second_pass=False).log_likelihood(X, y)
-    two = model.fit_chunks([(X, y)], sample_rows=1000).log_likelihood(X, y)
+    one = model.fit_chunks([(X, y)], **SUMS, second_pass=False).log_likelihood(X, y)
+    two = model.fit_chunks([(X, y)], **SUMS).log_likelihood(X, y)
     assert two > one + 0.5
 
 
 def test_cells_of_the_second_pass_find_steps():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(size=(6000, 2)), rng.choice([0.0, 1.0, 4.0], 6000) + rng.uniform(size=6000)
-    model = ConditionalDensity(n_trees=2, stop=0.9).fit_chunks([(X, y)], sample_rows=1000)
+    model = ConditionalDensity(n_trees=2, stop=0.9).fit_chunks([(X, y)], **SUMS)
     kinds = np.concatenate([tree.records.kind for tree in model.forests_[0].fitted])
     assert TREE_OF_Y in kinds
     assert -model.log_likelihood(X, y) < np.log(3) + 0.1
 
 
-# -- chunks ----------------------------------------------------------------------------------------------------------
+# -- what a plan holds ------------------------------------------------------------------------------------------------
+
+GROUPS = (Part(1, 1, 0.5, False), Part(1, 2, 0.9, True))
 
 
 @pytest.fixture(scope="module")
-def whole():
+def grouped():
+    """Planes without and curves about a trend, planned on a sample; the trend comes from all rows."""
     X, y = rows()
-    return ConditionalDensity(n_trees=2).fit_chunks([(X, y)], sample_rows=1000, state_bytes=2**18)
+    planned = plan_on_sample(X[:1500], y[:1500], Settings(n_trees=2, parts=GROUPS), None, 2**17, 6000)
+    sums = ForestSums.over(planned, (X, y))
+    exact = planned.empty()
+    exact.accumulate(X, y)
+    exact.finalize()
+    return sums, exact
+
+
+def test_trees_about_the_trend_regress_its_leave_one_out_errors(grouped):
+    X, y = rows()
+    sums, exact = grouped
+    np.testing.assert_allclose(sums.forest.trend.coefficients, exact.trend.coefficients, rtol=1e-9, atol=1e-12)
+    r = exact.output.forward(y[:, None])[:, 0]
+    order = canonical_order(X, y)
+    left = sums.forest.trend.fit(exact.inputs.forward(X)[order], r[order])[1]
+    assert 0.9 < sums.forest.trend.keep < 0.99
+    for seen, factor in ((np.full(6000, True), 1.0), (None, sums.forest.trend.keep**2)):
+        state = sums.empty()
+        state.accumulate(X[:2000], y[:2000], None if seen is None else seen[:2000])
+        state.accumulate(X[2000:], y[2000:], None if seen is None else seen[2000:])
+        squares = [moments[:, -1].sum() for moments in state.moments]
+        which = [part.smooth for part in sums.forest.settings.part_of_trees()]
+        assert squares[which.index(False)] == pytest.approx((r**2).sum(), rel=1e-9)
+        assert squares[which.index(True)] == pytest.approx(factor * (left**2).sum(), rel=1e-9)
+
+
+def test_groups_of_trees_keep_their_degrees_and_priors(grouped):
+    X, y = rows()
+    X_test, y_test = rows(2000, seed=9)
+    sums, exact = grouped
+    state = sums.empty()
+    state.accumulate(X, y, np.full(6000, True))
+    for part, moments in zip(sums.forest.settings.part_of_trees(), state.moments):
+        assert moments.shape[1] == n_moments(part.degree, 3)
+    shapes = state.finish()
+    shapes.accumulate(X, y, np.full(6000, True))
+    ours = shapes.finish()
+    for k in range(2):
+        alone, theirs = (forest.ask_all(X_test, slice(k, k + 1))[0] for forest in (ours, exact))
+        assert abs(alone.logpdf(y_test).mean() - theirs.logpdf(y_test).mean()) < 0.02
+        assert np.abs(alone.mean() - theirs.mean()).mean() < 0.01
+    wide = replace(shapes.forest.settings, parts=tuple(part._replace(stop=1.0 - 1e-9) for part in GROUPS))
+    shapes.forest.settings = wide
+    assert np.all(mean_rows(shapes.finish()) > mean_rows(ours) + 1)
+
+
+def mean_rows(forest):
+    """Of the contexts in which the walks of each tree stop."""
+    found = []
+    for tree in forest.fitted:
+        seat = np.repeat(tree.records.seat, np.diff(tree.records.first))
+        found.append(np.average(tree.records.n_rows[seat], weights=tree.records.weight[0]))
+    return np.array(found)
+
+
+def test_the_kernel_over_all_rows_and_the_scale_factor_are_kept():
+    X, y = rows(3000, p=2)
+    settings = Settings(n_trees=2, kernel=0.4, spread=1.5)
+    dists = []
+    for chosen in (settings, replace(settings, spread=1.0)):
+        sums = ForestSums.plan(X[:500], y[:500], chosen, 2**17, 3000)
+        sums.accumulate(X, y)
+        dists.append(sums.finish().finish().ask(X[:50]))
+    whole = dists[0].context == GLOBAL_KERNEL
+    assert dists[0].voices.weight[whole].sum() == pytest.approx(50 * 0.4, rel=1e-3)
+    in_trees = dists[0].context >= 0
+    np.testing.assert_allclose(dists[0].voices.scale[in_trees], 1.5 * dists[1].voices.scale[in_trees], rtol=1e-9)
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_both_passes_stay_within_the_bytes_given(degree):
+    X, y = rows(6000)
+    for state_bytes in (2**19, 2**21):
+        sums = ForestSums.plan(X, y, Settings(n_trees=2, degree=degree), state_bytes, 10**6)
+        sums.accumulate(X, y)
+        shapes = sums.finish()
+        shapes.accumulate(X, y)
+        assert 0.3 * state_bytes < max(sums.n_bytes, shapes.n_bytes) <= state_bytes
+
+
+def test_one_row_a_side_is_enough_where_it_stands_for_several():
+    X, y = rows(400)
+    one, three = (plan_on_sample(X, y, Settings(n_trees=1), None, 2**28, n) for n in (1200, 400))
+    size = [np.bincount(forest.trees[0].leaves(forest.inputs.forward(X))).tolist() for forest in (one, three)]
+    assert 1 in size[0]
+    assert not {1, 2} & set(size[1])
+
+
+@pytest.mark.parametrize("kept", [0, 2**15])
+def test_chunks_gain_from_all_rows_what_a_fit_does(kept, monkeypatch):
+    """Planned on half of the rows: at most halfway between a fit to so many rows and one to all; from sums as well."""
+    monkeypatch.setattr(chunks, "ROWS_KEPT", kept)
+    rng = np.random.default_rng(0)
+    n = 1200 if kept else 12_000
+
+    def smooth(n):
+        X = rng.uniform(-1, 1, size=(n, 5))
+        waves = np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + np.cos(2 * X[:, 4])
+        return X, waves + 0.05 * rng.standard_normal(n)
+
+    (X, y), test = smooth(n), smooth(2000)
+    half, whole = (-ConditionalDensity(6).fit(X[:m], y[:m]).log_likelihood(*test) for m in (n // 2, n))
+    model = ConditionalDensity(6).fit_chunks(split(X, y, 4), sample_rows=n // 2)
+    assert model.forests_[0].n_summed == (0 if kept else n)
+    assert any(part.smooth for part in model.forests_[0].settings.parts)
+    assert -model.log_likelihood(*test) < 0.5 * (half + whole) + 0.01
+
+
+# -- chunks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["sums", "rows"])
+def whole(request):
+    """Fitted in one chunk, and how: to sums, or to rows that the first pass has kept."""
+    X, y = rows()
+    options = SUMS if request.param == "sums" else {"sample_rows": 1000}
+    model = ConditionalDensity(n_trees=2).fit_chunks([(X, y)], **options)
+    assert model.forests_[0].n_summed == (6000 if request.param == "sums" else 0)
+    return model, options
 
 
 @pytest.mark.parametrize(("k", "seed"), [(2, None), (7, 1), (40, 2)])
 def test_chunks_and_their_order_do_not_matter(whole, k, seed):
     X, y = rows()
-    chunks = [(X[:0], y[:0]), *split(X, y, k, seed)]
-    model = ConditionalDensity(n_trees=2).fit_chunks(lambda: iter(chunks), sample_rows=1000, state_bytes=2**18)
+    parts = [(X[:0], y[:0]), *split(X, y, k, seed)]
+    whole, options = whole
+    model = ConditionalDensity(n_trees=2).fit_chunks(lambda: iter(parts), **options)
     levels = [0.01, 0.5, 0.99]
     assert relative(model.predict(X[:500]), whole.predict(X[:500])) < 1e-9
     assert relative(model.predict(X[:500], quantiles=levels), whole.predict(X[:500], quantiles=levels)) < 1e-9
     assert relative(model.logpdf(X[:500], y[:500]), whole.logpdf(X[:500], y[:500])) < 1e-9
 
 
-def test_a_fit_from_sums_is_a_model_like_any_other(whole, tmp_path):
+def test_a_fit_from_chunks_is_a_model_like_any_other(whole, tmp_path):
     X, y = rows()
+    whole, _ = whole
     whole.save(tmp_path / "model.cw")
     again = load(tmp_path / "model.cw")
     assert np.array_equal(again.logpdf(X[:50], y[:50]), whole.logpdf(X[:50], y[:50]))
@@ -193,7 +321,8 @@ def test_several_outputs_and_names_of_columns():
     X, y = rows(3000)
     frame, Y = pandas.DataFrame(X, columns=["a", "b", "c"]), np.column_stack([y, y + X[:, 2]])
     model = ConditionalDensity(n_trees=2, stop=0.5)
-    model.fit_chunks([(frame[:1000], Y[:1000]), (frame[1000:], Y[1000:])], sample_rows=500, state_bytes=2**18)
+    model.fit_chunks([(frame[:1000], Y[:1000]), (frame[1000:], Y[1000:])], sample_rows=500, state_bytes=2**16)
+    assert model.forests_[1].n_summed == 3000
     assert model.predict(frame[:5]).shape == (5, 2)
     assert list(model.feature_names_in_) == ["a", "b", "c"]
     names = {name for voice in model.forests_[1].ask(np.column_stack([X, y])[:9])[0].contexts() for name in box(voice)}
@@ -236,7 +365,7 @@ def state_of(kind):
             ConditionalDensity(n_trees=2, stop=0.5) if kind != "classes" else ContextClassifier(2, 1, random_state=0)
         )
         X, y = labelled(2000) if kind == "classes" else rows(2000)
-        state = plan(model, X, y, sample_rows=300, state_bytes=2**16)
+        state = plan(model, X, y, sample_rows=300, state_bytes=2**15)
         for _ in range(["sample", "sums", "shapes"].index(kind) if kind != "classes" else 1):
             state = finalize(accumulate(state, X, y))
         edges = [0, 1, 1, 300, 310, 700, 1000, 1001, 1500, 1999, 2000]
@@ -309,7 +438,7 @@ def test_what_cannot_be_read_twice_is_refused():
         ConditionalDensity().fit_chunks(iter([(X, y)]))
     readings = iter([5, 5, 4])
     with pytest.raises(ValueError, match="read again"):
-        ConditionalDensity(n_trees=1).fit_chunks(lambda: split(X, y, 5)[: next(readings)], sample_rows=50)
+        ConditionalDensity(n_trees=1).fit_chunks(lambda: split(X, y, 5)[: next(readings)], **TIGHT)
     with pytest.raises(ValueError, match="no chunks"):
         ConditionalDensity().fit_chunks([])
     with pytest.raises(ValueError, match="not one row"):
@@ -350,7 +479,7 @@ def test_a_y_beyond_all_units_is_refused():
 def test_scales_do_not_matter(scale):
     X, y = rows(2000)
     chunks = split(scale * X, scale * y, 3)
-    model = ConditionalDensity(n_trees=2, stop=0.5).fit_chunks(chunks, sample_rows=500)
+    model = ConditionalDensity(n_trees=2, stop=0.5).fit_chunks(chunks, sample_rows=500, state_bytes=2**15)
     assert model.score(scale * X, scale * y) > 0.9
 
 
@@ -359,7 +488,7 @@ def test_constant_columns_and_y_without_noise():
     X[:, 2] = 7.0
     for flat in (np.full(3000, 3.0), X[:, 0] - 2 * X[:, 1], np.round(3 * y)):
         models = [
-            ConditionalDensity(n_trees=2, stop=0.5).fit_chunks(split(X, flat, k, seed), sample_rows=500)
+            ConditionalDensity(n_trees=2, stop=0.5).fit_chunks(split(X, flat, k, seed), **SUMS | {"state_bytes": 2**16})
             for k, seed in ((1, None), (9, 2))
         ]
         one, many = (model.predict(X[:200]) for model in models)
@@ -417,10 +546,10 @@ def test_fit_reads_large_files_in_chunks(ending, tmp_path, capsys, monkeypatch):
     model = load(out)
     ours = ConditionalDensity(n_trees=2).fit_chunks([(frame[:, :3], y)], sample_rows=500)
     assert relative(model.predict(frame[:, :3]), ours.predict(frame[:, :3])) < 1e-9
-    assert model.forests_[0].n_summed == 3000
+    assert model.forests_[0].n_rows == 3000
     monkeypatch.setattr(fit, "LARGE_FILE", 1000)
     assert main(call) == 0
-    assert load(out).forests_[0].n_summed == 3000
+    assert load(out).forests_[0].n_rows == 3000
     assert main(["fit", "-", "--target", "y", "--chunks"]) == 1
     assert "read only once" in capsys.readouterr().err
 

@@ -7,34 +7,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coverwalk.calibration import CalibratedDistribution
     from coverwalk.classifier import ContextClassifier
     from coverwalk.conditional_density import ConditionalDensity
     from coverwalk.cover_model import CoverModel
     from coverwalk.density import Density
     from coverwalk.distribution import PredictiveDistribution
+    from coverwalk.distributions import Distribution
+    from coverwalk.files import ModelFileError, load
     from coverwalk.joint import JointDistribution
-    from coverwalk.persistence import ModelFileError, load
     from coverwalk.sequence import SequenceModel
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
+    "CalibratedDistribution": "coverwalk.calibration",
     "ConditionalDensity": "coverwalk.conditional_density",
     "ContextClassifier": "coverwalk.classifier",
     "CoverModel": "coverwalk.cover_model",
     "Density": "coverwalk.density",
+    "Distribution": "coverwalk.distributions",
     "JointDistribution": "coverwalk.joint",
-    "ModelFileError": "coverwalk.persistence",
+    "ModelFileError": "coverwalk.files",
     "PredictiveDistribution": "coverwalk.distribution",
     "SequenceModel": "coverwalk.sequence",
-    "load": "coverwalk.persistence",
+    "load": "coverwalk.files",
 }
 
 __all__ = [
+    "CalibratedDistribution",
     "ConditionalDensity",
     "ContextClassifier",
     "CoverModel",
     "Density",
+    "Distribution",
     "JointDistribution",
     "ModelFileError",
     "PredictiveDistribution",

@@ -9,8 +9,9 @@ until there is no further pass and the fitted estimator comes out::
         state = finalize(reduce(merge, parts))                           # in any tree
     model = state
 
-The first pass draws a sample and the second sums statistics in the contexts that were planned on it; the last, which
-may be left out, counts what sums cannot tell. ``docs/scale.md`` says what is computed, and what travels.
+The first pass draws a sample, and keeps all rows where they are few; the second sums statistics in the contexts that
+were planned on the sample; the last, which may be left out, counts what sums cannot tell. ``docs/scale.md`` says what
+is computed, and what travels.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -46,6 +47,8 @@ Floats = NDArray[np.float64]
 Chunks = Iterable[tuple[Any, Any]] | Callable[[], Iterable[tuple[Any, Any]]]
 Model = TypeVar("Model", bound=BaseEstimator)
 
+ROWS_KEPT = 2**15  # by the first pass, if there is room: contexts of so few rows need each of them, trends no more
+
 
 @dataclass(frozen=True)
 class Options:
@@ -54,12 +57,14 @@ class Options:
     Parameters
     ----------
     sample_rows : int
-        Rows that plan the covers; where there are no more in all, the fit is that in memory.
+        Rows that plan the covers and choose what the model is made of; where there are no more in all, the fit is that
+        in memory.
     second_pass : bool
         Whether rows are read once more after they were summed, for the kernel densities of residuals. Classes are
         learned without.
     state_bytes : int
-        About what the sums may take: more make finer covers.
+        About what the sums may take: more make finer covers. Up to 32768 rows are kept in as many bytes, and where
+        these are all rows there are no sums.
     """
 
     sample_rows: int = 2**17
@@ -225,6 +230,11 @@ class SamplePass:
         """The same pass without rows."""
         return SamplePass(self.model, self.columns, RowSample(self.sample.most), self.options, self.levels.empty())
 
+    @property
+    def all_kept(self) -> bool:
+        """Whether the sample is all rows, as often as they came."""
+        return self.sample.complete and self.n_rows <= self.sample.most
+
     def accumulate(self, X: Floats, y: NDArray[Any]) -> None:
         """Draw from further rows."""
         self.sample.accumulate(X, y)
@@ -241,7 +251,7 @@ class SamplePass:
         """Plan the next pass on the sample; or the estimator, if there are no more rows than these."""
         if not self.n_rows:
             raise ValueError("there is not one row in all chunks: nothing to learn from")
-        if self.sample.complete and self.n_rows <= self.sample.most:
+        if self.n_rows <= self.options.sample_rows:
             X, Y = self.sample.rows()
             values = {a: self.levels.values(a, X[:, a]) for a in self.columns.categories}
             return self.model.fit(_framed(X, self.columns.names, values), Y if self.columns.n_outputs else Y[:, 0])
@@ -279,7 +289,9 @@ def plan(model: Model, X: Any, y: Any, **options: Any) -> SamplePass:
     if columns.names is not None:
         fresh.feature_names_in_ = np.array(columns.names, dtype=object)
     levels = LevelCounts(columns.categories, columns.n_inputs)
-    return SamplePass(fresh, columns, RowSample(chosen.sample_rows), chosen, levels)
+    row_bytes = 8 * (columns.n_inputs + max(columns.n_outputs, 1))
+    kept = 0 if columns.labels else min(ROWS_KEPT, chosen.state_bytes // row_bytes)
+    return SamplePass(fresh, columns, RowSample(max(chosen.sample_rows, kept)), chosen, levels)
 
 
 def is_pass(state: Any) -> bool:

@@ -1,6 +1,5 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
-import os
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -12,8 +11,27 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from coverwalk.calibration import Calibrating
 from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions import Distribution
+from coverwalk.explain import Explaining
+from coverwalk.files import schema as file
+from coverwalk.files.schema import (
+    Absent,
+    Either,
+    Flag,
+    List,
+    Maybe,
+    Names,
+    Object,
+    Plain,
+    Random,
+    Schema,
+    Text,
+    Whole,
+    require,
+)
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.scaling import canonical_order
@@ -22,7 +40,10 @@ from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
+from coverwalk.saving import Saved
+from coverwalk.streams.chain import StreamChain
 from coverwalk.streams.checked_rows import as_row
+from coverwalk.streams.double_tree import DoubleTree
 from coverwalk.streams.streaming import Streaming
 
 __all__ = ["ConditionalDensity"]
@@ -32,7 +53,7 @@ Floats = NDArray[np.float64]
 _ROWS_AT_ONCE = 20_000  # bounds the memory of answers that need no distribution kept
 
 
-class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The distribution of y given x, by a walk over a forest of covers that look at y.
 
     Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has
@@ -94,7 +115,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
     n_outputs_ : int
         Number of outputs.
     target_names_ : list of str
-        Their names, where the command line fitted the model.
+        Their names, where y was a frame or a named column.
+    calibration_ : array (m, n_outputs_)
+        After `calibrate`: the sorted F(y) of its rows.
 
     Examples
     --------
@@ -112,6 +135,34 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
     """
 
     _mixed = MixedInputs([])  # until a fit has seen categories
+    _schema = Schema(
+        n_trees=Maybe(Whole(1, 10_000)),
+        degree=Whole(0, 2),
+        ridges=Plain(),
+        stop=Either(Text("auto"), file.Real(above=0, below=1)),
+        min_rows=Whole(1),
+        n_candidates=Whole(1, 10**6),
+        categorical_features=Plain(),
+        covers=Text("adaptive", "kd"),
+        walk=Text("coarsen", "refine"),
+        alpha=file.Real(low=1.05, high=1e6, whole=True),
+        max_rows=Whole(1),
+        max_contexts=Whole(1),
+        forget=file.Real(low=0, high=0.1, whole=True),
+        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        random_state=Random(),
+        n_features_in_=Absent(Whole(0, 10**6)),
+        feature_names_in_=Absent(Names("n_features_in_")),
+        n_outputs_=Absent(Whole(1, 10_000)),
+        target_names_=Absent(List(Text(), "n_outputs_")),
+        _flat=Absent(Flag()),
+        _mixed=Absent(Object(MixedInputs)),
+        forests_=Absent(List(Object(Forest, p="n_features_in_ + i"), "n_outputs_")),
+        stream_=Absent(Object(StreamChain, p="n_features_in_", q="n_outputs_")),
+        double_tree_=Absent(Object(DoubleTree)),
+        calibration_=Absent(file.Array(float, "held_out", "n_outputs_", low=0, high=1)),
+        check=lambda state, scope: _check_parts(state),
+    )
 
     def __init__(
         self,
@@ -175,6 +226,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
             self._streamed(X, y, begun=False)
             return self
         self._settings(0)  # a parameter's mistake is told before one of the rows
+        y_given = y
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
         levels = self._mixed.level_names
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
@@ -199,6 +251,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
             forest.finalize()
             forests.append(forest)
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
+        self._name_targets(y_given)
         return self
 
     @writes
@@ -211,7 +264,7 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         Parameters
         ----------
         chunks : iterable of pairs (X, y), or a function that returns one
-            Read three times: a list, or a function that returns a new iterator; not an iterator, which ends.
+            Read up to three times: a list, or a function that returns a new iterator; not an iterator, which ends.
         **options
             sample_rows, second_pass and state_bytes: `coverwalk.chunks.Options` tells what they are.
 
@@ -276,9 +329,22 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
     # -- answers ------------------------------------------------------------------------------------------------------
 
     @reads
-    def predict_dist(self, X: ArrayLike) -> PredictiveDistribution | JointDistribution:
-        """The distributions of y in rows X (n, p), as one object; with covers="kd" for one output only."""
-        return self._dist(self._check(X))
+    def predict_dist(self, X: Any) -> Distribution:
+        """The distributions of y in rows X, as one object; with covers="kd" for one output only.
+
+        Parameters
+        ----------
+        X : array-like (n, p)
+            Rows: an array, or a frame with the columns of `fit`.
+
+        Returns
+        -------
+        Distribution
+            A `PredictiveDistribution` for one output, a `JointDistribution` for several; after `calibrate` a
+            `CalibratedDistribution`.
+        """
+        dist: Distribution = self._calibrated(self._dist(self._check(X)))
+        return dist
 
     @reads
     def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
@@ -291,12 +357,9 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
             raise ValueError("ask for standard deviations or for quantiles, not for both at once")
         X = self._check(X)
         chunks = [X[s : s + _ROWS_AT_ONCE] for s in range(0, len(X), _ROWS_AT_ONCE)]
-        if "stream_" in self.__dict__ and self.n_outputs_ == 1 and not return_std and quantiles is None:
-            stream = self.stream_.streams[0]  # the mean alone, in less time than with a distribution
-            return self._like_y(np.concatenate([stream.predict_mean(chunk) for chunk in chunks]))
         if quantiles is not None:
             levels = np.asarray(quantiles, dtype=np.float64)
-            return np.concatenate([_quantiles(self._dist(chunk), levels) for chunk in chunks])
+            return np.concatenate([self._calibrated(self._dist(chunk)).ppf(levels) for chunk in chunks])
         dists = (self._dist(chunk) for chunk in chunks)
         moments = [(dist.mean(), dist.std() if return_std else None) for dist in dists]
         mean = self._like_y(np.concatenate([mean for mean, _ in moments]))
@@ -306,6 +369,8 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log densities of the rows' own y; (n,)."""
         X = self._check(X)
+        if "calibration_" in self.__dict__ and self.n_outputs_ == 1:
+            return np.asarray(self._calibrated(self._dist(X)).logpdf(y))
         if "double_tree_" in self.__dict__:
             return self.double_tree_.logpdf(X, y)
         Y = np.asarray(y, dtype=np.float64)
@@ -329,23 +394,6 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         return float(np.mean(self.logpdf(X, y)))
 
     # -- files --------------------------------------------------------------------------------------------------------
-
-    @reads
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
-        from coverwalk.persistence import save
-
-        save(self, path)
-
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        if self.covers == "kd":
-            self._check_loaded_stream()
-            return
-        from coverwalk.forests.estimator_soundness import check_parts
-
-        self._settings(0)
-        check_parts(self)
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 
@@ -371,16 +419,42 @@ class ConditionalDensity(Streaming, RegressorMixin, BaseEstimator):  # type: ign
         def conditional(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
             return forests[j].ask(np.hstack([X[rows], before]))
 
-        return JointDistribution(conditional, len(X), self.n_outputs_)
+        return JointDistribution(conditional, len(X), self.n_outputs_, names=getattr(self, "target_names_", None))
+
+    def _name_targets(self, y: Any) -> None:
+        """Keep the names of y's columns, where it has some; what was calibrated before a fit no longer holds."""
+        self.__dict__.pop("calibration_", None)
+        self.__dict__.pop("target_names_", None)
+        names = list(getattr(y, "columns", [getattr(y, "name", None)]))
+        if all(isinstance(name, str) for name in names) and len(names) == self.n_outputs_:
+            self.target_names_ = names
 
     def _like_y(self, values: Floats) -> Floats:
         return values if self._flat else values.reshape(len(values), self.n_outputs_)
 
 
-def _quantiles(dist: PredictiveDistribution | JointDistribution, levels: Floats) -> Any:
-    if isinstance(dist, PredictiveDistribution):
-        return dist.ppf(levels)
-    return np.stack([dist.output(j).ppf(levels) for j in range(dist.n_outputs)], axis=1)
+def _check_parts(state: Any) -> None:
+    """A fitted model has one of a forest for each output, a stream and a double tree, over the inputs that it names."""
+    fitted = [name for name in ("forests_", "stream_", "double_tree_") if hasattr(state, name)]
+    if not fitted:  # saved before it was fitted
+        return
+    require("the fitted part", len(fitted) == 1 and (fitted == ["double_tree_"]) == (state.covers == "kd"))
+    require("inputs", all(hasattr(state, name) for name in ("n_features_in_", "n_outputs_", "_flat")))
+    require("calibration", np.diff(getattr(state, "calibration_", np.zeros((1, 1))), axis=0) >= 0)
+    mixed = getattr(state, "_mixed", MixedInputs([]))
+    require("categories", len(mixed.levels) in (0, state.n_features_in_))
+    if state.covers == "kd":
+        tree = state.double_tree_
+        ours = state.n_features_in_, state.n_outputs_, state._flat
+        require("the double tree", hasattr(tree, "_engine"))
+        require("the double tree", ours == (tree.n_features_in_, tree.n_outputs_, tree._flat))
+    for forest in getattr(state, "forests_", []):
+        require("levels", forest.levels == mixed.level_names)
+    if hasattr(state, "stream_"):
+        counts = [len(levels) > 0 for levels in mixed.levels] or [False] * state.n_features_in_
+        for stream in state.stream_.streams:
+            require("levels", stream.levels in ([], mixed.level_names))
+            require("categories", stream.categories[: state.n_features_in_] == np.array(counts, bool))
 
 
 def _check_number(name: str, given: Any, low: float, high: float) -> None:

@@ -1,6 +1,5 @@
 """Density: p(y) for y in R^q, with scikit-learn's contract for densities."""
 
-import os
 from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, Self
@@ -12,23 +11,41 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coverwalk._sound import check_names, hold, is_whole
 from coverwalk.densities.density_forest import DensityForest, rounding_step
 from coverwalk.densities.point_stream import PointStream
 from coverwalk.densities.slices import slices
-from coverwalk.densities.soundness import check_density
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import (
+    Absent,
+    Maybe,
+    Names,
+    Object,
+    Plain,
+    Random,
+    Real,
+    Schema,
+    Scope,
+    Text,
+    Whole,
+    require,
+)
 from coverwalk.joint import JointDistribution
 from coverwalk.locks import adopt, reads, unfitted, writes
+from coverwalk.saving import Saved
 from coverwalk.streams.checked_rows import refuse_nonfinite
-from coverwalk.streams.kd_soundness import check_stream
+from coverwalk.streams.kd_engine import KdEngine
 
 __all__ = ["Density"]
 
 Floats = NDArray[np.float64]
 
 
-class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
+def _check(state: Any, scope: Scope) -> None:
+    if hasattr(state, "_engine"):
+        require("inputs", scope["_engine"].inputs == 0)
+
+
+class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The density of points in R^q: random dyadic covers of cells, and normals in contexts, weighed by evidence.
 
     A forest of two kinds of trees. *Cells*: every cell is uniform, or halved along an axis of choice, the optional
@@ -89,6 +106,26 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
     >>> bool(abs(dist.mean() - 1.5) < 0.1)
     True
     """
+
+    _schema = Schema(
+        n_trees=Whole(1, 10_000),
+        covers=Text("forest", "kd"),
+        a=Real(low=1e-100, high=1e100, whole=True),
+        halve=Real(above=0, below=1),
+        resolution=Plain(),
+        max_depth=Maybe(Whole(1, 64)),
+        ridge=Real(low=1e-100, high=1e100, whole=True),
+        nu=Maybe(Real(high=1e100, whole=True)),
+        scatter=Real(low=1e-100, high=1e100, whole=True),
+        settle=Whole(0),
+        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        random_state=Random(),
+        n_features_in_=Absent(Whole(1, 10**6)),
+        feature_names_in_=Absent(Names("n_features_in_")),
+        forest_=Absent(Object(DensityForest, q="n_features_in_")),
+        _engine=Absent(Object(KdEngine, q="n_features_in_")),
+        check=_check,
+    )
 
     def __init__(
         self,
@@ -296,25 +333,6 @@ class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return predict_dist(self._engine, np.empty((1, 0)))[0]
 
     # -- files --------------------------------------------------------------------------------------------------------
-
-    @reads
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
-        from coverwalk.persistence import save
-
-        save(self, path)
-
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        self._check_parameters()
-        if not self.__sklearn_is_fitted__():  # saved before it was fitted
-            return
-        hold("columns", is_whole(self.n_features_in_, 1))
-        check_names(self)
-        if "_engine" in self.__dict__:
-            check_stream(self._engine, 0, self.n_features_in_)
-        else:
-            check_density(self.forest_, self.n_features_in_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_engine" in self.__dict__ or "forest_" in self.__dict__

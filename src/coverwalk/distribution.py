@@ -6,15 +6,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._kernels.draws import draw_rows
 from ._kernels.entropy import mixture_entropy
 from ._kernels.mixture import Voices, draw_voices, mixture_cdf, mixture_logpdf, mixture_moments
 from ._kernels.quantile import mixture_ppf, rowwise_ppf
+from .distributions.base import RandomState
+from .distributions.univariate import UnivariateDistribution
 from .shapes import Floats, Shapes, flat
 
 __all__ = ["PredictiveDistribution", "Shapes", "Voice"]
 
 _SUM_TOLERANCE = 1e-9
-RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
 class Voice(NamedTuple):
@@ -27,7 +29,7 @@ class Voice(NamedTuple):
     context: Any
 
 
-class PredictiveDistribution:
+class PredictiveDistribution(UnivariateDistribution):
     """The distributions of y in n rows, each a mixture of voices y = loc + scale * e; all methods are vectorised.
 
     **Shapes.** Rows come first. ``logpdf``, ``pdf``, ``cdf`` and ``sf`` broadcast y against the axis of rows: a number
@@ -62,7 +64,7 @@ class PredictiveDistribution:
     >>> normal = Shapes.student(np.inf)
     >>> dist = PredictiveDistribution([0, 2, 3], [0.5, 0.5, 1.0], [-2.0, 2.0, 1.0], [1.0, 1.0, 3.0], [0, 0, 0], normal)
     >>> dist
-    PredictiveDistribution(2 rows, 1.5 voices a row)
+    PredictiveDistribution(2 rows, 1.5 components per row)
     >>> dist.mean().tolist(), dist.var().tolist()
     ([0.0, 1.0], [5.0, 9.0])
     >>> dist.logpdf([0.0, 1.0]).round(4).tolist()  # row by row
@@ -72,7 +74,7 @@ class PredictiveDistribution:
     >>> dist.ppf([0.05, 0.95]).round(3).tolist()
     [[-3.282, 3.282], [-3.935, 5.935]]
     >>> dist[1]
-    PredictiveDistribution(one row, 1 voice)
+    PredictiveDistribution(one row, 1 component)
     >>> round(float(dist[1].entropy()), 6), round(float(0.5 * np.log(2 * np.pi * np.e * 9)), 6)
     (2.517551, 2.517551)
     """
@@ -157,9 +159,9 @@ class PredictiveDistribution:
     def __repr__(self) -> str:
         if self._one:
             count = self.voices.weight.size
-            return f"PredictiveDistribution(one row, {count} voice{'s' * (count != 1)})"
+            return f"PredictiveDistribution(one row, {count} component{'s' * (count != 1)})"
         mean = self.voices.weight.size / max(self._n, 1)
-        return f"PredictiveDistribution({self._n} row{'s' * (self._n != 1)}, {mean:.4g} voices a row)"
+        return f"PredictiveDistribution({self._n} row{'s' * (self._n != 1)}, {mean:.4g} components per row)"
 
     def _points(self, y: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
         """Y as (n, k) points, and the shape of the answer."""
@@ -189,10 +191,6 @@ class PredictiveDistribution:
         mixture_logpdf(self.voices, self.shapes.table, points, out)
         return self._answer(out, shape)
 
-    def pdf(self, y: ArrayLike) -> Any:
-        """Density at y."""
-        return np.exp(self.logpdf(y))
-
     def _tails(self, y: ArrayLike) -> tuple[Any, Any]:
         points, shape = self._points(y)
         lower, upper = np.empty_like(points), np.empty_like(points)
@@ -212,14 +210,10 @@ class PredictiveDistribution:
         q = np.asarray(q, dtype=np.float64)
         order = np.argsort(q, axis=None)
         out = np.empty((self._n, q.size))
-        mixture_ppf(self.voices, self.shapes.table, q.ravel()[order], out)
+        mixture_ppf(self.voices, self.shapes.table, self.shapes.cdf_tables, q.ravel()[order], out)
         unsorted = np.empty_like(out)
         unsorted[:, order] = out
         return self._answer(unsorted, self.shape + q.shape)
-
-    def median(self) -> Any:
-        """The quantile at one half."""
-        return self.ppf(0.5)
 
     def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
         """Both ends of the central interval that holds this much probability."""
@@ -244,10 +238,6 @@ class PredictiveDistribution:
         """Variance; inf where a voice's is."""
         return self._moments()[1]
 
-    def std(self) -> Any:
-        """Standard deviation; inf where a voice's is."""
-        return np.sqrt(self.var())
-
     def entropy(self) -> Any:
         """Differential entropy in nats, by adaptive quadrature between quantiles.
 
@@ -262,8 +252,10 @@ class PredictiveDistribution:
     def rvs(self, size: int | tuple[int, ...] | None = None, random_state: RandomState = None) -> Any:
         """Exact draws: one a row, (n,), or of shape ``(n, size)`` or ``(n, *size)``."""
         shape = () if size is None else tuple(np.atleast_1d(size).tolist())
-        u = make_uniform(random_state, (2, self._n, int(np.prod(shape, dtype=np.int64))))
-        return self._answer(self.draw(u[0], u[1]), self.shape + shape)
+        u = make_uniform(random_state, (3, self._n, int(np.prod(shape, dtype=np.int64))))
+        out = np.empty(u.shape[1:])
+        draw_rows(self.voices, self.shapes.table, u, out)
+        return self._answer(out, self.shape + shape)
 
     def draw(self, u_voice: Floats, u_value: Floats) -> Floats:
         """Draws (n, k) from uniform numbers: u_voice (n, k) choose voices, u_value (n, k) their quantiles."""
@@ -298,9 +290,10 @@ class PredictiveDistribution:
         if not self._one:
             return [row.contexts(top) for row in self]
         order = np.argsort(-self.voices.weight, kind="stable")[:top]
-        return [self._voice(m) for m in order.tolist()]
+        return [self.component(m) for m in order.tolist()]
 
-    def _voice(self, m: int) -> Voice:
+    def component(self, m: int) -> Voice:
+        """Component m, in the order of ``voices``."""
         _, weight, loc, scale, shape = self.voices
         label = None if self.context is None else int(self.context[m])
         context = label if self.describe is None or label is None else self.describe(label)

@@ -1,13 +1,17 @@
 """JointDistribution: n laws of a vector y by the chain rule, p(y) = prod_j p(y_j given y_1 .. y_{j-1})."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .distribution import PredictiveDistribution, RandomState, make_uniform
+from .calibration import CalibratedDistribution
+from .distribution import PredictiveDistribution, make_uniform
+from .distributions.base import RandomState
+from .distributions.multivariate import MultivariateDistribution
+from .distributions.univariate import UnivariateDistribution
 from .shapes import Floats
 
 __all__ = ["Conditional", "JointDistribution"]
@@ -17,13 +21,13 @@ _BLOCK = 4096  # conditionals asked at once: a row with hundreds of voices takes
 Conditional = Callable[[int, NDArray[np.int64], Floats], PredictiveDistribution]
 
 
-class JointDistribution:
+class JointDistribution(MultivariateDistribution):
     """The distributions of q outputs in n rows, each a chain of one-output mixtures.
 
-    `logpdf` and `rvs` are exact. What needs an integral over earlier outputs (`mean`, `var`, `std`, `output`) takes an
-    average over ``n_draws`` draws of them, made once: a Latin hypercube of uniform numbers from ``seed``, the same in
-    every row, so that slices agree with the whole. Given the earlier outputs everything is exact (Rao-Blackwell), and
-    the first output needs no draw at all. `mean` can tell its standard error.
+    `logpdf` and `rvs` are exact. What needs an integral over earlier outputs (`mean`, `var`, `marginal`, `cdf`,
+    `entropy`) is an average over ``n_draws`` draws of them, made once: a Latin hypercube of uniform numbers from
+    ``seed``, the same in every row, so that slices agree with the whole. Given the earlier outputs everything is exact
+    (Rao-Blackwell), and the first output needs no draw at all. `mean` can tell its standard error.
 
     Parameters
     ----------
@@ -36,6 +40,8 @@ class JointDistribution:
         Draws of the earlier outputs.
     seed : int
         Fixes the draws.
+    names : sequence of str, optional
+        Names of the outputs, for `marginal` and tables; y0, y1, ... if not given.
 
     Examples
     --------
@@ -53,12 +59,19 @@ class JointDistribution:
     [-1.838, -2.338, -4.338]
     >>> dist[0].var().round(1).tolist()
     [1.0, 5.0]
-    >>> dist.output(1)
-    PredictiveDistribution(3 rows, 1000 voices a row)
+    >>> dist.marginal(1)
+    PredictiveDistribution(3 rows, 1000 components per row)
     """
 
     def __init__(
-        self, conditional: Conditional, n_rows: int, n_outputs: int, *, n_draws: int = 64, seed: int = 0
+        self,
+        conditional: Conditional,
+        n_rows: int,
+        n_outputs: int,
+        *,
+        n_draws: int = 64,
+        seed: int = 0,
+        names: Sequence[str] | None = None,
     ) -> None:
         if n_rows < 0 or n_outputs < 1 or n_draws < 2:
             raise ValueError(
@@ -66,6 +79,8 @@ class JointDistribution:
             )
         self.conditional = conditional
         self.n_outputs, self.n_draws, self.seed = n_outputs, n_draws, seed
+        self.names = [f"y{j}" for j in range(n_outputs)] if names is None else list(names)
+        self.calibration: Floats | None = None  # sorted F(y) of held-out rows (m, q): then marginals are calibrated
         self._rows = np.arange(n_rows)
         self._one = False
 
@@ -82,13 +97,13 @@ class JointDistribution:
     def __iter__(self) -> Iterator["JointDistribution"]:
         return (self._select(i) for i in range(len(self)))
 
-    def __getitem__(self, key: Any) -> "JointDistribution | PredictiveDistribution":
+    def __getitem__(self, key: Any) -> "JointDistribution | UnivariateDistribution":
         """``dist[rows]`` is the distribution of those rows; ``dist[rows, j]`` that of their output j alone."""
         if isinstance(key, tuple):
             if len(key) != 2:
                 raise IndexError(f"a joint distribution has two axes, rows and outputs; got {len(key)} indices")
             part = self if self._one and key[0] == slice(None) else self._select(key[0])
-            return part.output(key[1])
+            return part.marginal(key[1])
         return self._select(key)
 
     def _select(self, key: Any) -> "JointDistribution":
@@ -97,8 +112,10 @@ class JointDistribution:
         rows = self._rows[key]
         if rows.ndim > 1:
             raise IndexError(f"the index of rows selects an array of shape {rows.shape}, it must be flat")
-        part = JointDistribution(self.conditional, 0, self.n_outputs, n_draws=self.n_draws, seed=self.seed)
-        part._rows, part._one = np.atleast_1d(rows), rows.ndim == 0
+        part = JointDistribution(
+            self.conditional, 0, self.n_outputs, n_draws=self.n_draws, seed=self.seed, names=self.names
+        )
+        part._rows, part._one, part.calibration = np.atleast_1d(rows), rows.ndim == 0, self.calibration
         if "_draws" in self.__dict__:
             part.__dict__["_draws"] = self._draws[np.atleast_1d(np.arange(self._rows.size)[key])]
         return part
@@ -111,18 +128,11 @@ class JointDistribution:
 
     def logpdf(self, Y: ArrayLike) -> Any:
         """Log density of the vectors Y (n, q), one for each row; (n,)."""
-        Y = np.asarray(Y, dtype=np.float64)
-        if Y.shape != self.shape:
-            raise ValueError(f"Y must have one row of outputs for each row, shape {self.shape}; got {Y.shape}")
-        table = Y.reshape(-1, self.n_outputs)
+        table = self._vectors(Y).reshape(-1, self.n_outputs)
         total = np.zeros(self._rows.size)
         for j in range(self.n_outputs):
             total += self.conditional(j, self._rows, table[:, :j]).logpdf(table[:, j])
         return total[0] if self._one else total
-
-    def pdf(self, Y: ArrayLike) -> Any:
-        """Density of the vectors Y (n, q), one for each row; (n,)."""
-        return np.exp(self.logpdf(Y))
 
     def rvs(self, size: int | None = None, random_state: RandomState = None) -> Floats:
         """Exact draws of whole vectors: (n, q), or (n, size, q)."""
@@ -157,17 +167,22 @@ class JointDistribution:
 
     def _given_draws(self, j: int, block: slice = slice(None)) -> PredictiveDistribution:
         """Output j given every draw of the earlier ones: n * n_draws rows, the draws of a row side by side."""
-        before = self._draws[block].reshape(-1, self.n_outputs - 1)[:, :j]
+        draws = self._draws[block]
+        before = draws.reshape(len(draws) * self.n_draws, self.n_outputs - 1)[:, :j]
         return self.conditional(j, np.repeat(self._rows[block], self.n_draws), before)
 
-    def output(self, j: int) -> PredictiveDistribution:
-        """The distribution of output j alone: exact for the first, else its conditionals mixed over the draws."""
-        j = range(self.n_outputs)[j]
+    def marginal(self, output: int | str) -> UnivariateDistribution:
+        """The distribution of one output alone, by number or by name.
+
+        It is exact for the first output; for the others their conditionals are mixed over the draws.
+        """
+        j = self._number(output)
         if j == 0:
             dist = self.conditional(0, self._rows, np.empty((self._rows.size, 0)))
         else:
             dist = self._given_draws(j).pool(self.n_draws)
-        return dist[0] if self._one else dist
+        dist = dist[0] if self._one else dist
+        return dist if self.calibration is None else CalibratedDistribution(dist, self.calibration[:, j])
 
     def _moments(self) -> tuple[Floats, Floats, Floats]:
         """Means, variances and standard errors of the means, (n, q) each."""
@@ -199,9 +214,33 @@ class JointDistribution:
         var = self._moments()[1]
         return var[0] if self._one else var
 
-    def std(self) -> Floats:
-        """Standard deviations (n, q)."""
-        return np.sqrt(self.var())
+    def _together(self, Y: ArrayLike, upper: bool) -> Any:
+        """The probability that all outputs lie below Y (n, q), or all above: the last given draws of the others."""
+        table = self._vectors(Y).reshape(-1, self.n_outputs)
+        total = np.empty(self._rows.size)
+        for block in _blocks(self._rows.size, self.n_draws):
+            given = self._given_draws(self.n_outputs - 1, block)
+            last = np.repeat(table[block, -1], self.n_draws)
+            tail = (given.sf(last) if upper else given.cdf(last)).reshape(-1, self.n_draws)
+            before, earlier = self._draws[block], table[block, None, :-1]
+            total[block] = np.mean(tail * ((before > earlier) if upper else (before <= earlier)).all(axis=2), axis=1)
+        return total[0] if self._one else total
+
+    def cdf(self, Y: ArrayLike) -> Any:
+        """P(all outputs <= Y) for vectors Y (n, q), estimated by the draws; (n,)."""
+        return self._together(Y, upper=False)
+
+    def sf(self, Y: ArrayLike) -> Any:
+        """P(all outputs > Y) for vectors Y (n, q), estimated by the draws; (n,)."""
+        return self._together(Y, upper=True)
+
+    def entropy(self) -> Any:
+        """Differential entropy in nats, by the chain rule; conditional entropies are averaged over the draws."""
+        total = self.conditional(0, self._rows, np.empty((self._rows.size, 0))).entropy()
+        for j in range(1, self.n_outputs):
+            for block in _blocks(self._rows.size, self.n_draws):
+                total[block] += self._given_draws(j, block).entropy().reshape(-1, self.n_draws).mean(axis=1)
+        return total[0] if self._one else total
 
     log_prob = logpdf
     sample = rvs

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._kernels.row_cdf import N_PIECES, student_pieces
 from ._kernels.shapes import CELLS, KERNELS, STUDENT, T2_CELLS, Table, partial_sums
 from ._kernels.student import student_log_norm
+from .files.schema import Array, Schema, Scope
 
 __all__ = ["CELLS", "KERNELS", "STUDENT", "T2_CELLS", "Shapes"]
 
@@ -58,6 +60,16 @@ class Shapes:
     atom_weight: Floats
     atom_center: Floats
     atom_width: Floats
+
+    _schema = Schema(
+        kind=Array(np.int32, "s"),
+        df=Array(float, "s", inf=True, nan=True),
+        atom_weight=Array(float, "a"),
+        start=Array(np.int64, "s + 1", offsets="a"),
+        atom_center=Array(float, "a", low=-1e150, high=1e150),  # squares exist
+        atom_width=Array(float, "a", above=0, high=1e150),
+        check=lambda state, scope: _check_shapes(state, scope),
+    )
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -108,12 +120,9 @@ class Shapes:
         if np.any((center[in_u] < 0) | (right[in_u] > 1)):
             raise ValueError("cells of kind 2 are in u and must lie in [0, 1]")
 
-    def _check_loaded(self) -> None:
-        self.__post_init__()
-
     def __getstate__(self) -> dict[str, Any]:
         return {
-            name: value for name, value in self.__dict__.items() if name != "table"
+            name: value for name, value in self.__dict__.items() if name not in ("table", "cdf_tables")
         }  # worked out again where needed
 
     def __len__(self) -> int:
@@ -207,6 +216,20 @@ class Shapes:
         atoms = (self.atom_weight, self.atom_center, self.atom_width)
         return Table(self.kind, df, log_norm, self.start, *atoms, log_height, below, above, mean, var)
 
+    @cached_property
+    def cdf_tables(self) -> tuple[NDArray[np.int64], Floats]:
+        """Tabulated cdfs of the Student shapes, worked out with the first quantile: which (s,), pieces (D, ., 6).
+
+        The normal is the first of them. Below one degree of freedom there is no table.
+        """
+        student = (self.kind == STUDENT) & (self.df >= 1)
+        df, which = np.unique(np.append(-np.inf, -self.df[student]), return_inverse=True)
+        pieces = np.empty((df.size, N_PIECES, 6))
+        student_pieces(-df, student_log_norm(-df), pieces)
+        table = np.full(len(self), -1, np.int64)
+        table[student] = which[1:]
+        return table, pieces
+
     def _moments(self, owner: NDArray[np.int64], student: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         kind, weight, width = self.kind[owner], self.atom_weight, self.atom_width
         middle = self.atom_center + np.where(kind == CELLS, width / 2, 0.0)
@@ -239,3 +262,7 @@ def _t2_cell_moments(left: Floats, width: Floats) -> tuple[Floats, Floats]:
     with np.errstate(divide="ignore"):
         square = np.log1p(width / (left * (1 - right))) / (2 * width) - 2
     return mean, np.maximum(square - mean**2, 0.0)
+
+
+def _check_shapes(state: Any, scope: Scope) -> None:
+    Shapes(**vars(state))  # the constructor checks what anybody gives it

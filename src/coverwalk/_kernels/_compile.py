@@ -2,6 +2,8 @@
 
 import errno
 import hashlib
+import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,9 @@ from numba import njit
 from numba.core import event
 
 __all__ = ["fused_kernel", "kernel"]
+
+
+_IMPORT = re.compile(r"^from (?:coverwalk\._kernels|(?=\.))((?:\.\w+)*|\.) import (.*)$", re.MULTILINE)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -47,23 +52,50 @@ class _FirstCompilation(event.Listener):
 event.register("numba:compile", _FirstCompilation())  # type: ignore[no-untyped-call]
 
 
+def _sources(folder: Path) -> dict[str, str]:
+    """For each source of kernels, by its path, a digest of it and of all that it imports among them."""
+    texts = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted(folder.rglob("*.py"))}
+    names = {"." + path.removesuffix(".py").replace("/", "."): path for path in texts}
+    needs: dict[str, set[str]] = {path: set() for path in texts}
+    for path, text in texts.items():
+        for module, imported in _IMPORT.findall(text):
+            found = [
+                module,
+                *(f"{module.rstrip('.')}.{name.split()[0]}" for name in imported.split(",") if name.strip()),
+            ]
+            needs[path] |= {names[name] for name in found if name in names}
+    digests = {}
+    for path in texts:
+        reached, new = {path}, {path}
+        while new:
+            new = set().union(*(needs[other] for other in new)) - reached
+            reached |= new
+        digest = hashlib.blake2b(digest_size=16)
+        for other in sorted(reached):
+            digest.update(texts[other].encode())
+        digests[path] = digest.hexdigest()
+    return digests
+
+
 def _forget_stale_kernels(folder: Path) -> None:
-    """Empty the cache of compiled kernels when any source among them has changed.
+    """Drop the compiled kernels of a source when it, or a source that it imports, has changed.
 
     Numba compares a cached kernel with its own file only: one that calls a kernel of a changed file would go on
     calling the old one.
     """
-    digest = hashlib.blake2b(digest_size=16)
-    for source in sorted(folder.glob("*.py")):
-        digest.update(source.read_bytes())
-    stamp = folder / "__pycache__" / "kernels.digest"
-    if stamp.exists() and stamp.read_text() == digest.hexdigest():
+    stamp = folder / "__pycache__" / "kernels.json"
+    digests = _sources(folder)
+    before = json.loads(stamp.read_text()) if stamp.exists() else {}
+    if before == digests:
         return
     try:
-        for compiled in stamp.parent.glob("*.nb[ic]"):
-            compiled.unlink(missing_ok=True)
+        for path, digest in digests.items():
+            if before.get(path) != digest:
+                source = folder / path
+                for compiled in (source.parent / "__pycache__").glob(f"{source.stem}.*.nb[ic]"):
+                    compiled.unlink(missing_ok=True)
         stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(digest.hexdigest())
+        stamp.write_text(json.dumps(digests))
     except OSError as error:  # installed where the user may not write: Numba keeps its cache elsewhere then
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise

@@ -1,4 +1,9 @@
-"""Quantiles of rows of mixtures: Newton's method on the logarithm of a tail, inside a bracket that always shrinks."""
+"""Quantiles of rows of mixtures, by two searches inside brackets that always shrink.
+
+Between 0.001 and 0.999 the cdf is read from tables (`row_cdf`), and what was evaluated for one quantile of a row serves
+the others: the inverse is interpolated between the nearest points, by a cubic in the logit of the cdf. Beyond, where
+what counts is the relative error of a tail, it is Newton's method on the logarithm of the tail, with exact cdfs.
+"""
 
 # A compiled function is Any to its caller.
 # mypy: disable-error-code="no-any-return"
@@ -11,12 +16,17 @@ from numpy.typing import NDArray
 
 from ._compile import kernel
 from .mixture import Voices, row_density, row_tails
+from .row_cdf import FlatRow, empty_row, flatten, other_cdf, tabulated_cdf
 from .shapes import Table
 
 __all__ = ["mixture_ppf", "rowwise_ppf"]
 
 _NEWTON = 50  # steps of Newton or bisection; then the bracket is halved in the order of floats, at most 64 times
 _BIGGEST = 1.7976931348623157e308
+_TAIL = 1e-3  # of a quantile that is searched by exact cdfs
+_CLOSE = 1e-9  # in q, where a tabulated search ends
+_SMOOTH = 1e-7  # where it ends with a last step of Newton's, in rows without cells: the density jumps nowhere there
+_MOST_POINTS = 256  # evaluated in one row; then exact cdfs go on
 
 
 @kernel
@@ -65,7 +75,7 @@ def row_quantile(voices: Voices, table: Table, i: int, q: float, low: float, sta
     for iteration in range(_NEWTON + 70):
         lower, upper = row_tails(voices, table, i, x)
         tail = upper if upper_side else lower
-        if abs(tail - target) <= 4e-16 * target:
+        if abs(tail - target) <= 1e-12 * target:
             return x
         if (tail < target) == upper_side:
             high = x
@@ -83,7 +93,7 @@ def row_quantile(voices: Voices, table: Table, i: int, q: float, low: float, sta
             guess = x + step if upper_side else x - step
             if low < guess < high and abs(step) < 0.5 * last_step:
                 # a short step is the end only near the target: where a density begins with a jump all are short
-                if abs(step) <= 1e-15 * abs(x) and abs(tail - target) < 0.01 * target:
+                if abs(step) <= 1e-14 * abs(x) and abs(tail - target) < 0.01 * target:
                     return guess
                 x, last_step = guess, abs(step)
                 continue
@@ -100,11 +110,94 @@ def row_quantile(voices: Voices, table: Table, i: int, q: float, low: float, sta
 
 
 @kernel
-def mixture_ppf(voices: Voices, table: Table, q: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """Fill out (n, k): quantiles of every row at q (k,), ascending. No quantile is below the one before it."""
+def _remember(points: NDArray[np.float64], n: int, y: float, F: float, f: float) -> None:
+    """Insert a point into points (n, 4), sorted by y: y, its cdf, the logit of that, the slope of y in the logit."""
+    k = n
+    while k > 0 and points[k - 1, 0] > y:
+        points[k] = points[k - 1]
+        k -= 1
+    points[k, 0], points[k, 1], points[k, 2], points[k, 3] = y, F, math.inf, math.inf
+    if 0.0 < F < 1.0:
+        points[k, 2] = math.log(F / (1.0 - F))
+        points[k, 3] = F * (1.0 - F) / f
+    elif F <= 0.0:
+        points[k, 2] = -math.inf
+
+
+@kernel
+def _between(low: NDArray[np.float64], high: NDArray[np.float64], logit: float) -> float:
+    """Where the logit of the cdf is reached between two points: by a cubic that rises (Fritsch and Carlson 1980)."""
+    run, rise = high[0] - low[0], high[2] - low[2]
+    if not rise < math.inf or not rise > 0.0:
+        return low[0] + 0.5 * run
+    t = (logit - low[2]) / rise
+    a, b = min(rise * low[3] / run, 3.0), min(rise * high[3] / run, 3.0)
+    place = t * (a + t * (3.0 - 2.0 * a - b + t * (a + b - 2.0)))
+    return low[0] + run * min(max(place, 1e-3 * t), 1.0 - 1e-3 * (1.0 - t))
+
+
+@kernel
+def _beyond(end: NDArray[np.float64], logit: float, spread: float, n: int) -> float:
+    """Where to look when all n points lie on one side: Newton's step from the last, never a long way at once."""
+    sign = 1.0 if logit > end[2] else -1.0
+    step = 1.02 * end[3] * abs(logit - end[2])
+    reach = spread * 2.0**n
+    return end[0] + sign * (step if step < reach else reach)
+
+
+@kernel
+def _search(
+    voices: Voices, table: Table, pieces: Any, row: FlatRow, q: float, start: float, spread: float, points: Any, n: int
+) -> tuple[float, int]:
+    """The quantile at q and the number of points known then, n of them at first; NaN where it was not found."""
+    # Out of the tuple first: to hand it to a function costs more than what it does with it.
+    size, normal, student, which, ramp, _ = row
+    logit = math.log(q / (1.0 - q))
+    smooth = size[2] == 0 and size[3] == 0
+    close = _SMOOTH if smooth else _CLOSE
+    last_miss = math.inf
+    halve = False
+    while n < _MOST_POINTS:
+        k = 0
+        while k < n and points[k, 1] < q:
+            k += 1
+        if k < n and points[k, 1] - q <= close:
+            return points[k, 0] + (points[k, 3] * (logit - points[k, 2]) if smooth else 0.0), n
+        if k > 0 and q - points[k - 1, 1] <= close:
+            return points[k - 1, 0] + (points[k - 1, 3] * (logit - points[k - 1, 2]) if smooth else 0.0), n
+        if n == 0:
+            y = start
+        elif k == 0 or k == n:
+            y = _beyond(points[0 if k == 0 else n - 1], logit, spread, n)
+        else:
+            low, high = points[k - 1, 0], points[k, 0]
+            y = 0.5 * low + 0.5 * high if halve else _between(points[k - 1], points[k], logit)
+            if not low < y < high:
+                return (high, n) if high - low <= 4e-16 * max(abs(low), abs(high)) else (math.nan, n)
+        F, f = tabulated_cdf(size, normal, student, which, ramp, pieces, y)
+        if size[3] > 0:
+            more, steeper = other_cdf(voices, table, row, y)
+            F, f = F + more, f + steeper
+        _remember(points, n, y, F, f)
+        n += 1
+        miss = abs(F - q)
+        halve = not halve and miss > 0.25 * last_miss
+        last_miss = miss
+    return math.nan, n
+
+
+@kernel
+def mixture_ppf(voices: Voices, table: Table, tables: tuple[Any, Any], q: Any, out: NDArray[np.float64]) -> None:
+    """Fill out (n, k): quantiles of every row at q (k,), ascending. No quantile is below the one before it.
+
+    tables: which (s,) of the tables pieces (D, N_PIECES, 6) is that of a shape.
+    """
+    which, pieces = tables
+    row, points = empty_row(voices, table, out.shape[0]), np.empty((_MOST_POINTS, 4))
     for i in range(out.shape[0]):
         center, spread = row_spread(voices, i)
-        low = -math.inf
+        usual = flatten(voices, table, which, i, row)
+        low, n = -math.inf, 0
         for j in range(q.size):
             if math.isnan(q[j]) or q[j] < 0.0 or q[j] > 1.0:
                 out[i, j] = math.nan
@@ -115,7 +208,12 @@ def mixture_ppf(voices: Voices, table: Table, q: NDArray[np.float64], out: NDArr
             else:
                 # Tukey's lambda: close to the normal quantile
                 start = center + spread * (q[j] ** 0.135 - (1.0 - q[j]) ** 0.135) / 0.1975
-                low = row_quantile(voices, table, i, q[j], low, start, spread)
+                found = math.nan
+                if usual and _TAIL <= q[j] <= 1.0 - _TAIL:
+                    found, n = _search(voices, table, pieces, row, q[j], start, spread, points, n)
+                if math.isnan(found):
+                    found = row_quantile(voices, table, i, q[j], low, start, spread)
+                low = max(low, found)
                 out[i, j] = low
 
 

@@ -29,6 +29,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+ALIKE = 8.0  # rows a term from which on one ridge is as good as another
 KURTOSIS = 3.0  # of the left-one-out residuals in the second-order term of their evidence: that of the normal
 
 
@@ -167,33 +168,34 @@ def _leverage_sum(A: Floats, d: int, ridge: float, z: Floats) -> float:
 def _regress(
     n: float, square: float, grid: Grid, psi_0: float, p: int, out: Regressions, k: int, work: tuple[Floats, ...]
 ) -> None:
-    """The regressions of context k, of every degree that has rows enough, at the middle ridge; G, b and r'r = square.
+    """The regressions of context k, of every degree that has rows enough; G, b and r'r = square.
 
-    Fills c (M, d), explained (M,) and keep (M,) of the work space.
+    Fills c (M, d) and keep (M,) of the work space.
     """
     G, b, A, z, c, keep = work
     L = len(grid.ridges)
-    ridge = grid.ridges[L // 2]
     nu = grid.nu_0 + n
     for g in range(grid.degree + 1):
         d = n_features(g, p)
         if g > 0 and n < grid.many * d:
             continue
-        m = g * L + L // 2
-        for a in range(d):
-            for j in range(a, d):
-                A[a, j] = G[a, j]
-            A[a, a] += ridge
-            c[m, a] = b[a]
-        factorise(A, d)
-        rest = square - forward_solve(A, d, c[m], 0)
-        back_solve(A, d, c[m])
-        keep[m] = 1.0 - _leverage_sum(A, d, ridge, z) / n
-        length = 0.0
-        for a in range(d):
-            length += c[m, a] * c[m, a]
-        out.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
-        out.log_score[k, m] = summed_evidence(n, max(rest - ridge * length, 0.0), keep[m], nu, out.psi[k, m])
+        alike = g == 0 or n >= ALIKE * d
+        for m in range(g * L + L // 2, g * L + L // 2 + 1) if alike else range(g * L, g * L + L):
+            ridge = grid.ridges[m - g * L]
+            for a in range(d):
+                for j in range(a, d):
+                    A[a, j] = G[a, j]
+                A[a, a] += ridge
+                c[m, a] = b[a]
+            factorise(A, d)
+            rest = square - forward_solve(A, d, c[m], 0)
+            back_solve(A, d, c[m])
+            keep[m] = 1.0 - _leverage_sum(A, d, ridge, z) / n
+            length = 0.0
+            for a in range(d):
+                length += c[m, a] * c[m, a]
+            out.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
+            out.log_score[k, m] = summed_evidence(n, max(rest - ridge * length, 0.0), keep[m], nu, out.psi[k, m])
 
 
 @kernel

@@ -11,8 +11,9 @@ from coverwalk._kernels.contexts import Fit, Grid, Layout
 from coverwalk._kernels.linear_algebra import factorise, pack, packed_leverage
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
 from coverwalk._kernels.regression import add_gram, kernel_matrix
+from coverwalk.files.schema import Array, stored
 
-__all__ = ["Records", "empty_records", "keep_records", "speak", "walk_weights"]
+__all__ = ["Learned", "Records", "at_rest", "empty_records", "inflation_of", "keep_records", "speak", "walk_weights"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -20,7 +21,32 @@ Truths = NDArray[np.bool_]
 
 REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y, TREE_OF_Y = 0, 1, 2, 3
 
+MAX_PLANE = 32  # terms of a plane that is learned row by row; with more inputs it is a constant
+MIN_WEIGHT = 1e-300
 
+
+@stored(
+    kind=Array(np.int64, "R", low=REGRESSION, high=TREE_OF_Y),
+    first=Array(np.int64, "N + 1", offsets="R"),
+    weight=Array(float, "S", "R", low=0, high=1 + 1e-9),
+    s2=Array(float, "R", above=0),
+    n_voices=Array(np.int64, "N", low=0, high="R"),
+    total=Array(float, "S", "N"),
+    above=Array(np.int64, "N", index="N", none=True),
+    mean=Array(float, "C"),
+    seat=Array(np.int64, "N", index="C", none=True),
+    low=Array(float, "C", "p"),
+    high=Array(float, "C", "p"),
+    centre=Array(float, "C", "d"),
+    degree=Array(np.int64, "C", low=0, high=2),
+    ridge=Array(float, "C", above=0),
+    leverage=Array(float, "C", low=-1),
+    n_rows=Array(np.int64, "C", low=0, high=2**53),
+    rows=Array(float, "T", "p"),
+    rows_at=Array(np.int64, "C", low=-1, high="T"),
+    factors=Array(float, "F"),
+    factor_at=Array(np.int64, "C"),
+)
 class Records(NamedTuple):
     """The voices worth hearing, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
 
@@ -48,6 +74,36 @@ class Records(NamedTuple):
     rows: Floats  # (T, p)
     factor_at: Ints  # (C,)
     factors: Floats
+
+
+@stored(
+    plane=Array(float, "C", "m"),
+    inverse=Array(float, "I", "m", "m"),
+    nu=Array(float, "C", above=0),
+    psi=Array(float, "C", above=0),
+    log_odds=Array(float, "C"),
+    log_choice=Array(float, "R"),
+    seen=Array(np.int64, "C", low=0, high=2**53),
+)
+class Learned(NamedTuple):
+    """What C contexts and R components have learned since their growth; see `_kernels.learned`."""
+
+    plane: Floats  # (C, m) theta; m = 1 + p, or 1 where inputs are many
+    inverse: Floats  # (C, m, m) P; (0, m, m) before the first row
+    nu: Floats  # (C,) rows
+    psi: Floats  # (C,) squared residuals in units of those at the growth: scales are times sqrt(psi / nu)
+    log_odds: Floats  # (C,) to stop here and not below, added to those of the growth
+    log_choice: Floats  # (R,) of a component within its context, likewise
+    seen: Ints  # (C,) number of the last row that came
+
+
+def at_rest(records: Records) -> Learned:
+    """Nothing learned yet."""
+    C, p = records.low.shape
+    m = p + 1 if p < MAX_PLANE else 1
+    nu: Floats = records.n_rows.astype(np.float64) + 2.0
+    choice, seen = np.zeros(len(records.kind)), np.zeros(C, np.int64)
+    return Learned(np.zeros((C, m)), np.zeros((0, m, m)), nu, nu.copy(), np.zeros(C), choice, seen)
 
 
 @kernel
@@ -189,12 +245,63 @@ def _leverage_in_rows(
 
 
 @kernel
+def inflation_of(x: Floats, c: int, records: Records, f: Floats) -> float:
+    """1 + the leverage of x, clamped, in the context of seat c."""
+    leverage = records.leverage[c]
+    if leverage >= 0.0:
+        return 1.0 + leverage
+    if records.rows_at[c] < 0:
+        return 1.0 + _leverage(x, records.degree[c], records.factors, records.factor_at[c], f)
+    return 1.0 + _leverage_in_rows(
+        x,
+        records.degree[c],
+        records.ridge[c],
+        records.rows,
+        records.rows_at[c],
+        records.n_rows[c],
+        records.factors,
+        records.factor_at[c],
+        f,
+    )
+
+
+@kernel
+def _path_weights(k: int, s: int, records: Records, learned: Learned, at: int, out: Floats) -> None:
+    """Weights of the components from context k upwards, into out from ``at`` on; they sum to one.
+
+    The growth's weights are those of the whole way. In a context that had u of them, and B below it, the odds to stop
+    are u / B exp(log_odds).
+    """
+    j, below = at, 0.0
+    while k >= 0:
+        c, first, last = records.seat[k], records.first[k], records.first[k + 1]
+        here, total = 0.0, 0.0
+        for q in range(first, last):
+            w = max(records.weight[s, q], MIN_WEIGHT)
+            here += w
+            out[j + q - first] = w * math.exp(learned.log_choice[q])
+            total += out[j + q - first]
+        stop = 1.0
+        if below > 0.0:
+            odds = here / below * math.exp(min(learned.log_odds[c], 600.0))
+            stop = odds / (1.0 + odds)
+            for i in range(at, j):
+                out[i] *= 1.0 - stop
+        for q in range(first, last):
+            out[j + q - first] *= stop / total
+        below += here
+        j += last - first
+        k = records.above[k]
+
+
+@kernel
 def speak(
     X: Floats,
     leaf: Ints,
     order: Ints,
     degree: int,
     records: Records,
+    learned: Learned,
     at: Ints,
     voice: tuple[Any, ...],
     out: tuple[Any, ...],
@@ -203,20 +310,14 @@ def speak(
 
     Rows are taken in an order (n,): those of a leaf one after the other find its contexts where they are read fast.
 
-    voice: the share of the tree in the mixture, shape (R,) of each record, label of context 0, from where locations
-    count in each row (n,), and the centre, the unit and the unit of scales of what is written; out: weight (S, m) under
-    each prior, loc, scale, shape, label (m,).
+    voice: the share of the tree in the mixture, shape (R,) of each record and where its table begins, label of context
+    0, from where locations count in each row (n,), and the centre, the unit and the unit of scales of what is written;
+    out: weight (S, m) under each prior, loc, scale, shape, label (m,).
     """
-    share, shape, label, origin, (middle, unit, spread) = voice
+    share, shape, first_shape, label, origin, (middle, unit, spread) = voice
     out_weight, out_loc, out_scale, out_shape, out_label = out
     # Out of the tuple first: to hand two dozen arrays to a function costs more than what it does with them.
-    first, kind, weight, s2, total = (
-        records.first,
-        records.kind,
-        records.weight,
-        records.s2,
-        records.total,
-    )
+    first, kind, weight, s2 = records.first, records.kind, records.weight, records.s2
     seat, above, low, high, centre, mean = (
         records.seat,
         records.above,
@@ -225,42 +326,33 @@ def speak(
         records.centre,
         records.mean,
     )
-    best, ridge, leverage, n_rows, rows_at = (
-        records.degree,
-        records.ridge,
-        records.leverage,
-        records.n_rows,
-        records.rows_at,
-    )
-    rows, factor_at, factors = records.rows, records.factor_at, records.factors
-    p = X.shape[1]
-    x, f, factor = np.empty(p), np.empty(centre.shape[1]), np.empty(len(weight))
+    plane, nu, psi = learned.plane, learned.nu, learned.psi
+    p, m = X.shape[1], learned.plane.shape[1]
+    x, f = np.empty(p), np.empty(centre.shape[1])
     for i in order:
-        for s in range(len(factor)):
-            factor[s] = share / total[s, leaf[i]]
         k = leaf[i] if seat[leaf[i]] >= 0 else above[leaf[i]]
         j = at[i]
+        for s in range(len(weight)):
+            _path_weights(k, s, records, learned, j, out_weight[s])
         while k >= 0:
             c = seat[k]
             for a in range(p):
                 x[a] = min(max(X[i, a], low[c, a]), high[c, a])
-            loc = value(x, degree, centre[c])
+            loc = value(x, degree, centre[c]) + plane[c, 0]
+            for a in range(m - 1):
+                loc += plane[c, 1 + a] * x[a]
+            ratio = psi[c] / nu[c]
             for q in range(first[k], first[k + 1]):
-                inflation = 1.0
+                square = s2[q]
                 if kind[q] == REGRESSION:
-                    if leverage[c] >= 0.0:
-                        inflation += leverage[c]
-                    elif rows_at[c] < 0:
-                        inflation += _leverage(x, best[c], factors, factor_at[c], f)
-                    else:
-                        inflation += _leverage_in_rows(
-                            x, best[c], ridge[c], rows, rows_at[c], n_rows[c], factors, factor_at[c], f
-                        )
+                    square *= inflation_of(x, c, records, f)
+                if kind[q] < DENSITY_OF_Y:
+                    square *= ratio
                 for s in range(len(weight)):
-                    out_weight[s, j] = weight[s, q] * factor[s]
+                    out_weight[s, j] *= share
                 out_loc[j] = middle + unit * (origin[i] + (mean[c] if kind[q] >= DENSITY_OF_Y else loc))
-                out_scale[j] = spread * math.sqrt(s2[q] * inflation)
-                out_shape[j] = shape[q]
+                out_scale[j] = spread * math.sqrt(square)
+                out_shape[j] = first_shape + shape[q]
                 out_label[j] = label + k
                 j += 1
             k = above[k]

@@ -5,9 +5,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels._compile import fused_kernel
+from coverwalk._kernels._compile import fused_kernel, kernel
 
-__all__ = ["wave_features", "waves"]
+__all__ = ["wave_features", "wave_value", "waves"]
 
 Floats = NDArray[np.float64]
 
@@ -47,23 +47,25 @@ def wave_features(Z: Floats, turns: Floats, phase: Floats, height: float, F: Flo
 
 
 @fused_kernel
+def wave_value(z: Floats, turns: Floats, phase: Floats, coefficients: Floats, t: Floats) -> float:
+    """c_0 + c_a z_a + c_k cos(2 pi (turns_k'z + phase_k)) at z (p,); turns (p, D), coefficients (1 + p + D,)."""
+    p, D = len(z), len(phase)
+    total = coefficients[0]
+    for k in range(D):
+        t[k] = phase[k]
+    for a in range(p):
+        total += coefficients[1 + a] * z[a]
+        for k in range(D):
+            t[k] += z[a] * turns[a, k]
+    _turn(t)
+    for k in range(D):
+        total += coefficients[1 + p + k] * t[k]
+    return total
+
+
+@kernel
 def waves(Z: Floats, turns: Floats, phase: Floats, coefficients: Floats, out: Floats) -> None:
-    """c_0 + c_a z_a + c_k cos(2 pi (turns_k'z + phase_k)) in rows Z (n, p), into out (n,); turns (p, D), coefficients
-    (1 + p + D,).
-    """
-    n, p = Z.shape
-    D = len(phase)
-    t = np.empty(D)
-    for i in range(n):
-        total = coefficients[0]
-        for k in range(D):
-            t[k] = phase[k]
-        for a in range(p):
-            z = Z[i, a]
-            total += coefficients[1 + a] * z
-            for k in range(D):
-                t[k] += z * turns[a, k]
-        _turn(t)
-        for k in range(D):
-            total += coefficients[1 + p + k] * t[k]
-        out[i] = total
+    """Fill out (n,): the value in each row of Z (n, p)."""
+    t = np.empty(len(phase))
+    for i in range(len(Z)):
+        out[i] = wave_value(Z[i], turns, phase, coefficients, t)

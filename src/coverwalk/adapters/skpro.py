@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.distribution import PredictiveDistribution
-from coverwalk.scores import laws
+from coverwalk.evaluation.scores import laws
 from coverwalk.shapes import Shapes
 
 try:

@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.chunks import Columns, SamplePass
-from coverwalk.forests.forest import Settings
+from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.level_counts import level_codes
-from coverwalk.forests.sums import ForestShapes, ForestSums
+from coverwalk.forests.scaling import row_codes
+from coverwalk.forests.sums import ForestShapes, ForestSums, plan_on_sample, scaled
+from coverwalk.forests.trend import MOST_ROWS as ROWS_OF_TREND
 from coverwalk.forests.tuning import choose
 
 __all__ = ["DensityPass", "plan_density"]
@@ -25,6 +28,7 @@ class DensityPass:
     model: Any
     columns: Columns
     second_pass: bool
+    bound: int  # rows up to this code are those of which trends were made
     parts: Sequence[Any]  # of one kind: ForestSums, then ForestShapes
 
     @property
@@ -43,9 +47,10 @@ class DensityPass:
 
     def accumulate(self, X: Floats, Y: Floats) -> None:
         """Take rows X (n, p), Y (n, q) in."""
+        seen = row_codes(np.hstack([X, Y[:, :-1]]), Y[:, -1].copy()) <= self.bound
         X = level_codes(X, self.model._mixed)
         for j, part in enumerate(self.parts):
-            part.accumulate(np.hstack([X, Y[:, :j]]) if j else X, np.ascontiguousarray(Y[:, j]))
+            part.accumulate(np.hstack([X, Y[:, :j]]) if j else X, np.ascontiguousarray(Y[:, j]), seen)
 
     def merge(self, other: "DensityPass") -> None:
         """Take in what another took in."""
@@ -58,32 +63,44 @@ class DensityPass:
         if isinstance(done[0], ForestShapes):
             following = replace(self, parts=done)
             return following if self.second_pass else following.finish()
-        self.model.forests_, self.model.n_outputs_ = done, len(done)
-        self.model._flat = self.columns.n_outputs == 0
-        self.model.__dict__.pop("stream_", None)
-        return self.model
+        return fitted(self.model, done, self.columns)
 
 
-def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> DensityPass:
-    """Trees for every output, from the sample that was drawn.
+def fitted(model: Any, forests: list[Forest], columns: Columns) -> Any:
+    """The estimator with its forests."""
+    model.forests_, model.n_outputs_, model._flat = forests, len(forests), columns.n_outputs == 0
+    model.__dict__.pop("stream_", None)
+    return model
 
-    Rows left out of the sample choose the prior of the walk, and the steps of y. The largest degree and the spread stay
-    as set: they would be those of a small set, where polynomials have too few rows and a pool errs.
+
+def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
+    """Forests for every output, planned and chosen on the sample as `fit` does: the pass that sums all rows; or the
+    fitted estimator, where the sample pass has kept all rows.
     """
-    X, Y = drawn.sample.rows()
-    X, mixed, gaps = level_codes(X, model._mixed), model._mixed, drawn.levels.gaps
+    kept, mixed = drawn.sample.lowest(ROWS_OF_TREND), model._mixed
+    X, Y = drawn.sample.lowest(drawn.options.sample_rows).rows()
+    X_kept, Y_kept = kept.rows()
+    X, X_kept = level_codes(X, mixed), level_codes(X_kept, mixed)
     names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
-    parts = []
+    room, gaps = drawn.options.state_bytes // Y.shape[1], tuple(sorted(drawn.levels.gaps))
+    forests, sums = [], []
     for j in range(Y.shape[1]):
         inputs, y = np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j])
+        rows = np.hstack([X_kept, Y_kept[:, :j]]), np.ascontiguousarray(Y_kept[:, j])
         chosen = settings
         if mixed.n_levels:
             chosen = replace(settings, n_levels=(*mixed.n_levels, *[0] * j))
         if model.stop == "auto":
-            best = choose(inputs, y, chosen)
-            chosen = replace(chosen, stop=best.stop, steps=best.steps)
-        room = drawn.options.state_bytes // Y.shape[1]
-        sums = ForestSums.plan(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room, tuple(sorted(gaps)))
-        sums.forest.levels = mixed.level_names
-        parts.append(sums)
-    return DensityPass(model, drawn.columns, drawn.options.second_pass, parts)
+            chosen = choose_share(inputs, y, choose(inputs, y, chosen))
+        forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room, drawn.n_rows)
+        forest.levels = mixed.level_names
+        if drawn.all_kept:
+            scaled(forest, rows[1])
+            forest.accumulate(*rows)
+            forest.finalize()
+            forests.append(forest)
+        else:
+            sums.append(ForestSums.over(forest, rows, gaps))
+    if drawn.all_kept:
+        return fitted(model, forests, drawn.columns)
+    return DensityPass(model, drawn.columns, drawn.options.second_pass, kept.bound, sums)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,22 +26,25 @@ from coverwalk._kernels.contexts import (
     local_evidence,
     stop_weights,
 )
+from coverwalk._kernels.cut import MOST_LEVELS
 from coverwalk._kernels.kernel_density import kernel_tables
-from coverwalk._kernels.mixture import Voices
 from coverwalk._kernels.polynomial import n_features
-from coverwalk._kernels.voices import REGRESSION, Records, empty_records, keep_records, speak, walk_weights
+from coverwalk._kernels.voices import REGRESSION, at_rest, empty_records, keep_records, walk_weights
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import Array, List, Maybe, Object, Real, Schema, Text, Whole
 from coverwalk.forests.context import Context
+from coverwalk.forests.forest_check import check_forest
 from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.local_columns import NO_FILL, Fill, fill_of, local_columns, plain_columns
+from coverwalk.forests.local_columns import fill_of, local_columns, plain_columns
+from coverwalk.forests.members import FittedTree, Frame, Member, Part
 from coverwalk.forests.scaling import Scaling, canonical_order
-from coverwalk.forests.steps import STEPS, UNIT_CELL, Steps, with_steps
-from coverwalk.forests.tree_shapes import OUTLIER_DF, shapes_of
+from coverwalk.forests.steps import Steps
+from coverwalk.forests.tree_shapes import shapes_of
+from coverwalk.forests.tree_table import TreeTable
 from coverwalk.forests.trend import Trend
-from coverwalk.shapes import Shapes
 
-__all__ = ["OUTLIER_DF", "Context", "Forest", "Part", "Settings", "routed"]
+__all__ = ["Context", "FittedTree", "Forest", "Part", "Settings", "fit_tree", "routed"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,22 +53,11 @@ S = TypeVar("S")
 
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
 LEAST_WEIGHT = 0.03  # voices below it, in their tree, are left out and the others made to sum to one
-OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed law over all of y
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
 MAX_LEAVES = 2**12  # of a tree
 PLAN_ROWS = 2**17  # from which trees are grown
-OUTLIERS, WHOLE = -1, -2  # labels of voices that are in no tree
-
-
-class Part(NamedTuple):
-    """Trees of a forest that share a prior."""
-
-    n_trees: int
-    degree: int  # the largest, of local polynomials
-    stop: float  # prior probability w that the walk stops in a context
-    smooth: bool  # whether they start from a smooth trend
 
 
 @dataclass(frozen=True)
@@ -90,6 +82,23 @@ class Settings:
     parts: tuple[Part, ...] = ()
     steps: Steps | None = field(default=None, compare=False)  # of y's density, common to all x
 
+    _schema = Schema(
+        n_trees=Whole(1, 10_000),
+        degree=Whole(0, 2),
+        ridges=List(Real(above=0), low=1, high=1000, kind=tuple),
+        stop=Real(above=0, below=1),
+        spread=Real(above=0),
+        kernel=Real(low=0, high=1),
+        min_rows=Whole(1),
+        n_candidates=Whole(1, 10**6),
+        n_judged=Whole(1),
+        seed=Whole(-(2**62)),
+        n_threads=Whole(1, 10_000),
+        n_levels=List(Whole(0, MOST_LEVELS), kind=tuple),
+        parts=List(Object(Part), high=1000, kind=tuple),
+        steps=Maybe(Object(Steps)),
+    )
+
     def part_of_trees(self) -> list[Part]:
         """The part to which each tree belongs, evenly mixed: the first trees of a forest are a small forest.
 
@@ -106,15 +115,6 @@ class Settings:
         counts = Counter(part._replace(n_trees=0) for part in self.part_of_trees()[:n_trees])
         parts = tuple(part._replace(n_trees=count) for part, count in counts.items())
         return replace(self, n_trees=min(n_trees, self.n_trees), parts=parts if self.parts else ())
-
-
-class FittedTree(NamedTuple):
-    """One tree after `Forest.finalize`."""
-
-    records: Records
-    shape: NDArray[np.int32]  # of each record, within the tree's own table
-    shapes: Shapes
-    fill: Fill = NO_FILL
 
 
 def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
@@ -139,7 +139,7 @@ class Forest:
     >>> half.accumulate(X[:100], y[:100]); other.accumulate(X[100:], y[100:])
     >>> half.merge(other); half.finalize()
     >>> half.ask(X[:5])
-    PredictiveDistribution(5 rows, ... voices a row)
+    PredictiveDistribution(5 rows, ... components per row)
     """
 
     settings: Settings
@@ -151,25 +151,55 @@ class Forest:
     names: list[str]
     levels: list[list[str]] = field(default_factory=list)  # names of the levels of each column
     fitted: list[FittedTree] = field(default_factory=list)
-    shapes: Shapes = field(default_factory=lambda: Shapes.student(OUTLIER_DF))
     trend: Trend | None = None  # from which the trees of smooth parts start
     whole: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
+    _table: TreeTable | None = field(default=None, compare=False, repr=False)  # made from the rest when it is needed
     n_summed: int = 0  # rows that came as sums (`coverwalk.forests.sums`): X and y are then a sample of them
+
+    _schema = Schema(
+        inputs=Object(Scaling, p="p"),
+        output=Object(Scaling, p=1),
+        settings=Object(Settings),
+        trees=List(Object(AdaptiveTree, p="p"), low=1),
+        X=Array(float, "n", "p", nan=True),
+        y=Array(float, "n"),
+        names=List(Text(), "p"),
+        levels=List(List(Text())),
+        fitted=List(Object(FittedTree, N="trees[i].N", p="p"), "len(trees)"),
+        trend=Maybe(Object(Trend, p="p")),
+        whole=Maybe(Object(KernelContext, p="p")),
+        n_summed=Whole(0),
+        check=check_forest,
+    )
 
     # -- the four steps -----------------------------------------------------------------------------------------------
 
     @classmethod
-    def plan(cls, X: Floats, y: Floats, settings: Settings, names: list[str] | None = None) -> "Forest":
-        """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in."""
+    def plan(
+        cls,
+        X: Floats,
+        y: Floats,
+        settings: Settings,
+        names: list[str] | None = None,
+        min_rows: list[int] | None = None,
+        n_rows: int = 0,
+        *,
+        grown: bool = True,
+    ) -> "Forest":
+        """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in.
+
+        min_rows: of each tree, on either side of a split, in place of that of the settings; n_rows: how many rows there
+        are, if these are a sample. Not ``grown``: without trees.
+        """
         order = canonical_order(X, y)[:PLAN_ROWS]
         X, y, share = X[order], y[order], len(order) / len(y)
         inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
         Z, r = routed(inputs, X, settings), output.forward(y[:, None])[:, 0]
-        min_rows = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
-
         parts = settings.part_of_trees()
+        least = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
+        sides = min_rows or [least] * len(parts)
         plain = plain_columns(Z, settings.n_levels)
-        trend, left = Trend.plan(plain, r, settings.seed) if any(part.smooth for part in parts) else (None, r)
+        trend, left = Trend.plan(plain, r, settings.seed, n_rows) if any(part.smooth for part in parts) else (None, r)
 
         def one(k: int) -> AdaptiveTree:
             y, seed = left if parts[k].smooth else r, (settings.seed * 2**20 + k) % 2**62
@@ -177,13 +207,13 @@ class Forest:
                 Z,
                 y,
                 seed,
-                min_rows=min_rows,
+                min_rows=sides[k],
                 n_candidates=settings.n_candidates,
                 n_judged=settings.n_judged,
                 n_levels=settings.n_levels,
             )
 
-        trees = in_threads(one, range(len(parts)), settings.n_threads)
+        trees = in_threads(one, range(len(parts)), settings.n_threads) if grown else []
         names = names or [f"x{a}" for a in range(X.shape[1])]
         return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names, trend=trend)
 
@@ -207,38 +237,34 @@ class Forest:
         probabilities.
         """
         order = canonical_order(self.X, self.y)
-        Z = routed(self.inputs, self.X[order], self.settings)
-        r = self.output.forward(self.y[order, None])[:, 0]
+        X, y = self.X[order], self.y[order]
+        Z, r = routed(self.inputs, X, self.settings), self.output.forward(y[:, None])[:, 0]
         tables, parts, n_levels = kernel_tables(), self.settings.part_of_trees(), self.settings.n_levels
-        plain, left = plain_columns(Z, n_levels), r
-        if self.trend:
-            self.trend, left = self.trend.fit(plain, r)
+        left = self.fit_experts(X, y)
 
         def one(k: int) -> FittedTree:
             part = parts[k]
             y, grid = left if part.smooth else r, self.grid_of(part.degree)
-            return _fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_levels)
+            return fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_levels)
 
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
+        self._table = None
+
+    def fit_experts(self, X: Floats, y: Floats) -> Floats:
+        """Fit the trend and the global kernel to rows X (n, p), y (n,) in canonical order; returns what the trend
+        leaves of y, in units: for the rows to which it was fitted its leave-one-out residuals.
+        """
+        plain = plain_columns(routed(self.inputs, X, self.settings), self.settings.n_levels)
+        left = r = self.output.forward(y[:, None])[:, 0]
+        if self.trend:
+            self.trend, left = self.trend.fit(plain, r)
         self.whole = KernelContext.fit(plain, r) if self.settings.kernel > 0 else None
-        self.join_shapes()
+        return left
 
     @property
     def n_rows(self) -> int:
         """How many rows were taken in."""
         return self.n_summed or len(self.y)
-
-    def join_shapes(self) -> None:
-        """Put the shapes of all trees in one table."""
-        tables = [Shapes.student(OUTLIER_DF), *(tree.shapes for tree in self.fitted)]
-        tables += [self.whole.shapes] if self.whole else []
-        self.shapes = Shapes.join(tables + ([UNIT_CELL] if self.settings.steps else []))
-        _ = self.shapes.table  # worked out once, here and not with the first answer
-
-    @property
-    def n_priors(self) -> int:
-        """Under how many priors it was finalized."""
-        return len(self.fitted[0].records.weight)
 
     @property
     def grid(self) -> Grid:
@@ -247,93 +273,62 @@ class Forest:
 
     def grid_of(self, degree: int) -> Grid:
         """The local regressions that every context of a tree of this degree tries."""
-        p = self.X.shape[1]
-        while degree > 0 and n_features(degree, p) > MAX_FEATURES:
-            degree -= 1
-        many = MANY_ROWS if self.n_rows <= SMALL_SET else MANY_ROWS_LARGE
-        return Grid(np.array(self.settings.ridges), degree, 2.0, many, LEAST_SCALE)
+        return grid_of(self.settings, degree, self.X.shape[1], self.n_rows)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def ask(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
-        dist, steps = self.ask_all(X)[0], self.settings.steps
-        return with_steps(dist, steps, len(self.shapes) - 1) if steps else dist
+        return self.table.predict_dist(X, self.n_rows, self.names, self.levels)
 
     def ask_all(self, X: Floats, some: slice = slice(None)) -> list[PredictiveDistribution]:
         """The distributions of y in rows X (n, p) under each prior of `finalize`, from all or some trees.
 
         They have the same voices in other weights, and no steps.
         """
-        Z = routed(self.inputs, X, self.settings)
-        plain = plain_columns(Z, self.settings.n_levels)
-        heard = range(len(self.fitted))[some]
-        leaves = {k: self.trees[k].leaves(Z) for k in heard}
-        kernel, corners = (self.settings.kernel, 2 ** X.shape[1]) if self.whole else (0.0, 0)
-        count = 1 + corners + sum(self.fitted[k].records.n_voices[leaves[k]] for k in heard)
-        offsets = np.concatenate([[0], np.cumsum(count)])
-        weight = np.empty((self.n_priors, offsets[-1]))
-        out = weight, *(np.empty(offsets[-1], dtype) for dtype in (float, float, np.int32, np.int64))
-        outlier = OUTLIER_ROWS / (self.n_rows + 1.0)
-        centre, unit = self.output.centre[0], self.output.scale[0]
-        units = centre, unit, unit * self.settings.spread
-        at = offsets[:-1].copy()
-        for column, entry in zip(out, (outlier, centre, unit, 0, OUTLIERS)):
-            column[..., at] = entry
-        at += 1
-        nowhere = np.zeros(len(Z))
-        trend = self.trend.value(plain) if self.trend else nowhere
-        first, label = 1, 0
-        for k, (part, tree) in enumerate(zip(self.settings.part_of_trees(), self.fitted)):
-            if k in heard:
-                share = (1.0 - outlier) * (1.0 - kernel) / len(heard)
-                voice = (share, tree.shape + np.int32(first), label, trend if part.smooth else nowhere, units)
-                seen = local_columns(self.trees[k], Z, tree.fill, self.settings.n_levels)
-                order = np.argsort(leaves[k], kind="stable")
-                speak(seen, leaves[k], order, self.grid_of(part.degree).degree, tree.records, at, voice, out)
-            first += len(tree.shapes)
-            label += len(tree.records.seat)
-        if self.whole is not None:
-            node, corner = self.whole.ask(plain)
-            places = at[:, None] + np.arange(corners)
-            voices = ((1.0 - outlier) * kernel * corner, centre, unit, first + node, WHOLE)
-            for column, entries in zip(out, voices):
-                column[..., places] = entries
-        _, loc, scale, shape, context = out
+        table = self.table
+        if some != slice(None):
+            table = TreeTable(table.members[some], self.whole, self.settings.kernel)
+        voices, context = table.components(X, self.n_rows)
+        return [PredictiveDistribution.trusted(each, table.shapes, context, self.describe) for each in voices]
+
+    @property
+    def table(self) -> TreeTable:
+        """The trees as the kernels read them."""
+        if self._table is None or self._table.kernel != self.settings.kernel:
+            self._table = TreeTable(self.members(), self.whole, self.settings.kernel, self.settings.steps)
+        return self._table
+
+    @property
+    def frame(self) -> Frame:
+        """What the trees are fitted in."""
+        return Frame(self.inputs, self.output, self.trend, self.settings.n_levels, self.settings.spread)
+
+    def members(self) -> list[Member]:
+        """The trees as members of a pool."""
+        frame, parts = self.frame, self.settings.part_of_trees()
         return [
-            PredictiveDistribution.trusted(
-                Voices(offsets, each, loc, scale, shape), self.shapes, context, self.describe
-            )
-            for each in weight
+            Member(frame, tree, fitted, part, self.grid_of(part.degree).degree)
+            for tree, fitted, part in zip(self.trees, self.fitted, parts)
         ]
 
     def describe(self, label: int) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the law of outliers."""
-        if label == WHOLE:
-            return Context(-1, 0, len(self.y), 0, {})
-        if label == STEPS:
-            return Context(-2, 0, self.n_rows, 0, {})
-        if label < 0:
-            return None
-        k = 0
-        while label >= len(self.trees[k].dim):
-            label -= len(self.trees[k].dim)
-            k += 1
-        records = self.fitted[k].records
-        seat = records.seat[label]
-        box: dict[str, tuple[float, float] | list[str]] = {
-            self.names[a]: (float(self.inputs.backward(low, a)), float(self.inputs.backward(high, a)))
-            for a, (low, high) in self.trees[k].box(label).items()
-        }
-        for a, mask in self.trees[k].level_sets(label).items():
-            box[self.names[a]] = [level for i, level in enumerate(self.levels[a]) if mask >> i & 1]
-        return Context(k, label, int(records.n_rows[seat]), int(records.degree[seat]), box)
+        return self.table.describe(label, self.n_rows, self.names, self.levels)
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose arrays could lead a kernel astray."""
-        from coverwalk.forests.soundness import check_forest
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_table"}  # made again where needed
 
-        check_forest(self)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _table=None)
+
+
+def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:
+    """The local regressions that every context of a tree of this degree tries, given p inputs and the rows."""
+    while degree > 0 and n_features(degree, p) > MAX_FEATURES:
+        degree -= 1
+    many = MANY_ROWS if n_rows <= SMALL_SET else MANY_ROWS_LARGE
+    return Grid(np.array(settings.ridges), degree, 2.0, many, LEAST_SCALE)
 
 
 def rescaled(dist: PredictiveDistribution, spread: float) -> PredictiveDistribution:
@@ -360,7 +355,7 @@ def _same_plan(a: Forest, b: Forest) -> bool:
     )
 
 
-def _fit_tree(
+def fit_tree(
     tree: AdaptiveTree,
     Z: Floats,
     r: Floats,
@@ -369,6 +364,7 @@ def _fit_tree(
     tables: tuple[Floats, Floats],
     n_levels: tuple[int, ...],
 ) -> FittedTree:
+    """Fit the contexts of a tree to rows Z (n, p), r (n,), in units."""
     perm, layout = tree.arrange(Z)
     fill = fill_of(tree, Z, n_levels)
     X = local_columns(tree, Z, fill, n_levels)[perm]
@@ -391,4 +387,4 @@ def heard_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[flo
     records = empty_records(X.shape[1], layout, grid, fit, heard, S)
     keep_records(X, layout, fit, weight, heard, records)
     shape, shapes = shapes_of(records, fit, grid)
-    return FittedTree(records, shape, shapes)
+    return FittedTree(records, shape, shapes, at_rest(records))

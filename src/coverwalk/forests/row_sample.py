@@ -76,6 +76,12 @@ class RowSample:
         """The largest code in the sample."""
         return int(self.codes[-1]) if len(self.codes) else 0
 
+    def lowest(self, most: int) -> "RowSample":
+        """The sample that would have been drawn with room for this many distinct rows, or fewer."""
+        part = slice(0, most)
+        kept = (self.X[part], self.Y[part], self.codes[part], self.count[part])
+        return RowSample(most, self.n_rows, *kept, self.complete and len(self.codes) <= most)
+
     def times(self) -> Floats:
         """How often each row stands for itself, (k,), so that all together are at most about ``most``."""
         times = self.count.astype(np.float64)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coverwalk._kernels.units import scale_rows
+from coverwalk.files.schema import Array, Flag, Schema
+
 __all__ = ["Scaling", "canonical_order", "row_codes"]
 
 Floats = NDArray[np.float64]
@@ -31,6 +34,8 @@ class Scaling:
     scale: Floats
     squash: bool = True
 
+    _schema = Schema(centre=Array(float, "p"), scale=Array(float, "p", above=0), squash=Flag())
+
     @classmethod
     def of(cls, X: Floats, *, squash: bool = True) -> "Scaling":
         """From rows X (n, p); a constant column has scale one. Missing values (NaN) are passed over."""
@@ -50,12 +55,9 @@ class Scaling:
 
     def forward(self, X: Floats) -> Floats:
         """To units of order one."""
-        # Halves, because a difference of two numbers of opposite sign may overflow.
-        Z = np.clip((0.5 * X - 0.5 * self.centre) / (0.5 * self.scale), -1e300, 1e300)
-        if self.squash:
-            far = np.abs(Z) > _BULK
-            Z[far] = np.sign(Z[far]) * (_BULK + np.log(np.abs(Z[far]) - (_BULK - 1)))
-        return np.ascontiguousarray(Z)
+        Z = np.empty(X.shape)
+        scale_rows(np.ascontiguousarray(X), self.centre, self.scale, self.squash, Z)
+        return Z
 
     def backward(self, z: ArrayLike, column: int) -> Floats:
         """From units of order one to those of a column."""

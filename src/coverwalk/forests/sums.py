@@ -4,15 +4,20 @@ A pass is a state that adds up: ``empty`` makes one without rows, ``accumulate``
 another took in, ``finish`` gives the state of the next pass, or the forest. The first pass (`ForestSums`) sums moments,
 from which regressions, priors and evidence follow; the second (`ForestShapes`) counts residuals in bins, for the kernel
 densities. Neither sees the order of rows, nor how they were divided, but for rounding.
+
+Everything that is chosen comes with the plan: the groups of trees with their degrees and stopping priors, the trend
+about which some of them regress, the global kernel, the scale factor and the cells of y.
 """
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Fit, Layout
+from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Fit, Grid, Layout
 from coverwalk._kernels.kernel_density import N_BINS, kernel_tables
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.residual_bins import bin_residuals, bin_scales, density_scores
@@ -21,26 +26,31 @@ from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forests.forest import (
     MAX_FEATURES,
     MAX_LEAVES,
+    PLAN_ROWS,
     FittedTree,
     Forest,
+    Part,
     Settings,
     _same_plan,
     heard_tree,
     in_threads,
     routed,
 )
-from coverwalk.forests.local_columns import Fill, fill_of, local_columns
+from coverwalk.forests.kernel_context import KernelContext
+from coverwalk.forests.local_columns import Fill, fill_of, local_columns, plain_columns
 from coverwalk.forests.scaling import canonical_order
 
-__all__ = ["STATE_BYTES", "ForestShapes", "ForestSums"]
+__all__ = ["STATE_BYTES", "ForestShapes", "ForestSums", "plan_on_sample", "scaled"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Rows = tuple[Floats, Floats]
 
 STATE_BYTES = 2**28  # of the sums of one forest: they are what travels
 ROWS_AT_ONCE = 2**16  # bounds the memory of a chunk's copies
 KEPT_ROWS = 10_000  # of the sample, in the finished forest: for baselines and summaries
 LEAST_LEAVES = 32
+ROWS_A_TERM = 1.0  # from which on a degree is tried: with fewer, what a row adds depends on where it is
 FARTHEST = 1e100  # of a y, in units of the sample's: squares must stay finite
 
 
@@ -61,7 +71,7 @@ class ForestSums:
     >>> shapes = sums.finish()
     >>> shapes.accumulate(X, y)
     >>> shapes.finish().ask(X[:5])
-    PredictiveDistribution(5 rows, ... voices a row)
+    PredictiveDistribution(5 rows, ... components per row)
     """
 
     forest: Forest  # the plan, with some rows of the sample
@@ -72,29 +82,28 @@ class ForestSums:
 
     @classmethod
     def plan(
-        cls,
-        X: Floats,
-        y: Floats,
-        settings: Settings,
-        names: list[str] | None = None,
-        state_bytes: int = STATE_BYTES,
-        gaps: tuple[int, ...] = (),
+        cls, X: Floats, y: Floats, settings: Settings, state_bytes: int = STATE_BYTES, n_rows: int = 0
     ) -> "ForestSums":
-        """Units and trees from a sample of rows X (n, p), y (n,); as many leaves as ``state_bytes`` have room for.
+        """Everything from one sample X (n, p), y (n,) of n_rows rows; see `plan_on_sample` and `over`."""
+        return cls.over(plan_on_sample(X, y, settings, None, state_bytes, n_rows), (X, y))
 
-        gaps: columns that have missing values in some row, of the sample or not; they stand at the sample's means.
+    @classmethod
+    def over(cls, forest: Forest, rows: Rows, gaps: tuple[int, ...] = ()) -> "ForestSums":
+        """Sums for a planned forest; what is no sum (trend and global kernel) comes from some rows X (n, p), y (n,).
+
+        gaps: columns that have missing values in some row, of these or not; they stand at the means of these.
         """
-        degree = settings.degree
-        while degree > 0 and n_features(degree, X.shape[1]) > MAX_FEATURES:
-            degree -= 1
-        leaf_bytes = 8 * (n_moments(degree, X.shape[1]) + 2 * X.shape[1])
-        leaves = int(np.clip(state_bytes // (settings.n_trees * leaf_bytes), LEAST_LEAVES, MAX_LEAVES))
-        coarse = replace(settings, min_rows=max(settings.min_rows, math.ceil(len(y) / leaves)))
-        forest = Forest.plan(X, y, coarse, names)
-        forest.settings = settings
-        kept = canonical_order(X, y)[:KEPT_ROWS]
-        forest.accumulate(X[kept], y[kept])
-        Z = routed(forest.inputs, X, settings)
+        order = canonical_order(*rows)
+        X, y = (part[order] for part in rows)
+        Z, settings = routed(forest.inputs, X, forest.settings), forest.settings
+        plain, r = plain_columns(Z, settings.n_levels), forest.output.forward(y[:, None])[:, 0]
+        forest = replace(
+            forest,
+            X=X[:KEPT_ROWS],
+            y=y[:KEPT_ROWS],
+            trend=forest.trend.fit(plain, r)[0] if forest.trend else None,
+            whole=KernelContext.fit(plain, r) if settings.kernel > 0 else None,
+        )
         missing = set(gaps) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
         return cls(forest, fills=[fill_of(tree, Z, settings.n_levels, tuple(missing)) for tree in forest.trees])
 
@@ -112,31 +121,24 @@ class ForestSums:
         """The size of what travels."""
         return sum(array.nbytes for part in (self.moments, self.low, self.high) for array in part)
 
-    def accumulate(self, X: Floats, y: Floats) -> None:
-        """Take rows X (n, p), y (n,) in."""
-        degree = self.forest.grid.degree
+    def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
+        """Take rows X (n, p), y (n,) in; seen (n,): those to which the trend was fitted, none by default."""
         if len(y):
             self._make_room()
 
-        def add(k: int) -> None:
-            tree = self.forest.trees[k]
-            perm, layout = tree.arrange(Z)
+        def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
             sums = (self.moments[k], self.low[k], self.high[k])
-            seen = local_columns(tree, Z, self.fills[k], self.forest.settings.n_levels)
-            add_moments(seen[perm], r[perm], layout, _places(tree), degree, *sums)
+            add_moments(*rows, layout, _places(self.forest.trees[k]), degree, *sums)
 
-        for start in range(0, len(y), ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
-            Z, r = _scaled(self.forest, X[rows], y[rows])
-            in_threads(add, range(len(self.moments)), self.forest.settings.n_threads)
+        _to_trees(self.forest, self.fills, (X, y, seen), add)
 
     def _make_room(self) -> None:
         if not self.moments:
             p = self.forest.X.shape[1]
-            sizes = [(int((tree.left < 0).sum()), n_moments(self.forest.grid.degree, p)) for tree in self.forest.trees]
-            self.moments = [np.zeros(size) for size in sizes]
-            self.low = [np.full((leaves, p), np.inf) for leaves, _ in sizes]
-            self.high = [np.full((leaves, p), -np.inf) for leaves, _ in sizes]
+            leaves = [int((tree.left < 0).sum()) for tree in self.forest.trees]
+            self.moments = [np.zeros((n, n_moments(g.degree, p))) for n, g in zip(leaves, _grids(self.forest))]
+            self.low = [np.full((n, p), np.inf) for n in leaves]
+            self.high = [np.full((n, p), -np.inf) for n in leaves]
 
     def merge(self, other: "ForestSums") -> None:
         """Take in what another state of the same plan took in."""
@@ -155,19 +157,20 @@ class ForestSums:
         if self.n_rows == 0:
             raise ValueError("no rows were accumulated: nothing to learn from")
         forest = replace(self.forest, n_summed=self.n_rows)
+        grids = _grids(forest)
 
         def fit(k: int) -> _Contexts:
-            tree = forest.trees[k]
+            tree, grid = forest.trees[k], grids[k]
             leaves = (self.moments[k], self.low[k], self.high[k])
             moments, low, high = (np.empty((len(tree.left), part.shape[1])) for part in leaves)
             sum_upwards(tree.left, _places(tree), *leaves, moments, low, high)
-            regressions = empty_regressions(len(tree.left), forest.grid, low.shape[1])
-            regress_moments(moments, tree.parent, forest.grid, low.shape[1], regressions)
+            regressions = empty_regressions(len(tree.left), grid, low.shape[1])
+            regress_moments(moments, tree.parent, grid, low.shape[1], regressions)
             n = np.ascontiguousarray(moments[:, 0])
             for child in np.flatnonzero(n == 0).tolist():  # parents come first
                 low[child], high[child] = low[tree.parent[child]], high[tree.parent[child]]
             scale = np.zeros((len(n), N_BINNED))
-            bin_scales(n, regressions, forest.grid.least_scale, scale)
+            bin_scales(n, regressions, grid.least_scale, scale)
             return _Contexts(n.round().astype(np.int64), low, high, scale, regressions)
 
         contexts = in_threads(fit, range(len(self.moments)), forest.settings.n_threads)
@@ -210,25 +213,19 @@ class ForestShapes:
         """The size of what travels."""
         return sum(array.nbytes for array in (*self.counts, *self.log_outside))
 
-    def accumulate(self, X: Floats, y: Floats) -> None:
-        """Count rows X (n, p), y (n,)."""
-        degree = self.forest.grid.degree
+    def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
+        """Count rows X (n, p), y (n,); seen (n,): those to which the trend was fitted, none by default."""
         if len(y):
             self._make_room()
             self.n_rows += len(y)
 
-        def add(k: int) -> None:
-            perm, layout = self.forest.trees[k].arrange(Z)
+        def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
             regressions = self.contexts[k].regressions
             lines = (regressions.gain, regressions.loo, regressions.mean)
             known, bins = (self.contexts[k].n, self.contexts[k].scale), (self.counts[k], self.log_outside[k])
-            seen = local_columns(self.forest.trees[k], Z, self.fills[k], self.forest.settings.n_levels)
-            bin_residuals(seen[perm], r[perm], layout, degree, lines, known, bins)
+            bin_residuals(*rows, layout, degree, lines, known, bins)
 
-        for start in range(0, len(y), ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
-            Z, r = _scaled(self.forest, X[rows], y[rows])
-            in_threads(add, range(len(self.counts)), self.forest.settings.n_threads)
+        _to_trees(self.forest, self.fills, (X, y, seen), add)
 
     def merge(self, other: "ForestShapes") -> None:
         """Take in what another state of the same regressions counted."""
@@ -248,15 +245,16 @@ class ForestShapes:
                 "both must read the same rows, or the second none"
             )
         self._make_room()
-        forest, tables = replace(self.forest), kernel_tables()
+        forest, tables, parts = replace(self.forest), kernel_tables(), self.forest.settings.part_of_trees()
         forest.fitted = in_threads(
-            lambda k: self._fitted(forest.trees[k], k, tables), range(len(self.counts)), forest.settings.n_threads
+            lambda k: self._fitted(k, parts[k], tables), range(len(self.counts)), forest.settings.n_threads
         )
-        forest.join_shapes()
+        forest._table = None
         return forest
 
-    def _fitted(self, tree: AdaptiveTree, k: int, tables: tuple[Floats, Floats]) -> FittedTree:
-        known, found, p = self.contexts[k], self.contexts[k].regressions, self.forest.X.shape[1]
+    def _fitted(self, k: int, part: Part, tables: tuple[Floats, Floats]) -> FittedTree:
+        tree, known, p = self.forest.trees[k], self.contexts[k], self.forest.X.shape[1]
+        found = known.regressions
         scale = known.scale if self.n_rows else np.zeros_like(known.scale)
         score, width = np.empty((len(scale), N_SHAPES)), np.empty((len(scale), N_BINNED), np.int64)
         density_scores(scale, self.counts[k], self.log_outside[k], tables, score, width)
@@ -276,8 +274,8 @@ class ForestShapes:
             self.counts[k][:, :, :N_BINS],  # type: ignore[arg-type]  # 32 bits hold no 10^10 rows
         )
         layout = Layout(np.zeros_like(known.n), known.n, tree.left, tree.parent)
-        grid = self.forest.grid._replace(many=1.0)  # every regression that was fitted has its mean leverage
-        heard = heard_tree(np.empty((0, p)), layout, grid, fit, (self.forest.settings.stop,))
+        grid = _grids(self.forest)[k]
+        heard = heard_tree(np.empty((0, p)), layout, grid, fit, (part.stop,))
         seated = heard.records.seat >= 0
         records = heard.records._replace(low=known.low[seated], high=known.high[seated])
         return heard._replace(records=records, fill=self.fills[k])
@@ -288,14 +286,69 @@ def _places(tree: AdaptiveTree) -> Ints:
     return np.where(leaf, np.cumsum(leaf) - 1, -1)
 
 
-def _scaled(forest: Forest, X: Floats, y: Floats) -> tuple[Floats, Floats]:
+def _grids(forest: Forest) -> list[Grid]:
+    """Of each tree; every regression has its mean leverage."""
+    return [forest.grid_of(part.degree)._replace(many=ROWS_A_TERM) for part in forest.settings.part_of_trees()]
+
+
+def plan_on_sample(
+    X: Floats, y: Floats, settings: Settings, names: list[str] | None, state_bytes: int, n_rows: int
+) -> Forest:
+    """Units and trees from a sample X (n, p), y (n,) of n_rows rows; as many leaves as ``state_bytes`` have room for.
+
+    A side of a split needs as many rows of the sample as tell of ``min_rows`` of all rows, and at least one.
+    """
+    n, p = min(len(y), PLAN_ROWS), X.shape[1]
+    least = max(int(settings.min_rows * n / max(n_rows, n)), 1)
+
+    def min_rows(degree: int) -> int:
+        while degree > 0 and n_features(degree, p) > MAX_FEATURES:
+            degree -= 1
+        numbers: int = max(
+            n_moments(degree, p) + 2 * p, 2 * (N_BINNED * (N_BINS + 1) + N_SHAPES)
+        )  # of each pass, a leaf
+        leaves = min(max(state_bytes // (8 * settings.n_trees * numbers), LEAST_LEAVES), MAX_LEAVES)
+        return max(least, ceil(n / leaves))
+
+    sides = [min_rows(part.degree) for part in settings.part_of_trees()]
+    return Forest.plan(X, y, settings, names, sides, n_rows)
+
+
+def scaled(forest: Forest, y: Floats) -> Floats:
+    """y (n,) in units of order one; an error where a square would be lost."""
     r = forest.output.forward(y[:, None])[:, 0]
     if len(r) and np.abs(r).max() > FARTHEST:
         raise ValueError(
             f"y = {y[np.argmax(np.abs(r))]:g} is more than {FARTHEST:g} times as far out as the sample, which set the "
             "units: its square is lost in sums; leave such rows out, or transform y"
         )
-    return routed(forest.inputs, X, forest.settings), r
+    return r
+
+
+def _to_trees(
+    forest: Forest, fills: list[Fill], rows: tuple[Floats, Floats, Any], add: Callable[[int, Rows, Layout, int], None]
+) -> None:
+    """Give every tree rows X (n, p) and y (n,), some at a time and sorted by leaf: y, or what the trend leaves of it.
+
+    The errors of rows that the trend has seen are those it would make if it had not, by the mean leverage.
+    """
+    X, y, seen = rows
+    settings, grids, parts = forest.settings, _grids(forest), forest.settings.part_of_trees()
+    for start in range(0, len(y), ROWS_AT_ONCE):
+        block = slice(start, start + ROWS_AT_ONCE)
+        Z, r = routed(forest.inputs, X[block], settings), scaled(forest, y[block])
+        left = r
+        if forest.trend:
+            keep = 1.0 if seen is None else np.where(seen[block], forest.trend.keep, 1.0)
+            left = (r - forest.trend.value(plain_columns(Z, settings.n_levels))) / keep
+
+        def one(k: int, Z: Floats = Z, r: Floats = r, left: Floats = left) -> None:
+            tree, part = forest.trees[k], parts[k]
+            perm, layout = tree.arrange(Z)
+            inputs = local_columns(tree, Z, fills[k], settings.n_levels)
+            add(k, (inputs[perm], (left if part.smooth else r)[perm]), layout, grids[k].degree)
+
+        in_threads(one, range(len(parts)), settings.n_threads)
 
 
 def _check_same_plan(a: Forest, b: Forest) -> None:

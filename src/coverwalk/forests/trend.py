@@ -17,6 +17,7 @@ from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 from threadpoolctl import ThreadpoolController
 
 from coverwalk._kernels.waves import wave_features, waves
+from coverwalk.files.schema import Array, Real, Schema
 
 __all__ = ["Trend"]
 
@@ -56,17 +57,28 @@ class Trend:
     ridge: float
     low: Floats  # (p,) the range of the rows: inputs are clamped to it
     high: Floats
+    keep: float = 1.0  # the mean of 1 - leverage of the rows to which it was fitted
+
+    _schema = Schema(
+        phase=Array(float, "D"),
+        turns=Array(float, "p", "D"),
+        coefficients=Array(float, "1 + p + D"),
+        ridge=Real(above=0),
+        keep=Real(),
+        low=Array(float, "p"),
+        high=Array(float, "p"),
+    )
 
     @classmethod
-    def plan(cls, Z: Floats, r: Floats, seed: int) -> tuple["Trend", Floats]:
+    def plan(cls, Z: Floats, r: Floats, seed: int, n_rows: int = 0) -> tuple["Trend", Floats]:
         """Waves and ridge for rows Z (n, p), of order one and in random order, and r (n,).
 
         Wavelength and ridge are those with the least left-one-out errors on some rows. Returns what a rough trend
-        leaves of r, too.
+        leaves of r, too. n_rows: how many rows it will be fitted to, if these are a sample of them.
         """
-        n, p = Z.shape
+        n, p = max(len(Z), n_rows), Z.shape[1]
         n_waves = min(n // 4, JUDGED_WAVES + n // 16, FEW_WAVES)
-        n_judged = min(n, JUDGED_ROWS)
+        n_judged = min(len(Z), JUDGED_ROWS)
         few = min(n_judged // 4, JUDGED_WAVES)
         with _one_thread():
             judged = Z[:n_judged], r[:n_judged]
@@ -101,9 +113,10 @@ class Trend:
                 leverage = np.full(n, (len(U) - self.ridge * np.sum(inverse**2)) / n)
             else:
                 leverage = np.sum(solve_triangular(U, F.T, trans=1, check_finite=False) ** 2, axis=0)
-            left = (r[:n] - F @ coefficients) / np.maximum(1.0 - leverage, LEAST_KEEP)
+            keep = np.maximum(1.0 - leverage, LEAST_KEEP)
+            left = (r[:n] - F @ coefficients) / keep
         ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)} if len(Z) else {}
-        trend = replace(self, coefficients=_in_units(coefficients, Z.shape[1]), **ends)
+        trend = replace(self, coefficients=_in_units(coefficients, Z.shape[1]), keep=float(keep.mean()), **ends)
         return trend, np.concatenate([left, r[n:] - trend.value(Z[n:])])
 
     def slopes(self, Z: Floats) -> Floats:

@@ -1,24 +1,23 @@
-"""Lossless compression by a SequenceModel and an arithmetic coder.
+"""Lossless compression by a SequenceModel and an arithmetic coder, in the file format of `container`.
 
-A compressed file is two bytes that name the format, the length of the original as a variable-length number, three bytes
-of its CRC-32, and the code. The decoder repeats the coder's arithmetic, so both need the same version of the model.
+The decoder repeats the coder's arithmetic, so both need the same model: its number is in the file.
 """
 
-import zlib
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk import __version__
 from coverwalk._kernels import arithmetic_coder
 from coverwalk.sequence import SequenceModel
+from coverwalk.sequences.container import damaged, read_container, write_container
 
 __all__ = ["compress", "decompress", "original_length"]
 
-_MAGIC = b"\xc7\x01"  # ours, version 1
-_CHECK = 3  # bytes of check sum: with four, the header alone would be 0.1 % of a small file
-_CHUNK = 1 << 14  # symbols a call of the kernel: how often progress is told
-_MOST_ZEROS = 64  # a whole code ends in so many bytes of 0 once in 256^56 files
+_MODEL = 1  # to be raised whenever the model's arithmetic changes
+_CHUNK = 1 << 14  # symbols per call of the kernel: how often progress is told
+_FLUSH = 8  # bytes that the coder writes at its end; those that are 0 need not be stored
 
 Progress = Callable[[int], object]
 
@@ -30,12 +29,14 @@ def compress(data: bytes, *, progress: Progress | None = None) -> bytes:
     --------
     >>> text = b"to be or not to be, that is the question: " * 20
     >>> packed = compress(text)
-    >>> len(text), len(packed) < 70, decompress(packed) == text
+    >>> len(text), len(packed) < 80, decompress(packed) == text
     (840, True, True)
     """
-    header = _MAGIC + _number(len(data)) + _check_sum(zlib.crc32(data))
-    if not data:
-        return header
+    code = _encode(data, progress) if data else b""
+    return write_container(data, code, writer=__version__, model=_MODEL)
+
+
+def _encode(data: bytes, progress: Progress | None) -> bytes:
     symbols = np.frombuffer(data, np.uint8).astype(np.int32)
     state = arithmetic_coder.start_coder()
     parts = []
@@ -52,51 +53,43 @@ def compress(data: bytes, *, progress: Progress | None = None) -> bytes:
     state[arithmetic_coder.PLACE] = 0
     arithmetic_coder.finish(state, out)
     parts.append(out[: int(state[arithmetic_coder.PLACE])].tobytes())
-    return header + b"".join(parts)[1:].rstrip(b"\0")  # the first byte held back is 0; the decoder reads 0 past the end
+    code = b"".join(parts)[1:]  # the first byte held back is 0
+    return code[:-_FLUSH] + code[-_FLUSH:].rstrip(b"\0")  # the decoder reads 0 past the end
 
 
 def decompress(packed: bytes, *, progress: Progress | None = None) -> bytes:
     """The bytes that were compressed; a ``ValueError`` if this is not, or not wholly, the work of `compress`."""
-    length, place = _read_header(packed)
-    check, code = packed[place : place + _CHECK], packed[place + _CHECK :]
-    if len(check) < _CHECK:
-        raise _damaged("it ends within its header")
-    if length > (len(code) + 8) << 25:  # no symbol takes less than 2^-22 bits: frequencies out of 2^30, none zero
-        raise _damaged(f"its header promises {length} bytes, more than so short a code can hold")
+    parts = read_container(packed)
+    if parts.model != _MODEL:
+        raise ValueError(
+            f"this file was written by coverwalk {parts.writer} with model {parts.model}, and this is coverwalk "
+            f"{__version__} with model {_MODEL}: decompress it with `pip install coverwalk=={parts.writer}`"
+        )
+    if parts.length > (len(parts.code) + _FLUSH) << 25:  # no symbol takes less than 2^-22 bits
+        raise damaged(f"its header promises {parts.length} bytes, more than so short a code can hold")
+    data = _decode(parts.code, parts.length, progress)
+    if not parts.checks(data):
+        raise damaged("what it decodes to has another check sum than the original")
+    return data
+
+
+def _decode(code: bytes, length: int, progress: Progress | None) -> bytes:
     data = np.frombuffer(b"\0" + code, np.uint8).copy()  # the kernel's arrays are writable
     state = arithmetic_coder.start_decoder(data)
     model = _model()
-    crc, parts = 0, []
+    decoded = []
     for start in range(0, length, _CHUNK):
-        if int(state[arithmetic_coder.PLACE]) > len(data) + _MOST_ZEROS:
-            raise _damaged(f"its code ends after {start} of {length} bytes")
         symbols = np.empty(min(_CHUNK, length - start), np.int32)
         _code(model, state, symbols, data, decoding=True)
-        parts.append(symbols.astype(np.uint8).tobytes())
-        crc = zlib.crc32(parts[-1], crc)
+        decoded.append(symbols.astype(np.uint8).tobytes())
         if progress:
             progress(len(symbols))
-    if check != _check_sum(crc):
-        raise _damaged("what it decodes to has another check sum than the original")
-    return b"".join(parts)
-
-
-def _check_sum(crc: int) -> bytes:
-    return crc.to_bytes(4, "big")[-_CHECK:]
+    return b"".join(decoded)
 
 
 def original_length(packed: bytes) -> int:
     """How many bytes a compressed file will give."""
-    return _read_header(packed)[0]
-
-
-def _read_header(packed: bytes) -> tuple[int, int]:
-    """The length of the original, and where the check sum begins."""
-    if packed[: len(_MAGIC)] != _MAGIC:
-        raise ValueError(
-            f"this was not made by this version of `coverwalk compress`: it begins with {packed[:2]!r}, not {_MAGIC!r}"
-        )
-    return _read_number(packed, len(_MAGIC))
+    return read_container(packed).length
 
 
 def _model() -> SequenceModel:
@@ -115,30 +108,3 @@ def _code(
     while done < len(symbols):
         tree = model._roomy(len(symbols) - done)
         done = arithmetic_coder.code(tree, state, symbols, done, data, decoding)
-
-
-def _damaged(why: str) -> ValueError:
-    return ValueError(
-        f"the compressed file is truncated or damaged ({why}): fetch it again, or compress the original again"
-    )
-
-
-def _number(n: int) -> bytes:
-    """Seven bits a byte, low ones first; the top bit says that more follow."""
-    out = bytearray()
-    while n >= 128:
-        out.append(n & 127 | 128)
-        n >>= 7
-    return bytes([*out, n])
-
-
-def _read_number(packed: bytes, place: int) -> tuple[int, int]:
-    n = shift = 0
-    while place < len(packed):
-        byte = packed[place]
-        n |= (byte & 127) << shift
-        shift += 7
-        place += 1
-        if byte < 128:
-            return n, place
-    raise _damaged("it ends within its header")

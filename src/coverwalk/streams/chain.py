@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import List, Object, Schema, require
+from coverwalk.forest.schedule import StreamSettings
+from coverwalk.forest.stream import ForestStream
 from coverwalk.forests.forest import Forest
 from coverwalk.joint import JointDistribution
-from coverwalk.streams.forest_stream import ForestStream
-from coverwalk.streams.growth import StreamSettings
 
 __all__ = ["StreamChain"]
 
@@ -18,6 +19,10 @@ Floats = NDArray[np.float64]
 
 class StreamChain:
     """One `ForestStream` for each output; log p(y given x) = sum_j log p(y_j given x, y_1 .. y_{j-1})."""
+
+    _schema = Schema(
+        streams=List(Object(ForestStream, p="p + i"), "q", low=1), check=lambda state, scope: _check_chain(state)
+    )
 
     def __init__(self, streams: list[ForestStream]) -> None:
         self.streams = streams
@@ -46,28 +51,37 @@ class StreamChain:
         """Rows learned."""
         return self.streams[0].n_rows
 
-    def learn(self, X: Floats, Y: Floats) -> Floats:
-        """Learn rows X (n, p), Y (n, q) in order; returns the log density (n,) that each had just before."""
-        return self._sum("learn", X, Y)
+    def copy(self) -> "StreamChain":
+        """A chain that learns on its own: what this one knows stays as it is."""
+        return StreamChain([stream.copy() for stream in self.streams])
+
+    def learn(self, X: Floats, Y: Floats, *, scored: bool = True) -> Floats:
+        """Learn rows X (n, p), Y (n, q) in order; returns the log density (n,) that each had just before.
+
+        Not ``scored``: where that takes long, of the trees alone.
+        """
+        total = np.zeros(len(Y))
+        for j, stream in enumerate(self.streams):
+            total += stream.learn(self._inputs(X, Y, j), np.ascontiguousarray(Y[:, j]), scored=scored)
+        return total
 
     def learn_one(self, x: Floats, y: Floats) -> float:
         """Learn one row x (1, p), y (1, q); returns the log density that it had just before."""
-        if len(self.streams) == 1:
-            return self.streams[0].learn_one(x, float(y[0, 0]))
         return float(self.learn(x, y)[0])
 
     def logpdf(self, X: Floats, Y: Floats) -> Floats:
         """Log densities (n,) of rows."""
-        return self._sum("logpdf", X, Y)
-
-    def _sum(self, verb: str, X: Floats, Y: Floats) -> Floats:
-        total: Floats = getattr(self.streams[0], verb)(X, np.ascontiguousarray(Y[:, 0]))
-        for j in range(1, len(self.streams)):
-            total += getattr(self.streams[j], verb)(np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j]))
+        total = np.zeros(len(Y))
+        for j, stream in enumerate(self.streams):
+            total += stream.logpdf(self._inputs(X, Y, j), np.ascontiguousarray(Y[:, j]))
         return total
 
+    @staticmethod
+    def _inputs(X: Floats, Y: Floats, j: int) -> Floats:
+        return np.hstack([X, Y[:, :j]]) if j else X
+
     def predict_dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
-        """The laws of y in rows X (n, p). Those of several outputs ask the streams when they are asked themselves."""
+        """The distributions of y in rows X (n, p)."""
         if len(self.streams) == 1:
             return self.streams[0].predict_dist(X)
 
@@ -76,15 +90,6 @@ class StreamChain:
 
         return JointDistribution(conditional, len(X), len(self.streams))
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose streams are not one chain."""
-        streams: Any = self.streams
-        sound = (
-            isinstance(streams, list)
-            and len(streams) >= 1
-            and all(isinstance(stream, ForestStream) for stream in streams)
-            and all(stream.p == streams[0].p + j for j, stream in enumerate(streams))
-            and all(stream.n_rows == streams[0].n_rows for stream in streams)
-        )
-        if not sound:
-            raise ValueError("the streams of this chain do not fit together")
+
+def _check_chain(state: Any) -> None:
+    require("rows of the streams", len({stream.n_rows for stream in state.streams}) == 1)

@@ -1,6 +1,5 @@
 """DoubleTree: the paper's conditional density estimator, as a stream."""
 
-import os
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -9,11 +8,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coverwalk._sound import check_names, hold
+from coverwalk.files.objects import schema_of
+from coverwalk.files.schema import Absent, Flag, Names, Object, Schema, Scope, Whole, require
 from coverwalk.locks import adopt, alone, reads, twin, unfitted, writes
+from coverwalk.saving import Saved
 from coverwalk.streams.checked_rows import as_outputs, as_row, refuse_nonfinite
 from coverwalk.streams.kd_engine import KdEngine, Plan
-from coverwalk.streams.kd_soundness import check_stream
 
 if TYPE_CHECKING:
     from coverwalk.distribution import PredictiveDistribution
@@ -23,7 +23,12 @@ __all__ = ["DoubleTree"]
 Floats = NDArray[np.float64]
 
 
-class DoubleTree(BaseEstimator):  # type: ignore[misc]
+def _check(state: Any, scope: Scope) -> None:
+    if hasattr(state, "_engine"):
+        require("inputs", hasattr(state, "_flat") and scope["_engine"].inputs == scope.get("n_features_in_"))
+
+
+class DoubleTree(Saved, BaseEstimator):  # type: ignore[misc]
     """p(y | x) by a halting walk over an online kd-tree, with a Normal-Wishart and a tree density in each context.
 
     The "double pseudo-tree" of the paper's Section 5: one tree over x, in each of its contexts another over y.
@@ -88,6 +93,16 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
     """
 
     n_features_in_: int
+
+    _schema = Schema(
+        **schema_of(Plan).fields,
+        n_features_in_=Absent(Whole(0, 10**6)),
+        n_outputs_=Absent(Whole(1, 10**6)),
+        feature_names_in_=Absent(Names("n_features_in_")),
+        _flat=Absent(Flag()),
+        _engine=Absent(Object(KdEngine, q="n_outputs_")),
+        check=_check,
+    )
 
     def __init__(
         self,
@@ -251,18 +266,3 @@ class DoubleTree(BaseEstimator):  # type: ignore[misc]
         return self._engine.depth
 
     # Files
-
-    @reads
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, which `coverwalk.load` reads; see `coverwalk.persistence`."""
-        from coverwalk.persistence import save
-
-        save(self, path)
-
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        Plan(*(getattr(self, name) for name in Plan._fields)).check()
-        if hasattr(self, "_engine"):
-            check_stream(self._engine, self.n_features_in_, self.n_outputs_)
-            check_names(self)
-            hold("y", isinstance(self._flat, bool | np.bool_))

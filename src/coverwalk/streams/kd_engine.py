@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels import kd_state, kd_voices, kd_walk
 from coverwalk._kernels.kd_state import MAX_X_DEPTH, KdState, Settings
+from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, Real, Schema, Text, Tuple, Whole, stored
 from coverwalk.locks import MANY_ROWS
+from coverwalk.streams.kd_check import check_engine
 from coverwalk.streams.running_scale import Units, units_of
 
 __all__ = ["KdEngine", "Plan"]
@@ -15,6 +17,20 @@ __all__ = ["KdEngine", "Plan"]
 Floats = NDArray[np.float64]
 
 
+@stored(
+    walk=Text("coarsen", "refine"),
+    alpha=Real(low=1.05, high=1e6, whole=True),
+    stop=Maybe(Real(low=1e-100, below=1)),
+    children=Text("replay", "parent"),
+    priors=Text("parent", "fixed"),
+    max_depth=Maybe(Whole(1, 64)),
+    a=Real(low=1e-100, high=1e100, whole=True),
+    halve=Real(low=1e-100, below=1),
+    ridge=Real(low=1e-100, high=1e100, whole=True),
+    nu=Maybe(Real(high=1e100, whole=True)),
+    scatter=Real(low=1e-100, high=1e100, whole=True),
+    settle=Whole(0),
+)
 class Plan(NamedTuple):
     """Everything a double pseudo-tree is told before its first row; see `DoubleTree` for the meaning."""
 
@@ -101,12 +117,55 @@ def _scale_of(X: Floats) -> Floats:
     return np.array([units_of(X[~missing[:, a], a, None]).scale[0] for a in range(X.shape[1])])
 
 
+_STEPS = Limits(above=-(2**24), below=2**24)  # powers of 2^332 in odds: no stream comes near
+_LINKS = {
+    0: Limits(children=True),  # left
+    2: Limits(low=-1, below="max(p, 1)"),  # dimension
+    3: Limits(low=0, high=MAX_X_DEPTH),  # depth
+    4: Limits(low=0, high="n_rows"),  # rows learned
+    5: Limits(index="n_rows", none=True),  # first row
+    6: Limits(index="n_rows", none=True),  # last row
+    8: Limits(index="contexts", none=True),  # parent
+    9: Limits(low=0, high="n_rows"),  # rows held
+    11: _STEPS,
+    12: _STEPS,
+}
+_ODDS = {1: Limits(above=0), 2: Limits(above=0)}
+
+
 class KdEngine:
     """Learns and answers rows X (n, p), Y (n, q) of finite numbers; checking them is the caller's business.
 
     NaN in X is a missing value. It lies in no box, and right of every cut of its input; and from the first one on each
     input has a second one beside it, 1 where it is missing and 0 where it is not, which is halved like all others.
     """
+
+    _schema = Schema(
+        plan=Object(Plan),
+        units=Object(Units, q="q"),
+        gaps=Flag(),
+        n_rows=Whole(0, 2**31 - 8),
+        state=Fields(  # as `kd_state.pack` has it
+            scale=Array(float, "p", above=0),
+            counts=Array(np.int64, 4, low=0, high=2**31 - 8),
+            xi=Array(np.int32, "contexts", 16, columns=_LINKS),
+            xf=Array(float, "contexts", "6 + q + q * (q + 1) // 2 + 2 * p", nan=True, columns=_ODDS),
+            yf=Array(np.int64, "nodes", 4),
+            row_x=Array(float, "n_rows", "p", nan=True),
+            row_z=Array(float, "n_rows", "q"),
+            row_code=Array(np.int64, "n_rows"),
+            row_log_slope=Array(float, "n_rows"),
+            row_log_psi=Array(float, "n_rows"),
+            row_stop=Array(float, "n_rows", "flowing", above=0),
+            row_next=Array(np.int32, "n_rows", index="n_rows", none=True),
+            theta=Array(float, MAX_X_DEPTH + 1, inf=True),
+            prior=Array(float, MAX_X_DEPTH + 1, inf=True),
+            y_depth=Array(np.int32, MAX_X_DEPTH + 1),
+            waiting=Array(np.int32, MAX_X_DEPTH + 1),
+        ),
+        _early=Maybe(Tuple(Array(float, "n_rows", "p", nan=True), Array(float, "n_rows", "q"))),
+        check=check_engine,
+    )
 
     def __init__(self, plan: Plan, p: int, q: int) -> None:
         self.plan = plan
@@ -216,10 +275,3 @@ class KdEngine:
         vars(self).update(packed)
         self.settings = self.plan.settings(len(self.units.loc))
         self.state = kd_state.unpack(packed["state"], self.settings)
-
-    def _check_loaded(self) -> None:
-        """Refuse arrays that no stream has, and take the others in; a file holds them as `__getstate__` gives them."""
-        from coverwalk.streams.kd_soundness import check_packed
-
-        check_packed(vars(self))
-        self.__setstate__(dict(vars(self)))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.real_line import CORE
+from coverwalk.files.schema import Array, stored
 
 __all__ = ["Units", "units_of"]
 
@@ -23,6 +24,7 @@ _FARTHEST = 1e300  # in units of the scale; beyond it distances count as this
 _TINY = float(np.finfo(np.float64).tiny)
 
 
+@stored(loc=Array(float, "q"), scale=Array(float, "q", above=0))
 class Units(NamedTuple):
     """z = (y - loc) / scale for each column."""
 

@@ -7,20 +7,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._sound import check_names, hold
+from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forests.forest import Forest, Settings
-from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, writes
+from coverwalk.locks import adopt, alone, reads, twin, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.streams.chain import StreamChain
 from coverwalk.streams.checked_rows import as_outputs, as_row, numbers_only, refuse_nonfinite
 from coverwalk.streams.double_tree import DoubleTree
-from coverwalk.streams.growth import StreamSettings
 
 __all__ = ["Streaming"]
 
 Floats = NDArray[np.float64]
 
-N_TREES = 10  # of a stream that began as one: every row is learned by each of them
+N_TREES = 16  # of a stream that began as one: every row is learned by each of them
 
 
 class Streaming:
@@ -44,65 +43,60 @@ class Streaming:
 
     @writes
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Learn further rows in order. All are checked first: a bad one leaves the model as it was."""
-        self.prequential(X, y)
+        """Learn further rows in order. A bad row, or an interrupt, leaves the model as it was.
+
+        To that end the rows are learned by a copy of what the model has learned since its trees grew. For single rows,
+        `learn_one` is faster: it learns in place.
+        """
+        self._learn_rows(X, y, scored=False)
         return self
 
     @writes
     def prequential(self, X: Any, y: Any) -> Floats:
         """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
+        return self._learn_rows(X, y, scored=True)
+
+    def _learn_rows(self, X: Any, y: Any, *, scored: bool) -> Floats:
         if y is None:
             raise ValueError("This ConditionalDensity estimator requires y to be passed, but the target y is None.")
-        if np.shape(y)[:1] < (MANY_ROWS,) and self._streams():
-            return self._learn_rows(X, y)
-        model = self._aside()
-        log_density = model._learn_rows(X, y)
-        adopt(self, model)
-        return log_density
-
-    def _streams(self) -> bool:
-        """Whether rows can be learned where they are: by a stream that is there."""
-        other = {"stream_", "forests_"} if self.covers == "kd" else {"double_tree_"}
-        if other & vars(self).keys():
-            raise ValueError(f"covers={self.covers!r} was set after the model had learned with other covers: use fit")
-        return "stream_" in self.__dict__ or "double_tree_" in self.__dict__
-
-    def _aside(self) -> Self:
-        """A model that learns the same as this one would, without changing this one."""
-        copied = {name: deepcopy(vars(self)[name]) for name in ("stream_", "double_tree_") if name in vars(self)}
-        return twin(self, **copied)
-
-    def _learn_rows(self, X: Any, y: Any) -> Floats:
-        """Check all rows, then learn them."""
-        begun = hasattr(self, "n_outputs_")
+        self._check_covers()
+        begun, model = hasattr(self, "n_outputs_"), twin(self)  # all that changes is the twin's until all is learned
         if self.covers == "kd":
             return self._streamed(X, y, begun)
+        model.__dict__.pop("calibration_", None)  # it was measured on the model as it was
         settings = self._stream_settings()  # a parameter's mistake is told before one of the rows
         Y, flat = as_outputs(y)
         if begun and Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y must have {self.n_outputs_} columns as in the rows before, got {Y.shape[1]}")
-        begins = twin(self)  # names, number and levels of inputs are its own until all is checked
-        X = begins._read(X, begun)
+        X = model._read(X, begun)
         if len(X) != len(Y):
             raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
         X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
-        chain = begins._chain(settings, X.shape[1], Y.shape[1], flat)
-        with alone(self):
-            self.__dict__ = vars(begins)
-            chain.name_levels(self._mixed.level_names)
-            return chain.learn(X, np.require(Y, requirements="W"))
+        chain = model._next_chain(settings, X.shape[1], Y.shape[1])
+        chain.name_levels(model._mixed.level_names)
+        log_density = chain.learn(X, np.require(Y, requirements="W"), scored=scored)
+        model._show_chain(chain, Y.shape[1], flat)
+        adopt(self, model)
+        return log_density
+
+    def _check_covers(self) -> None:
+        learned = {"stream_", "forests_"} if self.covers == "kd" else {"double_tree_"}
+        if learned & vars(self).keys():
+            raise ValueError(f"covers={self.covers!r} was set after the model had learned with other covers: use fit")
 
     @writes
     def learn_one(self, x: Any, y: Any) -> float:
         """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
-        if self._streams():
+        self._check_covers()
+        if "stream_" in self.__dict__ or "double_tree_" in self.__dict__:
             return self._learn_one(x, y)
-        model = self._aside()
+        model = twin(self)
         log_density = model._learn_one(x, y)
         adopt(self, model)
         return log_density
 
     def _learn_one(self, x: Any, y: Any) -> float:
+        """As `learn_one`, in place."""
         stream = self.__dict__.get("stream_")
         begun = "n_outputs_" in self.__dict__
         mixed = self._mixed
@@ -112,10 +106,11 @@ class Streaming:
             tree = self.double_tree_ if begun else self._new_tree()
             row, outputs = tree._checked_row(mixed.row(x), y)
             with alone(self):
-                log_density = tree._learn(row, outputs, np.ndim(y) == 0)
+                log_density = float(tree._learn(row, outputs, np.ndim(y) == 0)[0])
                 self._mixed = mixed
                 self._show(tree)
-            return float(log_density[0])
+                self.__dict__.pop("calibration_", None)
+            return log_density
         row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, gaps=True)
         outputs = as_row(y, "y", self.n_outputs_ if begun else None)
         if stream is None:
@@ -123,13 +118,16 @@ class Streaming:
             if not begun:
                 self.n_features_in_ = row.shape[1]
             self._mixed = mixed
-            stream = self._chain(settings, row.shape[1], outputs.shape[1], np.ndim(y) == 0)
+            stream = self._next_chain(settings, row.shape[1], outputs.shape[1])
             stream.name_levels(mixed.level_names)
+            self._show_chain(stream, outputs.shape[1], np.ndim(y) == 0)
         with alone(self):
+            self.__dict__.pop("calibration_", None)
             if mixed is not self._mixed:
                 self._mixed = mixed
                 stream.name_levels(mixed.level_names)
-            return stream.learn_one(row, outputs)
+            log_density = stream.learn_one(row, outputs)
+        return log_density
 
     @writes
     def _learn_row(self, row: Floats, y: float) -> float:
@@ -138,6 +136,7 @@ class Streaming:
         if stream is None:
             return self.learn_one(row, y)
         with alone(self):
+            self.__dict__.pop("calibration_", None)
             log_density: float = stream.streams[0].learn_one(row, y)
         return log_density
 
@@ -173,35 +172,33 @@ class Streaming:
     def _stream_settings(self) -> StreamSettings:
         """The parameters, checked, as a stream takes them."""
         chosen: Settings = self._settings(0)  # type: ignore[attr-defined]
+        n_trees = N_TREES if self.n_trees is None else chosen.n_trees
         return StreamSettings(
-            n_trees=N_TREES if self.n_trees is None else chosen.n_trees,
-            degree=chosen.degree,
-            ridges=chosen.ridges,
-            stop=chosen.stop,
-            min_rows=chosen.min_rows,
-            n_candidates=chosen.n_candidates,
-            seed=chosen.seed,
+            replace(chosen, n_trees=n_trees),
+            choose=self.stop == "auto",
             max_rows=int(self.max_rows),
             max_contexts=int(self.max_contexts),
-            forget=float(self.forget),
+            decay=float(self.forget),
         )
 
-    def _chain(self, settings: StreamSettings, p: int, q: int, flat: bool) -> StreamChain:
-        """The streams of the outputs: those that are there, or going on from what was fitted, or new."""
+    def _next_chain(self, settings: StreamSettings, p: int, q: int) -> StreamChain:
+        """The streams of the outputs to learn with: a copy of those that are there, or going on from `fit`, or new."""
         if "stream_" in self.__dict__:
-            return self.stream_
+            return self.stream_.copy()
         if "forests_" in self.__dict__:
             if any(forest.n_summed for forest in self.forests_):
                 raise ValueError("a model of chunks kept sums, not rows, to go on from: use fit_chunks with all chunks")
-            fitted = [forest.settings for forest in self.forests_]
-            each = [replace(settings, n_trees=s.n_trees, seed=s.seed, stop=s.stop) for s in fitted]
-            self.stream_ = StreamChain.of(self.forests_, each)
-            del self.forests_  # it does not know the rows to come
-        else:
-            names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(p)]))
-            self.stream_ = StreamChain.new(settings, names, q, self._mixed.n_levels)
+            each = [replace(settings, forest=forest.settings) for forest in self.forests_]
+            return StreamChain.of(self.forests_, each)
+        names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(p)]))
+        return StreamChain.new(settings, names, q, self._mixed.n_levels)
+
+    def _show_chain(self, chain: StreamChain, q: int, flat: bool) -> None:
+        """Have the model be a stream."""
+        if "n_outputs_" not in self.__dict__:
             self.n_outputs_, self._flat = q, flat
-        return self.stream_
+        self.stream_ = chain
+        self.__dict__.pop("forests_", None)  # it does not know the rows to come
 
     # -- the paper's stream, covers="kd" ------------------------------------------------------------------------------
 
@@ -211,27 +208,21 @@ class Streaming:
 
     def _streamed(self, X: Any, y: Any, begun: bool) -> Floats:
         """Rows learned by the tree that is there or, where none has ``begun``, by a new one; their log densities."""
-        tree, begins = self.double_tree_ if begun else self._new_tree(), twin(self)
-        Z, Y, flat = tree._checked(begins._read(X, begun), y, reset=not begun)
-        with alone(self):
-            log_density = tree._learn(Z, Y, flat)
-            self.__dict__ = vars(begins)
-            self._show(tree)
+        tree, model = self.double_tree_ if begun else self._new_tree(), twin(self)
+        model.__dict__.pop("calibration_", None)
+        Z, Y, flat = tree._checked(model._read(X, begun), y, reset=not begun)
+        if begun and not tree._engine.wants_copy(len(Z)):
+            with alone(self):
+                log_density = tree._learn(Z, Y, flat)
+                self.__dict__ = model.__dict__
+            return log_density
+        tree = deepcopy(tree)
+        log_density = tree._learn(Z, Y, flat)
+        model._show(tree)
+        adopt(self, model)
         return log_density
 
     def _show(self, tree: DoubleTree) -> None:
         """Show what the tree knows of its rows, as after `fit`."""
         self.double_tree_, self.n_features_in_ = tree, tree.n_features_in_
         self.n_outputs_, self._flat = tree.n_outputs_, tree._flat
-
-    def _check_loaded_stream(self) -> None:
-        """Refuse a file whose parts do not fit together; the tree checks itself."""
-        if not hasattr(self, "double_tree_"):  # saved before its first row
-            return
-        tree = self.double_tree_
-        hold("the stream", isinstance(tree, DoubleTree))
-        for name in ("n_features_in_", "n_outputs_", "_flat"):
-            hold(name, getattr(self, name, None) == getattr(tree, name, None))
-        levels = self._mixed.levels if isinstance(self._mixed, MixedInputs) else None
-        hold("categories", levels is not None and len(levels) in (0, self.n_features_in_))
-        check_names(self)

@@ -1,0 +1,5 @@
+"""What all predictive distributions share."""
+
+from coverwalk.distributions.base import Distribution
+
+__all__ = ["Distribution"]

@@ -1,0 +1,175 @@
+"""Honest scores of predictive distributions: proper scores, which the truth minimises, and checks of calibration.
+
+As in scikit-learn, what was seen comes first: ``log_loss(y_true, dist)``.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coverwalk.distributions.base import Distribution
+from coverwalk.shapes import Floats
+
+__all__ = [
+    "calibration_error",
+    "coverage",
+    "crps",
+    "energy_score",
+    "interval_score",
+    "log_loss",
+    "pinball_loss",
+    "pit",
+    "pit_histogram",
+    "reliability",
+]
+
+
+def _rows(y_true: Any, dist: Distribution, *, joint: bool = False) -> Floats:
+    """The y of each row, (n,), or (n, q) where a score takes several outputs; checked."""
+    if isinstance(y_true, Distribution):
+        raise TypeError("y_true comes first and the distribution second, as in scikit-learn; got them the other way")
+    if dist.n_outputs > 1 and not joint:
+        raise ValueError(
+            f"this score is for one output and the distribution has {dist.n_outputs}: score them one by one, with "
+            "dist.marginal(number or name)"
+        )
+    y = np.asarray(y_true, dtype=np.float64)
+    if y.shape != dist.shape or y.ndim != 1 + (dist.n_outputs > 1) or y.size == 0:
+        rows = "no axis of rows: it is the distribution of one row" if dist.shape in ((), (dist.n_outputs,)) else ""
+        raise ValueError(
+            f"y_true must have one entry for each row{' and output' * (dist.n_outputs > 1)} of the distribution, shape "
+            f"{dist.shape}; got shape {y.shape}" + (f". The distribution has {rows}" if rows else "")
+        )
+    if not np.all(np.isfinite(y)):
+        raise ValueError("y_true must be finite to be scored, got NaN or infinity")
+    return y
+
+
+def log_loss(y_true: ArrayLike, dist: Distribution) -> float:
+    """Mean of -log p(y), in nats and in the units of y: less is better, and the truth has the least expectation.
+
+    With several outputs it is the loss of the whole vector.
+
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> normal = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student(np.inf))
+    >>> round(log_loss([0.0], normal), 6)
+    0.918939
+    """
+    return float(-np.mean(dist.logpdf(_rows(y_true, dist, joint=True))))
+
+
+def crps(y_true: ArrayLike, dist: Distribution) -> float:
+    """Mean continuous ranked probability score, in the units of y: the absolute error of a distribution.
+
+    With several outputs it is the mean over the outputs too, each scored alone.
+
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> normal = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student(np.inf))
+    >>> round(crps([0.0], normal), 4), round((2**0.5 - 1) / np.pi**0.5, 4)
+    (0.2337, 0.2337)
+    """
+    return float(np.mean(dist.crps(_rows(y_true, dist, joint=True))))
+
+
+def energy_score(y_true: ArrayLike, dist: Distribution, n_draws: int = 200, random_state: int = 0) -> float:
+    """Mean energy score of whole vectors, E|Y - y| - E|Y - Y'|/2, estimated by draws; of one output, the CRPS."""
+    if dist.n_outputs == 1:
+        return crps(y_true, dist)
+    y = _rows(y_true, dist, joint=True)
+    return float(np.mean(dist.energy_score(y, n_draws, random_state)))  # type: ignore[attr-defined]
+
+
+def pinball_loss(y_true: ArrayLike, dist: Distribution, quantile: float = 0.5) -> float:
+    """Mean pinball loss of the quantile at one level: half the absolute error for the median.
+
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
+    >>> round(pinball_loss([1.0, -3.0], normals), 6)
+    1.0
+    """
+    if not 0 < quantile < 1:
+        raise ValueError(f"quantile must lie strictly between 0 and 1, got {quantile!r}")
+    over = np.asarray(dist.ppf(quantile)) - _rows(y_true, dist, joint=True)
+    return float(np.mean(((over > 0) - quantile) * over))
+
+
+def interval_score(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> float:
+    """Mean interval (Winkler) score: width of the central interval, plus 2/(1 - confidence) times what y is outside.
+
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
+    >>> round(interval_score([0.0, 1.0], normals, 0.9), 4), round(interval_score([0.0, 2.0], normals, 0.9), 4)
+    (3.2897, 6.8412)
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    low, high = dist.interval(confidence)
+    y = _rows(y_true, dist, joint=True)
+    outside = np.maximum(low - y, 0) + np.maximum(y - high, 0)
+    return float(np.mean(high - low + 2 / (1 - confidence) * outside))
+
+
+def coverage(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> float:
+    """Fraction of rows whose y lies in the central interval of this confidence: should be the confidence itself.
+
+    With several outputs it is the mean over the outputs, each taken alone.
+
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
+    >>> coverage([0.1, -1.0, 1.6, 1.7], normals, confidence=0.9)
+    0.75
+    """
+    low, high = dist.interval(confidence)
+    y = _rows(y_true, dist, joint=True)
+    return float(np.mean((low <= y) & (y <= high)))
+
+
+def pit(y_true: ArrayLike, dist: Distribution) -> Floats:
+    """Probability integral transform F(y), (n,): uniform on [0, 1] when the distributions are right.
+
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
+    >>> pit([0.0, 1.0], normals).round(4).tolist()
+    [0.5, 0.8413]
+    """
+    values: Floats = dist.cdf(_rows(y_true, dist))
+    return values
+
+
+def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tuple[Floats, Floats]:
+    """Histogram of the probability integral transform: heights (bins,), 1 when calibrated, and edges (bins + 1,).
+
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
+    >>> pit_histogram([-1.0, -0.5, 0.5, 1.0], normals, bins=2)
+    (array([1., 1.]), array([0. , 0.5, 1. ]))
+    """
+    return np.histogram(pit(y_true, dist), bins=bins, range=(0.0, 1.0), density=True)
+
+
+def reliability(y_true: ArrayLike, dist: Distribution, levels: ArrayLike) -> Floats:
+    """Fraction of rows covered by the central interval of each confidence level, (k,): the levels when calibrated.
+
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
+    >>> reliability([0.1, 1.0], normals, [0.5, 0.9]).tolist()
+    [0.5, 1.0]
+    """
+    central = np.abs(2 * pit(y_true, dist) - 1)
+    fractions: Floats = np.mean(central[:, None] <= np.atleast_1d(np.asarray(levels, dtype=np.float64)), axis=0)
+    return fractions
+
+
+def calibration_error(y_true: ArrayLike, dist: Distribution) -> float:
+    """Mean distance of the sorted F(y) from the uniform quantiles they estimate: 0 when right, at most 1/2.
+
+    Even the true distributions have about 0.3 / sqrt(n), the mean height of a Brownian bridge.
+
+    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
+    >>> calibration_error(normals.ppf([0.25, 0.75])[0], normals)
+    0.0
+    """
+    values = np.sort(pit(y_true, dist))
+    return float(np.mean(np.abs(values - (np.arange(values.size) + 0.5) / values.size)))

@@ -1,0 +1,203 @@
+"""What the page needs to answer by itself: the forest as flat arrays, all trees in one, without the silent parts."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.polynomial import n_features
+from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.evaluation.report.packing import pack, packed_size
+from coverwalk.forests.forest import FittedTree, Forest
+from coverwalk.forests.kernel_context import KernelContext
+from coverwalk.forests.steps import UNIT_CELL
+from coverwalk.forests.tree_table import OUTLIER_ROWS
+from coverwalk.shapes import Shapes
+
+__all__ = ["Exported", "export"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_NODES = ("dim", "cut", "left", "seat", "first", "last")
+_RECORDS = ("kind", "weight", "s2", "shape")
+_SEATS = ("low", "high", "centre", "mean", "degree", "ridge", "leverage", "n_rows", "rows_at", "factor_at")
+_PAGE_NAMES = {"centre": "centres", "degree": "seat_degree"}  # the page has numbers of the plain names
+
+
+class Exported(NamedTuple):
+    """The forest for the page, and how many of its trees are in it."""
+
+    payload: dict[str, Any]
+    n_trees: int
+
+
+def export(forest: Forest, budget: int = 1_800_000) -> Exported:
+    """As many trees as fit into this many characters, at least one."""
+    arrays, n_trees = _join(forest, len(forest.fitted)), len(forest.fitted)
+    while (size := packed_size(arrays)) > budget and n_trees > 1:
+        n_trees = max(1, min(n_trees - 1, n_trees * budget // size))
+        arrays = _join(forest, n_trees)
+    return Exported(
+        {
+            "arrays": arrays,
+            "n_inputs": len(forest.names),
+            "degree": _degree(forest),
+            "n_features": int(n_features(_degree(forest), len(forest.names))),
+            "outlier": OUTLIER_ROWS / (forest.n_rows + 1.0),
+            "centre": float(forest.output.centre[0]),
+            "unit": float(forest.output.scale[0]),
+            "spread": forest.settings.spread,
+            "kernel": forest.settings.kernel if forest.whole else 0.0,
+            "step_share": forest.settings.steps.share if forest.settings.steps else 0.0,
+            "step_power": forest.settings.steps.power if forest.settings.steps else 1.0,
+            "n_rows_in_all": len(forest.y),
+        },
+        n_trees,
+    )
+
+
+def _degree(forest: Forest) -> int:
+    """The largest of all trees: the page takes coefficients of one length; short ones are followed by zeros."""
+    return max(forest.grid_of(part.degree).degree for part in forest.settings.part_of_trees())
+
+
+def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
+    """The first trees in one set of arrays; places within a tree become places within all."""
+    columns: dict[str, list[NDArray[Any]]] = {
+        name: [] for name in (*_NODES, *_RECORDS, *_SEATS, "depth", "rows", "factors")
+    }
+    roots, shapes, base = (
+        [],
+        [Shapes.student(3.0)],
+        dict.fromkeys(("node", "record", "seat", "row", "factor", "shape"), 0),
+    )
+    base["shape"] = 1  # the law of outliers
+    for tree, fitted in zip(forest.trees[:n_trees], forest.fitted):
+        part = _prune(tree, fitted)
+        short = n_features(_degree(forest), len(forest.names)) - part["centre"].shape[1]
+        part["centre"] = np.pad(part["centre"], ((0, 0), (0, short)))
+        roots.append(base["node"])
+        moved = {"left": "node", "seat": "seat", "rows_at": "row", "factor_at": "factor"}
+        for name, owner in moved.items():
+            part[name] = np.where(part[name] >= 0, part[name] + base[owner], -1)
+        part["first"], part["last"] = part["first"] + base["record"], part["last"] + base["record"]
+        part["shape"] = part["shape"] + base["shape"]
+        for name, array in part.items():
+            columns[name].append(array)
+        shapes.append(fitted.shapes)
+        sizes = {"node": "dim", "record": "kind", "seat": "mean", "row": "rows", "factor": "factors"}
+        for owner, name in sizes.items():
+            base[owner] += len(part[name])
+        base["shape"] += len(fitted.shapes)
+    joined = {_PAGE_NAMES.get(name, name): np.concatenate(parts) for name, parts in columns.items()}
+    used, joined["shape"] = np.unique(np.concatenate([[0], joined["shape"]]), return_inverse=True)
+    joined["shape"] = joined["shape"][1:]
+    if forest.whole is not None:
+        shapes.append(forest.whole.shapes)
+        joined |= _nodes(forest.whole, len(used))
+        used = np.concatenate([used, base["shape"] + np.arange(len(forest.whole.shapes))])
+        base["shape"] += len(forest.whole.shapes)
+    if forest.settings.steps is not None:
+        shapes.append(UNIT_CELL)
+        joined |= {f"step_{name}": ends for name, ends in forest.settings.steps.cells._asdict().items()}
+        joined["step_shape"] = np.array([len(used)])
+        used = np.append(used, base["shape"])
+    return {
+        name: pack(array)
+        for name, array in (
+            joined | _shapes(Shapes.join(shapes), used) | _units(forest, roots) | _trend(forest)
+        ).items()
+    }
+
+
+def _nodes(whole: KernelContext, first: int) -> dict[str, NDArray[Any]]:
+    """The grid of the kernel density over all rows, and the shape of its first node."""
+    return {
+        "node_low": whole.low,
+        "node_step": whole.step,
+        "node_size": whole.size,
+        "node_first": np.array([first]),
+    }
+
+
+def _units(forest: Forest, roots: list[int]) -> dict[str, NDArray[Any]]:
+    return {"roots": np.array(roots), "input_centre": forest.inputs.centre, "input_scale": forest.inputs.scale}
+
+
+def _trend(forest: Forest) -> dict[str, NDArray[Any]]:
+    """The smooth trend, and which trees start from it."""
+    parts = forest.settings.part_of_trees()
+    arrays: dict[str, NDArray[Any]] = {"smooth": np.array([int(part.smooth) for part in parts])}
+    trend = forest.trend
+    for name in ("turns", "phase", "coefficients", "low", "high"):
+        arrays[f"trend_{name}"] = getattr(trend, name) if trend else np.zeros(0)
+    return arrays
+
+
+def _shapes(shapes: Shapes, used: Ints) -> dict[str, NDArray[Any]]:
+    """The shapes that are used, with their atoms."""
+    table, sizes = shapes.table, np.diff(shapes.start)[used]
+    atoms = np.concatenate([np.arange(shapes.start[s], shapes.start[s + 1]) for s in used])
+    return {
+        "shape_kind": table.kind[used],
+        "shape_df": np.nan_to_num(table.df[used]),
+        "shape_log_norm": np.nan_to_num(table.log_norm[used]),
+        "shape_mean": table.mean[used],
+        "shape_start": np.concatenate([[0], np.cumsum(sizes)]),
+        "atom_weight": table.weight[atoms],
+        "atom_center": table.center[atoms],
+        "atom_width": table.width[atoms],
+    }
+
+
+def _prune(tree: AdaptiveTree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
+    """The contexts that speak, or have one below them that does, and their records, renumbered from 0."""
+    records = fitted.records
+    kept, left, depth = _heard(tree.left, np.diff(records.first) > 0)
+    first, last = records.first[kept], records.first[kept + 1]
+    of_records = _ranges(first, last)
+    ends = np.cumsum(last - first)
+    seats = records.seat[kept]
+    used = np.unique(seats[seats >= 0])
+    solved_in_rows = records.rows_at[used] >= 0
+    n_rows = np.where(solved_in_rows, records.n_rows[used], 0)
+    rows = _ranges(records.rows_at[used], records.rows_at[used] + n_rows)
+    terms = np.array([n_features(g, records.low.shape[1]) for g in range(3)])[records.degree[used]]
+    size = np.where(solved_in_rows, records.n_rows[used], terms)
+    n_factors = np.where(records.leverage[used] < 0, size * (size + 1) // 2, 0)
+    factors = _ranges(records.factor_at[used], records.factor_at[used] + n_factors)
+    part = {"dim": tree.dim[kept], "cut": tree.cut[kept], "left": left, "depth": depth}
+    part |= {"first": ends - (last - first), "last": ends}
+    part["seat"] = np.where(seats >= 0, np.searchsorted(used, seats), -1)
+    part |= {name: getattr(records, name)[of_records] for name in ("kind", "s2")}
+    part["weight"] = records.weight[0, of_records]
+    part["shape"] = fitted.shape[of_records].astype(np.int64)
+    part |= {name: getattr(records, name)[used] for name in _SEATS}
+    part["rows_at"] = np.where(solved_in_rows, np.cumsum(n_rows) - n_rows, -1)
+    part["factor_at"] = np.cumsum(n_factors) - n_factors
+    part["rows"], part["factors"] = records.rows[rows], records.factors[factors]
+    return part
+
+
+def _heard(left: Ints, speaks: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
+    """Contexts worth keeping, in their order; where their children now are, -1 for none; and their depths."""
+    below, depth = speaks.copy(), np.zeros(len(left), np.int64)
+    inner = left >= 0
+    for k in np.flatnonzero(inner)[::-1].tolist():
+        inner[k] = below[left[k] : left[k] + 2].any()
+        below[k] |= inner[k]
+    keep = np.zeros(len(left), bool)
+    keep[0] = True
+    for k in np.flatnonzero(inner).tolist():  # both children or none
+        children = slice(left[k], left[k] + 2)
+        keep[children], depth[children] = True, depth[k] + 1
+    place, kept = np.cumsum(keep) - 1, np.flatnonzero(keep)
+    return kept, np.where(inner[kept], place[left[kept]], -1), depth[kept]
+
+
+def _ranges(first: Ints, last: Ints) -> Ints:
+    """All numbers of the ranges first:last, one range after the other."""
+    sizes = last - first
+    ends = np.cumsum(sizes)
+    return np.repeat(first - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)

@@ -1,0 +1,49 @@
+"""Put facts, arrays, style and script into one page."""
+
+import html
+import json
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from coverwalk import __version__
+from coverwalk.evaluation.report.explorer import Exported, export
+from coverwalk.evaluation.report.facts import Subject, gather
+
+__all__ = ["write_page", "write_report"]
+
+_WITHOUT_EXPLORER = (
+    "This page has no explorer: that is for forests of numbers alone, and here are categories, missing values, a "
+    "stream or a calibrated model."
+)
+_SCRIPTS = ("mixture.js", "charts.js", "explorer.js", "page.js")
+
+
+def write_report(subject: Subject, path: str | os.PathLike[str], title: str, notes: Sequence[str] = ()) -> None:
+    """Write the page about one target's predictions on rows of data; notes are shown at its head."""
+    facts = gather(subject)
+    explored = facts["explore"] is not None and subject.forest is not None
+    exported = export(subject.forest) if explored and subject.forest is not None else Exported({}, 0)
+    facts |= {"forest": exported.payload, "n_trees_here": exported.n_trees}
+    write_page(facts, path, title, [*notes, *([] if explored else [_WITHOUT_EXPLORER])])
+
+
+def write_page(facts: dict[str, Any], path: str | os.PathLike[str], title: str, notes: Sequence[str]) -> None:
+    """Write the page that shows these facts."""
+    facts = {**facts, "title": title, "notes": list(notes), "version": __version__}
+    text = json.dumps(facts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")  # no </script> in a name
+    home = files("coverwalk.evaluation.report")
+    page = (home / "page.html").read_text(encoding="utf-8")
+    parts = {
+        "title": html.escape(title),
+        "style": (home / "style.css").read_text(encoding="utf-8"),
+        "script": "\n".join((home / name).read_text(encoding="utf-8") for name in _SCRIPTS),
+        "facts": text,
+    }
+    before, *pieces = page.split("{{")
+    for piece in pieces:
+        name, after = piece.split("}}", 1)
+        before += parts[name] + after
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(before)

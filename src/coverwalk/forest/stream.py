@@ -1,0 +1,398 @@
+"""ForestStream: a forest for one output that learns row by row, and is the forest that `fit` makes.
+
+Between growths a row updates what the contexts on its way have learned, in every tree (`_kernels.learned`), and the
+weights of the pool. A tree grows again, by the code that `fit` uses, when its rows have doubled, the trees in
+rotation. A growth begins at one number of rows, on a thread of its own, and is installed at a later one, whatever the
+clock says: what is learned never depends on time, threads or chunks.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole, require, stored
+from coverwalk.forest.growth import Base, base_of, grow_all, grow_one, ready
+from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
+from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forests.forest_check import check_tree
+from coverwalk.forests.members import FittedTree, Frame, Member, Part
+from coverwalk.forests.tree_table import STUDENT, TreeTable
+
+__all__ = ["ForestStream"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+HELD_OUT = 0.25  # of the rows of a fit have spoken for the weights of its pool
+MAX_HELD_OUT = 500.0
+FIRST_CHOICE, LAST_CHOICE = 64, 4096  # rows at which the parts of a forest are chosen, and every four times as many
+
+
+@stored(
+    frame=Whole(0, "F - 1"),
+    part=Object(Part),
+    degree=Whole(0, 2),
+    tree=Object(AdaptiveTree, p="p"),
+    fitted=Object(FittedTree, N="tree.N", p="p"),
+)
+class _Stored(NamedTuple):
+    """A member in a file, where trees share their frames."""
+
+    frame: int
+    tree: AdaptiveTree
+    fitted: FittedTree
+    part: Part
+    degree: int
+
+
+class ForestStream:
+    """One output's forest on a stream; rows come checked, as contiguous arrays of numbers, NaN for missing values.
+
+    Parameters
+    ----------
+    settings : StreamSettings
+        What it is made of.
+    p : int
+        Number of inputs.
+    names : list of str
+        Their names.
+    categories : array of bool, optional
+        Which of them are categories: rows have the numbers of their levels there.
+
+    Examples
+    --------
+    >>> from coverwalk.forests.forest import Settings
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(500, 2))
+    >>> y = X[:, 0] + 0.1 * rng.standard_normal(500)
+    >>> stream = ForestStream(StreamSettings(Settings(n_trees=4), choose=False), 2, ["a", "b"])
+    >>> log_density = stream.learn(X, y)
+    >>> bool(log_density[400:].mean() > 0.5)
+    True
+    >>> len(stream.predict_dist(X[:3]))
+    3
+    """
+
+    _schema = Schema(
+        settings=Object(StreamSettings),
+        p=Whole("p", "p"),
+        names=List(Text(), "p"),
+        levels=List(List(Text())),
+        categories=Array(bool, "p"),
+        X=Array(float, "n", "p", nan=True),
+        y=Array(float, "n"),
+        learned=Array(np.int64, 1, low=0, high=2**53),
+        first_row=Whole(0),
+        frames=List(Object(Frame, p="p")),
+        base=Maybe(Object(Base, p="p")),
+        members=List(Object(_Stored, p="p", F="len(frames)"), high=10_000),
+        counts=Array(float, "len(members)", above=0),
+        turn=Whole(0),
+        turn_at=Whole(1),
+        chosen_at=Whole(1),
+        next_event=Whole(1),
+        grown_base=Maybe(Object(Base, p="p")),
+        grown=Maybe(Object(_Stored, p="p", F="len(frames)")),
+        check=lambda state, scope: _check_stream(state),
+    )
+
+    def __init__(
+        self, settings: StreamSettings, p: int, names: list[str], categories: NDArray[np.bool_] | None = None
+    ) -> None:
+        self.settings, self.p, self.names = settings, p, names
+        self.categories = np.zeros(p, bool) if categories is None else categories
+        self.levels: list[list[str]] = []  # names of the categories, for people
+        self.X, self.y = np.empty((0, p)), np.empty(0)  # the rows to grow from, with capacity for more
+        self.first_row = 0  # number of the first of them
+        self.learned = np.zeros(1, np.int64)  # how many rows, where kernels count
+        self.base: Base | None = None
+        self.members: list[Member] = []
+        self.counts = np.empty(0)  # (K,) what each tree has answered for
+        self.turn, self.turn_at = 0, RESTARTS[-1]  # whose turn to grow is next, and at how many rows
+        self.chosen_at = FIRST_CHOICE // 4  # rows on which the parts of the forest were last chosen
+        self.growing: Job[tuple[Base, Member]] | None = None
+        self.next_event = 1
+
+    @classmethod
+    def of(cls, forest: Forest, settings: StreamSettings) -> "ForestStream":
+        """Go on from a fitted forest: it predicts what the forest predicts, until the first row is learned."""
+        n_levels = forest.settings.n_levels
+        stream = cls(settings, forest.X.shape[1], forest.names, np.array(n_levels, bool) if n_levels else None)
+        stream.levels = forest.levels
+        Z = forest.frame.rows(forest.X).Z
+        stream._begin(
+            Base.of(forest),
+            [ready(member, Z, forest.n_rows) for member in forest.members()],
+            forest.n_rows,
+        )
+        stream.chosen_at = max(forest.n_rows, 1)
+        stream.learned[0] = stream.first_row = max(forest.n_rows - settings.window, 0)
+        stream._keep(forest.X[stream.first_row :], forest.y[stream.first_row :])
+        stream.learned[0] = forest.n_rows
+        stream.next_event = stream._find_event()
+        return stream
+
+    def copy(self) -> "ForestStream":
+        """A stream that learns on its own: what this one knows stays as it is."""
+        other = object.__new__(ForestStream)
+        other.__dict__.update(self.__dict__)
+        other.counts, other.learned = self.counts.copy(), self.learned.copy()
+        other.members = [member.copy() for member in self.members]
+        if other.members:
+            other._join()
+        return other
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def learn(self, X: Floats, y: Floats, *, scored: bool = True) -> Floats:
+        """Learn rows X (n, p), y (n,) in order; returns the log density (n,) that each had just before.
+
+        Not ``scored``: where that takes long, the log densities may be those of the trees alone.
+        """
+        out = np.empty(len(y))
+        at = 0
+        while at < len(y):
+            until = min(len(y), at + self.next_event - self.n_rows)
+            if self.next_event < NEVER:
+                self._keep(X[at:until], y[at:until])
+            if scored and self._has_experts:
+                for i in range(at, until):
+                    out[i] = self.predict_dist(X[i : i + 1]).logpdf(y[i : i + 1])[0]
+                    self._learn(X[i : i + 1], y[i : i + 1])
+            else:
+                out[at:until] = self._learn(X[at:until], y[at:until])
+            at = until
+            while self.n_rows == self.next_event:
+                self._grow()
+                self.next_event = self._find_event()
+        return out
+
+    def learn_one(self, x: Floats, y: float) -> float:
+        """Learn one row x (1, p), y; returns the log density that it had just before."""
+        return float(self.learn(x, np.array([y]))[0])
+
+    @property
+    def _has_experts(self) -> bool:
+        """Whether anything but trees predicts."""
+        return self.base is not None and bool(self.base.whole or self.base.settings.steps)
+
+    def _learn(self, X: Floats, y: Floats) -> Floats:
+        """Learn rows between growths."""
+        if self.base is None:  # the very first row
+            self.learned[0] += len(y)
+            log_density: Floats = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], STUDENT).logpdf(y)
+            return log_density
+        return self.table.learn(X, y, self.counts, self.learned, self.settings.decay)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows learned."""
+        return int(self.learned[0])
+
+    def _keep(self, X: Floats, y: Floats) -> None:
+        """Keep rows to grow from. Old arrays are never written to where a growth may be reading."""
+        n, m = self.n_rows - self.first_row, len(y)
+        if n + m > len(self.y):
+            gone = max(self.n_rows - 2 * self.settings.window - self.first_row, 0)
+            size = max(2 * (n - gone), n - gone + m, 64)
+            X_old, y_old = self.X, self.y
+            self.X, self.y = np.zeros((size, self.p)), np.zeros(size)
+            self.X[: n - gone], self.y[: n - gone] = X_old[gone:n], y_old[gone:n]
+            self.first_row += gone
+            n -= gone
+        self.X[n : n + m], self.y[n : n + m] = X, y
+
+    def _kept(self, first: int, last: int) -> tuple[Floats, Floats]:
+        """Rows by their numbers."""
+        first, last = first - self.first_row, last - self.first_row
+        return self.X[first:last], self.y[first:last]
+
+    # -- growths ------------------------------------------------------------------------------------------------------
+
+    def _find_event(self) -> int:
+        """Rows at which something has to be done next; the rows can go when nothing is left to grow."""
+        if self.n_rows < RESTARTS[-1]:
+            return next(size for size in RESTARTS if size > self.n_rows)
+        if self.growing is not None:
+            return installed_at(self.turn_at, self._following())
+        size = max(self.turn_at, self.n_rows)
+        if self.settings.decay or size <= self.settings.max_rows:
+            return size
+        self.X, self.y = self.X[:0].copy(), self.y[:0].copy()
+        return NEVER
+
+    def _grow(self) -> None:
+        """Begin a growth, or install it."""
+        n = self.n_rows
+        if n in RESTARTS or (self._choice_due(n) and n <= AT_ONCE):
+            self._restart(n)
+        elif self.growing is None:
+            self.growing = Job(self._work(n))
+            if self._find_event() == n:
+                self._install()
+        else:
+            self._install()
+
+    def _following(self) -> int:
+        return next_turn(self.turn_at, len(self.members), self.settings.window)
+
+    def _restart(self, n: int) -> None:
+        """Grow the whole forest: it is that of `fit`."""
+        X, y = self._kept(max(n - self.settings.window, 0), n)
+        chosen = self._choice_due(n)
+        base = base_of(X, y, self._plan(X), self.names, chosen=chosen)
+        self.chosen_at = n if chosen else self.chosen_at
+        K = base.settings.n_trees
+        self.growing = None
+        self._begin(base, grow_all(X, y, n, base, [self._seed(k) for k in range(K)], self.settings), n)
+
+    def _choice_due(self, n: int) -> bool:
+        """Whether the parts of the forest are to be chosen again, as a doubling begins."""
+        begins = self.settings.choose and self.turn % max(len(self.members), 1) == 0
+        return begins and self.growing is None and self.chosen_at < LAST_CHOICE and n >= 4 * self.chosen_at
+
+    def _begin(self, base: Base, members: list[Member], n: int) -> None:
+        """Trees that were all grown from n rows."""
+        self.base, self.members, self.turn = base, members, 0
+        self.turn_at = next_turn(n, len(members), self.settings.window)
+        self.counts = np.full(len(members), max(min(HELD_OUT * n, MAX_HELD_OUT), 1.0) / len(members))
+        self._join()
+
+    def _plan(self, X: Floats) -> Settings:
+        """The settings of a growth from rows X (n, p)."""
+        settings = self.settings.forest if self.base is None or not self.settings.choose else self.base.settings
+        return replace(settings, n_levels=_levels_seen(X, self.categories) if self.categories.any() else ())
+
+    def _seed(self, k: int) -> int:
+        turn = (self.n_rows.bit_length() * 64 + self.turn) * 1024 + k
+        return (self.settings.forest.seed * 2**20 + turn) % 2**62
+
+    def _work(self, n: int) -> Any:
+        """What a growth at n rows does: the turn's tree, in a new base where a doubling begins."""
+        X, y = self._kept(max(n - self.settings.window, 0), n)
+        K = len(self.members)
+        k, fresh = self.turn % K, self.turn % K == 0
+        assert self.base is not None
+        work = partial(_grown, X, y, n, self.base, self._plan(X), self.names, self.settings, k, self._seed(k))
+        if not fresh:
+            return work
+        chosen = self._choice_due(n)
+        self.chosen_at = n if chosen else self.chosen_at
+        return partial(work, fresh=True, chosen=chosen)
+
+    def _install(self) -> None:
+        assert self.growing is not None
+        base, member = self.growing.result()
+        X, y = self._kept(self.turn_at, self.n_rows)
+        if len(y):
+            TreeTable([member]).learn(X, y, np.ones(1), np.array([self.turn_at]), self.settings.decay)
+        self.base = base
+        self.members = list(self.members)
+        self.members[self.turn % len(self.members)] = member
+        self.growing = None
+        self.turn, self.turn_at = self.turn + 1, self._following()
+        self._join()
+
+    def _join(self) -> None:
+        """Put all trees in one table."""
+        assert self.base is not None
+        plan = self.base.settings
+        self.table = TreeTable(self.members, self.base.whole, plan.kernel, plan.steps)
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def logpdf(self, X: Floats, y: Floats) -> Floats:
+        """Log densities (n,) of y (n,) given X (n, p)."""
+        log_density: Floats = self.predict_dist(X).logpdf(y)
+        return log_density
+
+    def predict_dist(self, X: Floats) -> PredictiveDistribution:
+        """The distributions of y in rows X (n, p)."""
+        return self.table.predict_dist(X, self.n_rows, self.names, self.levels, self.counts / self.counts.sum())
+
+    @property
+    def n_contexts(self) -> int:
+        """Contexts of all trees."""
+        return sum(len(member.tree.left) for member in self.members)
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name not in ("table", "growing")}
+        kept = self.n_rows - self.first_row if self.next_event < NEVER else 0
+        state["X"], state["y"] = self.X[:kept], self.y[:kept]
+        base, member = self.growing.result() if self.growing else (None, None)  # does not depend on when
+        everyone = [*self.members, *([member] if member else [])]
+        frames: list[Frame] = []
+        saved = []
+        for one in everyone:
+            if not any(one.frame is frame for frame in frames):
+                frames.append(one.frame)
+            place = next(i for i, frame in enumerate(frames) if one.frame is frame)
+            saved.append(_Stored(place, *one[1:]))
+        state["members"], state["frames"] = saved[: len(self.members)], frames
+        state["grown"] = saved[-1] if member else None
+        state["grown_base"] = base if base is not self.base else None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        frames, grown, base = (state.pop(name) for name in ("frames", "grown", "grown_base"))
+        self.__dict__.update(state)
+        self.members = [Member(frames[one.frame], *one[1:]) for one in state["members"]]
+        self.growing = None
+        if grown is not None:
+            assert self.base is not None
+            done = base or self.base, Member(frames[grown.frame], *grown[1:])
+            self.growing = Job(lambda: done)
+        if self.members:
+            self._join()
+
+
+def _check_stream(state: Any) -> None:
+    """Members that a stream could have grown, and rows that it could have kept."""
+    n_rows, members = int(state.learned[0]), [*state.members, *([state.grown] if state.grown else [])]
+    require("rows", state.first_row <= n_rows < state.next_event)
+    require("rows", len(state.y) == (n_rows - state.first_row if state.next_event < NEVER else 0))
+    require("members", bool(state.members) == (state.base is not None) == (n_rows > 0))
+    require("base", state.base is None or len(state.members) == state.base.settings.n_trees)
+    require("levels", len(state.levels) <= len(state.names))
+    require("a growth", state.grown is not None or state.grown_base is None)
+    for member in members:
+        frame = state.frames[member.frame]
+        n_levels = np.array(frame.n_levels or (0,) * len(state.names), np.int64)
+        require("categories", (n_levels > 0) <= state.categories)
+        require("trend", not member.part.smooth or frame.trend is not None)
+        require("weight", len(member.fitted.records.weight) == 1)
+        require("inverse", len(member.fitted.learned.inverse) == len(member.fitted.records.low))
+        check_tree(member.tree, member.fitted, member.degree, n_levels)
+
+
+def _grown(
+    X: Floats,
+    y: Floats,
+    now: int,
+    base: Base,
+    plan: Settings,
+    names: list[str],
+    settings: StreamSettings,
+    k: int,
+    seed: int,
+    *,
+    fresh: bool = False,
+    chosen: bool = False,
+) -> tuple[Base, Member]:
+    """Tree k from rows X (n, p), y (n,), in a base or, where it is to be fresh, in a new one."""
+    if fresh:
+        base = base_of(X, y, plan, names, chosen=chosen)
+    return base, grow_one(X, y, now, base, k, seed, settings)
+
+
+def _levels_seen(X: Floats, categories: NDArray[np.bool_]) -> tuple[int, ...]:
+    """How many levels each category needs numbers for in rows X (n, p), 0 for numbers."""
+    largest = np.where(np.isnan(X), 0.0, X).max(axis=0, initial=0.0)
+    return tuple(np.where(categories, largest + 1, 0).astype(np.int64).tolist())

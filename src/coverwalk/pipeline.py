@@ -1,0 +1,67 @@
+"""A scikit-learn `Pipeline` that also predicts distributions."""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn import pipeline
+from sklearn.pipeline import _name_estimators
+from sklearn.utils.metaestimators import available_if
+
+from coverwalk.distributions.base import Distribution
+
+__all__ = ["DensityPipeline", "make_density_pipeline"]
+
+
+def _last_has(method: str) -> Any:
+    def check(self: Any) -> bool:
+        getattr(self._final_estimator, method)  # its AttributeError tells why it is not there
+        return True
+
+    return check
+
+
+class DensityPipeline(pipeline.Pipeline):  # type: ignore[misc]
+    """A pipeline whose last step predicts distributions: scikit-learn's, with `predict_dist`, `logpdf` and `prob`.
+
+    Parameters
+    ----------
+    steps : list of (name, estimator)
+        As in `sklearn.pipeline.Pipeline`; the last is a `ConditionalDensity`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from coverwalk import ConditionalDensity
+    >>> X = np.linspace(0, 1, 60)[:, None]
+    >>> y = X[:, 0] + 0.1 * np.random.default_rng(0).standard_normal(60)
+    >>> model = make_density_pipeline(StandardScaler(), ConditionalDensity(4, stop=0.5)).fit(X, y)
+    >>> low, high = model.predict_dist(X[:3]).interval(0.9)
+    >>> bool((low < high).all())
+    True
+    """
+
+    def _inner(self, X: Any) -> Any:
+        """Rows as the last step sees them."""
+        return self[:-1].transform(X) if len(self.steps) > 1 else X
+
+    @available_if(_last_has("predict_dist"))  # type: ignore[untyped-decorator]
+    def predict_dist(self, X: Any) -> Distribution:
+        """The distributions of y in rows X."""
+        dist: Distribution = self._final_estimator.predict_dist(self._inner(X))
+        return dist
+
+    @available_if(_last_has("logpdf"))  # type: ignore[untyped-decorator]
+    def logpdf(self, X: Any, y: ArrayLike) -> Any:
+        """Log densities (n,) of the rows' own y."""
+        return self._final_estimator.logpdf(self._inner(X), y)
+
+    @available_if(_last_has("prob"))  # type: ignore[untyped-decorator]
+    def prob(self, X: Any, low: Any = float("-inf"), high: Any = float("inf")) -> Any:
+        """P(low < y <= high) in rows X."""
+        return self._final_estimator.prob(self._inner(X), low, high)
+
+
+def make_density_pipeline(*steps: Any) -> DensityPipeline:
+    """A `DensityPipeline` of some estimators, named after their classes, as `sklearn.pipeline.make_pipeline` does."""
+    return DensityPipeline(_name_estimators(steps))

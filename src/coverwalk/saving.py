@@ -1,0 +1,46 @@
+"""Save and load, for every estimator."""
+
+import os
+from typing import Self
+
+from coverwalk.locks import reads
+
+__all__ = ["Saved"]
+
+
+class Saved:
+    """An estimator that goes to a file and comes back."""
+
+    @reads
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, or leave the file that was there as it was.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; by custom it ends in ``.cover``.
+        """
+        from coverwalk.files import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The model in a file, which must be of this class; `coverwalk.load` takes any.
+
+        Parameters
+        ----------
+        path : str or path
+            A file written by `save`.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is damaged, or holds a model of another class.
+        """
+        from coverwalk.files import ModelFileError, load
+
+        model = load(path)
+        if not isinstance(model, cls):
+            raise ModelFileError(f"{path} holds a {type(model).__name__}, expected a {cls.__name__}")
+        return model
