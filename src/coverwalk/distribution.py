@@ -10,7 +10,7 @@ from ._kernels.draws import draw_rows
 from ._kernels.entropy import mixture_entropy
 from ._kernels.mixture import Voices, draw_voices, mixture_cdf, mixture_logpdf, mixture_moments
 from ._kernels.quantile import mixture_ppf, rowwise_ppf
-from .distributions.base import RandomState
+from .distributions.base import RandomState, probabilities
 from .distributions.univariate import UnivariateDistribution
 from .shapes import Floats, Shapes, flat
 
@@ -206,8 +206,8 @@ class PredictiveDistribution(UnivariateDistribution):
         return self._tails(y)[1]
 
     def ppf(self, q: ArrayLike) -> Any:
-        """Quantiles: q a number gives (n,), q (k,) gives (n, k). They never cross; q outside [0, 1] gives NaN."""
-        q = np.asarray(q, dtype=np.float64)
+        """Quantiles: q a number gives (n,), q (k,) gives (n, k). They never cross."""
+        q = probabilities(q)
         order = np.argsort(q, axis=None)
         out = np.empty((self._n, q.size))
         mixture_ppf(self.voices, self.shapes.table, self.shapes.cdf_tables, q.ravel()[order], out)
@@ -219,7 +219,7 @@ class PredictiveDistribution(UnivariateDistribution):
         """Both ends of the central interval that holds this much probability."""
         confidence = np.asarray(confidence, dtype=np.float64)
         if not np.all((confidence >= 0) & (confidence <= 1)):
-            raise ValueError(f"confidence must lie in [0, 1], got {confidence}")
+            raise ValueError(f"confidence must lie in [0, 1], got {confidence}: probabilities are in [0, 1]")
         ends = self.ppf(np.stack([(1 - confidence) / 2, (1 + confidence) / 2]))
         return (ends[0], ends[1]) if self._one else (ends[:, 0], ends[:, 1])
 
