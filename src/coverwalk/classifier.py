@@ -1,5 +1,6 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from coverwalk.files.schema import (
 )
 from coverwalk.forests.class_forest import ClassForest, n_threads
 from coverwalk.forests.class_voices import ClassVoice, voices
+from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.saving import Saved
 
@@ -148,13 +150,16 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @writes
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, p) with labels y (n,); a row of weight m counts as m rows, one of weight 0 as none."""
         self._check_parameters()
-        X, y, weight = self._checked(X, y, sample_weight, reset=True)
+        fresh = unfitted(self)
+        X, y, weight = fresh._checked(X, y, sample_weight, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
-        return self._begin(_Rows(X, codes.astype(np.int64), weight), classes, declared=False)
+        return adopt(self, fresh._begin(_Rows(X, codes.astype(np.int64), weight), classes, declared=False))
 
+    @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
         """Learn from all rows of some chunks, of which one at a time need be in memory.
 
@@ -183,6 +188,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         self._seed = int(check_random_state(self.random_state).randint(2**31))
         return plan_classes(self, self._kinds(), n_threads(self.n_jobs), drawn)
 
+    @writes
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn further rows, one by one.
 
@@ -199,37 +205,41 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             Weight of each row.
         """
         self._check_parameters()
-        first, levels_before = not hasattr(self, "classes_"), self._mixed
-        try:
-            X, y, weight = self._checked(
-                X, y, sample_weight, reset=first, mixed=None if first else self._mixed.grown(X)
+        first, model = not hasattr(self, "classes_"), twin(self)  # the levels of rows that are refused are not kept
+        X, y, weight = model._checked(X, y, sample_weight, reset=first, mixed=None if first else self._mixed.grown(X))
+        known, declared = self._known_classes(classes, y, first)
+        merged = np.union1d(known, y) if len(known) else np.unique(y)
+        if declared and len(merged) > len(known):
+            raise ValueError(
+                f"y has labels that were not declared: {np.setdiff1d(y, known).tolist()}; declared were "
+                f"{known.tolist()}. Name all in `classes` of the first call, or leave `classes` out"
             )
-            known, declared = self._known_classes(classes, y, first)
-            merged = np.union1d(known, y) if len(known) else np.unique(y)
-            if declared and len(merged) > len(known):
-                raise ValueError(
-                    f"y has labels that were not declared: {np.setdiff1d(y, known).tolist()}; declared were "
-                    f"{known.tolist()}. Name all in `classes` of the first call, or leave `classes` out"
-                )
-        except ValueError:
-            self._mixed = levels_before  # not those of rows that were refused
-            raise
         new = _Rows(X, np.searchsorted(merged, y), weight)
         if first:
-            return self._begin(new, merged, declared)
+            return adopt(self, model._begin(new, merged, declared))
         doubled = self.n_rows_ + len(y) >= 2 * self._rows_grown and not self._n_summed
         if len(merged) > len(self.classes_) or doubled:
             code = np.searchsorted(merged, self.classes_)
             rows = [part._replace(y=code[part.y]) for part in self._rows] + [new]
-            return self._keep(_Rows(*(np.concatenate(parts) for parts in zip(*rows))), merged)
-        heavy = weight > 0.0
-        self._forest.learn(X[heavy], new.y[heavy], weight[heavy], n_threads(self.n_jobs))
+            return adopt(self, model._keep(_Rows(*(np.concatenate(parts) for parts in zip(*rows))), merged))
+        if len(y) >= MANY_ROWS:
+            model._forest = deepcopy(self._forest)
+            return adopt(self, model._learn(new))
+        with alone(self):
+            self.__dict__ = model.__dict__
+            return self._learn(new)
+
+    def _learn(self, new: _Rows) -> Self:
+        """Learn rows one by one."""
+        heavy = new.weight > 0.0
+        self._forest.learn(new.X[heavy], new.y[heavy], new.weight[heavy], n_threads(self.n_jobs))
         if self._n_summed:  # without its earlier rows the forest cannot be grown anew
-            self._n_summed += len(y)
+            self._n_summed += len(new.y)
         else:
-            self._rows.append(new)
+            self._rows: list[_Rows] = [*self._rows, new]
         return self
 
+    @reads
     def predict_log_proba(self, X: Any) -> Floats:
         """Log probability (n, n_classes) of each class, in the order of ``classes_``."""
         check_is_fitted(self)
@@ -241,11 +251,13 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         p = np.exp(self.predict_log_proba(X))
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
+    @reads
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label (n,) of each row."""
         best = self.predict_log_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
+    @reads
     def contexts(self, X: Any, top: int = 5) -> list[list[ClassVoice]]:
         """For each row, the contexts and local models that speak for it with the most weight."""
         check_is_fitted(self)

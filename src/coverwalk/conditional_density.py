@@ -40,6 +40,7 @@ from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
+from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_row
 from coverwalk.preparation.rounding import find_rounding
@@ -193,12 +194,16 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
+    @writes
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs.
 
         ``sample_weight`` (n,), optional, counts rows: 2 is the row twice, 0 a row that is not there. Fractions are
         carried over to the next rows, in an order that the rows' contents decide.
         """
+        return adopt(self, unfitted(self)._fit(X, y, sample_weight))
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._settings(0)  # a parameter's mistake is told before one of the rows
         y_given = y
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
@@ -229,10 +234,10 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
             clock.tell("contexts fitted")
             forests.append(forest)
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
-        self.__dict__.pop("stream_", None)
         self._name_targets(y_given)
         return self
 
+    @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
         """Forget everything, then fit to all rows of some chunks, of which one at a time need be in memory.
 
@@ -303,6 +308,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
+    @reads
     def predict_dist(self, X: Any) -> Distribution:
         """The distributions of y in rows X, as one object.
 
@@ -320,6 +326,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         dist: Distribution = self._calibrated(self._dist(self._check(X)))
         return dist
 
+    @reads
     def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
         """Means of y in rows X (n, p); with standard deviations beside them; or quantiles instead, (n, k) for k of
         them.
@@ -338,6 +345,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         mean = self._like_y(np.concatenate([mean for mean, _ in moments]))
         return (mean, self._like_y(np.concatenate([std for _, std in moments]))) if return_std else mean
 
+    @reads
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log densities of the rows' own y; (n,)."""
         X = self._check(X)
@@ -385,8 +393,10 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         if self.n_outputs_ == 1:
             return self.forests_[0].ask(X)
 
+        forests = self.forests_
+
         def conditional(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
-            return self.forests_[j].ask(np.hstack([X[rows], before]))
+            return forests[j].ask(np.hstack([X[rows], before]))
 
         return JointDistribution(conditional, len(X), self.n_outputs_, names=getattr(self, "target_names_", None))
 

@@ -26,6 +26,7 @@ from coverwalk.files.schema import (
     Whole,
 )
 from coverwalk.joint import JointDistribution
+from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import refuse_nonfinite
 from coverwalk.saving import Saved
 
@@ -118,8 +119,12 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
+    @writes
     def fit(self, X: Any, y: Any = None) -> Self:
         """Forget everything, then fit to points X (n, q), or (n,) for one column; y is ignored."""
+        return adopt(self, unfitted(self)._fit(X, y))
+
+    def _fit(self, X: Any, y: Any) -> Self:
         self._check_parameters()
         if y is not None and np.ndim(X) == 1:
             raise ValueError(
@@ -178,6 +183,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
+    @reads
     def score_samples(self, X: Any) -> Floats:
         """Log densities (n,) of points X (n, q), or (n,) for one column."""
         check_is_fitted(self)
@@ -189,6 +195,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Mean log density, in nats; y is ignored."""
         return float(self.score_samples(X).mean())
 
+    @reads
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draws (n_samples, q)."""
         check_is_fitted(self)
@@ -216,6 +223,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
             )
         return dist
 
+    @reads
     def conditional(self, given: Mapping[Any, float]) -> PredictiveDistribution | JointDistribution:
         """The law of the other columns given the values of some.
 

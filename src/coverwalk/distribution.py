@@ -11,7 +11,7 @@ from ._kernels.entropy import mixture_entropy
 from ._kernels.mixture import Voices, draw_voices, mixture_cdf, mixture_logpdf, mixture_moments
 from ._kernels.quantile import mixture_ppf, rowwise_ppf
 from ._kernels.rounded import cell_logpdf, collapsed_moments, grid_moments
-from .distributions.base import RandomState
+from .distributions.base import RandomState, probabilities
 from .distributions.univariate import UnivariateDistribution
 from .entropy import add_rounding, grid_near
 from .preparation.rounding import Rounding
@@ -249,11 +249,8 @@ class PredictiveDistribution(UnivariateDistribution):
         return values, self.pmf(values if self._one else values[None, :])
 
     def ppf(self, q: ArrayLike) -> Any:
-        """Quantiles, the least y with P(Y <= y) >= q: q a number gives (n,), q (k,) gives (n, k).
-
-        They never cross; q outside [0, 1] gives NaN.
-        """
-        q = np.asarray(q, dtype=np.float64)
+        """Quantiles, the least y with P(Y <= y) >= q: q a number gives (n,), q (k,) gives (n, k). They never cross."""
+        q = probabilities(q)
         levels, out = q.ravel(), np.empty((self._n, q.size))
         order = slice(None) if (levels[1:] >= levels[:-1]).all() else np.argsort(levels)
         mixture_ppf(self.voices, self.shapes.table, self.shapes.cdf_tables, levels[order], out)
@@ -267,7 +264,7 @@ class PredictiveDistribution(UnivariateDistribution):
         """Both ends of the central interval that holds this much probability."""
         confidence = np.asarray(confidence, dtype=np.float64)
         if not ((confidence >= 0) & (confidence <= 1)).all():
-            raise ValueError(f"confidence must lie in [0, 1], got {confidence}")
+            raise ValueError(f"confidence must lie in [0, 1], got {confidence}: probabilities are in [0, 1]")
         ends = self.ppf(np.array([(1 - confidence) / 2, (1 + confidence) / 2]))
         return (ends[0], ends[1]) if self._one else (ends[:, 0], ends[:, 1])
 
