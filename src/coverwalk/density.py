@@ -40,8 +40,9 @@ Floats = NDArray[np.float64]
 
 
 def _check(state: Any, scope: Scope) -> None:
-    if hasattr(state, "_engine"):
-        require("inputs", scope["_engine"].inputs == 0)
+    fitted = hasattr(state, "_engine") or hasattr(state, "forest_")
+    require("columns", not fitted or hasattr(state, "n_features_in_"))
+    require("inputs", not hasattr(state, "_engine") or scope["_engine"].inputs == 0)
 
 
 class Density(PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]

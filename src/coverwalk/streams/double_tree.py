@@ -23,7 +23,8 @@ Floats = NDArray[np.float64]
 
 def _check(state: Any, scope: Scope) -> None:
     if hasattr(state, "_engine"):
-        require("inputs", hasattr(state, "_flat") and scope["_engine"].inputs == scope.get("n_features_in_"))
+        require("the fitted parts", hasattr(state, "_flat") and hasattr(state, "n_outputs_"))
+        require("inputs", scope["_engine"].inputs == getattr(state, "n_features_in_", None))
 
 
 class DoubleTree(BaseEstimator):  # type: ignore[misc]
