@@ -35,6 +35,10 @@ __all__ = ["Density"]
 Floats = NDArray[np.float64]
 
 
+def _check(state: Any, scope: Scope) -> None:
+    require("columns", not hasattr(state, "forest_") or hasattr(state, "n_features_in_"))
+
+
 class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The density of points in R^q: random dyadic covers of cells, and normals in contexts, weighed by evidence.
 
@@ -98,6 +102,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_=Absent(Whole(1, 10**6)),
         feature_names_in_=Absent(Names("n_features_in_")),
         forest_=Absent(Object(DensityForest, q="n_features_in_")),
+        check=_check,
     )
 
     def __init__(

@@ -32,7 +32,8 @@ _ROWS_AT_ONCE = 20_000  # bounds the memory of predictions that keep no distribu
 
 def _check(state: Any, scope: Scope) -> None:
     if hasattr(state, "_engine"):
-        require("inputs", hasattr(state, "_flat") and scope["_engine"].inputs == scope.get("n_features_in_"))
+        require("the fitted parts", hasattr(state, "_flat") and hasattr(state, "n_outputs_"))
+        require("inputs", scope["_engine"].inputs == getattr(state, "n_features_in_", None))
         mixed = getattr(state, "_mixed", MixedInputs([]))
         require("categories", len(mixed.levels) in (0, state.n_features_in_))
 
