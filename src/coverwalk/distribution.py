@@ -252,7 +252,7 @@ class PredictiveDistribution(UnivariateDistribution):
         """Quantiles, the least y with P(Y <= y) >= q: q a number gives (n,), q (k,) gives (n, k).
 
         They never cross; q outside [0, 1] gives NaN. Between 0.001 and 0.999 cdfs are read from tables, with an error
-        of at most 1e-7 of a probability, nearly always below 1e-9; beyond, the tail is met to 1e-12 of itself.
+        of at most 1e-7 of a probability, in the tests below 2e-9; beyond, the tail is met to 1e-12 of itself.
         """
         q = np.asarray(q, dtype=np.float64)
         levels, out = q.ravel(), np.empty((self._n, q.size))
