@@ -249,7 +249,11 @@ class PredictiveDistribution(UnivariateDistribution):
         return values, self.pmf(values if self._one else values[None, :])
 
     def ppf(self, q: ArrayLike) -> Any:
-        """Quantiles, the least y with P(Y <= y) >= q: q a number gives (n,), q (k,) gives (n, k). They never cross."""
+        """Quantiles, the least y with P(Y <= y) >= q: q a number gives (n,), q (k,) gives (n, k).
+
+        They never cross. Between 0.001 and 0.999 cdfs are read from tables, with an error of at most 1e-7 of a
+        probability, in the tests below 2e-9; beyond, the tail is met to 1e-12 of itself.
+        """
         q = probabilities(q)
         levels, out = q.ravel(), np.empty((self._n, q.size))
         order = slice(None) if (levels[1:] >= levels[:-1]).all() else np.argsort(levels)
