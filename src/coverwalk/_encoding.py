@@ -47,6 +47,7 @@ _CLASSES = {
     "Settings": "coverwalk.forests.forest",
     "Steps": "coverwalk.forests.steps",
     "Rounding": "coverwalk.preparation.rounding",
+    "Bounds": "coverwalk.preparation.bounds",
     "Cells": "coverwalk.forests.cells",
     "Trend": "coverwalk.forests.trend",
     "KernelContext": "coverwalk.forests.kernel_context",

@@ -16,6 +16,7 @@ from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.distributions import Distribution
 from coverwalk.explain import Explaining
+from coverwalk.forests.bounds_choice import choose_rounding
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.scaling import canonical_order
@@ -23,7 +24,6 @@ from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
-from coverwalk.preparation.rounding import find_rounding
 from coverwalk.saving import Saved
 from coverwalk.streams.checked_rows import as_row
 from coverwalk.streams.streaming import Streaming
@@ -60,6 +60,9 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
     n_candidates : int
         Cuts drawn at random in a context, of which the best is taken.
+    bounds : pair (low, high), "auto" or None
+        Bounds of y, None in place of an open end: predictions put nothing beyond. "auto" takes 0, 1 or 100 where y ends
+        with a sharp edge there, and values at its ends where it piles up. A list has one entry for each output.
     categorical_features : "from_dtype", None, or sequence of columns
         Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
         Their levels are cut into sets; see docs/mixed_inputs.md. Missing values (NaN) need no telling.
@@ -127,6 +130,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         stop: float | str = "auto",
         min_rows: int = 3,
         n_candidates: int = 20,
+        bounds: Any = None,
         categorical_features: Any = "from_dtype",
         covers: str = "adaptive",
         walk: str = "coarsen",
@@ -143,6 +147,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         self.stop = stop
         self.min_rows = min_rows
         self.n_candidates = n_candidates
+        self.bounds = bounds
         self.categorical_features = categorical_features
         self.covers = covers
         self.walk = walk
@@ -190,9 +195,11 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         forests = []
         for j in range(Y.shape[1]):
             inputs = np.hstack([X, Y[:, :j]])
-            chosen = replace(settings, rounding=find_rounding(Y[:, j]))
+            chosen = settings
             if levels:
-                chosen = replace(chosen, n_levels=(*self._mixed.n_levels, *[0] * j))
+                chosen = replace(settings, n_levels=(*self._mixed.n_levels, *[0] * j))
+            bounds = self.bounds[j] if isinstance(self.bounds, list) else self.bounds
+            chosen = replace(chosen, rounding=choose_rounding(inputs, Y[:, j], bounds, chosen))
             if self.stop == "auto":
                 chosen = choose_share(inputs, Y[:, j], choose(inputs, Y[:, j], chosen))
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
