@@ -3,7 +3,7 @@
     python benchmarks/drift.py [--rows 6000] [--forget 0.001]
 
 The loss after the change is compared, in windows of rows, with that of a model that has only seen the rows since. The
-kd stream, which does not forget, is the peer in the same run.
+double tree, which does not forget, is the peer in the same run.
 """
 
 import argparse
@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from coverwalk import ConditionalDensity
+from coverwalk import ConditionalDensity, DoubleTree
 
 WINDOW = 250
 
@@ -39,7 +39,7 @@ def main() -> None:
         models = {
             f"forget={given.forget}": ConditionalDensity(n_trees=8, forget=given.forget),
             "forget=0": ConditionalDensity(n_trees=8),
-            "kd": ConditionalDensity(covers="kd"),
+            "double tree": DoubleTree(),
         }
         loss = {name: -model.prequential(X, y) for name, model in models.items()}
         fresh = -ConditionalDensity(n_trees=8).prequential(X[changed:], y[changed:])

@@ -1,171 +1,307 @@
-"""Damage model files at random, many times: each must be refused with ModelFileError, never load, crash or hang.
+"""Forge model files, many of them, and load them: each is refused with ModelFileError, or is a model that works.
 
-Half of the files are damaged blindly (flipped bits, cuts, insertions, overwritten stretches: the checksum must notice).
-The others are forged by someone who knows the checksum: hostile numbers in an array or in the header; these may load
-only as a model that answers and goes on learning.
+Real files of every estimator and state are changed by somebody who knows the format and its checksum: keys, items and
+arrays are deleted, added, copied and swapped, numbers become -1, a length, 2**31, 2**63 - 1 or NaN; some files are
+damaged blindly as well. What loads must predict, learn a row and be saved. Workers are forked from one process that has
+compiled everything. A worker that dies is replaced, and its file counts as a failure, as does one that takes more than
+5 s of CPU time, or more memory than 10 times the file and 300 MB, or that raises another error than ModelFileError.
 
-    python benchmarks/fuzz_files.py [--files 100000] [--seed 0]
+    python benchmarks/fuzz_files.py [--files 200000] [--seed 0] [--workers 2] [--only NUMBER]
 """
 
 import argparse
 import collections
+import copy
 import json
+import os
+import pickle
+import resource
+import signal
+import struct
 import tempfile
 import time
+import traceback
+import warnings
 from pathlib import Path
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
+from fuzz_models import models
 from tqdm import tqdm
 
-from coverwalk import (
-    ConditionalDensity,
-    ContextClassifier,
-    CoverModel,
-    Density,
-    ModelFileError,
-    SequenceModel,
-    load,
-)
-from coverwalk import persistence as files
-from coverwalk._encoding import encode
-from coverwalk.covers import KDTree, ShiftedGrids, SuffixTree
-from coverwalk.datasets import MIXTURES
-from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
-from coverwalk.streams.double_tree import DoubleTree
+from coverwalk import ModelFileError, load
+from coverwalk.files.container import FORMAT, pieces
+from coverwalk.files.saving import encoded
 
-HOSTILE = ["-1", "0", "7", "null", '"x"', "[]", "{}", "1e300", "9223372036854775807", "-9223372036854775808", "true"]
+SECONDS, TIMES, SPARE = 5.0, 10, 300 * 2**20
+NUMBERS = [-1, 0, 1, 2, 7, 63, 64, 511, 2**31 - 1, 2**31, 2**53, 2**62, 2**63 - 1, -(2**31), -(2**63), 2**64, 10**40]
+REALS = [-1.0, 0.0, 0.5, 1.0, 1e-300, 5e-324, 1e150, 1e300, 1.7e308, -1e300, "nan", "inf", "-inf"]
+OTHERS = [None, True, False, "", "x", "@", [], {}, [[]], {"list": []}, "y" * 5000, {"array": "<f8", "of": [1.0]}]
+NAMES = ["_check_loaded", "logpdf", "save", "__class__", "__dict__", "_schema", "__setstate__", "is", "new", "n_trees"]
 
 
-def models(rng):
-    """Small models of every kind that files hold, each with what a loaded one is asked and goes on to learn."""
-    X, y = rng.uniform(-1, 1, (60, 2)), rng.standard_normal(60)
-    cover = CoverModel(KDTree(), [Polynomial(1), TreeDensity(), KernelDensity()], priors="parent")
-    cover.update_many(X[:20, :1], y[:20])
-    boxes = CoverModel(ShiftedGrids(-1, 1, 2), Polynomial(0), walk="coarsen")
-    boxes.update_many(X[:20, :1], y[:20])
-    letters = CoverModel(SuffixTree(2), Dirichlet("ab"))
-    letters.update_many(["", "a", "ab", "aba"], "abab")
-    forest = ConditionalDensity(n_trees=2, stop=0.5).fit(X, y)
-    ring, z = MIXTURES["ring"].make(100, 0)
-    kernel = ConditionalDensity(n_trees=2).fit(ring, z)  # with a kernel density beside the trees
-    stream = ConditionalDensity(covers="kd").fit(X, y)
-    copies = DoubleTree(children="parent", walk="refine", settle=16).fit(X, np.stack([y, -y], axis=1))
-    classes = ContextClassifier(2, 2, random_state=0).fit(X, np.array(["no", "yes", "maybe"])[np.arange(60) % 3])
-    text = SequenceModel(alphabet="abc").fit("abcabccbaabc" * 4)
-
-    def vectors(model):
-        for x, value in zip(X[:3, :1], y):
-            model.log_predict(x, value)
-            model.update(x, value)
-
-    def rows(model):
-        model.logpdf(X, y)
-        model.predict_dist(X[:5]).cdf(0.0)
-        if hasattr(model, "partial_fit"):
-            model.partial_fit(np.tile(X, (3, 1)), np.tile(y, 3))
-
-    def outputs(model):
-        model.logpdf(X, np.stack([y, y], axis=1))
-        model.partial_fit(np.tile(X, (3, 1)), np.tile(np.stack([y, y], axis=1), (3, 1)))
-
-    def points(model):
-        model.score_samples(y)
-        model.predict_dist().cdf(0.0)
-        if hasattr(model, "partial_fit"):
-            model.partial_fit(np.tile(y, 3))
-
-    def labels(model):
-        model.predict_proba(X)
-        model.contexts(X[:2])
-        model.partial_fit(X[:9], model.classes_[np.arange(9) % len(model.classes_)])
-
-    def symbols(model):
-        model.log_predict("ab", "a")
-        model.update("ab", "a")
-
-    def documents(model):
-        model.log_loss("abcab")
-        model.partial_fit("abcba")
-
-    return [
-        *((cover, vectors), (boxes, vectors), (letters, symbols), (forest, rows), (stream, rows), (copies, outputs)),
-        (kernel, lambda model: model.logpdf(ring, z)),
-        *((Density(2).fit(y), points), (Density(covers="kd").fit(y), points), (classes, labels), (text, documents)),
-    ]
+def file_of(tree, arrays):
+    """The bytes of a file, with a right checksum."""
+    metadata = {"format": "coverwalk", "version": str(FORMAT), "written_by": "fuzz", "model": json.dumps(tree)}
+    return b"".join(map(bytes, pieces(metadata, arrays)))
 
 
-def blind(content, rng):
-    """A damaged copy, never equal to the original."""
-    damaged = bytearray(content)
-    at = int(rng.integers(len(content) if rng.random() < 0.5 else min(2000, len(content))))
-    kind = rng.integers(4)
+def places(node):
+    """All places of a tree that hold a value: (container, key)."""
+    found, stack = [], [node]
+    while stack:
+        here = stack.pop()
+        for key in here if isinstance(here, dict) else range(len(here)):
+            found.append((here, key))
+            if isinstance(here[key], dict | list):
+                stack.append(here[key])
+    return found
+
+
+def change_tree(tree, arrays, others, rng):
+    """One change of the header's values."""
+    spots = places(tree) or [([0], 0)]
+    here, key = spots[rng.integers(len(spots))]
+    kind = rng.choice(["set", "set", "set", "nudge", "delete", "add", "copy", "swap", "repeat", "foreign"])
+    if kind == "set":
+        lengths = [len(here), *(array.size for array in arrays.values())]
+        pool = [*NUMBERS, *REALS, *OTHERS, lengths[rng.integers(len(lengths))]]
+        here[key] = copy.deepcopy(pool[rng.integers(len(pool))])
+    elif kind == "nudge" and isinstance(here[key], int | float):
+        here[key] += int(rng.choice([-1, 1]))
+    elif kind == "delete":
+        del here[key]
+    elif kind == "add" and isinstance(here, dict):
+        here[str(rng.choice(NAMES))] = copy.deepcopy(OTHERS[rng.integers(len(OTHERS))])
+    elif kind in ("repeat", "add") and isinstance(here, list):
+        here[key:key] = [copy.deepcopy(here[key])] * int(rng.choice([1, 1, 1, 50]))
+    elif kind == "foreign":
+        there, other = (spots := places(others))[rng.integers(len(spots))]
+        here[key] = copy.deepcopy(there[other])
+    else:
+        there, other = spots[rng.integers(len(spots))]
+        value = copy.deepcopy(there[other])
+        if kind == "swap":
+            there[other] = copy.deepcopy(here[key])
+        here[key] = value
+
+
+def change_arrays(tree, arrays, others, rng):
+    """One change of the arrays."""
+    names = sorted(name for name in arrays if arrays[name].size)
+    name, other = names[rng.integers(len(names))], names[rng.integers(len(names))]
+    array = arrays[name] = arrays[name].copy()
+    flat = array.reshape(-1)
+    kind = rng.choice(
+        ["set"] * 6 + ["delete", "add", "swap", "copy", "shorter", "dtype", "shuffle", "fill", "part", "turn"]
+    )
+    if kind in ("set", "fill"):
+        if array.dtype.kind == "f":
+            value = float(REALS[rng.integers(len(REALS))])
+        elif array.dtype.kind == "b":
+            value = bool(rng.integers(2))
+        else:
+            ends = np.iinfo(array.dtype)
+            pool = [n for n in [*NUMBERS, len(array), array.size, len(array) - 1] if ends.min <= n <= ends.max]
+            value = pool[rng.integers(len(pool))]
+        at = slice(None) if kind == "fill" else rng.integers(flat.size, size=int(rng.choice([1, 1, 1, 5])))
+        flat[at] = value
+    elif kind == "delete":
+        del arrays[name]
+    elif kind == "add":
+        arrays[f"model.{rng.choice(NAMES)}"] = array
+    elif kind == "swap":
+        arrays[name], arrays[other] = arrays[other], arrays[name]
+    elif kind == "copy":
+        arrays[name] = arrays[other].copy()
+    elif kind == "shorter":
+        shorter = array[:-1].copy() if rng.random() < 0.5 else np.concatenate([array, array])
+        if shorter.size:
+            arrays[name] = shorter
+    elif kind == "dtype":
+        arrays[name] = array.astype(rng.choice(["f8", "f4", "i8", "i4", "u1"]))
+    elif kind == "shuffle":
+        rng.shuffle(array)
+    elif kind == "turn":
+        arrays[name] = np.ascontiguousarray(array.T)
+    else:  # the arrays of one part for those of another
+        ours, theirs = name.rpartition(".")[0], other.rpartition(".")[0]
+        for field in [n for n in names if n.rpartition(".")[0] == ours]:
+            twin = theirs + field[len(ours) :]
+            if twin in arrays:
+                arrays[field], arrays[twin] = arrays[twin], arrays[field]
+
+
+def damaged(content, rng):
+    """The bytes of a file, damaged blindly or in the entries of its arrays; the checksum knows nothing of it."""
+    content = bytearray(content)
+    (length,) = struct.unpack("<Q", content[:8])
+    at = int(rng.integers(len(content) if rng.random() < 0.3 else min(8 + length, len(content))))
+    kind = rng.integers(5)
     if kind == 0:
-        damaged[at] ^= 1 << int(rng.integers(8))
+        content[at] ^= 1 << int(rng.integers(8))
     elif kind == 1:
-        del damaged[at:]
+        del content[at:]
     elif kind == 2:
-        damaged[at:at] = rng.bytes(int(rng.integers(1, 20)))
+        content[at:at] = rng.bytes(int(rng.integers(1, 20)))
+    elif kind == 3:
+        content[:8] = struct.pack("<Q", int(rng.choice([0, 1, 7, length - 1, length + 1, 2**31, 2**62])))
     else:
-        damaged[at : at + 8] = rng.bytes(min(8, len(damaged) - at))
-    return bytes(damaged) if damaged != content else content[:-1]
+        header = json.loads(content[8 : 8 + length])
+        spots = [(here, key) for here, key in places(header) if here is not header.get("__metadata__")]
+        here, key = spots[rng.integers(len(spots))]
+        here[key] = copy.deepcopy([*NUMBERS, *OTHERS][rng.integers(len(NUMBERS) + len(OTHERS))])
+        text = json.dumps(header).encode()
+        content[: 8 + length] = struct.pack("<Q", len(text)) + text
+    return bytes(content)
 
 
-def forged(text, arrays, rng):
-    """A file with a right checksum around one hostile number."""
-    arrays = dict(arrays)
-    if arrays and rng.random() < 0.7:
-        name = rng.choice(sorted(arrays))
-        array = arrays[name] = arrays[name].copy()
-        kinds = {"f": [-1.0, 0.0, 1e300, -1e300, np.nan, np.inf], "b": [True]}
-        hostile = kinds.get(array.dtype.kind, [-1, 0, 1, 2**31 - 1, -(2**31), array.size])
-        array.reshape(-1)[rng.integers(array.size)] = rng.choice(hostile)
-    else:
-        pieces = text.split(":")
-        at = int(rng.integers(1, len(pieces)))
-        value, comma, rest = pieces[at].partition(",")
-        closing = value[len(value.rstrip("}]")) :]
-        pieces[at] = rng.choice(HOSTILE) + closing + comma + rest
-        text = ":".join(pieces)
-    metadata = {"format": "coverwalk", "version": "1", "written_by": "fuzz", "model": text}
-    metadata["digest"] = files._digest(metadata, arrays)
-    return files.serialize(arrays, metadata)
+def forge(number, originals, seed):
+    """File number so and so: its bytes, and what to do with the model if it loads."""
+    rng = np.random.default_rng([seed, number])
+    name, tree, arrays, use = originals[number % len(originals)]
+    others = originals[rng.integers(len(originals))][1]
+    tree, arrays = pickle.loads(tree), dict(arrays)
+    for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
+        change = change_arrays if arrays and rng.random() < 0.6 else change_tree
+        inner = tree.get("fields")
+        whole = not isinstance(inner, dict | list) or not inner or rng.random() < 0.01
+        change(tree if whole else inner, arrays, pickle.loads(others), rng)
+    content = file_of(tree, {key: array for key, array in arrays.items() if array.size})
+    return name, damaged(content, rng) if rng.random() < 0.1 else content, use
+
+
+def outcome(path, content, use):
+    """Load the file and use the model; a word for what came of it."""
+    path.write_bytes(content)
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    room = 1024 * int(status["VmSize"].split()[0]) + TIMES * len(content) + SPARE
+    resource.setrlimit(resource.RLIMIT_AS, (room, resource.RLIM_INFINITY))
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        model = load(path)
+    except ModelFileError:
+        return "refused"
+    except BaseException as error:
+        return f"FAILED: load raised {type(error).__name__}: {error}"[:200]
+    try:
+        with np.errstate(all="ignore"):
+            use(model)
+        model.save(path)
+    except MemoryError:
+        return "FAILED: memory\n" + traceback.format_exc()
+    except (ValueError, ArithmeticError) as error:
+        return f"loaded; then {type(error).__name__}: {str(error).split(' (')[0]}"[:120]
+    except BaseException as error:
+        return f"FAILED: {type(error).__name__}: {error}\n{traceback.format_exc()}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    return "loaded, predicted, learned and saved"
+
+
+def work(numbers, originals, seed, folder, pipe):
+    """A worker: says which file it begins, and what came of it."""
+    path = Path(folder) / f"{os.getpid()}.cw"
+    warnings.simplefilter("ignore")
+    with os.fdopen(pipe, "w", buffering=1) as out:
+        for number in numbers:
+            name, content, use = forge(number, originals, seed)
+            out.write(json.dumps([number, name, None, 0.0]) + "\n")
+            start = time.process_time()
+            said = outcome(path, content, use)
+            out.write(json.dumps([number, name, said, time.process_time() - start]) + "\n")
+    path.unlink(missing_ok=True)
+
+
+class Worker:
+    """A forked process that works through its numbers, and the end of a pipe in which it tells of them."""
+
+    def __init__(self, numbers, *about):
+        self.numbers, self.about = numbers, about
+        here, there = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.close(here)
+                work(numbers, *about, there)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        os.close(there)
+        self.lines = os.fdopen(here)
+
+    def outcomes(self):
+        """Of all its files; where it died, it is replaced."""
+        last = None
+        for line in self.lines:
+            number, name, said, seconds = json.loads(line)
+            last = (number, name) if said is None else None
+            if said is not None:
+                yield number, name, said, seconds
+        _, status = os.waitpid(self.pid, 0)
+        if last is not None:
+            number, name = last
+            died = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "the worker ended"
+            yield number, name, f"FAILED: {died}", SECONDS
+            rest = self.numbers[self.numbers.index(number) + 1 :]
+            if rest:
+                yield from Worker(rest, *self.about).outcomes()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--files", type=int, default=200_000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first file")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--only", type=int, help="forge one file again, without a worker, and leave it in fuzz.cw")
     arguments = parser.parse_args()
-    rng = np.random.default_rng(arguments.seed)
-    outcome, slowest = collections.Counter(), 0.0
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "m.cw"
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         originals = []
-        for model, use in models(rng):
+        for name, model, use in models():
+            path = Path(folder) / "whole.cw"
             model.save(path)
-            tree, arrays = encode(model)
-            originals.append((path.read_bytes(), json.dumps(tree, separators=(",", ":")), arrays, use))
-        for i in tqdm(range(arguments.files), disable=None):
-            content, text, arrays, use = originals[i % len(originals)]
-            knows = rng.random() < 0.5
-            path.write_bytes(forged(text, arrays, rng) if knows else blind(content, rng))
-            start = time.perf_counter()
-            try:
-                loaded = load(path)
-            except ModelFileError:
-                outcome["forged, refused" if knows else "blind, refused"] += 1
-            else:
-                assert knows, "a damaged file was taken for a whole one"
-                outcome["forged, sound"] += 1
-                with np.errstate(all="ignore"):
-                    try:
-                        use(loaded)
-                    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
-                        outcome[f"  of these, {str(loaded)[:40]} said {type(error).__name__}: {error}"[:160]] += 1
-            slowest = max(slowest, time.perf_counter() - start)
-    print(f"{arguments.files} files, none loaded that was damaged, no crash; slowest {slowest:.2f} s")
-    for what, count in outcome.items():
-        print(f"  {count:7d}  {what}")
+            use(load(path))  # which compiles all that the workers will need
+            tree, arrays = encoded(model)
+            originals.append((name, pickle.dumps(tree), arrays, use))
+        if arguments.only is not None:
+            name, content, use = forge(arguments.only, originals, arguments.seed)
+            Path("fuzz.cw").write_bytes(content)
+            print(name, outcome(Path(folder) / "only.cw", content, use))
+            return
+        numbers = range(arguments.first, arguments.first + arguments.files)
+        about = originals, arguments.seed, folder
+        workers = [Worker(numbers[k :: arguments.workers], *about) for k in range(arguments.workers)]
+        counts, failures, slowest = collections.Counter(), [], 0.0
+        with tqdm(total=arguments.files, disable=None) as bar:
+            streams = [worker.outcomes() for worker in workers]
+            while streams:
+                for stream in list(streams):
+                    told = next(stream, None)
+                    if told is None:
+                        streams.remove(stream)
+                        continue
+                    number, name, said, seconds = told
+                    slowest = max(slowest, seconds)
+                    counts[name, said.split("\n")[0]] += 1
+                    if said.startswith("FAILED"):
+                        failures.append(told)
+                        print(f"file {number}, {name}: {said}", flush=True)
+                    bar.update()
+    print(f"{arguments.files} files, {len(failures)} failures; the slowest took {slowest:.2f} s of CPU time")
+    totals = collections.Counter()
+    for (_, said), count in counts.items():
+        totals[said] += count
+    for said, count in totals.most_common():
+        print(f"  {count:7d}  {said}")
+    by_name = collections.Counter()
+    for (name, _), count in counts.items():
+        by_name[name] += count
+    print("; ".join(f"{name} {count}" for name, count in by_name.items()))
 
 
 if __name__ == "__main__":

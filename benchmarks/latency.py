@@ -4,7 +4,7 @@
 
 Medians and 99.9th percentiles of single calls. Growths run on a second core; on a machine with other work the clock
 also shows that work, so the time that the calling thread itself computed is printed beside it, and that of a row of
-the kd stream (one input), the yardstick of docs/streaming_kd.md.
+a `DoubleTree` (one input), the yardstick of docs/double_tree.md.
 """
 
 import argparse
@@ -16,7 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from coverwalk import ConditionalDensity
+from coverwalk import ConditionalDensity, DoubleTree
 from coverwalk.datasets import make_gaussmix
 
 
@@ -37,12 +37,12 @@ def line(what: str, wall: np.ndarray, own: np.ndarray, target: str) -> None:
 
 
 def yardstick() -> None:
-    kd, own = ConditionalDensity(covers="kd"), []
+    model, own = DoubleTree(), []
     for x, level in zip(*make_gaussmix(6000, 0)):
         begin = time.thread_time()
-        kd.learn_one(x, level)
+        model.learn_one(x, level)
         own.append(time.thread_time() - begin)
-    print(f"kd stream, learn_one: own CPU, median {1e6 * np.median(own[1000:]):.1f} us a row", flush=True)
+    print(f"double tree, learn_one: own CPU, median {1e6 * np.median(own[1000:]):.1f} us a row", flush=True)
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ import argparse
 
 import numpy as np
 
+from coverwalk import DoubleTree
 from coverwalk.datasets import MIXTURES, data_folder, load_faithful
-from coverwalk.streams.double_tree import DoubleTree
 
 AUTHOR = {
     "gaussmix": (1.466, 1.313, 1.256, 1.232, 1.224),

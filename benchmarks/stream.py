@@ -16,7 +16,7 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 FIRST_CALL = (
-    "from coverwalk.streams.double_tree import DoubleTree; from coverwalk.datasets import make_gaussmix as make;"
+    "from coverwalk import DoubleTree; from coverwalk.datasets import make_gaussmix as make;"
     "DoubleTree().fit(*make(100)).logpdf(*make(10))"
 )
 
@@ -32,8 +32,8 @@ def line(what: str, value: float, unit: str, target: str = "") -> None:
 
 
 def stream(n: int, walk: str) -> dict[int, tuple[float, float]]:
+    from coverwalk import DoubleTree
     from coverwalk.datasets import make_gaussmix
-    from coverwalk.streams.double_tree import DoubleTree
 
     X, y = make_gaussmix(n, 0)
     X_ask, y_ask = make_gaussmix(50_000, 1000)
@@ -73,9 +73,9 @@ def main() -> None:
     line(f"peak memory of this process after {rows:,} rows", peak, "MB", "at most 600")
     stream(rows, "refine")
 
+    from coverwalk import DoubleTree
     from coverwalk.datasets import make_gaussmix
     from coverwalk.paper.double_kernel import DoubleKernel
-    from coverwalk.streams.double_tree import DoubleTree
 
     X, y = make_gaussmix(50_000, 2)
     pairs = list(zip(X[:, 0].tolist(), y.tolist()))

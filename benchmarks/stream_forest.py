@@ -1,4 +1,4 @@
-"""The forest on a stream against the kd stream: every row of a set, in file order, asked before it is learned.
+"""The forest on a stream against the double tree: every row of a set, in file order, asked before it is learned.
 
     python benchmarks/stream_forest.py --data FOLDER [--sets power concrete energy]
 
@@ -8,26 +8,27 @@ Mean negative log density and RMSE over all rows but the first hundred; rows a s
 import argparse
 import os
 import time
+from functools import partial
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from coverwalk import ConditionalDensity
+from coverwalk import ConditionalDensity, DoubleTree
 from coverwalk.datasets import data_folder
 
 SKIP = 100
 MODELS = {
-    "forest": {},
-    "forest, 16 trees": {"n_trees": 16},
-    "kd": {"covers": "kd"},
+    "forest": ConditionalDensity,
+    "forest, 16 trees": partial(ConditionalDensity, n_trees=16),
+    "double tree": DoubleTree,
 }
 
 
-def prequential(parameters, X, y):
+def prequential(new, X, y):
     """Log densities, squared errors, and CPU seconds of this thread and of all, learning row by row."""
-    model = ConditionalDensity(**parameters)
+    model = new()
     log_p, error = np.empty(len(y)), np.zeros(len(y))
     own, total = 0.0, 0.0
     log_p[0] = model.learn_one(X[0], y[0])
@@ -48,9 +49,9 @@ def main() -> None:
         path = data_folder(given.data, needs=f"uci/{name}/data.csv") / "uci" / name / "data.csv"
         table = np.loadtxt(path, delimiter=",", skiprows=1)
         X, y = np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
-        for label, parameters in MODELS.items():
-            prequential(parameters, X[:1500], y[:1500])  # compiles
-            log_p, error, own, total = prequential(parameters, X, y)
+        for label, new in MODELS.items():
+            prequential(new, X[:1500], y[:1500])  # compiles
+            log_p, error, own, total = prequential(new, X, y)
             rmse = np.sqrt(np.mean(error[SKIP:] ** 2))
             print(
                 f"{name:<9} {label:<17} NLL {-log_p[SKIP:].mean():7.3f}  RMSE {rmse:7.3f}  "

@@ -40,22 +40,25 @@ class SlowContext:
     def mu(self, x):
         return features(x, self.degree)[: len(self.centre)] @ self.centre
 
+    def precision(self):
+        F = np.array(self.F).reshape(-1, self.fitted.shape[1])
+        return RIDGE * np.eye(self.fitted.shape[1]) + self.fitted.T @ self.fitted + F.T @ F
+
     def plane(self):
-        Lam = RIDGE * np.eye(self.fitted.shape[1]) + self.fitted.T @ self.fitted
         if not self.F:
-            return np.zeros(len(Lam)), 0.0
-        F, e = np.array(self.F), np.array(self.e)
-        Lam = Lam + F.T @ F
+            return np.zeros(self.fitted.shape[1]), 0.0
+        F, e, Lam = np.array(self.F), np.array(self.e), self.precision()
         theta = np.linalg.solve(Lam, F.T @ e)
         return theta, e @ e - theta @ Lam @ theta  # the least of squares plus penalty: the sum of e^2 / (1 + h)
+
+    def ratio(self):
+        nu = NU_0 + self.n + len(self.F)
+        return (NU_0 + self.n + self.plane()[1] / self.s2[0]) / nu
 
     def predict(self, x, y, shape, shapes, factor):
         """Log densities of the components at y; and the weights v among them."""
         x = np.clip(x, self.low, self.high)
-        theta, square = self.plane()
-        loc = self.mu(x) + theta @ features(x, 1)
-        nu = NU_0 + self.n + len(self.F)
-        ratio = (NU_0 + self.n + square / self.s2[0]) / nu
+        loc, ratio = self.mu(x) + self.plane()[0] @ features(x, 1), self.ratio()
         out = []
         for q, kind, s2 in zip(self.parts, self.kind, self.s2):
             if kind == 0:
@@ -71,8 +74,13 @@ class SlowContext:
 
     def learn(self, x, y):
         x = np.clip(x, self.low, self.high)
-        self.F.append(features(x, 1))
-        self.e.append(y - self.mu(x))
+        f = features(x, 1)
+        loc, h = self.plane()[0] @ f, f @ np.linalg.solve(self.precision(), f)
+        far = 6 * np.sqrt(self.s2[0] * self.ratio() * (1 + h))
+        e = y - self.mu(x) - loc
+        self.clipped = abs(e) > far
+        self.F.append(f)
+        self.e.append(loc + np.clip(e, -far, far))
 
 
 def standard(shapes, s, e):

@@ -19,14 +19,13 @@ def adapters():
     return river
 
 
-@pytest.mark.parametrize("kind", ["regressor", "kd regressor", "classifier"])
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_rivers_own_checks(kind, adapters):
     from river import checks
 
     model = {
         "regressor": lambda: adapters.CoverRegressor(n_trees=3),
-        "kd regressor": lambda: adapters.CoverRegressor(covers="kd"),
         "classifier": lambda: adapters.CoverClassifier(n_trees=3, n_discriminant_trees=2),
     }[kind]()
     names = []

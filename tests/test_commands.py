@@ -1,6 +1,7 @@
 """Every command as a person meets it: tables in, answers out, and one line for each mistake."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -10,9 +11,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from coverwalk import ConditionalDensity, CoverModel, Density, SequenceModel, load
+from coverwalk import CoverModel, DoubleTree, SequenceModel, load
 from coverwalk.cli import main
 from coverwalk.covers import KDTree
+from coverwalk.evaluation import metrics
 from coverwalk.evaluation.baselines import Line
 from coverwalk.local import Polynomial
 
@@ -34,8 +36,8 @@ def home(tmp_path_factory):
     frame.write_csv(folder / "data.csv")
     frame.write_parquet(folder / "data.parquet")
     fit = ["fit", str(folder / "data.csv"), "--trees", "3"]
-    assert main([*fit, "--target", "y", "--drop", "z", "--out", str(folder / "m.cw")]) == 0
-    assert main([*fit, "--target", "y", "--target", "z", "--out", str(folder / "both.cw")]) == 0
+    assert main([*fit, "--target", "y", "--drop", "z", "--out", str(folder / "m.cover")]) == 0
+    assert main([*fit, "--target", "y", "--target", "z", "--out", str(folder / "both.cover")]) == 0
     return folder
 
 
@@ -57,8 +59,8 @@ def run(capsys, *line):
 def test_fit_keeps_names_and_says_what_it_did(capsys):
     code, out, _ = run(capsys, "fit", "data.parquet", "--target", "y", "--trees", 2, "--seed", 3)
     assert code == 0
-    assert "y given 3 columns, learned from 160 rows; wrote data.cw" in out
-    model = load("data.cw")
+    assert "y given 3 columns, learned from 160 rows; wrote data.cover" in out
+    model = load("data.cover")
     assert model.feature_names_in_.tolist() == ["a", "b", "z"]
     assert model.target_names_ == ["y"]
     assert model.random_state == 3
@@ -68,10 +70,10 @@ def test_fit_keeps_names_and_says_what_it_did(capsys):
 @pytest.mark.parametrize("out", ["p.csv", "p.parquet", "p.tsv"])
 def test_predict_writes_what_the_model_says(data, out, capsys):
     line = ("--quantiles", ".05,.5", "--interval", ".9", "--density", 7, "--out", out)
-    assert run(capsys, "predict", "m.cw", data, *line)[0] == 0
+    assert run(capsys, "predict", "m.cover", data, *line)[0] == 0
     read = {"csv": pl.read_csv, "parquet": pl.read_parquet, "tsv": lambda p: pl.read_csv(p, separator="\t")}
     frame = read[out.split(".")[1]](out)
-    dist = load("m.cw").predict_dist(rows()[["a", "b"]])
+    dist = load("m.cover").predict_dist(rows()[["a", "b"]])
     np.testing.assert_allclose(frame["y_mean"], dist.mean(), rtol=1e-12)
     np.testing.assert_allclose(frame["y_std"], dist.std(), rtol=1e-12)
     np.testing.assert_allclose(frame[["y_q0.05", "y_q0.5"]], dist.ppf([0.05, 0.5]), rtol=1e-12)
@@ -83,11 +85,11 @@ def test_predict_writes_what_the_model_says(data, out, capsys):
 
 
 def test_predict_streams_in_blocks_that_do_not_show(capsys, monkeypatch):
-    whole = run(capsys, "predict", "m.cw", "data.csv", "--out", "whole.csv")
+    whole = run(capsys, "predict", "m.cover", "data.csv", "--out", "whole.csv")
     monkeypatch.setattr("coverwalk.tables._BLOCK_BYTES", 300)
     monkeypatch.setattr("coverwalk.tables._BLOCK_ROWS", 7)
-    assert whole[0] == run(capsys, "predict", "m.cw", "data.csv", "--out", "blocks.csv")[0] == 0
-    assert run(capsys, "predict", "m.cw", "data.parquet", "--out", "rows.parquet")[0] == 0
+    assert whole[0] == run(capsys, "predict", "m.cover", "data.csv", "--out", "blocks.csv")[0] == 0
+    assert run(capsys, "predict", "m.cover", "data.parquet", "--out", "rows.parquet")[0] == 0
     assert Path("whole.csv").read_text() == Path("blocks.csv").read_text()
     assert pl.read_parquet("rows.parquet").equals(pl.read_csv("whole.csv"))
 
@@ -95,7 +97,7 @@ def test_predict_streams_in_blocks_that_do_not_show(capsys, monkeypatch):
 def test_standard_streams():
     with open("data.csv", "rb") as stream:
         done = subprocess.run(
-            [sys.executable, "-m", "coverwalk.cli", "predict", "m.cw", "-"],
+            [sys.executable, "-m", "coverwalk.cli", "predict", "m.cover", "-"],
             stdin=stream,
             capture_output=True,
             check=True,
@@ -104,21 +106,23 @@ def test_standard_streams():
 
 
 def test_several_targets(capsys):
-    assert run(capsys, "predict", "both.cw", "data.csv", "--out", "both.csv")[0] == 0
+    assert run(capsys, "predict", "both.cover", "data.csv", "--out", "both.csv")[0] == 0
     frame = pl.read_csv("both.csv")
     assert frame.columns == ["y_mean", "y_std", "z_mean", "z_std"]
     assert np.corrcoef(frame["z_mean"], rows()["z"])[0, 1] > 0.9
-    code, out, _ = run(capsys, "score", "both.cw", "data.csv")
+    code, out, _ = run(capsys, "score", "both.cover", "data.csv")
     assert code == 0
     assert "RMSE z" in out
 
 
 def test_score_is_the_models_and_beats_the_baselines(capsys):
-    code, out, _ = run(capsys, "score", "m.cw", "data.csv")
+    code, out, _ = run(capsys, "score", "m.cover", "data.csv")
     assert code == 0
     losses = {line[:18].strip(): float(line[18:].split()[0]) for line in out.splitlines()[3:]}
     frame = rows()
-    assert losses["coverwalk"] == pytest.approx(-load("m.cw").log_likelihood(frame[["a", "b"]], frame["y"]), abs=1e-4)
+    assert losses["coverwalk"] == pytest.approx(
+        -load("m.cover").log_likelihood(frame[["a", "b"]], frame["y"]), abs=1e-4
+    )
     line = Line.fit(frame[["a", "b"]].to_numpy(), frame["y"].to_numpy())
     ours = -line.logpdf(frame[["a", "b"]].to_numpy(), frame["y"].to_numpy()).mean()
     assert losses["linear regression"] == pytest.approx(ours, abs=1e-4)
@@ -126,30 +130,96 @@ def test_score_is_the_models_and_beats_the_baselines(capsys):
 
 
 def test_show(capsys):
-    code, out, _ = run(capsys, "show", "both.cw")
+    code, out, _ = run(capsys, "show", "both.cover")
     assert code == 0
-    for part in ("y, z", "a, b", "160 learned", "in 3 trees", "% polynomial", "% a"):
+    for part in ("y, z", "a, b", "160", "% polynomial", "% a"):
         assert part in out
+    facts = json.loads(run(capsys, "show", "both.cover", "--json")[1])
+    assert facts["predicts"] == ["y", "z"]
+    assert facts["outputs"][1]["rows"] == ROWS
+    assert facts["outputs"][0]["trees"] == 3
+    assert sum(facts["outputs"][0]["splits"].values()) == pytest.approx(1)
 
 
 def test_show_of_other_models(capsys, tmp_path):
-    CoverModel(KDTree(), Polynomial(0)).save(tmp_path / "c.cw")
-    assert run(capsys, "show", tmp_path / "c.cw")[0] == 0
-    code, _, err = run(capsys, "predict", tmp_path / "c.cw", "data.csv")
+    CoverModel(KDTree(), Polynomial(0)).save(tmp_path / "c.cover")
+    assert run(capsys, "show", tmp_path / "c.cover")[0] == 0
+    code, _, err = run(capsys, "predict", tmp_path / "c.cover", "data.csv")
     assert code == 1
     assert "holds a CoverModel" in err
+
+
+def test_score_warns_of_training_rows(capsys, tmp_path):
+    code, out, err = run(capsys, "score", "m.cover", "data.csv")
+    assert code == 0
+    assert "learned from 160 of these 160 rows" in err
+    new = rows().with_columns(pl.col("y") + 0.001)
+    new.write_csv(tmp_path / "new.csv")
+    _, out, err = run(capsys, "score", "m.cover", tmp_path / "new.csv", "--json")
+    assert err == ""
+    facts = json.loads(out)
+    dist = load("m.cover").predict_dist(new[["a", "b"]])
+    y = new["y"].to_numpy()
+    assert facts["training_rows"] == 0
+    assert facts["coverwalk"]["crps"]["y"] == pytest.approx(metrics.crps(y, dist))
+    assert facts["coverwalk"]["coverage"]["y"] == pytest.approx(metrics.coverage(y, dist))
+    line = Line.fit(rows()[["a", "b"]].to_numpy(), rows()["y"].to_numpy())
+    error = y - line.mean(new[["a", "b"]].to_numpy())
+    assert facts["linear regression"]["rmse"]["y"] == pytest.approx(np.sqrt(np.mean(error**2)))
+
+
+def test_fit_holds_rows_out(capsys):
+    line = ("fit", "data.csv", "--target", "y", "--drop", "z", "--trees", 2, "--test", 0.25, "-o", "held.cover")
+    code, out, _ = run(capsys, *line, "--json")
+    assert code == 0
+    facts = json.loads(out)
+    assert facts["rows"] == 120
+    assert facts["test"]["rows"] == 40
+    assert facts["test"]["training_rows"] == 0
+    assert facts["test"]["coverwalk"]["log_loss"] < facts["test"]["one normal"]["log_loss"]
+    assert "On the 40 rows held out" in run(capsys, *line)[1]
+    learned = load("held.cover").forests_[0].X
+    assert len(learned) == 120
+
+
+def test_predict_keeps_columns_and_tells_events_and_samples(capsys, tmp_path):
+    frame = rows().with_columns(id=pl.int_range(ROWS).cast(pl.String) + "x", note=pl.lit("NA"))
+    frame.write_csv(tmp_path / "ids.csv")
+    line = ("predict", "m.cover", tmp_path / "ids.csv", "--keep", "id", "--keep", "note", "--prob", ">10")
+    more = ("--prob", "<9.5", "--prob", "9.5:10", "--samples", 2)
+    assert run(capsys, *line, *more, "-o", tmp_path / "p.parquet")[0] == 0
+    told = pl.read_parquet(tmp_path / "p.parquet")
+    assert told.columns[:2] == ["id", "note"]
+    assert told["id"].to_list() == frame["id"].to_list()
+    assert told["note"].to_list() == ["NA"] * ROWS
+    dist = load("m.cover").predict_dist(frame[["a", "b"]])
+    np.testing.assert_allclose(told["y_P(>10)"], dist.sf(10.0))
+    np.testing.assert_allclose(told["y_P(>10)"] + told["y_P(<9.5)"] + told["y_P(9.5:10)"], 1.0)
+    draws = told[["y_sample0", "y_sample1"]].to_numpy()
+    np.testing.assert_allclose(draws, dist.rvs(2, np.random.default_rng(0)))
+    assert run(capsys, *line, "--json", "-o", tmp_path / "p.jsonl")[0] == 0
+    first = json.loads((tmp_path / "p.jsonl").read_text().splitlines()[0])
+    assert first["id"] == "0x"
+    assert first["y_mean"] == pytest.approx(float(dist.mean()[0]))
+
+
+def test_samples_of_several_targets_belong_together(capsys, tmp_path):
+    assert run(capsys, "predict", "both.cover", "data.csv", "--samples", 3, "-o", tmp_path / "p.csv")[0] == 0
+    told = pl.read_csv(tmp_path / "p.csv")
+    y, z = (np.concatenate([told[f"{name}_sample{i}"] - told[f"{name}_mean"] for i in range(3)]) for name in "yz")
+    assert np.corrcoef(y, z)[0, 1] > 0.3  # z is y and more, also given x
 
 
 def test_plot(capsys):
     pl.read_csv("data.csv")[["a", "y"]].write_csv("one.csv")
     assert run(capsys, "fit", "one.csv", "--target", "y", "--trees", 2)[0] == 0
-    for model, data, out in (("m.cw", "data.csv", "p.png"), ("one.cw", "one.csv", "p.svg")):
+    for model, data, out in (("m.cover", "data.csv", "p.png"), ("one.cover", "one.csv", "p.svg")):
         assert run(capsys, "plot", model, data, "--out", out)[0] == 0
         assert os.path.getsize(out) > 10_000
 
 
 def test_report(capsys):
-    code, _, _ = run(capsys, "report", "both.cw", "data.csv", "--target", "z", "--out", "z.html")
+    code, _, _ = run(capsys, "report", "both.cover", "data.csv", "--target", "z", "--out", "z.html")
     assert code == 0
     page = Path("z.html").read_text()
     assert '"inputs":["a","b","y"]' in page
@@ -160,7 +230,7 @@ def test_report(capsys):
 def test_a_report_that_leaves_rows_out_says_so(capsys, monkeypatch):
     for most, left_out in ((159, True), (160, False)):
         monkeypatch.setattr("coverwalk.commands.report._MOST_ROWS", most)
-        code, out, _ = run(capsys, "report", "m.cw", "data.csv", "--out", "part.html")
+        code, out, _ = run(capsys, "report", "m.cover", "data.csv", "--out", "part.html")
         assert code == 0
         assert (f"the first {most} rows (a report reads no more) of data.csv" in out) == left_out
         assert ("data.csv has more rows than a report reads" in Path("part.html").read_text()) == left_out
@@ -173,18 +243,18 @@ def test_text_and_gaps_in_the_inputs(capsys):
     gone = rng.random((2, 120)) < 0.1
     lines = [f"{'' if g else c},{'NA' if h else v},{t}" for c, v, t, g, h in zip(city, x, y, *gone)]
     Path("places.csv").write_text("city,x,y\n" + "\n".join(lines) + "\n")
-    assert run(capsys, "fit", "places.csv", "--target", "y", "--trees", 4, "--out", "places.cw")[0] == 0
+    assert run(capsys, "fit", "places.csv", "--target", "y", "--trees", 4, "--out", "places.cover")[0] == 0
     Path("ask.csv").write_text("x,city\n0.5,rome\n,oslo\n0.5,nowhere\n0.5,\n")
-    code, out, _ = run(capsys, "predict", "places.cw", "ask.csv")
+    code, out, _ = run(capsys, "predict", "places.cover", "ask.csv")
     means = [float(line.split(",")[0]) for line in out.splitlines()[1:]]
     assert code == 0
     assert means[:2] == pytest.approx([1.5, -0.5], abs=0.4)
     assert len(means) == 4
-    code, out, _ = run(capsys, "score", "places.cw", "places.csv")
+    code, out, _ = run(capsys, "score", "places.cover", "places.csv")
     assert code == 0
     assert "linear regression" in out
     for command, out in (("report", "places.html"), ("plot", "places.png")):
-        assert run(capsys, command, "places.cw", "places.csv", "--out", out)[0] == 0
+        assert run(capsys, command, "places.cover", "places.csv", "--out", out)[0] == 0
         assert Path(out).stat().st_size > 5000
 
 
@@ -203,27 +273,28 @@ TABLES = {
     "fake.parquet": "a,b,y\n1,2,3\n",
 }
 MISTAKES = {
-    "a column that is missing": ("predict m.cw missing.csv", "missing.csv has no column 'b'; it has 'a', 'y'"),
-    "text": ("predict m.cw text.csv", "has the text 'red' in column 'b', row 2"),
-    "nothing": ("score m.cw nothing.csv", "has nothing in column 'y', row 3"),
-    "NaN": ("score m.cw nan.csv", "has 'NaN' in column 'y', row 2"),
-    "infinity": ("score m.cw inf.csv", "has 'inf' in column 'b', row 1"),
-    "an empty file": ("predict m.cw empty.csv", "empty.csv is empty"),
-    "no rows": ("predict m.cw header.csv", "has a header and no rows"),
-    "two columns of one name": ("predict m.cw twice.csv", "two columns of one name"),
-    "too many fields": ("predict m.cw ragged.csv", "is no sound CSV"),
-    "no Parquet": ("predict m.cw fake.parquet", "is no Parquet file"),
-    "no file": ("predict m.cw nowhere.csv", "there is no file nowhere.csv"),
-    "no model": ("predict nowhere.cw data.csv", "there is no file nowhere.cw; make one with: coverwalk fit"),
+    "a column that is missing": ("predict m.cover missing.csv", "missing.csv has no column 'b'; it has 'a', 'y'"),
+    "text": ("predict m.cover text.csv", "has the text 'red' in column 'b', row 2"),
+    "nothing": ("score m.cover nothing.csv", "has nothing in column 'y', row 3"),
+    "NaN": ("score m.cover nan.csv", "has 'NaN' in column 'y', row 2"),
+    "infinity": ("score m.cover inf.csv", "has 'inf' in column 'b', row 1"),
+    "an empty file": ("predict m.cover empty.csv", "empty.csv is empty"),
+    "no rows": ("predict m.cover header.csv", "has a header and no rows"),
+    "two columns of one name": ("predict m.cover twice.csv", "two columns of one name"),
+    "too many fields": ("predict m.cover ragged.csv", "is no sound CSV"),
+    "no Parquet": ("predict m.cover fake.parquet", "is no Parquet file"),
+    "no file": ("predict m.cover nowhere.csv", "there is no file nowhere.csv"),
+    "no model": ("predict nowhere.cover data.csv", "there is no file nowhere.cover; make one with: coverwalk fit"),
     "not a model": ("show data.csv", "is no model file"),
-    "a folder": ("predict m.cw .", "is a folder"),
+    "a folder": ("predict m.cover .", "is a folder"),
     "an unknown target": ("fit data.csv --target q", "data.csv has no column 'q'"),
     "an unknown column to drop": ("fit data.csv --target y --drop q", "has no column 'q'"),
     "nothing to predict from": ("fit data.csv --target y --drop a --drop b --drop z", "nothing to predict from"),
-    "a folder that is not there": ("predict m.cw data.csv --out no/where.csv", "there is no folder"),
-    "a page without a folder": ("report m.cw data.csv --out no/where.html", "there is no folder"),
-    "a target that the model has not": ("plot m.cw data.csv --out p.png --target q", "has no target 'q'"),
-    "a grid of one": ("predict m.cw data.csv --density 1", "from 2 to 10000"),
+    "a folder that is not there": ("predict m.cover data.csv --out no/where.csv", "there is no folder"),
+    "a page without a folder": ("report m.cover data.csv --out no/where.html", "there is no folder"),
+    "a target that the model has not": ("plot m.cover data.csv --out p.png --target q", "has no target 'q'"),
+    "a grid of one": ("predict m.cover data.csv --density 1", "from 2 to 10000"),
+    "a column to keep that is missing": ("predict m.cover data.csv --keep q", "has no column 'q'"),
     "too many trees": ("fit data.csv --target y --trees 0", "n_trees must be"),
 }
 
@@ -245,7 +316,7 @@ def test_a_mistake_is_one_line(line, says, tables, capsys):
     assert out == ""
 
 
-@pytest.mark.parametrize("line", ["predict m.cw data.csv --quantiles 5", "fit data.csv", "predict m.cw"])
+@pytest.mark.parametrize("line", ["predict m.cover data.csv --quantiles 5", "fit data.csv", "predict m.cover"])
 def test_a_wrong_call_is_a_usage_error(line, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(line.split())
@@ -253,29 +324,36 @@ def test_a_wrong_call_is_a_usage_error(line, capsys):
 
 
 def test_learn_says_which_models_can(capsys, tmp_path):
-    path = tmp_path / "c.cw"
+    path = tmp_path / "c.cover"
     CoverModel(KDTree(), Polynomial(0)).save(path)
     before = path.read_bytes()
-    code, _, err = run(capsys, "learn", path, "data.csv")
+    code, _, err = run(capsys, "learn", path, "data.csv", "--in-place")
     assert code == 1
     assert "holds a CoverModel that cannot go on learning: fit it again" in err
     assert path.read_bytes() == before
 
 
 def test_a_forest_goes_on_as_a_stream_that_all_commands_take(capsys, tmp_path):
-    frame, path = rows(), tmp_path / "m.cw"
-    more = load("both.cw").partial_fit(frame[["a", "b"]], frame[["y", "z"]])
-    assert run(capsys, "learn", "both.cw", "data.csv", "--out", path)[0] == 0
+    frame, path = rows(), tmp_path / "m.cover"
+    more = load("both.cover").partial_fit(frame[["a", "b"]], frame[["y", "z"]])
+    assert run(capsys, "learn", "both.cover", "data.csv", "--out", path)[0] == 0
     assert np.array_equal(
         load(path).logpdf(frame[["a", "b"]], frame[["y", "z"]]), more.logpdf(frame[["a", "b"]], frame[["y", "z"]])
     )
-    assert "320 learned" in run(capsys, "show", path)[1]
+    assert "320" in run(capsys, "show", path)[1]
     assert "linear regression" in run(capsys, "score", path, "data.csv")[1]
     assert run(capsys, "predict", path, "data.csv", "--density", 5, "--out", tmp_path / "p.csv")[0] == 0
     assert pl.read_csv(tmp_path / "p.csv").shape == (ROWS, 14)
-    assert run(capsys, "learn", path, "data.csv")[0] == 0
-    assert "480 learned" in run(capsys, "show", path)[1]
-    assert "holds a stream" in run(capsys, "report", path, "data.csv")[2]
+    before = path.read_bytes()
+    code, _, err = run(capsys, "learn", path, "data.csv")
+    assert code == 1
+    assert "either -o FILE, or --in-place" in err
+    code, _, err = run(capsys, "learn", path, "data.csv", "-o", path)
+    assert code == 1
+    assert "exists" in err
+    assert path.read_bytes() == before
+    assert run(capsys, "learn", path, "data.csv", "--in-place")[0] == 0
+    assert json.loads(run(capsys, "show", path, "--json")[1])["rows"] == 480
 
 
 # Classes
@@ -291,22 +369,22 @@ def labelled(home):
     frame.write_csv(home / "kinds.csv")
     frame.write_parquet(home / "kinds.parquet")
     fit = ["fit", str(home / "kinds.csv"), "--trees", "3", "--drop", "y", "--drop", "z"]
-    assert main([*fit, "--target", "kind", "--out", str(home / "kind.cw")]) == 0
-    assert main([*fit, "--target", "code", "--drop", "kind", "--classify", "--out", str(home / "code.cw")]) == 0
+    assert main([*fit, "--target", "kind", "--out", str(home / "kind.cover")]) == 0
+    assert main([*fit, "--target", "code", "--drop", "kind", "--classify", "--out", str(home / "code.cover")]) == 0
     return frame
 
 
 def test_a_target_of_text_is_a_class(labelled, capsys):
-    line = ("fit", "kinds.parquet", "--target", "kind", "--drop", "y", "--trees", 2, "--out", "k.cw")
+    line = ("fit", "kinds.parquet", "--target", "kind", "--drop", "y", "--trees", 2, "--out", "k.cover")
     code, out, _ = run(capsys, *line)
     assert code == 0
     assert "kind (2 classes) given 4 columns, learned from 160 rows" in out
-    assert load("kind.cw").classes_.tolist() == ["down, maybe", "up"]
-    assert load("code.cw").classes_.tolist() == [3, 7]
+    assert load("kind.cover").classes_.tolist() == ["down, maybe", "up"]
+    assert load("code.cover").classes_.tolist() == [3, 7]
 
 
 @pytest.mark.parametrize("data", ["kinds.csv", "kinds.parquet"])
-@pytest.mark.parametrize(("model", "column"), [("kind.cw", "kind"), ("code.cw", "code")])
+@pytest.mark.parametrize(("model", "column"), [("kind.cover", "kind"), ("code.cover", "code")])
 def test_predict_gives_classes_and_probabilities(data, model, column, labelled, capsys):
     assert run(capsys, "predict", model, data, "--out", "p.csv")[0] == 0
     frame, fitted = pl.read_csv("p.csv"), load(model)
@@ -317,24 +395,27 @@ def test_predict_gives_classes_and_probabilities(data, model, column, labelled, 
 
 
 def test_score_of_classes(labelled, capsys):
-    code, out, _ = run(capsys, "score", "kind.cw", "kinds.csv")
+    code, out, _ = run(capsys, "score", "kind.cover", "kinds.csv")
     assert code == 0
     table = {line[:18].strip(): line[18:].split() for line in out.splitlines()[3:]}
-    fitted = load("kind.cw")
+    fitted = load("kind.cover")
     p = fitted.predict_proba(labelled[fitted.feature_names_in_.tolist()])
     own = p[np.arange(ROWS), np.searchsorted(fitted.classes_, labelled["kind"].to_numpy())]
     assert float(table["coverwalk"][0]) == pytest.approx(-np.log(own).mean(), abs=1e-4)
-    assert float(table["coverwalk"][0]) < float(table["class shares"][0])
-    assert "down, maybe" in run(capsys, "show", "kind.cw")[1]
+    assert float(table["coverwalk"][0]) < float(table["class frequencies"][0])
+    assert "down, maybe" in run(capsys, "show", "kind.cover")[1]
 
 
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("predict kind.cw kinds.csv --quantiles .5", "no quantiles"),
-        ("score kind.cw other.csv", "has the class 'sideways' in column 'kind', row 2, which the model has never seen"),
-        ("score code.cw words.csv", "has the text 'red' in column 'code', row 1; the classes are numbers: '3', '7'"),
-        ("learn kind.cw none.csv", "has nothing in column 'kind', row 1"),
+        ("predict kind.cover kinds.csv --quantiles .5", "no quantiles"),
+        (
+            "score kind.cover other.csv",
+            "has the class 'sideways' in column 'kind', row 2, which the model has never seen",
+        ),
+        ("score code.cover words.csv", "has the text 'red' in column 'code', row 1; the classes are numbers: '3', '7'"),
+        ("learn kind.cover none.csv --in-place", "has nothing in column 'kind', row 1"),
         ("fit mixed.csv --target kind", "has the text 'up' in column 'kind', row 2"),
         ("fit kinds.csv --target kind --target a --classify", "a classifier has one target"),
     ],
@@ -354,55 +435,55 @@ def test_mistakes_with_classes(line, says, labelled, capsys):
 
 
 def test_a_classifier_goes_on_learning(labelled, capsys, tmp_path):
-    model = load("kind.cw")
+    model = load("kind.cover")
     for data in ("kinds.csv", "kinds.parquet"):
-        assert run(capsys, "learn", "kind.cw", data, "--out", tmp_path / "k.cw")[0] == 0
-        again = load("kind.cw").partial_fit(labelled[model.feature_names_in_.tolist()], labelled["kind"].to_list())
+        (tmp_path / "k.cover").unlink(missing_ok=True)
+        assert run(capsys, "learn", "kind.cover", data, "--out", tmp_path / "k.cover")[0] == 0
+        again = load("kind.cover").partial_fit(labelled[model.feature_names_in_.tolist()], labelled["kind"].to_list())
         inputs = labelled[model.feature_names_in_.tolist()]
-        assert np.array_equal(load(tmp_path / "k.cw").predict_proba(inputs), again.predict_proba(inputs))
+        assert np.array_equal(load(tmp_path / "k.cover").predict_proba(inputs), again.predict_proba(inputs))
 
 
 def test_streams_go_on_learning_from_files_and_standard_input(tmp_path):
     frame = rows()
     X, y = frame[["a", "b"]], frame["y"].to_numpy()
     for model, feed in (
-        (ConditionalDensity(covers="kd").fit(X, y), (X, y)),
-        (Density(covers="kd").fit(frame[["y"]]), (frame[["y"]],)),
+        (DoubleTree().fit(X, y), (X, y)),
+        (DoubleTree().fit(None, frame[["y"]]), (None, frame["y"])),
     ):
-        model.save(tmp_path / "m.cw")
-        (frame if len(feed) == 2 else frame[["y"]]).write_csv(tmp_path / "more.csv")
+        model.save(tmp_path / "m.cover")
+        frame.write_csv(tmp_path / "more.csv")
         with open(tmp_path / "more.csv", "rb") as stream:
             done = subprocess.run(
-                [sys.executable, "-m", "coverwalk.cli", "learn", str(tmp_path / "m.cw"), "-"],
+                [sys.executable, "-m", "coverwalk.cli", "learn", str(tmp_path / "m.cover"), "-", "--in-place"],
                 stdin=stream,
                 capture_output=True,
                 check=True,
             )
         assert b"learned 160 more rows" in done.stdout
         model.partial_fit(*feed)
-        ask = "logpdf" if len(feed) == 2 else "score_samples"
-        assert np.array_equal(getattr(load(tmp_path / "m.cw"), ask)(*feed), getattr(model, ask)(*feed))
-        assert main(["show", str(tmp_path / "m.cw")]) == 0
+        assert np.array_equal(load(tmp_path / "m.cover").logpdf(*feed), model.logpdf(*feed))
+        assert main(["show", str(tmp_path / "m.cover")]) == 0
 
 
 def test_a_mistake_while_learning_leaves_the_model(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("coverwalk.commands._models.ROWS_AT_ONCE", 50)  # chunks before the mistake have been learned
-    ConditionalDensity(covers="kd").fit(rows()[["a", "b"]], rows()["y"]).save(tmp_path / "m.cw")
-    before = (tmp_path / "m.cw").read_bytes()
+    DoubleTree().fit(rows()[["a", "b"]], rows()["y"]).save(tmp_path / "m.cover")
+    before = (tmp_path / "m.cover").read_bytes()
     bad = rows().with_columns(b=pl.when(pl.int_range(pl.len()) == 150).then(np.inf).otherwise(pl.col("b")))
     bad.write_csv(tmp_path / "bad.csv")
-    code, _, err = run(capsys, "learn", tmp_path / "m.cw", tmp_path / "bad.csv")
+    code, _, err = run(capsys, "learn", tmp_path / "m.cover", tmp_path / "bad.csv", "--in-place")
     assert code == 1
     assert "column 'b', row 151" in err
-    assert (tmp_path / "m.cw").read_bytes() == before
-    assert "this command takes a forest" in run(capsys, "report", tmp_path / "m.cw", "data.csv")[2]
+    assert (tmp_path / "m.cover").read_bytes() == before
+    assert "this command takes a forest" in run(capsys, "report", tmp_path / "m.cover", "data.csv")[2]
 
 
 def test_a_model_of_sequences_goes_on_learning(capsys, tmp_path):
-    path, text = tmp_path / "s.cw", tmp_path / "more.txt"
+    path, text = tmp_path / "s.cover", tmp_path / "more.txt"
     SequenceModel(alphabet="abc").fit("abcabc").save(path)
     text.write_text("cabcab")
-    code, out, _ = run(capsys, "learn", path, text)
+    code, out, _ = run(capsys, "learn", path, text, "--in-place")
     assert code == 0
     assert "learned 6 more letters" in out
     again = SequenceModel(alphabet="abc").fit("abcabc").partial_fit("cabcab")
@@ -410,7 +491,7 @@ def test_a_model_of_sequences_goes_on_learning(capsys, tmp_path):
     assert "contexts" in run(capsys, "show", path)[1]
     text.write_text("abd")
     before = path.read_bytes()
-    code, _, err = run(capsys, "learn", path, text)
+    code, _, err = run(capsys, "learn", path, text, "--in-place")
     assert code == 1
     assert err.count("\n") == 1
     assert path.read_bytes() == before
@@ -419,14 +500,14 @@ def test_a_model_of_sequences_goes_on_learning(capsys, tmp_path):
 def test_a_failed_prediction_leaves_no_file(tables, capsys):
     with open("kept.csv", "w") as file:
         file.write("precious")
-    assert run(capsys, "predict", "m.cw", "inf.csv", "--out", "kept.csv")[0] == 1
+    assert run(capsys, "predict", "m.cover", "inf.csv", "--out", "kept.csv")[0] == 1
     assert Path("kept.csv").read_text() == "precious"
     assert not [name for name in os.listdir(tables) if name.startswith(".coverwalk")]
 
 
 def test_without_polars_the_message_names_the_remedy(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
-    for line in ("fit data.csv --target y", "predict m.cw data.csv"):
+    for line in ("fit data.csv --target y", "predict m.cover data.csv"):
         code, _, err = run(capsys, *line.split())
         assert code == 1
         assert "pip install 'coverwalk[cli]'" in err
@@ -436,7 +517,7 @@ def test_quoted_line_breaks_and_byte_order_marks(capsys, monkeypatch):
     monkeypatch.setattr("coverwalk.tables._BLOCK_BYTES", 10)
     with open("quoted.csv", "w", encoding="utf-8-sig") as file:
         file.write("a,note,b\n" + '0.5,"two\nlines, and more",0.1\n' * 5)
-    assert run(capsys, "predict", "m.cw", "quoted.csv", "--out", "quoted_out.csv")[0] == 0
+    assert run(capsys, "predict", "m.cover", "quoted.csv", "--out", "quoted_out.csv")[0] == 0
     frame = pl.read_csv("quoted_out.csv")
     assert len(frame) == 5
     assert frame["y_mean"].n_unique() == 1

@@ -156,7 +156,6 @@ def test_scales_do_not_matter(data):
         ({"stop": "often"}, '"auto"'),
         ({"ridges": ()}, "at least one"),
         ({"ridges": (0.0,)}, "positive"),
-        ({"covers": "quilt"}, "covers must be"),
         ({"min_rows": 0.5}, "min_rows must be"),
     ],
 )
@@ -185,18 +184,17 @@ def test_a_failed_fit_leaves_the_model(model, data):
     np.testing.assert_array_equal(model.logpdf(X, y), before)
 
 
-@pytest.mark.parametrize("covers", ["adaptive", "kd"])
-def test_weights_are_counts(data, covers):
+def test_weights_are_counts(data):
     X, y = data
     rng = np.random.default_rng(5)
     weight = rng.integers(0, 4, len(y))
     kept = np.repeat(np.arange(len(y)), weight)
-    weighted = ConditionalDensity(n_trees=3, covers=covers).fit(X, y, sample_weight=weight)
-    repeated = ConditionalDensity(n_trees=3, covers=covers).fit(X[kept], y[kept])
-    plain = ConditionalDensity(n_trees=3, covers=covers).fit(X, y)
+    weighted = ConditionalDensity(n_trees=3).fit(X, y, sample_weight=weight)
+    repeated = ConditionalDensity(n_trees=3).fit(X[kept], y[kept])
+    plain = ConditionalDensity(n_trees=3).fit(X, y)
     np.testing.assert_allclose(weighted.logpdf(X, y), repeated.logpdf(X, y), rtol=0, atol=1e-12)
     assert not np.allclose(weighted.logpdf(X, y), plain.logpdf(X, y))
-    ones = ConditionalDensity(n_trees=3, covers=covers).fit(X, y, sample_weight=np.ones(len(y)))
+    ones = ConditionalDensity(n_trees=3).fit(X, y, sample_weight=np.ones(len(y)))
     np.testing.assert_array_equal(ones.logpdf(X, y), plain.logpdf(X, y))
 
 

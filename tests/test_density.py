@@ -19,7 +19,7 @@ def points(n=400, q=1, seed=0):
     return Y
 
 
-@parametrize_with_checks([Density(n_trees=2), Density(covers="kd")])
+@parametrize_with_checks([Density(n_trees=2)])
 def test_keeps_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -156,7 +156,6 @@ def test_approaches_the_truth():
 @pytest.mark.parametrize(
     ("options", "X", "match"),
     [
-        ({"covers": "kdtree"}, [[1.0], [2.0]], '"forest" or "kd"'),
         ({"n_trees": 0}, [[1.0], [2.0]], "n_trees"),
         ({"a": 0.0}, [[1.0], [2.0]], "a must be positive"),
         ({"halve": 1.0}, [[1.0], [2.0]], "halve"),
@@ -173,12 +172,9 @@ def test_refusals(options, X, match):
 def test_only_streams_go_on():
     model = Density(n_trees=2).fit(points())
     assert not hasattr(model, "partial_fit")
-    with pytest.raises(AttributeError, match="learn_one"):
-        model.learn_one(1.0)
     with pytest.raises(NotFittedError):
         Density().sample()
     with pytest.raises(ValueError, match="2D array"):
         model.fit(points()[:, 0], points()[:, 0])
     with pytest.raises(ValueError, match="n_samples"):
         model.sample(0)
-    assert Density(covers="kd").fit(points()).sample(7, random_state=0).shape == (7, 1)

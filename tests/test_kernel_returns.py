@@ -11,8 +11,7 @@ from numba import types
 from numba.core.dispatcher import Dispatcher
 
 import coverwalk
-from coverwalk import ConditionalDensity, ContextClassifier, Density
-from coverwalk.streams.double_tree import DoubleTree
+from coverwalk import ConditionalDensity, ContextClassifier, Density, DoubleTree
 
 SOURCE = Path(coverwalk.__file__).parent
 DECORATORS = {"kernel", "fused_kernel"}
@@ -71,7 +70,7 @@ def learn_a_little():
 def test_the_kernels_that_python_calls_are_found():
     assert len(CALLED) > 60
     assert ("coverwalk._kernels.contexts", "fit_contexts") in CALLED  # by name
-    assert ("coverwalk._kernels.kd_walk", "learn") in CALLED  # by module
+    assert ("coverwalk._kernels.double_tree.walk", "learn") in CALLED  # by module
     assert ("coverwalk.paper.double_kernel", "_log_density") in CALLED  # beside its caller
     assert ("coverwalk._kernels.contexts", "_grams") not in CALLED  # by kernels alone
 

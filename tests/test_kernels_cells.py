@@ -13,7 +13,7 @@ from coverwalk._kernels.normal_contexts import Growth, _walk
 from coverwalk.densities.cell_tree import boxes_of, grown_cells, levels_of_choice, weighed_cells
 from coverwalk.densities.normal_tree import grow_normals, growth_for
 from coverwalk.local import Polynomial
-from coverwalk.streams.running_scale import Units
+from coverwalk.preparation.units import Units
 
 STOP, A = 0.4, 0.7
 

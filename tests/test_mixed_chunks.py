@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from coverwalk import ConditionalDensity, ContextClassifier, load
+from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree, load
 from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
 from coverwalk.cli import main
 from coverwalk.forests.level_counts import LevelCounts, digests, level_codes
@@ -180,8 +180,8 @@ def test_streams_go_on_on_the_command_line(tmp_path, monkeypatch, capsys):
     new = TEST.assign(city=["late"] * 200 + list(TEST.city[200:]))
     new.assign(y=TEST_Y).to_csv("more.csv", index=False)
     new.assign(label=np.where(TEST_Y > 1.5, "high", "low")).to_csv("labels.csv", index=False)
-    for name, covers in (("a.cw", "adaptive"), ("k.cw", "kd")):
-        model = ConditionalDensity(2, covers=covers).partial_fit(FRAME[:300], Y[:300])
+    for name, model in (("a.cw", ConditionalDensity(2)), ("d.cw", DoubleTree())):
+        model.partial_fit(FRAME[:300], Y[:300])
         model.target_names_ = ["y"]
         model.save(name)
         main(["learn", name, "more.csv"])

@@ -1,19 +1,24 @@
 """The report: true to the model, whole in one file, and at home in a browser."""
 
+import base64
 import dataclasses
 import re
 
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.metrics import log_loss
 
+from coverwalk import ContextClassifier
+from coverwalk.evaluation import metrics
 from coverwalk.evaluation.report import page
+from coverwalk.evaluation.report.class_facts import gather_classes
 from coverwalk.evaluation.report.explorer import export
 from coverwalk.evaluation.report.facts import Subject, gather
 from coverwalk.forests.cells import Cells
-from coverwalk.forests.forest import OUTLIER_DF, Forest, Part, Settings
+from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forests.members import Part
 from coverwalk.forests.steps import Steps
-from coverwalk.shapes import Shapes
 
 from .browser import Browser, find_chromium
 
@@ -60,10 +65,7 @@ def browser(tmp_path_factory):
 
 
 def thinned(forest, n_trees):
-    fitted = forest.fitted[:n_trees]
-    whole = [forest.whole.shapes] if forest.whole else []
-    shapes = Shapes.join([Shapes.student(OUTLIER_DF), *(tree.shapes for tree in fitted), *whole])
-    return dataclasses.replace(forest, trees=forest.trees[:n_trees], fitted=fitted, shapes=shapes)
+    return dataclasses.replace(forest, trees=forest.trees[:n_trees], fitted=forest.fitted[:n_trees], _table=None)
 
 
 def test_the_subject_has_every_kind_of_voice(subject):
@@ -90,6 +92,11 @@ def test_facts_are_those_of_the_model(subject):
     assert sum(facts["model"]["cuts"].values()) == pytest.approx(1)
     assert sum(facts["model"]["voices"].values()) == pytest.approx(1)
     assert facts["losses"][0]["loss"] < facts["losses"][1]["loss"] < facts["losses"][2]["loss"]
+    assert facts["losses"][0]["crps"] == pytest.approx(dist.crps(subject.y).mean())
+    rises = {entry["name"]: entry["rise"] for entry in facts["importances"]}
+    assert set(rises) == {"a", "</script><b>", "c"}
+    assert max(rises, key=rises.get) == "a"
+    assert facts["calibration"]["error"] == pytest.approx(metrics.calibration_error(subject.y, dist))
 
 
 def test_a_large_forest_is_thinned_and_says_so(subject):
@@ -107,7 +114,97 @@ def test_the_page_refers_to_nothing_outside(written):
     assert not re.search(r"@import|url\(|https?://(?!www\.w3\.org/2000/svg)", text)
 
 
+def test_the_page_stays_small(subject, tmp_path):
+    """Whatever the forest: trees are left out of the explorer, rows out of its list."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.05 * rng.standard_normal(1500)
+    forest = Forest.plan(X, y, Settings(n_trees=40, min_rows=2))
+    forest.accumulate(X, y)
+    forest.finalize()
+    page.write_report(Subject(forest, "y", X, y), tmp_path / "large.html", "large")
+    assert export(forest, 10**9).n_trees == 40
+    assert export(forest).n_trees < 40  # or this test would show nothing
+    assert (tmp_path / "large.html").stat().st_size < 2_000_000
+
+
+@pytest.fixture(scope="module")
+def streamed(subject, tmp_path_factory):
+    """The page of a model that is no forest: it predicts, and says what it is."""
+    plain = subject._replace(
+        forest=None,
+        predict=subject.forest.ask,
+        names=["a", "b", "c"],
+        learned=(subject.forest.X, subject.forest.y),
+        facts={"n_rows": 300, "n_trees": 5, "n_contexts": 77},
+    )
+    path = tmp_path_factory.mktemp("report") / "stream.html"
+    page.write_report(plain, path, "a stream")
+    assert gather(plain)["losses"] == gather(subject)["losses"]
+    return path
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.where(X[:, 0] + 0.3 * rng.standard_normal(300) > 0, "up", "down")
+    model = ContextClassifier(4, 2, random_state=0).fit(X[:200], y[:200])
+    facts = gather_classes(model, X[200:], y[200:], "way", ["a", "<b>"])
+    path = tmp_path_factory.mktemp("report") / "classes.html"
+    page.write_page(facts, path, "classes", [])
+    return path, facts, model.predict_proba(X[200:]), y[200:]
+
+
+def test_facts_of_a_classifier(classes):
+    _, facts, p, y = classes
+    assert facts["losses"][0]["loss"] == pytest.approx(log_loss(y, p, labels=["down", "up"]))
+    assert facts["losses"][0]["accuracy"] == pytest.approx(np.mean(p.argmax(axis=1) == (y == "up")))
+    assert facts["importances"][0]["name"] == "a"
+    assert np.sum(facts["confusion"]) == 100
+    assert facts["confusion"][0][0] == np.sum((p.argmax(axis=1) == 0) & (y == "down"))
+    assert sum(entry["n"] for entry in facts["reliability"]) == 100
+
+
 # In the browser
+
+
+def test_a_page_without_a_forest(browser, streamed):
+    browser.open(streamed.as_uri())
+    assert browser.errors == []
+    assert browser.ask("document.getElementById('explore')") is None
+    assert browser.ask("document.getElementById('splits-section')") is None
+    assert "no explorer" in browser.ask("document.getElementById('notes').textContent")
+    for chart in ("pit", "coverage", "losses", "importances"):
+        assert browser.ask(f"document.querySelectorAll('#{chart} svg *').length") > 5
+
+
+def test_the_page_of_a_classifier(browser, classes):
+    browser.open(classes[0].as_uri())
+    assert browser.errors == []
+    assert browser.ask("document.getElementById('pit')") is None
+    for chart in ("reliability", "losses", "importances"):
+        assert browser.ask(f"document.querySelectorAll('#{chart} svg *').length") > 5
+    cells = browser.ask("[...document.querySelectorAll('#confusion td')].map((n) => Number(n.textContent))")
+    assert cells == [count for row in classes[1]["confusion"] for count in row]
+    assert browser.ask("document.querySelectorAll('#surprising tr').length") == 10
+    assert browser.ask("document.getElementById('importances').textContent").count("<b>") == 1
+
+
+def test_the_page_prints_well(browser, written):
+    """On paper: one column, nothing wider than the sheet, no controls, no chart torn in two."""
+    browser.open(written.as_uri(), width=794, height=1123)
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    browser.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert browser.ask("document.documentElement.scrollWidth") <= 794
+    assert browser.ask("getComputedStyle(document.querySelector('main')).display") == "block"
+    assert browser.ask("getComputedStyle(document.querySelector('.sliders')).display") == "none"
+    assert browser.ask("getComputedStyle(document.querySelector('section')).breakInside") == "avoid"
+    assert browser.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    pdf = base64.b64decode(browser.call("Page.printToPDF")["data"])
+    assert pdf[:5] == b"%PDF-"
+    assert 1 <= pdf.count(b"/Type /Page\n") <= 8
+    browser.call("Emulation.setEmulatedMedia", media="")
 
 
 def test_the_page_loads_without_a_complaint(browser, written):
@@ -117,7 +214,7 @@ def test_the_page_loads_without_a_complaint(browser, written):
     assert browser.ask("document.querySelector('h1').textContent") == "What is strength & <i>more</i>, given the rest?"
     assert browser.ask("document.querySelectorAll('.slider').length") == 3
     assert "9 %" in browser.ask("document.getElementById('notes').textContent")
-    for chart in ("density", "pit", "coverage", "losses", "cuts"):
+    for chart in ("density", "pit", "coverage", "losses", "cuts", "importances"):
         assert browser.ask(f"document.querySelectorAll('#{chart} svg *').length") > 5
 
 

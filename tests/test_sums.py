@@ -15,11 +15,13 @@ from coverwalk._kernels.residual_bins import bin_residuals, density_scores
 from coverwalk._kernels.sums import add_moments, empty_regressions, n_moments, regress_moments
 from coverwalk._kernels.voices import TREE_OF_Y
 from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk.forest.growth import ready
+from coverwalk.forests import density_passes
 from coverwalk.forests.forest import Part, Settings
 from coverwalk.forests.members import GLOBAL_KERNEL
 from coverwalk.forests.row_sample import RowSample
 from coverwalk.forests.scaling import canonical_order, row_codes
-from coverwalk.forests.sums import ForestSums, plan_on_sample
+from coverwalk.forests.sums import ForestSums, Room, plan_on_sample
 
 SUMS = {"sample_rows": 1000, "state_bytes": 2**17}  # no room for 6000 rows of four numbers
 TIGHT = {"sample_rows": 50, "state_bytes": 1}  # none for one more row
@@ -48,20 +50,20 @@ def relative(a, b):
 @pytest.fixture(scope="module")
 def planned():
     X, y = rows()
-    return ForestSums.plan(X[:1500], y[:1500], Settings(n_trees=2), state_bytes=2**16)
+    return ForestSums.plan(X[:1500], y[:1500], Settings(n_trees=2), Room(2**16, 6000, 1500))
 
 
 # -- against rows ----------------------------------------------------------------------------------------------------
 
 
-def from_rows_and_from_sums(n, p=3):
+def from_rows_and_from_sums(n, p=3, many=2.0):
     """Both fits of a context and its two children, in which no regression is solved in rows."""
     X, y = rows(n, seed=1, p=p)
     order = np.argsort(X[:, 0] > 0, kind="stable")
     X, y, half = X[order], y[order], int((X[:, 0] <= 0).sum())
     tree = (np.array([1, -1, -1]), np.array([-1, 0, 0]))
     layout = Layout(np.array([0, 0, half]), np.array([n, half, n]), *tree)
-    grid = Grid(np.array([0.03, 0.3, 3.0]), 2, 2.0, 2.0, 1e-4)
+    grid = Grid(np.array([0.03, 0.3, 3.0]), 2, 2.0, many, 1e-4)
     exact, summed = empty_fit(layout, grid, p), empty_regressions(3, grid, p)
     fit_contexts(X, y, layout, grid, kernel_tables(), exact)
     moments = np.zeros((2, n_moments(2, p)))
@@ -90,6 +92,13 @@ def test_evidence_from_sums_nears_that_of_rows(n, nats):
     assert np.abs(difference).max() < nats
     middle = exact.log_score[:, :9][fitted].reshape(3, 3)
     assert np.ptp(middle, axis=1).min() > 50  # the degrees that are told apart differ by far more
+
+
+def test_all_ridges_are_tried_where_rows_are_few():
+    exact, summed = from_rows_and_from_sums(70, many=8.0)[0], from_rows_and_from_sums(70, many=1.0)[1]
+    fitted = np.isfinite(summed.log_score[0])
+    assert fitted.tolist() == np.isfinite(exact.log_score[0, :9]).tolist() == [False, True, False] * 2 + [True] * 3
+    np.testing.assert_allclose(summed.psi[0], exact.psi[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("tail", [False, True])
@@ -158,7 +167,7 @@ GROUPS = (Part(1, 1, 0.5, False), Part(1, 2, 0.9, True))
 def grouped():
     """Planes without and curves about a trend, planned on a sample; the trend comes from all rows."""
     X, y = rows()
-    planned = plan_on_sample(X[:1500], y[:1500], Settings(n_trees=2, parts=GROUPS), None, 2**17, 6000)
+    planned = plan_on_sample(X[:1500], y[:1500], Settings(n_trees=2, parts=GROUPS), None, Room(2**17, 6000, 6000))
     sums = ForestSums.over(planned, (X, y))
     exact = planned.empty()
     exact.accumulate(X, y)
@@ -182,6 +191,22 @@ def test_trees_about_the_trend_regress_its_leave_one_out_errors(grouped):
         which = [part.smooth for part in sums.forest.settings.part_of_trees()]
         assert squares[which.index(False)] == pytest.approx((r**2).sum(), rel=1e-9)
         assert squares[which.index(True)] == pytest.approx(factor * (left**2).sum(), rel=1e-9)
+
+
+def test_the_rows_of_the_trend_are_known_by_their_codes(monkeypatch):
+    """Whatever the chunks: those of the lowest codes, as many as the first pass kept."""
+    monkeypatch.setattr(density_passes, "choose", lambda X, y, settings: replace(settings, parts=GROUPS))
+    X, y = rows(3000)
+    state = plan(ConditionalDensity(n_trees=2), X, y, sample_rows=500, state_bytes=2**15)
+    state = finalize(merge(accumulate(state, X[:700], y[:700]), accumulate(state, X[700:], y[700:])))
+    state = merge(accumulate(state, X[2000:], y[2000:]), accumulate(state, X[:2000], y[:2000]))
+    forest = state.parts[0].forest
+    seen = np.argsort(canonical_order(X, y)) < 2**15 // 32
+    left = forest.output.forward(y[:, None])[:, 0] - forest.trend.value(forest.inputs.forward(X))
+    left[seen] /= forest.trend.keep
+    smooth = [part.smooth for part in forest.settings.part_of_trees()].index(True)
+    assert forest.trend.keep < 0.95
+    assert state.parts[0].moments[smooth][:, -1].sum() == pytest.approx((left**2).sum(), rel=1e-9)
 
 
 def test_groups_of_trees_keep_their_degrees_and_priors(grouped):
@@ -218,7 +243,7 @@ def test_the_kernel_over_all_rows_and_the_scale_factor_are_kept():
     settings = Settings(n_trees=2, kernel=0.4, spread=1.5)
     dists = []
     for chosen in (settings, replace(settings, spread=1.0)):
-        sums = ForestSums.plan(X[:500], y[:500], chosen, 2**17, 3000)
+        sums = ForestSums.plan(X[:500], y[:500], chosen, Room(2**17, 3000, 500))
         sums.accumulate(X, y)
         dists.append(sums.finish().finish().ask(X[:50]))
     whole = dists[0].context == GLOBAL_KERNEL
@@ -231,7 +256,7 @@ def test_the_kernel_over_all_rows_and_the_scale_factor_are_kept():
 def test_both_passes_stay_within_the_bytes_given(degree):
     X, y = rows(6000)
     for state_bytes in (2**19, 2**21):
-        sums = ForestSums.plan(X, y, Settings(n_trees=2, degree=degree), state_bytes, 10**6)
+        sums = ForestSums.plan(X, y, Settings(n_trees=2, degree=degree), Room(state_bytes, 10**6, 6000))
         sums.accumulate(X, y)
         shapes = sums.finish()
         shapes.accumulate(X, y)
@@ -240,7 +265,7 @@ def test_both_passes_stay_within_the_bytes_given(degree):
 
 def test_one_row_a_side_is_enough_where_it_stands_for_several():
     X, y = rows(400)
-    one, three = (plan_on_sample(X, y, Settings(n_trees=1), None, 2**28, n) for n in (1200, 400))
+    one, three = (plan_on_sample(X, y, Settings(n_trees=1), None, Room(2**28, n, 400)) for n in (1200, 400))
     size = [np.bincount(forest.trees[0].leaves(forest.inputs.forward(X))).tolist() for forest in (one, three)]
     assert 1 in size[0]
     assert not {1, 2} & set(size[1])
@@ -303,6 +328,30 @@ def test_a_fit_from_chunks_is_a_model_like_any_other(whole, tmp_path):
     from coverwalk.forests.forest_summary import summarise
 
     assert summarise(whole.forests_[0]).n_rows == 6000
+
+
+@pytest.mark.parametrize("degree", [0, 2])
+def test_a_stream_goes_on_from_sums(degree, tmp_path):
+    X, y = rows()
+    model = ConditionalDensity(n_trees=2, stop=0.5, degree=degree).fit_chunks([(X, y)], **SUMS)
+    forest = model.forests_[0]
+    assert forest.n_summed == 6000
+    if degree:
+        for member in forest.members():
+            exact = ready(member, forest.frame.rows(X).Z, 6000)
+            np.testing.assert_allclose(
+                member.fitted.learned.inverse, exact.fitted.learned.inverse, rtol=1e-6, atol=1e-9
+            )
+    X_test, y_test = rows(2000, seed=9)
+    before = model.logpdf(X_test, y_test)
+    X_new, y_new = rows(3000, seed=5)
+    model.partial_fit(X_new[:1], y_new[:1])
+    assert abs(np.mean(model.logpdf(X_test, y_test) - before)) < 1e-3
+    model.partial_fit(X_new[1:], y_new[1:])
+    assert model.stream_.n_rows == 9000
+    assert model.log_likelihood(X_test, y_test) > before.mean() + (0.0 if degree else -0.02)
+    model.save(tmp_path / "stream.cw")
+    assert np.array_equal(load(tmp_path / "stream.cw").predict(X_test), model.predict(X_test))
 
 
 def test_few_rows_are_fitted_as_in_memory():
@@ -516,10 +565,8 @@ def test_states_of_different_plans_do_not_merge(planned):
         RowSample(20).merge(RowSample(30))
 
 
-def test_streams_and_strange_options_are_refused():
+def test_strange_options_are_refused():
     X, y = rows(50)
-    with pytest.raises(ValueError, match="partial_fit"):
-        ConditionalDensity(covers="kd").fit_chunks([(X, y)])
     with pytest.raises(ValueError, match="sample_rows"):
         ConditionalDensity().fit_chunks([(X, y)], sample_rows=0)
     assert is_pass(plan(ConditionalDensity(), X, y))

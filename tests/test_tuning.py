@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from coverwalk import ConditionalDensity
+from coverwalk import ConditionalDensity, load
 from coverwalk.forests.forest import Forest, Part, Settings
-from coverwalk.forests.soundness import check_forest
 from coverwalk.forests.trend import Trend
 from coverwalk.forests.tuning import HALF, _scores, choose
-from coverwalk.persistence import load
+from tests.forging import check
 
 MIXED = Settings(n_trees=6, spread=0.87, parts=(Part(2, 2, 0.5, False), Part(2, 1, 0.8, False), Part(2, 1, 0.5, True)))
 
@@ -154,13 +153,13 @@ def test_files_keep_parts_and_trend_and_refuse_unsound_ones(tmp_path):
     assert again.forests_[0].settings == MIXED
     np.testing.assert_array_equal(again.logpdf(X, y), model.logpdf(X, y))
     forest = model.forests_[0]
-    check_forest(forest)
+    check(forest)
     forest.settings = Settings(n_trees=6, parts=(Part(6, 1, 0.5, True),))
-    with pytest.raises(ValueError, match="centre"):
-        check_forest(forest)
+    with pytest.raises(ValueError, match=r"degree|n_trees"):
+        check(forest)
     forest.settings = Settings(n_trees=6, parts=(*MIXED.parts[:2], Part(2, 1, 1.0, True)))
     with pytest.raises(ValueError, match="parts"):
-        check_forest(forest)
+        check(forest)
     forest.settings, forest.trend = MIXED, None
     with pytest.raises(ValueError, match="trend"):
-        check_forest(forest)
+        check(forest)

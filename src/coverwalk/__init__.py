@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from coverwalk.density import Density
     from coverwalk.distribution import PredictiveDistribution
     from coverwalk.distributions import Distribution
+    from coverwalk.double_tree.estimator import DoubleTree
+    from coverwalk.files import ModelFileError, load
     from coverwalk.joint import JointDistribution
-    from coverwalk.persistence import ModelFileError, load
     from coverwalk.sequence import SequenceModel
+    from coverwalk.shards import merge
 
 __version__ = "0.2.0"
 
@@ -27,11 +29,13 @@ _HOME = {
     "CoverModel": "coverwalk.cover_model",
     "Density": "coverwalk.density",
     "Distribution": "coverwalk.distributions",
+    "DoubleTree": "coverwalk.double_tree.estimator",
     "JointDistribution": "coverwalk.joint",
-    "ModelFileError": "coverwalk.persistence",
+    "ModelFileError": "coverwalk.files",
     "PredictiveDistribution": "coverwalk.distribution",
     "SequenceModel": "coverwalk.sequence",
-    "load": "coverwalk.persistence",
+    "load": "coverwalk.files",
+    "merge": "coverwalk.shards",
 }
 
 __all__ = [
@@ -41,12 +45,14 @@ __all__ = [
     "CoverModel",
     "Density",
     "Distribution",
+    "DoubleTree",
     "JointDistribution",
     "ModelFileError",
     "PredictiveDistribution",
     "SequenceModel",
     "__version__",
     "load",
+    "merge",
 ]
 
 

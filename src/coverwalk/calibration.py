@@ -223,19 +223,3 @@ class Calibrating:
             return CalibratedDistribution(dist, u[:, 0])
         dist.calibration = u
         return dist
-
-    def _check_calibration(self) -> None:
-        """Refuse a loaded calibration that `calibrate` could not have made."""
-        u = self.__dict__.get("calibration_")
-        if u is None:
-            return
-        sound = (
-            isinstance(u, np.ndarray)
-            and u.dtype == np.float64
-            and u.ndim == 2
-            and u.shape[1] == getattr(self, "n_outputs_", None)
-            and bool(np.all((u >= 0) & (u <= 1)))
-            and bool(np.all(np.diff(u, axis=0) >= 0))
-        )
-        if not sound:
-            raise ValueError("the calibration of this model is not sound: expected sorted probabilities")

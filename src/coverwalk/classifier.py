@@ -1,6 +1,6 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +10,33 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from tqdm import tqdm
 
-from coverwalk._sound import check_names, hold, is_whole
 from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.covers.classes import Planting
+from coverwalk.files.schema import (
+    Absent,
+    Array,
+    Flag,
+    Labels,
+    List,
+    Maybe,
+    Names,
+    Object,
+    Plain,
+    Random,
+    Real,
+    Schema,
+    Text,
+    Whole,
+    require,
+    stored,
+)
 from coverwalk.forests.class_forest import ClassForest, n_threads
-from coverwalk.forests.class_soundness import check_class_forest, check_rows
 from coverwalk.forests.class_voices import ClassVoice, voices
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.saving import Saved
+
+if TYPE_CHECKING:
+    from coverwalk.explain import Importance
 
 __all__ = ["ContextClassifier"]
 
@@ -25,6 +44,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
+@stored(y=Array(np.int64, "n", index="C"), X=Array(float, "n", "p", nan=True), weight=Array(float, "n", low=0))
 class _Rows(NamedTuple):
     """Rows as they came: X (n, p), class of each (n,), weight of each (n,)."""
 
@@ -81,6 +101,29 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     """
 
     _mixed = MixedInputs([])  # until a fit has seen categories
+    _schema = Schema(
+        n_trees=Whole(0, 10_000),
+        n_discriminant_trees=Whole("0 if n_trees else 1", 10_000),
+        left_out=Whole(2),
+        min_rows=Whole(1),
+        stop=Real(above=0, below=1),
+        alpha=Real(low=1e-100, high=1e100, whole=True),
+        categorical_features=Plain(),
+        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        random_state=Random(),
+        n_features_in_=Absent(Whole(1, 10**6)),
+        feature_names_in_=Absent(Names("n_features_in_")),
+        target_names_=Absent(List(Text(), 1)),
+        classes_=Absent(Labels("C")),
+        _mixed=Absent(Object(MixedInputs)),
+        _seed=Absent(Whole(0, 2**31)),
+        _declared=Absent(Flag()),
+        _rows=Absent(List(Object(_Rows, p="n_features_in_", C="C"), low=1)),
+        _rows_grown=Absent(Whole(1)),
+        _n_summed=Absent(Whole(0)),
+        _forest=Absent(Object(ClassForest, p="n_features_in_", C="C")),
+        check=lambda state, scope: _check_parts(state),
+    )
 
     def __init__(
         self,
@@ -211,32 +254,38 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
         return [voices(self._forest, x, columns, self.classes_, top, self._mixed.level_names) for x in Z]
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        self._check_parameters()
-        n_threads(self.n_jobs)
-        if not hasattr(self, "classes_"):  # saved before it was fitted
-            return
-        hold("inputs", is_whole(self.n_features_in_, 1))
-        check_names(self)
-        p, C = self.n_features_in_, len(self.classes_)
-        hold("classes", isinstance(self.classes_, np.ndarray) and self.classes_.ndim == 1 and C >= 1)
-        hold("classes", np.array_equal(np.unique(self.classes_), self.classes_))
-        hold("rows", is_whole(self._rows_grown, 1) and isinstance(self._rows, list) and len(self._rows) >= 1)
-        hold("rows", is_whole(self._n_summed, 0))
-        for rows in self._rows:
-            hold("rows", isinstance(rows, _Rows))
-            check_rows(*rows, p, C)
-        hold("seed", is_whole(self._seed, 0, 2**31) and isinstance(self._declared, bool))
-        hold("the forest", isinstance(self._forest, ClassForest))
-        hold("categories", isinstance(self._mixed, MixedInputs) and len(self._mixed.levels) in (0, p))
-        known = np.array(self._mixed.n_levels or (0,) * p)  # some may have come since the last growth
-        for planting, _ in self._forest.kinds:
-            grown = np.array(planting.n_levels or (0,) * p)
-            hold("categories", len(grown) == p and ((grown > 0) == (known > 0)) & (grown <= known))
-        codes = np.concatenate([rows.X[:, known > 0] for rows in self._rows])
-        hold("rows", np.isnan(codes) | ((codes >= 0) & (codes < known[known > 0]) & (codes == np.floor(codes))))
-        check_class_forest(self._forest, p, C)
+    @property
+    def feature_importances_(self) -> Floats:
+        """Log-loss gain by the splits on each feature, (p,), on the rows that weighed the trees; they sum to one."""
+        from coverwalk.forests.importance import class_gains, normalised
+
+        check_is_fitted(self)
+        return normalised(class_gains(self._forest, self.n_features_in_))
+
+    def importance(self, X: Any, y: Any, *, n_repeats: int = 5, random_state: Any = 0) -> "Importance":
+        """Permutation importance: how much the log loss on held-out rows rises when one feature is shuffled.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows that the model has not seen, and their labels.
+        n_repeats : int
+            Shuffles of each feature.
+        random_state : int, RandomState or None
+            Of the shuffles.
+        """
+        from coverwalk.explain import permutation_importance
+
+        check_is_fitted(self)
+        labels = np.asarray(y)
+        if not np.isin(labels, self.classes_).all():
+            raise ValueError(f"y has labels that the model has never seen; it knows {self.classes_.tolist()}")
+        code = np.searchsorted(self.classes_, labels)
+
+        def loss(rows: Any) -> float:
+            return -float(np.mean(self.predict_log_proba(rows)[np.arange(len(code)), code]))
+
+        return permutation_importance(self, X, loss, n_repeats, random_state)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle; arrays that were mapped read-only into memory are copied, since trees learn in place."""
@@ -324,3 +373,20 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             for gauss, n in ((False, self.n_trees), (True, self.n_discriminant_trees))
             if n > 0
         ]
+
+
+def _check_parts(state: Any) -> None:
+    """A fitted classifier has all of its parts, and its rows have no levels but those it knows."""
+    parts = ["classes_", "_forest", "_rows", "_rows_grown", "_seed", "_declared", "_n_summed", "n_features_in_"]
+    has = [hasattr(state, name) for name in parts]
+    if not any(has[:4]):  # saved before it was fitted
+        return
+    require("the fitted parts", all(has) and len(state.classes_) >= 1)
+    p, mixed = state.n_features_in_, getattr(state, "_mixed", MixedInputs([]))
+    require("categories", len(mixed.levels) in (0, p))
+    known = np.array(mixed.n_levels or (0,) * p)  # some may have come since the last growth
+    for planting, _ in state._forest.kinds:
+        grown = np.array(planting.n_levels or (0,) * p)
+        require("categories", ((grown > 0) == (known > 0)) & (grown <= known))
+    codes = np.concatenate([rows.X[:, known > 0] for rows in state._rows])
+    require("rows", np.isnan(codes) | ((codes >= 0) & (codes < known[known > 0]) & (codes == np.floor(codes))))

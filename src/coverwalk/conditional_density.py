@@ -8,7 +8,7 @@ import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from coverwalk.calibration import Calibrating
@@ -16,6 +16,24 @@ from coverwalk.chunks import Chunks, fit_chunks
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.distributions import Distribution
 from coverwalk.explain import Explaining
+from coverwalk.files import schema as file
+from coverwalk.files.schema import (
+    Absent,
+    Either,
+    Flag,
+    List,
+    Maybe,
+    Names,
+    Object,
+    Plain,
+    Random,
+    Schema,
+    Text,
+    Whole,
+    require,
+)
+from coverwalk.forest.chain import StreamChain
+from coverwalk.forest.streaming import Streaming
 from coverwalk.forests.bounds_choice import choose_rounding
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.kernel_share import choose_share
@@ -24,9 +42,8 @@ from coverwalk.forests.tuning import choose
 from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
+from coverwalk.preparation.checked_rows import as_row
 from coverwalk.saving import Saved
-from coverwalk.streams.checked_rows import as_row
-from coverwalk.streams.streaming import Streaming
 
 __all__ = ["ConditionalDensity"]
 
@@ -66,14 +83,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     categorical_features : "from_dtype", None, or sequence of columns
         Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
         Their levels are cut into sets; see docs/mixed_inputs.md. Missing values (NaN) need no telling.
-    covers : {"adaptive", "kd"}
-        How covers are made. "adaptive": the forest above, fitted to all rows at once or learned row by row. "kd": the
-        paper's streaming estimator, one online kd-tree (`coverwalk.streams.double_tree.DoubleTree`); of the other
-        parameters it takes ``walk``, ``alpha`` and ``stop``.
-    walk : {"coarsen", "refine"}
-        For covers="kd": fine to coarse, as in the paper, or coarse to fine.
-    alpha : float
-        For covers="kd": a leaf at depth k splits once it holds more than alpha^k rows.
     max_rows : int
         Of a stream: rows from which trees are grown. Those beyond are learned, and are not kept.
     max_contexts : int
@@ -119,7 +128,31 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     True
     """
 
-    _mixed = MixedInputs([])  # until a fit has seen categories
+    _schema = Schema(
+        n_trees=Maybe(Whole(1, 10_000)),
+        degree=Whole(0, 2),
+        ridges=Plain(),
+        stop=Either(Text("auto"), file.Real(above=0, below=1)),
+        min_rows=Whole(1),
+        n_candidates=Whole(1, 10**6),
+        bounds=Plain(),
+        categorical_features=Plain(),
+        max_rows=Whole(1),
+        max_contexts=Whole(1),
+        forget=file.Real(low=0, high=0.1, whole=True),
+        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        random_state=Random(),
+        n_features_in_=Absent(Whole(0, 10**6)),
+        feature_names_in_=Absent(Names("n_features_in_")),
+        n_outputs_=Absent(Whole(1, 10_000)),
+        target_names_=Absent(List(Text(), "n_outputs_")),
+        _flat=Absent(Flag()),
+        _mixed=Absent(Object(MixedInputs)),
+        forests_=Absent(List(Object(Forest, p="n_features_in_ + i"), "n_outputs_")),
+        stream_=Absent(Object(StreamChain, p="n_features_in_", q="n_outputs_")),
+        calibration_=Absent(file.Array(float, "held_out", "n_outputs_", low=0, high=1)),
+        check=lambda state, scope: _check_parts(state),
+    )
 
     def __init__(
         self,
@@ -132,9 +165,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         n_candidates: int = 20,
         bounds: Any = None,
         categorical_features: Any = "from_dtype",
-        covers: str = "adaptive",
-        walk: str = "coarsen",
-        alpha: float = 2.0,
         max_rows: int = 2**17,
         max_contexts: int = 2**12,
         forget: float = 0.0,
@@ -149,9 +179,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         self.n_candidates = n_candidates
         self.bounds = bounds
         self.categorical_features = categorical_features
-        self.covers = covers
-        self.walk = walk
-        self.alpha = alpha
         self.max_rows = max_rows
         self.max_contexts = max_contexts
         self.forget = forget
@@ -171,15 +198,8 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs.
 
         ``sample_weight`` (n,), optional, counts rows: 2 is the row twice, 0 a row that is not there. Fractions are
-        carried over to the next rows, in an order that the rows' contents decide (with covers="kd", as they came).
+        carried over to the next rows, in an order that the rows' contents decide.
         """
-        if self.covers == "kd":
-            if sample_weight is not None:
-                weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-                rows = np.repeat(np.arange(len(weight)), counts_of(weight, np.arange(len(weight))))
-                X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
-            self._streamed(X, y, begun=False)
-            return self
         self._settings(0)  # a parameter's mistake is told before one of the rows
         y_given = y
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
@@ -238,9 +258,8 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         return fit_chunks(self, chunks, **options)
 
     def _begin_chunks(self) -> None:
-        if self.covers == "kd":
-            raise ValueError('covers="kd" learns row by row: give it the chunks with partial_fit')
         self._settings(0)
+        self.__dict__.pop("calibration_", None)
 
     def _plan_chunks(self, drawn: Any) -> Any:
         from coverwalk.forests.density_passes import plan_density
@@ -259,8 +278,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         forget: Any = self.forget
         if isinstance(forget, bool) or not isinstance(forget, Real) or not 0 <= float(forget) <= 0.1:
             raise ValueError(f"forget must be a share of at most 0.1 a row, 0 for none; got {self.forget!r}")
-        if self.covers != "adaptive":
-            raise ValueError(f'covers must be "adaptive" or "kd", got {self.covers!r}')
         if isinstance(self.stop, str):
             if self.stop != "auto":
                 raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
@@ -286,7 +303,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def predict_dist(self, X: Any) -> Distribution:
-        """The distributions of y in rows X, as one object; with covers="kd" for one output only.
+        """The distributions of y in rows X, as one object.
 
         Parameters
         ----------
@@ -325,8 +342,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         X = self._check(X)
         if "calibration_" in self.__dict__ and self.n_outputs_ == 1:
             return np.asarray(self._calibrated(self._dist(X)).logpdf(y))
-        if self.covers == "kd":
-            return self.double_tree_.logpdf(X, y)
         Y = np.asarray(y, dtype=np.float64)
         if len(Y) != len(X) or Y.size != len(X) * self.n_outputs_:
             wanted = (len(X),) if self.n_outputs_ == 1 else (len(X), self.n_outputs_)
@@ -349,17 +364,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     # -- files --------------------------------------------------------------------------------------------------------
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        self._check_calibration()
-        if self.covers == "kd":
-            self._check_loaded_stream()
-            return
-        from coverwalk.forests.estimator_soundness import check_parts
-
-        self._settings(0)
-        check_parts(self)
-
     # -- helpers ------------------------------------------------------------------------------------------------------
 
     def _check(self, X: ArrayLike) -> Floats:
@@ -372,8 +376,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         return np.require(checked, requirements=["C", "W"])
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
-        if self.covers == "kd":
-            return self.double_tree_._law(X)
         if "stream_" in self.__dict__:
             return self.stream_.predict_dist(X)
         if self.n_outputs_ == 1:
@@ -394,6 +396,25 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     def _like_y(self, values: Floats) -> Floats:
         return values if self._flat else values.reshape(len(values), self.n_outputs_)
+
+
+def _check_parts(state: Any) -> None:
+    """A fitted model has one of a forest for each output, a stream and a double tree, over the inputs that it names."""
+    fitted = [name for name in ("forests_", "stream_") if hasattr(state, name)]
+    if not fitted:  # saved before it was fitted
+        return
+    require("the fitted part", len(fitted) == 1)
+    require("inputs", all(hasattr(state, name) for name in ("n_features_in_", "n_outputs_", "_flat")))
+    require("calibration", np.diff(getattr(state, "calibration_", np.zeros((1, 1))), axis=0) >= 0)
+    mixed = getattr(state, "_mixed", MixedInputs([]))
+    require("categories", len(mixed.levels) in (0, state.n_features_in_))
+    for forest in getattr(state, "forests_", []):
+        require("levels", forest.levels == mixed.level_names)
+    if hasattr(state, "stream_"):
+        counts = [len(levels) > 0 for levels in mixed.levels] or [False] * state.n_features_in_
+        for stream in state.stream_.streams:
+            require("levels", stream.levels in ([], mixed.level_names))
+            require("categories", stream.categories[: state.n_features_in_] == np.array(counts, bool))
 
 
 def _check_number(name: str, given: Any, low: float, high: float) -> None:

@@ -5,8 +5,30 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from coverwalk._sound import hold, is_real, is_whole
 from coverwalk.base import Context, Cover, Floats, LocalModel, Posterior, RealPosterior
+from coverwalk.covers.boxes import ChoiceBoxes, DyadicBoxes, ShiftedGrids
+from coverwalk.covers.kdtree import KDTree
+from coverwalk.covers.suffix import SuffixTree
+from coverwalk.files.schema import (
+    Array,
+    Flag,
+    List,
+    Object,
+    Plain,
+    Real,
+    Schema,
+    Scope,
+    Set,
+    Table,
+    Text,
+    Whole,
+    require,
+    stored,
+)
+from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
+from coverwalk.local.kernel_density import KernelDensity, KernelDensityPosterior
+from coverwalk.local.polynomial import Polynomial, PolynomialPosterior
+from coverwalk.local.tree_density import TreeDensity, TreeDensityPosterior
 from coverwalk.saving import Saved
 from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
 
@@ -25,8 +47,23 @@ class Voice(NamedTuple):
     posterior: Posterior
 
 
+_LOCALS = (Polynomial, TreeDensity, KernelDensity, Dirichlet)
+_POSTERIORS = (PolynomialPosterior, TreeDensityPosterior, KernelDensityPosterior, DirichletPosterior)
+
+
 class _Belief:
     """The local models of one context; its first transition v chooses among them by their evidence."""
+
+    _schema = Schema(
+        posteriors=List(Object(*_POSTERIORS, model="local[i]", p="p"), "len(local)"),
+        log_v=Array(float, "len(local)", high=1e-6, inf=True, log_total=1.0),
+        _log_v0=Array(float, "len(local)", high=1e-6, inf=True, log_total=1.0),
+        check=lambda state, scope: require(
+            "a posterior",
+            [f"{model.kind}Posterior" for model in scope["local"]]
+            == [type(each).__name__ for each in state.posteriors],
+        ),
+    )
 
     def __init__(self, local: Sequence[LocalModel], parent: "_Belief | None") -> None:
         parents: Sequence[Posterior | None] = parent.posteriors if parent else [None] * len(local)
@@ -55,12 +92,37 @@ class _Belief:
         _, self.log_v = mix(self._log_v0, np.array([posterior.log_evidence() for posterior in self.posteriors]))
 
 
+@stored(x=Plain(), y=Plain(), log_psi=Real())
 class _Row(NamedTuple):
     """A row kept by a context that may split, with the log psi it was predicted with there."""
 
     x: Any
     y: Any
     log_psi: float
+
+
+def _check(state: Any, scope: Scope) -> None:
+    """Contexts are those of the cover, evidences are where a split or a merge looks for them, rows in their context."""
+    depths = {M: depth for M, depth in state._depth.items() if M != START}
+    contexts = set(state._beliefs)
+    require("contexts", contexts == set(depths) and contexts <= set(state._stopping))
+    require("contexts", set(state._stopping) <= contexts | {START} and set(state._rows) <= contexts)
+    require("contexts", not contexts or START in state._stopping)
+    if isinstance(state.cover, KDTree):
+        nodes = state.cover._nodes
+        require("contexts", all(type(M) is int and 0 <= M < len(nodes) for M in contexts))
+        require("depths", all(nodes[M].depth == depth for M, depth in depths.items()))
+    else:
+        require("depths", not depths or max(depths.values()) == state.cover.depth)
+    for M, partitions in state._finer.items():
+        require("finer contexts", M in contexts or M == START)
+        require("finer contexts", all(part <= contexts for part in partitions.values()))
+    evidence = set(state._log_Z) - {START}
+    require("evidence", evidence == contexts if isinstance(state.walk, Refining) else evidence <= contexts)
+    for M, rows in state._rows.items():
+        for row in rows:
+            x, _ = CoverModel._checked(state, row.x, row.y, learning=True)
+            require("rows", state.cover.contexts(x)[-1][0] == M)
 
 
 class CoverModel(Saved):
@@ -95,6 +157,21 @@ class CoverModel(Saved):
     >>> [round(float(np.exp(model.log_predict(0.9, y))), 2) for y in (-0.9, 0.0, 0.9)]  # two modes
     [1.67, 0.03, 2.63]
     """
+
+    _schema = Schema(
+        cover=Object(KDTree, DyadicBoxes, ChoiceBoxes, ShiftedGrids, SuffixTree),
+        local=List(Object(*_LOCALS), low=1, high=100, kind=tuple),
+        walk=Object(Refining, Coarsening),
+        priors=Text("fixed", "parent"),
+        replay=Flag(),
+        _beliefs=Table(Object(_Belief, local="local", p="cover.p")),
+        _stopping=Table(Object(Stopping)),
+        _depth=Table(Whole(-1, 1000)),
+        _finer=Table(Table(Set())),
+        _log_Z=Table(Real()),
+        _rows=Table(List(Object(_Row))),
+        check=_check,
+    )
 
     def __init__(
         self,
@@ -327,48 +404,10 @@ class CoverModel(Saved):
 
     # Files
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together: one that loads can be asked and goes on learning."""
-        from coverwalk.cover_soundness import check_cover, check_local, check_log_weights, check_posterior, n_inputs
-
-        hold("local", isinstance(self.local, tuple) and len(self.local) >= 1)
-        for model in self.local:
-            check_local(model)
-        hold("walk", isinstance(self.walk, Walk) and (self.walk._stop is None or is_real(self.walk._stop)))
-        hold("stop", self.walk._stop is None or 0 <= self.walk._stop <= 1)  # type: ignore[operator]
-        hold("priors", self.priors in ("fixed", "parent") and isinstance(self.replay, bool))
-        tables = (self._beliefs, self._stopping, self._depth, self._finer, self._log_Z, self._rows)
-        hold("contexts", all(isinstance(table, dict) for table in tables))
-        hold("depths", all(is_whole(depth, -1) for depth in self._depth.values()))
-        check_cover(self.cover, {M: depth for M, depth in self._depth.items() if M != START})
-        contexts = set(self._beliefs)
-        hold("contexts", contexts == set(self._depth) - {START} and contexts <= set(self._stopping))
-        hold("contexts", set(self._stopping) <= contexts | {START} and set(self._rows) <= contexts)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the parts of a pickle or a file, in which posteriors do not know their local models."""
+        vars(self).update(state)
         for belief in self._beliefs.values():
-            hold("a belief", isinstance(belief, _Belief) and len(belief.posteriors) == len(self.local))
-            check_log_weights("v", belief.log_v, len(self.local))
-            check_log_weights("v", belief._log_v0, len(self.local))
             for model, posterior in zip(self.local, belief.posteriors):
-                check_posterior(posterior, model, n_inputs(self.cover))
-        self._check_loaded_walk(contexts)
-
-    def _check_loaded_walk(self, contexts: set[Context]) -> None:
-        """Weights sum to one, evidences are where a split or a merge looks for them, rows lie in their context."""
-        for here in self._stopping.values():
-            hold("w", isinstance(here, Stopping) and isinstance(here.log_v, dict))
-            hold("w", isinstance(here.log_w, float) and isinstance(here.log_1mw, float))
-            hold("w", max(here.log_w, here.log_1mw) < 1e-6)
-            hold("w", abs(np.exp(here.log_w) + np.exp(here.log_1mw) - 1.0) < 1e-6)
-            hold("v", all(is_real(log_v) for log_v in here.log_v.values()))
-        for M, partitions in self._finer.items():
-            hold("finer contexts", M in contexts or M == START)
-            hold("finer contexts", all(isinstance(part, set) and part <= contexts for part in partitions.values()))
-        evidence = set(self._log_Z) - {START}
-        refining = isinstance(self.walk, Refining)
-        hold("evidence", evidence == contexts if refining else evidence <= contexts)
-        hold("evidence", all(is_real(log_Z) for log_Z in self._log_Z.values()))
-        for M, rows in self._rows.items():
-            for row in rows:
-                hold("rows", isinstance(row, _Row) and is_real(row.log_psi))
-                x, _ = self._checked(row.x, row.y, learning=True)
-                hold("rows", self.cover.contexts(x)[-1][0] == M)
+                if "_model" in vars(posterior):
+                    vars(posterior)["_model"] = model

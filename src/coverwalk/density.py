@@ -11,37 +11,41 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coverwalk._sound import check_names, hold, is_whole
 from coverwalk.densities.density_forest import DensityForest, rounding_step
-from coverwalk.densities.point_stream import PointStream
 from coverwalk.densities.slices import slices
-from coverwalk.densities.soundness import check_density
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import (
+    Absent,
+    Maybe,
+    Names,
+    Object,
+    Plain,
+    Random,
+    Real,
+    Schema,
+    Whole,
+)
 from coverwalk.joint import JointDistribution
+from coverwalk.preparation.checked_rows import refuse_nonfinite
 from coverwalk.saving import Saved
-from coverwalk.streams.checked_rows import refuse_nonfinite
-from coverwalk.streams.kd_soundness import check_stream
 
 __all__ = ["Density"]
 
 Floats = NDArray[np.float64]
 
 
-class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The density of points in R^q: random dyadic covers of cells, and normals in contexts, weighed by evidence.
 
     A forest of two kinds of trees. *Cells*: every cell is uniform, or halved along an axis of choice, the optional
     Polya tree; its posterior is exact, and its cells lie elsewhere in every tree. *Normals*: contexts cut where the
     evidence wants it, with a Normal-Wishart in each. Both, and kernels, are mixed as rows left out ask for. The
-    defaults are meant to be kept; docs/density.md tells more.
+    defaults are meant to be kept; docs/density.md tells more. For a stream of points see `DoubleTree`, with X=None.
 
     Parameters
     ----------
     n_trees : int
         Trees of each kind.
-    covers : {"forest", "kd"}
-        "forest": the above, fitted to all points at once. "kd": a stream, one Normal-Wishart and one tree of cells in
-        units that settle as points come, with ``partial_fit``, ``prequential`` and ``learn_one``.
     a : float
         The shares of the two halves of a cell have a Beta(a, a) prior.
     halve : float
@@ -50,12 +54,6 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
         Of each column: points are known no better than this, and cells are not made narrower. By default the smallest
         difference between distinct values. The density of a value that occurs again and again is at most its
         share divided by the resolution.
-    max_depth : int, optional
-        For covers="kd": greatest depth of the tree, at most 64; depth j halves output j mod q. By default 8 q + 4.
-    ridge, nu, scatter : float
-        For covers="kd": prior of the Normal-Wishart, as in `DoubleTree`.
-    settle : int
-        For covers="kd": points after which the units stay.
     n_jobs : int, optional
         Threads, as in scikit-learn; the result does not depend on them.
     random_state : int, RandomState or None
@@ -64,7 +62,7 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
     Attributes
     ----------
     forest_ : DensityForest
-        The trees, for covers="forest".
+        The trees.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of str
@@ -89,32 +87,32 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
     True
     """
 
+    _schema = Schema(
+        n_trees=Whole(1, 10_000),
+        a=Real(low=1e-100, high=1e100, whole=True),
+        halve=Real(above=0, below=1),
+        resolution=Plain(),
+        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        random_state=Random(),
+        n_features_in_=Absent(Whole(1, 10**6)),
+        feature_names_in_=Absent(Names("n_features_in_")),
+        forest_=Absent(Object(DensityForest, q="n_features_in_")),
+    )
+
     def __init__(
         self,
         n_trees: int = 12,
         *,
-        covers: str = "forest",
         a: float = 0.5,
         halve: float = 0.5,
         resolution: float | ArrayLike | None = None,
-        max_depth: int | None = None,
-        ridge: float = 1.0,
-        nu: float | None = None,
-        scatter: float = 1.0,
-        settle: int = 4096,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
         self.n_trees = n_trees
-        self.covers = covers
         self.a = a
         self.halve = halve
         self.resolution = resolution
-        self.max_depth = max_depth
-        self.ridge = ridge
-        self.nu = nu
-        self.scatter = scatter
-        self.settle = settle
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -129,10 +127,6 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
                 "numbers (n,) takes no y; for y given x use ConditionalDensity"
             )
         Y = self._points(X, reset=True)
-        if self.covers == "kd":
-            self._begin(Y.shape[1])
-            self._engine.learn(np.empty((len(Y), 0)), Y)
-            return self
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
@@ -148,8 +142,6 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
         return self
 
     def _check_parameters(self) -> None:
-        if self.covers not in ("forest", "kd"):
-            raise ValueError(f'covers must be "forest" or "kd", got {self.covers!r}')
         _check_count("n_trees", self.n_trees)
         if not (self.a > 0 and np.isfinite(self.a)):
             raise ValueError(f"a must be positive, got {self.a!r}")
@@ -189,10 +181,7 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
     def score_samples(self, X: Any) -> Floats:
         """Log densities (n,) of points X (n, q), or (n,) for one column."""
         check_is_fitted(self)
-        Y = self._points(X, reset=False)
-        if self.covers == "kd":
-            return self._engine.ask(np.empty((len(Y), 0)), Y)
-        return self.forest_.logpdf(Y)
+        return self.forest_.logpdf(self._points(X, reset=False))
 
     logpdf = score_samples
 
@@ -205,8 +194,6 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         _check_count("n_samples", n_samples)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        if self.covers == "kd":
-            return np.asarray(self.predict_dist().rvs(int(n_samples), rng)).reshape(-1, 1)
         return self.forest_.sample(int(n_samples), rng)
 
     def predict_dist(self) -> PredictiveDistribution | JointDistribution:
@@ -253,8 +240,6 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
         left = np.flatnonzero(~known)
         if not len(left):
             raise ValueError(f"all {q} columns are given: ask logpdf for their density")
-        if self.covers == "kd":
-            return self._stream_dist()
         forest = self.forest_
         if len(left) == 1:
             return slices(forest, values[None, :], known, int(left[0]))[0]
@@ -278,31 +263,10 @@ class Density(Saved, PointStream, DensityMixin, BaseEstimator):  # type: ignore[
             raise ValueError(f"there is no column {name!r}; the columns are {known}")
         return names.index(name)
 
-    def _stream_dist(self) -> PredictiveDistribution:
-        from coverwalk.streams.kd_distribution import predict_dist
-
-        if self.n_features_in_ > 1:
-            raise ValueError(
-                f'covers="kd" has distributions for one column, here are {self.n_features_in_}: ask logpdf'
-            )
-        return predict_dist(self._engine, np.empty((1, 0)))[0]
-
     # -- files --------------------------------------------------------------------------------------------------------
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        self._check_parameters()
-        if not self.__sklearn_is_fitted__():  # saved before it was fitted
-            return
-        hold("columns", is_whole(self.n_features_in_, 1))
-        check_names(self)
-        if self.covers == "kd":
-            check_stream(self._engine, 0, self.n_features_in_)
-        else:
-            check_density(self.forest_, self.n_features_in_)
-
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_engine" if self.covers == "kd" else "forest_")
+        return hasattr(self, "forest_")
 
 
 def _check_count(name: str, given: Any) -> None:

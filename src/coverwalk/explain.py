@@ -82,11 +82,12 @@ class Explaining:
 
     @property
     def feature_importances_(self) -> Floats:
-        """Log-loss gain by the splits on each feature, (p,); they sum to one.
+        """Log-loss gain by each feature, (p,); they sum to one.
 
-        A split gains what the leave-one-out evidence of both sides exceeds that of the whole by, times the probability
-        that the walk goes past it. It is measured on the rows that the model keeps, and worked out when asked
-        for. It tells what the covers use; `importance` tells what held-out predictions lose.
+        A feature gains what the line over all rows loses without it, and what splits on it save: the leave-one-out
+        evidence of both sides less that of the whole, times the probability that the walk goes past the split. It is
+        measured on the rows that the model keeps, each time it is asked for. It tells what the model uses;
+        `importance` tells what held-out predictions lose.
         """
         check_is_fitted(self, "n_outputs_")
         if "forests_" not in self.__dict__:

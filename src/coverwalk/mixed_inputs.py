@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from coverwalk._kernels.cut import OWN_LEVELS, UNSEEN
+from coverwalk.files.schema import List, Plain, Schema, Scope, require
 
 __all__ = [
     "OTHERS",
@@ -36,6 +37,8 @@ class MixedInputs:
     """
 
     levels: list[list[Any]]  # one list a column; empty for numbers
+
+    _schema = Schema(levels=List(List(Plain())), check=lambda state, scope: _check_levels(state, scope))
 
     @classmethod
     def of(cls, X: Any, categorical: Any) -> "MixedInputs":
@@ -105,13 +108,10 @@ class MixedInputs:
             raise ValueError(f"x must have {len(self.levels)} values, got {len(x)}: {x!r}")
         return [_number(value, levels) if levels else value for value, levels in zip(x, self.levels)]
 
-    def _check_loaded(self) -> None:
-        """Refuse a file with more levels than a mask has bits."""
-        sound = isinstance(self.levels, list) and all(
-            isinstance(levels, list) and len(levels) <= OWN_LEVELS + (OTHERS in levels) for levels in self.levels
-        )
-        if not sound:
-            raise ValueError("the levels of the categories are not sound")
+
+def _check_levels(state: Any, scope: Scope) -> None:
+    """Refuse more levels than a mask has bits."""
+    require("levels", all(len(levels) <= OWN_LEVELS + (OTHERS in levels) for levels in state.levels))
 
 
 def read_inputs(

@@ -17,7 +17,7 @@ class Saved:
         path : str or path
             The file; by custom it ends in ``.cover``.
         """
-        from coverwalk.persistence import save
+        from coverwalk.files import save
 
         save(self, path)
 
@@ -35,7 +35,7 @@ class Saved:
         ModelFileError
             If the file is damaged, or holds a model of another class.
         """
-        from coverwalk.persistence import ModelFileError, load
+        from coverwalk.files import ModelFileError, load
 
         model = load(path)
         if not isinstance(model, cls):

@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from coverwalk._kernels import suffix_learn, suffix_sample, suffix_tree, suffix_walk
+from coverwalk.files.schema import Absent, Flag, Maybe, Object, Plain, Real, Schema, Text, Whole, require
 from coverwalk.saving import Saved
 from coverwalk.sequences.alphabet import BYTES, Alphabet
 from coverwalk.sequences.context_tree import BORDER_SIGN, ContextTree, map_trees
 from coverwalk.sequences.context_weights import ContextWeight, context_weights, weights_text
-from coverwalk.sequences.sequence_check import check_store
 from coverwalk.sequences.sequence_parameters import alphabet_for, check, kernel_settings, nats_per
 
 __all__ = ["SequenceModel"]
@@ -80,6 +80,23 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
     >>> model.sample(11, seed=1, context="abra")
     'cadabraabra'
     """
+
+    _schema = Schema(
+        alphabet=Plain(),
+        depth=Whole(0, 64),
+        walk=Text("coarsen", "refine"),
+        estimator=Text("auto", "dirichlet"),
+        alpha=Maybe(Real(above=0, high=1e300, whole=True)),
+        stop=Maybe(Real(above=0, below=1)),
+        switching=Maybe(Real(low=0, high=0.49, whole=True)),
+        max_contexts=Maybe(Whole(2)),
+        borders=Flag(),
+        n_symbols_seen_=Absent(Whole(0)),
+        _kind=Absent(Text()),
+        _alphabet=Absent(Object(Alphabet)),
+        _tree=Absent(Object(suffix_tree.SuffixStore, A="_alphabet.A", grows="_alphabet.grows")),
+        check=lambda state, scope: _check_parts(state),
+    )
 
     def __init__(
         self,
@@ -302,22 +319,15 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which `coverwalk.load` reads."""
-        from coverwalk.persistence import save
+        from coverwalk.files import save
 
-        if hasattr(self, "_tree"):
-            self._tree = suffix_tree.trimmed(self._tree)
         save(self, path)
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose parts do not fit together."""
-        if hasattr(self, "_tree"):
-            sound = (
-                isinstance(self.borders, bool) and isinstance(self._kind, str) and isinstance(self._alphabet, Alphabet)
-            )
-            if not (sound and type(self.n_symbols_seen_) is int and self.n_symbols_seen_ >= 0):
-                raise ValueError("the parts of this SequenceModel do not fit together")
-            kernel_settings(self, self._alphabet.grows)
-            check_store(self._tree, self._depth, len(self._alphabet))
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "_tree" in state:
+            state["_tree"] = suffix_tree.trimmed(state["_tree"])
+        return state
 
     # ---- where a reader stands --------------------------------------------------------------------------------------
 
@@ -369,3 +379,9 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
     def _check_fitted(self) -> None:
         if not hasattr(self, "_tree"):
             raise NotFittedError("this SequenceModel has learnt nothing yet: call fit, partial_fit or update first")
+
+
+def _check_parts(state: Any) -> None:
+    has = [hasattr(state, name) for name in ("_tree", "_alphabet", "_kind", "n_symbols_seen_")]
+    require("the learnt parts", all(has) or not any(has))
+    require("depth", not has[0] or len(state._tree.path) <= 64 + 2)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._kernels.row_cdf import N_PIECES, student_pieces
 from ._kernels.shapes import CELLS, KERNELS, STUDENT, T2_CELLS, Table, partial_sums
 from ._kernels.student import student_log_norm
+from .files.schema import Array, Schema, Scope
 
 __all__ = ["CELLS", "KERNELS", "STUDENT", "T2_CELLS", "Shapes"]
 
@@ -60,6 +61,16 @@ class Shapes:
     atom_center: Floats
     atom_width: Floats
 
+    _schema = Schema(
+        kind=Array(np.int32, "s"),
+        df=Array(float, "s", inf=True, nan=True),
+        atom_weight=Array(float, "a"),
+        start=Array(np.int64, "s + 1", offsets="a"),
+        atom_center=Array(float, "a", low=-1e150, high=1e150),  # squares exist
+        atom_width=Array(float, "a", above=0, high=1e150),
+        check=lambda state, scope: _check_shapes(state, scope),
+    )
+
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "kind", flat("kind", self.kind, np.int32))
@@ -108,9 +119,6 @@ class Shapes:
         in_u = self.kind[owner] == T2_CELLS
         if np.any((center[in_u] < 0) | (right[in_u] > 1)):
             raise ValueError("cells of kind 2 are in u and must lie in [0, 1]")
-
-    def _check_loaded(self) -> None:
-        self.__post_init__()
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -254,3 +262,7 @@ def _t2_cell_moments(left: Floats, width: Floats) -> tuple[Floats, Floats]:
     with np.errstate(divide="ignore"):
         square = np.log1p(width / (left * (1 - right))) / (2 * width) - 2
     return mean, np.maximum(square - mean**2, 0.0)
+
+
+def _check_shapes(state: Any, scope: Scope) -> None:
+    Shapes(**vars(state))  # the constructor checks what anybody gives it

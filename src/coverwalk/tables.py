@@ -148,6 +148,22 @@ class Table:
         if first == 0:
             raise TableError(f"{self.name} has a header and no rows; expected at least one row")
 
+    def beside(
+        self, columns: list[str], kept: list[str], n_rows: int = 20_000
+    ) -> Iterator[tuple[Floats, "polars.DataFrame"]]:
+        """Arrays of finite numbers as from `batches`, each with the entries of some more columns as they stand."""
+        missing = [column for column in [*columns, *kept] if column not in self.columns]
+        if missing:
+            raise TableError(f"{self.name} has no column {listed(missing)}; it has {listed(self.columns)}")
+        first = 0
+        for frame in self._rows(list(dict.fromkeys([*columns, *kept]))):
+            numbers = self._table(frame, columns, first)
+            for start in range(0, len(numbers), n_rows):
+                yield numbers[start : start + n_rows], frame.select(kept)[start : start + n_rows]
+            first += len(numbers)
+        if first == 0:
+            raise TableError(f"{self.name} has a header and no rows; expected at least one row")
+
     def numbers(self, name: str, entries: NDArray[Any]) -> Floats:
         """The entries of a column, as `labelled` gives them, as finite numbers."""
         return self._numbers(_polars().Series(name, entries.tolist()), 0)

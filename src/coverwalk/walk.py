@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coverwalk.base import Context, Cover, Floats, Move
+from coverwalk.files.schema import Maybe, Real, Schema, Scope, Table, require
 
 __all__ = ["START", "Coarsening", "Refining", "Stopping", "Visit", "Walk", "mix"]
 
@@ -30,6 +31,10 @@ def mix(log_weight: Floats, log_density: Floats) -> tuple[float, Floats]:
     return log_mixture, joint - log_mixture
 
 
+def _check_weights(state: Any, scope: Scope) -> None:
+    require("w", abs(np.exp(state.log_w) + np.exp(state.log_1mw) - 1.0) < 1e-6)
+
+
 @dataclass
 class Stopping:
     """The walk's parameters in one context; both log w and log(1-w), so that neither is lost near 0 or 1."""
@@ -37,6 +42,10 @@ class Stopping:
     log_w: float
     log_1mw: float
     log_v: dict[Hashable, float] = field(default_factory=dict)  # by label; not normalised, absent means 0
+
+    _schema = Schema(
+        log_w=Real(high=1e-6, inf=True), log_1mw=Real(high=1e-6, inf=True), log_v=Table(Real()), check=_check_weights
+    )
 
     @classmethod
     def prior(cls, w: float) -> "Stopping":
@@ -147,6 +156,8 @@ class Walk(ABC):
 class Refining(Walk):
     """Coarse to fine: start in C_1; a context without finer ones stops. Prior w = 1/2."""
 
+    _schema = Schema(_stop=Maybe(Real(low=0, high=1, whole=True)))
+
     def _default_stop(self, depth: int) -> float:
         return 0.5
 
@@ -162,6 +173,8 @@ class Refining(Walk):
 
 class Coarsening(Walk):
     """Fine to coarse, as in the paper: start in the finest context of x; C_1 stops. Prior w = 2^-k at depth k."""
+
+    _schema = Schema(_stop=Maybe(Real(low=0, high=1, whole=True)))
 
     def _default_stop(self, depth: int) -> float:
         return 2.0**-depth

@@ -31,6 +31,7 @@ Ints = NDArray[np.int64]
 RIDGE = 0.3  # of a plane about the context's function, in rows
 MIN_NU = 2.0  # rows that a scale is worth however much was forgotten
 MIN_SCALE = 1e-4  # of a residual, in units of y's scale
+FAR_OUT = 6.0  # scales: a row farther out moves a context as one there does, of which a normal has two in 10^9
 
 
 @kernel
@@ -96,6 +97,8 @@ def _step(learned: Learned, c: int, f: Floats, k: Floats, e: float, s2: float) -
         k[a] = t
         h += f[a] * t
     share = 1.0 / (1.0 + max(h, 0.0))
+    far = FAR_OUT * math.sqrt(s2 * learned.psi[c] / (learned.nu[c] * share))
+    e = min(max(e, -far), far)
     for a in range(m):
         t = share * k[a]
         learned.plane[c, a] += t * e

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
+from coverwalk.files.schema import Array, Limits, Scope, require, stored
 
 __all__ = ["FRESH", "SuffixStore", "add_entry", "advance", "find_entries", "has_room", "materialise", "start_document"]
 
@@ -46,6 +47,46 @@ MOST_SYMBOLS = 2**31 - 8  # places in the history are 32-bit links
 FRESH = -(2**40)  # on a path: a context never met before
 
 
+_NODE_LINKS = {
+    HEAD: Limits(index="entries", none=True),
+    KINDS: Limits(low=0, high="A"),
+    LAST: Limits(index="A", none=True),
+    PARENT: Limits(index="nodes", none=True),
+    LABEL: Limits(index="A", none=True),
+}
+_ENTRY_LINKS = {
+    SYMBOL: Limits(index="A"),
+    NEXT: Limits(index="entries", none=True),
+    SUCCESSOR: Limits(low="-2 - past", below="nodes"),
+    OWNER: Limits(index="nodes"),
+}
+_SETTINGS = {  # the places of `suffix_walk`
+    0: Limits(low="length - 2", high="length - 2"),  # depth
+    1: Limits(low=0, high=1),
+    2: Limits(low=2, high=2**31 - 2),  # budget
+    3: Limits(low=0, high=2, integral=True),  # mode
+    4: Limits(low=0, high=0.49),
+    5: Limits(above=0, high=1e300),
+    6: Limits(low="int(grows)", high="int(grows)"),
+    7: Limits(low=0, below=1),
+    **{place: Limits(low=0, high=1) for place in range(8, 12)},
+}
+
+
+@stored(
+    size=Array(np.int64, 7, low=0, high=2**31),
+    path=Array(np.int64, "length"),
+    path_entry=Array(np.int64, "length", low=-1),
+    node_value=Array(float, "nodes", 5),
+    entry_value=Array(float, "entries", 3),
+    history=Array(np.int32, "past", low=BORDER, below="A"),
+    node_link=Array(np.int32, "nodes", 5, columns=_NODE_LINKS),
+    entry_link=Array(np.int32, "entries", 4, columns=_ENTRY_LINKS),
+    table=Array(np.int32, "slots", index="entries", none=True),
+    tied=Array(float, 4, 4, 256, 8),
+    settings=Array(float, 12, columns=_SETTINGS),
+    check=lambda state, scope: _check_store(state, scope),
+)
 class SuffixStore(NamedTuple):
     """The whole state of a sequence model as flat arrays; all are owned and changed by the kernels.
 
@@ -351,3 +392,23 @@ def trimmed(tree: SuffixStore) -> SuffixStore:
         entry_link=tree.entry_link[:entries].copy(),
         history=tree.history[:history].copy(),
     )
+
+
+def _check_store(state: Any, scope: Scope) -> None:
+    """Sizes are those of the arrays, and no list of entries is a ring: all but the head point backwards."""
+    nodes, entries, past = scope["nodes"], scope["entries"], scope["past"]
+    size = state.size.tolist()
+    require("sizes", [size[k] for k in (NODES, ENTRIES, HISTORY, ALPHABET)] == [nodes, entries, past, scope["A"]])
+    require("sizes", nodes >= 2 and size[BEGIN] <= past and 1 <= size[START] <= 2 and 1 <= size[PATH] < scope["length"])
+    require("table", scope["slots"].bit_count() == 1 and scope["slots"] >= 2 * entries)
+    require("table", np.array_equal(np.sort(state.table[state.table >= 0]), np.arange(entries)))
+    parent = state.node_link[:, PARENT]
+    require("parent", (parent[1:] >= 0).all() and (parent < np.arange(nodes)).all())
+    path = state.path[: size[PATH]]
+    require("path", (path == FRESH) | ((path >= -past) & (path < nodes)))
+    require("path", path[0] == 0 and (state.path_entry < entries).all())
+    head, following = state.node_link[:, HEAD], state.entry_link[:, NEXT]
+    is_head = np.zeros(entries, np.bool_)
+    is_head[head[head >= 0]] = True
+    to_head = is_head[following] & (following >= 0) if entries else is_head
+    require("lists", ~to_head & (is_head | (following < np.arange(entries))))

@@ -11,6 +11,7 @@ from coverwalk._kernels.contexts import Fit, Grid, Layout
 from coverwalk._kernels.linear_algebra import factorise, pack, packed_leverage
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
 from coverwalk._kernels.regression import add_gram, kernel_matrix
+from coverwalk.files.schema import Array, stored
 
 __all__ = ["Learned", "Records", "at_rest", "empty_records", "inflation_of", "keep_records", "speak", "walk_weights"]
 
@@ -24,6 +25,28 @@ MAX_PLANE = 32  # terms of a plane that is learned row by row; with more inputs 
 MIN_WEIGHT = 1e-300
 
 
+@stored(
+    kind=Array(np.int64, "R", low=REGRESSION, high=TREE_OF_Y),
+    first=Array(np.int64, "N + 1", offsets="R"),
+    weight=Array(float, "S", "R", low=0, high=1 + 1e-9),
+    s2=Array(float, "R", above=0),
+    n_voices=Array(np.int64, "N", low=0, high="R"),
+    total=Array(float, "S", "N"),
+    above=Array(np.int64, "N", index="N", none=True),
+    mean=Array(float, "C"),
+    seat=Array(np.int64, "N", index="C", none=True),
+    low=Array(float, "C", "p"),
+    high=Array(float, "C", "p"),
+    centre=Array(float, "C", "d"),
+    degree=Array(np.int64, "C", low=0, high=2),
+    ridge=Array(float, "C", above=0),
+    leverage=Array(float, "C", low=-1),
+    n_rows=Array(np.int64, "C", low=0, high=2**53),
+    rows=Array(float, "T", "p"),
+    rows_at=Array(np.int64, "C", low=-1, high="T"),
+    factors=Array(float, "F"),
+    factor_at=Array(np.int64, "C"),
+)
 class Records(NamedTuple):
     """The voices worth hearing, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
 
@@ -53,6 +76,15 @@ class Records(NamedTuple):
     factors: Floats
 
 
+@stored(
+    plane=Array(float, "C", "m"),
+    inverse=Array(float, "I", "m", "m"),
+    nu=Array(float, "C", above=0),
+    psi=Array(float, "C", above=0),
+    log_odds=Array(float, "C"),
+    log_choice=Array(float, "R"),
+    seen=Array(np.int64, "C", low=0, high=2**53),
+)
 class Learned(NamedTuple):
     """What C contexts and R components have learned since their growth; see `_kernels.learned`."""
 

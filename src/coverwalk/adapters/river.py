@@ -37,8 +37,6 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     n_trees
         Trees of the forest: three are little worse than ten, and three times as fast. None: as many as a stream of that
         model has.
-    covers
-        As in `coverwalk.ConditionalDensity`: "adaptive" or "kd".
     max_rows
         Rows that are kept to be learned again when a new feature comes; in a longer stream new features are ignored.
     seed
@@ -62,13 +60,11 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     def __init__(
         self,
         n_trees: int | None = 3,
-        covers: str = "adaptive",
         max_rows: int = 100_000,
         seed: int = 0,
         n_candidates: int = 12,
     ) -> None:
         self.n_trees = n_trees
-        self.covers = covers
         self.max_rows = max_rows
         self.seed = seed
         self.n_candidates = n_candidates
@@ -78,7 +74,6 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     def _new(self) -> ConditionalDensity:
         return ConditionalDensity(
             self.n_trees,
-            covers=self.covers,
             categorical_features=self._rows.categories,
             n_candidates=self.n_candidates,
             random_state=self.seed,

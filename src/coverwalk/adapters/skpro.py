@@ -164,8 +164,6 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
     ----------
     n_trees : int, optional
         Trees of the forest.
-    covers : {"adaptive", "kd"}
-        As in `ConditionalDensity`.
     random_state : int
         Of the candidate cuts.
 
@@ -189,14 +187,13 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
         "y_inner_mtype": "pd_DataFrame_Table",
     }
 
-    def __init__(self, n_trees: int | None = None, covers: str = "adaptive", random_state: int = 0) -> None:
+    def __init__(self, n_trees: int | None = None, random_state: int = 0) -> None:
         self.n_trees = n_trees
-        self.covers = covers
         self.random_state = random_state
         super().__init__()
 
     def _fit(self, X: pd.DataFrame, y: pd.DataFrame) -> Self:
-        self.model_ = ConditionalDensity(self.n_trees, covers=self.covers, random_state=self.random_state)
+        self.model_ = ConditionalDensity(self.n_trees, random_state=self.random_state)
         self.model_.fit(_inputs(X), _numbers(y))
         self.columns_ = y.columns
         return self

@@ -1,6 +1,7 @@
 """What commands do with classes: labels as a table has them, probabilities, and their scores."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -76,51 +77,78 @@ def labelled_rows(
         first += len(X)
 
 
-def write_classes(model: "ContextClassifier", data: str, out: str) -> None:
+def write_classes(model: "ContextClassifier", arguments: Any) -> None:
     """The most probable class of every row, and the probability of each."""
+    import numpy as np
+
     from coverwalk.commands._models import columns_of
-    from coverwalk.tables import open_table, write_table
+    from coverwalk.commands._output import write_rows
+    from coverwalk.tables import open_table
 
     inputs, (target,) = columns_of(model)
     columns = [target, *(f"{target}_p({label})" for label in model.classes_)]
-    with write_table(out, columns) as table:
-        for X in open_table(data).understand(inputs, model._mixed.levels).batches(inputs, _ROWS_AT_ONCE):
-            p = _probabilities(model, X)
-            table.write_columns([model.classes_[p.argmax(axis=1)], *p.T])
+    table = open_table(arguments.data).understand(inputs, model._mixed.levels)
+    with write_rows(arguments, columns) as write:
+        for X, kept in table.beside(inputs, arguments.keep, _ROWS_AT_ONCE):
+            p = class_probabilities(model, X)
+            write(kept, [np.asarray(model.classes_[p.argmax(axis=1)]), *p.T])
 
 
-def print_scores(model: "ContextClassifier", data: str) -> None:
-    """Log loss, accuracy and Brier score, beside the classes' shares of the rows learned."""
+@dataclass
+class ClassScore:
+    """Mean log loss, accuracy and Brier score of the model, and of the classes' frequencies, by name."""
+
+    n: int = 0
+    totals: dict[str, Any] = field(default_factory=dict)
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values."""
+        names = ("log_loss", "accuracy", "brier")
+        return {"rows": self.n} | {
+            name: dict(zip(names, (sums / self.n).tolist())) for name, sums in self.totals.items()
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{'':<18}{'log loss':>11}{'accuracy':>11}{'Brier':>11}"]
+        for name, (loss, right, brier) in ((name, sums / self.n) for name, sums in self.totals.items()):
+            lines.append(f"{name:<18}{loss:>11.4f}{right:>11.1%}{brier:>11.4f}")
+        return "\n".join(lines)
+
+
+def score_classes(model: "ContextClassifier", batches: Iterable[tuple[Any, "NDArray[Any]"]]) -> ClassScore:
+    """Score rows and their labels, which must be known ones."""
     import numpy as np
 
-    shares = _weights(model) / _weights(model).sum()
-    totals, n = np.zeros((2, 3)), 0
-    for X, labels in labelled_rows(model, data, known=True):
+    frequencies = _weights(model) / _weights(model).sum()
+    result = ClassScore(0, {"coverwalk": np.zeros(3), "class frequencies": np.zeros(3)})
+    for X, labels in batches:
         code = np.searchsorted(model.classes_, labels)
-        for k, p in enumerate((_probabilities(model, X), np.tile(shares, (len(X), 1)))):
-            own = p[np.arange(len(X)), code]
+        p = class_probabilities(model, X) if isinstance(X, np.ndarray) else model.predict_proba(X)
+        for name, q in zip(result.totals, (p, np.tile(frequencies, (len(X), 1)))):
+            own = q[np.arange(len(X)), code]
             with np.errstate(divide="ignore"):
                 loss = -np.log(own).sum()
-            totals[k] += loss, (p.argmax(axis=1) == code).sum(), ((p**2).sum(axis=1) - 2 * own + 1).sum()
-        n += len(X)
-    print(f"{n} rows of {data}, {len(model.classes_)} classes; log loss in nats; less is better but for accuracy\n")
-    print(f"{'':<18}{'log loss':>11}{'accuracy':>11}{'Brier':>11}")
-    for name, (loss, right, brier) in zip(("coverwalk", "class shares"), totals / n):
-        print(f"{name:<18}{loss:>11.4f}{right:>11.1%}{brier:>11.4f}")
+            result.totals[name] += loss, (q.argmax(axis=1) == code).sum(), ((q**2).sum(axis=1) - 2 * own + 1).sum()
+        result.n += len(X)
+    return result
 
 
-def print_facts(model: "ContextClassifier") -> None:
-    """What a classifier is."""
+def class_facts(model: "ContextClassifier") -> dict[str, Any]:
+    """What a classifier is, as plain values."""
     from coverwalk.commands._models import columns_of
 
     inputs, (target,) = columns_of(model)
     trees = [tree for _, trees in model._forest.kinds for tree in trees]
-    print(f"  predicts   {target}: {', '.join(str(label) for label in model.classes_)}")
-    print(f"  given      {', '.join(inputs)}")
-    print(f"  rows       {model.n_rows_} learned")
-    print(f"  contexts   {sum(len(tree.tree[2]) for tree in trees)} in {len(trees)} trees")
-    print(f"  depth      {max(tree.levels for tree in trees) - 1} at most")
-    print(f"  pools      powers {', '.join(f'{power:.2f}' for power in model.powers_)}")
+    return {
+        "predicts": [target],
+        "classes": [str(label) for label in model.classes_],
+        "given": inputs,
+        "rows": model.n_rows_,
+        "contexts": sum(len(tree.tree[2]) for tree in trees),
+        "trees": len(trees),
+        "max_depth": max(tree.levels for tree in trees) - 1,
+        "exponents": [round(float(power), 4) for power in model.powers_],
+    }
 
 
 def _weights(model: "ContextClassifier") -> "Floats":
@@ -129,7 +157,7 @@ def _weights(model: "ContextClassifier") -> "Floats":
     return counts
 
 
-def _probabilities(model: "ContextClassifier", X: "Floats") -> "Floats":
+def class_probabilities(model: "ContextClassifier", X: "Floats") -> "Floats":
     """Of rows that are known to be in the order of the model's columns."""
     import numpy as np
 

@@ -1,15 +1,44 @@
 """What commands share: the model in a file, its columns, and the rows of a table in their order."""
 
+import argparse
+import json
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coverwalk import ConditionalDensity, ContextClassifier
+    from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree
     from coverwalk.tables import Floats
 
 ROWS_AT_ONCE = 5_000
 _JOINT_ROWS_AT_ONCE = 100  # several outputs are asked by draws: a row takes the room of hundreds
+
+
+def add_output(parser: argparse.ArgumentParser, words: str, default: str | None = None) -> None:
+    """``-o/--output``, the same in every command."""
+    shown = "" if default is None else " (default: %(default)s)"
+    parser.add_argument("-o", "--output", default=default, metavar="FILE", help=words + shown)
+
+
+def add_json(parser: argparse.ArgumentParser, words: str = "print the result as one JSON object") -> None:
+    """``--json``, the same in every command."""
+    parser.add_argument("--json", action="store_true", help=words)
+
+
+def print_json(facts: dict[str, Any]) -> None:
+    """One object on one line."""
+    print(json.dumps(facts, allow_nan=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as JSON has them."""
+    return value.tolist()
+
+
+def check_folder(path: str, what: str) -> None:
+    """Refuse a path in a folder that is not there, before the work is done."""
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise ValueError(f"there is no folder {os.path.dirname(path)} for the {what} {path}")
 
 
 def load_model(path: str) -> Any:
@@ -17,16 +46,16 @@ def load_model(path: str) -> Any:
     from coverwalk import ModelFileError, load
 
     if not os.path.exists(path):
-        raise ModelFileError(f"there is no file {path}; make one with: coverwalk fit data.csv --target y --out {path}")
+        raise ModelFileError(f"there is no file {path}; make one with: coverwalk fit data.csv --target y -o {path}")
     return load(path)
 
 
-def load_density(path: str, forest: bool = False) -> "ConditionalDensity":
-    """The fitted model in a file, which must say p(y given x); where so asked, a forest and no stream."""
-    from coverwalk import ConditionalDensity, ModelFileError
+def load_density(path: str, forest: bool = False) -> Any:
+    """The fitted model in a file: a ConditionalDensity or a DoubleTree; with ``forest``, a forest and no stream."""
+    from coverwalk import ConditionalDensity, DoubleTree, ModelFileError
 
     model = load_model(path)
-    if not isinstance(model, ConditionalDensity):
+    if not isinstance(model, ConditionalDensity | DoubleTree):
         raise ModelFileError(f"{path} holds a {type(model).__name__}; this command takes a ConditionalDensity")
     if not hasattr(model, "n_outputs_"):
         raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
@@ -47,7 +76,7 @@ def load_classifier(path: str) -> "ContextClassifier | None":
     return model
 
 
-def columns_of(model: "ConditionalDensity | ContextClassifier") -> tuple[list[str], list[str]]:
+def columns_of(model: "ConditionalDensity | ContextClassifier | DoubleTree") -> tuple[list[str], list[str]]:
     """Names of inputs and of targets; a classifier has one."""
     inputs = [str(name) for name in getattr(model, "feature_names_in_", [f"x{a}" for a in range(model.n_features_in_)])]
     n_outputs = getattr(model, "n_outputs_", 1)
@@ -55,20 +84,24 @@ def columns_of(model: "ConditionalDensity | ContextClassifier") -> tuple[list[st
     return inputs, list(getattr(model, "target_names_", default))
 
 
-def rows_of(model: "ConditionalDensity", data: str, targets: bool) -> Iterator[tuple["Floats", "Floats"]]:
+def batch_size(model: "ConditionalDensity | DoubleTree") -> int:
+    """Rows to predict at once."""
+    return ROWS_AT_ONCE if model.n_outputs_ == 1 else _JOINT_ROWS_AT_ONCE
+
+
+def rows_of(model: "ConditionalDensity | DoubleTree", data: str, targets: bool) -> Iterator[tuple["Floats", "Floats"]]:
     """X and Y of a table, batch by batch; Y has no columns where targets are not asked for; X may have gaps, and has
     the numbers of levels.
     """
     from coverwalk.tables import open_table
 
     inputs, outputs = columns_of(model)
-    at_once = ROWS_AT_ONCE if model.n_outputs_ == 1 else _JOINT_ROWS_AT_ONCE
     table = open_table(data).understand(inputs, model._mixed.levels)
-    for rows in table.batches(inputs + outputs * targets, at_once):
+    for rows in table.batches(inputs + outputs * targets, batch_size(model)):
         yield rows[:, : len(inputs)], rows[:, len(inputs) :]
 
 
-def first_rows(batches: Iterator[tuple["Floats", "Floats"]], n: int) -> tuple["Floats", "Floats", bool]:
+def first_rows(batches: Iterator[tuple["Floats", Any]], n: int) -> tuple["Floats", Any, bool]:
     """The first n rows of X and Y together, or all; and whether there were more."""
     import numpy as np
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from coverwalk.commands._models import add_json, add_output
+
 if TYPE_CHECKING:
+    import polars
     from numpy.typing import NDArray
 
     from coverwalk.tables import Floats, Table
@@ -26,10 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drop", action="append", default=[], metavar="COLUMN", help="leave a column out; may be repeated"
     )
+    add_output(parser, "the model file; the data's name with the ending .cover if not given")
+    add_json(parser)
     parser.add_argument(
-        "--out", metavar="FILE", help="the model file; the data's name with the ending .cw if not given"
+        "--test",
+        type=fraction,
+        metavar="FRACTION",
+        help="hold out this fraction of the rows at random, and score the model on them; it learns from the others",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the candidate cuts (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="of candidate splits and held-out rows (default: 0)")
     parser.add_argument(
         "--trees", type=int, default=None, help="trees in the forest (default: as many as the rows want)"
     )
@@ -50,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read the table, fit, save."""
     from coverwalk import ConditionalDensity, ContextClassifier
-    from coverwalk.commands._models import size
+    from coverwalk.commands._models import check_folder, print_json, size
     from coverwalk.tables import TableError, listed, open_table
 
     if arguments.chunks and arguments.data == "-":
@@ -61,12 +69,13 @@ def run(arguments: argparse.Namespace) -> None:
     inputs = [column for column in table.columns if column not in left_out]
     if not inputs:
         raise TableError(f"{table.name} has no column besides {', '.join(sorted(left_out))}: nothing to predict from")
-    if not os.path.isdir(os.path.dirname(os.path.abspath(out))):
-        raise TableError(f"there is no folder {os.path.dirname(out)} for the model {out}")
+    check_folder(out, "model")
     unknown = left_out - set(table.columns)
     if unknown:
         raise TableError(f"{table.name} has no column {listed(sorted(unknown))}; it has {listed(table.columns)}")
     chunked = arguments.chunks or (arguments.data != "-" and os.path.getsize(arguments.data) > LARGE_FILE)
+    if chunked and arguments.test:
+        raise TableError("--test holds rows out in memory: leave it out for a file that is read in chunks")
     X = None if chunked else table.inputs(inputs)
     Y, labels = (None, None) if chunked else _read(table, targets, arguments.classify)
     model: ConditionalDensity | ContextClassifier
@@ -79,14 +88,47 @@ def run(arguments: argparse.Namespace) -> None:
         labelled = isinstance(model, ContextClassifier)
         texts = table.text_columns(inputs)
         model.fit_chunks(lambda: chunks_of(table, inputs, texts, targets, labelled), sample_rows=arguments.sample)
+        scored = None
     else:
-        model.fit(X, labels if labels is not None else Y[:, 0] if len(targets) == 1 else Y)
+        scored = _fit(model, X, labels if labels is not None else Y, arguments)
     model.target_names_ = targets
     model.save(out)
     what = ", ".join(targets) + (f" ({len(model.classes_)} classes)" if isinstance(model, ContextClassifier) else "")
     given = f"{len(inputs)} column{'s' * (len(inputs) > 1)}"
     n_rows = model.forests_[0].n_rows if isinstance(model, ConditionalDensity) else model.n_rows_
+    if arguments.json:
+        facts = {"model": out, "bytes": os.path.getsize(out), "targets": targets, "inputs": inputs, "rows": n_rows}
+        print_json(facts | ({} if scored is None else {"test": scored.facts()}))
+        return
     print(f"{what} given {given}, learned from {n_rows} rows; wrote {out} ({size(os.path.getsize(out))})")
+    if scored is not None:
+        print(f"\nOn the {scored.n} rows held out:\n\n{scored}")
+
+
+def _fit(model: Any, X: Any, y: Any, arguments: argparse.Namespace) -> Any:
+    """Fit to the rows, or to all but those held out, and score on these."""
+    import numpy as np
+
+    from coverwalk.commands._classes import score_classes
+    from coverwalk.evaluation.scores import score
+
+    flat = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if not arguments.test:
+        model.fit(X, flat)
+        return None
+    order = np.random.default_rng(arguments.seed).permutation(len(flat))
+    n_test = round(arguments.test * len(flat))
+    if not 0 < n_test < len(flat):
+        raise ValueError(f"--test {arguments.test:g} of {len(flat)} rows leaves nothing to learn from or to score on")
+    test, train = order[:n_test], np.sort(order[n_test:])
+    model.fit(X[train], flat[train])
+    held_out = model._check(X[test]) if hasattr(model, "_check") else X[test]
+    if hasattr(model, "classes_"):
+        strange = np.setdiff1d(flat[test], model.classes_)
+        if strange.size:
+            raise ValueError(f"the class {strange[0]!r} has all its rows held out: take another --seed")
+        return score_classes(model, [(held_out, flat[test])])
+    return score(model, [(held_out, y[test].reshape(n_test, -1))])
 
 
 def _classifies(table: "Table", targets: list[str], classify: bool) -> bool:
@@ -145,6 +187,14 @@ def _read(table: "Table", targets: list[str], classify: bool) -> "tuple[Floats, 
 
 
 def _out(arguments: argparse.Namespace) -> str:
-    if arguments.out:
-        return str(arguments.out)
-    return "model.cw" if arguments.data == "-" else os.path.splitext(arguments.data)[0] + ".cw"
+    if arguments.output:
+        return str(arguments.output)
+    return "model.cover" if arguments.data == "-" else os.path.splitext(arguments.data)[0] + ".cover"
+
+
+def fraction(text: str) -> float:
+    """A number strictly between 0 and 1, for argparse."""
+    value = float(text)
+    if not 0 < value < 1:
+        raise ValueError
+    return value

@@ -1,9 +1,12 @@
 """``coverwalk learn``: go on learning from more rows."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from coverwalk.commands._models import add_json, add_output
 
 if TYPE_CHECKING:
     from coverwalk import SequenceModel
@@ -15,14 +18,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Model, data, and where the model goes."""
     parser.add_argument("model", help="model file")
     parser.add_argument("data", help="CSV or Parquet file, or any file for a model of sequences; - for standard input")
-    parser.add_argument("--out", metavar="FILE", help="where the model goes; over the old one if not given")
+    add_output(parser, "where the model goes: a new file")
+    parser.add_argument("--in-place", action="store_true", help="replace the model file by the model that learned more")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Take every row in, then save; a table with a mistake leaves the model as it was."""
     from coverwalk import ModelFileError, SequenceModel
-    from coverwalk.commands._models import load_model
+    from coverwalk.commands._models import load_model, print_json
 
+    out = _out(arguments)
     model = load_model(arguments.model)
     if not hasattr(model, "partial_fit"):
         raise ValueError(
@@ -31,12 +37,23 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if isinstance(model, SequenceModel):
         learned = _learn_sequence(model, arguments.data)
-    elif not any(hasattr(model, fitted) for fitted in ("n_outputs_", "classes_", "_engine")):
+    elif not any(hasattr(model, fitted) for fitted in ("n_outputs_", "classes_")):
         raise ModelFileError(f"{arguments.model} was never fitted, so its columns are not known: coverwalk fit first")
     else:
         learned = f"{_learn_rows(model, arguments.data)} more rows"
-    model.save(arguments.out or arguments.model)
-    print(f"learned {learned}; wrote {arguments.out or arguments.model}")
+    model.save(out)
+    print_json({"learned": learned, "model": out}) if arguments.json else print(f"learned {learned}; wrote {out}")
+
+
+def _out(arguments: argparse.Namespace) -> str:
+    """Where the model goes; a file that is there is replaced only where that was asked for."""
+    if arguments.in_place == bool(arguments.output):
+        raise ValueError(f"say where the model goes: either -o FILE, or --in-place to replace {arguments.model}")
+    if arguments.in_place:
+        return str(arguments.model)
+    if os.path.exists(arguments.output):
+        raise FileExistsError(f"{arguments.output} exists: name another file, or learn --in-place")
+    return str(arguments.output)
 
 
 def _learn_rows(model: Any, data: str) -> int:
@@ -49,13 +66,6 @@ def _learn_rows(model: Any, data: str) -> int:
     from coverwalk.tables import open_table
 
     n = 0
-    if hasattr(model, "_engine"):  # points alone: all columns are outputs
-        table = open_table(data)
-        columns = [str(name) for name in getattr(model, "feature_names_in_", table.columns)]
-        for Y in table.batches(columns):
-            model.partial_fit(polars.DataFrame(Y, schema=columns, orient="row"))
-            n += len(Y)
-        return n
     inputs, targets = columns_of(model)
     texts = [name for name, levels in zip(inputs, model._mixed.levels) if levels]
     batches: Any
@@ -68,7 +78,7 @@ def _learn_rows(model: Any, data: str) -> int:
     for X, Y in batches:
         named = X if texts else polars.DataFrame(X, schema=inputs, orient="row")
         rows = named if hasattr(model, "feature_names_in_") else named.to_numpy()
-        model.partial_fit(rows, Y[:, 0] if Y.shape[1:] == (1,) else Y)
+        model.partial_fit(rows if inputs else None, Y[:, 0] if Y.shape[1:] == (1,) else Y)
         n += len(X)
     return n
 

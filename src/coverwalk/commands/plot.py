@@ -3,6 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from coverwalk.commands._models import add_output
+
 if TYPE_CHECKING:
     from coverwalk import ConditionalDensity
     from coverwalk.distributions.base import Distribution
@@ -17,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Model, data, picture."""
     parser.add_argument("model", help="model file, made by coverwalk fit")
     parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
-    parser.add_argument("--out", required=True, metavar="FILE", help="picture to write: .png, .svg or .pdf")
+    add_output(parser, "plot to write: .png, .svg or .pdf", "plot.png")
     parser.add_argument(
         "--target", metavar="COLUMN", help="which target, where the model has several (default: the first)"
     )
@@ -25,35 +27,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """One input: the density over it. Several: the first rows beside a check of calibration."""
+    from coverwalk.commands._models import check_folder, load_classifier, load_density
+
+    check_folder(arguments.output, "plot")
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'coverwalk[cli]'") from error
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    if (classifier := load_classifier(arguments.model)) is not None:
+        from coverwalk.commands._class_plot import plot_classes
+        from coverwalk.commands._models import columns_of
+
+        inputs, (target,) = columns_of(classifier)
+        figure = plot_classes(classifier, arguments.data, inputs[0], target)
+    else:
+        figure = _density(load_density(arguments.model), arguments)
+    figure.savefig(arguments.output, dpi=160)
+    plt.close(figure)
+    print(f"wrote {arguments.output}")
+
+
+def _density(model: "ConditionalDensity", arguments: argparse.Namespace) -> Any:
     import numpy as np
 
-    from coverwalk.commands._models import columns_of, first_rows, load_density, rows_of
+    from coverwalk.commands._models import columns_of, first_rows, rows_of
     from coverwalk.evaluation.scores import laws
 
-    model = load_density(arguments.model)
     inputs, targets = columns_of(model)
     target = arguments.target or targets[0]
     if target not in targets:
         raise ValueError(f"{arguments.model} has no target {target!r}; it has {', '.join(targets)}")
     j = targets.index(target)
     X, Y, _ = first_rows(rows_of(model, arguments.data, targets=True), _ROWS if len(targets) == 1 else _JOINT_ROWS)
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'coverwalk[cli]'") from error
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     if len(inputs) == 1 and model._mixed.n_levels:
-        figure = _levels(model, j, inputs[0], target)
-    elif len(inputs) == 1 and not np.isnan(X).all():
+        return _levels(model, j, inputs[0], target)
+    if len(inputs) == 1 and not np.isnan(X).all():
         grid = np.linspace(np.nanmin(X), np.nanmax(X), 200)
-        figure = _conditional(laws(model._dist(grid[:, None]))[j], grid, X[:, 0], Y[:, j], inputs[0], target)
-    else:
-        figure = _panels(laws(model._dist(X))[j], Y[:, j], target)
-    figure.savefig(arguments.out, dpi=160)
-    plt.close(figure)
-    print(f"wrote {arguments.out}")
+        dist = model._calibrated(model._dist(grid[:, None]))
+        return _conditional(laws(dist)[j], grid, X[:, 0], Y[:, j], inputs[0], target)
+    return _panels(laws(model._calibrated(model._dist(X)))[j], Y[:, j], target)
 
 
 def _levels(model: "ConditionalDensity", j: int, x_name: str, y_name: str) -> Any:

@@ -9,7 +9,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to write, how much to run, where the robot's rows are."""
     parser.add_argument("--quick", action="store_true", help="fewer rows: minutes become seconds")
     parser.add_argument(
-        "--out", default="reproduction", metavar="DIR", help="folder to write to (default: %(default)s)"
+        "-o", "--output", default="reproduction", metavar="DIR", help="folder to write to (default: %(default)s)"
     )
     parser.add_argument("--data", metavar="FOLDER", help="folder with robot/sensor_readings_24.csv (or COVERWALK_DATA)")
 
@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the experiments in order and say which claims held."""
     from coverwalk.paper.run import reproduce
 
-    page, results = reproduce(arguments.out, quick=arguments.quick, data=arguments.data)
+    page, results = reproduce(arguments.output, quick=arguments.quick, data=arguments.data)
     for result in results:
         print(result.title)
         for claim in result.claims:

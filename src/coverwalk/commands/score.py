@@ -1,10 +1,12 @@
 """``coverwalk score``: how good the predictions are, beside simple baselines."""
 
 import argparse
+import sys
+from typing import Any
 
-from coverwalk.commands._models import probabilities
+from coverwalk.commands._models import add_json, probabilities
 
-HELP = "score a model on rows it has not seen: log loss, RMSE and coverage, or accuracy, beside simple baselines"
+HELP = "score a model on held-out rows: log loss, CRPS, RMSE and coverage, or accuracy, beside simple baselines"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,28 +18,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=probabilities,
         default=[0.9],
         metavar="C",
-        help="confidence of the intervals whose coverage is told (default: .9)",
+        help="confidence of the intervals whose coverage is shown (default: .9)",
     )
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Batch by batch, so that no table is too long."""
-    from coverwalk.commands._classes import print_scores
-    from coverwalk.commands._models import columns_of, load_classifier, load_density, rows_of
+    from coverwalk.commands._classes import labelled_rows, score_classes
+    from coverwalk.commands._models import columns_of, load_classifier, load_density, print_json, rows_of
     from coverwalk.evaluation.scores import score
 
+    result: Any
     if (classifier := load_classifier(arguments.model)) is not None:
-        print_scores(classifier, arguments.data)
+        result = score_classes(classifier, labelled_rows(classifier, arguments.data, known=True))
+        units, n_seen = f"{len(classifier.classes_)} classes; log loss in nats", 0
+    else:
+        model = load_density(arguments.model)
+        units = f"log loss in nats; CRPS and RMSE in the units of {', '.join(columns_of(model)[1])}"
+        result = score(model, rows_of(model, arguments.data, targets=True), arguments.interval[0])
+        n_seen = result.n_seen
+    if n_seen:
+        print(
+            f"coverwalk score: warning: the model learned from {n_seen} of these {result.n} rows, so the scores "
+            "flatter it; score it on held-out rows (coverwalk fit --test 0.2 does)",
+            file=sys.stderr,
+        )
+    if arguments.json:
+        print_json(result.facts())
         return
-    model = load_density(arguments.model)
-    _, targets = columns_of(model)
-    confidence = arguments.interval[0]
-    result = score(model, rows_of(model, arguments.data, targets=True), confidence)
-    n = result.totals["coverwalk"].n
-    suffix = [f" {target}" for target in targets] if len(targets) > 1 else [""]
-    heads = ["log loss", *(f"RMSE{s}" for s in suffix), *(f"in {confidence:.0%}{s}" for s in suffix)]
-    print(f"{n} rows of {arguments.data}; log loss in nats, the units of {', '.join(targets)}; less is better\n")
-    print(f"{'':<18}" + "".join(f"{head:>{max(11, len(head) + 2)}}" for head in heads))
-    for name, loss, rmse, covered in result.table():
-        cells = [f"{loss:.4f}", *(f"{value:.4g}" for value in rmse), *(f"{value:.1%}" for value in covered)]
-        print(f"{name:<18}" + "".join(f"{cell:>{max(11, len(head) + 2)}}" for cell, head in zip(cells, heads)))
+    print(f"{result.n} rows of {arguments.data}; {units}; less is better\n\n{result}")

@@ -4,80 +4,114 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
+from coverwalk.commands._models import add_json
+
 if TYPE_CHECKING:
     from coverwalk import ConditionalDensity
 
-HELP = "say what a model is: columns, contexts, who speaks, size"
+HELP = "describe a model: columns, contexts, weights of its components, size"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model."""
     parser.add_argument("model", help="model file")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Print it."""
-    from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, SequenceModel
-    from coverwalk.commands._classes import print_facts
-    from coverwalk.commands._models import load_model, size
+    from coverwalk.commands._models import load_model, print_json, size
 
     model = load_model(arguments.model)
-    print(f"{arguments.model}: {model!r}, {size(os.path.getsize(arguments.model))} on disk")
+    facts = _facts(model)
+    n_bytes = os.path.getsize(arguments.model)
+    if arguments.json:
+        print_json({"file": arguments.model, "class": type(model).__name__, "bytes": n_bytes} | facts)
+        return
+    print(f"{arguments.model}: {model!r}, {size(n_bytes)} on disk")
+    _print(facts)
+
+
+def _facts(model: Any) -> dict[str, Any]:
+    """What a model is, as plain values."""
+    from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, SequenceModel
+    from coverwalk.commands._classes import class_facts
+
     if isinstance(model, ConditionalDensity) and hasattr(model, "forests_"):
-        _show_density(model)
-    elif isinstance(model, ContextClassifier) and hasattr(model, "classes_"):
-        print_facts(model)
-    elif any(hasattr(model, name) for name in ("stream_", "double_tree_", "_engine")):
-        _show_stream(model)
-    elif isinstance(model, SequenceModel):
-        print(f"  symbols    {len(model.alphabet_)}")
-        print(f"  contexts   {model.n_contexts_}, {size(model.nbytes_)} in memory")
-    elif isinstance(model, CoverModel):
-        print(f"  contexts   {len(model)}")
+        return _density(model)
+    if isinstance(model, ContextClassifier) and hasattr(model, "classes_"):
+        return class_facts(model)
+    if any(hasattr(model, name) for name in ("stream_", "_engine")):
+        return _stream(model)
+    if isinstance(model, SequenceModel) and hasattr(model, "alphabet_"):
+        return {"symbols": len(model.alphabet_), "contexts": model.n_contexts_, "memory": model.nbytes_}
+    return {"contexts": len(model)} if isinstance(model, CoverModel) else {}
 
 
-def _show_density(model: "ConditionalDensity") -> None:
-    from coverwalk.commands._models import columns_of, size
+def _density(model: "ConditionalDensity") -> dict[str, Any]:
+    from coverwalk.commands._models import columns_of
     from coverwalk.forests.forest_summary import summarise
 
     inputs, targets = columns_of(model)
-    print(f"  predicts   {', '.join(targets)}")
-    print(f"  given      {', '.join(inputs)}")
+    outputs = []
     for target, forest in zip(targets, model.forests_):
         facts = summarise(forest)
-        if len(targets) > 1:
-            print(f"\n{target}, given {len(forest.names)} columns")
-        print(f"  rows       {facts.n_rows} learned, {size(facts.n_bytes)} in memory")
-        if facts.rounding:
-            print(f"  y          {facts.rounding}")
-        print(f"  contexts   {facts.n_contexts} in {facts.n_trees} trees, {facts.n_heard} of them can be heard")
-        print(f"  depth      the walk stops at {facts.mean_depth:.1f} on average, {facts.max_depth} at most")
-        print(f"  voices     {', '.join(f'{share:.1%} {kind}' for kind, share in facts.voices.items())}")
-        print(f"  cuts       {_cuts(facts.cuts)}")
+        outputs.append(
+            {
+                "output": target,
+                "rows": facts.n_rows,
+                "rounding": facts.rounding,
+                "memory": facts.n_bytes,
+                "contexts": facts.n_contexts,
+                "trees": facts.n_trees,
+                "contexts_with_weight": facts.n_heard,
+                "mean_depth": facts.mean_depth,
+                "max_depth": facts.max_depth,
+                "components": facts.voices,
+                "splits": facts.cuts,
+            }
+        )
+    facts_of = {"predicts": targets, "given": inputs, "outputs": outputs}
+    calibration = model.__dict__.get("calibration_")
+    return facts_of if calibration is None else facts_of | {"calibration_rows": len(calibration)}
 
 
-def _show_stream(model: Any) -> None:
-    """A stream: of a ConditionalDensity, or of points alone."""
+def _stream(model: Any) -> dict[str, Any]:
+    """The stream of a ConditionalDensity, or a DoubleTree."""
     from coverwalk.commands._models import columns_of
 
-    if hasattr(model, "n_outputs_"):
-        inputs, targets = columns_of(model)
-        print(f"  predicts   {', '.join(targets)}")
-        print(f"  given      {', '.join(inputs)}")
+    inputs, targets = columns_of(model)
+    facts: dict[str, Any] = {"predicts": targets, "given": inputs}
     if hasattr(model, "stream_"):
         streams = model.stream_.streams
-        print(f"  rows       {streams[0].n_rows} learned")
-        print(
-            f"  contexts   {sum(stream.n_contexts for stream in streams)} in {len(streams[0].members)} trees an output"
-        )
-        return
-    engine = getattr(model, "double_tree_", model)._engine
-    print(f"  rows       {engine.n_rows} learned")
-    print(f"  contexts   {engine.n_contexts}, {engine.depth} deep")
+        n_contexts = sum(stream.n_contexts for stream in streams)
+        return facts | {"rows": streams[0].n_rows, "contexts": n_contexts, "trees": len(streams[0].members)}
+    return facts | {"rows": model.n_rows_, "contexts": model.n_contexts_, "max_depth": model.depth_}
 
 
-def _cuts(cuts: dict[str, Any]) -> str:
-    """The inputs that the walk's cuts look at, the most often asked first."""
-    heavy = sorted(cuts.items(), key=lambda item: -item[1])[:8]
-    more = len(cuts) - len(heavy)
-    return ", ".join(f"{share:.0%} {name}" for name, share in heavy) + (f" and {more} more" if more else "")
+def _print(facts: dict[str, Any], indent: str = "  ") -> None:
+    """One line for each fact; outputs one after the other."""
+    from coverwalk.commands._models import size
+
+    for key, value in facts.items():
+        name = f"{indent}{key.replace('_', ' '):<21}"
+        if key == "outputs":
+            for output in value:
+                if len(value) > 1:
+                    print()
+                _print(output if len(value) > 1 else {k: v for k, v in output.items() if k != "output"})
+        elif isinstance(value, dict):
+            print(name + _weights(value))
+        elif isinstance(value, list):
+            print(name + ", ".join(map(str, value)))
+        elif isinstance(value, float):
+            print(f"{name}{value:.1f}")
+        else:
+            print(name + (size(value) if key == "memory" else str(value)))
+
+
+def _weights(weights: dict[str, float]) -> str:
+    """Names by weight, the heaviest first."""
+    heavy = sorted(weights.items(), key=lambda item: -item[1])[:8]
+    more = len(weights) - len(heavy)
+    return ", ".join(f"{weight:.1%} {name}" for name, weight in heavy) + (f" and {more} more" if more else "")

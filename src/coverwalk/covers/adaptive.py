@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.adaptive_tree import arrange, empty_nodes, grow, route
 from coverwalk._kernels.contexts import Layout
+from coverwalk.files.schema import Array, Scope, require, stored
 
 __all__ = ["AdaptiveTree", "grow_tree"]
 
@@ -14,6 +15,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@stored(
+    left=Array(np.int64, "N", children=True),
+    dim=Array(np.int64, "N", index="p", none=True),
+    parent=Array(np.int64, "N", index="N", none=True),
+    cut=Array(float, "N", nan=True),
+    levels=Array(np.int64, "N"),
+    check=lambda state, scope: _check_tree(state, scope),
+)
 class AdaptiveTree(NamedTuple):
     """The contexts of one tree, N of them, parents first and siblings side by side; context 0 is the whole space.
 
@@ -69,6 +78,14 @@ class AdaptiveTree(NamedTuple):
                 a = int(self.dim[k])
                 masks[a] = masks.get(a, -1) & (mask if child == self.left[k] else ~mask)
         return masks
+
+
+def _check_tree(state: Any, scope: Scope) -> None:
+    inner = np.flatnonzero(state.left != -1)
+    child = state.left[inner]
+    require("dim", state.dim[inner] >= 0)
+    require("parent", state.parent[0] == -1)
+    require("parent", (state.parent[child] == inner) & (state.parent[child + 1] == inner))
 
 
 def grow_tree(

@@ -10,8 +10,24 @@ from typing import Any
 import numpy as np
 
 from coverwalk.base import Context, Cover, Floats, Move, as_vector
+from coverwalk.files.schema import Array, Schema, Scope, Whole, require
 
 __all__ = ["ChoiceBoxes", "DyadicBoxes", "ShiftedGrids"]
+
+
+MAX_BOXES = 100_000  # that an x may be looked up in; also for a model from a file that has seen nothing
+
+
+def _check_boxes(state: Any, scope: Scope) -> None:
+    p, depth = scope["p"], state.depth
+    require("low and high", state.low < state.high)
+    n_boxes = {"ChoiceBoxes": (depth + 1) ** min(p, 20), "DyadicBoxes": depth * p * p}.get(
+        scope["kind"], depth * p * getattr(state, "shifts", 1)
+    )
+    require("depth", p >= 1 and n_boxes <= MAX_BOXES)
+
+
+_SIDES = Schema(low=Array(float, "p"), high=Array(float, "p"), depth=Whole(0, 1000), check=_check_boxes)
 
 
 class _Boxes(Cover):
@@ -45,6 +61,7 @@ class DyadicBoxes(_Boxes):
     """
 
     nested = True
+    _schema = _SIDES
 
     def contexts(self, x: Any) -> Sequence[Sequence[Context]]:
         """One box a level: its level and its index along each coordinate."""
@@ -66,6 +83,7 @@ class ChoiceBoxes(_Boxes):
     """
 
     nested = True
+    _schema = _SIDES
 
     def contexts(self, x: Any) -> Sequence[Sequence[Context]]:
         """All boxes with k halvings in total that hold x; a box is (halvings, index) for each coordinate."""
@@ -91,6 +109,8 @@ class ShiftedGrids(_Boxes):
     >>> ShiftedGrids(0, 1, depth=1, shifts=2).contexts([0.6])
     [[(0, 0, 0)], [(1, 0, 1), (1, 1, 1)]]
     """
+
+    _schema = _SIDES + Schema(shifts=Whole(1, 10_000))
 
     def __init__(self, low: Any, high: Any, depth: int, shifts: int = 2) -> None:
         super().__init__(low, high, depth)

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from coverwalk._kernels.class_gauss import Factors, Moments, discriminants, empty_factors, moments
 from coverwalk._kernels.class_grow import Rows, Span, Tree, count, depth, empty_tree, grow, settle
 from coverwalk._kernels.class_walk import Local, Walk, visit
+from coverwalk._kernels.cut import MOST_LEVELS
+from coverwalk.files.schema import Array, Flag, List, Real, Schema, Scope, Tuple, Whole, require, stored
 
 __all__ = ["ClassTree", "Planting", "plant"]
 
@@ -38,6 +40,22 @@ class Planting:
     ridge: float = 1.0  # scatter that every column has before any row, in units of its variance
     n_levels: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
 
+    _schema = Schema(
+        discriminants=Flag(),
+        min_rows=Whole(1),
+        axes=Real(above=0, high=1e6),
+        cuts=Whole(1, 10**6),
+        sample=Whole(1),
+        stop=Real(above=0, below=1),
+        alpha=Real(low=1e-100, high=1e100, whole=True),
+        heats=List(Real(above=0, high=1e6), low=1, high=100, kind=tuple),
+        rows_shared=Real(low=0),
+        rows_own=Real(low=0),
+        nu0=Real(low=0),
+        ridge=Real(low=0),
+        n_levels=List(Whole(0, MOST_LEVELS), kind=tuple),
+    )
+
     @property
     def setting(self) -> tuple[float, Floats]:
         """What the walk's kernels need to know."""
@@ -48,6 +66,39 @@ class Planting:
         return ["counts", *(f"{kind} covariance, heat {heat:g}" for kind in ("shared", "own") for heat in self.heats)]
 
 
+def _factors_of(covariances: int | str) -> Tuple:
+    return Tuple(
+        Array(float, "G", covariances, "width", "width"),
+        Array(float, "G", "C", "width"),
+        Array(float, "G", "C"),
+        Array(float, "G", "C", above=0, high=1),
+        Array(float, "G", "C", above=0),
+    )
+
+
+@stored(
+    tree=Tuple(
+        Array(np.int64, "N", index="p", none=True),
+        Array(float, "N", nan=True),
+        Array(np.int64, "N", children=True),
+        Array(np.int64, "N"),
+    ),
+    local=Tuple(
+        Array(float, "tree.N", "C", low=0),
+        Array(np.int64, "tree.N", low=-1),
+        Array(np.int64, "tree.N", low=-1),
+        _factors_of(1),
+        _factors_of("C"),
+        Array(np.int64, "width", index="columns"),
+    ),
+    walk=Tuple(
+        Array(float, "tree.N", "1 + 2 * len(heats)", high=1e-6, inf=True, log_total=1.0),
+        Array(float, "tree.N", high=1e-6, inf=True),
+        Array(float, "tree.N", high=1e-6, inf=True),
+    ),
+    levels=Whole(1, "tree.N"),
+    check=lambda state, scope: _check_tree(state, scope),
+)
 class ClassTree(NamedTuple):
     """The whole state of a tree: flat arrays."""
 
@@ -80,6 +131,24 @@ class ClassTree(NamedTuple):
         psi = np.empty((len(order), self.local[0].shape[1]))
         visit(rows, order, self.tree, self.local, self.walk, planting.setting, self.levels, learn, psi)
         return psi
+
+
+def _check_tree(state: Any, scope: Scope) -> None:
+    """Discriminants are there, with positive pivots; one that is not there has no weight; a leaf stops."""
+    axis, _, left, _ = state.tree
+    _, shared, own, shared_factors, own_factors, columns = state.local
+    log_v, log_w, log_1mw = state.walk
+    leaf = left < 0
+    require("axis", leaf | (axis >= 0))
+    require("levels", state.levels == depth(left))
+    for place, factors in ((shared, shared_factors), (own, own_factors)):
+        require("factors", len(factors[0]) == 0 or factors[0].shape[2] == len(columns))
+        require("places", place < len(factors[0]))
+        require("factors", np.diagonal(factors[0], axis1=2, axis2=3) > 0)
+    missing = np.repeat(np.stack([shared < 0, own < 0], axis=1), len(scope["heats"]), axis=1)
+    require("v", np.isneginf(log_v[:, 1:]) | ~missing)
+    require("w", np.abs(np.exp(log_w) + np.exp(log_1mw) - 1.0) < 1e-6)
+    require("w", np.isneginf(log_1mw) == leaf)
 
 
 def _copied(parts: Any) -> Any:

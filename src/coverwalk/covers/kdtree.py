@@ -6,12 +6,21 @@ from typing import Any
 import numpy as np
 
 from coverwalk.base import Context, Cover, Floats, as_vector
+from coverwalk.files.schema import Array, Flag, Limits, List, Maybe, Object, Real, Schema, Scope, Tuple, Whole, require
 
 __all__ = ["KDTree"]
 
 
 class _Node:
     """A box: a leaf while ``axis`` is -1, with the rows it holds; afterwards a cut and two children."""
+
+    _schema = Schema(
+        depth=Whole(0, "max_depth"),
+        rows=List(Array(float, "p")),
+        axis=Whole(-1, "p - 1"),
+        cut=Real(),
+        children=Tuple(Whole(-1), Whole(-1)),
+    )
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
@@ -23,6 +32,26 @@ class _Node:
     def cut_key(self) -> tuple[int, float, tuple[int, int]]:
         """What makes two nodes the same set."""
         return self.axis, self.cut, self.children
+
+
+def _check_nodes(tree: Any, scope: Scope) -> None:
+    """Children come in pairs after their parent, one deeper; rows stand in the leaf that holds them."""
+    nodes, p = tree._nodes, scope["_nodes"][0].p
+    require("scale", len(tree.scale) in (1, p) and (p > 0 or len(nodes) == 1))
+    require("size", tree._size in (None, p))
+    scope["p"] = p or None
+    left = np.array([min(node.children[0], len(nodes)) for node in nodes])
+    Limits(children=True).require(left, "children", scope)
+    depth = max(node.depth for node in nodes)
+    require("depth", nodes[0].depth == 0 and depth * np.log(tree.alpha) < 700)  # alpha^depth is a number
+    for number, node in enumerate(nodes):
+        first, second = node.children
+        if node.axis == -1:
+            require("children", (first, second) == (-1, -1))
+        else:
+            require("children", first > 0 and second == first + 1 and not node.rows)
+            require("depth", nodes[first].depth == nodes[second].depth == node.depth + 1)
+        require("rows", all(KDTree.contexts(tree, row)[-1][0] == number for row in node.rows))
 
 
 class KDTree(Cover):
@@ -47,6 +76,15 @@ class KDTree(Cover):
     """
 
     nested = True
+    _schema = Schema(
+        alpha=Real(above=1),
+        scale=Array(float, "s", above=0),
+        max_depth=Whole(0, 1000),
+        _size=Maybe(Whole(1, 10**6)),
+        _frozen=Flag(),
+        _nodes=List(Object(_Node, p="(_size or 0) if s == 1 else s", max_depth="max_depth"), low=1),
+        check=_check_nodes,
+    )
 
     def __init__(self, alpha: float = 2.0, scale: Any = 1.0, max_depth: int = 60) -> None:
         if not alpha > 1:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coverwalk.base import Context, Cover
+from coverwalk.files.schema import Schema, Whole
 
 __all__ = ["SuffixTree"]
 
@@ -18,6 +19,7 @@ class SuffixTree(Cover):
     """
 
     nested = True
+    _schema = Schema(depth=Whole(0, 1000), check=lambda state, scope: scope.update(p=None))  # x is no vector
 
     def __init__(self, depth: int) -> None:
         if depth < 0:

@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.dyadic_cells import BITS, Cells, from_places, grow_cells, places
+from coverwalk._kernels.dyadic_cells import AXIS, BITS, CHILD, HALVINGS, Cells, from_places, grow_cells, places
 from coverwalk._kernels.dyadic_walk import Steps, boxes, cell_density, slice_cells, weigh_cells
 from coverwalk._kernels.real_line import CORE, log_slope
-from coverwalk.streams.running_scale import Units
+from coverwalk.files.schema import Array, Limits, Real, Schema, Scope, require
+from coverwalk.preparation.units import Units
 
 __all__ = ["CellTree", "grow_cell_tree", "levels_of_choice", "random_units"]
 
@@ -20,6 +22,14 @@ MOST_HALVINGS = 40  # of an axis
 _MARGIN = 0.5  # on either side the cells reach beyond the range by up to this part of it, at random
 _CELLS_PER_ROW = 16  # shapes of cells in the widest level of the lattice, at most
 _CELLS = 1_000_000  # and these times the rows
+
+
+_MOVE = {
+    AXIS: Limits(index="q"),
+    HALVINGS: Limits(low=0, below=BITS - 1),
+    CHILD: Limits(index="N", none=True),
+    CHILD + 1: Limits(index="N", none=True),
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,17 @@ class CellTree:
     height: Floats
     edge: Floats
     log_evidence: float  # of the rows in these units
+
+    _schema = Schema(
+        loc=Array(float, "q"),
+        scale=Array(float, "q", above=0),
+        height=Array(float, "N", low=0),
+        move=Array(np.int64, "M", 4, columns=_MOVE),
+        first=Array(np.int64, "N + 1", offsets="M"),
+        edge=Array(float, "M", 2, low=0),
+        log_evidence=Real(),
+        check=lambda state, scope: _check_cells(state, scope),
+    )
 
     @property
     def units(self) -> Units:
@@ -91,6 +112,29 @@ class CellTree:
         codes, slope = np.empty(Y.shape, np.int64), np.empty(len(Y))
         places(self.units.apply(Y), codes, slope)
         return codes, slope
+
+
+def _check_cells(state: Any, scope: Scope) -> None:
+    """Each cell but the first is half of one before it; a move knows how often its axis was halved; mass is one."""
+    N, move = scope["N"], state.move
+    require("cells", N >= 1)
+    cell = np.repeat(np.arange(N), np.diff(state.first))  # that each move divides
+    children = move[:, CHILD : CHILD + 2]
+    require("cells", (children == -1) | (children > cell[:, None]))
+    require("cells", np.array_equal(np.sort(children[children >= 0]), np.arange(1, N)))
+    cuts, seen = np.zeros((N, scope["q"]), np.int64), cell == 0
+    while seen.any():
+        axis, below = move[seen, AXIS], children[seen]
+        require("halvings", move[seen, HALVINGS] == cuts[cell[seen], axis])
+        new = np.zeros(N, bool)
+        for side in range(2):
+            some = below[:, side] >= 0
+            child = below[some, side]
+            cuts[child] = cuts[cell[seen][some]]
+            cuts[child, axis[some]] += 1
+            new[child] = True
+        seen = new[cell]
+    require("mass", abs(CellTree(**vars(state)).pieces()[2].sum() - 1.0) < 1e-6)
 
 
 def random_units(base: Units, rng: np.random.Generator) -> Units:

@@ -12,7 +12,8 @@ from scipy.special import logsumexp
 from coverwalk.densities.cell_tree import CellTree, grow_cell_tree, random_units
 from coverwalk.densities.kernels import bandwidths, kernel_mixture
 from coverwalk.densities.normal_tree import Normals, grow_normals, growth_for
-from coverwalk.streams.running_scale import Units, units_of
+from coverwalk.files.schema import Array, List, Object, Schema, require
+from coverwalk.preparation.units import Units, units_of
 
 __all__ = ["DensityForest", "rounding_step"]
 
@@ -32,6 +33,14 @@ class DensityForest:
     normals: Normals  # of all trees of normals, and the kernels
     shares: Floats  # (2,) of the cells and of the normals
     kinds: Floats  # (2 + H,) of cells, trees of normals, and kernels of each bandwidth
+
+    _schema = Schema(
+        cells=List(Object(CellTree, q="q"), low=1),
+        normals=Object(Normals, q="q"),
+        shares=Array(float, 2, above=0, total=1.0),
+        kinds=Array(float, "n_kinds", low=0),
+        check=lambda state, scope: require("kinds", scope["n_kinds"] >= 2),
+    )
 
     @classmethod
     def grow(

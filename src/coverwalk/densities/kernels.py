@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.densities.normal_tree import Normals
-from coverwalk.streams.running_scale import Units
+from coverwalk.preparation.units import Units
 
 __all__ = ["bandwidths", "kernel_mixture"]
 

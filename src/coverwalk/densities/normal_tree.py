@@ -1,13 +1,15 @@
 """One tree of contexts of y with a Normal-Wishart in each, as the mixture of Student t laws that it predicts."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from coverwalk._kernels.normal_contexts import Growth, add_normals, empty_components, normal_contexts
-from coverwalk.streams.running_scale import Units
+from coverwalk.files.schema import Array, Real, Schema, Scope, require
+from coverwalk.preparation.units import Units
 
 __all__ = ["Normals", "grow_normals", "growth_for"]
 
@@ -15,6 +17,11 @@ Floats = NDArray[np.float64]
 
 _FARTHEST = 1e6  # scales; rows beyond would square themselves into the covariances of all others
 _BEYOND = 1e100  # where densities are asked: squares stay finite
+
+
+def _check_factors(state: Any, scope: Scope) -> None:
+    diagonal = np.cumsum(np.r_[0, np.arange(scope["q"], 1, -1)]).astype(np.int64)
+    require("factor", state.factor[:, diagonal] > 0)
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,17 @@ class Normals:
     mean: Floats  # (V, q)
     factor: Floats  # (V, q (q + 1) / 2) packed U, the scale matrix being U'U
     log_evidence: float  # summed over trees; a lower bound, see `normal_contexts`
+
+    _schema = Schema(
+        loc=Array(float, "q"),
+        scale=Array(float, "q", above=0),
+        weight=Array(float, "V", above=0, total=1.0),
+        df=Array(float, "V", above=0),
+        mean=Array(float, "V", "q"),
+        factor=Array(float, "V", "q * (q + 1) // 2"),
+        log_evidence=Real(),
+        check=lambda state, scope: _check_factors(state, scope),
+    )
 
     @classmethod
     def mixed(cls, laws: list["Normals"], shares: Floats) -> "Normals":

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Line", "plain_inputs"]
+__all__ = ["Line", "normal_crps", "plain_inputs"]
 
 Floats = NDArray[np.float64]
 
@@ -61,7 +61,24 @@ class Line:
         values: Floats = self.coefficients[0] + ((X - self.centre) / self.scale) @ self.coefficients[1:]
         return values
 
+    def crps(self, X: Floats, y: Floats) -> Floats:
+        """CRPS (n,) of y in rows X."""
+        return normal_crps(y - self.mean(X), np.array(self.std))
+
     def logpdf(self, X: Floats, y: Floats) -> Floats:
         """Log densities (n,) of y in rows X."""
         values: Floats = -0.5 * ((y - self.mean(X)) / self.std) ** 2 - np.log(self.std) - 0.5 * np.log(2 * np.pi)
         return values
+
+
+def normal_crps(error: Floats, std: Floats) -> Floats:
+    """CRPS of normals with these standard deviations whose mean is this far from y.
+
+    >>> normal_crps(np.array([0.0]), np.array([1.0])).round(4).tolist()
+    [0.2337]
+    """
+    from scipy.stats import norm
+
+    z = error / std
+    values: Floats = std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
+    return values

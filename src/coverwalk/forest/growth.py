@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +10,10 @@ from numpy.typing import NDArray
 from coverwalk._kernels.kernel_density import kernel_tables
 from coverwalk._kernels.learned import set_precision
 from coverwalk.covers.adaptive import grow_tree
+from coverwalk.files.schema import Array, Maybe, Object, Schema, require
 from coverwalk.forest.schedule import StreamSettings
-from coverwalk.forests.forest import MAX_LEAVES, Forest, Settings, fit_tree, in_threads
+from coverwalk.forests.forest import MAX_LEAVES, Forest, Settings, fit_tree, grid_of, in_threads, latent
+from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.local_columns import local_columns
 from coverwalk.forests.members import Frame, Member
@@ -24,11 +27,31 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Base:
-    """What the trees of one doubling grow in: the frame, the parts, and what stands beside the trees."""
+    """What the trees of one rotation grow in: the frame, the parts, and what stands beside the trees."""
 
-    forest: Forest  # planned, without trees; trend and global kernel fitted
+    settings: Settings
     frame: Frame
-    residual: Floats  # leave-one-out residuals about the trend, of the rows to which it was fitted, as they came
+    whole: KernelContext | None
+    residual: Floats  # leave-one-out residuals about the trend, of the first rows, as they came
+
+    _schema = Schema(
+        settings=Object(Settings),
+        frame=Object(Frame, p="p"),
+        whole=Maybe(Object(KernelContext, p="p")),
+        residual=Array(float, "n_residuals"),
+        check=lambda state, scope: _check_base(state),
+    )
+
+    @classmethod
+    def of(cls, forest: Forest) -> "Base":
+        """That of a fitted forest."""
+        return cls(forest.settings, forest.frame, forest.whole, np.empty(0))
+
+
+def _check_base(state: Any) -> None:
+    smooth = any(part.smooth for part in state.settings.part_of_trees())
+    require("trend", not smooth or state.frame.trend is not None)
+    require("kernel", (state.whole is not None) == (state.settings.kernel > 0))
 
 
 def base_of(X: Floats, y: Floats, settings: Settings, names: list[str], *, chosen: bool) -> Base:
@@ -37,18 +60,17 @@ def base_of(X: Floats, y: Floats, settings: Settings, names: list[str], *, chose
         settings = choose_share(X, y, choose(X, y, settings))
     forest = Forest.plan(X, y, settings, names, grown=False)
     order = canonical_order(X, y)
-    left = forest.fit_experts(X[order], y[order])
     residual = np.empty(len(y))
-    residual[order] = left
-    return Base(forest, forest.frame, residual)
+    residual[order] = forest.fit_experts(X[order], y[order])
+    return Base(settings, forest.frame, forest.whole, residual)
 
 
-def grow_one(X: Floats, y: Floats, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:
-    """Tree k of a base's forest, from rows X (n, p), y (n,) as they came: a function of what it is given alone."""
-    forest, part = base.forest, base.forest.settings.part_of_trees()[k]
+def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:
+    """Tree k of a base's forest, from rows X (n, p), y (n,), the last of ``now``: a function of these alone."""
+    plan, part = base.settings, base.settings.part_of_trees()[k]
     order = canonical_order(X, y)
     rows = base.frame.rows(X[order])
-    target = forest.targets(X[order], y[order])
+    target = base.frame.output.forward(latent(X[order], y[order], plan)[:, None])[:, 0]
     if part.smooth:
         target = target - rows.trend
         known = order < len(base.residual)
@@ -59,29 +81,30 @@ def grow_one(X: Floats, y: Floats, base: Base, k: int, seed: int, settings: Stre
         rows.Z,
         target,
         seed,
-        min_rows=max(forest.settings.min_rows, math.ceil(len(y) / leaves)),
-        n_candidates=forest.settings.n_candidates,
-        n_judged=forest.settings.n_judged,
+        min_rows=max(plan.min_rows, math.ceil(len(y) / leaves)),
+        n_candidates=plan.n_candidates,
+        n_judged=plan.n_judged,
         n_levels=n_levels,
     )
-    grid = forest.grid_of(part.degree, len(y))
+    grid = grid_of(plan, part.degree, X.shape[1], len(y))
     fitted = fit_tree(tree, rows.Z, target, grid, (part.stop,), kernel_tables(), n_levels)
-    return ready(Member(base.frame, tree, fitted, part, grid.degree), rows.Z)
+    return ready(Member(base.frame, tree, fitted, part, grid.degree), rows.Z, now)
 
 
-def grow_all(X: Floats, y: Floats, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:
+def grow_all(X: Floats, y: Floats, now: int, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:
     """All trees of a base's forest."""
     return in_threads(
-        lambda k: grow_one(X, y, base, k, seeds[k], settings), range(len(seeds)), base.forest.settings.n_threads
+        lambda k: grow_one(X, y, now, base, k, seeds[k], settings), range(len(seeds)), base.settings.n_threads
     )
 
 
-def ready(member: Member, Z: Floats) -> Member:
-    """The member with the precision of its planes, from the rows Z (n, p) to which it was fitted."""
+def ready(member: Member, Z: Floats, now: int) -> Member:
+    """The member with the precision of its planes, from the rows Z (n, p) that it was fitted to, of ``now`` rows."""
     tree, fitted = member.tree, member.fitted
     perm, layout = tree.arrange(Z)
     X = local_columns(tree, Z, fitted.fill, member.frame.n_levels)[perm]
     C, m = fitted.learned.plane.shape
     inverse = np.empty((C, m, m))
     set_precision(X, layout.start, layout.end, fitted.records, inverse)
-    return member._replace(fitted=fitted._replace(learned=fitted.learned._replace(inverse=inverse)))
+    learned = fitted.learned._replace(inverse=inverse, seen=np.full(C, now))
+    return member._replace(fitted=fitted._replace(learned=learned))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from coverwalk.files.schema import Flag, Object, Real, Schema, Whole
 from coverwalk.forests.forest import Settings
 
 __all__ = ["NEVER", "Job", "StreamSettings", "installed_at", "next_turn"]
@@ -27,6 +28,14 @@ class StreamSettings:
     max_rows: int = 2**17
     max_contexts: int = 2**12
     decay: float = 0.0
+
+    _schema = Schema(
+        forest=Object(Settings),
+        choose=Flag(),
+        max_rows=Whole(1),
+        max_contexts=Whole(1),
+        decay=Real(low=0, high=0.1),
+    )
 
     @property
     def window(self) -> int:

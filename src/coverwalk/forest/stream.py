@@ -8,16 +8,19 @@ clock says: what is learned never depends on time, threads or chunks.
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole, require, stored
 from coverwalk.forest.growth import Base, base_of, grow_all, grow_one, ready
 from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
 from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.members import Member
+from coverwalk.forests.forest_check import check_tree
+from coverwalk.forests.members import FittedTree, Frame, Member, Part
 from coverwalk.forests.tree_table import STUDENT, TreeTable
 from coverwalk.preparation.rounding import find_rounding
 
@@ -29,6 +32,23 @@ Ints = NDArray[np.int64]
 HELD_OUT = 0.25  # of the rows of a fit have spoken for the weights of its pool
 MAX_HELD_OUT = 500.0
 FIRST_CHOICE, LAST_CHOICE = 64, 4096  # rows at which the parts of a forest are chosen, and every four times as many
+
+
+@stored(
+    frame=Whole(0, "F - 1"),
+    part=Object(Part),
+    degree=Whole(0, 2),
+    tree=Object(AdaptiveTree, p="p"),
+    fitted=Object(FittedTree, N="tree.N", p="p"),
+)
+class _Stored(NamedTuple):
+    """A member in a file, where trees share their frames."""
+
+    frame: int
+    tree: AdaptiveTree
+    fitted: FittedTree
+    part: Part
+    degree: int
 
 
 class ForestStream:
@@ -59,6 +79,29 @@ class ForestStream:
     3
     """
 
+    _schema = Schema(
+        settings=Object(StreamSettings),
+        p=Whole("p", "p"),
+        names=List(Text(), "p"),
+        levels=List(List(Text())),
+        categories=Array(bool, "p"),
+        X=Array(float, "n", "p", nan=True),
+        y=Array(float, "n"),
+        learned=Array(np.int64, 1, low=0, high=2**53),
+        first_row=Whole(0),
+        frames=List(Object(Frame, p="p")),
+        base=Maybe(Object(Base, p="p")),
+        members=List(Object(_Stored, p="p", F="len(frames)"), high=10_000),
+        counts=Array(float, "len(members)", above=0),
+        turn=Whole(0),
+        turn_at=Whole(1),
+        chosen_at=Whole(1),
+        next_event=Whole(1),
+        grown_base=Maybe(Object(Base, p="p")),
+        grown=Maybe(Object(_Stored, p="p", F="len(frames)")),
+        check=lambda state, scope: _check_stream(state),
+    )
+
     def __init__(
         self, settings: StreamSettings, p: int, names: list[str], categories: NDArray[np.bool_] | None = None
     ) -> None:
@@ -78,14 +121,21 @@ class ForestStream:
 
     @classmethod
     def of(cls, forest: Forest, settings: StreamSettings) -> "ForestStream":
-        """Go on from a fitted forest: it predicts what the forest predicts, until the first row is learned."""
+        """Go on from a fitted forest: it predicts what the forest predicts, until the first row is learned.
+
+        A forest of sums has no rows to grow from: its contexts learn, and its trees stay.
+        """
         n_levels = forest.settings.n_levels
         stream = cls(settings, forest.X.shape[1], forest.names, np.array(n_levels, bool) if n_levels else None)
         stream.levels = forest.levels
+        members, base = forest.members(), Base.of(forest)
+        if forest.n_summed:
+            stream._begin(base, [member.copy() for member in members], forest.n_rows)
+            stream.learned[0] = stream.first_row = forest.n_rows
+            stream.next_event = NEVER
+            return stream
         Z = forest.frame.rows(forest.X).Z
-        stream._begin(
-            Base(forest, forest.frame, np.empty(0)), [ready(member, Z) for member in forest.members()], forest.n_rows
-        )
+        stream._begin(base, [ready(member, Z, forest.n_rows) for member in members], forest.n_rows)
         stream.chosen_at = max(forest.n_rows, 1)
         stream.learned[0] = stream.first_row = max(forest.n_rows - settings.window, 0)
         stream._keep(forest.X[stream.first_row :], forest.y[stream.first_row :])
@@ -137,12 +187,12 @@ class ForestStream:
         """Whether anything but trees predicts, or y is rounded: a density is then a mass over the width of a cell."""
         if self.base is None:
             return False
-        settings = self.base.forest.settings
-        return bool(self.base.forest.whole or settings.steps or settings.rounding)
+        settings = self.base.settings
+        return bool(self.base.whole or settings.steps or settings.rounding)
 
     def _latent(self, X: Floats, y: Floats) -> Floats:
         """y (n,) as the trees learn it: see `Rounding`."""
-        rounding = self.base.forest.settings.rounding if self.base else None
+        rounding = self.base.settings.rounding if self.base else None
         return rounding.latent(X, y) if rounding else y
 
     def _learn(self, X: Floats, y: Floats) -> Floats:
@@ -214,9 +264,9 @@ class ForestStream:
             plan = replace(plan, rounding=find_rounding(y))
         base = base_of(X, y, plan, self.names, chosen=chosen)
         self.chosen_at = n if chosen else self.chosen_at
-        K = base.forest.settings.n_trees
+        K = base.settings.n_trees
         self.growing = None
-        self._begin(base, grow_all(X, y, base, [self._seed(k) for k in range(K)], self.settings), n)
+        self._begin(base, grow_all(X, y, n, base, [self._seed(k) for k in range(K)], self.settings), n)
 
     def _choice_due(self, n: int) -> bool:
         """Whether the parts of the forest are to be chosen again, as a doubling begins."""
@@ -232,7 +282,7 @@ class ForestStream:
 
     def _plan(self, X: Floats) -> Settings:
         """The settings of a growth from rows X (n, p)."""
-        settings = self.settings.forest if self.base is None or not self.settings.choose else self.base.forest.settings
+        settings = self.settings.forest if self.base is None or not self.settings.choose else self.base.settings
         return replace(settings, n_levels=_levels_seen(X, self.categories) if self.categories.any() else ())
 
     def _seed(self, k: int) -> int:
@@ -245,7 +295,7 @@ class ForestStream:
         K = len(self.members)
         k, fresh = self.turn % K, self.turn % K == 0
         assert self.base is not None
-        work = partial(_grown, X, y, self.base, self._plan(X), self.names, self.settings, k, self._seed(k))
+        work = partial(_grown, X, y, n, self.base, self._plan(X), self.names, self.settings, k, self._seed(k))
         if not fresh:
             return work
         chosen = self._choice_due(n)
@@ -268,8 +318,8 @@ class ForestStream:
     def _join(self) -> None:
         """Put all trees in one table."""
         assert self.base is not None
-        forest = self.base.forest
-        self.table = TreeTable(self.members, forest.whole, forest.settings.kernel, forest.settings.steps)
+        plan = self.base.settings
+        self.table = TreeTable(self.members, self.base.whole, plan.kernel, plan.steps)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -282,7 +332,7 @@ class ForestStream:
         """The distributions of y in rows X (n, p)."""
         weights = self.counts / self.counts.sum()
         dist = self.table.predict_dist(X, self.n_rows, self.names, self.levels, weights)
-        dist.rounding = self.base.forest.settings.rounding if self.base else None
+        dist.rounding = self.base.settings.rounding if self.base else None
         return dist
 
     @property
@@ -296,20 +346,56 @@ class ForestStream:
         state = {name: value for name, value in self.__dict__.items() if name not in ("table", "growing")}
         kept = self.n_rows - self.first_row if self.next_event < NEVER else 0
         state["X"], state["y"] = self.X[:kept], self.y[:kept]
-        state["grown"] = self.growing.result() if self.growing else None  # what it is does not depend on when
+        base, member = self.growing.result() if self.growing else (None, None)  # does not depend on when
+        everyone = [*self.members, *([member] if member else [])]
+        frames: list[Frame] = []
+        saved = []
+        for one in everyone:
+            if not any(one.frame is frame for frame in frames):
+                frames.append(one.frame)
+            place = next(i for i, frame in enumerate(frames) if one.frame is frame)
+            saved.append(_Stored(place, *one[1:]))
+        state["members"], state["frames"] = saved[: len(self.members)], frames
+        state["grown"] = saved[-1] if member else None
+        state["grown_base"] = base if base is not self.base else None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        grown = state.pop("grown")
+        frames, grown, base = (state.pop(name) for name in ("frames", "grown", "grown_base"))
         self.__dict__.update(state)
-        self.growing = None if grown is None else Job(lambda: grown)
+        self.members = [Member(frames[one.frame], *one[1:]) for one in state["members"]]
+        self.growing = None
+        if grown is not None:
+            assert self.base is not None
+            done = base or self.base, Member(frames[grown.frame], *grown[1:])
+            self.growing = Job(lambda: done)
         if self.members:
             self._join()
+
+
+def _check_stream(state: Any) -> None:
+    """Members that a stream could have grown, and rows that it could have kept."""
+    n_rows, members = int(state.learned[0]), [*state.members, *([state.grown] if state.grown else [])]
+    require("rows", state.first_row <= n_rows < state.next_event)
+    require("rows", len(state.y) == (n_rows - state.first_row if state.next_event < NEVER else 0))
+    require("members", bool(state.members) == (state.base is not None) == (n_rows > 0))
+    require("base", state.base is None or len(state.members) == state.base.settings.n_trees)
+    require("levels", len(state.levels) <= len(state.names))
+    require("a growth", state.grown is not None or state.grown_base is None)
+    for member in members:
+        frame = state.frames[member.frame]
+        n_levels = np.array(frame.n_levels or (0,) * len(state.names), np.int64)
+        require("categories", (n_levels > 0) <= state.categories)
+        require("trend", not member.part.smooth or frame.trend is not None)
+        require("weight", len(member.fitted.records.weight) == 1)
+        require("inverse", len(member.fitted.learned.inverse) == len(member.fitted.records.low))
+        check_tree(member.tree, member.fitted, member.degree, n_levels)
 
 
 def _grown(
     X: Floats,
     y: Floats,
+    now: int,
     base: Base,
     plan: Settings,
     names: list[str],
@@ -323,7 +409,7 @@ def _grown(
     """Tree k from rows X (n, p), y (n,), in a base or, where it is to be fresh, in a new one."""
     if fresh:
         base = base_of(X, y, plan, names, chosen=chosen)
-    return base, grow_one(X, y, base, k, seed, settings)
+    return base, grow_one(X, y, now, base, k, seed, settings)
 
 
 def _levels_seen(X: Floats, categories: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -1,11 +1,12 @@
 """Cells of y between which its density makes steps: found in y's own values, and in what was predicted for them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.steps import Prices, Rows, best_edges, move_edges
+from coverwalk.files.schema import Array, Scope, require, stored
 
 __all__ = ["MOST_CELLS", "Cells", "find_cells"]
 
@@ -19,6 +20,13 @@ ATOM_WIDTH = 1e-2  # an atom must be worth its price if it were so wide: y that 
 _APART = 1e-9  # of the range of y: places nearer to each other are one
 
 
+@stored(
+    left=Array(float, "C"),
+    right=Array(float, "C"),
+    low=Array(float, "C"),
+    high=Array(float, "C"),
+    check=lambda state, scope: _check_cells(state, scope),
+)
 class Cells(NamedTuple):
     """C cells from left to right, sorted, and the support of each: where it has its rows."""
 
@@ -35,6 +43,14 @@ class Cells(NamedTuple):
     def some(self, which: NDArray[np.bool_]) -> "Cells":
         """Some of the cells."""
         return Cells(*(column[which] for column in self))
+
+
+def _check_cells(state: Any, scope: Scope) -> None:
+    """One after the other, each with its support."""
+    require("cells", 1 <= scope["C"] <= MOST_CELLS)
+    require("cells", (state.left <= state.low) & (state.low < state.high) & (state.high <= state.right))
+    require("cells", np.isfinite(state.high - state.low) & np.isfinite(state.right[-1] - state.left[0]))
+    require("cells", state.right[:-1] <= state.left[1:])
 
 
 def find_cells(y: Floats, hinted: Floats, hint: Floats) -> Cells | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.class_grow import Rows
 from coverwalk.covers.classes import ClassTree, Planting, plant
+from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
 from coverwalk.forests.pooling import Pools, Unseen, log_softmax, pool_rows
 
 __all__ = ["ClassForest", "Sheaf", "Standard", "n_threads"]
@@ -39,6 +40,14 @@ class Standard:
     deviation: Floats
     indicators: Integers = field(default_factory=lambda: np.empty((0, 2), np.int64))  # (m, 2) column and level
     shares: Floats = field(default_factory=lambda: np.empty(0))  # (m,) of the rows that have a value
+
+    _schema = Schema(
+        size=Array(float, "p", above=0),
+        mean=Array(float, "p"),
+        deviation=Array(float, "p", above=0),
+        indicators=Array(np.int64, "m", 2, columns={0: Limits(index="p")}),
+        shares=Array(float, "m", above=0, below=1),
+    )
 
     @classmethod
     def of(cls, X: Floats, weight: Floats, n_levels: tuple[int, ...] = ()) -> "Standard":
@@ -192,6 +201,21 @@ class ClassForest:
     unseen: Unseen
     n_classes: int
 
+    _schema = Schema(
+        n_classes=Whole("C", "C"),
+        standard=Object(Standard, p="p", m="m"),
+        kinds=List(
+            Tuple(
+                Object(Planting),
+                List(Object(ClassTree, p="p", columns="p + m", C="C", heats="_0.heats"), low=1, high=10_000),
+            ),
+            low=1,
+            high=2,
+        ),
+        unseen=Object(Unseen, n_pools="2 * len(kinds)", C="C"),
+        check=lambda state, scope: _check_cuts(state, scope),
+    )
+
     @classmethod
     def grow(
         cls,
@@ -269,3 +293,14 @@ class ClassForest:
     def make_writable(self) -> None:
         """Copy what is read-only."""
         self.kinds = [(planting, [tree.writable() for tree in trees]) for planting, trees in self.kinds]
+
+
+def _check_cuts(state: Any, scope: Scope) -> None:
+    """Cuts between levels where there are levels, and only there."""
+    for planting, trees in state.kinds:
+        require("levels", len(planting.n_levels) in (0, scope["p"]))
+        counts = np.array(planting.n_levels or (0,) * scope["p"])
+        for tree in trees:
+            axis, cut, left, _ = tree.tree
+            inner = left >= 0
+            require("cut", np.isnan(cut[inner]) == (counts[axis[inner]] > 0))

@@ -13,7 +13,7 @@ from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.level_counts import level_codes
 from coverwalk.forests.scaling import row_codes
-from coverwalk.forests.sums import ForestShapes, ForestSums, plan_on_sample, scaled
+from coverwalk.forests.sums import ForestShapes, ForestSums, Room, plan_on_sample, scaled
 from coverwalk.forests.trend import MOST_ROWS as ROWS_OF_TREND
 from coverwalk.forests.tuning import choose
 
@@ -83,7 +83,8 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
     X_kept, Y_kept = kept.rows()
     X, X_kept = level_codes(X, mixed), level_codes(X_kept, mixed)
     names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
-    room, gaps = drawn.options.state_bytes // Y.shape[1], tuple(sorted(drawn.levels.gaps))
+    room = Room(drawn.options.state_bytes // Y.shape[1], drawn.n_rows, len(Y_kept))
+    gaps = tuple(sorted(drawn.levels.gaps))
     forests, sums = [], []
     for j in range(Y.shape[1]):
         inputs, y = np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j])
@@ -95,7 +96,7 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
         chosen = replace(chosen, rounding=choose_rounding(inputs, y, bounds, chosen))
         if model.stop == "auto":
             chosen = choose_share(inputs, y, choose(inputs, y, chosen))
-        forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room, drawn.n_rows)
+        forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room)
         forest.levels = mixed.level_names
         if drawn.all_kept:
             scaled(forest, *rows)

@@ -26,12 +26,15 @@ from coverwalk._kernels.contexts import (
     local_evidence,
     stop_weights,
 )
+from coverwalk._kernels.cut import MOST_LEVELS
 from coverwalk._kernels.kernel_density import kernel_tables
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.voices import REGRESSION, at_rest, empty_records, keep_records, walk_weights
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import Array, List, Maybe, Object, Real, Schema, Text, Whole
 from coverwalk.forests.context import Context
+from coverwalk.forests.forest_check import check_forest
 from coverwalk.forests.kernel_context import KernelContext
 from coverwalk.forests.local_columns import fill_of, local_columns, plain_columns
 from coverwalk.forests.members import FittedTree, Frame, Member, Part
@@ -81,6 +84,24 @@ class Settings:
     parts: tuple[Part, ...] = ()
     steps: Steps | None = field(default=None, compare=False)  # of y's density, common to all x
     rounding: Rounding | None = field(default=None, compare=False)  # of y
+
+    _schema = Schema(
+        n_trees=Whole(1, 10_000),
+        degree=Whole(0, 2),
+        ridges=List(Real(above=0), low=1, high=1000, kind=tuple),
+        stop=Real(above=0, below=1),
+        spread=Real(above=0),
+        kernel=Real(low=0, high=1),
+        min_rows=Whole(1),
+        n_candidates=Whole(1, 10**6),
+        n_judged=Whole(1),
+        seed=Whole(-(2**62)),
+        n_threads=Whole(1, 10_000),
+        n_levels=List(Whole(0, MOST_LEVELS), kind=tuple),
+        parts=List(Object(Part), high=1000, kind=tuple),
+        steps=Maybe(Object(Steps)),
+        rounding=Maybe(Object(Rounding)),
+    )
 
     def part_of_trees(self) -> list[Part]:
         """The part to which each tree belongs, evenly mixed: the first trees of a forest are a small forest.
@@ -139,6 +160,22 @@ class Forest:
     _table: TreeTable | None = field(default=None, compare=False, repr=False)  # made from the rest when it is needed
     n_summed: int = 0  # rows that came as sums (`coverwalk.forests.sums`): X and y are then a sample of them
 
+    _schema = Schema(
+        inputs=Object(Scaling, p="p"),
+        output=Object(Scaling, p=1),
+        settings=Object(Settings),
+        trees=List(Object(AdaptiveTree, p="p"), low=1),
+        X=Array(float, "n", "p", nan=True),
+        y=Array(float, "n"),
+        names=List(Text(), "p"),
+        levels=List(List(Text())),
+        fitted=List(Object(FittedTree, N="trees[i].N", p="p"), "len(trees)"),
+        trend=Maybe(Object(Trend, p="p")),
+        whole=Maybe(Object(KernelContext, p="p")),
+        n_summed=Whole(0),
+        check=check_forest,
+    )
+
     # -- the four steps -----------------------------------------------------------------------------------------------
 
     @classmethod
@@ -155,8 +192,8 @@ class Forest:
     ) -> "Forest":
         """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in.
 
-        min_rows: of each tree, on either side of a split, in place of that of the settings; n_rows: how many rows there
-        are, if these are a sample. Not ``grown``: without trees.
+        min_rows: of each tree, on either side of a split, in place of that of the settings; n_rows: to how many rows
+        the trend will be fitted, if these are a sample. Not ``grown``: without trees.
         """
         order = canonical_order(X, y)[:PLAN_ROWS]
         X, share = X[order], len(order) / len(y)
@@ -243,13 +280,9 @@ class Forest:
         """The local regressions that contexts try where all trees are alike."""
         return self.grid_of(self.settings.degree)
 
-    def grid_of(self, degree: int, n_rows: int = 0) -> Grid:
-        """The local regressions that every context of a tree of this degree tries, given the number of its rows."""
-        p = self.X.shape[1]
-        while degree > 0 and n_features(degree, p) > MAX_FEATURES:
-            degree -= 1
-        many = MANY_ROWS if (n_rows or self.n_rows) <= SMALL_SET else MANY_ROWS_LARGE
-        return Grid(np.array(self.settings.ridges), degree, 2.0, many, LEAST_SCALE)
+    def grid_of(self, degree: int) -> Grid:
+        """The local regressions that every context of a tree of this degree tries."""
+        return grid_of(self.settings, degree, self.X.shape[1], self.n_rows)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -298,13 +331,18 @@ class Forest:
         return self.table.describe(label, self.n_rows, self.names, self.levels)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_table": None}  # made again where needed
+        return {name: value for name, value in self.__dict__.items() if name != "_table"}  # made again where needed
 
-    def _check_loaded(self) -> None:
-        """Refuse a file whose arrays could lead a kernel astray."""
-        from coverwalk.forests.soundness import check_forest
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _table=None)
 
-        check_forest(self)
+
+def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:
+    """The local regressions that every context of a tree of this degree tries, given p inputs and the rows."""
+    while degree > 0 and n_features(degree, p) > MAX_FEATURES:
+        degree -= 1
+    many = MANY_ROWS if n_rows <= SMALL_SET else MANY_ROWS_LARGE
+    return Grid(np.array(settings.ridges), degree, 2.0, many, LEAST_SCALE)
 
 
 def rescaled(dist: PredictiveDistribution, spread: float) -> PredictiveDistribution:

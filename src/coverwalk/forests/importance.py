@@ -19,10 +19,11 @@ Ints = NDArray[np.int64]
 
 
 def regression_gains(forest: Forest) -> Floats:
-    """Nats saved by the splits on each input (p,), over the rows that the forest keeps; the mean of its trees.
+    """Nats saved by each input (p,), over the rows that the forest keeps: by the root's line and by splits.
 
-    A split of M saves log phi of both children less log phi of M, leave-one-out evidences. Summed over the contexts
-    that the walk goes past, this is what the walk saves over the root's local model.
+    The root's line saves what it loses without the input. A split of M saves log phi of both children less log phi of
+    M, leave-one-out evidences. Summed over the contexts that the walk goes past, this is what the walk saves over the
+    root's local model; the mean of all trees.
     """
     order = canonical_order(forest.X, forest.y)
     Z = routed(forest.inputs, forest.X[order], forest.settings)
@@ -37,13 +38,25 @@ def regression_gains(forest: Forest) -> Floats:
         grid = forest.grid_of(part.degree)
         fit = empty_fit(layout, grid, X.shape[1])
         fit_contexts(X, (left if part.smooth else r)[perm], layout, grid, tables, fit)
-        log_phi, log_stop, log_go = (np.empty(len(fit.s2)) for _ in range(3))
-        local_evidence(fit.log_score, fit.psi.shape[1], np.empty((len(fit.s2), 1 + N_SHAPES)), log_phi)
+        N = len(fit.s2)
+        log_phi, log_stop, log_go = (np.empty(N) for _ in range(3))
+        local_evidence(fit.log_score, fit.psi.shape[1], np.empty((N, 1 + N_SHAPES)), log_phi)
         stop_weights(layout.left, log_phi, part.stop, log_stop, log_go)
         return _by_feature(tree.dim, layout.left, log_phi, log_go, Z.shape[1])
 
     gains = in_threads(one, range(len(forest.trees)), forest.settings.n_threads)
-    return np.asarray(np.mean(gains, axis=0))
+    return np.asarray(np.mean(gains, axis=0)) + _line_gains(plain_columns(Z, forest.settings.n_levels), r)
+
+
+def _line_gains(X: Floats, y: Floats) -> Floats:
+    """Nats that a line with normal noise loses without each column of X (n, p), a missing value being the mean."""
+    F = np.column_stack([np.ones(len(y)), np.where(np.isnan(X), np.nanmean(X, axis=0, keepdims=True), X)])
+    inverse = np.linalg.pinv(F.T @ F, hermitian=True)
+    slope = inverse @ (F.T @ y)
+    rest = float(np.sum((y - F @ slope) ** 2)) + len(y) * np.finfo(float).tiny
+    own = np.diag(inverse)
+    lost = np.divide(slope**2, own, out=np.zeros(len(own)), where=own > 0)  # squared error more without the column
+    return np.asarray(0.5 * len(y) * np.log1p(lost / rest))[1:]
 
 
 def class_gains(forest: ClassForest, n_features: int) -> Floats:

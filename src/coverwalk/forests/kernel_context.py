@@ -5,12 +5,14 @@ over x, half a bandwidth apart, and are linear between nodes: 2^p voices answer 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.conditional_kernel import judge_bandwidths, node_masses, surround
 from coverwalk._kernels.kernel_density import BASE_WEIGHT, BASE_WIDTH
+from coverwalk.files.schema import Array, Object, Real, Schema, Scope, require
 from coverwalk.shapes import KERNELS, Shapes
 
 __all__ = ["MOST_INPUTS", "KernelContext"]
@@ -26,6 +28,11 @@ REACH_X, REACH_Y = 5.0, 6.0  # in units of x and of y, where nodes and places of
 MOST_NODES = {1: 257, 2: 33}  # on an axis
 MOST_PLACES = 512  # of y
 LEAST_MASS = 1e-6  # places of y with less are left out
+
+
+def _check_grid(state: Any, scope: Scope) -> None:
+    require("inputs of the kernel", 1 <= scope["p"] <= MOST_INPUTS)
+    require("nodes", np.prod(state.size) == len(state.shapes) and (state.shapes.kind == KERNELS).all())
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,16 @@ class KernelContext:
     step: Floats  # (p,)
     size: Ints  # (p,)
     shapes: Shapes  # one a node
+
+    _schema = Schema(
+        hx=Real(above=0),
+        hy=Real(above=0),
+        low=Array(float, "p"),
+        step=Array(float, "p", above=0),
+        size=Array(np.int64, "p", low=2, high=max(MOST_NODES.values())),
+        shapes=Object(Shapes),
+        check=lambda state, scope: _check_grid(state, scope),
+    )
 
     @classmethod
     def fit(cls, X: Floats, y: Floats) -> "KernelContext":

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.fill import leaf_means
 from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.files.schema import Array, stored
 
 __all__ = ["NO_FILL", "Fill", "fill_of", "local_columns", "plain_columns"]
 
@@ -14,6 +15,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@stored(column=Array(np.int64, "m", index="p"), mean=Array(float, "N if m else 0", "m"))
 class Fill(NamedTuple):
     """The means of columns that had missing values, in every context of a tree."""
 

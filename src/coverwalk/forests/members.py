@@ -5,9 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels.cut import MOST_LEVELS
 from coverwalk._kernels.voices import Learned, Records
 from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.files.schema import Array, Flag, List, Maybe, Object, Real, Whole, require, stored
 from coverwalk.forests.context import Context
+from coverwalk.forests.forest_check import check_fitted
 from coverwalk.forests.local_columns import NO_FILL, Fill, plain_columns
 from coverwalk.forests.scaling import Scaling
 from coverwalk.forests.trend import Trend
@@ -30,6 +33,7 @@ Ints = NDArray[np.int64]
 OUTLIERS, GLOBAL_KERNEL = -1, -2  # labels of components that are in no tree
 
 
+@stored(n_trees=Whole(1, 10_000), degree=Whole(0, 2), stop=Real(above=0, below=1), smooth=Flag())
 class Part(NamedTuple):
     """Trees of a forest that share a prior."""
 
@@ -39,6 +43,14 @@ class Part(NamedTuple):
     smooth: bool  # whether they start from a smooth trend
 
 
+@stored(
+    records=Object(Records, N="N", p="p"),
+    shapes=Object(Shapes),
+    shape=Array(np.int32, "records.R", index="shapes.s"),
+    learned=Object(Learned, C="records.C", R="records.R"),
+    fill=Object(Fill, N="N", p="p"),
+    check=check_fitted,
+)
 class FittedTree(NamedTuple):
     """The contexts of one tree, fitted, and what they have learned since."""
 
@@ -49,6 +61,14 @@ class FittedTree(NamedTuple):
     fill: Fill = NO_FILL
 
 
+@stored(
+    inputs=Object(Scaling, p="p"),
+    output=Object(Scaling, p=1),
+    trend=Maybe(Object(Trend, p="p")),
+    n_levels=List(Whole(0, MOST_LEVELS), kind=tuple),
+    scale_factor=Real(above=0),
+    check=lambda state, scope: require("levels", len(state.n_levels) in (0, scope["p"])),
+)
 class Frame(NamedTuple):
     """Units of x and y, and the trend: what trees are fitted in."""
 

@@ -10,6 +10,8 @@ convex problem in as many unknowns as there are pools, with a normal prior, solv
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk.files.schema import Array, List, Schema, Tuple, Whole
+
 __all__ = ["Pools", "Unseen", "fit_powers", "log_softmax", "pool_rows"]
 
 Floats = NDArray[np.float64]
@@ -53,6 +55,19 @@ class Pools:
 
 class Unseen:
     """What the pools said of rows they had not seen, and the powers that these rows ask for."""
+
+    _schema = Schema(
+        prior=Array(float, "n_pools", low=0, high=1e6),
+        powers=Array(float, "n_pools", low=0, high=1e6),
+        _parts=List(
+            Tuple(
+                Array(float, "n", "C", "n_pools", high=1e-6),
+                Array(np.int64, "n", index="C"),
+                Array(float, "n", low=0),
+            )
+        ),
+        _fitted=Whole(0),
+    )
 
     def __init__(self, n_kinds: int) -> None:
         self.prior = np.tile([1.0 / n_kinds, 0.0], n_kinds)  # the linear pool

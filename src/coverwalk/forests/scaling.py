@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coverwalk._kernels.units import scale_rows
+from coverwalk.files.schema import Array, Flag, Schema
 from coverwalk.preparation.row_codes import row_codes
 
 __all__ = ["Scaling", "canonical_order", "row_codes"]
@@ -33,6 +34,8 @@ class Scaling:
     centre: Floats
     scale: Floats
     squash: bool = True
+
+    _schema = Schema(centre=Array(float, "p"), scale=Array(float, "p", above=0), squash=Flag())
 
     @classmethod
     def of(cls, X: Floats, *, squash: bool = True) -> "Scaling":

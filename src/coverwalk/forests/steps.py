@@ -20,6 +20,7 @@ from coverwalk._kernels.mixture import Voices
 from coverwalk._kernels.rounded import cell_logpdf
 from coverwalk._kernels.steps import cell_masses, normal_table
 from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import Object, Real, stored
 from coverwalk.forests.cells import Cells, find_cells
 from coverwalk.shapes import Shapes
 
@@ -40,6 +41,7 @@ MOST_ROWS = 2**15  # in which cells are looked for
 _NORMAL = normal_table()
 
 
+@stored(share=Real(above=0, below=1), power=Real(low=1, high=2), cells=Object(Cells))
 class Steps(NamedTuple):
     """A histogram beside the trees."""
 

@@ -11,17 +11,19 @@ about which some of them regress, the global kernel, the scale factor and the ce
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import ceil
-from typing import Any
+from math import ceil, isqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Fit, Grid, Layout
 from coverwalk._kernels.kernel_density import N_BINS, kernel_tables
+from coverwalk._kernels.learned import RIDGE
 from coverwalk._kernels.polynomial import n_features
 from coverwalk._kernels.residual_bins import bin_residuals, bin_scales, density_scores
 from coverwalk._kernels.sums import Regressions, add_moments, empty_regressions, n_moments, regress_moments, sum_upwards
+from coverwalk._kernels.voices import MAX_PLANE
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forests.forest import (
     MAX_FEATURES,
@@ -34,13 +36,11 @@ from coverwalk.forests.forest import (
     _same_plan,
     heard_tree,
     in_threads,
-    routed,
 )
-from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.local_columns import Fill, fill_of, local_columns, plain_columns
+from coverwalk.forests.local_columns import Fill, fill_of, local_columns
 from coverwalk.forests.scaling import canonical_order
 
-__all__ = ["STATE_BYTES", "ForestShapes", "ForestSums", "plan_on_sample", "scaled"]
+__all__ = ["STATE_BYTES", "ForestShapes", "ForestSums", "Room", "plan_on_sample", "scaled"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -52,6 +52,14 @@ KEPT_ROWS = 10_000  # of the sample, in the finished forest: for baselines and s
 LEAST_LEAVES = 32
 ROWS_A_TERM = 1.0  # from which on a degree is tried: with fewer, what a row adds depends on where it is
 FARTHEST = 1e100  # of a y, in units of the sample's: squares must stay finite
+
+
+class Room(NamedTuple):
+    """What bounds a plan that is made on a sample."""
+
+    state_bytes: int  # of a forest's sums, and of its bins
+    n_rows: int  # that there are
+    n_kept: int  # of which the trend is made
 
 
 @dataclass
@@ -81,11 +89,10 @@ class ForestSums:
     fills: list[Fill] = field(default_factory=list)  # of each tree: where missing values stand, whichever rows come
 
     @classmethod
-    def plan(
-        cls, X: Floats, y: Floats, settings: Settings, state_bytes: int = STATE_BYTES, n_rows: int = 0
-    ) -> "ForestSums":
-        """Everything from one sample X (n, p), y (n,) of n_rows rows; see `plan_on_sample` and `over`."""
-        return cls.over(plan_on_sample(X, y, settings, None, state_bytes, n_rows), (X, y))
+    def plan(cls, X: Floats, y: Floats, settings: Settings, room: Room | None = None) -> "ForestSums":
+        """Everything from one sample X (n, p), y (n,) of all rows; see `plan_on_sample` and `over`."""
+        room = room or Room(STATE_BYTES, len(y), len(y))
+        return cls.over(plan_on_sample(X, y, settings, None, room), (X, y))
 
     @classmethod
     def over(cls, forest: Forest, rows: Rows, gaps: tuple[int, ...] = ()) -> "ForestSums":
@@ -95,15 +102,9 @@ class ForestSums:
         """
         order = canonical_order(*rows)
         X, y = (part[order] for part in rows)
-        Z, settings = routed(forest.inputs, X, forest.settings), forest.settings
-        plain, r = plain_columns(Z, settings.n_levels), scaled(forest, X, y)
-        forest = replace(
-            forest,
-            X=X[:KEPT_ROWS],
-            y=y[:KEPT_ROWS],
-            trend=forest.trend.fit(plain, r)[0] if forest.trend else None,
-            whole=KernelContext.fit(plain, r) if settings.kernel > 0 else None,
-        )
+        forest = replace(forest, X=X[:KEPT_ROWS], y=y[:KEPT_ROWS])
+        forest.fit_experts(X, y)
+        Z, settings = forest.frame.rows(X).Z, forest.settings
         missing = set(gaps) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
         return cls(forest, fills=[fill_of(tree, Z, settings.n_levels, tuple(missing)) for tree in forest.trees])
 
@@ -171,7 +172,7 @@ class ForestSums:
                 low[child], high[child] = low[tree.parent[child]], high[tree.parent[child]]
             scale = np.zeros((len(n), N_BINNED))
             bin_scales(n, regressions, grid.least_scale, scale)
-            return _Contexts(n.round().astype(np.int64), low, high, scale, regressions)
+            return _Contexts(n.round().astype(np.int64), low, high, scale, regressions, _planes(moments, low.shape[1]))
 
         contexts = in_threads(fit, range(len(self.moments)), forest.settings.n_threads)
         return ForestShapes(forest, contexts, self.fills)
@@ -186,6 +187,7 @@ class _Contexts:
     high: Floats
     scale: Floats
     regressions: Regressions
+    planes: Floats  # (N, t) triangles of the sums of (1, x)(1, x)', with which a stream goes on
 
 
 @dataclass
@@ -278,7 +280,26 @@ class ForestShapes:
         heard = heard_tree(np.empty((0, p)), layout, grid, fit, (part.stop,))
         seated = heard.records.seat >= 0
         records = heard.records._replace(low=known.low[seated], high=known.high[seated])
-        return heard._replace(records=records, fill=self.fills[k])
+        C, m = heard.learned.plane.shape
+        precision = (known.n[seated, None, None] + RIDGE) * np.eye(m)  # where sums tell nothing: as of a unit variance
+        row, column = np.triu_indices(_side(known.planes.shape[1]))
+        precision[:, row, column] = precision[:, column, row] = known.planes[seated]
+        precision[:, row[row == column], row[row == column]] += RIDGE
+        inverse: Floats = np.linalg.inv(precision).astype(np.float64)
+        learned = heard.learned._replace(inverse=inverse, seen=np.full(C, self.forest.n_summed))
+        return heard._replace(records=records, learned=learned, fill=self.fills[k])
+
+
+def _side(size: int) -> int:
+    """Of a square whose upper triangle has this many numbers."""
+    return (isqrt(8 * size + 1) - 1) // 2
+
+
+def _planes(moments: Floats, p: int) -> Floats:
+    """The triangles of (1, x)(1, x)', or of 1, from those of all moments (N, .)."""
+    D = _side(moments.shape[1])
+    row, column = np.triu_indices(p + 1 if p + 1 < D and p < MAX_PLANE else 1)
+    return moments[:, row * D - row * (row - 1) // 2 + column - row]
 
 
 def _places(tree: AdaptiveTree) -> Ints:
@@ -291,15 +312,13 @@ def _grids(forest: Forest) -> list[Grid]:
     return [forest.grid_of(part.degree)._replace(many=ROWS_A_TERM) for part in forest.settings.part_of_trees()]
 
 
-def plan_on_sample(
-    X: Floats, y: Floats, settings: Settings, names: list[str] | None, state_bytes: int, n_rows: int
-) -> Forest:
-    """Units and trees from a sample X (n, p), y (n,) of n_rows rows; as many leaves as ``state_bytes`` have room for.
+def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | None, room: Room) -> Forest:
+    """Units and trees from a sample X (n, p), y (n,) of all rows; as many leaves as there is room for.
 
     A side of a split needs as many rows of the sample as tell of ``min_rows`` of all rows, and at least one.
     """
     n, p = min(len(y), PLAN_ROWS), X.shape[1]
-    least = max(int(settings.min_rows * n / max(n_rows, n)), 1)
+    least = max(int(settings.min_rows * n / max(room.n_rows, n)), 1)
 
     def min_rows(degree: int) -> int:
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
@@ -307,11 +326,11 @@ def plan_on_sample(
         numbers: int = max(
             n_moments(degree, p) + 2 * p, 2 * (N_BINNED * (N_BINS + 1) + N_SHAPES)
         )  # of each pass, a leaf
-        leaves = min(max(state_bytes // (8 * settings.n_trees * numbers), LEAST_LEAVES), MAX_LEAVES)
+        leaves = min(max(room.state_bytes // (8 * settings.n_trees * numbers), LEAST_LEAVES), MAX_LEAVES)
         return max(least, ceil(n / leaves))
 
     sides = [min_rows(part.degree) for part in settings.part_of_trees()]
-    return Forest.plan(X, y, settings, names, sides, n_rows)
+    return Forest.plan(X, y, settings, names, sides, room.n_kept)
 
 
 def scaled(forest: Forest, X: Floats, y: Floats) -> Floats:
@@ -339,13 +358,11 @@ def _to_trees(
     settings, grids, parts = forest.settings, _grids(forest), forest.settings.part_of_trees()
     for start in range(0, len(y), ROWS_AT_ONCE):
         block = slice(start, start + ROWS_AT_ONCE)
-        Z, r = routed(forest.inputs, X[block], settings), scaled(forest, X[block], y[block])
-        left = r
-        if forest.trend:
-            keep = 1.0 if seen is None else np.where(seen[block], forest.trend.keep, 1.0)
-            left = (r - forest.trend.value(plain_columns(Z, settings.n_levels))) / keep
+        at, r = forest.frame.rows(X[block]), scaled(forest, X[block], y[block])
+        keep = forest.trend.keep if forest.trend and seen is not None else 1.0
+        left = (r - at.trend) / (np.where(seen[block], keep, 1.0) if keep < 1.0 else 1.0)
 
-        def one(k: int, Z: Floats = Z, r: Floats = r, left: Floats = left) -> None:
+        def one(k: int, Z: Floats = at.Z, r: Floats = r, left: Floats = left) -> None:
             tree, part = forest.trees[k], parts[k]
             perm, layout = tree.arrange(Z)
             inputs = local_columns(tree, Z, fills[k], settings.n_levels)

@@ -17,6 +17,7 @@ from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 from threadpoolctl import ThreadpoolController
 
 from coverwalk._kernels.waves import wave_features, waves
+from coverwalk.files.schema import Array, Real, Schema
 
 __all__ = ["Trend"]
 
@@ -57,6 +58,16 @@ class Trend:
     low: Floats  # (p,) the range of the rows: inputs are clamped to it
     high: Floats
     keep: float = 1.0  # the mean of 1 - leverage of the rows to which it was fitted
+
+    _schema = Schema(
+        phase=Array(float, "D"),
+        turns=Array(float, "p", "D"),
+        coefficients=Array(float, "1 + p + D"),
+        ridge=Real(above=0),
+        keep=Real(),
+        low=Array(float, "p"),
+        high=Array(float, "p"),
+    )
 
     @classmethod
     def plan(cls, Z: Floats, r: Floats, seed: int, n_rows: int = 0) -> tuple["Trend", Floats]:

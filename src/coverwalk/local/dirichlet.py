@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from coverwalk.base import LocalModel, Posterior
+from coverwalk.files.schema import List, Plain, Real, Schema, Scope, Table, Whole, require
 
 __all__ = ["Dirichlet"]
 
@@ -27,6 +28,12 @@ class Dirichlet(LocalModel):
     >>> round(float(np.exp(kt.log_evidence())), 4)  # 1/2 * 3/4 * 1/6
     0.0625
     """
+
+    _schema = Schema(
+        alphabet=List(Plain(), low=1, kind=tuple),
+        concentration=Real(low=1e-100, high=1e100),
+        check=lambda state, scope: scope.update(symbols=_distinct(state.alphabet)),
+    )
 
     def __init__(self, alphabet: Sequence[Hashable], concentration: float = 0.5) -> None:
         self.alphabet = tuple(alphabet)
@@ -52,8 +59,22 @@ class Dirichlet(LocalModel):
         return x, y
 
 
+def _distinct(alphabet: tuple[Hashable, ...]) -> set[Hashable]:
+    require("alphabet", len(set(alphabet)) == len(alphabet))
+    return set(alphabet)
+
+
+def _check_counts(state: Any, scope: Scope) -> None:
+    model = scope["model"]
+    require("prior", state.prior.keys() == model.symbols)
+    require("prior", abs(sum(state.prior.values()) / (model.concentration * len(model.symbols)) - 1.0) < 1e-6)
+    require("counts", state.counts.keys() <= model.symbols)
+
+
 class DirichletPosterior(Posterior):
     """Prior counts and counts."""
+
+    _schema = Schema(prior=Table(Real(above=0)), counts=Table(Whole(0, 2**53), kind=Counter), check=_check_counts)
 
     def __init__(self, prior: Mapping[Hashable, float]) -> None:
         self.prior = dict(prior)

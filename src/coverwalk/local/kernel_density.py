@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
+from coverwalk.files.schema import Array, Link, List, Real, Schema, Scope, Whole, require
 from coverwalk.local._student2 import student2_cdf, student2_logpdf, student2_ppf
 
 __all__ = ["KernelDensity"]
@@ -33,6 +34,13 @@ class KernelDensity(LocalModel):
     """
 
     exchangeable = False
+    _schema = Schema(
+        q=Whole(1, 1000),
+        loc=Real(low=-1e300, high=1e300),
+        scale=Real(low=1e-300, high=1e300),
+        log_h=Array(float, "n_bandwidths"),
+        check=lambda state, scope: _check_grid(state, scope),
+    )
 
     def __init__(self, q: int = 1, loc: float = 0.0, scale: float = 1.0, bandwidths: int = 8) -> None:
         if not (scale > 0 and bandwidths >= 1 and q >= 1):
@@ -52,8 +60,21 @@ class KernelDensity(LocalModel):
         return x, as_vector(y, "y", self.q)
 
 
+def _check_grid(state: Any, scope: Scope) -> None:
+    require("bandwidths", scope["n_bandwidths"] >= 1)
+    made = KernelDensity(state.q, state.loc, state.scale, scope["n_bandwidths"])
+    require("bandwidths", np.allclose(state.log_h, made.log_h))  # a logarithm may round elsewhere than here
+
+
 class KernelDensityPosterior(RealPosterior):
     """The rows, and the log posterior of each bandwidth."""
+
+    _schema = Schema(
+        _model=Link(),
+        log_weight=Array(float, "model.n_bandwidths", high=1e-6, inf=True, log_total=1.0),
+        _rows=List(Array(float, "model.q")),
+        _log_evidence=Real(),
+    )
 
     def __init__(self, model: KernelDensity, log_prior: Floats) -> None:
         self._model = model

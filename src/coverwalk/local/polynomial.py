@@ -6,10 +6,12 @@ import numpy as np
 from scipy.special import gammaln, multigammaln, stdtr
 
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
+from coverwalk.files.schema import Array, Maybe, Real, Schema, Scope, Whole, require
 
 __all__ = ["Polynomial"]
 
 _LARGEST = 1e150  # squares of larger numbers overflow
+LARGEST_B = 1e160  # coefficients: y stays below 1e150, and the ridge bounds them by about that
 
 
 class Polynomial(LocalModel):
@@ -33,6 +35,14 @@ class Polynomial(LocalModel):
     >>> line.mean(np.array([20.0])).round(1)
     array([41.2])
     """
+
+    _schema = Schema(
+        degree=Whole(0, 2),
+        q=Whole(1, 1000),
+        ridge=Real(low=1e-100, high=1e100),
+        nu=Real(above="q - 1", high=1e100),
+        scatter=Real(low=1e-100, high=1e100),
+    )
 
     def __init__(
         self, degree: int = 0, q: int = 1, ridge: float = 1.0, nu: float | None = None, scatter: float = 1.0
@@ -77,8 +87,48 @@ def _features(x: Any, degree: int) -> Floats:
     return np.concatenate([[1.0], x, squares])
 
 
+def _check_posterior(state: Any, scope: Scope) -> None:
+    """Psi is positive; Lam = ridge I + F'F is symmetric, without a negative direction but by rounding."""
+    for Psi in (state.Psi0, state.Psi):
+        require("Psi", np.diagonal(Psi) > 0)
+        np.linalg.cholesky(Psi)  # its error is a ValueError
+    require("B", (state.B is not None) >= (state.n > 0 or state.B0 is not None))
+    d = _n_features(state.degree, scope["p"])
+    for B in (state.B0, state.B):
+        require("B", B is None or d is None or len(B) == d)
+    if state.n == 0:
+        require("Lam", state.Lam.shape == (0, 0))
+        return
+    require("Lam", state.Lam.shape == (len(state.B), len(state.B)))
+    require("Lam", np.diagonal(state.Lam) >= 0.5 * state.ridge)
+    root = np.sqrt(np.diagonal(state.Lam))
+    correlation = state.Lam / root[:, None] / root
+    require("Lam", np.isfinite(correlation) & (abs(correlation - correlation.T) < 1e-6))
+    require("Lam", np.linalg.eigvalsh(correlation).min() > -1e-8)
+
+
+def _n_features(degree: int, p: int | None) -> int | None:
+    if degree == 0:
+        return 1
+    return None if p is None else 1 + p + (p * (p + 1) // 2 if degree == 2 else 0)
+
+
 class PolynomialPosterior(RealPosterior):
     """(n, Lam, B, Psi), kept by rank-one updates: no difference of large sums, whatever the units of y."""
+
+    _schema = Schema(
+        degree=Whole("model.degree", "model.degree"),
+        q=Whole("model.q", "model.q"),
+        ridge=Real(low="model.ridge", high="model.ridge"),
+        nu0=Real(low="model.nu", high="model.nu"),
+        n=Whole(0, 2**53),
+        Psi0=Array(float, "q", "q"),
+        Psi=Array(float, "q", "q"),
+        B0=Maybe(Array(float, "d", "q", low=-LARGEST_B, high=LARGEST_B)),
+        B=Maybe(Array(float, "d", "q", low=-LARGEST_B, high=LARGEST_B)),
+        Lam=Array(float, "k", "k"),
+        check=_check_posterior,
+    )
 
     def __init__(self, model: Polynomial, B0: Floats | None, Psi0: Floats) -> None:
         self.degree, self.q, self.ridge, self.nu0 = model.degree, model.q, model.ridge, model.nu

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import betaln
 
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
+from coverwalk.files.schema import Link, Real, Schema, Scope, Table, Text, Whole, require
 from coverwalk.local._flat_core import flat_cdf, flat_logpdf, flat_ppf, flat_ppf_integral
 from coverwalk.local._student2 import student2_cdf, student2_logpdf, student2_ppf
 
@@ -58,6 +59,16 @@ class TreeDensity(LocalModel):
     True
     """
 
+    _schema = Schema(
+        q=Whole(1, 1000),
+        max_depth=Whole(0, "50 * q"),
+        a=Real(low=1e-100, high=1e100),
+        stop=Real(above=0, below=1),
+        loc=Real(low=-1e300, high=1e300),
+        scale=Real(low=1e-300, high=1e300),
+        law=Text(*_LAWS),
+    )
+
     def __init__(
         self,
         q: int = 1,
@@ -86,8 +97,29 @@ class TreeDensity(LocalModel):
         return x, as_vector(y, "y", self.q)
 
 
+def _check_cells(state: Any, scope: Scope) -> None:
+    """Every row is counted in one cell of each depth, and every cell that holds one has its evidence."""
+    count, deepest = state._count, scope["model"].max_depth
+    for cell, n in count.items():
+        require("cells", type(cell) is tuple and len(cell) == 2 and all(type(number) is int for number in cell))
+        depth, turns = cell
+        require("cells", 0 <= depth <= deepest and turns >= 0 and turns >> depth == 0)
+        if depth < deepest:
+            require("cells", sum(count.get(half, 0) for half in _halves(cell)) == n)
+        require("cells", depth == 0 or (depth - 1, turns >> 1) in count)
+    require("cells", state._log_split.keys() == {cell for cell in count if cell[0] < deepest})
+
+
 class TreeDensityPosterior(RealPosterior):
     """How many rows lie in each cell, and each cell's evidence relative to the uniform density on it."""
+
+    _schema = Schema(
+        _model=Link(),
+        _count=Table(Whole(1, 2**53), kind=Counter),
+        _log_split=Table(Real()),
+        _log_map=Real(),
+        check=_check_cells,
+    )
 
     def __init__(self, model: TreeDensity) -> None:
         self._model = model

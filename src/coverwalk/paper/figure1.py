@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from coverwalk import DoubleTree
 from coverwalk.datasets import MIXTURES
 from coverwalk.paper.result import Claim, Result, write_csv
 from coverwalk.paper.style import BLUE, INK, ORANGE, figure, save
-from coverwalk.streams.double_tree import DoubleTree
 
 __all__ = ["figure1"]
 
@@ -29,11 +29,11 @@ def figure1(sizes: Sequence[int], out: Path, step: Callable[[str], Any]) -> Resu
     for start, end in zip((0, *sizes), sizes):
         step(f"Figure 1: {end:,} rows")
         model.partial_fit(X[start:end], y[start:end])
-        normal, _ = model.voices(X_holdout)
-        loss = -model.score(X_holdout, y_holdout)
+        normal, _ = model.component_weights(X_holdout)
+        loss = -model.log_likelihood(X_holdout, y_holdout)
         near, far = float(normal[np.abs(x) < 1].mean()), float(normal[np.abs(x) > 1.2].mean())
         rows.append((end, model.n_contexts_, model.depth_, loss, truth, near, far))
-        panels.append((end, _density(model), model.voices(_GRID[:, None])[0], loss))
+        panels.append((end, _density(model), model.component_weights(_GRID[:, None])[0], loss))
     path = out / "figure1.csv"
     return Result(
         "Figure 1. A Gaussian on a ring",

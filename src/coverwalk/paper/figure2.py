@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coverwalk import DoubleTree
 from coverwalk.paper.double_kernel import DoubleKernel
 from coverwalk.paper.result import Claim, Result, write_csv
 from coverwalk.paper.sets import DataSet
 from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, TEAL, figure, name_line, save
-from coverwalk.streams.double_tree import DoubleTree
 
 __all__ = ["figure2"]
 
@@ -74,7 +74,7 @@ def _curve(data: DataSet, kernel_rows: int, step: Callable[[str], Any]) -> Curve
         step(f"Figure 2: {data.name}, {end:,} rows")
         for model, losses in ((coarsen, curve.coarsen), (refine, curve.refine)):
             model.partial_fit(data.X[start:end], data.y[start:end])
-            losses.append(-model.score(data.X_holdout, data.y_holdout))
+            losses.append(-model.log_likelihood(data.X_holdout, data.y_holdout))
         if end <= kernel_rows:
             kernel = DoubleKernel().fit(data.X[:end], data.y[:end])
             curve.kernel.append(-float(kernel.logpdf(data.X_holdout, data.y_holdout).mean()))

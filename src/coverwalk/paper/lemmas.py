@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from coverwalk import DoubleTree
 from coverwalk.datasets import MIXTURES
 from coverwalk.paper.result import Claim, Result, write_csv
 from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, figure, name_line, save
-from coverwalk.streams.double_tree import DoubleTree
 
 __all__ = ["lemmas"]
 

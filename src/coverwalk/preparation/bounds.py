@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coverwalk._kernels.warped import EXPONENTIAL, LINEAR
+from coverwalk.files.schema import Real, Schema, require
 
 __all__ = ["Bounds", "check_within", "checked_bounds", "natural_bounds"]
 
@@ -41,6 +42,13 @@ class Bounds:
     low: float
     high: float
     c: float
+
+    _schema = Schema(
+        low=Real(inf=True),
+        high=Real(inf=True),
+        c=Real(above=0),
+        check=lambda state, scope: _check_bounds(state),
+    )
 
     @property
     def _top(self) -> float:
@@ -100,16 +108,10 @@ class Bounds:
             return f"at most {self.high:.6g}"
         return f"at least {self.low:.6g}" if self.high == np.inf else f"between {self.low:.6g} and {self.high:.6g}"
 
-    def _check_loaded(self) -> None:
-        sound = (
-            all(type(number) is float for number in (self.low, self.high, self.c))
-            and self.low < self.high
-            and (self.low > -np.inf or self.high < np.inf)
-            and 0.0 < self.c < np.inf
-            and 2.0 * self.c <= self.high - self.low
-        )
-        if not sound:
-            raise ValueError("bounds: low must lie below high, and c within them")
+
+def _check_bounds(state: Any) -> None:
+    closed = state.low > -np.inf or state.high < np.inf
+    require("bounds", closed and state.low < state.high and 2.0 * state.c <= state.high - state.low)
 
 
 def checked_bounds(bounds: Any) -> tuple[float, float] | None:

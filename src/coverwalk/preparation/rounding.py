@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import poisson
 
 from coverwalk._kernels.warped import CONSTANT
+from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, require
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
@@ -71,6 +72,16 @@ class Rounding:
     values: Floats = field(default_factory=lambda: np.empty(0))
     width: float = 0.0
     bounds: Bounds | None = None
+
+    _schema = Schema(
+        step=Real(low=0),
+        origin=Real(),
+        decimals=Whole(-1, MAX_DECIMALS),
+        values=Array(float, "atoms"),
+        width=Real(low=0),
+        bounds=Maybe(Object(Bounds)),
+        check=lambda state, scope: _check_rounding(state),
+    )
 
     # -- from y to the latent y ---------------------------------------------------------------------------------------
 
@@ -225,22 +236,11 @@ class Rounding:
         shown = ", ".join(f"{value:.6g}" for value in self.values[:8].tolist())
         return f"continuous, with atoms at {shown}" + (", ..." if len(self.values) > 8 else "")
 
-    def _check_loaded(self) -> None:
-        numbers = (self.step, self.origin, self.width)
-        sound = (
-            all(type(number) is float and np.isfinite(number) for number in numbers)
-            and type(self.decimals) is int
-            and -1 <= self.decimals <= MAX_DECIMALS
-            and isinstance(self.values, np.ndarray)
-            and self.values.dtype == np.float64
-            and self.values.ndim == 1
-            and bool(np.all(np.isfinite(self.values)) and np.all(np.diff(self.values) > 0))
-            and (self.step > 0 and not len(self.values) if self.step else self.width > 0 or not len(self.values))
-            and (self.bounds is None or isinstance(self.bounds, Bounds))
-            and (self.step > 0 or len(self.values) > 0 or self.bounds is not None)
-        )
-        if not sound:
-            raise ValueError("rounding: neither a grid nor single values with a width")
+
+def _check_rounding(state: Any) -> None:
+    some = state.width > 0 if len(state.values) else state.bounds is not None
+    one = len(state.values) == 0 if state.step else some
+    require("rounding", one and bool(np.all(np.diff(state.values) > 0)))
 
 
 def find_rounding(y: Floats) -> Rounding | None:

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk.files.schema import Flag, List, Plain, Schema
+
 __all__ = ["Alphabet"]
 
 Codes = NDArray[np.int32]
@@ -30,6 +32,8 @@ class Alphabet:
     >>> letters.decode([2, 0, 3])
     ['G', 'A', 'T']
     """
+
+    _schema = Schema(symbols=List(Plain()), grows=Flag(), check=lambda state, scope: scope.update(A=len(state.symbols)))
 
     def __init__(self, symbols: Iterable[Hashable], *, grows: bool) -> None:
         self.symbols: list[Hashable] = list(symbols)
@@ -76,13 +80,11 @@ class Alphabet:
         """The symbols of these codes."""
         return [self.symbols[code] for code in codes]
 
-    def _check_loaded(self) -> None:
-        """Refuse a table from a file that these symbols would not make: kernels take its codes as they are."""
-        if not isinstance(self.symbols, list) or not isinstance(self.grows, bool):
-            raise ValueError("the alphabet of this SequenceModel is not sound")
-        made = vars(Alphabet(self.symbols, grows=self.grows))
-        if vars(self) != made or any(type(code) is not int for code in self.codes.values()):
-            raise ValueError("the alphabet of this SequenceModel is not sound")
+    def __getstate__(self) -> dict[str, Any]:
+        return {"symbols": self.symbols, "grows": self.grows}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
     def _encode_numbers(self, sequence: Any) -> Codes:
         """Codes that are the symbols themselves: only their range is checked."""

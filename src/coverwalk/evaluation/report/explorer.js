@@ -1,5 +1,5 @@
 "use strict";
-// The explorer: inputs on sliders, the predicted density as layers of contexts, coarse to fine, and a list of those who speak.
+// The explorer: inputs on sliders, the predicted density as layers of contexts, coarse to fine, and a list of its components.
 
 const LAYERS = [0, 3, 7, Infinity]; // the deepest context of each layer, as the legend has it
 const POINTS = 240; // of the curve, evenly; more where voices are
@@ -181,13 +181,13 @@ class Explorer {
       home.appendChild(line);
     }
     const rest = this.voices.length - top.length;
-    document.getElementById("rest").textContent = rest > 0 ? `and ${rest} more voices, each with less weight` : "";
+    document.getElementById("rest").textContent = rest > 0 ? `and ${rest} more components, each with less weight` : "";
   }
 
   nameOf(voice) {
     if (voice.kind === WHOLE) return `a kernel density of y given x, over all ${voice.nRows} rows`;
-    if (voice.kind === STEPS) return "a step of y's density, common to all x";
-    if (voice.kind < 0) return "outliers: a heavy-tailed law over everything";
+    if (voice.kind === STEPS) return "a cell of y, common to all x";
+    if (voice.kind < 0) return "outliers: a heavy-tailed distribution over everything";
     const root = ["a constant", "a plane", "a curved surface"][voice.degree], rows = `${voice.nRows} ${voice.nRows === 1 ? "row" : "rows"}`;
     const surface = voice.depth === 0 ? root : `its parent's surface, ${["shifted", "tilted", "bent"][voice.degree]}`;
     const what = voice.kind === REGRESSION ? surface : voice.kind === DENSITY_OF_Y ? "a kernel density of y" : voice.kind === TREE_OF_Y ? "a tree density of y" : `a kernel density around ${surface}`;

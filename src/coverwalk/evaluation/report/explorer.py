@@ -32,7 +32,7 @@ class Exported(NamedTuple):
     n_trees: int
 
 
-def export(forest: Forest, budget: int = 10_000_000) -> Exported:
+def export(forest: Forest, budget: int = 1_800_000) -> Exported:
     """As many trees as fit into this many characters, at least one."""
     arrays, n_trees = _join(forest, len(forest.fitted)), len(forest.fitted)
     while (size := packed_size(arrays)) > budget and n_trees > 1:

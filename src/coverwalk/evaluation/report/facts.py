@@ -1,17 +1,20 @@
 """What the page tells of a model on rows of data, as plain values."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
+from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.evaluation.baselines import Line, plain_inputs
 from coverwalk.evaluation.metrics import pit
+from coverwalk.evaluation.scores import row_keys
 from coverwalk.forests.forest import Forest
 from coverwalk.forests.forest_summary import summarise
 
-__all__ = ["Subject", "gather", "is_mixed"]
+__all__ = ["Subject", "gather", "is_mixed", "permuted_losses"]
 
 Floats = NDArray[np.float64]
 
@@ -20,66 +23,98 @@ N_BINS = 20
 N_SURPRISING = 10
 N_ROWS = 200  # that the explorer can choose among
 _ROWS_AT_ONCE = 5_000
+_SHUFFLED_ROWS = 40_000  # predicted for the importances, over all inputs
 
 
 class Subject(NamedTuple):
-    """One target's forest, and rows X (n, p), y (n,) to judge it on."""
+    """One target, and rows X (n, p), y (n,) to judge its predictions on.
 
-    forest: Forest
+    ``forest`` answers where ``predict`` is not given; a stream, or a calibrated model, gives ``predict``, and what else
+    is known of it.
+    """
+
+    forest: Forest | None
     target: str
     X: Floats
     y: Floats
+    predict: Callable[[Floats], UnivariateDistribution] | None = None
+    names: list[str] | None = None
+    learned: tuple[Floats, Floats] | None = None  # rows (m, p) and y (m,), where they were kept
+    facts: dict[str, Any] | None = None  # of a model that is no forest
+    n_levels: tuple[int, ...] = ()
+
+    def ask(self, X: Floats) -> UnivariateDistribution:
+        """The distributions of the target in rows X."""
+        if self.predict is not None:
+            return self.predict(X)
+        assert self.forest is not None
+        return self.forest.ask(X)
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the inputs."""
+        return self.names or (self.forest.names if self.forest else [f"x{a}" for a in range(self.X.shape[1])])
+
+    @property
+    def rows(self) -> tuple[Floats, Floats] | None:
+        """The rows that the model learned from, where they are known."""
+        return self.learned if self.forest is None else (self.forest.X, self.forest.y)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Number of categories of each input; empty where all are numbers."""
+        return self.n_levels if self.forest is None else self.forest.settings.n_levels
 
 
 class Answers(NamedTuple):
-    """What the forest says of each row, (n,) each; 5 % and 95 % quantiles."""
+    """What the model says of each row, (n,) each; 5 % and 95 % quantiles."""
 
     log_density: Floats
     pit: Floats
     mean: Floats
     low: Floats
     high: Floats
+    crps: Floats
 
 
 def gather(subject: Subject) -> dict[str, Any]:
     """Everything but the explorer's arrays."""
     answers = _ask(subject)
-    seen = _share_seen(subject)
     return {
+        "kind": "density",
         "target": subject.target,
-        "inputs": subject.forest.names,
+        "inputs": subject.inputs,
         "n": len(subject.y),
-        "seen": seen,
-        "model": summarise(subject.forest)._asdict(),
+        "seen": _share_seen(subject),
+        "model": summarise(subject.forest)._asdict() if subject.forest else subject.facts or {},
         "calibration": _calibration(answers.pit),
         "losses": _losses(subject, answers),
+        "importances": _importances(subject, answers),
         "surprising": _surprising(subject, answers),
-        "explore": None if is_mixed(subject) else _explore(subject, answers),
+        "explore": None if subject.forest is None or is_mixed(subject) else _explore(subject, answers),
     }
 
 
 def is_mixed(subject: Subject) -> bool:
-    """Whether there are categories or gaps: the page's own evaluator, and its sliders, know numbers."""
-    rows = subject.forest.X, subject.X
-    return bool(subject.forest.settings.n_levels) or any(bool(np.isnan(X).any()) for X in rows)
+    """Whether there are categories or missing values: the page's own evaluator, and its sliders, know numbers."""
+    rows = (*(subject.rows or ())[:1], subject.X)
+    return bool(subject.levels) or any(bool(np.isnan(X).any()) for X in rows)
 
 
 def _ask(subject: Subject) -> Answers:
     parts = []
     for start in range(0, len(subject.y), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
-        dist, y = subject.forest.ask(subject.X[rows]), subject.y[rows]
-        parts.append((dist.logpdf(y), pit(y, dist), dist.mean(), *dist.interval(0.9)))
+        dist, y = subject.ask(subject.X[rows]), subject.y[rows]
+        parts.append((dist.logpdf(y), pit(y, dist), dist.mean(), *dist.interval(0.9), dist.crps(y)))
     return Answers(*(np.concatenate(columns) for columns in zip(*parts)))
 
 
 def _share_seen(subject: Subject) -> float:
-    """The share of rows that the forest learned from."""
-    ours, learned = (
-        np.ascontiguousarray(np.column_stack([X, y]) + 0.0).view([("", np.int64)] * (X.shape[1] + 1))[:, 0]
-        for X, y in ((subject.X, subject.y), (subject.forest.X, subject.forest.y))
-    )
-    return float(np.isin(ours, learned).mean())
+    """The fraction of rows that the model learned from; 0 where that is not known."""
+    if subject.rows is None:
+        return 0.0
+    return float(np.isin(row_keys(subject.X, subject.y), row_keys(*subject.rows)).mean())
 
 
 def _calibration(pit: Floats) -> dict[str, Any]:
@@ -91,30 +126,60 @@ def _calibration(pit: Floats) -> dict[str, Any]:
         "levels": list(LEVELS),
         "covered": [float(np.mean(central <= level)) for level in LEVELS],
         "noise": [float(1.96 * np.sqrt(level * (1 - level) / n)) for level in LEVELS],
+        "error": float(np.mean(np.abs(np.sort(pit) - (np.arange(n) + 0.5) / n))),
+        "by_chance": 0.32 / float(np.sqrt(n)),  # mean height of a Brownian bridge, sqrt(pi/32)
     }
 
 
 def _losses(subject: Subject, answers: Answers) -> list[dict[str, Any]]:
     """The model beside baselines that learned from the same rows."""
-    forest, y = subject.forest, subject.y
-    learned, X = (plain_inputs(rows, forest.X, forest.settings.n_levels) for rows in (forest.X, subject.X))
+    y = subject.y
     inside = (answers.low <= y) & (y <= answers.high)
-    losses = [_loss("coverwalk", answers.log_density, y - answers.mean, inside)]
+    losses = [_loss("coverwalk", answers.log_density, y - answers.mean, inside, answers.crps)]
+    if subject.rows is None:
+        return losses
+    learned_X, learned_y = subject.rows
+    learned, X = (plain_inputs(rows, learned_X, subject.levels) for rows in (learned_X, subject.X))
     for name, width in (("linear regression", X.shape[1]), ("one normal", 0)):
-        line = Line.fit(learned[:, :width], forest.y)
+        line = Line.fit(learned[:, :width], learned_y)
         error = y - line.mean(X[:, :width])
-        losses.append(_loss(name, line.logpdf(X[:, :width], y), error, np.abs(error) <= norm.ppf(0.95) * line.std))
+        covered = np.abs(error) <= norm.ppf(0.95) * line.std
+        losses.append(_loss(name, line.logpdf(X[:, :width], y), error, covered, line.crps(X[:, :width], y)))
     return losses
 
 
-def _loss(name: str, log_density: Floats, error: Floats, inside: NDArray[np.bool_]) -> dict[str, Any]:
+def _loss(name: str, log_density: Floats, error: Floats, inside: NDArray[np.bool_], crps: Floats) -> dict[str, Any]:
     return {
         "name": name,
         "loss": float(-log_density.mean()),
         "error": float(log_density.std() / np.sqrt(len(log_density))),
+        "crps": float(crps.mean()),
         "rmse": float(np.sqrt(np.mean(error**2))),
         "covered": float(inside.mean()),
     }
+
+
+def permuted_losses(X: Floats, losses: Callable[[Floats, NDArray[np.int64]], float], names: list[str]) -> Any:
+    """Rise of the mean loss when each input is shuffled, over some of the rows; the largest first.
+
+    ``losses(X, rows)`` is the mean loss of inputs X (k, p) with the targets of these rows.
+    """
+    n, p = X.shape
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(n)[: max(50, min(n, _SHUFFLED_ROWS // max(p, 1), 2_000))]
+    base, rises = losses(X[rows], rows), []
+    for a, name in enumerate(names):
+        shuffled = X[rows]
+        shuffled[:, a] = shuffled[rng.permutation(len(rows)), a]
+        rises.append({"name": name, "rise": losses(shuffled, rows) - base})
+    return sorted(rises, key=lambda entry: -entry["rise"])
+
+
+def _importances(subject: Subject, answers: Answers) -> Any:
+    def losses(X: Floats, rows: NDArray[np.int64]) -> float:
+        return -float(np.mean(subject.ask(X).logpdf(subject.y[rows])))
+
+    return permuted_losses(subject.X, losses, subject.inputs)
 
 
 def _surprising(subject: Subject, answers: Answers) -> list[dict[str, Any]]:
@@ -124,8 +189,8 @@ def _surprising(subject: Subject, answers: Answers) -> list[dict[str, Any]]:
             "row": int(i) + 1,
             "y": float(subject.y[i]),
             "loss": float(-answers.log_density[i]),
-            "low": float(answers.low[i]),
-            "high": float(answers.high[i]),
+            "low": float(answers.low[i]) if np.isfinite(answers.low[i]) else None,
+            "high": float(answers.high[i]) if np.isfinite(answers.high[i]) else None,
         }
         for i in order
     ]
@@ -133,6 +198,7 @@ def _surprising(subject: Subject, answers: Answers) -> list[dict[str, Any]]:
 
 def _explore(subject: Subject, answers: Answers) -> dict[str, Any]:
     """Rows to choose among, the ranges of the sliders, and the range of y."""
+    assert subject.forest is not None
     X, forest = subject.X, subject.forest
     evenly = np.linspace(0, len(X) - 1, min(N_ROWS, len(X))).astype(int)
     chosen = np.unique(np.concatenate([evenly, np.argsort(answers.log_density)[:N_SURPRISING]]))

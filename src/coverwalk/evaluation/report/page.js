@@ -11,13 +11,15 @@ function cell(row, text, tag = "td") {
 function fillModel(facts) {
   const model = facts.model, home = document.getElementById("model");
   const entries = {
-    rows: [model.n_rows.toLocaleString("en"), "learned from"],
+    rows: [model.n_rows.toLocaleString("en"), "rows learned"],
     inputs: [facts.inputs.length, facts.inputs.length === 1 ? "input" : "inputs"],
     trees: [model.n_trees, "trees of covers"],
-    contexts: [model.n_contexts.toLocaleString("en"), "contexts"],
-    depth: [model.mean_depth.toFixed(1), "cuts before the walk stops, on average"],
+    contexts: [model.n_contexts?.toLocaleString("en"), "contexts"],
+    depth: [model.mean_depth?.toFixed(1), "splits before the walk stops, on average"],
+    calibrated: [facts.calibration_rows?.toLocaleString("en"), "rows it was calibrated on"],
   };
   for (const [value, text] of Object.values(entries)) {
+    if (value === undefined) continue;
     const item = document.createElement("div");
     const number = document.createElement("b");
     number.textContent = value;
@@ -26,18 +28,18 @@ function fillModel(facts) {
     item.append(number, label);
     home.appendChild(item);
   }
-  const voices = Object.entries(model.voices).filter(([, share]) => share > 0.0005).sort((a, b) => b[1] - a[1]);
-  document.getElementById("voices").textContent =
-    "Who speaks, by weight: " + voices.map(([kind, share]) => `${kind} ${(100 * share).toFixed(1)} %`).join(", ") + ".";
+  const voices = Object.entries(model.voices ?? {}).filter(([, share]) => share > 0.0005).sort((a, b) => b[1] - a[1]);
+  const shown = voices.map(([kind, share]) => `${kind} ${(100 * share).toFixed(1)} %`).join(", ");
+  document.getElementById("voices").textContent = shown && `Components by weight: ${shown}.`;
 }
 
 function fillNotes(facts) {
   const notes = [...facts.notes];
   if (facts.seen > 0) {
     const share = facts.seen > 0.995 ? "All" : `${(100 * facts.seen).toFixed(0)} %`;
-    notes.push(`${share} of these rows are among those the model learned from: the scores below flatter it. Judge it on rows it has not seen.`);
+    notes.push(`${share} of these rows are among those the model learned from: the scores below flatter it. Judge it on held-out rows.`);
   }
-  if (facts.n_trees_here < facts.model.n_trees) {
+  if (facts.explore && facts.n_trees_here < facts.model.n_trees) {
     notes.push(`To keep this page small, the explorer carries ${facts.n_trees_here} of the model's ${facts.model.n_trees} trees; everything else was worked out with all of them.`);
   }
   for (const text of notes) {
@@ -52,38 +54,66 @@ function fillLosses(facts) {
   const best = Math.min(...facts.losses.map((l) => l.loss)), worst = Math.max(...facts.losses.map((l) => l.loss));
   const items = facts.losses.map((l) => ({ name: l.name, value: l.loss, text: `${l.loss.toFixed(3)} ± ${l.error.toFixed(3)}`, strong: l.name === "coverwalk" }));
   barChart(document.getElementById("losses"), items, best - 0.35 * (worst - best || 1));
-  const body = document.getElementById("loss-table");
-  for (const l of facts.losses) {
+  const percent = (value) => `${(100 * value).toFixed(1)} %`;
+  const columns = facts.kind === "classes"
+    ? { "": (l) => l.name, "log loss": (l) => l.loss.toFixed(3), accuracy: (l) => percent(l.accuracy) }
+    : { "": (l) => l.name, "log loss": (l) => l.loss.toFixed(3), CRPS: (l) => short(l.crps), RMSE: (l) => short(l.rmse), "90 % coverage": (l) => percent(l.covered) };
+  fillTable("loss", columns, facts.losses, "loss-table");
+}
+
+// A table of items: columns by their heads, each with what it shows of an item; the first names the row.
+function fillTable(name, columns, items, bodyName = name) {
+  const head = document.getElementById(`${name}-head`), body = document.getElementById(bodyName);
+  for (const title of Object.keys(columns)) cell(head, title, "th").scope = "col";
+  for (const item of items) {
     const row = body.insertRow();
-    cell(row, l.name, "th").scope = "row";
-    cell(row, l.loss.toFixed(3));
-    cell(row, short(l.rmse));
-    cell(row, `${(100 * l.covered).toFixed(1)} %`);
+    Object.values(columns).forEach((show, k) => {
+      const shown = show(item), node = cell(row, typeof shown === "object" ? "" : shown, k ? "td" : "th");
+      if (typeof shown === "object") node.appendChild(shown);
+      if (!k) node.scope = "row";
+    });
   }
+}
+
+function fillConfusion(facts) {
+  const columns = { [`observed \\ predicted`]: (item) => item.name };
+  facts.classes.forEach((name, c) => { columns[name] = (item) => item.counts[c]; });
+  fillTable("confusion", columns, facts.classes.map((name, c) => ({ name, counts: facts.confusion[c] })));
+}
+
+function fillReliability(facts) {
+  const bins = facts.reliability, levels = bins.map((b) => b.claimed), covered = bins.map((b) => b.accuracy);
+  const noise = bins.map((b) => 1.96 * Math.sqrt(b.claimed * (1 - b.claimed) / b.n));
+  coverageChart(document.getElementById("reliability"), { levels, covered, noise });
+}
+
+function fillImportances(facts) {
+  const top = facts.importances.slice(0, 15), home = document.getElementById("importances");
+  barChart(home, top.map((i) => ({ name: i.name, value: Math.max(i.rise, 0), text: i.rise.toFixed(3), strong: true })), 0);
 }
 
 function fillSurprising(facts, explorer) {
-  const body = document.getElementById("surprising");
-  for (const s of facts.surprising) {
-    const row = body.insertRow();
-    if (explorer) {
-      const button = document.createElement("button");
-      button.textContent = `row ${s.row}`;
-      button.addEventListener("click", () => {
-        explorer.choose(facts.explore.rows.indexOf(s.row));
-        document.getElementById("explore").scrollIntoView({ behavior: "smooth" });
-      });
-      cell(row, "").appendChild(button);
-    } else {
-      cell(row, `row ${s.row}`);
-    }
-    cell(row, short(s.y));
-    cell(row, `${short(s.low)} to ${short(s.high)}`);
-    cell(row, s.loss.toFixed(2));
-  }
+  const which = (s) => {
+    if (!explorer) return `row ${s.row}`;
+    const button = document.createElement("button");
+    button.textContent = `row ${s.row}`;
+    button.addEventListener("click", () => {
+      explorer.choose(facts.explore.rows.indexOf(s.row));
+      document.getElementById("explore").scrollIntoView({ behavior: "smooth" });
+    });
+    return button;
+  };
+  const columns = facts.kind === "classes"
+    ? { row: which, [facts.target]: (s) => s.y, predicted: (s) => s.predicted, "probability of what happened": (s) => short(s.p, 3), loss: (s) => s.loss.toFixed(2) }
+    : { row: which, [facts.target]: (s) => short(s.y), "90 % interval": (s) => `${short(s.low ?? -Infinity)} to ${short(s.high ?? Infinity)}`, loss: (s) => s.loss.toFixed(2) };
+  fillTable("surprising", columns, facts.surprising);
 }
 
 function fillCuts(facts) {
+  if (!facts.model.cuts) {
+    document.getElementById("splits-section").remove();
+    return;
+  }
   const cuts = Object.entries(facts.model.cuts).sort((a, b) => b[1] - a[1]).slice(0, 20);
   barChart(document.getElementById("cuts"), cuts.map(([name, share]) => ({ name, value: share, text: `${(100 * share).toFixed(1)} %`, strong: true })), 0);
 }
@@ -93,10 +123,19 @@ function start() {
   for (const node of document.querySelectorAll("[data-fact]")) node.textContent = facts[node.dataset.fact].toLocaleString("en");
   fillModel(facts);
   fillNotes(facts);
-  pitChart(document.getElementById("pit"), facts.calibration);
-  coverageChart(document.getElementById("coverage"), facts.calibration);
+  for (const section of document.querySelectorAll("[data-kind]")) if (section.dataset.kind !== facts.kind) section.remove();
   fillLosses(facts);
-  fillCuts(facts);
+  fillImportances(facts);
+  if (facts.kind === "classes") {
+    fillReliability(facts);
+    fillConfusion(facts);
+  } else {
+    pitChart(document.getElementById("pit"), facts.calibration);
+    const { error, by_chance } = facts.calibration;
+    document.getElementById("calibration-error").textContent = `Calibration error ${error.toFixed(3)}; a calibrated model has about ${by_chance.toFixed(3)} on as many rows.`;
+    coverageChart(document.getElementById("coverage"), facts.calibration);
+    fillCuts(facts);
+  }
   if (!facts.explore) document.getElementById("explore").remove();
   const mixture = facts.explore && new Mixture(facts.forest), explorer = facts.explore && new Explorer(facts, mixture);
   fillSurprising(facts, explorer);

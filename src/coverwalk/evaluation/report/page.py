@@ -9,29 +9,29 @@ from typing import Any
 
 from coverwalk import __version__
 from coverwalk.evaluation.report.explorer import Exported, export
-from coverwalk.evaluation.report.facts import Subject, gather, is_mixed
+from coverwalk.evaluation.report.facts import Subject, gather
 
-__all__ = ["write_report"]
+__all__ = ["write_page", "write_report"]
 
 _WITHOUT_EXPLORER = (
-    "There are categories or missing values among the inputs: this page judges the model on them, and has no explorer, "
-    "whose sliders are for numbers."
+    "This page has no explorer: that is for forests of numbers alone, and here are categories, missing values, a "
+    "stream or a calibrated model."
 )
 _SCRIPTS = ("mixture.js", "charts.js", "explorer.js", "page.js")
 
 
 def write_report(subject: Subject, path: str | os.PathLike[str], title: str, notes: Sequence[str] = ()) -> None:
-    """Write the page about one target's forest on rows of data; notes are shown at its head."""
-    mixed = is_mixed(subject)
-    exported = Exported({}, len(subject.forest.fitted)) if mixed else export(subject.forest)
-    facts: dict[str, Any] = {
-        **gather(subject),
-        "title": title,
-        "notes": [*notes, *([_WITHOUT_EXPLORER] if mixed else [])],
-        "version": __version__,
-        "forest": exported.payload,
-        "n_trees_here": exported.n_trees,
-    }
+    """Write the page about one target's predictions on rows of data; notes are shown at its head."""
+    facts = gather(subject)
+    explored = facts["explore"] is not None and subject.forest is not None
+    exported = export(subject.forest) if explored and subject.forest is not None else Exported({}, 0)
+    facts |= {"forest": exported.payload, "n_trees_here": exported.n_trees}
+    write_page(facts, path, title, [*notes, *([] if explored else [_WITHOUT_EXPLORER])])
+
+
+def write_page(facts: dict[str, Any], path: str | os.PathLike[str], title: str, notes: Sequence[str]) -> None:
+    """Write the page that shows these facts."""
+    facts = {**facts, "title": title, "notes": list(notes), "version": __version__}
     text = json.dumps(facts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")  # no </script> in a name
     home = files("coverwalk.evaluation.report")
     page = (home / "page.html").read_text(encoding="utf-8")

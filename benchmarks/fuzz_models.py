@@ -1,0 +1,123 @@
+"""Small models of every kind and state that files hold, each with what to do with one that was loaded."""
+
+import numpy as np
+import pandas as pd
+from coverwalk.streams.double_tree import DoubleTree
+
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, SequenceModel
+from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
+from coverwalk.datasets import MIXTURES
+from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.uniform(-1, 1, (60, 2)), RNG.standard_normal((60, 2))
+GAPS = np.where(RNG.random((60, 2)) < 0.1, np.nan, X)
+FRAME = pd.DataFrame({"a": X[:, 0], "b": RNG.choice(["u", "v", "w"], 60), "c": GAPS[:, 1]})
+LABELS = np.array(["no", "yes", "maybe"])[np.arange(60) % 3]
+
+
+def rows(X, y):
+    def use(model):
+        model.logpdf(X, y)
+        if np.ndim(y) == 1:
+            model.predict_dist(X[:5]).cdf(0.0)
+        model.partial_fit(X[:1], y[:1])
+
+    return use
+
+
+def points(X):
+    def use(model):
+        model.score_samples(X)
+        model.predict_dist()
+        if hasattr(model, "partial_fit"):
+            model.partial_fit(X[:1])
+
+    return use
+
+
+def labels(X):
+    def use(model):
+        model.predict_proba(X)
+        model.contexts(X[:2])
+        model.partial_fit(X[:1], model.classes_[:1])
+
+    return use
+
+
+def sequence(text):
+    def use(model):
+        model.log_loss(text)
+        model.predict_proba(text[:2])
+        model.sample(3, seed=0)
+        model.posterior(text[:3])
+        model.update(text[:1])
+        model.partial_fit(text)
+
+    return use
+
+
+def cover(x, y):
+    def use(model):
+        model.log_predict(x, y)
+        model.posterior(x)
+        model.update(x, y)
+
+    return use
+
+
+def nothing(model):
+    repr(model)
+
+
+def models():
+    """Name, model and use of each."""
+    y = Y[:, 0]
+    ring, z = MIXTURES["ring"].make(100, 0)
+    wide = RNG.uniform(-1, 1, (1100, 2))
+    yield "forest", ConditionalDensity(2, stop=0.5).fit(X, y), rows(X, y)
+    yield "forest, chosen", ConditionalDensity(2).fit(ring, z), rows(ring, z)
+    rounded = np.round(2 * wide[:500, 0] + RNG.standard_normal(500))
+    yield "forest, rounded", ConditionalDensity(2).fit(wide[:500], rounded), rows(X, np.round(y))
+    yield "forest, mixed", ConditionalDensity(2, stop=0.5).fit(FRAME, y), rows(FRAME, y)
+    yield "forest, outputs", ConditionalDensity(2, stop=0.5).fit(X, Y), rows(X, Y)
+    yield "forest, not fitted", ConditionalDensity(), nothing
+    yield "stream", ConditionalDensity(3).partial_fit(X, y), rows(X, y)
+    yield "stream, mixed", ConditionalDensity(3).partial_fit(FRAME, y), rows(FRAME, y)
+    yield "stream, outputs", ConditionalDensity(2).partial_fit(X, Y), rows(X, Y)
+    yield "stream, fitted", ConditionalDensity(2, stop=0.5).fit(X, y).partial_fit(X[:5], y[:5]), rows(X, y)
+    growing = ConditionalDensity(3).partial_fit(wide[:1050], wide[:1050, 0])
+    yield "stream in mid-growth", growing, rows(X, y)
+    yield "double tree", DoubleTree().fit(X, y), rows(X, y)
+    yield "double tree, gaps", DoubleTree(priors="fixed", settle=16).fit(GAPS, y), rows(GAPS, y)
+    yield "double tree, outputs", DoubleTree(children="parent", walk="refine").fit(X, Y), rows(X, Y)
+    yield "kd", ConditionalDensity(covers="kd").fit(FRAME, y), rows(FRAME, y)
+    yield "density", Density(2).fit(y), points(y)
+    yield "density, columns", Density(2).fit(Y), points(Y)
+    yield "density, kd", Density(covers="kd").fit(y), points(y)
+    classifier = ContextClassifier(2, 2, random_state=0)
+    yield "classes", classifier.fit(X, LABELS), labels(X)
+    yield (
+        "classes, mixed",
+        ContextClassifier(2, 2, random_state=np.random.RandomState(0)).fit(FRAME, LABELS),
+        labels(FRAME),
+    )
+    chunks = [(X[:30], LABELS[:30]), (X[30:], LABELS[30:])]
+    yield "classes, chunks", ContextClassifier(2, 1, random_state=0).fit_chunks(chunks, sample_rows=40), labels(X)
+    yield "sequence", SequenceModel(alphabet="abc").fit("abcabccbaabc" * 4), sequence("abcab")
+    yield "sequence, refining", SequenceModel(walk="refine", depth=5).fit("abcabccbaabc" * 4), sequence("abcab")
+    yield "sequence, dirichlet", SequenceModel(estimator="dirichlet").fit("abcabccbaabc"), sequence("abcab")
+    yield "sequence, bytes", SequenceModel().fit_documents([b"abcab", b"cab"]), sequence(b"abcab")
+    reals = [Polynomial(1), TreeDensity(max_depth=6), KernelDensity()]
+    for name, boxes in (
+        ("kd-tree", KDTree()),
+        ("boxes", DyadicBoxes(-1, 1, 2)),
+        ("choice", ChoiceBoxes(-1, 1, 2)),
+        ("grids", ShiftedGrids(-1, 1, 2)),
+    ):
+        model = CoverModel(boxes, reals, priors="parent", walk="coarsen" if name == "grids" else "refine")
+        model.update_many(X[:12, :1], y[:12])
+        yield f"cover model, {name}", model, cover(X[20, :1], 0.3)
+    letters = CoverModel(SuffixTree(2), Dirichlet("ab"))
+    letters.update_many(["", "a", "ab", "aba"], "abab")
+    yield "cover model, letters", letters, cover("ba", "a")

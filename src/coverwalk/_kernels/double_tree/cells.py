@@ -1,0 +1,87 @@
+"""The predictive of a double tree with one output, taken apart into cells and normals."""
+
+import numpy as np
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.double_tree.odds import mixture
+from coverwalk._kernels.double_tree.state import Floats, Longs, Settings, State
+from coverwalk._kernels.double_tree.tree_density import predict_tree
+from coverwalk._kernels.double_tree.walk import O_EXPONENT, O_ODDS, TREE, V_EXPONENT, V_ODDS, find
+
+__all__ = ["cell_masses", "context_weights", "finest_cells", "leaves"]
+
+_SHALLOWEST = 3  # cells this deep lie on one side of an edge of the map's core
+_EMPTY = -1
+
+
+@kernel
+def leaves(s: State, X: Floats, path: Longs, out: Longs) -> None:
+    """Write the finest context of each row of X to out (n,); path is scratch."""
+    for t in range(X.shape[0]):
+        out[t] = path[find(s, X, t, path)]
+
+
+@kernel
+def finest_cells(s: State, c: Settings, code: Longs, depth: Longs) -> int:
+    """Write the cells, left to right, within which every context's tree density is flat; returns how many there are.
+
+    A child's nodes are among the root's, so these are the leaves of the root's tree. Where there are more than code
+    (m,) and depth (m,) hold, the rest is counted only. code: the turns from the root, from bit 63 down.
+    """
+    yi, codes = s.yi, s.row_code
+    cells = np.empty(2 * (c.y_depth + _SHALLOWEST) + 2, np.int64)
+    depths = np.empty_like(cells)
+    prefixes = np.empty_like(cells)
+    cells[0], depths[0], prefixes[0] = s.xi[0, TREE], 0, 0
+    waiting, found = 1, 0
+    while waiting > 0:
+        waiting -= 1
+        cell, d, prefix = cells[waiting], depths[waiting], prefixes[waiting]
+        if d >= c.y_depth:
+            cell = _EMPTY
+        if cell == _EMPTY and d >= _SHALLOWEST:
+            if found < code.shape[0]:
+                code[found], depth[found] = prefix, d
+            found += 1
+            continue
+        for side in (1, 0):  # the left half is taken next
+            inside = np.int64(_EMPTY)
+            if cell >= 0:
+                inside = np.int64(yi[cell, 4 + side])
+            elif cell < _EMPTY and ((codes[-2 - cell] >> (63 - d)) & 1) == side:
+                inside = cell
+            cells[waiting], depths[waiting], prefixes[waiting] = inside, d + 1, prefix | (side << (63 - d))
+            waiting += 1
+    return found
+
+
+@kernel
+def context_weights(s: State, c: Settings, X: Floats, t: int, path: Longs, normal: Floats, tree: Floats) -> int:
+    """Write the contexts of X[t] and the weights of their normals and trees; returns the depth of the finest."""
+    deepest = find(s, X, t, path)
+    reach = 1.0
+    for j in range(deepest + 1):
+        k = j if c.refine else deepest - j
+        m = path[k]
+        stop = 1.0 if j == deepest else mixture(s.xf[m, O_ODDS], s.xi[m, O_EXPONENT], 0.0, 1.0)
+        # each weight from the odds, not from the other: 1 - v would lose a small one
+        normal[k] = reach * stop * mixture(s.xf[m, V_ODDS], s.xi[m, V_EXPONENT], 0.0, 1.0)
+        tree[k] = reach * stop * mixture(s.xf[m, V_ODDS], s.xi[m, V_EXPONENT], 1.0, 0.0)
+        reach *= mixture(s.xf[m, O_ODDS], s.xi[m, O_EXPONENT], 1.0, 0.0)
+    return deepest
+
+
+@kernel
+def cell_masses(s: State, c: Settings, path: Longs, tree: Floats, code: Longs, depth: Longs, mass: Floats) -> None:
+    """Write the mass that the trees of the contexts in path (k,), weighted by tree (k,), give each cell."""
+    yf, yi, codes, xi, y_depth = s.yf, s.yi, s.row_code, s.xi, s.y_depth
+    y_path, stop = np.empty(c.y_depth + 1, np.int32), np.empty(c.y_depth + 1)
+    for i in range(code.shape[0]):
+        stop[:] = 1.0
+        total = 0.0
+        for k in range(path.shape[0]):
+            if not c.flow:
+                stop[:] = 1.0
+            m = path[k]
+            total += tree[k] * predict_tree(yf, yi, codes, xi[m, TREE], code[i], y_depth[k], c.a, c.g0, y_path, stop)
+        mass[i] = total * 2.0 ** -depth[i]

@@ -1,0 +1,152 @@
+"""The whole state of a double tree: flat arrays, made and grown here, filled by the kernels of `walk`."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.double_tree.normal_wishart import log_normalisers
+
+__all__ = ["MAX_X_DEPTH", "Settings", "State", "grow", "new_state", "pack", "unpack", "widened"]
+
+MAX_X_DEPTH = 511  # alpha >= 1.05 keeps the depth below 380 for 2^31 rows
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+
+_BY_CONTEXT = ("xf", "xi")
+_BY_ROW = ("row_x", "row_z", "row_code", "row_log_slope", "row_log_psi", "row_stop", "row_next")
+
+
+class Settings(NamedTuple):
+    """The numbers of the prior: scalars, fixed for the life of a state."""
+
+    refine: bool  # the walk: coarse to fine, else fine to coarse
+    inherit: bool  # new children start from the parent's posterior, else they replay their rows
+    flow: bool  # a child's priors are the parent's posterior: location of the normal, cells of the tree
+    y_depth: int  # greatest depth of a tree density
+    a: float  # Beta(a, a) prior of a halving
+    g0: float  # prior odds that a cell is halved
+    lam: float
+    nu0: float
+    psi0: float
+
+
+class State(NamedTuple):
+    """Arrays of one double tree. All are owned by the estimator and changed in place by `learn`.
+
+    xf (n, 6 + q + q(q+1)/2 + 2p)  a context's floats: split, odds of w, odds of v (normal against tree), log evidence
+                             of its phi, log|Psi|, spare; mean, L; low and high corner of the box of its rows
+    xi (n, 16)               a context's integers: left, right, dimension, depth, rows learned, first row, last row,
+                             root of its tree density, parent, rows held, nodes of its tree density, exponents of w, v
+    yf (m, 4), yi (m, 8)     nodes of the tree densities, two views of one memory (see `tree_density`)
+    row_*                    the rows learned: x (N, p), z (N, q), cell path, log slope of the map, log psi - log slope
+                             of the leaf that held it when it was learned, predictives of that leaf's tree by depth
+                             (N, y_depth; or N, 0 where priors do not flow), next row of the same leaf
+    log_c (N + 4,)           normalisers of Student's t by rows seen
+    theta, prior (512,)      by depth of the context: rows above which a leaf splits; prior odds of stopping
+    y_depth (512,)           by depth of the context: greatest depth of its tree density
+    scale (p,)               units in which the sides of a box are compared
+    counts (4,)              contexts, y nodes, rows, leaves waiting to be split
+    waiting (512,)           the leaves that wait; splits are made before the next row is learned
+    """
+
+    xf: Floats
+    xi: Ints
+    yf: Floats
+    yi: Ints
+    row_x: Floats
+    row_z: Floats
+    row_code: Longs
+    row_log_slope: Floats
+    row_log_psi: Floats
+    row_stop: Floats
+    row_next: Ints
+    log_c: Floats
+    theta: Floats
+    prior: Floats
+    y_depth: Ints
+    scale: Floats
+    counts: Longs
+    waiting: Ints
+
+
+def new_state(p: int, q: int, c: Settings, theta: Floats, prior: Floats, y_depth: Ints, scale: Floats) -> State:
+    """A state without contexts: `walk.learn` makes the root with the first row."""
+    nodes = np.zeros((64, 4))
+    return State(
+        xf=np.zeros((4, 6 + q + q * (q + 1) // 2 + 2 * p)),
+        xi=np.zeros((4, 16), dtype=np.int32),
+        yf=nodes,
+        yi=nodes.view(np.int32),
+        row_x=np.zeros((4, p)),
+        row_z=np.zeros((4, q)),
+        row_code=np.zeros(4, dtype=np.int64),
+        row_log_slope=np.zeros(4),
+        row_log_psi=np.zeros(4),
+        row_stop=np.zeros((4, c.y_depth if c.flow else 0)),
+        row_next=np.zeros(4, dtype=np.int32),
+        log_c=log_normalisers(8, q, c.lam, c.nu0),
+        theta=theta,
+        prior=prior,
+        y_depth=y_depth,
+        scale=scale,
+        counts=np.zeros(4, dtype=np.int64),
+        waiting=np.zeros(MAX_X_DEPTH + 1, dtype=np.int32),
+    )
+
+
+def _resized(array: NDArray[Any], n: int) -> NDArray[Any]:
+    """The array with n rows: grown in place where the system can, so that old and new never stand side by side."""
+    owned = array if array.flags.owndata else array.copy()  # a loaded model's arrays may belong to its file
+    owned.resize((n, *array.shape[1:]), refcheck=False)
+    return owned
+
+
+def grow(state: State, c: Settings, contexts: int, nodes: int, rows: int) -> State:
+    """Capacity for so many contexts, y nodes and rows, and a quarter more; the old state must not be used again."""
+    new: dict[str, NDArray[Any]] = state._asdict()
+    if contexts > len(state.xf):
+        for name in _BY_CONTEXT:
+            new[name] = _resized(new[name], contexts + contexts // 4)
+    if nodes > len(state.yf):
+        new["yf"] = _resized(new["yf"], nodes + nodes // 4)
+        new["yi"] = new["yf"].view(np.int32)
+    if rows > len(state.row_x):
+        n = rows + rows // 4
+        for name in _BY_ROW:
+            new[name] = _resized(new[name], n)
+        new["log_c"] = log_normalisers(n + 4, state.row_z.shape[1], c.lam, c.nu0)
+    return State(**new)
+
+
+def widened(state: State, extra: int) -> State:
+    """The state with further inputs that were 0 in all rows: what it would be had they been there from the start."""
+    p = state.row_x.shape[1]
+    high = state.xf.shape[1] - p  # where the high corners of the boxes begin
+    by_context, by_row = np.zeros((len(state.xf), extra)), np.zeros((len(state.row_x), extra))
+    return state._replace(
+        xf=np.hstack([state.xf[:, :high], by_context, state.xf[:, high:], by_context]),
+        row_x=np.hstack([state.row_x, by_row]),
+        scale=np.append(state.scale, np.ones(extra)),
+    )
+
+
+def pack(state: State) -> dict[str, NDArray[Any]]:
+    """Copies of what is in use, each memory once: what is pickled and written to disk."""
+    contexts, nodes, rows, _ = (int(n) for n in state.counts)
+    remade = ("yi", "log_c")
+    used = {name: array for name, array in state._asdict().items() if name not in remade}
+    used["yf"] = state.yf[:nodes].view(np.int64)  # half of it are integers, which no text of a double would keep
+    used.update({name: used[name][:contexts] for name in _BY_CONTEXT})
+    used.update({name: used[name][:rows] for name in _BY_ROW})
+    return {name: array.copy() for name, array in used.items()}
+
+
+def unpack(used: dict[str, NDArray[Any]], c: Settings) -> State:
+    """The state from its packed form."""
+    rows, q = used["row_z"].shape
+    log_c = log_normalisers(rows + 4, q, c.lam, c.nu0)
+    made: dict[str, Any] = {"yf": used["yf"].view(np.float64), "yi": used["yf"].view(np.int32), "log_c": log_c}
+    return State(**{**used, **made})

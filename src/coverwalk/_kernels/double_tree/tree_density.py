@@ -1,0 +1,158 @@
+"""The Bayes tree density on (0, 1)^q: cells halved again and again, odds in each, half a cache line a node.
+
+For a cell with n points, relative to the uniform law on it,
+
+    Z = w + (1 - w) B(nl + a, nr + a) / B(a, a) 2^n Z_left Z_right,        Z = 1 for n <= 1 and at the greatest depth.
+
+The predictive of y is the ratio of the Z's with and without y. Sequentially, with the odds g = Pr(go on) / Pr(stop) and
+going = 2 (n_side + a) / (n + 2 a) * (predictive of the child), it is the mixture of 1 and `going` of `odds.py`.
+
+A context may also stop in its parent's cell instead of the uniform law: `stop[j]` is the predictive of the parent's
+tree in the cell of depth j, 1 for the root. It is overwritten with this tree's, for a child to read in turn.
+
+A node is 32 bytes, seen through two views of the same memory:
+    yf (m, 4) float64   [0] g
+    yi (m, 8) int32     [2], [3] points left and right;  [4], [5] cells left and right;  [6] exponent of g
+A cell is -1 (empty), -2 - row (one point, known by its row), or the index of a node.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.double_tree.odds import mixture, updated
+
+__all__ = ["copy_tree", "new_tree", "observe_tree", "predict_tree"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+
+_POINTS, _CELL, _EXPONENT = 2, 4, 6
+_EMPTY = -1
+_Y_NODES = 1
+
+
+@kernel
+def new_tree(yf: Floats, yi: Ints, counts: Longs, g0: float) -> int:
+    """A node without points; returns its index. The caller has made sure of room."""
+    node = counts[_Y_NODES]
+    counts[_Y_NODES] = node + 1
+    yf[node, 0] = g0
+    yi[node, 2] = yi[node, 3] = yi[node, 6] = 0
+    yi[node, 4] = yi[node, 5] = _EMPTY
+    return node
+
+
+@kernel
+def observe_tree(
+    yf: Floats,
+    yi: Ints,
+    counts: Longs,
+    codes: Longs,
+    root: int,
+    row: int,
+    max_depth: int,
+    a: float,
+    g0: float,
+    path: Ints,
+    stop: Floats,
+) -> float:
+    """The predictive of a row's cells relative to the uniform law, before learning it; then learns it."""
+    code = codes[row]
+    node = root
+    depth = 0
+    while True:
+        path[depth] = node
+        side = (code >> (63 - depth)) & 1
+        depth += 1
+        if depth == max_depth:
+            break
+        cell = yi[node, _CELL + side]
+        if cell == _EMPTY:
+            yi[node, _CELL + side] = -2 - row
+            break
+        if cell < _EMPTY:  # a second point: the cell becomes a node that holds the first
+            other_side = (codes[-2 - cell] >> (63 - depth)) & 1
+            fresh = new_tree(yf, yi, counts, g0)
+            yi[fresh, _POINTS + other_side] = 1
+            yi[fresh, _CELL + other_side] = cell
+            yi[node, _CELL + side] = fresh
+            cell = fresh
+        node = cell
+    predictive = stop[depth]
+    for j in range(depth - 1, -1, -1):
+        node = path[j]
+        side = (code >> (63 - j)) & 1
+        here = yi[node, _POINTS + side]
+        going = 2.0 * (here + a) / (here + yi[node, _POINTS + 1 - side] + 2.0 * a) * predictive
+        yi[node, _POINTS + side] = here + 1
+        g = yf[node, 0]
+        exponent = yi[node, _EXPONENT]
+        base = stop[j]
+        predictive = mixture(g, exponent, base, going)
+        stop[j] = predictive
+        yf[node, 0], yi[node, _EXPONENT] = updated(g, exponent, going / base)
+    return predictive
+
+
+@kernel
+def predict_tree(
+    yf: Floats,
+    yi: Ints,
+    codes: Longs,
+    root: int,
+    code: int,
+    max_depth: int,
+    a: float,
+    g0: float,
+    path: Ints,
+    stop: Floats,
+) -> float:
+    """The predictive of a cell path relative to the uniform law; changes nothing but the scratch."""
+    node = root
+    depth = 0
+    while node >= 0 and depth < max_depth:
+        path[depth] = node
+        node = yi[node, _CELL + ((code >> (63 - depth)) & 1)]
+        depth += 1
+    nodes = depth
+    parting = code
+    if node < _EMPTY:  # a lone point: the nodes it would share with this one, down to where they part
+        parting = code ^ codes[-2 - node]
+        while depth < max_depth:
+            depth += 1
+            if (parting >> (64 - depth)) & 1:
+                break
+    predictive = stop[depth]
+    for j in range(depth - 1, nodes - 1, -1):
+        here = 1 - ((parting >> (63 - j)) & 1)
+        predictive = mixture(g0, 0, stop[j], 2.0 * (here + a) / (1.0 + 2.0 * a) * predictive)
+        stop[j] = predictive
+    for j in range(nodes - 1, -1, -1):
+        node = path[j]
+        side = (code >> (63 - j)) & 1
+        here = yi[node, _POINTS + side]
+        going = 2.0 * (here + a) / (here + yi[node, _POINTS + 1 - side] + 2.0 * a) * predictive
+        predictive = mixture(yf[node, 0], yi[node, _EXPONENT], stop[j], going)
+        stop[j] = predictive
+    return predictive
+
+
+@kernel
+def copy_tree(yf: Floats, yi: Ints, counts: Longs, root: int, g0: float) -> int:
+    """A copy of the whole tree under a node; returns its root. The new nodes stand in line and are their own queue."""
+    first = new_tree(yf, yi, counts, g0)
+    for k in range(4):
+        yf[first, k] = yf[root, k]
+    todo = first
+    while todo < counts[_Y_NODES]:
+        for side in range(2):
+            old = yi[todo, _CELL + side]
+            if old >= 0:
+                fresh = new_tree(yf, yi, counts, g0)
+                for k in range(4):
+                    yf[fresh, k] = yf[old, k]
+                yi[todo, _CELL + side] = fresh
+        todo += 1
+    return first

@@ -1,0 +1,392 @@
+"""The double tree: rows down a kd-tree over x, a Normal-Wishart and a tree density in each context.
+
+Along the path of x, with T and N the densities of y under a context's two local models,
+
+    phi = (T + v N) / (1 + v)                  v: odds of the normal against the tree
+    psi = (psi_before + o phi) / (1 + o)       o: odds of stopping; psi_before is that of the context the walk would
+                                               go on to, the parent when coarsening, the child when refining
+
+both with the step of `odds.py`. Densities are relative to the map of `real_line.py`, so that they stay near one.
+"""
+
+from math import exp, log, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
+from coverwalk._kernels.double_tree.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
+from coverwalk._kernels.double_tree.state import Floats, Longs, Settings, State
+from coverwalk._kernels.double_tree.tree_density import copy_tree, new_tree, observe_tree, predict_tree
+from coverwalk._kernels.real_line import log_slope, morton
+
+__all__ = ["O_EXPONENT", "O_ODDS", "TREE", "V_EXPONENT", "V_ODDS", "find", "learn", "logpdf"]
+
+_SPLIT_AT, O_ODDS, V_ODDS, _LOG_Z = range(4)
+_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, TREE, _PARENT, _HELD, _NODES, O_EXPONENT, V_EXPONENT = range(13)
+_CONTEXTS, _Y_NODES, _ROWS, _WAITING = range(4)
+_LOG_FAIR = log(FAIR)
+
+
+class Scratch(NamedTuple):
+    """Working memory of one call: contexts of x, y nodes; tree predictives by depth; T, log N by context; residuals."""
+
+    x_path: Any
+    y_path: Any
+    stop: Any
+    tree: Any
+    log_normal: Any
+    r: Any
+
+
+@kernel
+def _scratch(s: State, c: Settings) -> Scratch:
+    depths = s.theta.shape[0]
+    return Scratch(
+        np.empty(depths, np.int64),
+        np.empty(c.y_depth + 1, np.int32),
+        np.ones(c.y_depth + 1),
+        np.empty(depths),
+        np.empty(depths),
+        np.empty(s.row_z.shape[1]),
+    )
+
+
+@kernel
+def _new_context(s: State, c: Settings, parent: int) -> int:
+    """A leaf without rows; its local models are at their prior, or copies of the parent's where children inherit."""
+    q = s.row_z.shape[1]
+    m = s.counts[_CONTEXTS]
+    s.counts[_CONTEXTS] = m + 1
+    f, i = s.xf[m], s.xi[m]
+    f[:] = 0.0
+    i[:] = 0
+    i[_LEFT] = i[_RIGHT] = i[_DIM] = i[_FIRST] = i[_LAST] = -1
+    i[_PARENT] = parent
+    i[_DEPTH] = 0 if parent < 0 else s.xi[parent, _DEPTH] + 1
+    f[O_ODDS] = s.prior[i[_DEPTH]]
+    if parent >= 0 and c.inherit:
+        f[V_ODDS], i[V_EXPONENT] = s.xf[parent, V_ODDS], s.xi[parent, V_EXPONENT]
+        for k in range(LOG_DET, f.shape[0]):
+            f[k] = s.xf[parent, k]
+        i[_SEEN], i[_NODES] = s.xi[parent, _SEEN], s.xi[parent, _NODES]
+        i[TREE] = copy_tree(s.yf, s.yi, s.counts, s.xi[parent, TREE], c.g0)
+        return m
+    f[V_ODDS] = 1.0
+    i[TREE] = new_tree(s.yf, s.yi, s.counts, c.g0)
+    i[_NODES] = 1
+    for k in range(q):
+        f[MEAN + q + (k * (k + 3)) // 2] = sqrt(c.psi0)
+        if parent >= 0 and c.flow:
+            f[MEAN + k] = s.xf[parent, MEAN + k]
+    f[LOG_DET] = q * log(c.psi0)
+    return m
+
+
+@kernel
+def _observe(s: State, c: Settings, row: int, depth: int, b: Scratch) -> None:
+    """T and log N of a row in x_path[0 .. depth] before the local models learn it; then they do."""
+    # Arrays are taken out of their tuples once, here: each taking counts a reference, as dear as a logarithm.
+    xf, xi, yf, yi, counts, codes, row_z, log_c, y_depth = (
+        s.xf, s.xi, s.yf, s.yi, s.counts, s.row_code, s.row_z, s.log_c, s.y_depth,
+    )  # fmt: skip
+    x_path, y_path, stop, tree, log_normal, r = b.x_path, b.y_path, b.stop, b.tree, b.log_normal, b.r
+    slope = s.row_log_slope[row]
+    for k in range(depth + 1):
+        m = x_path[k]
+        if not c.flow:
+            stop[:] = 1.0
+        before = counts[_Y_NODES]
+        y_max = y_depth[xi[m, _DEPTH]]
+        tree[k] = observe_tree(yf, yi, counts, codes, xi[m, TREE], row, y_max, c.a, c.g0, y_path, stop)
+        xi[m, _NODES] += counts[_Y_NODES] - before
+        n = xi[m, _SEEN]
+        log_n, growth = predict_normal(xf, m, n, row_z, row, r, log_c, c.lam, c.nu0)
+        learn_normal(xf, m, n, row_z, row, r, growth, c.lam)
+        xi[m, _SEEN] = n + 1
+        log_normal[k] = log_n - slope
+
+
+@kernel
+def _predict(s: State, c: Settings, Z: Floats, t: int, slope: float, depth: int, b: Scratch) -> None:
+    """T and log N of Z[t] in x_path[0 .. depth]; nothing is learned."""
+    xf, xi, yf, yi, codes, log_c, y_depth = s.xf, s.xi, s.yf, s.yi, s.row_code, s.log_c, s.y_depth
+    x_path, y_path, stop, tree, log_normal, r = b.x_path, b.y_path, b.stop, b.tree, b.log_normal, b.r
+    code = morton(Z, t, c.y_depth)
+    for k in range(depth + 1):
+        m = x_path[k]
+        if not c.flow:
+            stop[:] = 1.0
+        y_max = y_depth[xi[m, _DEPTH]]
+        tree[k] = predict_tree(yf, yi, codes, xi[m, TREE], code, y_max, c.a, c.g0, y_path, stop)
+        n = xi[m, _SEEN]
+        if xi[m, V_EXPONENT] < 0 and log_c[n] - 0.5 * xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
+            log_normal[k] = 0.0  # even its peak is nothing beside the tree, at odds below 2^-332: any value will do
+            continue
+        log_n, _ = predict_normal(xf, m, n, Z, t, r, log_c, c.lam, c.nu0)
+        log_normal[k] = log_n - slope
+
+
+@kernel
+def _walk(s: State, c: Settings, depth: int, log_before: float, learning: bool, slope: float, b: Scratch) -> float:
+    """log psi - slope along x_path[0 .. depth], in the walk's direction; where learning, v and w are updated.
+
+    log_before: psi of the context before the first; NaN if the walk starts here, and stops here for sure.
+    """
+    f, i, x_path, tree, log_normal = s.xf, s.xi, b.x_path, b.tree, b.log_normal
+    low, high = 1e300, -1e300
+    for k in range(depth + 1):
+        low = min(low, log_normal[k])
+        high = max(high, log_normal[k])
+    # T lies within a few powers of ten of 1; so must N and psi_before for a step without logarithms
+    if low < -0.5 * _LOG_FAIR or high > 0.5 * _LOG_FAIR or abs(log_before) > 0.5 * _LOG_FAIR:
+        return _walk_in_logs(s, c, depth, log_before, learning, slope, b)
+    psi = exp(log_before)
+    for j in range(depth + 1):
+        k = depth - j if c.refine else j
+        m = x_path[k]
+        T, N = tree[k], exp(log_normal[k])
+        phi = mixture(f[m, V_ODDS], i[m, V_EXPONENT], T, N)
+        if learning:
+            f[m, V_ODDS], i[m, V_EXPONENT] = updated(f[m, V_ODDS], i[m, V_EXPONENT], N / T)
+        if j == 0 and log_before != log_before:
+            psi = phi
+            if learning and c.refine:
+                f[m, _LOG_Z] += log(phi) + slope
+        else:
+            before = psi
+            psi = mixture(f[m, O_ODDS], i[m, O_EXPONENT], before, phi)
+            if learning:
+                f[m, O_ODDS], i[m, O_EXPONENT] = updated(f[m, O_ODDS], i[m, O_EXPONENT], phi / before)
+    return log(psi)
+
+
+@kernel
+def _walk_in_logs(
+    s: State, c: Settings, depth: int, log_before: float, learning: bool, slope: float, b: Scratch
+) -> float:
+    """The same for a y so far out that densities or their ratios would leave the range of a double."""
+    f, i, x_path, tree, log_normal = s.xf, s.xi, b.x_path, b.tree, b.log_normal
+    log_psi = log_before
+    for j in range(depth + 1):
+        k = depth - j if c.refine else j
+        m = x_path[k]
+        log_T, log_N = log(tree[k]), log_normal[k]
+        v = log_odds(f[m, V_ODDS], i[m, V_EXPONENT])
+        log_phi = log_mixture(v, log_T, log_N)
+        if learning:
+            f[m, V_ODDS], i[m, V_EXPONENT] = odds_from_log(v + log_N - log_T)
+        if j == 0 and log_before != log_before:
+            log_psi = log_phi
+            if learning and c.refine:
+                f[m, _LOG_Z] += log_phi + slope
+        else:
+            o = log_odds(f[m, O_ODDS], i[m, O_EXPONENT])
+            if learning:
+                f[m, O_ODDS], i[m, O_EXPONENT] = odds_from_log(o + log_phi - log_psi)
+            log_psi = log_mixture(o, log_psi, log_phi)
+    return log_psi
+
+
+@kernel
+def _hold(s: State, m: int, row: int) -> None:
+    """A leaf takes a row: at the end of its list, and into its box."""
+    xf, xi, row_x, row_next = s.xf, s.xi, s.row_x, s.row_next
+    p = row_x.shape[1]
+    low = xf.shape[1] - 2 * p
+    row_next[row] = -1
+    if xi[m, _HELD] == 0:
+        xi[m, _FIRST] = row
+        for d in range(p):
+            xf[m, low + d] = xf[m, low + p + d] = row_x[row, d]
+    else:
+        row_next[xi[m, _LAST]] = row
+        for d in range(p):
+            x = row_x[row, d]
+            if x < xf[m, low + d]:
+                xf[m, low + d] = x
+            elif x > xf[m, low + p + d]:
+                xf[m, low + p + d] = x
+            elif xf[m, low + d] != xf[m, low + d]:  # all rows before lacked this input
+                xf[m, low + d] = xf[m, low + p + d] = x
+    xi[m, _LAST] = row
+    xi[m, _HELD] += 1
+
+
+@kernel
+def _wait_if_full(s: State, m: int) -> None:
+    """A leaf of depth k with more than theta_k rows waits to be split across its widest side, if its rows differ."""
+    if not s.xi[m, _HELD] > s.theta[s.xi[m, _DEPTH]]:
+        return
+    p = s.row_x.shape[1]
+    f, i = s.xf[m], s.xi[m]
+    low = f.shape[0] - 2 * p
+    widest = -1
+    width = 0.0
+    for d in range(p):
+        side = f[low + p + d] / s.scale[d] - f[low + d] / s.scale[d]
+        if side > width:
+            widest, width = d, side
+    if widest < 0:
+        return
+    split = 0.5 * f[low + widest] + 0.5 * f[low + p + widest]
+    if not f[low + widest] <= split < f[low + p + widest]:  # neighbouring doubles: nothing lies between them
+        return
+    f[_SPLIT_AT] = split
+    i[_DIM] = widest
+    s.waiting[s.counts[_WAITING]] = m
+    s.counts[_WAITING] += 1
+
+
+@kernel
+def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
+    """Two children for a leaf; its rows are handed to them in order, and replayed unless children inherit."""
+    f, i = s.xf[m], s.xi[m]
+    left = _new_context(s, c, m)
+    right = _new_context(s, c, m)
+    row = np.int64(i[_FIRST])
+    while row >= 0:
+        following = np.int64(s.row_next[row])
+        child = left if s.row_x[row, i[_DIM]] <= f[_SPLIT_AT] else right
+        _hold(s, child, row)
+        if not c.inherit:
+            _replay(s, c, child, row, b)
+        row = following
+    i[_LEFT], i[_RIGHT] = left, right
+    i[_FIRST] = i[_LAST] = -1
+    i[_HELD] = 0
+    if c.refine and not c.inherit:
+        _credit(s, m, s.xf[left, _LOG_Z] + s.xf[right, _LOG_Z])
+    _wait_if_full(s, right)
+    _wait_if_full(s, left)
+
+
+@kernel
+def _replay(s: State, c: Settings, child: int, row: int, b: Scratch) -> None:
+    """One row into a new child, as if the child had been there when the row came."""
+    stop, row_stop = b.stop, s.row_stop
+    for j in range(row_stop.shape[1]):
+        stop[j] = row_stop[row, j]
+    b.x_path[0] = child
+    only = np.int64(0)  # a typed zero: a literal would compile everything below it once more
+    _observe(s, c, row, only, b)
+    before = np.nan if c.refine else s.row_log_psi[row]
+    s.row_log_psi[row] = _walk(s, c, only, before, True, s.row_log_slope[row], b)
+    for j in range(row_stop.shape[1]):
+        row_stop[row, j] = stop[j]
+
+
+@kernel
+def _credit(s: State, m: int, log_z_children: float) -> None:
+    """Refining: after a split Z_m = w0 Z_phi + (1 - w0) Z_left Z_right; what changed is told to all above.
+
+    With log odds o = log(w0 / (1 - w0)) + log Z_phi - log Z_children, Z = Z_children (1 - w0) / Pr(go on).
+    """
+    f, i = s.xf[m], s.xi[m]
+    change = log_z_children - f[_LOG_Z]
+    o = log_odds(f[O_ODDS], i[O_EXPONENT])
+    change = log_mixture(o, change, 0.0)
+    f[O_ODDS], i[O_EXPONENT] = odds_from_log(o + f[_LOG_Z] - log_z_children)
+    above = i[_PARENT]
+    while above >= 0:
+        f, i = s.xf[above], s.xi[above]
+        o = log_odds(f[O_ODDS], i[O_EXPONENT])
+        f[O_ODDS], i[O_EXPONENT] = odds_from_log(o - change)
+        change = log_mixture(o, change, 0.0)
+        above = i[_PARENT]
+
+
+@kernel
+def find(s: State, X: Floats, t: int, path: Longs) -> int:
+    """Write the contexts that hold X[t] to path, coarse to fine; returns the depth of the finest."""
+    xf, xi = s.xf, s.xi
+    m = 0
+    depth = 0
+    path[0] = 0
+    while xi[m, _LEFT] >= 0:
+        m = xi[m, _LEFT] if X[t, xi[m, _DIM]] <= xf[m, _SPLIT_AT] else xi[m, _RIGHT]
+        depth += 1
+        path[depth] = m
+    return depth
+
+
+@kernel
+def _store(s: State, c: Settings, X: Floats, Z: Floats, t: int) -> int:
+    """Keep the row X[t], Z[t]; returns its number."""
+    row_x, row_z = s.row_x, s.row_z
+    row = s.counts[_ROWS]
+    s.counts[_ROWS] = row + 1
+    for d in range(X.shape[1]):
+        row_x[row, d] = X[t, d]
+    slope = 0.0
+    for d in range(Z.shape[1]):
+        row_z[row, d] = Z[t, d]
+        slope += log_slope(Z[t, d])
+    s.row_code[row] = morton(Z, t, c.y_depth)
+    s.row_log_slope[row] = slope
+    return row
+
+
+@kernel
+def _learn_row(s: State, c: Settings, row: int, depth: int, b: Scratch) -> float:
+    """One row along x_path[0 .. depth]; returns log psi, the log density of y before it was learned."""
+    b.stop[:] = 1.0
+    _observe(s, c, row, depth, b)
+    log_psi = _walk(s, c, depth, np.nan, True, s.row_log_slope[row], b)
+    s.row_log_psi[row] = log_psi
+    stop, row_stop = b.stop, s.row_stop
+    for j in range(row_stop.shape[1]):
+        row_stop[row, j] = stop[j]
+    _hold(s, b.x_path[depth], row)
+    _wait_if_full(s, b.x_path[depth])
+    return log_psi + s.row_log_slope[row]
+
+
+@kernel
+def learn(s: State, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floats, wanted: Longs) -> int:
+    """Learn the rows from `start`; returns the number of rows done: fewer than there are mean that capacity ran out.
+
+    X (n, p), Z (n, q)   rows, Z in standardised units
+    log_psi (n,)         written: log psi(z | x) of each row before it was learned
+    wanted (2,)          written: contexts and y nodes that are wanted
+
+    Call again with more capacity and start = rows done. Splits wait in the state and are made before the next row.
+    """
+    b = _scratch(s, c)
+    contexts, nodes = s.xf.shape[0], s.yf.shape[0]
+    if s.counts[_CONTEXTS] == 0:
+        _new_context(s, c, np.int64(-1))
+    t = start
+    while t < X.shape[0] or s.counts[_WAITING] > 0:
+        used, used_nodes = s.counts[_CONTEXTS], s.counts[_Y_NODES]
+        if s.counts[_WAITING] > 0:
+            m = np.int64(s.waiting[s.counts[_WAITING] - 1])
+            wanted[0], wanted[1] = used + 2, used_nodes + 2 * s.xi[m, _NODES] + 2  # a child's cells are its parent's
+            if wanted[0] > contexts or wanted[1] > nodes:
+                return t
+            s.counts[_WAITING] -= 1
+            _split(s, c, m, b)
+            continue
+        depth = find(s, X, t, b.x_path)
+        wanted[0], wanted[1] = used, used_nodes + (depth + 1) * c.y_depth
+        if s.counts[_ROWS] >= s.row_x.shape[0] or wanted[1] > nodes:
+            return t
+        row = _store(s, c, X, Z, t)
+        log_psi[t] = _learn_row(s, c, row, depth, b)
+        t += 1
+    return t
+
+
+@kernel
+def logpdf(s: State, c: Settings, X: Floats, Z: Floats, log_psi: Floats) -> None:
+    """Write log psi(z | x) of rows X (n, p), Z (n, q) to log_psi (n,); changes nothing in the state."""
+    b = _scratch(s, c)
+    for t in range(X.shape[0]):
+        depth = find(s, X, t, b.x_path)
+        slope = 0.0
+        for d in range(Z.shape[1]):
+            slope += log_slope(Z[t, d])
+        b.stop[:] = 1.0
+        _predict(s, c, Z, t, slope, depth, b)
+        log_psi[t] = _walk(s, c, depth, np.nan, False, slope, b) + slope

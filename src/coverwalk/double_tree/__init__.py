@@ -1,0 +1,1 @@
+"""The paper's estimator: `DoubleTree`, its engine, its distributions."""

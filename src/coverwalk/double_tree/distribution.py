@@ -1,0 +1,77 @@
+"""The predictions of a double tree with one output as a `PredictiveDistribution`."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.double_tree.cells import cell_masses, context_weights, finest_cells, leaves
+from coverwalk._kernels.double_tree.normal_wishart import MEAN
+from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
+from coverwalk.distribution import PredictiveDistribution, Shapes
+from coverwalk.double_tree.engine import DoubleTreeEngine
+from coverwalk.unit_shapes import unit_shapes
+
+__all__ = ["predict_dist"]
+
+Floats = NDArray[np.float64]
+_SEEN = 4  # column of a context's integers: rows learned
+
+
+def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
+    """The distribution of y for each row of X (n, p): the normals of its contexts, and all its trees together as cells.
+
+    Rows in the same leaf share the shapes of their components. A component's label is its context, the leaf for cells.
+    """
+    X = engine._inputs(X)
+    s, c, units = engine.state, engine.settings, engine.units
+    path = np.empty(MAX_X_DEPTH + 1, dtype=np.int64)
+    leaf = np.empty(len(X), dtype=np.int64)
+    leaves(s, X, path, leaf)
+    _, first, of_leaf = np.unique(leaf, return_index=True, return_inverse=True)
+    cells = _Cells(engine)
+    normal, tree = np.empty(len(path)), np.empty(len(path))
+    tables: list[Shapes] = []
+    weights, locs, scales, labels = [], [], [], []
+    for t in first:
+        contexts = path[: context_weights(s, c, X, int(t), path, normal, tree) + 1]
+        df = c.nu0 + s.xi[contexts, _SEEN]
+        kappa = c.lam + s.xi[contexts, _SEEN]
+        scale = s.xf[contexts, MEAN + 1] * np.sqrt((kappa + 1) / (kappa * df))
+        shapes, masses = cells.shapes(contexts, tree[: len(contexts)].copy())
+        tables += [Shapes.student(df), *shapes]
+        weights.append(np.concatenate([normal[: len(contexts)], masses]))
+        locs.append(units.loc[0] + units.scale[0] * np.append(s.xf[contexts, MEAN], [0.0, 0.0]))
+        scales.append(units.scale[0] * np.append(scale, [1.0, 1.0]))
+        labels.append(np.append(contexts, [contexts[-1]] * 2))
+    counts = np.array([len(w) for w in weights])
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    offsets = np.concatenate([[0], np.cumsum(counts[of_leaf])])
+    pick = np.repeat(starts[of_leaf] - offsets[:-1], counts[of_leaf]) + np.arange(offsets[-1])
+    weight = np.concatenate([w / w.sum() for w in weights])
+    return PredictiveDistribution(
+        offsets,
+        weight[pick],
+        np.concatenate(locs)[pick],
+        np.concatenate(scales)[pick],
+        pick,
+        Shapes.join(tables),
+        context=np.concatenate(labels)[pick],
+    )
+
+
+class _Cells:
+    """The finest cells of an engine, and the two shapes that masses on them make: a flat core and two tails."""
+
+    def __init__(self, engine: DoubleTreeEngine) -> None:
+        self.state, self.settings = engine.state, engine.settings
+        none = np.empty(0, dtype=np.int64)
+        n = finest_cells(self.state, self.settings, none, none)
+        self.code, self.depth = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        finest_cells(self.state, self.settings, self.code, self.depth)
+        self.left = self.code.view(np.uint64).astype(np.float64) / 2.0**64
+        self.width = np.exp2(-self.depth.astype(np.float64))
+
+    def shapes(self, contexts: NDArray[np.int64], tree: Floats) -> tuple[list[Shapes], list[float]]:
+        """The core and the tails of the contexts' trees, and the mass of each."""
+        mass = np.empty(len(self.code))
+        cell_masses(self.state, self.settings, contexts, tree, self.code, self.depth, mass)
+        return unit_shapes(self.left, self.width, mass)

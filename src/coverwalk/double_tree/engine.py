@@ -1,0 +1,286 @@
+"""The double tree in its users' units: running scale, growing arrays, kernels."""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.double_tree import walk
+from coverwalk._kernels.double_tree.components import component_weights
+from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, State, grow, new_state, pack, unpack, widened
+from coverwalk._kernels.real_line import CORE
+from coverwalk.double_tree.check import check_engine
+from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, Real, Schema, Text, Tuple, Whole, stored
+from coverwalk.preparation.units import Units, units_of
+
+__all__ = ["DoubleTreeEngine", "Plan"]
+
+Floats = NDArray[np.float64]
+
+
+@stored(
+    walk=Text("coarsen", "refine"),
+    alpha=Real(low=1.05, high=1e6, whole=True),
+    stop=Maybe(Real(low=1e-100, below=1)),
+    children=Text("replay", "parent"),
+    priors=Text("parent", "fixed"),
+    max_depth=Maybe(Whole(1, 64)),
+    a=Real(low=1e-100, high=1e100, whole=True),
+    halve=Real(low=1e-100, below=1),
+    ridge=Real(low=1e-100, high=1e100, whole=True),
+    nu=Maybe(Real(high=1e100, whole=True)),
+    scatter=Real(low=1e-100, high=1e100, whole=True),
+    settle=Whole(0),
+)
+class Plan(NamedTuple):
+    """The parameters of a double tree; see `DoubleTree` for the meaning."""
+
+    walk: Literal["coarsen", "refine"]
+    alpha: float
+    stop: float | None
+    children: Literal["replay", "parent"]
+    priors: Literal["parent", "fixed"]
+    max_depth: int | None
+    a: float
+    halve: float
+    ridge: float
+    nu: float | None
+    scatter: float
+    settle: int
+
+    def check(self) -> "Plan":
+        """Itself, or a ValueError that says which parameter is out of range."""
+        choices = {"walk": ("coarsen", "refine"), "children": ("replay", "parent"), "priors": ("parent", "fixed")}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}")
+        if not 1.05 <= self.alpha <= 1e6:
+            raise ValueError(f"alpha must be at least 1.05, or the tree deepens with every row; got {self.alpha!r}")
+        for name in ("stop", "halve"):
+            value = getattr(self, name)
+            if value is not None and not 1e-100 <= value < 1:
+                raise ValueError(f"{name} must be a probability in (0, 1), got {value!r}")
+        for name in ("a", "ridge", "scatter"):
+            if not 0 < getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+        if self.max_depth is not None and not 1 <= self.max_depth <= 64:
+            raise ValueError(f"max_depth must lie between 1 and 64, got {self.max_depth!r}")
+        if not self.settle >= 0:
+            raise ValueError(f"settle must be a number of rows, 0 or more, got {self.settle!r}")
+        return self
+
+    def settings(self, q: int) -> Settings:
+        """As the kernels want it, for q outputs."""
+        nu = q + 2.0 if self.nu is None else float(self.nu)
+        if not nu > q - 1:
+            raise ValueError(f"nu must be above q - 1 = {q - 1} for a proper prior, got {self.nu!r}")
+        return Settings(
+            refine=self.walk == "refine",
+            inherit=self.children == "parent",
+            flow=self.priors == "parent",
+            y_depth=min(8 * q + 4, 64) if self.max_depth is None else int(self.max_depth),
+            a=float(self.a),
+            g0=float(self.halve / (1 - self.halve)),
+            lam=float(self.ridge),
+            nu0=nu,
+            psi0=float(self.scatter),
+        )
+
+    def empty_state(self, q: int, x_scale: Floats) -> State:
+        """A state with a root and no rows. Depth by depth: when to split, how likely to stop, how deep in y."""
+        c = self.settings(q)
+        k = np.arange(MAX_X_DEPTH + 1)
+        with np.errstate(over="ignore"):
+            theta = self.alpha ** k.astype(float)
+        theta[-1] = np.inf
+        if self.stop is not None:
+            w = np.full(len(k), float(self.stop))
+        else:  # 2^-k; a refining walk may stop in the root, and does not shun depth
+            w = np.full(len(k), 0.5) if c.refine else np.exp2(-np.maximum(k, 1.0))
+        y_depth = np.full(len(k), c.y_depth)
+        if c.flow:  # finer cells than these are left to the coarser contexts, which have the rows for them
+            y_depth = np.maximum(c.y_depth - k, min(c.y_depth, 4 * q))
+        state = new_state(len(x_scale), q, c, theta, w / (1 - w), y_depth.astype(np.int32), x_scale)
+        walk.learn(state, c, np.empty((0, len(x_scale))), np.empty((0, q)), 0, np.empty(0), np.empty(2, np.int64))
+        return state
+
+
+def _for_kernels(X: Floats) -> Floats:
+    """X as the one type the kernels are compiled for; a read-only array would have them compiled once more."""
+    return np.require(X, np.float64, ["C", "W"])
+
+
+def _output_units(Y: Floats, y_depth: int) -> Units:
+    """Units of the outputs. Of a column of n > 1 equal values: 1/n of its size, so that what is not yet known of its
+    scale pulls less and less, with the value in the middle of a finest cell, not on the edge that every halving shares.
+    """
+    n, q = Y.shape
+    units = units_of(Y)
+    constant = (n > 1) & (Y.min(axis=0) == Y.max(axis=0))
+    scale = np.where(constant, np.maximum(units.scale / n, np.finfo(np.float64).tiny), units.scale)
+    half_a_cell = CORE / 0.75 * 2.0 ** -(y_depth // q)  # the core, 2 CORE wide, has 3/4 of the cells
+    return Units(np.where(constant, units.loc - half_a_cell * scale, units.loc), scale)
+
+
+def _scale_of(X: Floats) -> Floats:
+    """Units of the inputs, from the values that are there."""
+    missing = np.isnan(X)
+    if not missing.any():
+        return units_of(X).scale
+    return np.array([units_of(X[~missing[:, a], a, None]).scale[0] for a in range(X.shape[1])])
+
+
+_EXPONENT = Limits(above=-(2**24), below=2**24)  # powers of 2^332 in odds: no stream comes near
+_LINKS = {
+    0: Limits(children=True),  # left
+    2: Limits(low=-1, below="max(p, 1)"),  # dimension
+    3: Limits(low=0, high=MAX_X_DEPTH),  # depth
+    4: Limits(low=0, high="n_rows"),  # rows learned
+    5: Limits(index="n_rows", none=True),  # first row
+    6: Limits(index="n_rows", none=True),  # last row
+    8: Limits(index="contexts", none=True),  # parent
+    9: Limits(low=0, high="n_rows"),  # rows held
+    11: _EXPONENT,
+    12: _EXPONENT,
+}
+_ODDS = {1: Limits(above=0), 2: Limits(above=0)}
+
+
+class DoubleTreeEngine:
+    """Learns and predicts rows X (n, p), Y (n, q) of finite numbers; the caller checks them.
+
+    NaN in X is a missing value. It lies in no box, and right of every split on its input; from the first one on each
+    input has a second one beside it, 1 where it is missing and 0 where it is not, which is split like all others.
+    """
+
+    _schema = Schema(
+        plan=Object(Plan),
+        units=Object(Units, q="q"),
+        missing=Flag(),
+        n_rows=Whole(0, 2**31 - 8),
+        state=Fields(  # as `pack` has it
+            scale=Array(float, "p", above=0),
+            counts=Array(np.int64, 4, low=0, high=2**31 - 8),
+            xi=Array(np.int32, "contexts", 16, columns=_LINKS),
+            xf=Array(float, "contexts", "6 + q + q * (q + 1) // 2 + 2 * p", nan=True, columns=_ODDS),
+            yf=Array(np.int64, "nodes", 4),
+            row_x=Array(float, "n_rows", "p", nan=True),
+            row_z=Array(float, "n_rows", "q"),
+            row_code=Array(np.int64, "n_rows"),
+            row_log_slope=Array(float, "n_rows"),
+            row_log_psi=Array(float, "n_rows"),
+            row_stop=Array(float, "n_rows", "flowing", above=0),
+            row_next=Array(np.int32, "n_rows", index="n_rows", none=True),
+            theta=Array(float, MAX_X_DEPTH + 1, inf=True),
+            prior=Array(float, MAX_X_DEPTH + 1, inf=True),
+            y_depth=Array(np.int32, MAX_X_DEPTH + 1),
+            waiting=Array(np.int32, MAX_X_DEPTH + 1),
+        ),
+        _early=Maybe(Tuple(Array(float, "n_rows", "p", nan=True), Array(float, "n_rows", "q"))),
+        check=check_engine,
+    )
+
+    def __init__(self, plan: Plan, p: int, q: int) -> None:
+        self.plan = plan
+        self.settings = plan.settings(q)
+        self.n_rows = 0
+        self.missing = False
+        self._early: tuple[Floats, Floats] | None = (np.empty((0, p)), np.empty((0, q)))  # until the units are settled
+        self._set_units(units_of(np.empty((0, q))), np.ones(p))
+
+    def _set_units(self, units: Units, x_scale: Floats) -> None:
+        self.units = units
+        self.state = self.plan.empty_state(len(units.loc), x_scale)
+
+    def learn(self, X: Floats, Y: Floats) -> Floats:
+        """Learn the rows in order; returns the log density (n,) of each before it was learned."""
+        if not self.missing and np.isnan(X).any():
+            self._take_missing(X.shape[1])
+        X = self._inputs(X)
+        log_psi = np.empty(len(X))
+        start = 0
+        while start < len(X):
+            end = len(X)
+            if self._early is not None:
+                end = min(end, start + self._next_setting() - self.n_rows)
+            log_psi[start:end] = self._learn_in_units(X[start:end], Y[start:end]) - self.units.log_scale
+            self.n_rows += end - start
+            if self._early is not None:
+                self._early = (np.vstack([self._early[0], X[start:end]]), np.vstack([self._early[1], Y[start:end]]))
+                self._reset_units()
+            start = end
+        return log_psi
+
+    def _take_missing(self, p: int) -> None:
+        self.missing = True
+        self.state = widened(self.state, p)
+        if self._early is not None:
+            X, Y = self._early
+            self._early = np.hstack([X, np.zeros_like(X)]), Y
+
+    def _inputs(self, X: Floats) -> Floats:
+        """X, with what says where values are missing beside it if some were."""
+        return _for_kernels(np.hstack([X, np.isnan(X)]) if self.missing else X)
+
+    def _next_setting(self) -> int:
+        """The number of rows, a power of two, at which the units are set next."""
+        return int(1 << self.n_rows.bit_length())
+
+    def _reset_units(self) -> None:
+        """Set the units at a power of two of rows, and build the state again from the rows; let the rows go at last."""
+        assert self._early is not None
+        if self.n_rows & (self.n_rows - 1) == 0 and self.n_rows <= self.plan.settle:
+            X, Y = self._early
+            self._set_units(_output_units(Y, self.settings.y_depth), _scale_of(X))
+            self._learn_in_units(X, Y)
+        if 2 * self.n_rows > self.plan.settle and self.n_rows & (self.n_rows - 1) == 0:
+            self._early = None
+
+    def _learn_in_units(self, X: Floats, Y: Floats) -> Floats:
+        Z = self.units.apply(Y)
+        log_psi = np.empty(len(X))
+        self.state = grow(self.state, self.settings, 0, 0, int(self.state.counts[2]) + len(X))
+        wanted = np.empty(2, np.int64)
+        done = walk.learn(self.state, self.settings, X, Z, 0, log_psi, wanted)
+        while done < len(X) or self.state.counts[3] > 0:  # the kernel ran out of capacity
+            self.state = grow(self.state, self.settings, int(wanted[0]), int(wanted[1]), 0)
+            done = walk.learn(self.state, self.settings, X, Z, done, log_psi, wanted)
+        return log_psi
+
+    def logpdf(self, X: Floats, Y: Floats) -> Floats:
+        """Log density (n,) of the rows; nothing is learned."""
+        log_psi = np.empty(len(X))
+        walk.logpdf(self.state, self.settings, self._inputs(X), self.units.apply(Y), log_psi)
+        return log_psi - self.units.log_scale
+
+    def component_weights(self, X: Floats) -> tuple[Floats, Floats]:
+        """For each x the weight of the normals, against the tree densities, and the mean depth of stopping."""
+        normal, depth = np.empty(len(X)), np.empty(len(X))
+        path = np.empty(MAX_X_DEPTH + 1, dtype=np.int64)
+        component_weights(self.state, self.settings, self._inputs(X), path, normal, depth)
+        return normal, depth
+
+    @property
+    def rows(self) -> tuple[Floats, Floats]:
+        """The rows X (n, p) and Y (n, q) that were learned."""
+        X = self.state.row_x[: self.n_rows]
+        return X[:, : X.shape[1] // 2] if self.missing else X, self.units.invert(self.state.row_z[: self.n_rows])
+
+    @property
+    def depth(self) -> int:
+        """Depth of the finest context; the root has 0."""
+        return int(self.state.xi[: int(self.state.counts[0]), 3].max())
+
+    @property
+    def n_contexts(self) -> int:
+        """Contexts of the kd-tree, inner ones included."""
+        return int(self.state.counts[0])
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in vars(self).items() if name != "settings"}  # the plan tells them
+        return {**kept, "state": pack(self.state)}
+
+    def __setstate__(self, packed: dict[str, Any]) -> None:
+        vars(self).update(packed)
+        self.settings = self.plan.settings(len(self.units.loc))
+        self.state = unpack(packed["state"], self.settings)

@@ -1,0 +1,96 @@
+"""What the page tells of a classifier on rows of data, as plain values."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk.classifier import ContextClassifier
+from coverwalk.evaluation.report.facts import N_SURPRISING, permuted_losses
+from coverwalk.forests.class_forest import n_threads
+
+__all__ = ["gather_classes"]
+
+Floats = NDArray[np.float64]
+
+N_BINS = 10
+
+
+def gather_classes(
+    model: ContextClassifier, X: Floats, labels: NDArray[Any], target: str, names: list[str]
+) -> dict[str, Any]:
+    """Of rows X (n, p), as the model's forest takes them, and labels that it knows."""
+    code = np.searchsorted(model.classes_, labels)
+    p = _proba(model, X)
+    own = p[np.arange(len(X)), code]
+    with np.errstate(divide="ignore"):
+        log_p = np.log(own)
+
+    def losses(rows_X: Floats, rows: NDArray[np.int64]) -> float:
+        q = _proba(model, rows_X)[np.arange(len(rows)), code[rows]]
+        return -float(np.log(np.maximum(q, 1e-300)).mean())
+
+    counts = model._forest.kinds[0][1][0].local[0][0]
+    frequency = counts / counts.sum()
+    trees = [tree for _, trees in model._forest.kinds for tree in trees]
+    return {
+        "kind": "classes",
+        "target": target,
+        "inputs": names,
+        "n": len(X),
+        "seen": 0.0,
+        "classes": [str(label) for label in model.classes_],
+        "model": {
+            "n_rows": model.n_rows_,
+            "n_trees": len(trees),
+            "n_contexts": sum(len(tree.tree[2]) for tree in trees),
+        },
+        "losses": [
+            _loss("coverwalk", log_p, p, code),
+            _loss("class frequencies", np.log(frequency)[code], np.tile(frequency, (len(X), 1)), code),
+        ],
+        "reliability": _reliability(p, code),
+        "confusion": _confusion(p, code),
+        "importances": permuted_losses(X, losses, names),
+        "surprising": [
+            {
+                "row": int(i) + 1,
+                "y": str(labels[i]),
+                "predicted": str(model.classes_[p[i].argmax()]),
+                "p": float(own[i]),
+                "loss": float(min(-log_p[i], 1e300)),
+            }
+            for i in np.argsort(own)[:N_SURPRISING]
+        ],
+        "explore": None,
+    }
+
+
+def _proba(model: ContextClassifier, X: Floats) -> Floats:
+    p = np.exp(model._forest.log_proba(X, n_threads(model.n_jobs)))
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def _loss(name: str, log_p: Floats, p: Floats, code: NDArray[np.int64]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "loss": float(min(-log_p.mean(), 1e300)),
+        "error": float(np.nan_to_num(log_p.std()) / np.sqrt(len(log_p))),
+        "accuracy": float(np.mean(p.argmax(axis=1) == code)),
+    }
+
+
+def _reliability(p: Floats, code: NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Accuracy of rows by the probability of their predicted class, in bins of equal width; empty ones left out."""
+    best, right = p.max(axis=1), p.argmax(axis=1) == code
+    of = np.minimum((best * N_BINS).astype(int), N_BINS - 1)
+    return [
+        {"claimed": float(best[of == b].mean()), "accuracy": float(right[of == b].mean()), "n": int(np.sum(of == b))}
+        for b in np.unique(of)
+    ]
+
+
+def _confusion(p: Floats, code: NDArray[np.int64]) -> list[list[int]]:
+    """Rows of observed classes by predicted ones."""
+    C = p.shape[1]
+    return np.bincount(code * C + p.argmax(axis=1), minlength=C * C).reshape(C, C).tolist()

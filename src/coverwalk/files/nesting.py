@@ -1,0 +1,179 @@
+"""Fields that hold other fields: what may be missing, lists, tuples, tables, sets."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from coverwalk.files.fields import Field, Real, Store
+from coverwalk.files.limits import SchemaError, Scope, evaluate, refuse
+from coverwalk.files.objects import Schema
+from coverwalk.files.plain import Plain
+
+__all__ = ["Absent", "Either", "Fields", "Link", "List", "Maybe", "Set", "Table", "Tuple"]
+
+
+class Absent(Field):
+    """What the field holds, or nothing at all: an object may lack it."""
+
+    optional = True
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        return self.field.write(value, where, store)
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        return self.field.read(node, where, store, scope, name)
+
+
+class Maybe(Field):
+    """None, or what the field holds; the scope knows the name of a None, too."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        return None if value is None else self.field.write(value, where, store)
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        if node is None:
+            scope[name] = None
+            return None
+        return self.field.read(node, where, store, scope, name)
+
+
+class Either(Field):
+    """A number, flag or text that one of some fields allows."""
+
+    def __init__(self, *fields: Field) -> None:
+        self.fields = fields
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        return Real().write(value, where, store)
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        said = []
+        for field in self.fields:
+            try:
+                return field.read(node, where, store, scope, name)
+            except SchemaError as error:
+                said.append(str(error))
+        raise SchemaError("; or ".join(said))
+
+
+class List(Field):
+    """A list, or a tuple, of one kind of item; the scope knows its parts, and each item knows its place ``i``."""
+
+    def __init__(
+        self, item: Field, length: int | str | None = None, *, low: int = 0, high: int = 2**62, kind: Any = list
+    ) -> None:
+        self.item, self.length, self.low, self.high, self.kind = item, length, low, high, kind
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        if type(value) is not self.kind:
+            refuse(where, f"a {self.kind.__name__}", value)
+        return [self.item.write(item, f"{where}[{i}]", store) for i, item in enumerate(value)]
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        if type(node) is not list or not self.low <= len(node) <= self.high:
+            refuse(where, f"a list of {self.low} or more items", node)
+        if self.length is not None and len(node) != evaluate(self.length, scope):
+            refuse(where, f"a list of {self.length} = {evaluate(self.length, scope)} items", node)
+        outer, items, known = scope.get("i"), [], []
+        for i, item in enumerate(node):
+            scope["i"] = i
+            items.append(self.item.read(item, f"{where}[{i}]", store, scope, "item"))
+            known.append(scope.pop("item", None))
+        scope["i"], scope[name] = outer, known
+        return self.kind(items)
+
+
+class Tuple(Field):
+    """A tuple of so many fields, with dimensions of its own; items know earlier ones as _0, _1, ..."""
+
+    def __init__(self, *fields: Field) -> None:
+        self.fields = fields
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        if type(value) is not tuple or len(value) != len(self.fields):
+            refuse(where, f"a tuple of {len(self.fields)}", value)
+        return [field.write(item, f"{where}[{i}]", store) for i, (field, item) in enumerate(zip(self.fields, value))]
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        if type(node) is not list or len(node) != len(self.fields):
+            refuse(where, f"a tuple of {len(self.fields)}", node)
+        inner = dict(scope)
+        made = tuple(
+            field.read(item, f"{where}[{i}]", store, inner, f"_{i}")
+            for i, (field, item) in enumerate(zip(self.fields, node))
+        )
+        scope[name] = SimpleNamespace(**inner)
+        return made
+
+
+class Fields(Field):
+    """A dictionary of fields by name; their dimensions are those of the object that has it."""
+
+    def __init__(self, **fields: Field) -> None:
+        self.schema = Schema()
+        self.schema.fields = fields
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        if type(value) is not dict:
+            refuse(where, "a dict", value)
+        return self.schema.write(value, where, store)
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        return self.schema.read(node, where, store, scope)
+
+
+class Table(Field):
+    """A dictionary, or a Counter; its keys are hashable plain values."""
+
+    def __init__(self, value: Field, kind: Any = dict) -> None:
+        self.value, self.kind, self.key = value, kind, Plain()
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        if type(value) is not self.kind:
+            refuse(where, f"a {self.kind.__name__}", value)
+        return [
+            [self.key.write(key, where, store), self.value.write(item, f"{where}[{i}]", store)]
+            for i, (key, item) in enumerate(value.items())
+        ]
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        if type(node) is not list or not all(type(pair) is list and len(pair) == 2 for pair in node):
+            refuse(where, "a table", node)
+        made = self.kind()
+        for i, pair in enumerate(node):
+            key = self.key.read_hashable(pair[0], where)
+            if key in made:
+                refuse(where, "a table that has each key once", key)
+            made[key] = self.value.read(pair[1], f"{where}[{i}]", store, scope, "item")
+        scope.pop("item", None)
+        return made
+
+
+class Link(Field):
+    """An object that belongs to whoever holds this one, and is set again by its ``__setstate__``: not in the file."""
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        return None
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        if node is not None:
+            refuse(where, "nothing", node)
+
+
+class Set(Field):
+    """A set of hashable plain values."""
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        if type(value) is not set:
+            refuse(where, "a set", value)
+        return [Plain().write(item, where, store) for item in sorted(value, key=repr)]
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        if type(node) is not list:
+            refuse(where, "a set", node)
+        return {Plain().read_hashable(item, where) for item in node}

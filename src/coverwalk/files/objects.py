@@ -1,0 +1,122 @@
+"""Objects in files: the schema of a class, and the field that holds an object of it."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from coverwalk.files.fields import Field, Store
+from coverwalk.files.limits import SchemaError, Scope, evaluate, is_name, refuse
+
+__all__ = ["Object", "Schema", "build", "schema_of", "state_of", "stored"]
+
+Check = Callable[[Any, Scope], None]
+T = TypeVar("T")
+
+
+class Schema:
+    """The fields of a class, in the order in which they are read."""
+
+    def __init__(self, *, check: Check | None = None, **fields: Field) -> None:
+        self.fields, self.check = fields, check
+
+    def __add__(self, other: "Schema") -> "Schema":
+        checks = [check for check in (self.check, other.check) if check]
+
+        def both(state: Any, scope: Scope) -> None:
+            for check in checks:
+                check(state, scope)
+
+        return Schema(check=both, **{**self.fields, **other.fields})
+
+    def write(self, state: dict[str, Any], where: str, store: Store) -> dict[str, Any]:
+        """The fields of an object as JSON values."""
+        unknown = sorted(state.keys() - self.fields.keys())
+        if unknown:
+            raise SchemaError(f"{where} has {', '.join(unknown)}, for which files have no place: delete it first")
+        return {name: self.fields[name].write(item, f"{where}.{name}", store) for name, item in state.items()}
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope) -> dict[str, Any]:
+        """The checked fields of an object; the scope knows its dimensions afterwards."""
+        if type(node) is not dict:
+            refuse(where, "an object", node)
+        if node.keys() - self.fields.keys():
+            raise SchemaError(f"{where} has fields that its class has not: {sorted(node.keys() - self.fields.keys())}")
+        state = {}
+        for name, field in self.fields.items():
+            if name in node:
+                state[name] = field.read(node[name], f"{where}.{name}", store, scope, name)
+            elif not field.optional:
+                raise SchemaError(f"{where} lacks {name}")
+        if self.check:
+            self.check(SimpleNamespace(**state), scope)
+        return state
+
+
+def stored(*, check: Check | None = None, **fields: Field) -> Callable[[type[T]], type[T]]:
+    """Declare the schema of a NamedTuple, whose body takes nothing but its own fields."""
+
+    def declare(cls: type[T]) -> type[T]:
+        cls._schema = Schema(check=check, **fields)  # type: ignore[attr-defined]
+        return cls
+
+    return declare
+
+
+class Object(Field):
+    """An object of one of some classes that have a schema; keywords are dimensions that it gets from ours.
+
+    A keyword whose value is a name that is not known yet becomes known by the part.
+    """
+
+    def __init__(self, *classes: type, **dimensions: int | str) -> None:
+        self.classes, self.dimensions = {cls.__name__: cls for cls in classes}, dimensions
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        name = type(value).__name__
+        if self.classes.get(name) is not type(value):
+            hint = "functions cannot be stored" if callable(value) else f"files hold {' or '.join(self.classes)} there"
+            raise SchemaError(f"{where} is a {type(value).__module__}.{type(value).__qualname__}; {hint}")
+        fields = schema_of(type(value)).write(state_of(value), where, store)
+        return fields if len(self.classes) == 1 else {"is": name, **fields}
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        cls = next(iter(self.classes.values()))
+        if len(self.classes) > 1:
+            if type(node) is not dict or type(node.get("is")) is not str or node["is"] not in self.classes:
+                refuse(where, f"one of {', '.join(self.classes)}", node.get("is") if type(node) is dict else node)
+            cls = self.classes[node["is"]]
+            node = {key: value for key, value in node.items() if key != "is"}
+        told = {ours for ours in self.dimensions.values() if is_name(ours) and ours not in scope}
+        inner: Scope = {theirs: evaluate(ours, scope) for theirs, ours in self.dimensions.items() if ours not in told}
+        inner["kind"] = cls.__name__
+        made = build(cls, schema_of(cls).read(node, where, store, inner))
+        for theirs, ours in self.dimensions.items():
+            if ours in told and theirs in inner:
+                scope[str(ours)] = inner[theirs]
+        scope[name] = SimpleNamespace(**inner)
+        return made
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """The fields of an object: those of a NamedTuple, or what is pickled."""
+    state = value._asdict() if hasattr(value, "_asdict") else value.__getstate__()
+    return dict(state or {})
+
+
+def schema_of(cls: type) -> Schema:
+    """The schema that is declared in a class itself."""
+    schema = vars(cls)["_schema"]
+    assert isinstance(schema, Schema)
+    return schema
+
+
+def build(cls: Any, state: dict[str, Any]) -> Any:
+    """An object of its checked fields; no constructor runs."""
+    if issubclass(cls, tuple):
+        return cls._make(state[name] for name in cls._fields)
+    made = object.__new__(cls)
+    if hasattr(cls, "__setstate__"):
+        made.__setstate__(state)
+    else:
+        made.__dict__.update(state)
+    return made

@@ -1,0 +1,95 @@
+"""StreamChain: several outputs on a stream by the chain rule, each a forest with the earlier outputs as inputs."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.files.schema import List, Object, Schema, require
+from coverwalk.forest.schedule import StreamSettings
+from coverwalk.forest.stream import ForestStream
+from coverwalk.forests.forest import Forest
+from coverwalk.joint import JointDistribution
+
+__all__ = ["StreamChain"]
+
+Floats = NDArray[np.float64]
+
+
+class StreamChain:
+    """One `ForestStream` for each output; log p(y given x) = sum_j log p(y_j given x, y_1 .. y_{j-1})."""
+
+    _schema = Schema(
+        streams=List(Object(ForestStream, p="p + i"), "q", low=1), check=lambda state, scope: _check_chain(state)
+    )
+
+    def __init__(self, streams: list[ForestStream]) -> None:
+        self.streams = streams
+
+    @classmethod
+    def new(cls, settings: StreamSettings, names: list[str], q: int, n_levels: tuple[int, ...] = ()) -> "StreamChain":
+        """Streams that have seen nothing; n_levels: of inputs that are categories more than 0, or empty."""
+        p = len(names)
+        kinds = np.zeros(p + q, bool)
+        kinds[: len(n_levels)] = np.array(n_levels, np.int64) > 0
+        named = [*names, *(f"y{i}" for i in range(q))]
+        return cls([ForestStream(settings, p + j, named[: p + j], kinds[: p + j].copy()) for j in range(q)])
+
+    def name_levels(self, names: list[list[str]]) -> None:
+        """Tell the streams how the levels of their inputs are called by now."""
+        for stream in self.streams:
+            stream.levels = names
+
+    @classmethod
+    def of(cls, forests: list[Forest], settings: list[StreamSettings]) -> "StreamChain":
+        """Streams that go on from fitted forests."""
+        return cls([ForestStream.of(forest, setting) for forest, setting in zip(forests, settings)])
+
+    @property
+    def n_rows(self) -> int:
+        """Rows learned."""
+        return self.streams[0].n_rows
+
+    def copy(self) -> "StreamChain":
+        """A chain that learns on its own: what this one knows stays as it is."""
+        return StreamChain([stream.copy() for stream in self.streams])
+
+    def learn(self, X: Floats, Y: Floats, *, scored: bool = True) -> Floats:
+        """Learn rows X (n, p), Y (n, q) in order; returns the log density (n,) that each had just before.
+
+        Not ``scored``: where that takes long, of the trees alone.
+        """
+        total = np.zeros(len(Y))
+        for j, stream in enumerate(self.streams):
+            total += stream.learn(self._inputs(X, Y, j), np.ascontiguousarray(Y[:, j]), scored=scored)
+        return total
+
+    def learn_one(self, x: Floats, y: Floats) -> float:
+        """Learn one row x (1, p), y (1, q); returns the log density that it had just before."""
+        return float(self.learn(x, y)[0])
+
+    def logpdf(self, X: Floats, Y: Floats) -> Floats:
+        """Log densities (n,) of rows."""
+        total = np.zeros(len(Y))
+        for j, stream in enumerate(self.streams):
+            total += stream.logpdf(self._inputs(X, Y, j), np.ascontiguousarray(Y[:, j]))
+        return total
+
+    @staticmethod
+    def _inputs(X: Floats, Y: Floats, j: int) -> Floats:
+        return np.hstack([X, Y[:, :j]]) if j else X
+
+    def predict_dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
+        """The distributions of y in rows X (n, p)."""
+        if len(self.streams) == 1:
+            return self.streams[0].predict_dist(X)
+
+        def conditional(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
+            return self.streams[j].predict_dist(np.ascontiguousarray(np.hstack([X[rows], before])))
+
+        return JointDistribution(conditional, len(X), len(self.streams))
+
+
+def _check_chain(state: Any) -> None:
+    require("rows of the streams", len({stream.n_rows for stream in state.streams}) == 1)

@@ -1,0 +1,139 @@
+"""What ConditionalDensity can do beside `fit`: learn row by row."""
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk.forest.chain import StreamChain
+from coverwalk.forest.schedule import StreamSettings
+from coverwalk.forests.forest import Forest, Settings
+from coverwalk.preparation.checked_rows import as_outputs, as_row
+from coverwalk.preparation.stream_inputs import StreamInputs
+
+__all__ = ["Streaming"]
+
+Floats = NDArray[np.float64]
+
+N_TREES = 16  # of a stream that began as one: every row is learned by each of them
+
+
+class Streaming(StreamInputs):
+    """The verbs of a stream; a `StreamChain` learns and predicts."""
+
+    n_trees: int | None
+    stop: float | str
+    max_rows: int
+    max_contexts: int
+    forget: float
+    stream_: StreamChain
+    forests_: list[Forest]
+    n_features_in_: int
+    n_outputs_: int
+    _flat: bool
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Learn further rows in order. A bad row, or an interrupt, leaves the model as it was.
+
+        To that end the rows are learned by a copy of what the model has learned since its trees grew. For single rows,
+        `learn_one` is faster: it learns in place.
+        """
+        self._learn_rows(X, y, scored=False)
+        return self
+
+    def prequential(self, X: Any, y: Any) -> Floats:
+        """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
+        return self._learn_rows(X, y, scored=True)
+
+    def _learn_rows(self, X: Any, y: Any, *, scored: bool) -> Floats:
+        begun = hasattr(self, "n_outputs_")
+        self.__dict__.pop("calibration_", None)  # it was measured on the model as it was
+        if y is None:
+            raise ValueError("This ConditionalDensity estimator requires y to be passed, but the target y is None.")
+        settings = self._stream_settings()  # a parameter's mistake is told before one of the rows
+        Y, flat = as_outputs(y)
+        if begun and Y.shape[1] != self.n_outputs_:
+            raise ValueError(f"y must have {self.n_outputs_} columns as in the rows before, got {Y.shape[1]}")
+        before = dict(self.__dict__)
+        try:
+            X = self._read(X, begun)
+            if len(X) != len(Y):
+                raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
+            X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
+            chain = self._next_chain(settings, X.shape[1], Y.shape[1])
+            chain.name_levels(self._mixed.level_names)
+            log_density = chain.learn(X, np.require(Y, requirements="W"), scored=scored)
+            self._show_chain(chain, Y.shape[1], flat)
+        except BaseException:
+            self.__dict__ = before  # names and number of inputs, which a refused first table has left
+            raise
+        return log_density
+
+    def learn_one(self, x: Any, y: Any) -> float:
+        """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
+        stream = self.__dict__.get("stream_")
+        begun = "n_outputs_" in self.__dict__
+        self.__dict__.pop("calibration_", None)
+        mixed = self._mixed
+        if any(mixed.levels) or not begun:
+            mixed = self._with_levels(x, begun)
+        row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, gaps=True)
+        outputs = as_row(y, "y", self.n_outputs_ if begun else None)
+        if stream is None:
+            settings = self._stream_settings()
+            if not begun:
+                self.n_features_in_ = row.shape[1]
+            self._mixed = mixed
+            stream = self._next_chain(settings, row.shape[1], outputs.shape[1])
+            stream.name_levels(mixed.level_names)
+            self._show_chain(stream, outputs.shape[1], np.ndim(y) == 0)
+        elif mixed is not self._mixed:
+            self._mixed = mixed
+            stream.name_levels(mixed.level_names)
+        return stream.learn_one(row, outputs)
+
+    def _learn_row(self, row: Floats, y: float) -> float:
+        """As `learn_one`, for a checked row (1, p) of one output, of numbers."""
+        self.__dict__.pop("calibration_", None)
+        stream = self.__dict__.get("stream_")
+        return self.learn_one(row, y) if stream is None else stream.streams[0].learn_one(row, y)
+
+    def _mean_of_row(self, row: Floats) -> float:
+        """As `predict`, for a checked row (1, p) of one output."""
+        stream = self.__dict__.get("stream_")
+        if stream is None or any(self._mixed.levels):
+            return float(self.predict(row)[0])  # type: ignore[attr-defined]
+        mean: float = stream.streams[0].predict_mean_one(row)
+        return mean
+
+    # -- a forest's stream --------------------------------------------------------------------------------------------
+
+    def _stream_settings(self) -> StreamSettings:
+        """The parameters, checked, as a stream takes them."""
+        chosen: Settings = self._settings(0)  # type: ignore[attr-defined]
+        n_trees = N_TREES if self.n_trees is None else chosen.n_trees
+        return StreamSettings(
+            replace(chosen, n_trees=n_trees),
+            choose=self.stop == "auto",
+            max_rows=int(self.max_rows),
+            max_contexts=int(self.max_contexts),
+            decay=float(self.forget),
+        )
+
+    def _next_chain(self, settings: StreamSettings, p: int, q: int) -> StreamChain:
+        """The streams of the outputs to learn with: a copy of those that are there, or going on from `fit`, or new."""
+        if "stream_" in self.__dict__:
+            return self.stream_.copy()
+        if "forests_" in self.__dict__:
+            each = [replace(settings, forest=forest.settings) for forest in self.forests_]
+            return StreamChain.of(self.forests_, each)
+        names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(p)]))
+        return StreamChain.new(settings, names, q, self._mixed.n_levels)
+
+    def _show_chain(self, chain: StreamChain, q: int, flat: bool) -> None:
+        """Have the model be a stream."""
+        if "n_outputs_" not in self.__dict__:
+            self.n_outputs_, self._flat = q, flat
+        self.stream_ = chain
+        self.__dict__.pop("forests_", None)  # it does not know the rows to come

@@ -1,0 +1,255 @@
+"""Files from strangers: what was once seen to crash, to hang or to swallow memory is refused, or does no harm."""
+
+import fcntl
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from coverwalk.streams.double_tree import DoubleTree
+
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, ModelFileError, SequenceModel, load
+from coverwalk.covers import ChoiceBoxes, SuffixTree
+from coverwalk.files import container
+from coverwalk.files.saving import encoded
+from coverwalk.local import Dirichlet, Polynomial
+from tests.forging import file_of, forged, put, retold, rewritten
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.uniform(-1, 1, (90, 2)), RNG.standard_normal(90)
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return ConditionalDensity(3).partial_fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return DoubleTree().fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def text():
+    return SequenceModel("abc", depth=6).fit("abcabccab" * 6)
+
+
+def refused(content, path, says="is not a valid model"):
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match=says):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["_check_loaded", "logpdf", "__setstate__", "__class__", "_schema", "note"])
+def test_a_file_sets_nothing_that_is_not_declared(name, tree, tmp_path):
+    path = tmp_path / "m.cw"
+    refused(retold(tree, lambda model: model.update({name: None})), path, says=f"has not: .*{name}")
+    refused(retold(tree, lambda model: model["_engine"].update({name: None})), path, says=f"has not: .*{name}")
+
+
+def test_a_file_lacks_nothing(tree, tmp_path):
+    refused(retold(tree, lambda model: model["_engine"].pop("plan")), tmp_path / "m.cw", says="lacks plan")
+
+
+def test_no_key_comes_twice(tree, tmp_path):
+    again = rewritten(tree, lambda text: text.replace('"alpha": 2.0', '"alpha": 2.0, "alpha": 3.0', 1))
+    refused(again, tmp_path / "m.cw", says="a key comes twice")
+
+
+def test_no_array_is_left_over_or_used_twice(tree, tmp_path):
+    header, arrays = encoded(tree)
+    refused(file_of(header, {**arrays, "model.more": np.zeros(40)}), tmp_path / "m.cw", says=r"no part.*model\.more")
+    arrays.pop("model._engine.state.xf")
+    refused(file_of(header, arrays), tmp_path / "m.cw", says="no array of this name")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: tree["settings"].__setitem__(0, 5.0),  # less depth than the path has room for
+        lambda tree: tree["settings"].__setitem__(0, 60.0),  # more
+        lambda tree: tree["settings"].__setitem__(0, "nan"),
+        lambda tree: tree["settings"].__setitem__(3, 1.5),
+        lambda tree: tree["settings"].pop(),
+        lambda tree: tree["path"].pop(),
+        lambda tree: tree.update(tied={"shape": [4, 4, 1, 1], "values": [0.0] * 16}),
+        lambda tree: tree["size"].__setitem__(4, 2**31),
+    ],
+)
+def test_a_sequence_model_has_the_arrays_that_its_settings_ask_for(change, text, tmp_path):
+    refused(retold(text, lambda model: change(model["_tree"])), tmp_path / "m.cw")
+
+
+def test_no_context_is_deeper_than_kernels_have_room_for(text, tmp_path):
+    def deeper(model):
+        tree = model["_tree"]
+        tree["settings"][0] = 30.0
+        for name in ("path", "path_entry"):
+            tree[name] = tree[name] + [-1] * 24
+
+    load_of = tmp_path / "m.cw"
+    load_of.write_bytes(retold(text, deeper))
+    load(load_of)  # 30 is allowed
+    header, arrays = encoded(text)
+    header["fields"]["_tree"]["settings"][0] = 300.0
+    for name in ("path", "path_entry"):
+        arrays[f"model._tree.{name}"] = np.concatenate([getattr(text._tree, name), np.full(294, -1)])
+        header["fields"]["_tree"][name] = "@"
+    refused(file_of(header, arrays), load_of, says="depth")
+
+
+@pytest.mark.parametrize("child", [2**63 - 1, 2**63 - 2, 2**31, -(2**63), -2, 0])
+def test_no_link_overflows(child, stream, tmp_path):
+    fitted = ConditionalDensity(2, stop=0.5).fit(X, Y)
+    refused(forged(fitted, "model.forests_[0].trees[0].left", put(child)), tmp_path / "m.cw")
+    names = [name for name in encoded(stream)[1] if name.endswith("links")]
+    for name in names:
+        refused(forged(stream, name, put(child)), tmp_path / "m.cw")
+
+
+def test_labels_take_no_more_memory_than_the_file(tmp_path):
+    model, path = ContextClassifier(1, 0, random_state=0).fit(X, np.arange(90) % 3 > 1), tmp_path / "m.cw"
+    labels = {"labels": [*(f"{i:03}" for i in range(300)), "x" * 400_000], "dtype": "U"}  # 480 MB in an array
+    path.write_bytes(retold(model, lambda fields: fields.update(classes_=labels)))
+    load_with_little(path)
+
+
+def test_a_header_takes_no_more_memory_than_the_file(tree, tmp_path, monkeypatch):
+    path = tmp_path / "m.cw"
+    path.write_bytes(retold(tree, lambda model: model.update(n_outputs_=[[]] * 2**20)))
+    monkeypatch.setattr(container, "_FREE", 2**20)
+    load_with_little(path)
+
+
+def load_with_little(path):
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError):
+            load(path)
+        assert tracemalloc.get_traced_memory()[1] < 10 * path.stat().st_size + 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_unseen_model_asks_for_no_more_than_a_second(tmp_path):
+    boxes = CoverModel(ChoiceBoxes([0.0] * 4, [1.0] * 4, 2), Polynomial(0))
+    refused(retold(boxes, lambda model: model["cover"].update(depth=40)), tmp_path / "m.cw", says="depth")
+    letters = CoverModel(SuffixTree(2), Dirichlet("ab"))
+    refused(retold(letters, lambda model: model["cover"].update(depth=10**6)), tmp_path / "m.cw", says="depth")
+
+
+# Sizes and places of arrays
+
+
+def with_entry(content, change):
+    """The bytes of a file, the entry of one of whose arrays was changed."""
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    change(header[next(name for name in header if name != "__metadata__")])
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + content[8 + length :]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entry: entry.update(shape=[2**62, 2**62]),
+        lambda entry: entry.update(shape=[-1]),
+        lambda entry: entry.update(shape=[2**70]),
+        lambda entry: entry.update(shape="x"),
+        lambda entry: entry.update(shape=[1] * 100),
+        lambda entry: entry.update(dtype="F16"),
+        lambda entry: entry.update(data_offsets=[0]),
+        lambda entry: entry.update(data_offsets=[8, 2**62]),
+        lambda entry: entry.update(data_offsets=[2**62, 0]),
+        lambda entry: entry.update(shape=[0], data_offsets=[0, 0]),
+        lambda entry: entry.clear(),
+    ],
+)
+def test_forged_sizes(change, tree, tmp_path):
+    content = rewritten(tree, lambda text: text)
+    path = tmp_path / "m.cw"
+    path.write_bytes(with_entry(content, lambda entry: None))
+    load(path)
+    refused(with_entry(content, change), path, says="m.cw")
+
+
+@pytest.mark.parametrize("shape", [[2**62], [-1, 5], [1.5], "x", [2**39, 0], None])
+def test_forged_shapes_of_small_arrays(shape, tree, tmp_path):
+    forgery = {"shape": shape, "values": []}
+    refused(retold(tree, lambda model: model["_engine"]["state"].update(scale=forgery)), tmp_path / "m.cw")
+
+
+# The file itself
+
+
+CUT_OFF = """
+import os, sys, numpy as np
+from coverwalk import load
+model = load(sys.argv[1])
+os.truncate(sys.argv[1], 100)
+print(model.logpdf(np.zeros((1, 2)), [0.0]))
+"""
+
+
+def test_a_file_may_be_cut_off_after_it_was_loaded(tree, tmp_path):
+    tree.save(tmp_path / "m.cw")
+    run = subprocess.run([sys.executable, "-c", CUT_OFF, tmp_path / "m.cw"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_a_file_keeps_its_permissions(mode, tree, tmp_path):
+    path = tmp_path / "m.cw"
+    tree.save(path)
+    path.chmod(mode)
+    tree.save(path)
+    assert path.stat().st_mode & 0o777 == mode
+
+
+def test_a_link_stays_a_link(tree, tmp_path):
+    (tmp_path / "store").mkdir()
+    link = tmp_path / "m.cw"
+    link.symlink_to(tmp_path / "store" / "m-1.cw")  # not there yet
+    for _ in range(2):
+        tree.save(link)
+        assert link.is_symlink()
+        load(tmp_path / "store" / "m-1.cw")
+    assert sorted(os.listdir(tmp_path)) == ["m.cw", "store"]
+
+
+def test_what_a_killed_process_left_is_removed(tree, tmp_path):
+    left, held, new, other = (tmp_path / f".{name}.writing" for name in names_beside())
+    for path in (left, held, new, other):
+        path.write_text("half")
+    hour_ago = time.time() - 3600
+    for path in (left, held, other):
+        os.utime(path, (hour_ago, hour_ago))
+    with held.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # somebody is still writing
+        tree.save(tmp_path / "m.cw")
+    assert {path for path in (left, held, new, other) if path.exists()} == {held, new, other}
+
+
+def names_beside():
+    return [f"m.cw.{'a' * 16}", f"m.cw.{'b' * 16}", f"m.cw.{'c' * 16}", f"n.cw.{'d' * 16}"]
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+    model, path = DoubleTree().fit(X, Y), tmp_path / "m.cw"
+    model.save(path)
+    before = path.read_bytes()
+    model.note = "mine"
+    with pytest.raises(ValueError, match="cannot be saved: model has note"):
+        model.save(path)
+    del model.note
+    model._engine.state.xi[0, 0] = 10**6
+    with pytest.raises(ValueError, match=r"cannot be saved: .*pairs of children"):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["m.cw"]
