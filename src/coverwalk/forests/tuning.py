@@ -74,7 +74,7 @@ class Chosen(NamedTuple):
     unseen: Unseen
 
 
-def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
+def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = None) -> Settings:
     """The kinds of trees, the stopping probability w of each, their shares and the spread that predict rows left out
     best, the trees pooled.
 
@@ -90,15 +90,21 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
     order = canonical_order(X, y)
     every, order = latent(X[order], y[order], settings), order[: 2 * most if many else most]
     X, y = X[order], y[order]
+    weight = weight if weight is None else weight[order]
     folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in (HELD_OUT_OF_MANY if many else HELD_OUT)]
     held_out = [y[fold] for fold in folds]
-    small = _SmallForests(X, y, folds, settings)
-    chosen = {kind: _best_prior(small.ask(kind), held_out, settings.n_trees) for kind in _kinds(settings, X.shape[1])}
+    counted = np.ones(sum(map(len, held_out))) if weight is None else np.concatenate([weight[fold] for fold in folds])
+    small = _SmallForests(X, y, folds, settings, weight)
+
+    def best_prior(kind: Kind) -> Chosen:
+        return _best_prior(small.ask(kind), held_out, settings.n_trees, counted)
+
+    chosen = {kind: best_prior(kind) for kind in _kinds(settings, X.shape[1])}
     few_terms = n_features(2, X.shape[1]) <= MOST_TERMS
     if CURVES in chosen and few_terms and _gain(chosen, PLANES_ABOUT_TREND) > WORTH_A_KIND * sum(map(len, held_out)):
-        chosen[CURVES_ABOUT_TREND] = _best_prior(small.ask(CURVES_ABOUT_TREND), held_out, settings.n_trees)
+        chosen[CURVES_ABOUT_TREND] = best_prior(CURVES_ABOUT_TREND)
     unseen = [best.unseen for best in chosen.values()]
-    shares, spread = _shares_and_spread(unseen, held_out, settings.n_trees)
+    shares, spread = _shares_and_spread(unseen, held_out, settings.n_trees, counted)
     parts = tuple(
         Part(n_trees, kind.degree, best.stop, kind.smooth)
         for n_trees, (kind, best) in zip(_whole(shares, settings.n_trees), chosen.items())
@@ -111,7 +117,7 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
         return _scores([(one, other)], (1.0,), settings.n_trees)
 
     cells = settings.rounding.cells(y) if settings.rounding else (y, y)
-    steps = choose_steps(every[: len(y)], cells, folds, (first, second), every, judge)
+    steps = choose_steps(every[: len(y)], cells, folds, (first, second), every, judge, counted)
     return replace(settings, degree=largest.degree, stop=largest.stop, spread=spread, parts=parts, steps=steps)
 
 
@@ -130,8 +136,10 @@ def _gain(chosen: dict[Kind, Chosen], kind: Kind) -> float:
 class _SmallForests:
     """Two small forests, grown on the other rows of each fold, which are asked about the fold."""
 
-    def __init__(self, X: Floats, y: Floats, folds: list[slice], settings: Settings) -> None:
-        self.X, self.y, self.folds, self.settings = X, y, folds, settings
+    def __init__(
+        self, X: Floats, y: Floats, folds: list[slice], settings: Settings, weight: Floats | None = None
+    ) -> None:
+        self.X, self.y, self.folds, self.settings, self.weight = X, y, folds, settings, weight
         self.grown: dict[bool, list[Forest]] = {}  # with and without a trend
 
     def ask(self, kind: Kind) -> list[Unseen]:
@@ -153,7 +161,7 @@ class _SmallForests:
     def _grow(self, fold: slice, parts: tuple[Part, ...]) -> Forest:
         rest = np.delete(np.arange(len(self.y)), fold)
         forest = Forest.plan(self.X[rest], self.y[rest], replace(self.settings, parts=parts))
-        forest.accumulate(self.X[rest], self.y[rest])
+        forest.accumulate(self.X[rest], self.y[rest], None if self.weight is None else self.weight[rest])
         return forest
 
 
@@ -172,9 +180,9 @@ def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Float
     return [dist.logpdf(y) for dist in dists]  # densities beyond the range of floats have logarithms
 
 
-def _best_prior(candidates: list[Unseen], y: list[Floats], n_trees: int) -> Chosen:
+def _best_prior(candidates: list[Unseen], y: list[Floats], n_trees: int, weight: Floats) -> Chosen:
     def score(k: int) -> float:
-        return float(_scores([candidates[k].log_densities(y)], (1.0,), n_trees).sum())
+        return float(_scores([candidates[k].log_densities(y)], (1.0,), n_trees) @ weight)
 
     best = _climb(len(STOPS), 0, score)
     return Chosen(score(best), STOPS[best], candidates[best])
@@ -198,7 +206,7 @@ def _log_mix(log_densities: list[Floats], shares: Sequence[float]) -> Floats:
     return np.asarray(np.logaddexp.reduce(terms))
 
 
-def _shares_and_spread(unseen: list[Unseen], y: list[Floats], n_trees: int) -> tuple[Floats, float]:
+def _shares_and_spread(unseen: list[Unseen], y: list[Floats], n_trees: int, weight: Floats) -> tuple[Floats, float]:
     """The best shares of the kinds, averaged over draws of the rows: what they cannot tell is divided. Then the best
     spread.
     """
@@ -207,7 +215,7 @@ def _shares_and_spread(unseen: list[Unseen], y: list[Floats], n_trees: int) -> t
     grid = [s for s in product(np.linspace(0.0, 1.0, QUARTERS + 1), repeat=len(unseen)) if sum(s) == 1.0]
     if n < SPREAD_ROWS / 2:
         grid = [shares for shares in grid if max(shares) == 1.0]
-    scores = np.array([_scores(plain, shares, n_trees) for shares in grid])
+    scores = np.array([_scores(plain, shares, n_trees) for shares in grid]) * weight
     drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=N_DRAWS)
     shares = np.array(grid)[np.argmax(scores @ drawn.T, axis=0)].mean(axis=0)
     shares = np.where(shares < LEAST_SHARE, 0.0, shares)
@@ -218,7 +226,7 @@ def _shares_and_spread(unseen: list[Unseen], y: list[Floats], n_trees: int) -> t
 
     def spread_score(k: int) -> float:
         log_densities = [unseen[j].log_densities(y, SPREADS[k]) for j in heard]
-        return float(_scores(log_densities, shares[heard].tolist(), n_trees).sum())
+        return float(_scores(log_densities, shares[heard].tolist(), n_trees) @ weight)
 
     return shares, SPREADS[_climb(len(SPREADS), SPREADS.index(1.0), spread_score)]
 
