@@ -115,6 +115,6 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=100_000, help="rows for the scoring speed")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    Density(n_trees=1).fit(np.random.default_rng(0).standard_normal((50, 2))).score_samples(np.zeros((1, 2)))
+    Density(n_estimators=1).fit(np.random.default_rng(0).standard_normal((50, 2))).score_samples(np.zeros((1, 2)))
     accuracy(options.seed)
     speed(options.rows, options.seed)

@@ -37,12 +37,12 @@ def main() -> None:
     for gradual in (False, True):
         X, y, changed = make(given.rows, gradual)
         models = {
-            f"forget={given.forget}": ConditionalDensity(n_trees=8, forget=given.forget),
-            "forget=0": ConditionalDensity(n_trees=8),
+            f"forget={given.forget}": ConditionalDensity(n_estimators=8, forget=given.forget),
+            "forget=0": ConditionalDensity(n_estimators=8),
             "double tree": DoubleTree(),
         }
         loss = {name: -model.prequential(X, y) for name, model in models.items()}
-        fresh = -ConditionalDensity(n_trees=8).prequential(X[changed:], y[changed:])
+        fresh = -ConditionalDensity(n_estimators=8).prequential(X[changed:], y[changed:])
         print(
             f"{'gradual' if gradual else 'abrupt'} change, over at row {changed}; loss in {WINDOW} rows from there on"
         )

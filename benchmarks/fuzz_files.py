@@ -39,7 +39,18 @@ SECONDS, TIMES, SPARE = 5.0, 10, 300 * 2**20
 NUMBERS = [-1, 0, 1, 2, 7, 63, 64, 511, 2**31 - 1, 2**31, 2**53, 2**62, 2**63 - 1, -(2**31), -(2**63), 2**64, 10**40]
 REALS = [-1.0, 0.0, 0.5, 1.0, 1e-300, 5e-324, 1e150, 1e300, 1.7e308, -1e300, "nan", "inf", "-inf"]
 OTHERS = [None, True, False, "", "x", "@", [], {}, [[]], {"list": []}, "y" * 5000, {"array": "<f8", "of": [1.0]}]
-NAMES = ["_check_loaded", "logpdf", "save", "__class__", "__dict__", "_schema", "__setstate__", "is", "new", "n_trees"]
+NAMES = [
+    "_check_loaded",
+    "logpdf",
+    "save",
+    "__class__",
+    "__dict__",
+    "_schema",
+    "__setstate__",
+    "is",
+    "new",
+    "n_estimators",
+]
 
 
 def file_of(tree, arrays):

@@ -52,12 +52,12 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=10)
     given = parser.parse_args()
     X, y = make(given.rows, given.inputs)
-    warm = ConditionalDensity(n_trees=given.trees)  # compiles
+    warm = ConditionalDensity(n_estimators=given.trees)  # compiles
     for i in range(2000):
         warm.learn_one(X[i], y[i])
         warm.predict_dist(X[i : i + 1])
     yardstick()
-    model = ConditionalDensity(n_trees=given.trees)
+    model = ConditionalDensity(n_estimators=given.trees)
     model.learn_one(X[0], y[0])
     wall, own = np.zeros((2, given.rows)), np.zeros((2, given.rows))
     begin = time.perf_counter()

@@ -76,7 +76,7 @@ def on_dask(n: int, trees: int, workers: int) -> tuple[ConditionalDensity, dict]
         y = da.concatenate([da.from_delayed(p[1], (m,), float) for p, m in zip(pieces, sizes)])
         start, cpu = time.perf_counter(), time.process_time()
         with get_task_stream(client) as stream:
-            model = adapter.DaskConditionalDensity(client=client, n_trees=trees, n_jobs=1).fit(X, y)
+            model = adapter.DaskConditionalDensity(client=client, n_estimators=trees, n_jobs=1).fit(X, y)
         wall, own = time.perf_counter() - start, time.process_time() - cpu
         # a worker that no task came to, as where one chunk is all there is, has spent nothing
         spent = list(client.run(lambda dask_worker: getattr(dask_worker, "spent", 0.0)).values())

@@ -31,7 +31,7 @@ def main() -> None:
     arguments = parser.parse_args()
     X, y, _, _ = friedman(arguments.rows, 0)
     X_test, y_test, mean, std = friedman(10_000, 1)
-    model = ConditionalDensity(n_trees=arguments.trees, n_jobs=1)
+    model = ConditionalDensity(n_estimators=arguments.trees, n_jobs=1)
     model.fit(X[:200], y[:200])  # compiles
     start = time.process_time()
     model.fit(X, y)

@@ -21,7 +21,7 @@ from coverwalk.datasets import data_folder
 SKIP = 100
 MODELS = {
     "forest": ConditionalDensity,
-    "forest, 16 trees": partial(ConditionalDensity, n_trees=16),
+    "forest, 16 trees": partial(ConditionalDensity, n_estimators=16),
     "double tree": DoubleTree,
 }
 

@@ -28,7 +28,7 @@ def machine(n: int) -> Iterator[tuple[list[float], float]]:
 
 def main() -> None:
     """Read, score, learn, alert."""
-    model = ConditionalDensity(n_trees=8, forget=0.001)
+    model = ConditionalDensity(n_estimators=8, forget=0.001)
     alarms = []
     for t, (x, power) in enumerate(machine(9000)):
         if t == 8999:

@@ -143,7 +143,7 @@ def test_skpros_distribution_is_ours():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(-1, 1, (200, 2)), columns=["a", "b"], index=np.arange(200) + 7)
     y = pd.DataFrame({"y": X["a"] + 0.1 * rng.standard_normal(200)})
-    model = CoverProbaRegressor(n_trees=3).fit(X, y)
+    model = CoverProbaRegressor(n_estimators=3).fit(X, y)
     ours = ConditionalDensity(3, random_state=0).fit(X.to_numpy(), y["y"].to_numpy()).predict_dist(X.to_numpy())
     theirs = model.predict_proba(X)
     assert np.allclose(theirs.log_pdf(y)["y"], ours.logpdf(y["y"].to_numpy()))

@@ -37,7 +37,7 @@ def planted(planting, seed=0, n=300, C=3):
     return rows, *plant(rows, C, inside, outside, seed, planting)
 
 
-@parametrize_with_checks([ContextClassifier(n_trees=12, n_discriminant_trees=4, random_state=0)])
+@parametrize_with_checks([ContextClassifier(n_estimators=12, n_discriminant_trees=4, random_state=0)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -315,7 +315,7 @@ def test_powers_are_the_optimum():
 
 
 def small(**options):
-    return ContextClassifier(**{"n_trees": 12, "n_discriminant_trees": 4, "random_state": 0, **options})
+    return ContextClassifier(**{"n_estimators": 12, "n_discriminant_trees": 4, "random_state": 0, **options})
 
 
 @pytest.mark.parametrize(
@@ -566,8 +566,8 @@ def test_pickle_predicts_the_same_and_asking_changes_nothing():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_trees": -1}, "n_trees must be"),
-        ({"n_trees": 0, "n_discriminant_trees": 0}, "there must be a tree"),
+        ({"n_estimators": -1}, "n_estimators must be"),
+        ({"n_estimators": 0, "n_discriminant_trees": 0}, "there must be a tree"),
         ({"left_out": 1}, "left_out must be"),
         ({"stop": 1.0}, "stop must lie"),
         ({"alpha": 0.0}, "alpha must be positive"),

@@ -218,6 +218,15 @@ def test_plot(capsys):
         assert os.path.getsize(out) > 10_000
 
 
+def test_plots_and_reports_of_classes(labelled, capsys):
+    assert run(capsys, "plot", "kind.cover", "kinds.csv", "-o", "kinds.png")[0] == 0
+    assert os.path.getsize("kinds.png") > 10_000
+    code, out, _ = run(capsys, "report", "kind.cover", "kinds.csv", "-o", "kinds.html")
+    assert code == 0
+    assert "160 rows of kinds.csv" in out
+    assert '"kind":"classes"' in Path("kinds.html").read_text()
+
+
 def test_report(capsys):
     code, _, _ = run(capsys, "report", "both.cover", "data.csv", "--target", "z", "--out", "z.html")
     assert code == 0
@@ -295,7 +304,7 @@ MISTAKES = {
     "a target that the model has not": ("plot m.cover data.csv --out p.png --target q", "has no target 'q'"),
     "a grid of one": ("predict m.cover data.csv --density 1", "from 2 to 10000"),
     "a column to keep that is missing": ("predict m.cover data.csv --keep q", "has no column 'q'"),
-    "too many trees": ("fit data.csv --target y --trees 0", "n_trees must be"),
+    "too many trees": ("fit data.csv --target y --trees 0", "n_estimators must be"),
 }
 
 
@@ -476,7 +485,9 @@ def test_a_mistake_while_learning_leaves_the_model(capsys, tmp_path, monkeypatch
     assert code == 1
     assert "column 'b', row 151" in err
     assert (tmp_path / "m.cover").read_bytes() == before
-    assert "this command takes a forest" in run(capsys, "report", tmp_path / "m.cover", "data.csv")[2]
+    assert run(capsys, "report", tmp_path / "m.cover", "data.csv", "-o", tmp_path / "stream.html")[0] == 0
+    assert "no explorer" in (tmp_path / "stream.html").read_text()
+    assert run(capsys, "plot", tmp_path / "m.cover", "data.csv", "-o", tmp_path / "stream.png")[0] == 0
 
 
 def test_a_model_of_sequences_goes_on_learning(capsys, tmp_path):
@@ -521,3 +532,18 @@ def test_quoted_line_breaks_and_byte_order_marks(capsys, monkeypatch):
     frame = pl.read_csv("quoted_out.csv")
     assert len(frame) == 5
     assert frame["y_mean"].n_unique() == 1
+
+
+@pytest.mark.parametrize(
+    "call", [["fit", "none.csv", "--target", "y", "-o", "m"], ["show", "none"], ["score", "none", "-"]]
+)
+def test_a_missing_file_is_told_before_anything_is_loaded(call):
+    code = f"""
+import sys
+from coverwalk.cli import main
+assert main({call!r}) == 1
+assert not {{"numpy", "numba", "sklearn", "polars"}} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "there is no file none" in done.stderr

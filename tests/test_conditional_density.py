@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from coverwalk import ConditionalDensity, JointDistribution
 
 
-@parametrize_with_checks([ConditionalDensity(n_trees=4)])
+@parametrize_with_checks([ConditionalDensity(n_estimators=4)])
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -30,7 +30,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def model(data):
-    return ConditionalDensity(n_trees=4).fit(*data)
+    return ConditionalDensity(n_estimators=4).fit(*data)
 
 
 def test_answers_agree(model, data):
@@ -51,9 +51,9 @@ def test_frames_give_the_same_and_keep_their_names(data):
     names = ["age", "length", "mass"]
     arrays = dict(zip(names, X.T))
     frames = [pd.DataFrame(arrays), pl.DataFrame(arrays), pa.table(arrays)]
-    expected = ConditionalDensity(n_trees=2).fit(X, y).logpdf(X, y)
+    expected = ConditionalDensity(n_estimators=2).fit(X, y).logpdf(X, y)
     for frame in frames:
-        model = ConditionalDensity(n_trees=2).fit(frame, y)
+        model = ConditionalDensity(n_estimators=2).fit(frame, y)
         assert model.feature_names_in_.tolist() == names
         np.testing.assert_array_equal(model.logpdf(frame, y), expected)
     boxes = [voice.context.box for voice in model.predict_dist(frames[0])[0].contexts(50) if voice.context]
@@ -64,12 +64,12 @@ def test_frames_give_the_same_and_keep_their_names(data):
 def test_several_outputs_by_the_chain_rule(data):
     X, y = data
     Y = np.column_stack([y, y**2 + X[:, 2]])
-    model = ConditionalDensity(n_trees=3).fit(X, Y)
+    model = ConditionalDensity(n_estimators=3).fit(X, Y)
     dist = model.predict_dist(X[:40])
     assert isinstance(dist, JointDistribution)
     np.testing.assert_allclose(dist.logpdf(Y[:40]), model.logpdf(X[:40], Y[:40]), rtol=1e-12)
-    first = ConditionalDensity(n_trees=3).fit(X, y).logpdf(X[:40], y[:40])
-    second = ConditionalDensity(n_trees=3).fit(np.column_stack([X, y]), Y[:, 1])
+    first = ConditionalDensity(n_estimators=3).fit(X, y).logpdf(X[:40], y[:40])
+    second = ConditionalDensity(n_estimators=3).fit(np.column_stack([X, y]), Y[:, 1])
     both = first + second.logpdf(np.column_stack([X, y])[:40], Y[:40, 1])
     np.testing.assert_allclose(model.logpdf(X[:40], Y[:40]), both, rtol=1e-12)
     assert model.predict(X[:4]).shape == (4, 2)
@@ -78,9 +78,9 @@ def test_several_outputs_by_the_chain_rule(data):
 
 def test_pipeline_grid_search_clone_and_pickle(data, model):
     X, y = data
-    pipeline = make_pipeline(StandardScaler(), ConditionalDensity(n_trees=2))
+    pipeline = make_pipeline(StandardScaler(), ConditionalDensity(n_estimators=2))
     assert pipeline.fit(X, y).score(X, y) > 0.8
-    search = GridSearchCV(ConditionalDensity(n_trees=2, stop=0.9), {"degree": [0, 1]}, cv=2).fit(X, y)
+    search = GridSearchCV(ConditionalDensity(n_estimators=2, stop=0.9), {"degree": [0, 1]}, cv=2).fit(X, y)
     assert search.best_params_["degree"] == 1
     assert clone(model).get_params() == model.get_params()
     again = pickle.loads(pickle.dumps(model))
@@ -89,8 +89,10 @@ def test_pipeline_grid_search_clone_and_pickle(data, model):
 
 def test_threads_and_seeds(data, model):
     X, y = data
-    np.testing.assert_array_equal(ConditionalDensity(n_trees=4, n_jobs=3).fit(X, y).logpdf(X, y), model.logpdf(X, y))
-    other = ConditionalDensity(n_trees=4, random_state=1).fit(X, y)
+    np.testing.assert_array_equal(
+        ConditionalDensity(n_estimators=4, n_jobs=3).fit(X, y).logpdf(X, y), model.logpdf(X, y)
+    )
+    other = ConditionalDensity(n_estimators=4, random_state=1).fit(X, y)
     assert not np.array_equal(other.logpdf(X, y), model.logpdf(X, y))
 
 
@@ -131,7 +133,7 @@ def test_threads_and_seeds(data, model):
 )
 def test_hostile_but_valid_rows(data, make):
     X, y = make(*data)
-    model = ConditionalDensity(n_trees=2).fit(X, y)
+    model = ConditionalDensity(n_estimators=2).fit(X, y)
     dist = model.predict_dist(X)
     assert np.all(np.isfinite(dist.logpdf(y)))
     assert np.all(np.isfinite(dist.mean()))
@@ -141,8 +143,8 @@ def test_hostile_but_valid_rows(data, make):
 
 def test_scales_do_not_matter(data):
     X, y = data
-    near = ConditionalDensity(n_trees=2).fit(X, y).logpdf(X, y)
-    far = ConditionalDensity(n_trees=2).fit(2.0**900 * X, 2.0**900 * y).logpdf(2.0**900 * X, 2.0**900 * y)
+    near = ConditionalDensity(n_estimators=2).fit(X, y).logpdf(X, y)
+    far = ConditionalDensity(n_estimators=2).fit(2.0**900 * X, 2.0**900 * y).logpdf(2.0**900 * X, 2.0**900 * y)
     # the rows' order is another, and with it the trees
     assert abs(np.mean(far) + 900 * np.log(2) - np.mean(near)) < 0.2
 
@@ -150,13 +152,13 @@ def test_scales_do_not_matter(data):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_trees": 0}, "n_trees must be a whole number of at least 1"),
+        ({"n_estimators": 0}, "n_estimators must be a whole number of at least 1"),
         ({"degree": 3}, "degree must be"),
         ({"stop": 1.0}, "strictly between 0 and 1"),
         ({"stop": "often"}, '"auto"'),
         ({"ridges": ()}, "at least one"),
         ({"ridges": (0.0,)}, "positive"),
-        ({"min_rows": 0.5}, "min_rows must be"),
+        ({"min_samples_leaf": 0.5}, "min_samples_leaf must be"),
     ],
 )
 def test_bad_parameters_are_named(data, parameters, message):
@@ -189,12 +191,12 @@ def test_weights_are_counts(data):
     rng = np.random.default_rng(5)
     weight = rng.integers(0, 4, len(y))
     kept = np.repeat(np.arange(len(y)), weight)
-    weighted = ConditionalDensity(n_trees=3).fit(X, y, sample_weight=weight)
-    repeated = ConditionalDensity(n_trees=3).fit(X[kept], y[kept])
-    plain = ConditionalDensity(n_trees=3).fit(X, y)
+    weighted = ConditionalDensity(n_estimators=3).fit(X, y, sample_weight=weight)
+    repeated = ConditionalDensity(n_estimators=3).fit(X[kept], y[kept])
+    plain = ConditionalDensity(n_estimators=3).fit(X, y)
     np.testing.assert_allclose(weighted.logpdf(X, y), repeated.logpdf(X, y), rtol=0, atol=1e-12)
     assert not np.allclose(weighted.logpdf(X, y), plain.logpdf(X, y))
-    ones = ConditionalDensity(n_trees=3).fit(X, y, sample_weight=np.ones(len(y)))
+    ones = ConditionalDensity(n_estimators=3).fit(X, y, sample_weight=np.ones(len(y)))
     np.testing.assert_array_equal(ones.logpdf(X, y), plain.logpdf(X, y))
 
 
@@ -203,8 +205,8 @@ def test_weights_of_several_outputs_and_any_order(data):
     Y = np.column_stack([y, y + X[:, 2]])
     rng = np.random.default_rng(6)
     weight, order = rng.exponential(size=len(y)), rng.permutation(len(y))
-    one = ConditionalDensity(n_trees=2).fit(X, Y, sample_weight=weight)
-    other = ConditionalDensity(n_trees=2).fit(X[order], Y[order], sample_weight=weight[order])
+    one = ConditionalDensity(n_estimators=2).fit(X, Y, sample_weight=weight)
+    other = ConditionalDensity(n_estimators=2).fit(X[order], Y[order], sample_weight=weight[order])
     np.testing.assert_array_equal(one.logpdf(X, Y), other.logpdf(X, Y))
     assert abs(len(one.forests_[0].y) - weight.sum()) <= 1
 
@@ -215,4 +217,13 @@ def test_weights_of_several_outputs_and_any_order(data):
 def test_bad_weights_are_refused(data, weight, message):
     X, y = data
     with pytest.raises(ValueError, match=message):
-        ConditionalDensity(n_trees=2).fit(X, y, sample_weight=np.full(len(y), weight))
+        ConditionalDensity(n_estimators=2).fit(X, y, sample_weight=np.full(len(y), weight))
+
+
+def test_verbose_tells_the_steps(capsys):
+    X = np.linspace(0, 1, 40)[:, None]
+    ConditionalDensity(2, stop=0.5, verbose=1).fit(X, X[:, 0])
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[1].rsplit(" in ", 1)[0] for line in said] == ["2 trees grown", "contexts fitted"]
+    ConditionalDensity(2, stop=0.5).fit(X, X[:, 0])
+    assert capsys.readouterr().out == ""

@@ -23,7 +23,7 @@ from coverwalk.adapters import dask as adapter
 from coverwalk.adapters.dask import DaskConditionalDensity, DaskContextClassifier
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("dask")]  # sockets close in their own time
-SETTINGS = {"n_trees": 2, "stop": 0.5}
+SETTINGS = {"n_estimators": 2, "stop": 0.5}
 CHUNKS = {"sample_rows": 800, "state_bytes": 2**16}  # no room for 4000 rows
 
 
@@ -103,7 +103,7 @@ def test_frames_from_parquet(client, alone, tmp_path):
     assert relative(model.to_local().predict(frame[["a", "b", "c"]]), alone.predict(X)) < 1e-9
     assert list(model.fitted_.feature_names_in_) == ["a", "b", "c"]
     np.testing.assert_allclose(model.predict(inputs[inputs["a"] > 2]).compute(), np.empty(0))
-    classes = DaskContextClassifier(client=client, n_trees=2, n_discriminant_trees=1, random_state=0, **CHUNKS)
+    classes = DaskContextClassifier(client=client, n_estimators=2, n_discriminant_trees=1, random_state=0, **CHUNKS)
     classes.fit(inputs, table["label"])
     here = ContextClassifier(2, 1, random_state=0).fit_chunks([(X, frame["label"])], **CHUNKS)
     assert classes.classes_.tolist() == ["down", "up"]
@@ -113,9 +113,9 @@ def test_frames_from_parquet(client, alone, tmp_path):
 
 
 def test_parameters_are_those_of_scikit_learn(client):
-    model = DaskConditionalDensity(client=client, n_trees=3, sample_rows=77)
+    model = DaskConditionalDensity(client=client, n_estimators=3, sample_rows=77)
     assert clone(model).get_params() == model.get_params()
-    assert model.set_params(n_trees=5, sample_rows=99).get_params()["n_trees"] == 5
+    assert model.set_params(n_estimators=5, sample_rows=99).get_params()["n_estimators"] == 5
     assert model.sample_rows == 99
     with pytest.raises(TypeError):
         DaskConditionalDensity(no_such_parameter=1)

@@ -19,14 +19,14 @@ def points(n=400, q=1, seed=0):
     return Y
 
 
-@parametrize_with_checks([Density(n_trees=2)])
+@parametrize_with_checks([Density(n_estimators=2)])
 def test_keeps_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
 
 
 @pytest.fixture(scope="module")
 def plane():
-    return Density(n_trees=3).fit(points(q=2))
+    return Density(n_estimators=3).fit(points(q=2))
 
 
 def all_of_r(n):
@@ -36,7 +36,7 @@ def all_of_r(n):
 
 
 def test_integrates_to_one_on_the_line():
-    model = Density(n_trees=2).fit(points(100))
+    model = Density(n_estimators=2).fit(points(100))
     y, weight = all_of_r(100_000)
     mass = np.exp(model.logpdf(y)) * weight
     assert mass.sum() == pytest.approx(1.0, abs=1e-3)
@@ -50,7 +50,7 @@ def test_integrates_to_one_in_the_plane(plane):
 
 
 def test_samples_agree_with_the_cdf_and_with_slices(plane):
-    model = Density(n_trees=4).fit(points())
+    model = Density(n_estimators=4).fit(points())
     assert kstest(model.sample(5000, random_state=0)[:, 0], model.cdf).pvalue > 0.01
     drawn = plane.sample(5000, random_state=1)
     first = plane.predict_dist().marginal(0)
@@ -60,13 +60,13 @@ def test_samples_agree_with_the_cdf_and_with_slices(plane):
 
 
 def test_quantiles_invert_the_cdf():
-    model = Density(n_trees=3).fit(points())
+    model = Density(n_estimators=3).fit(points())
     q = np.array([1e-6, 0.01, 0.3, 0.5, 0.99])
     assert model.cdf(model.ppf(q)) == pytest.approx(q, rel=1e-6)
 
 
 def test_the_distribution_object_says_the_same():
-    model = Density(n_trees=3).fit(points())
+    model = Density(n_estimators=3).fit(points())
     dist = model.predict_dist()
     y = np.r_[np.linspace(-12, 12, 333), 1e5, -1e12, 1e200]
     assert isinstance(dist, PredictiveDistribution)
@@ -76,7 +76,7 @@ def test_the_distribution_object_says_the_same():
 @pytest.mark.parametrize("q", [2, 3])
 def test_slices_chain_to_the_density(q):
     Y = points(q=q)
-    model = Density(n_trees=2).fit(pd.DataFrame(Y, columns=list("abc"[:q])))
+    model = Density(n_estimators=2).fit(pd.DataFrame(Y, columns=list("abc"[:q])))
     joint = model.predict_dist()
     assert isinstance(joint, JointDistribution)
     for y in (Y[0], Y[-1], np.full(q, 40.0)):
@@ -93,7 +93,7 @@ def test_slices_chain_to_the_density(q):
 
 def test_given_columns_by_name_or_number():
     frame = pd.DataFrame(points(q=2), columns=["height", "weight"])
-    model = Density(n_trees=2).fit(frame)
+    model = Density(n_estimators=2).fit(frame)
     assert model.conditional({"height": 1.0}).mean() == model.conditional({0: 1.0}).mean()
     with pytest.raises(ValueError, match=r"no column 'age'; the columns are \['height', 'weight'\]"):
         model.conditional({"age": 1.0})
@@ -109,21 +109,21 @@ def test_given_columns_by_name_or_number():
 def test_the_order_of_rows_and_the_threads_do_not_matter(q):
     Y = points(q=q)
     shuffled = np.random.default_rng(1).permutation(Y)
-    model = Density(n_trees=6).fit(Y)
-    np.testing.assert_array_equal(model.logpdf(Y), Density(n_trees=6, n_jobs=2).fit(shuffled).logpdf(Y))
+    model = Density(n_estimators=6).fit(Y)
+    np.testing.assert_array_equal(model.logpdf(Y), Density(n_estimators=6, n_jobs=2).fit(shuffled).logpdf(Y))
     np.testing.assert_array_equal(model.logpdf(Y), pickle.loads(pickle.dumps(model)).logpdf(Y))
-    assert not np.array_equal(model.logpdf(Y), Density(n_trees=6, random_state=1).fit(Y).logpdf(Y))
+    assert not np.array_equal(model.logpdf(Y), Density(n_estimators=6, random_state=1).fit(Y).logpdf(Y))
 
 
 def test_atoms_have_their_share_within_a_step():
     rng = np.random.default_rng(0)
     counts = rng.poisson(3.0, 3000).astype(float)
-    model = Density(n_trees=8).fit(counts)
+    model = Density(n_estimators=8).fit(counts)
     inside = model.cdf(np.arange(8) + 0.5) - model.cdf(np.arange(8) - 0.5)
     assert inside == pytest.approx(np.bincount(counts.astype(int))[:8] / 3000, abs=0.05)
     assert np.exp(model.logpdf([2.0, 3.0, 4.0])).max() < 0.6  # nothing is known within a step of 1
     mixed = np.where(rng.random(2000) < 0.4, 0.0, rng.standard_normal(2000))
-    sharp = Density(n_trees=4, resolution=1e-3).fit(mixed)
+    sharp = Density(n_estimators=4, resolution=1e-3).fit(mixed)
     assert sharp.cdf(2e-3) - sharp.cdf(-2e-3) > 0.35
     assert np.exp(sharp.logpdf([0.0])[0]) < 0.45 / 1e-3
     assert np.exp(sharp.logpdf(np.linspace(0.8, 1.2, 50))).mean() == pytest.approx(0.6 * 0.242, rel=0.2)
@@ -132,7 +132,7 @@ def test_atoms_have_their_share_within_a_step():
 @pytest.mark.parametrize("scale", [2.0**-990, 2.0**-300, 2.0**300, 2.0**990])
 def test_units_do_not_matter(scale):
     Y = points(200)[:, 0] / 10.0
-    plain, scaled = Density(n_trees=3).fit(Y), Density(n_trees=3).fit(Y * scale)
+    plain, scaled = Density(n_estimators=3).fit(Y), Density(n_estimators=3).fit(Y * scale)
     assert scaled.logpdf(Y * scale) + np.log(scale) == pytest.approx(plain.logpdf(Y), abs=1e-6)
 
 
@@ -140,7 +140,7 @@ def test_units_do_not_matter(scale):
     "Y", [[[3.0, 1.0]], [[0.0, 2.0]] * 5, [[1.0, 2.0], [1e300, -1e300]], np.eye(2), np.full((50, 2), 1e-320)]
 )
 def test_few_equal_and_extreme_rows(Y):
-    model = Density(n_trees=2).fit(Y)
+    model = Density(n_estimators=2).fit(Y)
     assert np.isfinite(model.logpdf([[0.0, 0.0], [1e308, -1e308], [1.0, 2.0]])).all()
     assert np.isfinite(model.logpdf(Y)).all()
     assert np.isfinite(model.sample(10, random_state=0)).all()
@@ -150,13 +150,13 @@ def test_approaches_the_truth():
     rng = np.random.default_rng(0)
     Y = np.where(rng.random(20_000) < 0.3, -2.0, 1.0) + 0.3 * rng.standard_normal(20_000)
     density = [0.3, 0.7] @ np.exp(-0.5 * ((Y[:4000] - [[-2.0], [1.0]]) / 0.3) ** 2) / (0.3 * np.sqrt(2 * np.pi))
-    assert np.log(density).mean() - Density(n_trees=4).fit(Y[4000:]).score(Y[:4000]) < 0.004
+    assert np.log(density).mean() - Density(n_estimators=4).fit(Y[4000:]).score(Y[:4000]) < 0.004
 
 
 @pytest.mark.parametrize(
     ("options", "X", "match"),
     [
-        ({"n_trees": 0}, [[1.0], [2.0]], "n_trees"),
+        ({"n_estimators": 0}, [[1.0], [2.0]], "n_estimators"),
         ({"a": 0.0}, [[1.0], [2.0]], "a must be positive"),
         ({"halve": 1.0}, [[1.0], [2.0]], "halve"),
         ({"resolution": -1.0}, [[1.0], [2.0]], "resolution"),
@@ -170,7 +170,7 @@ def test_refusals(options, X, match):
 
 
 def test_only_streams_go_on():
-    model = Density(n_trees=2).fit(points())
+    model = Density(n_estimators=2).fit(points())
     assert not hasattr(model, "partial_fit")
     with pytest.raises(NotFittedError):
         Density().sample()

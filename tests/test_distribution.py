@@ -275,7 +275,11 @@ def test_ppf_shapes_ends_and_nonsense():
     assert dist.ppf([0.5]).shape == (4, 1)
     assert dist.ppf(np.full((2, 3), 0.3)).shape == (4, 2, 3)
     assert_array_equal(dist.ppf([0, 1]), np.tile([-np.inf, np.inf], (4, 1)))
-    assert np.all(np.isnan(dist.ppf([np.nan, -0.1, 1.1])))
+    for wrong in ([5, 95], -0.1, [0.5, 1.1]):
+        with pytest.raises(ValueError, match=r"probabilities are in \[0, 1\]"):
+            dist.ppf(wrong)
+    with pytest.raises(ValueError, match=r"probabilities are in \[0, 1\]"):
+        dist.interval(90)
     assert_array_equal(dist.ppf([0.9, np.nan, 0.1])[:, ::2], dist.ppf([0.9, 0.1]))
     assert_array_equal(dist.log_prob(0.0), dist.logpdf(0.0))
     assert_array_equal(dist.icdf(0.2), dist.quantile(0.2))

@@ -9,7 +9,7 @@ from coverwalk._kernels.conditional_kernel import judge_bandwidths
 from coverwalk.datasets import MIXTURES
 from coverwalk.forests.forest import WHOLE, Context, Forest, Settings
 from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.kernel_share import choose_share
+from coverwalk.forests.tuning import choose
 
 BASE = stats.norm(scale=[1.0, 3.0, 9.0])
 FAR = 0.05
@@ -147,17 +147,17 @@ def test_hostile_rows(p, make):
 
 def test_the_share_belongs_to_the_data():
     X, y = MIXTURES["ring"].make(150, 0)
-    assert choose_share(X, y, Settings(stop=0.9)).kernel > 0.3
+    assert choose(X, y, Settings(stop=0.9)).kernel > 0.3
     rng = np.random.default_rng(0)
     smooth = 3 * X[:, 0] ** 2 + 0.01 * rng.standard_normal(150)
-    assert choose_share(X, smooth, Settings(stop=0.9)).kernel < 0.2
-    assert choose_share(np.hstack([X] * 3), y, Settings()).kernel == 0.0
-    assert choose_share(X[:10], y[:10], Settings()).kernel == 0.0
+    assert choose(X, smooth, Settings(stop=0.9)).kernel < 0.2
+    assert choose(np.hstack([X] * 3), y, Settings()).kernel == 0.0
+    assert choose(X[:10], y[:10], Settings()).kernel == 0.0
 
 
 def test_a_file_holds_it(tmp_path):
     X, y = MIXTURES["ring"].make(150, 0)
-    model = ConditionalDensity(n_trees=2).fit(X, y)
+    model = ConditionalDensity(n_estimators=2).fit(X, y)
     assert model.forests_[0].whole is not None
     model.save(tmp_path / "m.cw")
     assert np.array_equal(load(tmp_path / "m.cw").logpdf(X, y), model.logpdf(X, y))

@@ -60,8 +60,8 @@ def learn_a_little():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 2))
     y = X[:, 0] + 0.3 * rng.normal(size=120)
-    ConditionalDensity(n_trees=2, stop=0.5).fit(X, y).predict_dist(X).ppf(0.5)
-    ConditionalDensity(n_trees=2).partial_fit(X, y).predict(X)
+    ConditionalDensity(n_estimators=2, stop=0.5).fit(X, y).predict_dist(X).ppf(0.5)
+    ConditionalDensity(n_estimators=2).partial_fit(X, y).predict(X)
     ContextClassifier(2, 1, random_state=0).fit(X, y > 0).predict_proba(X)
     Density(2).fit(X).logpdf(X)
     DoubleTree().fit(X, y).predict_dist(X).mean()
@@ -96,5 +96,5 @@ def test_they_are_compiled_to_return_nothing_or_a_number():
             returned = overload.signature.return_type
             if not (returned == types.none or isinstance(returned, (types.Number, types.Boolean))):
                 wrong.append(f"{module}.{name} -> {returned}")
-    assert compiled > 40
     assert not wrong
+    assert compiled > 40

@@ -27,7 +27,7 @@ def cut(frame, y, *ends):
 
 
 def density(**parameters):
-    return ConditionalDensity(**{"n_trees": 3, "stop": 0.5, **parameters})
+    return ConditionalDensity(**{"n_estimators": 3, "stop": 0.5, **parameters})
 
 
 def classes():
@@ -140,18 +140,18 @@ def test_dask():
     ):
         data = dd.from_pandas(frame, npartitions=5)
         X = data[list(FRAME.columns)]
-        model = DaskConditionalDensity(n_trees=3, stop=0.5, **SUMS).fit(X, data["y"])
+        model = DaskConditionalDensity(n_estimators=3, stop=0.5, **SUMS).fit(X, data["y"])
         np.testing.assert_allclose(answers(model.fitted_), answers(alone), rtol=0, atol=1e-9)
         assert np.isfinite(model.predict(X).compute()).all()
-        labels = DaskContextClassifier(n_trees=4, n_discriminant_trees=2, random_state=0, **SUMS).fit(X, data["label"])
+        labels = DaskContextClassifier(4, 2, random_state=0, **SUMS).fit(X, data["label"])
         assert labels.score(X, data["label"]) > 0.8
 
 
 def test_skpro():
     skpro = pytest.importorskip("coverwalk.adapters.skpro")
-    model = skpro.CoverProbaRegressor(n_trees=3)
+    model = skpro.CoverProbaRegressor(n_estimators=3)
     model.fit(FRAME[:300], pd.DataFrame({"y": Y[:300]}))
-    expected = density(n_trees=3, stop="auto").fit(FRAME[:300], Y[:300])
+    expected = density(n_estimators=3, stop="auto").fit(FRAME[:300], Y[:300])
     np.testing.assert_array_equal(model.predict(TEST[:5]).to_numpy()[:, 0], expected.predict(TEST[:5]))
     model.update(FRAME[300:400], pd.DataFrame({"y": Y[300:400]}))
     assert np.isfinite(model.predict_proba(TEST[:5]).mean().to_numpy()).all()
@@ -184,7 +184,7 @@ def test_streams_go_on_on_the_command_line(tmp_path, monkeypatch, capsys):
         model.partial_fit(FRAME[:300], Y[:300])
         model.target_names_ = ["y"]
         model.save(name)
-        main(["learn", name, "more.csv"])
+        main(["learn", name, "more.csv", "--in-place"])
         model.partial_fit(new, TEST_Y)
         np.testing.assert_array_equal(answers(load(name)), answers(model))
         assert "late" in load(name)._mixed.levels[1]
@@ -193,7 +193,7 @@ def test_streams_go_on_on_the_command_line(tmp_path, monkeypatch, capsys):
     labels = classes().fit(FRAME[:300], LABELS[:300])
     labels.target_names_ = ["label"]
     labels.save("c.cw")
-    main(["learn", "c.cw", "labels.csv"])
+    main(["learn", "c.cw", "labels.csv", "--in-place"])
     assert "late" in load("c.cw")._mixed.levels[1]
     capsys.readouterr()
 

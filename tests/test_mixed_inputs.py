@@ -34,7 +34,7 @@ TRAIN, TEST = slice(0, 600), slice(600, 900)
 
 @pytest.fixture(scope="module")
 def model():
-    return ConditionalDensity(n_trees=8).fit(FRAME[TRAIN], Y[TRAIN])
+    return ConditionalDensity(n_estimators=8).fit(FRAME[TRAIN], Y[TRAIN])
 
 
 def test_which_side():
@@ -91,14 +91,14 @@ def test_missing_values_go_where_they_belong():
 def test_numbers_are_grown_as_ever(model):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((200, 3)), rng.standard_normal(200)
-    plain = ConditionalDensity(n_trees=3).fit(X, y)
-    told = ConditionalDensity(n_trees=3, categorical_features=None).fit(X, y)
+    plain = ConditionalDensity(n_estimators=3).fit(X, y)
+    told = ConditionalDensity(n_estimators=3, categorical_features=None).fit(X, y)
     np.testing.assert_array_equal(plain.logpdf(X, y), told.logpdf(X, y))
 
 
 def test_beats_one_hot_codes_and_filled_in_means(model):
     coded = imputed(FRAME)
-    other = ConditionalDensity(n_trees=8).fit(coded[TRAIN], Y[TRAIN])
+    other = ConditionalDensity(n_estimators=8).fit(coded[TRAIN], Y[TRAIN])
     ours, theirs = model.log_likelihood(FRAME[TEST], Y[TEST]), other.log_likelihood(coded[TEST], Y[TEST])
     assert ours > theirs + 0.1
 
@@ -141,20 +141,20 @@ def test_contexts_name_the_levels(model):
 def test_frames_of_all_makes_say_the_same(model):
     expected = model.logpdf(FRAME[TEST], Y[TEST])
     for frame in (pl.from_pandas(FRAME), FRAME.astype({"city": "category"}), FRAME.astype({"city": "string"})):
-        other = ConditionalDensity(n_trees=8).fit(frame[:600], Y[:600])
+        other = ConditionalDensity(n_estimators=8).fit(frame[:600], Y[:600])
         np.testing.assert_array_equal(other.logpdf(frame[600:], Y[600:]), expected)
     array = FRAME.to_numpy(dtype=object)
-    by_number = ConditionalDensity(n_trees=8, categorical_features=[1]).fit(array[:600], Y[:600])
+    by_number = ConditionalDensity(n_estimators=8, categorical_features=[1]).fit(array[:600], Y[:600])
     np.testing.assert_array_equal(by_number.logpdf(array[600:], Y[600:]), expected)
-    by_name = ConditionalDensity(n_trees=8, categorical_features=["city"]).fit(FRAME[:600], Y[:600])
+    by_name = ConditionalDensity(n_estimators=8, categorical_features=["city"]).fit(FRAME[:600], Y[:600])
     np.testing.assert_array_equal(by_name.logpdf(FRAME[600:], Y[600:]), expected)
-    by_mask = ConditionalDensity(n_trees=8, categorical_features=[False, True, False]).fit(array[:600], Y[:600])
+    by_mask = ConditionalDensity(n_estimators=8, categorical_features=[False, True, False]).fit(array[:600], Y[:600])
     np.testing.assert_array_equal(by_mask.logpdf(array[600:], Y[600:]), expected)
 
 
 def test_order_does_not_matter(model):
     order = np.random.default_rng(0).permutation(600)
-    again = ConditionalDensity(n_trees=8).fit(FRAME.iloc[order], Y[order])
+    again = ConditionalDensity(n_estimators=8).fit(FRAME.iloc[order], Y[order])
     np.testing.assert_array_equal(again.logpdf(FRAME[TEST], Y[TEST]), model.logpdf(FRAME[TEST], Y[TEST]))
 
 
@@ -171,10 +171,10 @@ def test_unseen_levels_and_gaps_that_never_came(model):
     strange = FRAME[:3].assign(city="nowhere")
     assert np.isfinite(model.predict(strange)).all()
     assert np.isfinite(model.predict(FRAME[:3].assign(city=None, east=np.nan, north=np.nan))).all()
-    plain = ConditionalDensity(n_trees=3).fit(FRAME[["east"]].fillna(0.0), Y)
+    plain = ConditionalDensity(n_estimators=3).fit(FRAME[["east"]].fillna(0.0), Y)
     assert np.isfinite(plain.logpdf(pd.DataFrame({"east": [np.nan]}), [0.0])).all()
     empty = FRAME[:50].assign(east=np.nan)
-    assert np.isfinite(ConditionalDensity(n_trees=2).fit(empty, Y[:50]).predict(FRAME[:5])).all()
+    assert np.isfinite(ConditionalDensity(n_estimators=2).fit(empty, Y[:50]).predict(FRAME[:5])).all()
 
 
 def test_many_levels_share_one():
@@ -206,7 +206,7 @@ def test_text_that_is_no_category_is_refused():
     with pytest.raises(ValueError, match="convert"):
         ConditionalDensity(categorical_features=None).fit(FRAME, Y)
     with pytest.raises(ValueError, match="categorical_features"):
-        ConditionalDensity(n_trees=2, categorical_features=["east"]).fit(FRAME, Y)
+        ConditionalDensity(n_estimators=2, categorical_features=["east"]).fit(FRAME, Y)
 
 
 def test_discriminants_see_indicators_of_levels():

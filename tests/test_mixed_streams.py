@@ -19,7 +19,7 @@ ROWS = FRAME.to_numpy(dtype=object)
 
 
 def small(**parameters):
-    return ConditionalDensity(**{"n_trees": 3, **parameters})
+    return ConditionalDensity(**{"n_estimators": 3, **parameters})
 
 
 @pytest.fixture(scope="module")
@@ -136,14 +136,14 @@ def test_levels_that_come_later_have_numbers_until_there_are_no_more():
     column = [f"l{i}" for i in range(100)]
     frame = pd.DataFrame({"a": column * 3})
     y = np.arange(300.0) % 7
-    one = small(n_trees=2)
+    one = small(n_estimators=2)
     said = one.prequential(frame, y)
     table = one._mixed.levels[0]
     assert table == [OTHERS, *column[:61]]
     codes = one._mixed.encode(pd.DataFrame({"a": ["l0", "l60", "l61", "never", None]}))[:, 0]
     assert codes[:4].tolist() == [1.0, 61.0, 0.0, 0.0]
     assert np.isnan(codes[4])
-    other = small(n_trees=2)
+    other = small(n_estimators=2)
     np.testing.assert_array_equal(
         np.concatenate([other.prequential(frame[s : s + 9], y[s : s + 9]) for s in range(0, 300, 9)]), said
     )

@@ -223,7 +223,7 @@ def forest():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(-1, 1, (300, 3)), columns=["a", "b", "c"])
     Y = np.stack([np.sign(X["a"]) + 0.1 * rng.standard_normal(300), X["b"] + rng.standard_normal(300)], axis=1)
-    return ConditionalDensity(n_trees=3, stop=0.5).fit(X, Y), X, Y
+    return ConditionalDensity(n_estimators=3, stop=0.5).fit(X, Y), X, Y
 
 
 def test_a_forest_comes_back_to_the_last_bit(forest, tmp_path):
@@ -246,15 +246,15 @@ def test_a_forest_comes_back_to_the_last_bit(forest, tmp_path):
 def test_a_forest_whose_root_has_no_weight_left(tmp_path):
     X = np.linspace(-1, 1, 1500)[:, None]
     y = np.sign(np.sin(20 * X[:, 0])) + 1e-3 * np.cos(1000 * X[:, 0])
-    model = ConditionalDensity(n_trees=2, stop=0.5).fit(X, y)
+    model = ConditionalDensity(n_estimators=2, stop=0.5).fit(X, y)
     assert any(fitted.records.total[0, 0] == 0 for fitted in model.forests_[0].fitted)
     model.save(tmp_path / "m.cw")
     assert np.array_equal(load(tmp_path / "m.cw").logpdf(X, y), model.logpdf(X, y))
 
 
 def test_a_forest_may_be_saved_before_it_is_fitted(tmp_path):
-    ConditionalDensity(n_trees=3).save(tmp_path / "m.cw")
-    assert load(tmp_path / "m.cw").n_trees == 3
+    ConditionalDensity(n_estimators=3).save(tmp_path / "m.cw")
+    assert load(tmp_path / "m.cw").n_estimators == 3
 
 
 def test_mutated_forests_are_refused(forest, tmp_path):
@@ -339,7 +339,7 @@ def test_forged_forests_never_bring_a_kernel_down(forest, tmp_path):
         ('"n_outputs_": 2', '"n_outputs_": 3'),
         ('"n_outputs_": 2', '"n_outputs_": 2.0'),
         ('"n_features_in_": 3', '"n_features_in_": 2'),
-        ('"n_trees": 3', '"n_trees": null'),
+        ('"n_estimators": 3', '"n_estimators": null'),
         ('"n_threads": 1', '"n_threads": 0'),
         ('["a", "b", "c"]', '["a", "b"]'),
         ('["a", "b", "c"]', '["a", "b", 3]'),

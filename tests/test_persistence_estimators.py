@@ -74,16 +74,16 @@ def test_a_density_of_any_size(scale, tmp_path):
     model = DoubleTree().fit(None, points)
     again = reloaded(model, tmp_path / "m.cw")
     assert np.array_equal(again.prequential(None, points), model.prequential(None, points))
-    forest = Density(n_trees=2).fit(points)
+    forest = Density(n_estimators=2).fit(points)
     again = reloaded(forest, tmp_path / "m.cw")
     assert np.array_equal(again.logpdf(points), forest.logpdf(points))
     assert np.array_equal(again.sample(9, random_state=0), forest.sample(9, random_state=0))
-    assert reloaded(Density(settle=3), tmp_path / "m.cw").settle == 3
+    assert reloaded(Density(halve=0.3), tmp_path / "m.cw").halve == 0.3
 
 
 @pytest.fixture(scope="module")
 def density():
-    return Density(n_trees=2).fit(pd.DataFrame(Y[:300], columns=["a", "b"]))
+    return Density(n_estimators=2).fit(pd.DataFrame(Y[:300], columns=["a", "b"]))
 
 
 def test_a_density_comes_back_to_the_last_bit(density, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from coverwalk import ConditionalDensity
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-OPTIONS = {"n_trees": 2, "stop": 0.5}
+OPTIONS = {"n_estimators": 2, "stop": 0.5}
 
 
 def recipe(name):

@@ -245,7 +245,7 @@ def rain(n, seed):
 
 @pytest.fixture(scope="module", params=[counts, rain])
 def fitted(request):
-    return request.param, ConditionalDensity(n_trees=6).fit(*request.param(700, 0))
+    return request.param, ConditionalDensity(n_estimators=6).fit(*request.param(700, 0))
 
 
 def test_what_is_predicted_is_true(fitted, tmp_path):
@@ -266,7 +266,7 @@ def test_what_is_predicted_is_true(fitted, tmp_path):
 
 
 def test_counts_are_predicted_almost_as_well_as_by_the_truth():
-    model = ConditionalDensity(n_trees=8).fit(*counts(900, 0))
+    model = ConditionalDensity(n_estimators=8).fit(*counts(900, 0))
     X, y = counts(3000, 1)
     truth = stats.poisson(np.exp(1.0 + 0.5 * X[:, 0])).logpmf(y)
     assert np.mean(truth - model.logpdf(X, y)) < 0.06
@@ -277,7 +277,7 @@ def test_counts_are_predicted_almost_as_well_as_by_the_truth():
 def test_several_outputs_are_rounded_each():
     X, y = counts(500, 0)
     Y = np.column_stack([X[:, 1] + 0.3 * np.random.default_rng(9).normal(size=500), y])
-    model = ConditionalDensity(n_trees=3).fit(X, Y)
+    model = ConditionalDensity(n_estimators=3).fit(X, Y)
     assert model.forests_[0].settings.rounding is None
     assert model.forests_[1].settings.rounding.step == 1
     dist = model.predict_dist(X[:20])
@@ -289,7 +289,7 @@ def test_several_outputs_are_rounded_each():
 
 def test_chunks_are_rounded_too():
     X, y = counts(3000, 0)
-    model = ConditionalDensity(n_trees=4).fit_chunks([(X[:1500], y[:1500]), (X[1500:], y[1500:])], sample_rows=1000)
+    model = ConditionalDensity(4).fit_chunks([(X[:1500], y[:1500]), (X[1500:], y[1500:])], sample_rows=1000)
     X, y = counts(2000, 1)
     assert model.forests_[0].settings.rounding.step == 1
     truth = stats.poisson(np.exp(1.0 + 0.5 * X[:, 0])).logpmf(y)

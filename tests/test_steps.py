@@ -203,7 +203,7 @@ def test_some_rows_alone_and_no_rows():
 
 @pytest.fixture(scope="module")
 def model():
-    return ConditionalDensity(n_trees=8).fit(*rounded(700, 0))
+    return ConditionalDensity(n_estimators=8).fit(*rounded(700, 0))
 
 
 def without_steps(model, X, y):
@@ -227,7 +227,7 @@ def test_rounded_y_with_noise_has_steps_and_gains(model):
 @pytest.mark.parametrize("make", [smooth, lambda n, seed: (smooth(n, seed)[0], np.exp(smooth(n, seed)[1]))])
 def test_smooth_y_has_none_and_nothing_is_added(make):
     X, y = make(500, 0)
-    model = ConditionalDensity(n_trees=4).fit(X, y)
+    model = ConditionalDensity(n_estimators=4).fit(X, y)
     assert model.forests_[0].settings.steps is None
     dist = model.predict_dist(X[:5])
     assert np.all(dist.context > STEPS)
@@ -237,14 +237,14 @@ def test_smooth_y_has_none_and_nothing_is_added(make):
 def test_order_and_threads_change_nothing(model):
     X, y = rounded(700, 0)
     order = np.random.default_rng(1).permutation(len(y))
-    other = ConditionalDensity(n_trees=8, n_jobs=2).fit(X[order], y[order])
+    other = ConditionalDensity(n_estimators=8, n_jobs=2).fit(X[order], y[order])
     np.testing.assert_array_equal(other.logpdf(X, y), model.logpdf(X, y))
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
 def test_extreme_scales_have_them_too(scale):
     X, y = rounded(500, 0)
-    model = ConditionalDensity(n_trees=2).fit(X, scale * y)
+    model = ConditionalDensity(n_estimators=2).fit(X, scale * y)
     steps = model.forests_[0].settings.steps
     np.testing.assert_allclose(steps.cells.right[:-1] / scale, [0.5, 1.5, 2.5], atol=0.1)
     assert np.all(np.isfinite(model.logpdf(X, scale * y)))
@@ -254,7 +254,7 @@ def test_extreme_scales_have_them_too(scale):
 def test_several_outputs_have_steps_each():
     X, y = rounded(700, 0)
     Y = np.column_stack([X[:, 1] + 0.3 * np.random.default_rng(9).normal(size=700), y])
-    model = ConditionalDensity(n_trees=3).fit(X, Y)
+    model = ConditionalDensity(n_estimators=3).fit(X, Y)
     assert model.forests_[0].settings.steps is None
     assert model.forests_[1].settings.steps is not None
     dist = model.predict_dist(X[:20])
@@ -263,7 +263,7 @@ def test_several_outputs_have_steps_each():
 
 def test_chunks_have_them_too():
     X, y = rounded(3000, 0)
-    model = ConditionalDensity(n_trees=4).fit_chunks([(X[:1500], y[:1500]), (X[1500:], y[1500:])], sample_rows=1000)
+    model = ConditionalDensity(4).fit_chunks([(X[:1500], y[:1500]), (X[1500:], y[1500:])], sample_rows=1000)
     assert model.forests_[0].settings.steps is not None
     new = rounded(1000, 1)
     assert model.log_likelihood(*new) > without_steps(model, *new) + 0.01

@@ -22,7 +22,7 @@ Y = np.where(rng.random(2500) < 0.3, 1.0, -1.0) * X[:, 0] + X[:, 1] ** 2 + 0.1 *
 
 
 def small(**parameters):
-    return ConditionalDensity(**{"n_trees": 3, **parameters})
+    return ConditionalDensity(**{"n_estimators": 3, **parameters})
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def component_densities(dist, y):
 
 @pytest.mark.parametrize("n_trees", [1, 3, 50])
 def test_no_row_is_lost_while_trees_grow(n_trees):
-    model = small(n_trees=n_trees)
+    model = small(n_estimators=n_trees)
     for start in range(0, 1200, 60):
         stream = model.partial_fit(X[start : start + 60], Y[start : start + 60]).stream_.streams[0]
         assert stream.n_rows == start + 60
@@ -160,7 +160,7 @@ def test_no_row_is_lost_while_trees_grow(n_trees):
 
 @pytest.mark.parametrize("auto", [True, False])
 def test_one_row_after_a_fit_changes_little_and_more_rows_help(auto):
-    model = ConditionalDensity(n_trees=6, stop="auto" if auto else 0.5).fit(X[:1200], Y[:1200])
+    model = ConditionalDensity(n_estimators=6, stop="auto" if auto else 0.5).fit(X[:1200], Y[:1200])
     fit = model.log_likelihood(X[1900:], Y[1900:])
     model.partial_fit(X[1200:1201], Y[1200:1201])
     assert model.log_likelihood(X[1900:], Y[1900:]) == pytest.approx(fit, abs=0.003)
@@ -195,8 +195,8 @@ def test_several_outputs_by_the_chain_rule():
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-8, 1.0, 1e8, 1e299])
 def test_scales_do_not_matter(scale):
-    said = small(n_trees=2).prequential(X[:120] * scale, Y[:120] * scale)
-    plain = small(n_trees=2).prequential(X[:120], Y[:120])
+    said = small(n_estimators=2).prequential(X[:120] * scale, Y[:120] * scale)
+    plain = small(n_estimators=2).prequential(X[:120], Y[:120])
     assert np.all(np.isfinite(said))
     # units are set by the first row; other scales give other hashes, and so other trees
     assert said[60:].mean() + np.log(scale) == pytest.approx(plain[60:].mean(), abs=0.5)
@@ -264,7 +264,7 @@ MILLIONS = """
 import resource, sys
 import numpy as np
 from coverwalk import ConditionalDensity
-model = ConditionalDensity(n_trees=2, max_rows=2000, max_contexts=3)
+model = ConditionalDensity(n_estimators=2, max_rows=2000, max_contexts=3)
 rng = np.random.default_rng(0)
 peaks = []
 for _ in range(100):
@@ -302,7 +302,7 @@ def test_a_thread_that_a_fork_has_lost_is_done_again():
     generator = np.random.default_rng(8)
     A = generator.uniform(size=(1500, 2))
     b = A[:, 0] + 0.1 * generator.standard_normal(1500)
-    model = small(n_trees=2, stop=0.5).partial_fit(A[:1024], b[:1024])
+    model = small(n_estimators=2, stop=0.5).partial_fit(A[:1024], b[:1024])
     whole = pickle.loads(pickle.dumps(model)).prequential(A[1024:], b[1024:])
     n = 1024
     while model.stream_.streams[0].growing is None:
@@ -385,7 +385,7 @@ def test_a_stream_that_forgets_follows_a_change_in_bounded_memory(tmp_path):
 
 
 def test_forgetting_discounts_rows_by_their_age():
-    model = small(n_trees=1, forget=0.01, stop=0.5).partial_fit(X[:9], Y[:9])
+    model = small(n_estimators=1, forget=0.01, stop=0.5).partial_fit(X[:9], Y[:9])
     member = model.stream_.streams[0].members[0]
     root = member.fitted.records.seat[0]
     n = member.fitted.learned.nu[root] - 2
@@ -404,7 +404,7 @@ sys.path.insert(0, {tests!r})
 from coverwalk import ConditionalDensity, load
 rng = np.random.default_rng(5)
 X = rng.uniform(size=(6000, 2)); y = np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(6000)
-model = ConditionalDensity(n_trees=3)
+model = ConditionalDensity(n_estimators=3)
 for start in range(0, 6000, 50):
     model.partial_fit(X[start : start + 50], y[start : start + 50])
     model.save({path!r})
@@ -428,7 +428,7 @@ def test_a_killed_process_goes_on_from_its_file(tmp_path):
     generator = np.random.default_rng(5)
     A = generator.uniform(size=(6000, 2))
     b = np.sin(6 * A[:, 0]) + 0.1 * generator.standard_normal(6000)
-    model, unbroken = load(path), ConditionalDensity(n_trees=3).partial_fit(A, b)
+    model, unbroken = load(path), ConditionalDensity(n_estimators=3).partial_fit(A, b)
     n = model.stream_.n_rows
     assert 2000 <= n < 6000
     model.partial_fit(A[n:], b[n:])

@@ -146,7 +146,7 @@ def test_a_smooth_function_asks_for_the_trend_and_steps_do_not():
 
 def test_files_keep_parts_and_trend_and_refuse_unsound_ones(tmp_path):
     X, y = rows()
-    model = ConditionalDensity(n_trees=6).fit(X, y)
+    model = ConditionalDensity(n_estimators=6).fit(X, y)
     model.forests_ = [fitted(X, y)]
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")

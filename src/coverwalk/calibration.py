@@ -11,8 +11,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coverwalk.distributions.base import Floats, RandomState
+from coverwalk.distributions.base import Floats, RandomState, probabilities
 from coverwalk.distributions.univariate import UnivariateDistribution
+from coverwalk.locks import writes
 
 __all__ = ["CalibratedDistribution", "Calibrating", "recalibration"]
 
@@ -93,8 +94,8 @@ class CalibratedDistribution(UnivariateDistribution):
         return np.interp(self.base.sf(y), (1 - self._x)[::-1], (1 - self._level)[::-1])
 
     def ppf(self, q: ArrayLike) -> Any:
-        """Quantiles: q a number gives (n,), q (k,) gives (n, k); q outside [0, 1] gives NaN."""
-        return self.base.ppf(np.interp(np.asarray(q, dtype=np.float64), self._level, self._x, np.nan, np.nan))
+        """Quantiles: q a number gives (n,), q (k,) gives (n, k)."""
+        return self.base.ppf(np.interp(probabilities(q), self._level, self._x))
 
     def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
         """Both ends of the conformal central interval: it covers y with at least this probability."""
@@ -149,6 +150,7 @@ class Calibrating:
     calibration_: Floats
     n_outputs_: int
 
+    @writes
     def calibrate(self, X: Any, y: Any) -> Self:
         """Correct the probabilities on rows that the model has not seen: split conformal prediction on F(y).
 

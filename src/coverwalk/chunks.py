@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from coverwalk.forests.level_counts import LevelCounts, digests
 from coverwalk.forests.row_sample import RowSample
+from coverwalk.locks import adopt
 from coverwalk.mixed_inputs import categories_of, columns_of
 
 __all__ = [
@@ -353,15 +354,6 @@ def fit_chunks(model: Model, chunks: Chunks, **options: Any) -> Model:
         expected = total.n_rows
         state = finalize(total)
     return adopt(model, state)
-
-
-def adopt(model: Model, fitted: Any) -> Model:
-    """Give an estimator what its clone has learned."""
-    for name in set(vars(model)) - set(model.get_params(deep=False)):
-        delattr(model, name)
-    learned = {name: value for name, value in vars(fitted).items() if name not in model.get_params(deep=False)}
-    vars(model).update(learned)
-    return model
 
 
 def _shown(chunks: Iterable[tuple[Any, Any]], bar: Any) -> Iterator[tuple[Any, Any]]:

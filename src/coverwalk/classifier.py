@@ -1,5 +1,6 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from coverwalk.files.schema import (
 )
 from coverwalk.forests.class_forest import ClassForest, n_threads
 from coverwalk.forests.class_voices import ClassVoice, voices
+from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.saving import Saved
 
@@ -62,13 +64,13 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     Parameters
     ----------
-    n_trees : int
+    n_estimators : int
         Trees whose contexts count classes.
     n_discriminant_trees : int
         Further trees whose large contexts also hold class-conditional Gaussians, with shared and own covariances.
     left_out : int
         Every tree leaves out one row in so many when it grows.
-    min_rows : int
+    min_samples_leaf : int
         Rows on either side of a cut.
     stop : float
         w: prior probability that the walk stops in a context.
@@ -102,10 +104,10 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     _mixed = MixedInputs([])  # until a fit has seen categories
     _schema = Schema(
-        n_trees=Whole(0, 10_000),
-        n_discriminant_trees=Whole("0 if n_trees else 1", 10_000),
+        n_estimators=Whole(0, 10_000),
+        n_discriminant_trees=Whole("0 if n_estimators else 1", 10_000),
         left_out=Whole(2),
-        min_rows=Whole(1),
+        min_samples_leaf=Whole(1),
         stop=Real(above=0, below=1),
         alpha=Real(low=1e-100, high=1e100, whole=True),
         categorical_features=Plain(),
@@ -127,34 +129,37 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def __init__(
         self,
-        n_trees: int = 40,
+        n_estimators: int = 40,
         n_discriminant_trees: int = 12,
         *,
         left_out: int = 4,
-        min_rows: int = 1,
+        min_samples_leaf: int = 1,
         stop: float = 0.1,
         alpha: float = 1.0,
         categorical_features: Any = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.n_discriminant_trees = n_discriminant_trees
         self.left_out = left_out
-        self.min_rows = min_rows
+        self.min_samples_leaf = min_samples_leaf
         self.stop = stop
         self.alpha = alpha
         self.categorical_features = categorical_features
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @writes
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X (n, p) with labels y (n,); a row of weight m counts as m rows, one of weight 0 as none."""
         self._check_parameters()
-        X, y, weight = self._checked(X, y, sample_weight, reset=True)
+        fresh = unfitted(self)
+        X, y, weight = fresh._checked(X, y, sample_weight, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
-        return self._begin(_Rows(X, codes.astype(np.int64), weight), classes, declared=False)
+        return adopt(self, fresh._begin(_Rows(X, codes.astype(np.int64), weight), classes, declared=False))
 
+    @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
         """Learn from all rows of some chunks, of which one at a time need be in memory.
 
@@ -183,6 +188,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         self._seed = int(check_random_state(self.random_state).randint(2**31))
         return plan_classes(self, self._kinds(), n_threads(self.n_jobs), drawn)
 
+    @writes
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn further rows, one by one.
 
@@ -199,37 +205,41 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             Weight of each row.
         """
         self._check_parameters()
-        first, levels_before = not hasattr(self, "classes_"), self._mixed
-        try:
-            X, y, weight = self._checked(
-                X, y, sample_weight, reset=first, mixed=None if first else self._mixed.grown(X)
+        first, model = not hasattr(self, "classes_"), twin(self)  # the levels of rows that are refused are not kept
+        X, y, weight = model._checked(X, y, sample_weight, reset=first, mixed=None if first else self._mixed.grown(X))
+        known, declared = self._known_classes(classes, y, first)
+        merged = np.union1d(known, y) if len(known) else np.unique(y)
+        if declared and len(merged) > len(known):
+            raise ValueError(
+                f"y has labels that were not declared: {np.setdiff1d(y, known).tolist()}; declared were "
+                f"{known.tolist()}. Name all in `classes` of the first call, or leave `classes` out"
             )
-            known, declared = self._known_classes(classes, y, first)
-            merged = np.union1d(known, y) if len(known) else np.unique(y)
-            if declared and len(merged) > len(known):
-                raise ValueError(
-                    f"y has labels that were not declared: {np.setdiff1d(y, known).tolist()}; declared were "
-                    f"{known.tolist()}. Name all in `classes` of the first call, or leave `classes` out"
-                )
-        except ValueError:
-            self._mixed = levels_before  # not those of rows that were refused
-            raise
         new = _Rows(X, np.searchsorted(merged, y), weight)
         if first:
-            return self._begin(new, merged, declared)
+            return adopt(self, model._begin(new, merged, declared))
         doubled = self.n_rows_ + len(y) >= 2 * self._rows_grown and not self._n_summed
         if len(merged) > len(self.classes_) or doubled:
             code = np.searchsorted(merged, self.classes_)
             rows = [part._replace(y=code[part.y]) for part in self._rows] + [new]
-            return self._keep(_Rows(*(np.concatenate(parts) for parts in zip(*rows))), merged)
-        heavy = weight > 0.0
-        self._forest.learn(X[heavy], new.y[heavy], weight[heavy], n_threads(self.n_jobs))
+            return adopt(self, model._keep(_Rows(*(np.concatenate(parts) for parts in zip(*rows))), merged))
+        if len(y) >= MANY_ROWS:
+            model._forest = deepcopy(self._forest)
+            return adopt(self, model._learn(new))
+        with alone(self):
+            self.__dict__ = model.__dict__
+            return self._learn(new)
+
+    def _learn(self, new: _Rows) -> Self:
+        """Learn rows one by one."""
+        heavy = new.weight > 0.0
+        self._forest.learn(new.X[heavy], new.y[heavy], new.weight[heavy], n_threads(self.n_jobs))
         if self._n_summed:  # without its earlier rows the forest cannot be grown anew
-            self._n_summed += len(y)
+            self._n_summed += len(new.y)
         else:
-            self._rows.append(new)
+            self._rows: list[_Rows] = [*self._rows, new]
         return self
 
+    @reads
     def predict_log_proba(self, X: Any) -> Floats:
         """Log probability (n, n_classes) of each class, in the order of ``classes_``."""
         check_is_fitted(self)
@@ -241,11 +251,13 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         p = np.exp(self.predict_log_proba(X))
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
+    @reads
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label (n,) of each row."""
         best = self.predict_log_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
+    @reads
     def contexts(self, X: Any, top: int = 5) -> list[list[ClassVoice]]:
         """For each row, the contexts and local models that speak for it with the most weight."""
         check_is_fitted(self)
@@ -299,12 +311,12 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         return tags
 
     def _check_parameters(self) -> None:
-        for name, least in (("n_trees", 0), ("n_discriminant_trees", 0), ("left_out", 2), ("min_rows", 1)):
+        for name, least in (("n_estimators", 0), ("n_discriminant_trees", 0), ("left_out", 2), ("min_samples_leaf", 1)):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or value < least:
                 raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-        if self.n_trees + self.n_discriminant_trees == 0:
-            raise ValueError("there must be a tree: n_trees and n_discriminant_trees are both 0")
+        if self.n_estimators + self.n_discriminant_trees == 0:
+            raise ValueError("there must be a tree: n_estimators and n_discriminant_trees are both 0")
         if not 0.0 < self.stop < 1.0:
             raise ValueError(f"stop must lie between 0 and 1, got {self.stop!r}")
         if not 0.0 < self.alpha < np.inf:
@@ -369,8 +381,8 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _kinds(self) -> list[tuple[Planting, int]]:
         return [
-            (Planting(gauss, self.min_rows, stop=self.stop, alpha=self.alpha, n_levels=self._mixed.n_levels), n)
-            for gauss, n in ((False, self.n_trees), (True, self.n_discriminant_trees))
+            (Planting(gauss, self.min_samples_leaf, stop=self.stop, alpha=self.alpha, n_levels=self._mixed.n_levels), n)
+            for gauss, n in ((False, self.n_estimators), (True, self.n_discriminant_trees))
             if n > 0
         ]
 

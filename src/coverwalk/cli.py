@@ -28,10 +28,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _check_files(arguments: argparse.Namespace) -> None:
+    """Say at once which file is not there: to load what reads it takes seconds."""
+    model, data = getattr(arguments, "model", None), getattr(arguments, "data", None)
+    if model is not None and not os.path.exists(model):
+        raise ValueError(f"there is no file {model}; make one with: coverwalk fit data.csv --target y -o {model}")
+    if data not in (None, "-") and not os.path.exists(data):
+        raise ValueError(f"there is no file {data}")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it worked, 1 for a mistake in the input, 2 for a mistake in the call."""
     arguments = _parser().parse_args(argv)
     try:
+        _check_files(arguments)
         arguments.run(arguments)
     except BrokenPipeError:  # `coverwalk ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

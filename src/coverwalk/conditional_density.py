@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from numbers import Integral, Real
+from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -36,9 +37,9 @@ from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forests.bounds_choice import choose_rounding
 from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.tuning import choose
 from coverwalk.joint import JointDistribution
+from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_row
 from coverwalk.preparation.rounding import find_rounding
@@ -63,7 +64,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     Parameters
     ----------
-    n_trees : int, optional
+    n_estimators : int, optional
         Trees in the forest. More are better, slowly; by default 24 for up to 4096 rows and 16 for more.
     degree : int
         Largest degree of the local polynomials, 0, 1 or 2; where ``stop`` is "auto", trees of degree 1 and 2 are mixed.
@@ -73,7 +74,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     stop : float or "auto"
         Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, with it the degree,
         a factor on all scales, the share of the kernel density over all rows, and the steps of y.
-    min_rows : int
+    min_samples_leaf : int
         Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
     n_candidates : int
         Cuts drawn at random in a context, of which the best is taken.
@@ -91,7 +92,9 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         Of a stream: the share of what it knows that it gives up with each row, so that it follows a change. It then
         remembers some 1/forget rows, from the last of which trees are grown again and again. 0 forgets nothing.
     n_jobs : int, optional
-        Threads, as in scikit-learn; the result does not depend on them.
+        Threads that grow and fit trees: None is one, -1 all processors. The result does not depend on them.
+    verbose : int
+        1 prints how long each step of `fit` took.
     random_state : int, RandomState or None
         Of the candidate cuts. A number gives the same forest every time, whatever the order of the rows.
 
@@ -129,11 +132,11 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     """
 
     _schema = Schema(
-        n_trees=Maybe(Whole(1, 10_000)),
+        n_estimators=Maybe(Whole(1, 10_000)),
         degree=Whole(0, 2),
         ridges=Plain(),
         stop=Either(Text("auto"), file.Real(above=0, below=1)),
-        min_rows=Whole(1),
+        min_samples_leaf=Whole(1),
         n_candidates=Whole(1, 10**6),
         bounds=Plain(),
         categorical_features=Plain(),
@@ -141,6 +144,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         max_contexts=Whole(1),
         forget=file.Real(low=0, high=0.1, whole=True),
         n_jobs=Maybe(Whole(-10_000, 10_000)),
+        verbose=Whole(0),
         random_state=Random(),
         n_features_in_=Absent(Whole(0, 10**6)),
         feature_names_in_=Absent(Names("n_features_in_")),
@@ -156,12 +160,12 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     def __init__(
         self,
-        n_trees: int | None = None,
+        n_estimators: int | None = None,
         *,
         degree: int = 2,
         ridges: tuple[float, ...] = (0.03, 0.3, 3.0),
         stop: float | str = "auto",
-        min_rows: int = 3,
+        min_samples_leaf: int = 3,
         n_candidates: int = 20,
         bounds: Any = None,
         categorical_features: Any = "from_dtype",
@@ -169,13 +173,14 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         max_contexts: int = 2**12,
         forget: float = 0.0,
         n_jobs: int | None = None,
+        verbose: int = 0,
         random_state: Any = 0,
     ) -> None:
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.degree = degree
         self.ridges = ridges
         self.stop = stop
-        self.min_rows = min_rows
+        self.min_samples_leaf = min_samples_leaf
         self.n_candidates = n_candidates
         self.bounds = bounds
         self.categorical_features = categorical_features
@@ -183,6 +188,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         self.max_contexts = max_contexts
         self.forget = forget
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -194,6 +200,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
+    @writes
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs.
 
@@ -202,6 +209,9 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         where rows are left out: a table repeated five times is that table. Where y is rounded, equal rows are
         observations of their own, unless all of them come as often.
         """
+        return adopt(self, unfitted(self)._fit(X, y, sample_weight))
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._settings(0)  # a parameter's mistake is told before one of the rows
         y_given = y
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
@@ -217,6 +227,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(X.shape[1])]))
         forests = []
         for j in range(Y.shape[1]):
+            clock = _Clock(f"output {j + 1} of {Y.shape[1]}, {len(X)} rows", self.verbose)
             inputs = np.hstack([X, Y[:, :j]])
             chosen = settings
             if levels:
@@ -224,17 +235,20 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
             bounds = self.bounds[j] if isinstance(self.bounds, list) else self.bounds
             chosen = replace(chosen, rounding=choose_rounding(inputs, Y[:, j], bounds, chosen))
             if self.stop == "auto":
-                chosen = choose_share(inputs, Y[:, j], choose(inputs, Y[:, j], chosen, weight), weight)
+                chosen = choose(inputs, Y[:, j], chosen, weight)
+                clock.tell("priors and experts chosen on held-out rows")
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
+            clock.tell(f"{len(forest.trees)} trees grown")
             forest.levels = levels
             forest.accumulate(inputs, Y[:, j], weight)
             forest.finalize()
+            clock.tell("contexts fitted")
             forests.append(forest)
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1
-        self.__dict__.pop("stream_", None)
         self._name_targets(y_given)
         return self
 
+    @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
         """Forget everything, then fit to all rows of some chunks, of which one at a time need be in memory.
 
@@ -254,7 +268,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         ...     for seed in range(5):
         ...         X = np.random.default_rng(seed).uniform(size=(1000, 2))
         ...         yield X, X[:, 0] + 0.1 * np.random.default_rng(seed + 100).standard_normal(1000)
-        >>> model = ConditionalDensity(n_trees=4).fit_chunks(chunks, sample_rows=1000)
+        >>> model = ConditionalDensity(n_estimators=4).fit_chunks(chunks, sample_rows=1000)
         >>> bool(abs(model.predict([[0.5, 0.5]])[0] - 0.5) < 0.05)
         True
         """
@@ -271,10 +285,10 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     def _settings(self, n_rows: int) -> Settings:
         """The parameters, checked."""
-        n_trees = self.n_trees if self.n_trees is not None else 24 if n_rows <= 4096 else 16
-        _check_number("n_trees", n_trees, 1, 10_000)
+        n_trees = self.n_estimators if self.n_estimators is not None else 24 if n_rows <= 4096 else 16
+        _check_number("n_estimators", n_trees, 1, 10_000)
         _check_number("degree", self.degree, 0, 2)
-        _check_number("min_rows", self.min_rows, 1, np.inf)
+        _check_number("min_samples_leaf", self.min_samples_leaf, 1, np.inf)
         _check_number("n_candidates", self.n_candidates, 1, np.inf)
         _check_number("max_rows", self.max_rows, 1, np.inf)
         _check_number("max_contexts", self.max_contexts, 1, np.inf)
@@ -297,7 +311,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
             degree=int(self.degree),
             ridges=ridges,
             stop=0.5 if isinstance(self.stop, str) else float(self.stop),
-            min_rows=int(self.min_rows),
+            min_rows=int(self.min_samples_leaf),
             n_candidates=int(self.n_candidates),
             seed=int(seed),
             n_threads=effective_n_jobs(self.n_jobs),
@@ -305,6 +319,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
+    @reads
     def predict_dist(self, X: Any) -> Distribution:
         """The distributions of y in rows X, as one object.
 
@@ -322,6 +337,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         dist: Distribution = self._calibrated(self._dist(self._check(X)))
         return dist
 
+    @reads
     def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
         """Means of y in rows X (n, p); with standard deviations beside them; or quantiles instead, (n, k) for k of
         them.
@@ -340,6 +356,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         mean = self._like_y(np.concatenate([mean for mean, _ in moments]))
         return (mean, self._like_y(np.concatenate([std for _, std in moments]))) if return_std else mean
 
+    @reads
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log densities of the rows' own y; (n,)."""
         X = self._check(X)
@@ -375,6 +392,9 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
             if "stream_" in self.__dict__ and not named:  # a stream asks row by row: in a tenth of the time
                 return as_row(self._mixed.row(X[0]), "X", self.n_features_in_, gaps=True)
         check_is_fitted(self, "n_outputs_")
+        plain = type(X) is np.ndarray and X.dtype == np.float64 and X.shape[1:] == (self.n_features_in_,) and len(X) > 0
+        if plain and "feature_names_in_" not in self.__dict__ and not any(self._mixed.levels) and np.isfinite(X).all():
+            return np.require(X, requirements=["C", "W"])  # in a hundredth of the time that the whole check takes
         checked: Floats = read_inputs(self, X, reset=False)
         return np.require(checked, requirements=["C", "W"])
 
@@ -384,8 +404,10 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         if self.n_outputs_ == 1:
             return self.forests_[0].ask(X)
 
+        forests = self.forests_
+
         def conditional(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
-            return self.forests_[j].ask(np.hstack([X[rows], before]))
+            return forests[j].ask(np.hstack([X[rows], before]))
 
         return JointDistribution(conditional, len(X), self.n_outputs_, names=getattr(self, "target_names_", None))
 
@@ -403,6 +425,8 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
 def _check_parts(state: Any) -> None:
     """A fitted model has one of a forest for each output, a stream and a double tree, over the inputs that it names."""
+    ridges = np.asarray(state.ridges, np.float64)
+    require("ridges", ridges.ndim == 1 and 0 < ridges.size < 1000 and ((ridges > 0) & np.isfinite(ridges)).all())
     fitted = [name for name in ("forests_", "stream_") if hasattr(state, name)]
     if not fitted:  # saved before it was fitted
         return
@@ -418,6 +442,19 @@ def _check_parts(state: Any) -> None:
         for stream in state.stream_.streams:
             require("levels", stream.levels in ([], mixed.level_names))
             require("categories", stream.categories[: state.n_features_in_] == np.array(counts, bool))
+
+
+class _Clock:
+    """Tells how long steps took, where that was asked for."""
+
+    def __init__(self, what: str, verbose: int) -> None:
+        self.what, self.verbose, self.start = what, verbose, perf_counter()
+
+    def tell(self, step: str) -> None:
+        """Print a step that is done, and begin the next."""
+        if self.verbose:
+            print(f"[ConditionalDensity] {self.what}: {step} in {perf_counter() - self.start:.2f} s")
+        self.start = perf_counter()
 
 
 def _check_number(name: str, given: Any, low: float, high: float) -> None:

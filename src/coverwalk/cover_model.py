@@ -1,6 +1,7 @@
 """CoverModel: any sequence of covers, any local models, either walk. Slow and general; the fast tier equals it."""
 
 from collections.abc import Hashable, Iterable, Sequence
+from copy import deepcopy
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,11 +30,13 @@ from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
 from coverwalk.local.kernel_density import KernelDensity, KernelDensityPosterior
 from coverwalk.local.polynomial import Polynomial, PolynomialPosterior
 from coverwalk.local.tree_density import TreeDensity, TreeDensityPosterior
+from coverwalk.locks import alone, reads, writes
 from coverwalk.saving import Saved
 from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
 
 __all__ = ["CoverModel", "Voice"]
 
+_FEW_ROWS = 64  # are learned at one go; of more a copy is kept until all are learned
 _WALKS: dict[str, type[Walk]] = {"refine": Refining, "coarsen": Coarsening}
 
 
@@ -213,10 +216,14 @@ class CoverModel(Saved):
 
     # Learning
 
+    @writes
     def update(self, x: Any, y: Any) -> None:
         """Learn one row: w, v and phi of every context that the walk can reach for x."""
-        self._learn(*self._checked(x, y, learning=True))
+        x, y = self._checked(x, y, learning=True)
+        with alone(self, forget=False):
+            self._learn(x, y)
 
+    @writes
     def update_many(self, X: Iterable[Any], Y: Iterable[Any]) -> None:
         """Learn rows in order; all are checked first, so that a bad one leaves the model as it was."""
         X, Y = list(X), list(Y)
@@ -228,8 +235,20 @@ class CoverModel(Saved):
                 rows.append(self._checked(x, y, learning=True))
             except ValueError as error:
                 raise ValueError(f"row {i}: {error}") from error
-        for x, y in rows:
-            self._learn(x, y)
+        if len(rows) <= _FEW_ROWS:
+            with alone(self, forget=False):
+                for x, y in rows:
+                    self._learn(x, y)
+            return
+        before = deepcopy(vars(self))
+        try:
+            for x, y in rows:
+                with alone(self, forget=False):
+                    self._learn(x, y)
+        except BaseException:
+            with alone(self, forget=False):
+                self.__dict__ = before
+            raise
 
     def _checked(self, x: Any, y: Any, learning: bool = False) -> tuple[Any, Any]:
         x = self.cover.check(x)
@@ -316,6 +335,7 @@ class CoverModel(Saved):
         here.log_w += log_Z_phi - log_Z
         here.log_1mw += onward - log_Z
 
+    @writes
     def merge(self, other: "CoverModel") -> None:
         """Take in what another model has learned on an equal cover; the same as having learned all rows here."""
         if not isinstance(self.walk, Refining):
@@ -337,6 +357,10 @@ class CoverModel(Saved):
                 "both models must have equal covers that no longer grow (freeze a KDTree), local models and walks; "
                 f"got {self.cover!r} and {other.cover!r}"
             )
+        with alone(self, forget=False):
+            self._take_in(other)
+
+    def _take_in(self, other: "CoverModel") -> None:
         for M, belief in other._beliefs.items():
             if M not in self._beliefs:
                 self._beliefs[M] = _Belief(self.local, None)
@@ -350,6 +374,7 @@ class CoverModel(Saved):
 
     # Asking
 
+    @reads
     def log_predict(self, x: Any, y: Any) -> float:
         """Log psi(y | x); changes nothing."""
         x, y = self._checked(x, y)
@@ -357,6 +382,7 @@ class CoverModel(Saved):
         log_phi = {M: belief.log_phi(x, y) for M, belief in beliefs.items()}
         return self.walk.predict(route, stopping, log_phi)[START]
 
+    @reads
     def log_evidence(self) -> float:
         """Log probability of all rows seen under the present cover; exact models only."""
         if not self.exact:
@@ -364,6 +390,7 @@ class CoverModel(Saved):
         roots = [M for M, depth in self._depth.items() if depth == 0]
         return float(sum(self._log_Z[M] for M in roots))
 
+    @reads
     def posterior(self, x: Any) -> list[Voice]:
         """Every local model of every context that may speak for x, the weightiest first; weights sum to one."""
         x = self.cover.check(x)
@@ -376,10 +403,12 @@ class CoverModel(Saved):
         ]
         return sorted(voices, key=lambda voice: -voice.weight)
 
+    @reads
     def mean(self, x: Any) -> Floats:
         """Mean of y given x, for real y."""
         return np.asarray(sum(weight * posterior.mean(x) for weight, posterior in self._real_voices(x)))
 
+    @reads
     def cdf(self, x: Any, y: float) -> float:
         """P(Y <= y | x), for one real output."""
         return float(sum(weight * posterior.cdf(x, y) for weight, posterior in self._real_voices(x)))
@@ -390,6 +419,7 @@ class CoverModel(Saved):
             raise ValueError("mean and cdf are for real y; for symbols ask log_predict of each")
         return voices
 
+    @reads
     def sample(self, x: Any, rng: np.random.Generator) -> Any:
         """Draw y given x by walking: stop or move, again and again, then let the local model speak (Sec. 2.2)."""
         x = self.cover.check(x)

@@ -23,15 +23,22 @@ from coverwalk.files.schema import (
     Random,
     Real,
     Schema,
+    Scope,
     Whole,
+    require,
 )
 from coverwalk.joint import JointDistribution
+from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import refuse_nonfinite
 from coverwalk.saving import Saved
 
 __all__ = ["Density"]
 
 Floats = NDArray[np.float64]
+
+
+def _check(state: Any, scope: Scope) -> None:
+    require("columns", not hasattr(state, "forest_") or hasattr(state, "n_features_in_"))
 
 
 class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -44,7 +51,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_trees : int
+    n_estimators : int
         Trees of each kind.
     a : float
         The shares of the two halves of a cell have a Beta(a, a) prior.
@@ -88,7 +95,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _schema = Schema(
-        n_trees=Whole(1, 10_000),
+        n_estimators=Whole(1, 10_000),
         a=Real(low=1e-100, high=1e100, whole=True),
         halve=Real(above=0, below=1),
         resolution=Plain(),
@@ -97,11 +104,12 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_=Absent(Whole(1, 10**6)),
         feature_names_in_=Absent(Names("n_features_in_")),
         forest_=Absent(Object(DensityForest, q="n_features_in_")),
+        check=_check,
     )
 
     def __init__(
         self,
-        n_trees: int = 12,
+        n_estimators: int = 12,
         *,
         a: float = 0.5,
         halve: float = 0.5,
@@ -109,7 +117,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.a = a
         self.halve = halve
         self.resolution = resolution
@@ -118,8 +126,12 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
+    @writes
     def fit(self, X: Any, y: Any = None) -> Self:
         """Forget everything, then fit to points X (n, q), or (n,) for one column; y is ignored."""
+        return adopt(self, unfitted(self)._fit(X, y))
+
+    def _fit(self, X: Any, y: Any) -> Self:
         self._check_parameters()
         if y is not None and np.ndim(X) == 1:
             raise ValueError(
@@ -132,7 +144,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
             seed = check_random_state(seed).randint(2**31 - 1)
         self.forest_ = DensityForest.grow(
             Y,
-            n_trees=int(self.n_trees),
+            n_trees=int(self.n_estimators),
             stop=1.0 - self.halve,
             a=float(self.a),
             step=self._step(Y),
@@ -142,7 +154,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_parameters(self) -> None:
-        _check_count("n_trees", self.n_trees)
+        _check_count("n_estimators", self.n_estimators)
         if not (self.a > 0 and np.isfinite(self.a)):
             raise ValueError(f"a must be positive, got {self.a!r}")
         if not 0 < self.halve < 1:
@@ -178,6 +190,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
+    @reads
     def score_samples(self, X: Any) -> Floats:
         """Log densities (n,) of points X (n, q), or (n,) for one column."""
         check_is_fitted(self)
@@ -189,6 +202,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Mean log density, in nats; y is ignored."""
         return float(self.score_samples(X).mean())
 
+    @reads
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draws (n_samples, q)."""
         check_is_fitted(self)
@@ -216,6 +230,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
             )
         return dist
 
+    @reads
     def conditional(self, given: Mapping[Any, float]) -> PredictiveDistribution | JointDistribution:
         """The law of the other columns given the values of some.
 

@@ -13,7 +13,7 @@ from ._kernels.mixture import Voices, draw_voices, mixture_cdf, mixture_logpdf, 
 from ._kernels.quantile import mixture_ppf, rowwise_ppf
 from ._kernels.rounded import cell_logpdf, grid_moments
 from ._kernels.warped import piece_moments
-from .distributions.base import RandomState
+from .distributions.base import RandomState, probabilities
 from .distributions.univariate import UnivariateDistribution
 from .entropy import add_rounding, grid_near, sum_over_grid
 from .preparation.rounding import Rounding
@@ -256,17 +256,18 @@ class PredictiveDistribution(UnivariateDistribution):
     def ppf(self, q: ArrayLike) -> Any:
         """Quantiles, the least y with P(Y <= y) >= q: q a number gives (n,), q (k,) gives (n, k).
 
-        They never cross; q outside [0, 1] gives NaN.
+        They never cross. Between 0.001 and 0.999 cdfs are read from tables, with an error of at most 1e-7 of a
+        probability, in the tests below 2e-9; beyond, the tail is met to 1e-12 of itself.
         """
-        q = np.asarray(q, dtype=np.float64)
-        order = np.argsort(q, axis=None)
-        out = np.empty((self._n, q.size))
-        mixture_ppf(self.voices, self.shapes.table, self.shapes.cdf_tables, q.ravel()[order], out)
-        unsorted = np.empty_like(out)
-        unsorted[:, order] = out
+        q = probabilities(q)
+        levels, out = q.ravel(), np.empty((self._n, q.size))
+        order = slice(None) if (levels[1:] >= levels[:-1]).all() else np.argsort(levels)
+        mixture_ppf(self.voices, self.shapes.table, self.shapes.cdf_tables, levels[order], out)
+        if not isinstance(order, slice):
+            out[:, order] = out.copy()
         if self.rounding is not None:
-            unsorted = self._rounded_quantiles(unsorted, q.ravel())
-        return self._answer(unsorted, self.shape + q.shape)
+            out = self._rounded_quantiles(out, levels)
+        return self._answer(out, self.shape + q.shape)
 
     def _rounded_quantiles(self, latent: Floats, q: Floats) -> Floats:
         """The values of latent quantiles (n, k) at q (k,); a quantile that is a hair too high is not the next value."""
@@ -285,9 +286,9 @@ class PredictiveDistribution(UnivariateDistribution):
     def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
         """Both ends of the central interval that holds this much probability."""
         confidence = np.asarray(confidence, dtype=np.float64)
-        if not np.all((confidence >= 0) & (confidence <= 1)):
-            raise ValueError(f"confidence must lie in [0, 1], got {confidence}")
-        ends = self.ppf(np.stack([(1 - confidence) / 2, (1 + confidence) / 2]))
+        if not ((confidence >= 0) & (confidence <= 1)).all():
+            raise ValueError(f"confidence must lie in [0, 1], got {confidence}: probabilities are in [0, 1]")
+        ends = self.ppf(np.array([(1 - confidence) / 2, (1 + confidence) / 2]))
         return (ends[0], ends[1]) if self._one else (ends[:, 0], ends[:, 1])
 
     def crps(self, y: ArrayLike) -> Any:

@@ -111,7 +111,8 @@ class MixedInputs:
 
 def _check_levels(state: Any, scope: Scope) -> None:
     """Refuse more levels than a mask has bits."""
-    require("levels", all(len(levels) <= OWN_LEVELS + (OTHERS in levels) for levels in state.levels))
+    for levels in state.levels:
+        require("levels", len(set(levels)) == len(levels) <= OWN_LEVELS + (OTHERS in levels))
 
 
 def read_inputs(

@@ -3,12 +3,15 @@
 import os
 from typing import Self
 
+from coverwalk.locks import reads
+
 __all__ = ["Saved"]
 
 
 class Saved:
     """An estimator that goes to a file and comes back."""
 
+    @reads
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, or leave the file that was there as it was.
 

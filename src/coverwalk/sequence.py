@@ -1,7 +1,7 @@
 """SequenceModel: the distribution of the next symbol given the past, by a halting walk over contexts of every order."""
 
-import os
 from collections.abc import Hashable, Iterable, Iterator
+from copy import deepcopy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from coverwalk._kernels import suffix_learn, suffix_sample, suffix_tree, suffix_walk
 from coverwalk.files.schema import Absent, Flag, Maybe, Object, Plain, Real, Schema, Text, Whole, require
+from coverwalk.locks import adopt, alone, reading, reads, twin, unfitted, writes
 from coverwalk.saving import Saved
 from coverwalk.sequences.alphabet import BYTES, Alphabet
 from coverwalk.sequences.context_tree import BORDER_SIGN, ContextTree, map_trees
@@ -21,6 +22,8 @@ __all__ = ["SequenceModel"]
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
+
+MANY_SYMBOLS = 2**16  # so many and more are learned by a copy, which readers need not wait for
 
 
 class _Place(NamedTuple):
@@ -98,6 +101,11 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         check=lambda state, scope: _check_parts(state),
     )
 
+    _alphabet: Alphabet
+    _tree: suffix_tree.SuffixStore
+    _kind: str
+    n_symbols_seen_: int
+
     def __init__(
         self,
         alphabet: int | Iterable[Hashable] | None = None,
@@ -123,6 +131,7 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
 
     # ---- learning ---------------------------------------------------------------------------------------------------
 
+    @writes
     def fit(self, sequence: Any, y: None = None, *, past: Any = None) -> Self:
         """Forget everything and learn one document.
 
@@ -135,35 +144,40 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         past : sequence, optional
             Symbols known to come before the document: contexts for it, but not themselves learnt.
         """
-        fresh = type(self)(**self.get_params(deep=False))
+        fresh = unfitted(self)
         fresh._learn(sequence, past)
-        self.__dict__.update(fresh.__dict__)
-        return self
+        return adopt(self, fresh)
 
+    @writes
     def fit_documents(self, documents: Iterable[Any]) -> Self:
         """Forget everything and learn several documents; no context reaches over their borders."""
-        fresh = type(self)(**self.get_params(deep=False))
+        fresh = unfitted(self)
         for document in documents:
             fresh._learn(document)
         if not hasattr(fresh, "_tree"):
             raise ValueError("expected at least one document, got none: pass a list of sequences")
-        self.__dict__.update(fresh.__dict__)
-        return self
+        return adopt(self, fresh)
 
+    @writes
     def partial_fit(self, sequence: Any, y: None = None) -> Self:
         """Learn one more document on top of what is known."""
         self._learn(sequence)
         return self
 
+    @writes
     def update(self, symbols: Any) -> None:
         """Go on with the present document: one symbol, or a str, bytes, list, range or array of them."""
         several = isinstance(symbols, (str, *BYTES, list, range)) or (isinstance(symbols, np.ndarray) and symbols.ndim)
         self._learn(symbols if several else [symbols], new_document=False)
 
+    @writes
     def start_document(self) -> None:
         """End the present document: what comes next does not follow from it."""
-        suffix_tree.start_document(self._roomy(1), int(self.borders))
+        self._check_fitted()
+        with alone(self):
+            suffix_tree.start_document(self._roomy(1), int(self.borders))
 
+    @writes
     def prequential(self, sequence: Any, *, past: Any = None, unit: str = "nats", new_document: bool = True) -> Floats:
         """Learn a document, or go on with the present one; -log p of each symbol just before it was learnt.
 
@@ -181,19 +195,30 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         if unknown:
             raise ValueError(f"the past has symbols outside the alphabet, such as {unknown[0]!r}: name an alphabet")
         if settings is not None:  # from here on nothing can be wrong with the input
-            self._alphabet: Alphabet = alphabet
-            self._kind = type(sequence).__name__  # what samples are made of
-            self._tree: suffix_tree.SuffixStore = suffix_tree.new_tree(*settings, len(alphabet), self.depth)
-            self.n_symbols_seen_ = 0
-        if new_document or not begun:
-            suffix_tree.start_document(self._roomy(1), int(self.borders and past is None))
+            model = twin(self)
+            model._alphabet, model._kind = alphabet, type(sequence).__name__  # what samples are made of
+            model._tree = suffix_tree.new_tree(*settings, len(alphabet), self.depth)
+            model.n_symbols_seen_ = 0
+        elif len(codes) >= max(MANY_SYMBOLS, self.n_symbols_seen_ // 16):
+            model = twin(self, _tree=deepcopy(self._tree), _alphabet=deepcopy(alphabet))
+        else:
+            with alone(self):
+                return self._learn_codes(codes, before, fresh, starts=new_document, border=past is None)
+        losses = model._learn_codes(codes, before, fresh, starts=new_document or not begun, border=past is None)
+        adopt(self, model)
+        return losses
+
+    def _learn_codes(self, codes: Codes, before: Codes, fresh: Any, *, starts: bool, border: bool) -> Floats:
+        """Learn symbols in place, after others; ``fresh`` are those that the alphabet does not know yet."""
+        if starts:
+            suffix_tree.start_document(self._roomy(1), int(self.borders and border))
         for symbol in before[max(len(before) - self._depth, 0) :]:
             suffix_learn.prime(self._roomy(1), np.array([symbol], np.int32))
         losses = np.empty(len(codes))
         done = 0
         while done < len(codes):
             done = suffix_learn.learn(self._roomy(len(codes) - done), codes, done, losses)
-        alphabet.add(fresh)
+        self._alphabet.add(fresh)
         self.n_symbols_seen_ += len(codes)
         return losses
 
@@ -223,6 +248,7 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         return sum(array.nbytes for array in self._tree)
 
+    @reads
     def predict_proba(self, context: Any = None) -> Floats:
         """The probability of every symbol of ``alphabet_`` to come next; it sums to one.
 
@@ -246,6 +272,7 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
             raise ValueError("the mean loss of an empty sequence is undefined: pass at least one symbol")
         return float(losses.mean())
 
+    @reads
     def losses(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
         """-log p of each symbol of a document, without learning them."""
         place = self._start() if context is None else self._place(context)
@@ -259,6 +286,7 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         """Mean log p of the symbols of a document, in nats: larger is better."""
         return -self.log_loss(sequence)
 
+    @reads
     def anomaly_scores(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
         """For each position -log of the probability of meeting a symbol no likelier than the one there.
 
@@ -271,6 +299,7 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         suffix_sample.tail_scores(self._tree, *place, codes, scores)
         return scores / nats_per(unit)
 
+    @reads
     def sample(self, n: int, seed: int | np.random.Generator | None = None, context: Any = None) -> Any:
         """Draw the next n symbols without learning them: as bytes or a str if such was learnt, else as a list."""
         check("n", n, n >= 0, "0 or more")
@@ -284,14 +313,17 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         """Draw symbols for ever, one at a time."""
         place, rng = self._place(context), np.random.default_rng(seed)
         while True:
-            symbols, _, place = self._draw(place, 64, rng)
+            with reading(self):
+                symbols, _, place = self._draw(place, 64, rng)
             yield from self._alphabet.decode(symbols)
 
+    @reads
     def entropy_rate(self, n: int = 10_000, seed: int | np.random.Generator | None = 0, *, unit: str = "nats") -> float:
         """The entropy of the next symbol, averaged over a sequence of n symbols drawn from the model."""
         check("n", n, n >= 1, "at least 1")
         return float(self._draw(self._start(), n, np.random.default_rng(seed))[1].mean()) / nats_per(unit)
 
+    @reads
     def posterior(self, context: Any = None) -> list[ContextWeight]:
         """Why this prediction: the contexts that speak, from the empty one to the longest met, with their weights.
 
@@ -305,6 +337,7 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         """The posterior of the contexts as a table."""
         return weights_text(self.posterior(context))
 
+    @reads
     def map_tree(self, k: int = 1) -> list[ContextTree]:
         """The k most probable context trees with their posterior, best first; for the plain refining walk."""
         self._check_fitted()
@@ -316,12 +349,6 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
             )
         check("k", k, k >= 1, "at least 1")
         return map_trees(self._tree, self._alphabet.symbols, k)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, which `coverwalk.load` reads."""
-        from coverwalk.files import save
-
-        save(self, path)
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -4,9 +4,9 @@ What is read is checked here: a column that is not there, text, a missing value;
 and the row.
 """
 
-import codecs
 import csv
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -30,6 +30,9 @@ Floats = NDArray[np.float64]
 
 _BLOCK_BYTES = 2**22  # of CSV text at once
 _BLOCK_ROWS = 2**16  # of Parquet at once
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # a frame's row labels, which pandas writes as a column
+_LIKE_NUMBERS = re.compile(r"[-+(]?[$€£]?\s*\d[\d.,:/\s-]*\s*[%$€£)]?(T[\d:.]+Z?)?")  # 1,000, 5%, 2024-01-31, 3/4/2024
+_TYPO_SHARE = 0.1  # of text in a column, up to which it is a column of numbers with mistakes in it
 _GAPS = ("", "na", "nan", "null", "none")  # what a missing entry looks like
 
 
@@ -80,17 +83,20 @@ class Table:
     def _typed(self, column: "polars.Series") -> "polars.Series":
         pl = _polars()
         column = _as_text(column)
-        if _has_text(column):
+        counts = _TextCounts(self.name, column.name)
+        counts.add(column)
+        if counts.is_text():
             return column
         numbers: polars.Series = pl.Series(column.name, self._numbers(column, 0, gaps=True))
         return numbers
 
     def text_columns(self, columns: list[str]) -> list[str]:
         """Those of some columns that `inputs` would take for text, found by reading all rows."""
-        found: set[str] = set()
+        found = {name: _TextCounts(self.name, name) for name in columns}
         for frame in self._rows(columns):
-            found |= {name for name in columns if name not in found and _has_text(_as_text(frame[name]))}
-        return [name for name in columns if name in found]
+            for name in columns:
+                found[name].add(_as_text(frame[name]))
+        return [name for name in columns if found[name].is_text()]
 
     def texts(self, columns: list[str], n_rows: int = 20_000) -> Iterator["polars.DataFrame"]:
         """Frames of text, gaps as null, of the rows that `batches` gives."""
@@ -223,12 +229,47 @@ def _as_text(column: "polars.Series") -> "polars.Series":
     return _without_gaps(column) if column.dtype == pl.String else column
 
 
-def _has_text(column: "polars.Series") -> bool:
-    """Whether an entry that is there is no number."""
-    pl = _polars()
-    if column.dtype != pl.String:
-        return False
-    return bool(column.cast(pl.Float64, strict=False).null_count() > column.null_count())
+class _TextCounts:
+    """Whether a column holds text or numbers, from all of its entries.
+
+    A few entries that are no numbers among many that are, such as "1,000" or "5%", are mistakes; where they are more,
+    the column is one of names, which is said.
+    """
+
+    def __init__(self, table: str, column: str) -> None:
+        self.table, self.column = table, column
+        self.n_rows = self.n_there = self.n_texts = 0
+        self.first: tuple[int, str] | None = None  # row and entry of the first text
+        self.told = False
+
+    def add(self, column: "polars.Series") -> None:
+        """Count the entries of further rows, gaps being null."""
+        pl = _polars()
+        if column.dtype == pl.String:
+            text = column.is_not_null() & column.cast(pl.Float64, strict=False).is_null()
+            if self.first is None and text.any():
+                row = int(text.arg_true()[0])
+                self.first = self.n_rows + row + 1, str(column[row])
+            self.n_texts += int(text.sum())
+        self.n_there += len(column) - column.null_count()
+        self.n_rows += len(column)
+
+    def is_text(self) -> bool:
+        """Whether the column is one of names."""
+        if self.first is None:
+            return False
+        row, entry = self.first
+        share = self.n_texts / self.n_there
+        what = f"{self.table} has {entry!r} in column {self.column!r}, row {row}"
+        if share <= _TYPO_SHARE:
+            raise TableError(
+                f"{what}, where {self.n_there - self.n_texts} of {self.n_there} entries are numbers: write it as a "
+                f"number or leave it empty; or fit with --drop {self.column}"
+            )
+        if (share < 1 or _LIKE_NUMBERS.fullmatch(entry)) and not self.told:
+            self.told = True
+            print(f"coverwalk: {what}: the column is taken for one of categories, not of numbers", file=sys.stderr)
+        return True
 
 
 def _without_gaps(column: "polars.Series") -> "polars.Series":
@@ -250,6 +291,8 @@ class _CsvTable(Table):
             header = self._header.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise TableError(f"{name} is not text in UTF-8: save it as CSV in UTF-8, or as Parquet") from error
+        if "\r" in header.strip("\r\n") and "\n" not in header:
+            raise TableError(f"{name} has lines that end in CR alone: save it with line ends LF or CR LF")
         columns = next(csv.reader([header.strip("\r\n")], delimiter=self._separator), [])
         if not any(column.strip() for column in columns):
             raise TableError(f"{name} is empty; expected a first line with the names of the columns")
@@ -272,21 +315,24 @@ class _CsvTable(Table):
     def _parse(self, block: bytes) -> "polars.DataFrame":
         """All columns, or lines of too many fields would go unnoticed; as text, to show what is no number."""
         pl = _polars()
-        names = self._header.removeprefix(codecs.BOM_UTF8)
-        text = names.rstrip(b"\r\n") + b"\n" + block.rstrip(b"\r\n") + b"\n"
+        names = self._separator.join(f"column{a}" for a in range(len(self.columns)))  # theirs may need quotes
+        text = names.encode() + b"\n" + block.rstrip(b"\r\n") + b"\n"
         try:
             frame: polars.DataFrame = pl.read_csv(BytesIO(text), separator=self._separator, infer_schema_length=0)
         except pl.exceptions.PolarsError as error:
             raise TableError(f"{self.name} is no sound CSV: {str(error).splitlines()[0]}") from error
+        frame.columns = self.columns
         return frame
 
 
 def _records(stream: IO[bytes], n_bytes: int) -> bytes:
     """Whole lines of about this many bytes; a line break inside quotes ends no record."""
-    block = b"".join(stream.readlines(n_bytes))
-    while block.count(b'"') % 2 and (line := stream.readline()):
-        block += line
-    return block
+    lines = stream.readlines(n_bytes)
+    quoted = sum(line.count(b'"') for line in lines) % 2
+    while quoted and (line := stream.readline()):
+        lines.append(line)
+        quoted ^= line.count(b'"') % 2
+    return b"".join(lines)
 
 
 class _ParquetTable(Table):
@@ -294,12 +340,22 @@ class _ParquetTable(Table):
         pl = _polars()
         self._scan = pl.scan_parquet(name)
         try:
-            super().__init__(name, self._scan.collect_schema().names())
+            schema = self._scan.collect_schema()
+            super().__init__(name, [column for column in schema if not _PANDAS_INDEX.fullmatch(column)])
             self._height = int(self._scan.select(pl.len()).collect().item())
         except (pl.exceptions.PolarsError, OSError) as error:
             raise TableError(f"{name} is no Parquet file: {str(error).splitlines()[0]}") from error
+        self._nested = {
+            column: kind for column, kind in schema.items() if kind.is_nested() or kind in (pl.Binary, pl.Object)
+        }
 
     def frames(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
+        for column in columns:
+            if column in self._nested:
+                raise TableError(
+                    f"{self.name} has {self._nested[column]} in column {column!r}; expected numbers or text: make "
+                    f"columns of its parts, or fit with --drop {column}"
+                )
         with tqdm(total=self._height, unit="rows", desc=self.name, disable=None) as bar:
             for start in range(0, self._height, _BLOCK_ROWS):
                 frame = self._scan.select(columns).slice(start, _BLOCK_ROWS).collect()

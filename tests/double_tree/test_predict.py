@@ -90,6 +90,14 @@ def test_means_deviations_and_shapes():
     assert model.log_likelihood(X, Y) == pytest.approx(model.logpdf(X, Y).mean())
 
 
+def test_calibrates_and_forgets_it_when_it_learns():
+    model = DoubleTree().fit(X[:300], Y[:300]).calibrate(X[300:], Y[300:])
+    low, high = model.predict_dist(X[300:]).interval(0.9)
+    assert np.mean((low <= Y[300:]) & (Y[300:] <= high)) >= 0.9
+    model.partial_fit(X[:1], Y[:1])
+    assert not hasattr(model, "calibration_")
+
+
 def test_names_are_kept():
     frame, target = pd.DataFrame({"a": X[:, 0]}), pd.Series(Y, name="height")
     model = DoubleTree().fit(frame, target)

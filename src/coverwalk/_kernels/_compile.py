@@ -24,26 +24,43 @@ def kernel(function: Callable[..., Any]) -> Any:
     ``error_model="numpy"``: a division by zero gives inf or NaN as in NumPy instead of a branch and an exception.
     ``fastmath`` stays off: it assumes that there are no infinities, and log 0 = -inf is a value here.
     """
-    return njit(cache=True, nogil=True, error_model="numpy")(function)
+    return _cached(njit(nogil=True, error_model="numpy")(function))
 
 
 def fused_kernel(function: Callable[..., Any]) -> Any:
     """As `kernel`, but sums may run in any order, and a product and the sum it goes into be one instruction: for inner
     loops that do little else. Not for numbers that must come out the same bits wherever the function is inlined.
     """
-    return njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})(function)
+    return _cached(njit(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})(function))
+
+
+def _cached(dispatcher: Any) -> Any:
+    """Have a kernel kept on disk; where no folder can be written it is compiled in memory, at every start."""
+    if not hasattr(dispatcher, "enable_caching"):  # with NUMBA_DISABLE_JIT a kernel is the plain function
+        return dispatcher
+    try:
+        dispatcher.enable_caching()
+    except RuntimeError as error:
+        if "cannot cache function" not in str(error):
+            raise
+        _FirstCompilation.cached = False
+    return dispatcher
 
 
 class _FirstCompilation(event.Listener):
     """Says once per process that kernels are being compiled; loading them from the cache says nothing."""
 
     said = False
+    cached = True  # as far as is known
 
     def on_start(self, compilation: Any) -> None:
         ours = compilation.data["dispatcher"].py_func.__module__.startswith("coverwalk.")
         if ours and not self.said:
             self.said = True
-            print("coverwalk: compiling for this machine, once; later starts use the cache ...", file=sys.stderr)
+            now = "compiling for this machine, once; later starts use the cache ..."
+            if not self.cached:
+                now = "compiling in memory, at every start: no cache can be written (NUMBA_CACHE_DIR names another) ..."
+            print(f"coverwalk: {now}", file=sys.stderr)
 
     def on_end(self, compilation: Any) -> None:
         pass

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.class_gauss import Factors, log_scores
-from coverwalk._kernels.class_grow import Rows, Tree, side
+from coverwalk._kernels.class_grow import Rows, Tree
+from coverwalk._kernels.cut import goes_right
 
 __all__ = ["Local", "Walk", "speak", "visit"]
 
@@ -128,8 +129,10 @@ def visit(
     normalised. Where nothing is learned, neither classes nor weights of the rows matter, and nothing changes but psi.
     """
     X, y, weight = rows
-    counts, left = local[0], tree[2]
+    counts, shared, own = local[0], local[1], local[2]
+    axis, cut, left, masks = tree
     log_v, log_w, log_1mw = walk
+    alpha = setting[0]
     J, C = log_v.shape[1], counts.shape[1]
     z, phi = np.empty((3, max(C, len(local[5])))), np.empty((J, C))
     path, blend, log_phi = np.zeros(levels, np.int64), np.empty((levels + 1, C)), np.empty((levels, J))
@@ -140,15 +143,24 @@ def visit(
         depth = 0
         while True:
             k = path[depth]
-            speak(k, X[i], local, log_v, setting, blend[depth], phi, z)
-            _blend(log_v[k], phi, blend[depth + 1])
+            if shared[k] < 0 and own[k] < 0 and not learn and log_v[k, 0] == 0.0:
+                # Counts alone, as in most contexts: `speak` and `_blend` without the time that their arguments take.
+                total = alpha
+                for c in range(C):
+                    total += counts[k, c]
+                for c in range(C):
+                    prior = (1.0 - STRANGE) * blend[depth, c] + STRANGE / C
+                    blend[depth + 1, c] = (counts[k, c] + alpha * prior) / total
+            else:
+                speak(k, X[i], local, log_v, setting, blend[depth], phi, z)
+                _blend(log_v[k], phi, blend[depth + 1])
             if learn:
                 for j in range(J):
                     log_phi[depth, j] = math.log(phi[j, y[i]]) if log_v[k, j] > -math.inf else 0.0
             depth += 1
             if left[k] < 0:
                 break
-            path[depth] = left[k] + side(tree, k, X[i])
+            path[depth] = left[k] + goes_right(X[i, axis[k]], cut[k], masks[k])
         for c in range(C):
             psi[r, c] = 0.0
         log_onward = 0.0

@@ -395,7 +395,7 @@ def trimmed(tree: SuffixStore) -> SuffixStore:
 
 
 def _check_store(state: Any, scope: Scope) -> None:
-    """Sizes are those of the arrays, and no list of entries is a ring: all but the head point backwards."""
+    """Sizes are those of the arrays; every entry stands in the list of its node, and is there once."""
     nodes, entries, past = scope["nodes"], scope["entries"], scope["past"]
     size = state.size.tolist()
     require("sizes", [size[k] for k in (NODES, ENTRIES, HISTORY, ALPHABET)] == [nodes, entries, past, scope["A"]])
@@ -407,8 +407,14 @@ def _check_store(state: Any, scope: Scope) -> None:
     path = state.path[: size[PATH]]
     require("path", (path == FRESH) | ((path >= -past) & (path < nodes)))
     require("path", path[0] == 0 and (state.path_entry < entries).all())
-    head, following = state.node_link[:, HEAD], state.entry_link[:, NEXT]
+    head, following, owner = state.node_link[:, HEAD], state.entry_link[:, NEXT], state.entry_link[:, OWNER]
+    listed = np.concatenate([head[head >= 0], following[following >= 0]])
+    require("lists", np.array_equal(np.sort(listed), np.arange(entries)))  # each entry in one list
     is_head = np.zeros(entries, np.bool_)
     is_head[head[head >= 0]] = True
-    to_head = is_head[following] & (following >= 0) if entries else is_head
-    require("lists", ~to_head & (is_head | (following < np.arange(entries))))
+    require("lists", is_head | (following < np.arange(entries)))  # so that none is a ring
+    require("lists", owner[head[head >= 0]] == np.flatnonzero(head >= 0))
+    require("lists", owner[following[following >= 0]] == owner[following >= 0])
+    require("lists", np.bincount(owner, minlength=nodes) == state.node_link[:, KINDS])
+    names = np.unique(np.stack([owner, state.entry_link[:, SYMBOL]]), axis=1)
+    require("entries", names.shape[1] == entries)

@@ -167,7 +167,7 @@ class DaskConditionalDensity(_DaskEstimator):
     >>> from coverwalk.adapters.dask import DaskConditionalDensity
     >>> X = da.random.default_rng(0).uniform(size=(10_000, 2), chunks=(2_000, 2))
     >>> with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
-    ...     model = DaskConditionalDensity(client=client, n_trees=2, sample_rows=1000).fit(X, X[:, 0])
+    ...     model = DaskConditionalDensity(client=client, n_estimators=2, sample_rows=1000).fit(X, X[:, 0])
     ...     error = abs(model.predict(X) - X[:, 0]).mean().compute()
     >>> bool(error < 0.05)
     True

@@ -41,7 +41,7 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
     >>> from coverwalk.adapters.skpro import CoverDistribution
     >>> from coverwalk.datasets import load_faithful
     >>> X, y = load_faithful()
-    >>> dist = ConditionalDensity(n_trees=4).fit(X, y).predict_dist(X[:3])
+    >>> dist = ConditionalDensity(n_estimators=4).fit(X, y).predict_dist(X[:3])
     >>> table = CoverDistribution([dist], columns=["waiting"])
     >>> table.iloc[[2, 0]].mean().shape
     (2, 1)
@@ -162,7 +162,7 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_trees : int, optional
+    n_estimators : int, optional
         Trees of the forest.
     random_state : int
         Of the candidate cuts.
@@ -173,7 +173,7 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
     >>> from coverwalk.adapters.skpro import CoverProbaRegressor
     >>> from coverwalk.datasets import load_faithful
     >>> X, y = load_faithful()
-    >>> model = CoverProbaRegressor(n_trees=4).fit(pd.DataFrame(X), pd.DataFrame({"waiting": y}))
+    >>> model = CoverProbaRegressor(n_estimators=4).fit(pd.DataFrame(X), pd.DataFrame({"waiting": y}))
     >>> model.predict_interval(pd.DataFrame(X[:2]), coverage=0.9).shape
     (2, 2)
     """
@@ -187,13 +187,13 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
         "y_inner_mtype": "pd_DataFrame_Table",
     }
 
-    def __init__(self, n_trees: int | None = None, random_state: int = 0) -> None:
-        self.n_trees = n_trees
+    def __init__(self, n_estimators: int | None = None, random_state: int = 0) -> None:
+        self.n_estimators = n_estimators
         self.random_state = random_state
         super().__init__()
 
     def _fit(self, X: pd.DataFrame, y: pd.DataFrame) -> Self:
-        self.model_ = ConditionalDensity(self.n_trees, random_state=self.random_state)
+        self.model_ = ConditionalDensity(self.n_estimators, random_state=self.random_state)
         self.model_.fit(_inputs(X), _numbers(y))
         self.columns_ = y.columns
         return self
@@ -217,7 +217,7 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         """Small forests for skpro's own tests."""
-        return [{"n_trees": 2}, {"n_trees": 3, "random_state": 1}]
+        return [{"n_estimators": 2}, {"n_estimators": 3, "random_state": 1}]
 
 
 def _own_quantiles(law: PredictiveDistribution, level: Floats) -> Floats:

@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
     Y, labels = (None, None) if chunked else _read(table, targets, arguments.classify)
     model: ConditionalDensity | ContextClassifier
     if labels is not None or (chunked and _classifies(table, targets, arguments.classify)):
-        options = {} if arguments.trees is None else {"n_trees": arguments.trees}
+        options = {} if arguments.trees is None else {"n_estimators": arguments.trees}
         model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed)
     else:
         model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)

@@ -54,7 +54,7 @@ def _density(model: "ConditionalDensity", arguments: argparse.Namespace) -> Any:
     import numpy as np
 
     from coverwalk.commands._models import columns_of, first_rows, rows_of
-    from coverwalk.evaluation.scores import laws
+    from coverwalk.evaluation.scores import laws, predicted
 
     inputs, targets = columns_of(model)
     target = arguments.target or targets[0]
@@ -66,9 +66,9 @@ def _density(model: "ConditionalDensity", arguments: argparse.Namespace) -> Any:
         return _levels(model, j, inputs[0], target)
     if len(inputs) == 1 and not np.isnan(X).all():
         grid = np.linspace(np.nanmin(X), np.nanmax(X), 200)
-        dist = model._calibrated(model._dist(grid[:, None]))
+        dist = predicted(model, grid[:, None])
         return _conditional(laws(dist)[j], grid, X[:, 0], Y[:, j], inputs[0], target)
-    return _panels(laws(model._calibrated(model._dist(X)))[j], Y[:, j], target)
+    return _panels(laws(predicted(model, X))[j], Y[:, j], target)
 
 
 def _levels(model: "ConditionalDensity", j: int, x_name: str, y_name: str) -> Any:

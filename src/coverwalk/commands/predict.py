@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
     from coverwalk.commands._classes import write_classes
     from coverwalk.commands._models import columns_of, load_classifier, load_density
     from coverwalk.commands._output import write_rows
-    from coverwalk.evaluation.scores import laws, learned_rows
+    from coverwalk.evaluation.scores import laws, learned_rows, predicted
 
     if arguments.density and not 2 <= arguments.density <= 10_000:
         raise ValueError(f"--density takes a number of points from 2 to 10000, got {arguments.density}")
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
     rng = np.random.default_rng(arguments.seed)
     with write_rows(arguments, columns) as write:
         for X, kept in _batches(model, arguments):
-            dist = model._calibrated(model._dist(X))
+            dist = predicted(model, X)
             draws = np.asarray(dist.rvs(arguments.samples, rng)) if arguments.samples else np.empty((len(X), 0))
             each = draws.reshape(len(X), arguments.samples, -1) if arguments.samples else draws[:, :, None]
             answers = [

@@ -84,7 +84,7 @@ def _subject(model: "ConditionalDensity", X: "Floats", Y: "Floats", j: int, targ
     from coverwalk.commands._models import columns_of
     from coverwalk.commands.show import _stream
     from coverwalk.evaluation.report.facts import Subject
-    from coverwalk.evaluation.scores import learned_rows
+    from coverwalk.evaluation.scores import learned_rows, predicted
 
     inputs, _ = columns_of(model)
     calibrated = "calibration_" in model.__dict__
@@ -94,7 +94,7 @@ def _subject(model: "ConditionalDensity", X: "Floats", Y: "Floats", j: int, targ
         return Subject(forest, targets[j], np.hstack([X, Y[:, :j]]), Y[:, j])
 
     def predict(rows: "Floats") -> Any:
-        return model._calibrated(model._dist(np.ascontiguousarray(rows))).marginal(j)
+        return predicted(model, np.ascontiguousarray(rows)).marginal(j)
 
     learned = learned_rows(model)
     if hasattr(model, "forests_"):

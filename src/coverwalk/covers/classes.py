@@ -166,7 +166,7 @@ class _Kind:
 
     @classmethod
     def of(cls, has: NDArray[np.bool_], parent: Integers, n_classes: int, p: int, own: bool) -> "_Kind":
-        room = MOST_FLOATS // (p * p * (n_classes if own else 1))
+        room = MOST_FLOATS // max(p * p * (n_classes if own else 1), 1)
         has = has & (np.cumsum(has) <= room)
         for k in np.flatnonzero(has):  # a context has one only if its parent has
             has[k] = k == 0 or has[parent[k]]

@@ -13,6 +13,7 @@ from coverwalk.densities.cell_tree import CellTree, grow_cell_tree, random_units
 from coverwalk.densities.kernels import bandwidths, kernel_mixture
 from coverwalk.densities.normal_tree import Normals, grow_normals, growth_for
 from coverwalk.files.schema import Array, List, Object, Schema, require
+from coverwalk.forest.pool import pool_weights
 from coverwalk.preparation.units import Units, units_of
 
 __all__ = ["DensityForest", "rounding_step"]
@@ -119,21 +120,11 @@ def _shares(said: Floats) -> Floats:
     """
     best = 2 + int(np.argmax(said[:, 2:].sum(axis=0)))
     shares = np.zeros(said.shape[1])
-    shares[[0, 1, best]] = _maximised(said[:, [0, 1, best]], np.array([1.0, 1.0, 0.0]))
+    shares[[0, 1, best]] = pool_weights(said[:, [0, 1, best]], np.array([1.0, 1.0, 0.0]))
     if shares[best] < _UNHEARD:
         shares[:] = 0.0
-        shares[:2] = _maximised(said[:, :2], np.ones(2))
+        shares[:2] = pool_weights(said[:, :2], np.ones(2))
     return shares
-
-
-def _maximised(said: Floats, prior: Floats) -> Floats:
-    """By expectation-maximisation, from even shares."""
-    shares = np.full(len(prior), 1.0 / len(prior))
-    density = np.exp(said - said.max(axis=1, keepdims=True))
-    for _ in range(200):
-        joint = shares * density
-        shares = ((joint / joint.sum(axis=1, keepdims=True)).sum(axis=0) + prior) / (len(said) + prior.sum())
-    return np.asarray(shares)
 
 
 def _spread(Y: Floats, base: Units) -> Units:

@@ -12,10 +12,25 @@ if TYPE_CHECKING:
 
     from coverwalk.distributions.univariate import UnivariateDistribution
 
-__all__ = ["Distribution", "RandomState", "quantile_crps"]
+__all__ = ["Distribution", "RandomState", "probabilities", "quantile_crps"]
 
 Floats = NDArray[np.float64]
 RandomState = int | np.random.Generator | np.random.RandomState | None
+
+
+def probabilities(q: ArrayLike) -> Floats:
+    """Numbers in [0, 1] as an array; NaN is let through.
+
+    >>> probabilities([5, 95])
+    Traceback (most recent call last):
+    ...
+    ValueError: probabilities are in [0, 1], got 5.0: for percentages divide by 100
+    """
+    checked = np.asarray(q, dtype=np.float64)
+    wrong = checked[(checked < 0) | (checked > 1)]
+    if wrong.size:
+        raise ValueError(f"probabilities are in [0, 1], got {wrong.flat[0]}: for percentages divide by 100")
+    return checked
 
 
 class Distribution(ABC):

@@ -11,6 +11,7 @@ from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, State, g
 from coverwalk._kernels.real_line import CORE
 from coverwalk.double_tree.check import check_engine
 from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, Real, Schema, Text, Tuple, Whole, stored
+from coverwalk.locks import MANY_ROWS
 from coverwalk.preparation.units import Units, units_of
 
 __all__ = ["DoubleTreeEngine", "Plan"]
@@ -210,6 +211,10 @@ class DoubleTreeEngine:
                 self._reset_units()
             start = end
         return log_psi
+
+    def wants_copy(self, n: int) -> bool:
+        """Whether n rows are enough to learn them in a copy: then it costs less than they do."""
+        return n >= max(MANY_ROWS, self.n_rows // 16)
 
     def _take_missing(self, p: int) -> None:
         self.missing = True

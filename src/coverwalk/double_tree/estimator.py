@@ -1,5 +1,6 @@
 """DoubleTree: the paper's conditional density estimator, as a stream."""
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -7,10 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from coverwalk.calibration import Calibrating
 from coverwalk.double_tree.engine import DoubleTreeEngine, Plan
 from coverwalk.files.objects import schema_of
-from coverwalk.files.schema import Absent, Flag, List, Names, Object, Plain, Schema, Scope, Text, Whole, require
+from coverwalk.files.schema import Absent, Array, Flag, List, Names, Object, Plain, Schema, Scope, Text, Whole, require
 from coverwalk.forests.weights import counts_of
+from coverwalk.locks import adopt, alone, reads, twin, unfitted, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_outputs, as_row, refuse_nonfinite
 from coverwalk.preparation.stream_inputs import StreamInputs
@@ -18,6 +21,7 @@ from coverwalk.saving import Saved
 
 if TYPE_CHECKING:
     from coverwalk.distribution import PredictiveDistribution
+    from coverwalk.distributions import Distribution
 
 __all__ = ["DoubleTree"]
 
@@ -28,12 +32,13 @@ _ROWS_AT_ONCE = 20_000  # bounds the memory of predictions that keep no distribu
 
 def _check(state: Any, scope: Scope) -> None:
     if hasattr(state, "_engine"):
-        require("inputs", hasattr(state, "_flat") and scope["_engine"].inputs == scope.get("n_features_in_"))
+        require("the fitted parts", hasattr(state, "_flat") and hasattr(state, "n_outputs_"))
+        require("inputs", scope["_engine"].inputs == getattr(state, "n_features_in_", None))
         mixed = getattr(state, "_mixed", MixedInputs([]))
         require("categories", len(mixed.levels) in (0, state.n_features_in_))
 
 
-class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """p(y | x) by a halting walk over an online kd-tree, with a Normal-Wishart and a tree density in each context.
 
     The "double pseudo-tree" of the paper's Section 5: one tree over x, in each of its contexts another over y.
@@ -116,6 +121,7 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
         n_outputs_=Absent(Whole(1, 10**6)),
         feature_names_in_=Absent(Names("n_features_in_")),
         target_names_=Absent(List(Text(), "n_outputs_")),
+        calibration_=Absent(Array(float, "held_out", "n_outputs_", low=0, high=1)),
         _flat=Absent(Flag()),
         _mixed=Absent(Object(MixedInputs)),
         _engine=Absent(Object(DoubleTreeEngine, q="n_outputs_")),
@@ -160,6 +166,7 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
+    @writes
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, then learn rows X (n, p), y (n,) or (n, q) in order; X=None for no inputs.
 
@@ -169,54 +176,68 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
         self._learn_rows(X, y, begun=False, sample_weight=sample_weight)
         return self
 
+    @writes
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn further rows in order. All are checked first: a bad one leaves the model as it was."""
-        self.prequential(X, y)
+        self._learn_rows(X, y, begun=hasattr(self, "_engine"))
         return self
 
+    @writes
     def prequential(self, X: Any, y: Any) -> Floats:
         """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
         return self._learn_rows(X, y, begun=hasattr(self, "_engine"))
 
     def _learn_rows(self, X: Any, y: Any, begun: bool, sample_weight: Any = None) -> Floats:
         """Rows learned by the engine that is there or, where none has ``begun``, by a new one."""
-        before = dict(self.__dict__)
-        try:
-            if y is None:
-                raise ValueError("This DoubleTree estimator requires y to be passed, but the target y is None.")
-            if X is None and not begun:
-                self._mixed, self.n_features_in_ = MixedInputs([]), 0
-                self.__dict__.pop("feature_names_in_", None)
-            no_inputs = X is None and self.n_features_in_ == 0
-            X = np.empty((len(y), 0)) if no_inputs else self._read(X, begun)
-            Y, flat = self._outputs(y, len(X), begun)
-            if sample_weight is not None:
-                weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-                counts = counts_of(weight, np.arange(len(weight)))
-                X, Y = np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0)
-            engine = self._engine if begun else self._new_engine(X.shape[1], Y.shape[1])
-        except ValueError:
-            self.__dict__ = before  # names, number and categories of inputs, which a refused table has left
-            raise
+        if y is None:
+            raise ValueError("This DoubleTree estimator requires y to be passed, but the target y is None.")
+        model = twin(self) if begun else unfitted(self)  # all that changes is its own until all is learned
+        if X is None and not begun:
+            model._mixed, model.n_features_in_ = MixedInputs([]), 0
+        no_inputs = X is None and model.n_features_in_ == 0
+        X = np.empty((len(y), 0)) if no_inputs else model._read(X, begun)
+        Y, flat = self._outputs(y, len(X), begun)
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            counts = counts_of(weight, np.arange(len(weight)))
+            X, Y = np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0)
+        engine = self._engine if begun else model._new_engine(X.shape[1], Y.shape[1])
+        model.__dict__.pop("calibration_", None)  # it was measured on the model as it was
+        if begun and not engine.wants_copy(len(X)):
+            with alone(self):
+                log_density = engine.learn(X, Y)
+                self.__dict__ = model.__dict__
+            return log_density
+        engine = deepcopy(engine) if begun else engine
         log_density = engine.learn(X, Y)
+        model._engine = engine
         if not begun:
-            self._engine, self.n_outputs_, self._flat = engine, Y.shape[1], flat
-            self._name_targets(y)
+            model.n_outputs_, model._flat = Y.shape[1], flat
+            model._name_targets(y)
+        adopt(self, model)
         return log_density
 
+    @writes
     def learn_one(self, x: Any, y: Any) -> float:
         """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
         if x is None:
-            return float(self.prequential(None, [y])[0])
+            return float(self._learn_rows(None, [y], begun=hasattr(self, "_engine"))[0])
         begun = "_engine" in self.__dict__
+        model = self if begun else twin(self)
         mixed = self._with_levels(x, begun) if any(self._mixed.levels) or not begun else self._mixed
         row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, gaps=True)
         outputs = as_row(y, "y", self.n_outputs_ if begun else None)
         if not begun:
-            self._engine = self._new_engine(row.shape[1], outputs.shape[1])
-            self.n_features_in_, self.n_outputs_, self._flat = row.shape[1], outputs.shape[1], np.ndim(y) == 0
-        self._mixed = mixed
-        return float(self._engine.learn(row, outputs)[0])
+            model._engine, model._mixed = self._new_engine(row.shape[1], outputs.shape[1]), mixed
+            model.n_features_in_, model.n_outputs_, model._flat = row.shape[1], outputs.shape[1], np.ndim(y) == 0
+            log_density = float(model._engine.learn(row, outputs)[0])
+            adopt(self, model)
+            return log_density
+        with alone(self):
+            self._mixed = mixed
+            self.__dict__.pop("calibration_", None)
+            log_density = float(self._engine.learn(row, outputs)[0])
+        return log_density
 
     def _name_targets(self, y: Any) -> None:
         self.__dict__.pop("target_names_", None)
@@ -239,16 +260,21 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
 
     # -- predictions --------------------------------------------------------------------------------------------------
 
+    @reads
     def logpdf(self, X: Any, y: Any) -> Floats:
         """Log density (n,) of y (n,) or (n, q) given X (n, p); X=None for a model without inputs."""
-        X = self._inputs(X, len(y))
-        return self._engine.logpdf(X, self._outputs(y, len(X), begun=True)[0])
+        X = self._check(X, len(y))
+        Y, _ = self._outputs(y, len(X), begun=True)
+        if "calibration_" in self.__dict__:
+            return np.asarray(self._calibrated(self._dist(X)).logpdf(Y[:, 0]))
+        return self._engine.logpdf(X, Y)
 
     def log_likelihood(self, X: Any, y: Any) -> float:
         """Mean log density of the rows: the higher, the better; its negative is the NLL."""
         return float(np.mean(self.logpdf(X, y)))
 
-    def predict_dist(self, X: Any) -> "PredictiveDistribution":
+    @reads
+    def predict_dist(self, X: Any) -> "Distribution":
         """The distribution of y for each row of X, for one output: the names of a frozen SciPy distribution.
 
         X=None for a model without inputs: one row.
@@ -259,30 +285,33 @@ class DoubleTree(Saved, StreamInputs, RegressorMixin, BaseEstimator):  # type: i
         >>> bool(inside > outside)  # two branches of the ring against its edge
         True
         """
-        return self._dist(self._inputs(X))
+        dist: Distribution = self._calibrated(self._dist(self._check(X)))
+        return dist
 
+    @reads
     def predict(self, X: Any, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
         """Means (n,) of y in rows X (n, p), for one output; with standard deviations beside them; or quantiles instead,
         (n, k) for k of them.
         """
         if return_std and quantiles is not None:
             raise ValueError("choose standard deviations or quantiles: one call gives one of them")
-        X = self._inputs(X)
+        X = self._check(X)
         dists = (self._dist(X[s : s + _ROWS_AT_ONCE]) for s in range(0, len(X), _ROWS_AT_ONCE))
         if quantiles is not None:
             levels = np.asarray(quantiles, dtype=np.float64)
-            return np.concatenate([dist.ppf(levels) for dist in dists])
+            return np.concatenate([self._calibrated(dist).ppf(levels) for dist in dists])
         mean, std = (np.concatenate(parts) for parts in zip(*((dist.mean(), dist.std()) for dist in dists)))
         if not self._flat:
             mean, std = mean[:, None], std[:, None]
         return (mean, std) if return_std else mean
 
+    @reads
     def component_weights(self, X: Any) -> tuple[Floats, Floats]:
         """For each x the weight (n,) of the normals, against tree densities, and the mean depth (n,) of stopping."""
-        X = self._inputs(X)
+        X = self._check(X)
         return self._engine.component_weights(X)
 
-    def _inputs(self, X: Any, n: int = 1) -> Floats:
+    def _check(self, X: Any, n: int = 1) -> Floats:
         """Rows to predict for as numbers; n rows where there are no inputs."""
         check_is_fitted(self, "_engine")
         if X is None and self.n_features_in_ == 0:

@@ -57,7 +57,8 @@ def log_loss(y_true: ArrayLike, dist: Distribution) -> float:
     >>> round(log_loss([0.0], normal), 6)
     0.918939
     """
-    return float(-np.mean(dist.logpdf(_rows(y_true, dist, joint=True))))
+    y = _rows(y_true, dist, joint=True)
+    return float(-np.mean(dist.logpdf(y)))
 
 
 def crps(y_true: ArrayLike, dist: Distribution) -> float:
@@ -70,14 +71,15 @@ def crps(y_true: ArrayLike, dist: Distribution) -> float:
     >>> round(crps([0.0], normal), 4), round((2**0.5 - 1) / np.pi**0.5, 4)
     (0.2337, 0.2337)
     """
-    return float(np.mean(dist.crps(_rows(y_true, dist, joint=True))))
+    y = _rows(y_true, dist, joint=True)
+    return float(np.mean(dist.crps(y)))
 
 
 def energy_score(y_true: ArrayLike, dist: Distribution, n_draws: int = 200, random_state: int = 0) -> float:
     """Mean energy score of whole vectors, E|Y - y| - E|Y - Y'|/2, estimated by draws; of one output, the CRPS."""
+    y = _rows(y_true, dist, joint=True)
     if dist.n_outputs == 1:
         return crps(y_true, dist)
-    y = _rows(y_true, dist, joint=True)
     return float(np.mean(dist.energy_score(y, n_draws, random_state)))  # type: ignore[attr-defined]
 
 
@@ -91,7 +93,8 @@ def pinball_loss(y_true: ArrayLike, dist: Distribution, quantile: float = 0.5) -
     """
     if not 0 < quantile < 1:
         raise ValueError(f"quantile must lie strictly between 0 and 1, got {quantile!r}")
-    over = np.asarray(dist.ppf(quantile)) - _rows(y_true, dist, joint=True)
+    y = _rows(y_true, dist, joint=True)
+    over = np.asarray(dist.ppf(quantile)) - y
     return float(np.mean(((over > 0) - quantile) * over))
 
 
@@ -105,8 +108,8 @@ def interval_score(y_true: ArrayLike, dist: Distribution, confidence: float = 0.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
-    low, high = dist.interval(confidence)
     y = _rows(y_true, dist, joint=True)
+    low, high = dist.interval(confidence)
     outside = np.maximum(low - y, 0) + np.maximum(y - high, 0)
     return float(np.mean(high - low + 2 / (1 - confidence) * outside))
 
@@ -121,8 +124,8 @@ def coverage(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> 
     >>> coverage([0.1, -1.0, 1.6, 1.7], normals, confidence=0.9)
     0.75
     """
-    low, high = dist.interval(confidence)
     y = _rows(y_true, dist, joint=True)
+    low, high = dist.interval(confidence)
     return float(np.mean((low <= y) & (y <= high)))
 
 
@@ -136,9 +139,10 @@ def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) ->
     >>> pit([0.0, 1.0], normals).round(4).tolist()
     [0.5, 0.8413]
     """
-    values: Floats = dist.cdf(_rows(y_true, dist))
+    y = _rows(y_true, dist)
+    values: Floats = dist.cdf(y)
     if isinstance(dist, PredictiveDistribution) and dist.rounding is not None:
-        values = np.maximum(values - make_uniform(random_state, values.shape) * dist.pmf(y_true), 0.0)
+        values = np.maximum(values - make_uniform(random_state, values.shape) * dist.pmf(y), 0.0)
     return values
 
 

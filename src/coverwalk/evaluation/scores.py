@@ -14,7 +14,7 @@ from coverwalk.double_tree.estimator import DoubleTree
 from coverwalk.evaluation.baselines import Line, normal_crps, plain_inputs
 from coverwalk.forest.schedule import NEVER
 
-__all__ = ["Score", "Totals", "baselines", "laws", "learned_rows", "row_keys", "score"]
+__all__ = ["Score", "Totals", "baselines", "laws", "learned_rows", "predicted", "row_keys", "score"]
 
 Floats = NDArray[np.float64]
 
@@ -112,6 +112,12 @@ def baselines(model: ConditionalDensity | DoubleTree) -> dict[str, list[Line]]:
     }
 
 
+def predicted(model: Any, X: Floats) -> Distribution:
+    """The distributions in rows that need no check, corrected where the model was calibrated."""
+    dist: Distribution = model._dist(X)
+    return model._calibrated(dist) if hasattr(model, "_calibrated") else dist
+
+
 def laws(dist: Distribution) -> list[UnivariateDistribution]:
     """The distribution of each output alone."""
     return [dist.marginal(j) for j in range(dist.n_outputs)]
@@ -131,7 +137,7 @@ def score(
     reach = float(norm.ppf(0.5 + confidence / 2))
     for X, Y in batches:
         means, crps, inside = np.empty_like(Y), np.empty_like(Y), np.empty(Y.shape, bool)
-        dist = model._calibrated(model._dist(X))
+        dist = predicted(model, X)
         for j, law in enumerate(laws(dist)):
             low, high = law.interval(confidence)
             means[:, j], inside[:, j] = law.mean(), (low <= Y[:, j]) & (Y[:, j] <= high)

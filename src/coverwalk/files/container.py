@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from coverwalk import __version__
 from coverwalk.files.fields import Store
 
-__all__ = ["FORMAT", "ModelFileError", "digest", "parsed", "pieces", "read_bytes"]
+__all__ = ["FORMAT", "ModelFileError", "digest", "parsed", "pieces", "read_bytes", "refuse_inflation"]
 
 FORMAT = 2  # rises when a file of before could be misread
 
 _NAMES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1", "BOOL": "|b1"}
 _NAMES |= {"U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1"}
 _CODES = {np.dtype(code).str: name for name, code in _NAMES.items()}
-_PER_OBJECT, _PER_LIST = 240, 64  # bytes that the smallest of JSON's objects and lists take in memory
-_FREE, _PER_BYTE = 2**27, 5  # bytes that they may take in all: so much, and so many times the length of the text
+_SIZES = {"{": 240, "[": 64, ",": 32}  # bytes that the smallest of JSON's objects, lists and items take in memory
+_FREE, _PER_BYTE = 5 * 2**25, 5  # bytes that they may take in all: so much, and so many times the length of the text
 
 
 class ModelFileError(ValueError):
@@ -83,10 +83,15 @@ def read_bytes(path: Path) -> tuple[dict[str, str], Store]:
     return metadata, arrays
 
 
+def refuse_inflation(text: str, where: str) -> None:
+    """Raise ModelFileError for JSON that would take far more memory than its text."""
+    if sum(size * text.count(mark) for mark, size in _SIZES.items()) > _FREE + _PER_BYTE * len(text):
+        raise ModelFileError(f"{where} has a header that would take far more memory than the file")
+
+
 def parsed(text: str, where: str) -> Any:
     """JSON values, of which nothing is made that takes more memory than a small multiple of the text."""
-    if _PER_OBJECT * text.count("{") + _PER_LIST * text.count("[") > _FREE + _PER_BYTE * len(text):
-        raise ModelFileError(f"{where} has a header that would take far more memory than the file")
+    refuse_inflation(text, where)
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:

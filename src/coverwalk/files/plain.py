@@ -13,7 +13,7 @@ __all__ = ["Plain", "Random"]
 
 DEEPEST = 32  # nesting of lists in lists
 _DTYPES = {np.dtype(code).str for code in ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")}
-_KINDS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_KINDS = {"list": list, "set": set, "frozenset": frozenset}
 _WORD = 2**32
 
 
@@ -38,6 +38,8 @@ class Plain(Field):
             return {"array": "O", "of": [self.write(item, where, store) for item in value.tolist()]}
         if type(value) is dict:
             return {"dict": [[self.write(k, where, store), self.write(v, where, store)] for k, v in value.items()]}
+        if type(value) is tuple:  # names of contexts are tuples, thousands of them
+            return [self.write(item, where, store) for item in value]
         if type(value) in _KINDS.values():
             items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
             return {type(value).__name__: [self.write(item, where, store) for item in items]}
@@ -60,6 +62,8 @@ class Plain(Field):
 def _read(node: Any, where: str, depth: int) -> Any:
     if node is None or type(node) in (bool, int, float, str):
         return node
+    if type(node) is list and depth <= DEEPEST:
+        return tuple([_read(item, where, depth + 1) for item in node])
     if depth > DEEPEST or type(node) is not dict or not 1 <= len(node) <= 2:
         refuse(where, "a plain value", node)
     (tag, inside), *rest = node.items()

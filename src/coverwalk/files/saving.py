@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from coverwalk import __version__
-from coverwalk.files.container import FORMAT, pieces
+from coverwalk.files.container import FORMAT, pieces, refuse_inflation
 from coverwalk.files.fields import Store
 from coverwalk.files.limits import SchemaError
 from coverwalk.files.loading import MODELS, decoded
@@ -36,6 +36,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     except SchemaError as error:
         raise ValueError(f"this {type(model).__name__} cannot be saved: {error}") from error
     text = json.dumps(tree, separators=(",", ":"), allow_nan=False)
+    refuse_inflation(text, f"this {type(model).__name__}")
     metadata = {"format": "coverwalk", "version": str(FORMAT), "written_by": __version__, "model": text}
     _write_atomically(Path(os.path.realpath(path)), metadata, arrays)
 

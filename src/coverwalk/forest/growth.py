@@ -14,7 +14,6 @@ from coverwalk.files.schema import Array, Maybe, Object, Schema, require
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forests.forest import MAX_LEAVES, Forest, Settings, fit_tree, grid_of, in_threads, latent
 from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.local_columns import local_columns
 from coverwalk.forests.members import Frame, Member
 from coverwalk.forests.scaling import canonical_order
@@ -57,7 +56,7 @@ def _check_base(state: Any) -> None:
 def base_of(X: Floats, y: Floats, settings: Settings, names: list[str], *, chosen: bool) -> Base:
     """From rows X (n, p), y (n,) as they came; ``chosen``: parts, scale factor and experts on held-out rows."""
     if chosen:
-        settings = choose_share(X, y, choose(X, y, settings))
+        settings = choose(X, y, settings)
     forest = Forest.plan(X, y, settings, names, grown=False)
     order = canonical_order(X, y)
     residual = np.empty(len(y))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forests.forest import Forest, Settings
+from coverwalk.locks import adopt, alone, reads, twin, writes
 from coverwalk.preparation.checked_rows import as_outputs, as_row
 from coverwalk.preparation.stream_inputs import StreamInputs
 
@@ -22,7 +23,7 @@ N_TREES = 16  # of a stream that began as one: every row is learned by each of t
 class Streaming(StreamInputs):
     """The verbs of a stream; a `StreamChain` learns and predicts."""
 
-    n_trees: int | None
+    n_estimators: int | None
     stop: float | str
     max_rows: int
     max_contexts: int
@@ -33,6 +34,7 @@ class Streaming(StreamInputs):
     n_outputs_: int
     _flat: bool
 
+    @writes
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn further rows in order. A bad row, or an interrupt, leaves the model as it was.
 
@@ -42,39 +44,45 @@ class Streaming(StreamInputs):
         self._learn_rows(X, y, scored=False)
         return self
 
+    @writes
     def prequential(self, X: Any, y: Any) -> Floats:
         """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
         return self._learn_rows(X, y, scored=True)
 
     def _learn_rows(self, X: Any, y: Any, *, scored: bool) -> Floats:
-        begun = hasattr(self, "n_outputs_")
-        self.__dict__.pop("calibration_", None)  # it was measured on the model as it was
         if y is None:
             raise ValueError("This ConditionalDensity estimator requires y to be passed, but the target y is None.")
+        begun, model = hasattr(self, "n_outputs_"), twin(self)  # all that changes is the twin's until all is learned
+        model.__dict__.pop("calibration_", None)  # it was measured on the model as it was
         settings = self._stream_settings()  # a parameter's mistake is told before one of the rows
         Y, flat = as_outputs(y)
         if begun and Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y must have {self.n_outputs_} columns as in the rows before, got {Y.shape[1]}")
-        before = dict(self.__dict__)
-        try:
-            X = self._read(X, begun)
-            if len(X) != len(Y):
-                raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
-            X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
-            chain = self._next_chain(settings, X.shape[1], Y.shape[1])
-            chain.name_levels(self._mixed.level_names)
-            log_density = chain.learn(X, np.require(Y, requirements="W"), scored=scored)
-            self._show_chain(chain, Y.shape[1], flat)
-        except BaseException:
-            self.__dict__ = before  # names and number of inputs, which a refused first table has left
-            raise
+        X = model._read(X, begun)
+        if len(X) != len(Y):
+            raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
+        X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
+        chain = model._next_chain(settings, X.shape[1], Y.shape[1])
+        chain.name_levels(model._mixed.level_names)
+        log_density = chain.learn(X, np.require(Y, requirements="W"), scored=scored)
+        model._show_chain(chain, Y.shape[1], flat)
+        adopt(self, model)
         return log_density
 
+    @writes
     def learn_one(self, x: Any, y: Any) -> float:
         """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
+        if "stream_" in self.__dict__:
+            return self._learn_one(x, y)
+        model = twin(self)
+        log_density = model._learn_one(x, y)
+        adopt(self, model)
+        return log_density
+
+    def _learn_one(self, x: Any, y: Any) -> float:
+        """As `learn_one`, in place."""
         stream = self.__dict__.get("stream_")
         begun = "n_outputs_" in self.__dict__
-        self.__dict__.pop("calibration_", None)
         mixed = self._mixed
         if any(mixed.levels) or not begun:
             mixed = self._with_levels(x, begun)
@@ -88,31 +96,39 @@ class Streaming(StreamInputs):
             stream = self._next_chain(settings, row.shape[1], outputs.shape[1])
             stream.name_levels(mixed.level_names)
             self._show_chain(stream, outputs.shape[1], np.ndim(y) == 0)
-        elif mixed is not self._mixed:
-            self._mixed = mixed
-            stream.name_levels(mixed.level_names)
-        return stream.learn_one(row, outputs)
+        with alone(self):
+            self.__dict__.pop("calibration_", None)
+            if mixed is not self._mixed:
+                self._mixed = mixed
+                stream.name_levels(mixed.level_names)
+            log_density = stream.learn_one(row, outputs)
+        return log_density
 
+    @writes
     def _learn_row(self, row: Floats, y: float) -> float:
         """As `learn_one`, for a checked row (1, p) of one output, of numbers."""
-        self.__dict__.pop("calibration_", None)
         stream = self.__dict__.get("stream_")
-        return self.learn_one(row, y) if stream is None else stream.streams[0].learn_one(row, y)
+        if stream is None:
+            return self.learn_one(row, y)
+        with alone(self):
+            self.__dict__.pop("calibration_", None)
+            log_density: float = stream.streams[0].learn_one(row, y)
+        return log_density
 
+    @reads
     def _mean_of_row(self, row: Floats) -> float:
         """As `predict`, for a checked row (1, p) of one output."""
         stream = self.__dict__.get("stream_")
         if stream is None or any(self._mixed.levels):
             return float(self.predict(row)[0])  # type: ignore[attr-defined]
-        mean: float = stream.streams[0].predict_mean_one(row)
-        return mean
+        return float(stream.streams[0].predict_dist(row).mean()[0])
 
     # -- a forest's stream --------------------------------------------------------------------------------------------
 
     def _stream_settings(self) -> StreamSettings:
         """The parameters, checked, as a stream takes them."""
         chosen: Settings = self._settings(0)  # type: ignore[attr-defined]
-        n_trees = N_TREES if self.n_trees is None else chosen.n_trees
+        n_trees = N_TREES if self.n_estimators is None else chosen.n_trees
         return StreamSettings(
             replace(chosen, n_trees=n_trees),
             choose=self.stop == "auto",

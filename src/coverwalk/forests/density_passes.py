@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from coverwalk.chunks import Columns, SamplePass
 from coverwalk.forests.bounds_choice import choose_rounding
 from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.kernel_share import choose_share
 from coverwalk.forests.level_counts import level_codes
 from coverwalk.forests.scaling import row_codes
 from coverwalk.forests.sums import ForestShapes, ForestSums, Room, plan_on_sample, scaled
@@ -95,7 +94,7 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
         bounds = model.bounds[j] if isinstance(model.bounds, list) else model.bounds
         chosen = replace(chosen, rounding=choose_rounding(inputs, y, bounds, chosen))
         if model.stop == "auto":
-            chosen = choose_share(inputs, y, choose(inputs, y, chosen))
+            chosen = choose(inputs, y, chosen)
         forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room)
         forest.levels = mixed.level_names
         if drawn.all_kept:

@@ -34,6 +34,7 @@ from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.files.schema import Array, List, Maybe, Object, Real, Schema, Text, Whole
 from coverwalk.forests.context import Context
+from coverwalk.forests.flat_answer import flat_answer
 from coverwalk.forests.forest_check import check_forest
 from coverwalk.forests.kernel_context import NO_WEIGHT, KernelContext
 from coverwalk.forests.local_columns import fill_of, local_columns, plain_columns
@@ -295,7 +296,7 @@ class Forest:
 
     def ask(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
-        dist = self.table.predict_dist(X, self.n_rows, self.names, self.levels)
+        dist = flat_answer(self.table, X, self.n_rows, self.describe)
         dist.rounding = self.settings.rounding
         return dist
 
@@ -351,16 +352,6 @@ def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:
         degree -= 1
     many = MANY_ROWS if n_rows <= SMALL_SET else MANY_ROWS_LARGE
     return Grid(np.array(settings.ridges), degree, 2.0, many, LEAST_SCALE)
-
-
-def rescaled(dist: PredictiveDistribution, spread: float) -> PredictiveDistribution:
-    """The same distributions, the scales of all contexts' voices times spread."""
-    if spread == 1.0:
-        return dist
-    part = dist[:]
-    assert dist.context is not None
-    part.voices = dist.voices._replace(scale=dist.voices.scale * np.where(dist.context < 0, 1.0, spread))
-    return part
 
 
 def routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:

@@ -132,7 +132,7 @@ class Trend:
     def value(self, Z: Floats) -> Floats:
         """In rows Z (n, p)."""
         values = np.empty(len(Z))
-        waves(np.clip(Z, self.low, self.high), self.turns, self.phase, self.coefficients, values)
+        waves(np.minimum(np.maximum(Z, self.low), self.high), self.turns, self.phase, self.coefficients, values)
         return values
 
 

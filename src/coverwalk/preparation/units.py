@@ -51,7 +51,7 @@ def units_of(Y: Floats) -> Units:
     """Units in which the range of the rows Y (n, q), and a little more, is the core [-CORE, CORE] of the cells.
 
     The range grows by 1/n of itself, what one more row is expected to add to a uniform sample. A column far wider than
-    its quartiles is centred on its median instead; a constant column takes its own size for its scale.
+    its quartiles is centred on its median instead; a constant column takes 1/n of its own size for its scale.
 
     >>> units_of(np.array([[0.0], [6.0], [3.0], [2.0]])).scale
     array([1.25])
@@ -68,5 +68,5 @@ def units_of(Y: Floats) -> Units:
         half = np.minimum(np.where(outlying, bulk, half), np.finfo(np.float64).max)
     loc = np.where(outlying, middle, 0.5 * low + 0.5 * high)
     constant = half == 0
-    scale = np.where(constant, np.where(loc == 0, 1.0, np.abs(loc)), half / CORE)
+    scale = np.where(constant, np.where(loc == 0, 1.0, np.abs(loc)) / n, half / CORE)
     return Units(loc, np.maximum(scale, _TINY))

@@ -1,0 +1,203 @@
+"""Ctrl-C at random moments of every call that learns or predicts: what is raised, and what is left of the model.
+
+    python benchmarks/interrupts.py --interrupts 300
+
+Each task runs in a process of its own, which must survive. A call that was interrupted must raise KeyboardInterrupt and
+nothing else, and leave the model as it was, wholly as it would be after the call, or unfitted.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+from coverwalk.streams.double_tree import DoubleTree
+from sklearn.exceptions import NotFittedError
+
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, SequenceModel
+from coverwalk.covers import KDTree
+from coverwalk.local import Polynomial
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(700, 3))
+Y = X[:, 0] + X[:, 1] ** 2 + 0.3 * RNG.normal(size=700)
+TEXT = "it was the best of times, it was the worst of times, " * 40
+PROBE, AT = X[:5], Y[:5]
+MANY = (np.tile(X, (8, 1)), np.tile(Y, 8))  # more rows than are learned in place
+CHUNKS = [(X[s : s + 200], Y[s : s + 200]) for s in range(0, 600, 200)]
+
+
+def density(model):
+    return model.logpdf(PROBE, AT).tobytes()
+
+
+def forest(**options):
+    return ConditionalDensity(n_trees=3, stop=0.5, degree=1, **options).fit(X[:80], Y[:80])
+
+
+def stream(**options):
+    return ConditionalDensity(n_trees=3, **options).partial_fit(X[:200], Y[:200])
+
+
+def cover_model():
+    model = CoverModel(KDTree(3), Polynomial(0))
+    model.update_many(X[:30], Y[:30])
+    return model
+
+
+def classifier():
+    return ContextClassifier(3, 2, random_state=0).fit(X[:200], Y[:200] > 1)
+
+
+# name: how a model is made, what is interrupted, what tells its state
+TASKS = {
+    "fit": (forest, lambda m: m.fit(X, Y), density),
+    "fit, kd": (lambda: forest(covers="kd"), lambda m: m.fit(X, Y), density),
+    "fit_chunks": (forest, lambda m: m.fit_chunks(CHUNKS, sample_rows=200), density),
+    "partial_fit": (stream, lambda m: m.partial_fit(X[200:300], Y[200:300]), density),
+    "partial_fit, many rows": (stream, lambda m: m.partial_fit(*MANY), density),
+    "learn_one": (stream, lambda m: m.learn_one(X[300], Y[300]), density),
+    "partial_fit, kd": (lambda: stream(covers="kd"), lambda m: m.partial_fit(X[200:], Y[200:]), density),
+    "predict": (forest, lambda m: m.predict_dist(X).ppf([0.1, 0.9]), density),
+    "predict, stream": (stream, lambda m: m.predict_dist(X).cdf(0.0), density),
+    "DoubleTree.fit": (lambda: DoubleTree().fit(X[:50], Y[:50]), lambda m: m.fit(X, Y), density),
+    "Density.fit": (
+        lambda: Density(2).fit(X[:100]),
+        lambda m: m.fit(X),
+        lambda m: m.logpdf(PROBE).tobytes(),
+    ),
+    "ContextClassifier.fit": (
+        classifier,
+        lambda m: m.fit(X, Y > 1),
+        lambda m: m.predict_proba(PROBE).tobytes(),
+    ),
+    "ContextClassifier.partial_fit": (
+        classifier,
+        lambda m: m.partial_fit(X[200:260], Y[200:260] > 1),
+        lambda m: m.predict_proba(PROBE).tobytes(),
+    ),
+    "SequenceModel.fit": (
+        lambda: SequenceModel("abc").fit("abcabc" * 20),
+        lambda m: m.fit("abcacb" * 2000),
+        lambda m: m.predict_proba("abc").tobytes(),
+    ),
+    "CoverModel.update_many": (
+        cover_model,
+        lambda m: m.update_many(X[30:110], Y[30:110]),
+        lambda m: tuple(m.log_predict(x, y) for x, y in zip(PROBE, AT)),
+    ),
+}
+
+
+def interrupted(call, model, delay):
+    """Make the call and interrupt it after a delay; what it raised, if the interrupt came in time."""
+    begun, done = threading.Event(), threading.Event()
+
+    def interrupt():
+        begun.wait()
+        if not done.wait(delay):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    raised = None
+    try:
+        try:
+            begun.set()
+            call(model)
+        except BaseException as error:
+            raised = error
+        done.set()
+        thread.join()
+    except KeyboardInterrupt:  # it came after the call
+        thread.join()
+    return raised
+
+
+def run(name, n):
+    """Interrupt a task n times; how often each outcome was seen. Only those that begin with "ok" are right."""
+    make, call, fingerprint = TASKS[name]
+    first = make()
+    call(deepcopy(first))  # compiles
+    start = time.perf_counter()
+    after = deepcopy(first)
+    call(after)
+    took = time.perf_counter() - start
+    outcomes = Counter()
+    model, before, later = make(), fingerprint(first), fingerprint(after)
+    for _ in range(n):
+        raised = interrupted(call, model, random.uniform(0.0, took))
+        if raised is None:
+            outcome = "ok: the interrupt came too late"
+        elif type(raised) is not KeyboardInterrupt:
+            outcome = f"wrong: {type(raised).__name__}: {raised}"
+        else:
+            outcome = "ok: as it was"
+        try:
+            state = fingerprint(model)
+        except NotFittedError:
+            state, outcome = before, f"{outcome}, unfitted"
+        if state != before and raised is not None:
+            outcome = "ok: wholly learned" if state == later else "wrong: neither as it was nor wholly learned"
+        if state != before or "unfitted" in outcome:
+            model = make()
+        outcomes[outcome] += 1
+    return outcomes
+
+
+def run_command_line(n):
+    """Interrupt ``coverwalk fit`` n times."""
+    outcomes = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        table, out = Path(folder, "rows.csv"), Path(folder, "rows.cw")
+        np.savetxt(table, np.column_stack([X, Y]), delimiter=",", header="a,b,c,y", comments="")
+        command = [sys.executable, "-m", "coverwalk.cli", "fit", str(table), "--target", "y", "--trees", "3"]
+        start = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        took, before = time.perf_counter() - start, out.read_bytes()
+        for _ in range(n):
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            time.sleep(random.uniform(0.5, took))  # not while Python itself starts
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate()
+            right = process.returncode in (0, 130) and "Traceback" not in said and out.read_bytes() == before
+            left = [path.name for path in Path(folder).iterdir() if path not in (table, out)]
+            outcomes[f"{'ok' if right and not left else 'wrong'}: exit {process.returncode} {left or ''}"] += 1
+    return outcomes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--interrupts", type=int, default=300, help="of each task")
+    parser.add_argument("--commands", type=int, default=20, help="interrupts of the command line")
+    parser.add_argument("--task", choices=[*TASKS, "command line"], help="this one alone, in this process")
+    arguments = parser.parse_args()
+    if arguments.task:
+        outcomes = (
+            run_command_line(arguments.commands)
+            if arguments.task == "command line"
+            else run(arguments.task, arguments.interrupts)
+        )
+        print(f"{arguments.task}: {dict(outcomes)}", flush=True)
+        return any(outcome.startswith("wrong") for outcome in outcomes)
+    failed = 0
+    numbers = ["--interrupts", str(arguments.interrupts), "--commands", str(arguments.commands)]
+    for task in [*TASKS, "command line"]:
+        code = subprocess.run([sys.executable, __file__, "--task", task, *numbers], check=False).returncode
+        failed += code != 0
+        if code not in (0, 1):
+            print(f"{task}: the process died with {code}", flush=True)
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""Threads and interrupts: any number of readers beside one writer, and changes that happen wholly or not at all.
+
+A model's public methods are marked `reads` or `writes`. Readers run side by side; writers take turns; and a writer has
+the model to itself only while it changes it, inside ``with alone(model)``: readers wait that long, and Ctrl-C is
+answered at the end. What takes long (a fit, many rows of a stream) is done aside, on another object, and its result
+`adopt`-ed in one step.
+
+The locks belong to no model: they are kept beside them, by identity, and so are neither pickled, copied nor saved.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from functools import wraps
+from types import FrameType
+from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+__all__ = ["MANY_ROWS", "Turns", "adopt", "alone", "reading", "reads", "turns_of", "twin", "unfitted", "writes"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M")
+
+MANY_ROWS = 4096  # so many rows and more are learned aside: by a copy of the model, which readers need not wait for
+_PATIENCE = 0.1  # seconds between looks for Ctrl-C while a writer waits for readers
+
+
+class Turns:
+    """The locks of one model: one for writers, and one for each thread that has read.
+
+    A reader takes the lock of its own thread, which nobody else wants but a writer that is about to change the model:
+    that one takes them all. All are reentrant.
+    """
+
+    def __init__(self) -> None:
+        self.writer: Any = threading.RLock()
+        self.changing = False  # a writer waits for readers, or is at work: new readers wait for it
+        self._own = threading.local()
+        self._readers: list[tuple[threading.Thread, Any]] = []
+
+    def reader(self) -> Any:
+        """The lock of this thread, to be taken by ``with`` at once; waits while a writer changes the model."""
+        lock = getattr(self._own, "lock", None)
+        if lock is None:
+            lock = self._join()
+        if self.changing and not lock._is_owned():
+            with self.writer:  # until the writer is done
+                pass
+        return lock
+
+    def _join(self) -> Any:
+        lock = threading.RLock()
+        with self.writer:
+            self._readers = [entry for entry in self._readers if entry[0].is_alive()]
+            self._readers.append((threading.current_thread(), lock))
+            self._own.lock = lock
+        return lock
+
+    def others(self) -> list[Any]:
+        """The locks of all other threads that read."""
+        mine = getattr(self._own, "lock", None)
+        return [lock for _, lock in self._readers if lock is not mine]
+
+
+_turns: "WeakKeyDictionary[Any, Turns]" = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def turns_of(model: Any) -> Turns:
+    """The locks of a model."""
+    turns = _turns.get(model)
+    if turns is None:
+        with _making:
+            turns = _turns.setdefault(model, Turns())
+    return turns
+
+
+def _after_fork() -> None:
+    """A child process has one thread: locks that others held in the parent would never be released."""
+    global _making
+    _turns.clear()
+    _making = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def reading(model: Any) -> Any:
+    """``with reading(model): ...``: nothing changes the model meanwhile."""
+    return turns_of(model).reader()
+
+
+def reads(method: F) -> F:
+    """A method that changes nothing: what it finds is the model of one moment."""
+
+    @wraps(method)
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with turns_of(self).reader():
+            return method(self, *args, **kwargs)
+
+    return cast(F, read)
+
+
+def writes(method: F) -> F:
+    """A method that changes the model: one at a time. Readers go on but where it is `alone`."""
+
+    @wraps(method)
+    def write(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with turns_of(self).writer:
+            return method(self, *args, **kwargs)
+
+    return cast(F, write)
+
+
+class alone:  # noqa: N801
+    """``with alone(model): ...``, in a method that `writes`: no reader, and no KeyboardInterrupt before the end.
+
+    An error inside leaves an estimator unfitted, since it may have been changed in part; ``forget=False`` leaves it.
+    A model that no `reads` or `writes` method was called on is nobody else's, and needs none of this.
+    """
+
+    def __init__(self, model: Any, *, forget: bool = True) -> None:
+        self.model, self.forget = model, forget
+        self.turns = _turns.get(model)
+        assert self.turns is None or self.turns.writer._is_owned(), "alone is for methods that write"
+        self.noted: list[tuple[int, FrameType | None]] = []
+        self.handler: Any = None
+        self.taken: list[Any] = []
+        self.outer = False
+
+    def __enter__(self) -> None:
+        if self.turns is None:
+            return None
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                self.handler = handler  # before the next line: from there on every interrupt is noted
+                signal.signal(signal.SIGINT, self._note)
+        self.outer, self.turns.changing = self.turns.changing, True
+        for lock in self.turns.others():
+            while not lock.acquire(timeout=_PATIENCE):
+                if self.noted:
+                    self._end()  # raises, as a rule
+                    return self.__enter__()
+            self.taken.append(lock)
+        return None
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.noted.append((number, frame))
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self.turns is not None:
+            if kind is not None and self.forget:
+                self.model.__dict__ = _parameters(self.model)
+            self._end()
+
+    def _end(self) -> None:
+        """Let readers and interrupts in again; those that came meanwhile are answered now."""
+        assert self.turns is not None
+        while self.taken:
+            self.taken.pop().release()
+        self.turns.changing = self.outer
+        if self.handler is not None:
+            signal.signal(signal.SIGINT, self.handler)
+            if self.noted:
+                self.handler(*self.noted.pop())
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    """The parameters of an estimator, and what scikit-learn itself has left on it: requests, callbacks, settings."""
+    names = model.get_params(deep=False)
+    return {name: value for name, value in vars(model).items() if name in names or _is_sklearns(name)}
+
+
+def _is_sklearns(name: str) -> bool:
+    return name.startswith(("_metadata_request", "_sk")) or (name.startswith("_") and "callback" in name)
+
+
+def unfitted(model: M) -> M:
+    """An estimator with the same parameters, not copies of them, that has learned nothing."""
+    fresh = object.__new__(type(model))
+    fresh.__dict__ = _parameters(model)
+    return fresh
+
+
+def twin(model: M, **replaced: Any) -> M:
+    """Another object with the same attributes, but for those that are replaced."""
+    other = object.__new__(type(model))
+    other.__dict__ = {**vars(model), **replaced}
+    return other
+
+
+def adopt(model: M, fitted: Any) -> M:
+    """Give an estimator, in one step, all that another one of its class has learned, and nothing else."""
+    learned = {name: value for name, value in vars(fitted).items() if name not in _parameters(fitted)}
+    state = {**_parameters(model), **learned}
+    with alone(model, forget=False):
+        model.__dict__ = state
+    return model

@@ -1,0 +1,69 @@
+"""One flat table answers as the trees do one by one."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from coverwalk._kernels.flat_forest import SORTED_ROWS
+from coverwalk.forests.forest import Forest, Part, Settings
+
+PARTS = (Part(3, 2, 0.5, False), Part(2, 1, 0.3, True))
+
+
+def data(n, seed, missing=False):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    X[:, 2] = rng.integers(0, 4, n)
+    X[: n // 20, 0] *= 50  # beyond the linear part of the map
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + (X[:, 2] == 1) + 0.1 * rng.standard_t(3, n)
+    if missing:
+        X[rng.random((n, 3)) < 0.1] = np.nan
+    return X, y
+
+
+def columns(settings):
+    return 2 if settings.kernel else 3  # the kernel over all rows is for few inputs
+
+
+def fitted(settings, missing=False):
+    X, y = data(600, 0, missing)
+    X = X[:, : columns(settings)]
+    forest = Forest.plan(X, y, settings)
+    forest.levels = [[], [], list("abcd")]
+    forest.accumulate(X, y)
+    forest.finalize()
+    return forest
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        (Settings(n_trees=5, parts=PARTS), False),
+        (Settings(n_trees=4, degree=2, kernel=0.3, spread=1.3), False),
+        (Settings(n_trees=4, degree=1, n_levels=(0, 0, 4)), True),
+        (Settings(n_trees=4, degree=0), True),
+    ],
+)
+@pytest.mark.parametrize("n", [1, SORTED_ROWS - 1, 200])
+def test_as_tree_by_tree(settings, missing, n):
+    forest = fitted(settings, missing)
+    X, y = data(n, 1, missing)
+    X = X[:, : columns(settings)].copy()
+    flat, trees = forest.ask(X), forest.ask_all(X)[0]
+    assert len(flat.voices.weight) < len(trees.voices.weight)  # roots of no weight are left out
+    for at in (y, y + 100.0, y - 1e4):
+        assert_allclose(flat.logpdf(at), trees.logpdf(at), rtol=1e-9, atol=1e-12)
+        assert_allclose(flat.cdf(at), trees.cdf(at), rtol=1e-9, atol=1e-14)
+    assert_allclose(flat.mean(), trees.mean(), rtol=1e-12, atol=1e-12)
+    heard = np.isin(flat.context, trees.context)
+    assert heard.all()
+    assert flat[0].contexts(top=1)[0].context == trees[0].contexts(top=1)[0].context
+
+
+def test_a_forest_fitted_again_makes_a_new_table():
+    forest = fitted(Settings(n_trees=2))
+    X, _ = data(50, 1)
+    before = forest.ask(X).mean()
+    forest.accumulate(*data(600, 2))
+    forest.finalize()
+    assert not np.allclose(before, forest.ask(X).mean())
