@@ -10,17 +10,19 @@ from coverwalk.preparation.rounding import Rounding
 from coverwalk.shapes import Shapes
 
 BOUNDS = [Bounds(0.0, np.inf, 2.0), Bounds(-np.inf, 5.0, 0.5), Bounds(0.0, 1.0, 0.5), Bounds(-1.0, 3.0, 0.3)]
-TARGETS = [Rounding(bounds=bounds) for bounds in BOUNDS]
+TARGETS = [Rounding(low=bounds.low, high=bounds.high, bounds=bounds) for bounds in BOUNDS]
 TARGETS += [
-    Rounding(values=np.array([0.0]), width=0.4, bounds=BOUNDS[0]),
-    Rounding(values=np.array([0.0, 1.0]), width=0.1, bounds=Bounds(0.0, 1.2, 0.3)),
-    Rounding(values=np.array([1.0]), width=0.2, bounds=Bounds(-1.0, 3.0, 0.3)),
-    Rounding(step=0.25, decimals=2, bounds=Bounds(-0.125, 2.125, 0.4)),
-    Rounding(step=1.0, decimals=0, bounds=Bounds(-0.5, np.inf, 3.0)),
+    Rounding(values=np.array([0.0]), width=0.4, low=0.0),
+    Rounding(values=np.array([0.0, 1.0]), width=0.1, low=0.0, high=1.0),
+    Rounding(values=np.array([0.0]), width=0.1, low=0.0, high=1.0, bounds=Bounds(-np.inf, 1.1, 0.3)),
+    Rounding(values=np.array([1.0]), width=0.2, low=-1.0, high=2.8, bounds=Bounds(-1.0, 3.0, 0.3)),
+    Rounding(step=0.25, decimals=2, low=0.0, high=2.0, bounds=Bounds(-0.125, 2.125, 0.4)),
+    Rounding(step=1.0, decimals=0, low=0.0, bounds=Bounds(-0.5, np.inf, 3.0)),
+    Rounding(step=1.0, decimals=0, low=0.0),
 ]
 
 
-@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@pytest.mark.parametrize("bounds", BOUNDS)
 def test_the_map_is_its_own_inverse_and_smooth(bounds):
     low, high = max(bounds.low, -20.0), min(bounds.high, 20.0)
     y = np.linspace(low, high, 1001)[1:-1]
@@ -48,7 +50,7 @@ def mixture(target, seed=0):
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_nothing_lies_beyond_and_all_agrees(target):
     dist, _ = mixture(target)
-    limits = target.limits
+    limits = target
     for end, inside in ((limits.low, 1.0), (limits.high, -1.0)):
         if np.isfinite(end):
             assert np.all(dist.cdf(end - inside) == (0.0 if inside > 0 else 1.0))
@@ -86,9 +88,10 @@ def test_moments_are_integrals(target):
         voices = latent[i].voices
         edges = np.concatenate([voices.loc + voices.scale * s for s in (-1, 0, 2)])
         jumps = np.concatenate(target._cells(dist.atoms(1 - 1e-12)[0]))
-        with np.errstate(divide="ignore"):
+        turns = [0.0]
+        if target.bounds:
             jumps = target.bounds.forward(jumps)
-        turns = [0.0, target.bounds._top] if np.isfinite(target.bounds._top) else [0.0]
+            turns = [0.0, target.bounds._top] if np.isfinite(target.bounds._top) else [0.0]
         far = np.geomspace(60, 1e5, 400)
         marks = np.sort(
             np.concatenate([-far, np.linspace(-60, 60, 3000), far, edges, turns, jumps[np.isfinite(jumps)]])
@@ -100,7 +103,7 @@ def test_moments_are_integrals(target):
         assert mass.sum() == pytest.approx(1.0, abs=1e-10)
         # on a grid `value` gives a millionth of a step to the cell below
         assert dist[i].mean() == pytest.approx(mean, abs=1e-6 * target.step or 1e-9)
-        assert dist[i].var() == pytest.approx(np.sum(mass * (target.value(t) - mean) ** 2), rel=1e-5)
+        assert dist[i].var() == pytest.approx(np.sum(mass * (target.value(t) - mean) ** 2), rel=1e-4)
 
 
 def skewed(n, seed, spread=0.5):

@@ -37,13 +37,13 @@ from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forests.bounds_choice import choose_rounding
 from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
-from coverwalk.forests.weights import counts_of
 from coverwalk.joint import JointDistribution
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_row
+from coverwalk.preparation.rounding import find_rounding
+from coverwalk.preparation.weights import distinct_rows
 from coverwalk.saving import Saved
 
 __all__ = ["ConditionalDensity"]
@@ -204,8 +204,10 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs.
 
-        ``sample_weight`` (n,), optional, counts rows: 2 is the row twice, 0 a row that is not there. Fractions are
-        carried over to the next rows, in an order that the rows' contents decide.
+        ``sample_weight`` (n,), optional, is relative: weights are scaled to mean one, so that only their ratios matter,
+        and 0 is a row that is not there. Copies of a row are one row of their weight, which is left out as a whole
+        where rows are left out: a table repeated five times is that table. Where y is rounded, equal rows are
+        observations of their own, unless all of them come as often.
         """
         return adopt(self, unfitted(self)._fit(X, y, sample_weight))
 
@@ -215,11 +217,12 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
         levels = self._mixed.level_names
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        given = None
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            order = canonical_order(np.hstack([X, Y[:, :-1]]), Y[:, -1])
-            rows = np.repeat(np.arange(len(X)), counts_of(weight, order))
-            X, Y = X[rows], Y[rows]
+            given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        rounded = any(find_rounding(column) is not None for column in Y.T)
+        rows, weight = distinct_rows(X, Y, given, rounded)
+        X, Y = X[rows], Y[rows]
         settings = self._settings(len(X))
         names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(X.shape[1])]))
         forests = []
@@ -232,12 +235,12 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
             bounds = self.bounds[j] if isinstance(self.bounds, list) else self.bounds
             chosen = replace(chosen, rounding=choose_rounding(inputs, Y[:, j], bounds, chosen))
             if self.stop == "auto":
-                chosen = choose(inputs, Y[:, j], chosen)
+                chosen = choose(inputs, Y[:, j], chosen, weight)
                 clock.tell("priors and experts chosen on held-out rows")
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
             clock.tell(f"{len(forest.trees)} trees grown")
             forest.levels = levels
-            forest.accumulate(inputs, Y[:, j])
+            forest.accumulate(inputs, Y[:, j], weight)
             forest.finalize()
             clock.tell("contexts fitted")
             forests.append(forest)

@@ -11,7 +11,7 @@ from ._kernels.draws import draw_rows
 from ._kernels.entropy import mixture_entropy
 from ._kernels.mixture import Voices, draw_voices, mixture_cdf, mixture_logpdf, mixture_moments
 from ._kernels.quantile import mixture_ppf, rowwise_ppf
-from ._kernels.rounded import cell_logpdf, collapsed_moments, grid_moments
+from ._kernels.rounded import cell_logpdf, grid_moments
 from ._kernels.warped import piece_moments
 from .distributions.base import RandomState, probabilities
 from .distributions.univariate import UnivariateDistribution
@@ -275,9 +275,9 @@ class PredictiveDistribution(UnivariateDistribution):
         values = self.rounding.value(latent)
         if self.rounding.step:
             lower = self.rounding.value_before(values)
-            near = latent - self.rounding.below(lower) < _HAIR * (
-                self.rounding.below(values) - self.rounding.below(lower)
-            )
+            end, next_end = self.rounding.below(lower), self.rounding.below(values)
+            with np.errstate(invalid="ignore"):  # at a limit both may be infinite
+                near = latent - end < _HAIR * (next_end - end)
             if near.any():
                 below, _ = self._tails(lower[0] if self._one else lower)
                 values = np.where(near & (np.reshape(below, values.shape) >= q - _SUM_TOLERANCE), lower, values)
@@ -309,22 +309,18 @@ class PredictiveDistribution(UnivariateDistribution):
         mean, var = np.empty(self._n), np.empty(self._n)
         mixture_moments(self.voices, self.shapes.table, mean, var)
         if self.rounding is not None:
-            if self.rounding.bounds is not None:
-                self._bounded_moments(mean, var)
-            elif self.rounding.step:
-                grid_moments(self.voices, self.shapes.table, self.rounding.origin, self.rounding.step, mean, var)
-            else:
-                values = self.rounding.values
-                collapsed_moments(self.voices, self.shapes.table, *self.rounding.cells(values), values, mean, var)
+            self._rounded_moments(self.rounding, mean, var)
         return self._answer(mean, self.shape), self._answer(var, self.shape)
 
-    def _bounded_moments(self, mean: Floats, var: Floats) -> None:
-        assert self.rounding is not None
-        if self.rounding.step:
+    def _rounded_moments(self, rounding: Rounding, mean: Floats, var: Floats) -> None:
+        """Those of y in place of those of the latent y."""
+        if rounding.step and not rounding.limited:
+            grid_moments(self.voices, self.shapes.table, rounding.origin, rounding.step, mean, var)
+        elif rounding.step:
             sum_over_grid(self, mean, var)
         else:
-            mean[:] = np.reshape(self.median(), self._n)
-            piece_moments(self.voices, self.shapes.table, *self.rounding.pieces(), mean, var)
+            mean[:] = rounding.value(mean)  # about which squares are summed
+            piece_moments(self.voices, self.shapes.table, *rounding.pieces(), mean, var)
 
     def mean(self) -> Any:
         """Expectation; NaN where a voice has none."""

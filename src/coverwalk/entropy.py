@@ -26,7 +26,7 @@ def add_rounding(dist: "PredictiveDistribution", out: Floats) -> None:
     assert rounding is not None
     for i in range(len(out)):
         row, hidden = (dist, latent) if dist.shape == () else (dist[i], latent[i])
-        if rounding.bounds is not None:
+        if rounding.limited:
             out[i] = -np.mean(row.logpdf(row.ppf((np.arange(_LEVELS) + 0.5) / _LEVELS)))
         elif rounding.step:
             low, high = (float(row.ppf(q)) for q in (TAIL, 1.0 - TAIL))

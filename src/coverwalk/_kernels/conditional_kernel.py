@@ -71,13 +71,19 @@ def _axis(x: float, low: float, step: float, size: int, h: float, weight: Floats
 
 @kernel
 def node_masses(
-    X: Floats, y: Floats, nodes: tuple[Floats, Floats, Ints], h: float, bins: tuple[float, float, int], mass: Floats
+    X: Floats,
+    y: Floats,
+    w: Floats,
+    nodes: tuple[Floats, Floats, Ints],
+    h: float,
+    bins: tuple[float, float, int],
+    mass: Floats,
 ) -> None:
     """Write the masses of p(y | x) at each node to mass (nodes, 1 + bins), zeros before: of the base, then of the
     kernels at the places of y.
 
     nodes: lowest, step and number (p,) on each axis, one or two of them; bins: the same of y. A y between two places is
-    shared by them; one beyond all of them counts for the base.
+    shared by them; one beyond all of them counts for the base. w: weights (n,) of mean one, or none.
     """
     low, step, size = nodes
     y_low, y_step, n_bins = bins
@@ -92,13 +98,14 @@ def node_masses(
         place = min(int(t), n_bins - 2) if inside else 0
         upper = t - place if inside else 0.0
         left, right = (1 + place, 2 + place) if inside else (0, 0)
-        all_rows[left] += 1.0 - upper
-        all_rows[right] += upper
+        own = 1.0 if len(w) == 0 else w[i]
+        all_rows[left] += own * (1.0 - upper)
+        all_rows[right] += own * upper
         s, e = _axis(X[i, 0], low[0], step[0], n_first, h, first_weight)
         u, v = _axis(X[i, 1], low[1], step[1], n_second, h, second_weight) if p > 1 else (0, 1)
         for a in range(s, e):
             for b in range(u, v):
-                k, weight = a * n_second + b, first_weight[a] * second_weight[b]
+                k, weight = a * n_second + b, own * first_weight[a] * second_weight[b]
                 mass[k, left] += weight * (1.0 - upper)
                 mass[k, right] += weight * upper
                 total[k] += weight

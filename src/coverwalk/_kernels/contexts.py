@@ -17,16 +17,18 @@ from coverwalk._kernels.kernel_density import N_BINS, density_evidence
 from coverwalk._kernels.polynomial import add_features, n_features
 from coverwalk._kernels.regression import (
     LANES,
-    add_gram,
+    add_weighted_gram,
     in_rows,
     kernel_matrix,
     leave_each_out,
     left_one_out,
+    left_one_out_weighted,
     mean_keep,
     project,
     solve_coefficients,
     solve_rows,
 )
+from coverwalk._kernels.weighted_bins import weighted_densities
 
 __all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts", "local_evidence", "stop_weights"]
 
@@ -48,6 +50,7 @@ class Layout(NamedTuple):
     end: Ints
     left: Ints
     parent: Ints
+    weight: Floats = np.empty(0)  # (n,) of the rows, in their order; empty where all have weight one
 
 
 class Grid(NamedTuple):
@@ -79,7 +82,7 @@ class Fit(NamedTuple):
 
 @kernel
 def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
-    """F'F at the largest degree of each context with more rows than features, summed from the leaves upwards."""
+    """F'WF at the largest degree of each context with more rows than features, summed from the leaves upwards."""
     N, d = len(layout.start), n_features(degree, X.shape[1])
     which = np.full(N, -1, np.int64)
     n_grams = 0
@@ -93,11 +96,13 @@ def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
             continue
         G = grams[which[k]]
         if layout.left[k] < 0:
-            add_gram(X[layout.start[k] : layout.end[k]], degree, G)
+            s, e = layout.start[k], layout.end[k]
+            add_weighted_gram(X[s:e], layout.weight[s:e], degree, G)
             continue
         for child in range(layout.left[k], layout.left[k] + 2):
             if which[child] < 0:
-                add_gram(X[layout.start[child] : layout.end[child]], degree, G)
+                s, e = layout.start[child], layout.end[child]
+                add_weighted_gram(X[s:e], layout.weight[s:e], degree, G)
                 continue
             for a in range(d):
                 for j in range(a, d):
@@ -109,6 +114,7 @@ def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
 def _regress(
     X: Floats,
     r: Floats,
+    w: Floats,
     grid: Grid,
     psi_0: float,
     gram: Floats,
@@ -117,16 +123,19 @@ def _regress(
     k: int,
     work: tuple[Floats, ...],
 ) -> None:
-    """Every regression of context k, whose rows are X and r; fills error and keep (M, rows) of the work space."""
+    """Every regression of context k, whose rows are X and r with weights w; fills error and keep (M, rows) of the work
+    space.
+    """
     A, small, z, F, lanes, b, error, keep = work
     n, p, L = len(r), X.shape[1], len(grid.ridges)
-    nu = grid.nu_0 + n
+    nu = grid.nu_0 + (n if len(w) == 0 else w.sum())
     largest, square = 0, 0.0
+    wr = r if len(w) == 0 else w * r
     for g in range(1, grid.degree + 1):
         largest = largest if in_rows(n, g, p) else g
-    project(X, r, largest, b, lanes)
+    project(X, wr, largest, b, lanes)
     for q in range(n):
-        square += r[q] * r[q]
+        square += wr[q] * r[q]
     for g in range(grid.degree + 1):
         d = n_features(g, p)
         rows = in_rows(n, g, p)
@@ -139,11 +148,11 @@ def _regress(
             for a in range(d):
                 for j in range(d):
                     small[a, j] = 0.0
-            add_gram(X, g, small)
+            add_weighted_gram(X, w, g, small)
         for m in range(first, last):
             ridge, c, factor = grid.ridges[m - g * L], fit.coefficients[fit.place[k, m] :], A[m - first]
             if rows:
-                rest = solve_rows(K, r, ridge, c, error[m], keep[m], (factor, z, lanes))
+                rest = solve_rows(K, r, w, ridge, c, error[m], keep[m], (factor, z, lanes))
             else:
                 rest = square - solve_coefficients(K, b, d, ridge, c, factor)
             if many:
@@ -153,9 +162,13 @@ def _regress(
             fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
         if not rows:
             factors = A[:0] if many else A
-            leave_each_out(X, r, g, (first, last), (fit.coefficients, fit.place[k]), factors, (error, keep), (F, lanes))
+            known = fit.coefficients, fit.place[k]
+            leave_each_out(X, r, g, (first, last), known, factors, (error, keep), (F, lanes), w)
         for m in range(first, last):
-            fit.log_score[k, m] = left_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
+            if len(w) == 0:
+                fit.log_score[k, m] = left_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
+            else:
+                fit.log_score[k, m] = left_one_out_weighted(error[m, :n], keep[m, :n], w, nu, fit.psi[k, m])
 
 
 @kernel
@@ -202,6 +215,7 @@ def _add_errors(weight: float, error: Floats, keep: Floats, r: Floats, loo: Floa
 def _densities(
     y: Floats,
     loo: Floats,
+    w: Floats,
     grid: Grid,
     tables: tuple[Floats, Floats],
     gammas: tuple[Floats, Floats],
@@ -210,22 +224,34 @@ def _densities(
 ) -> None:
     """The densities of context k: kernels of left-one-out residuals and of y about its mean, a tree of the latter."""
     n, M = len(y), fit.psi.shape[1]
-    total = 0.0
+    total, rows = 0.0, 0.0
     for q in range(n):
-        total += y[q]
-    fit.mean[k] = total / n
+        own = 1.0 if len(w) == 0 else w[q]
+        total += own * y[q]
+        rows += own
+    fit.mean[k] = total / rows
     for shape in range(N_BINNED):
         if shape == 1:
             square = 0.0
             for q in range(n):
                 loo[q] = y[q] - fit.mean[k]
-                square += loo[q] * loo[q]
-            if square > n * (PROMISING * fit.scale[k, 0]) ** 2:
+                square += loo[q] * loo[q] * (1.0 if len(w) == 0 else w[q])
+            if square > rows * (PROMISING * fit.scale[k, 0]) ** 2:
                 return
+        if len(w) > 0:
+            score, tree, fit.scale[k, shape], fit.width[k, shape] = weighted_densities(
+                loo, w, grid.least_scale, tables, gammas, fit.counts[fit.shaped[k], shape]
+            )
+            fit.log_score[k, M + shape] = score
+            if shape == 1:
+                fit.scale[k, 2], fit.log_score[k, M + 2] = fit.scale[k, 1], tree
+            continue
         score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
             loo, grid.least_scale, tables, fit.counts[fit.shaped[k], shape]
         )
         fit.log_score[k, M + shape] = score
+    if len(w) > 0:
+        return
     fit.scale[k, 2] = fit.scale[k, 1]
     fit.log_score[k, M + 2] = tree_evidence(loo, fit.scale[k, 2], fit.counts[fit.shaped[k], 1], gammas)
 
@@ -282,9 +308,10 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
     )
     r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
     gammas = gamma_tables(widest)
-    s2_root = grid.least_scale**2
+    s2_root, plain = grid.least_scale**2, len(layout.weight) == 0
+    rows = float(n_rows) if plain else layout.weight.sum()
     for i in range(n_rows):
-        s2_root += y[i] * y[i] / n_rows
+        s2_root += y[i] * y[i] * (1.0 if plain else layout.weight[i]) / rows
     for k in range(N):
         s, e = layout.start[k], layout.end[k]
         n = e - s
@@ -299,19 +326,19 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
             s2[k] = above
             continue
         G = grams[which[k]] if which[k] >= 0 else none
-        _regress(X[s:e], r[s:e], grid, grid.nu_0 * above, G, which[k] >= 0, fit, k, work)
+        _regress(X[s:e], r[s:e], layout.weight[s:e], grid, grid.nu_0 * above, G, which[k] >= 0, fit, k, work)
         _posterior(fit.log_score[k], weight)
         _recentre(X[s:e], grid, weight, fit, k)
         fit.best[k] = np.argmax(weight)
         for m in range(M):
-            s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + n)
+            s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + (n if plain else layout.weight[s:e].sum()))
         for i in range(s, e):
             r[i] = loo[i] = 0.0
         for m in range(M):
             if weight[m] > 0.0:
                 _add_errors(weight[m], error[m], keep[m], r[s:e], loo[s:e])
         if fit.shaped[k] >= 0:
-            _densities(y[s:e], loo[s:e], grid, tables, gammas, fit, k)
+            _densities(y[s:e], loo[s:e], layout.weight[s:e], grid, tables, gammas, fit, k)
 
 
 @kernel

@@ -17,6 +17,7 @@ from coverwalk._kernels.polynomial import features, n_features
 __all__ = [
     "LANES",
     "add_gram",
+    "add_weighted_gram",
     "in_rows",
     "inverse_diagonal",
     "keep_each",
@@ -24,6 +25,7 @@ __all__ = [
     "leave_each_out",
     "left_one_out",
     "left_one_out_given",
+    "left_one_out_weighted",
     "log_gamma_ratio",
     "mean_keep",
     "project",
@@ -34,6 +36,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 LANES = 16  # rows that are worked on together, one a column
+_NONE = np.empty(0)
 LEAST_KEEP = 1e-9  # of 1 - leverage and of what is left of psi without a row: rounding may take them to zero
 
 
@@ -60,6 +63,22 @@ def add_gram(X: Floats, degree: int, G: Floats) -> None:
             t0, t1, t2, t3 = F[0, a], F[1, a], F[2, a], F[3, a]
             for j in range(a, d):
                 G[a, j] += t0 * F[0, j] + t1 * F[1, j] + t2 * F[2, j] + t3 * F[3, j]
+
+
+@fused_kernel
+def add_weighted_gram(X: Floats, w: Floats, degree: int, G: Floats) -> None:
+    """Add F'WF of the rows X with weights w (n,) to the upper triangle of G; without weights F'F."""
+    if len(w) == 0:
+        add_gram(X, degree, G)
+        return
+    d = n_features(degree, X.shape[1])
+    f = np.empty(d)
+    for q in range(len(X)):
+        features(X[q], degree, f)
+        for a in range(d):
+            t = w[q] * f[a]
+            for j in range(a, d):
+                G[a, j] += t * f[j]
 
 
 @fused_kernel
@@ -123,12 +142,12 @@ def project(X: Floats, r: Floats, degree: int, b: Floats, lanes: Floats) -> None
 
 
 @kernel
-def _ridged(K: Floats, d: int, ridge: float, A: Floats) -> None:
-    """A = the factor of K + ridge I."""
+def _ridged(K: Floats, d: int, ridge: float, w: Floats, A: Floats) -> None:
+    """A = the factor of K + ridge I, or of K + ridge W^-1."""
     for a in range(d):
         for j in range(a, d):
             A[a, j] = K[a, j]
-        A[a, a] += ridge
+        A[a, a] += ridge if len(w) == 0 else ridge / w[a]
     factorise(A, d)
 
 
@@ -183,27 +202,31 @@ def keep_each(X: Floats, degree: int, U: Floats, lanes: Floats, keep: Floats) ->
 
 @kernel
 def solve_rows(
-    K: Floats, r: Floats, ridge: float, alpha: Floats, error: Floats, keep: Floats, work: tuple[Floats, ...]
+    K: Floats, r: Floats, w: Floats, ridge: float, alpha: Floats, error: Floats, keep: Floats, work: tuple[Floats, ...]
 ) -> float:
-    """Solve for alpha; fill error = (I - H) r and keep = 1 - diag H; returns r'(I - H) r."""
+    """Solve for alpha; fill error = (I - H) r and keep = 1 - diag H; returns r'W(I - H) r. Weights w (n,), or none.
+
+    With weights W, c = F'alpha where (FF' + ridge W^-1) alpha = r: a row of weight w has a ridge of its own.
+    """
     A, z, lanes = work
     n = len(r)
-    _ridged(K, n, ridge, A)
+    _ridged(K, n, ridge, w, A)
     for a in range(n):
         alpha[a] = r[a]
     square: float = forward_solve(A, n, alpha, 0)
     back_solve(A, n, alpha)
     inverse_diagonal(A, n, lanes, z)
     for a in range(n):
-        error[a] = ridge * alpha[a]
-        keep[a] = min(ridge * z[a], 1.0)
+        own = ridge if len(w) == 0 else ridge / w[a]
+        error[a] = own * alpha[a]
+        keep[a] = min(own * z[a], 1.0)
     return ridge * square
 
 
 @kernel
 def solve_coefficients(G: Floats, b: Floats, d: int, ridge: float, c: Floats, A: Floats) -> float:
     """Solve for c, b = F'r; leaves the factor in A and returns r'H r."""
-    _ridged(G, d, ridge, A)
+    _ridged(G, d, ridge, _NONE, A)
     for a in range(d):
         c[a] = b[a]
     explained: float = forward_solve(A, d, c, 0)
@@ -231,11 +254,12 @@ def leave_each_out(
     factors: Floats,
     out: tuple[Floats, Floats],
     work: tuple[Floats, Floats],
+    w: Floats,
 ) -> None:
     """Fill error = (I - H) r and, where there are factors (models, d, d), keep = 1 - diag H of some models.
 
     models: the first, and one past the last, rows of out = error, keep; coefficients: all of them, and where those of a
-    model start.
+    model start; w: weights (n,) of the rows, or none.
     """
     (first, last), (flat, place), (error, keep), (F, lanes) = models, coefficients, out, work
     n, d = len(r), n_features(degree, X.shape[1])
@@ -256,7 +280,8 @@ def leave_each_out(
                     lanes[a, q] = F[a, q]
             _lengths(factors[m - first], d, 0, lanes)
             for i in range(s, e):
-                keep[m, i] = max(1.0 - lanes[d, i - s], LEAST_KEEP)
+                own = 1.0 if len(w) == 0 else w[i]
+                keep[m, i] = max(1.0 - own * lanes[d, i - s], LEAST_KEEP)
 
 
 @kernel
@@ -268,6 +293,23 @@ def left_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
     products of some rows.
     """
     score: float = left_one_out_given(error, keep, nu, psi, log_gamma_ratio(nu))
+    return score
+
+
+@kernel
+def left_one_out_weighted(error: Floats, keep: Floats, w: Floats, nu: float, psi: float) -> float:
+    """`left_one_out` of rows with weights w (n,): each is left out with all its weight, and counts for so much.
+
+    Without a row nu is less by w and psi by w error^2 / keep; its leverage among the others is (1 - keep) / (w keep).
+    """
+    score = 0.0
+    for q in range(len(error)):
+        df = nu - w[q]
+        rest = max(psi - w[q] * error[q] * error[q] / keep[q], LEAST_KEEP * psi)
+        spread = rest * (1.0 + (1.0 - keep[q]) / (w[q] * keep[q]))
+        far = error[q] / keep[q]
+        log_t = log_gamma_ratio(df + 1.0) - 0.5 * math.log(math.pi * spread)
+        score += w[q] * (log_t - 0.5 * (df + 1.0) * math.log(1.0 + far * far / spread))
     return score
 
 

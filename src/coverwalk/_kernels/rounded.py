@@ -13,7 +13,7 @@ from .mixture import Voices, row_log_density
 from .shapes import CELLS, FAR, KERNELS, STUDENT, Table, atoms_tails, find_cell, log_density
 from .student import student_density, student_tail
 
-__all__ = ["cell_densities", "cell_logpdf", "collapsed_moments", "grid_moments"]
+__all__ = ["cell_densities", "cell_logpdf", "grid_moments"]
 
 Floats = NDArray[np.float64]
 
@@ -167,36 +167,6 @@ def _excess(table: Table, s: int, e: float) -> tuple[float, float]:
             first += mass * over * over / (2.0 * width)
             second += mass * over * over * over / (6.0 * width)
     return first, second
-
-
-@kernel
-def collapsed_moments(
-    voices: Voices, table: Table, low: Floats, high: Floats, value: Floats, mean: Floats, var: Floats
-) -> None:
-    """Mean and variance of rows, in place, once the cells from low[k] to high[k] (A,) have become value[k].
-
-    Each cell counts for its width no more: greater y move down by it. mean and var (n,) are those before. As
-    S(y) = E[(Y - y)+] the mean falls by S(low) - S(high); the square likewise, by S and by E[(Y - y)+^2] / 2.
-    """
-    one, two = np.empty(len(value)), np.empty(len(value))
-    for i in range(len(mean)):
-        one[:], two[:] = 0.0, 0.0
-        for m in range(voices.offsets[i], voices.offsets[i + 1]):
-            loc, scale, weight, s = voices.loc[m], voices.scale[m], voices.weight[m], voices.shape[m]
-            if weight == 0.0:
-                continue
-            for k in range(len(value)):
-                one_low, two_low = _excess(table, s, (low[k] - loc) / scale)
-                one_high, two_high = _excess(table, s, (high[k] - loc) / scale)
-                one[k] += weight * scale * (one_low - one_high)
-                two[k] += weight * scale * scale * (two_low - two_high)
-        center = mean[i] - one.sum()
-        if var[i] < math.inf:
-            square = var[i] + (mean[i] - center) ** 2
-            for k in range(len(value)):
-                square -= 2.0 * (value[k] - center) * one[k] + 2.0 * two[k]
-            var[i] = square
-        mean[i] = center
 
 
 @kernel

@@ -10,7 +10,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.contexts import Fit, Grid, Layout
 from coverwalk._kernels.linear_algebra import factorise, pack, packed_leverage
 from coverwalk._kernels.polynomial import features, inner_product, n_features, value
-from coverwalk._kernels.regression import add_gram, kernel_matrix
+from coverwalk._kernels.regression import add_weighted_gram, kernel_matrix
 from coverwalk.files.schema import Array, stored
 
 __all__ = ["Learned", "Records", "at_rest", "empty_records", "inflation_of", "keep_records", "speak", "walk_weights"]
@@ -161,8 +161,8 @@ def empty_records(p: int, layout: Layout, grid: Grid, fit: Fit, heard: Truths, S
 
 
 @kernel
-def _seat_context(X: Floats, c: int, work: Floats, out: Records) -> None:
-    """Range, rows and factor of the context in seat c, whose rows are X."""
+def _seat_context(X: Floats, w: Floats, c: int, work: Floats, out: Records) -> None:
+    """Range, rows and factor of the context in seat c, whose rows are X with weights w, or none."""
     A = work
     for q in range(len(X)):
         for a in range(X.shape[1]):
@@ -182,9 +182,9 @@ def _seat_context(X: Floats, c: int, work: Floats, out: Records) -> None:
         for a in range(size):
             for j in range(size):
                 A[a, j] = 0.0
-        add_gram(X, g, A)
+        add_weighted_gram(X, w, g, A)
     for a in range(size):
-        A[a, a] += out.ridge[c]
+        A[a, a] += out.ridge[c] if len(w) == 0 or out.rows_at[c] < 0 else out.ridge[c] / w[a]
     factorise(A, size)
     pack(A, size, out.factors, out.factor_at[c])
 
@@ -210,7 +210,8 @@ def keep_records(X: Floats, layout: Layout, fit: Fit, weight: Floats, heard: Tru
         home = k  # a context without rows has the range of the nearest one above that has some
         while layout.start[home] == layout.end[home] and home > 0:
             home = layout.parent[home]
-        _seat_context(X[layout.start[home] : layout.end[home]], c, work, out)
+        s, e = layout.start[home], layout.end[home]
+        _seat_context(X[s:e], layout.weight[s:e], c, work, out)
         for a in range(d):
             out.centre[c, a] = fit.centre[k, a]
         out.mean[c] = fit.mean[k]

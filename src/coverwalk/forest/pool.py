@@ -21,7 +21,7 @@ TOLERANCE = 1e-4  # of a weight, between two steps
 MIN_WEIGHT = 0.05  # an expert with less is dropped, and its weight given to the others
 
 
-def pool_weights(log_density: Floats, prior: Floats | None = None) -> Floats:
+def pool_weights(log_density: Floats, prior: Floats | None = None, counted: Floats | None = None) -> Floats:
     """Weights (E,) of experts from their log densities (n, E) of held-out rows.
 
     Parameters
@@ -30,6 +30,8 @@ def pool_weights(log_density: Floats, prior: Floats | None = None) -> Floats:
         Of rows that the experts have not seen; -inf where an expert rules a row out.
     prior : (E,), optional
         Rows of the Dirichlet prior for each expert; by default one row in all, evenly.
+    counted : (n,), optional
+        Weights of the rows, where they are not all one.
 
     Examples
     --------
@@ -47,10 +49,14 @@ def pool_weights(log_density: Floats, prior: Floats | None = None) -> Floats:
     weight = np.full(E, 1.0 / E)
     best = log_density.max(axis=1, keepdims=True)
     density = np.exp(log_density - np.where(np.isfinite(best), best, 0.0))
-    density = density[np.isfinite(best[:, 0])]  # a row that all rule out says nothing of their weights
+    counted = np.ones(n) if counted is None else counted
+    density, counted = (
+        density[np.isfinite(best[:, 0])],
+        counted[np.isfinite(best[:, 0])],
+    )  # a row that all rule out says nothing of their weights
     for _ in range(N_STEPS):
         joint = density * weight
-        counts = rows + (joint / joint.sum(axis=1, keepdims=True)).sum(axis=0)
+        counts = rows + counted @ (joint / joint.sum(axis=1, keepdims=True))
         before, weight = weight, counts / counts.sum()
         if np.abs(weight - before).max() < TOLERANCE:
             break

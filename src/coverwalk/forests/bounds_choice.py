@@ -45,17 +45,29 @@ def choose_rounding(X: Floats, y: Floats, bounds: Any, settings: Settings, name:
 
 
 def _candidates(y: Floats, found: Rounding, ends: tuple[float, float]) -> list[Rounding]:
-    """A grid has half a step beyond its bounds; a bound that y reaches is an atom."""
+    """A limit that y reaches is an atom, and what lies beyond counts for it; towards others y is mapped to the line.
+
+    On a grid, both: its cells end half a step beyond its limits.
+    """
     low, high = ends
     if found.step:
-        low, high, t = low - 0.5 * found.step, high + 0.5 * found.step, y
-    else:
-        reached = [end for end in ends if np.any(y == end)]
-        values = np.unique(np.concatenate([found.values, reached]))
-        if len(values) > len(found.values):
-            unit = float(np.abs(y).max()) or 1.0
-            found = replace(found, values=values, width=found.width or ATOM_WIDTH * unit * float(np.std(y / unit)))
-        high, t = high + found.width * len(found.values), found._cells(y)[1]
+        cut = replace(found, low=low, high=high)
+        return [cut, *_mapped(cut, (low - 0.5 * found.step, high + 0.5 * found.step), y)]
+    reached = [end for end in ends if np.any(y == end)]
+    values = np.unique(np.concatenate([found.values, reached]))
+    unit = float(np.abs(y).max()) or 1.0
+    width = found.width or (ATOM_WIDTH * unit * float(np.std(y / unit)) if len(values) else 0.0)
+    found = replace(found, values=values, width=width, low=low, high=high)
+    open_low = -np.inf if low in reached else low
+    open_high = np.inf if high in reached else high + width * len(values)
+    return _mapped(found, (open_low, open_high), found._cells(y)[1]) or [found]
+
+
+def _mapped(found: Rounding, ends: tuple[float, float], t: Floats) -> list[Rounding]:
+    """With maps from the interval of t (n,), the latent y, that turn from logarithmic to linear at several places."""
+    low, high = ends
+    if np.isinf(low) and np.isinf(high):
+        return []
     if np.isfinite(high - low):
         turns = [part * (high - low) for part in PARTS]
     else:

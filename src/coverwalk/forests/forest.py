@@ -36,7 +36,7 @@ from coverwalk.files.schema import Array, List, Maybe, Object, Real, Schema, Tex
 from coverwalk.forests.context import Context
 from coverwalk.forests.flat_answer import flat_answer
 from coverwalk.forests.forest_check import check_forest
-from coverwalk.forests.kernel_context import KernelContext
+from coverwalk.forests.kernel_context import NO_WEIGHT, KernelContext
 from coverwalk.forests.local_columns import fill_of, local_columns, plain_columns
 from coverwalk.forests.members import FittedTree, Frame, Member, Part
 from coverwalk.forests.scaling import Scaling, canonical_order
@@ -160,6 +160,7 @@ class Forest:
     whole: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
     _table: TreeTable | None = field(default=None, compare=False, repr=False)  # made from the rest when it is needed
     n_summed: int = 0  # rows that came as sums (`coverwalk.forests.sums`): X and y are then a sample of them
+    weight: Floats = field(default_factory=lambda: np.empty(0))  # of the rows, of mean one; empty: all have weight one
 
     _schema = Schema(
         inputs=Object(Scaling, p="p"),
@@ -174,6 +175,7 @@ class Forest:
         trend=Maybe(Object(Trend, p="p")),
         whole=Maybe(Object(KernelContext, p="p")),
         n_summed=Whole(0),
+        weight=Array(float, "weights", above=0),
         check=check_forest,
     )
 
@@ -228,15 +230,18 @@ class Forest:
         plan = self.settings, self.inputs, self.output, self.trees
         return Forest(*plan, self.X[:0], self.y[:0], self.names, self.levels, trend=self.trend)
 
-    def accumulate(self, X: Floats, y: Floats) -> None:
-        """Take rows in."""
+    def accumulate(self, X: Floats, y: Floats, weight: Floats | None = None) -> None:
+        """Take rows in, all with weights or all without."""
+        if len(self.y) and (weight is None) != (len(self.weight) == 0) and len(y):
+            raise ValueError("either all rows of a forest have weights or none has")
         self.X, self.y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
+        self.weight = self.weight if weight is None else np.concatenate([self.weight, weight])
 
     def merge(self, other: "Forest") -> None:
         """Take in what another forest of the same plan took in."""
         if other.trees is not self.trees and not _same_plan(self, other):
             raise ValueError("only forests of one plan can be merged: make both with `empty` of the same forest")
-        self.accumulate(other.X, other.y)
+        self.accumulate(other.X, other.y, other.weight if len(other.weight) else None)
 
     def finalize(self, stops: tuple[float, ...] | None = None) -> None:
         """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
@@ -246,25 +251,27 @@ class Forest:
         X, y = self.X[order], self.y[order]
         Z, r = routed(self.inputs, X, self.settings), self.targets(X, y)
         tables, parts, n_levels = kernel_tables(), self.settings.part_of_trees(), self.settings.n_levels
-        left = self.fit_experts(X, y)
+        weight = self.weight[order] if len(self.weight) else self.weight
+        left = self.fit_experts(X, y, weight)
 
         def one(k: int) -> FittedTree:
             part = parts[k]
             y, grid = left if part.smooth else r, self.grid_of(part.degree)
-            return fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_levels)
+            return fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_levels, weight)
 
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
         self._table = None
 
-    def fit_experts(self, X: Floats, y: Floats) -> Floats:
-        """Fit the trend and the global kernel to rows X (n, p), y (n,) in canonical order; returns what the trend
-        leaves of y, in units: for the rows to which it was fitted its leave-one-out residuals.
+    def fit_experts(self, X: Floats, y: Floats, weight: Floats = NO_WEIGHT) -> Floats:
+        """Fit the trend and the global kernel to rows X (n, p), y (n,) in canonical order, with weights or none.
+
+        Returns what the trend leaves of y, in units: for the rows to which it was fitted its leave-one-out residuals.
         """
         plain = plain_columns(routed(self.inputs, X, self.settings), self.settings.n_levels)
         left = r = self.targets(X, y)
         if self.trend:
-            self.trend, left = self.trend.fit(plain, r)
-        self.whole = KernelContext.fit(plain, r) if self.settings.kernel > 0 else None
+            self.trend, left = self.trend.fit(plain, r, weight if len(weight) else None)
+        self.whole = KernelContext.fit(plain, r, weight) if self.settings.kernel > 0 else None
         return left
 
     def targets(self, X: Floats, y: Floats, apart: bool = True) -> Floats:
@@ -310,9 +317,10 @@ class Forest:
     @property
     def table(self) -> TreeTable:
         """The trees as the kernels read them."""
-        if self._table is None or self._table.kernel != self.settings.kernel:
-            self._table = TreeTable(self.members(), self.whole, self.settings.kernel, self.settings.steps)
-        return self._table
+        table, settings = self._table, self.settings
+        if table is None or table.kernel != settings.kernel or table.steps is not settings.steps:
+            table = self._table = TreeTable(self.members(), self.whole, settings.kernel, settings.steps)
+        return table
 
     @property
     def frame(self) -> Frame:
@@ -375,9 +383,12 @@ def fit_tree(
     stops: tuple[float, ...],
     tables: tuple[Floats, Floats],
     n_levels: tuple[int, ...],
+    weight: Floats = NO_WEIGHT,
 ) -> FittedTree:
-    """Fit the contexts of a tree to rows Z (n, p), r (n,), in units."""
+    """Fit the contexts of a tree to rows Z (n, p), r (n,), in units, with weights (n,) of mean one, or none."""
     perm, layout = tree.arrange(Z)
+    if len(weight):
+        layout = layout._replace(weight=weight[perm])
     fill = fill_of(tree, Z, n_levels)
     X = local_columns(tree, Z, fill, n_levels)[perm]
     fit = empty_fit(layout, grid, X.shape[1])
@@ -398,5 +409,5 @@ def heard_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[flo
     heard[0, REGRESSION] = True
     records = empty_records(X.shape[1], layout, grid, fit, heard, S)
     keep_records(X, layout, fit, weight, heard, records)
-    shape, shapes = shapes_of(records, fit, grid)
+    shape, shapes = shapes_of(records, fit, grid, layout)
     return FittedTree(records, shape, shapes, at_rest(records))

@@ -20,6 +20,7 @@ def check_forest(forest: Any, scope: Scope) -> None:
     from coverwalk.forests.forest import Forest
 
     settings, p = forest.settings, scope["p"]
+    require("weight", len(forest.weight) in (0, len(forest.y)))
     if settings.parts:
         require("parts", sum(part.n_trees for part in settings.parts) == len(forest.trees))
     else:

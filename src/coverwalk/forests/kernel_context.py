@@ -27,6 +27,7 @@ FINE = 2.0 ** np.array([0.3, 0.15, 0.0, -0.15, -0.3])  # about the best of these
 REACH_X, REACH_Y = 5.0, 6.0  # in units of x and of y, where nodes and places of y end
 MOST_NODES = {1: 257, 2: 33}  # on an axis
 MOST_PLACES = 512  # of y
+NO_WEIGHT = np.empty(0)
 LEAST_MASS = 1e-6  # places of y with less are left out
 
 
@@ -67,8 +68,8 @@ class KernelContext:
     )
 
     @classmethod
-    def fit(cls, X: Floats, y: Floats) -> "KernelContext":
-        """From rows in an order that does not matter."""
+    def fit(cls, X: Floats, y: Floats, weight: Floats = NO_WEIGHT) -> "KernelContext":
+        """From rows in an order that does not matter, with weights of mean one, or none."""
         p = X.shape[1]
         low, high = np.maximum(X.min(axis=0), -REACH_X), np.minimum(X.max(axis=0), REACH_X)
         low, high = np.minimum(low, REACH_X), np.maximum(high, -REACH_X)
@@ -81,7 +82,7 @@ class KernelContext:
         step = np.maximum((high - low) / (size - 1), 1e-12)
         n_places = max(int(np.ceil((y_high - y_low) / (0.5 * hy))), 0) + 2
         mass = np.zeros((int(size.prod()), 1 + n_places))
-        node_masses(X, y, (low, step, size), hx, (y_low, 0.5 * hy, n_places), mass)
+        node_masses(X, y, weight, (low, step, size), hx, (y_low, 0.5 * hy, n_places), mass)
         places: Floats = y_low + 0.5 * hy * np.arange(n_places, dtype=np.float64)
         return cls(hx, hy, low, step, size, _shapes(mass, places, hy))
 

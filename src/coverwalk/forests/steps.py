@@ -98,12 +98,14 @@ def choose_steps(
     said: Halves,
     every: Floats,
     judge: Callable[[Floats, Floats], Floats],
+    weight: Floats,
 ) -> Steps | None:
     """The cells, the share and the power that rows left out ask for; None where they do not.
 
     y (n,), latent where it is rounded, in an order of its own; observed: both ends of its rounding cells, by whose mass
     all is judged, or y twice; folds: the rows left out, of which each of two small forests has ``said`` a
-    distribution a fold; every: all y there are; judge: from the log densities of both to that of a whole forest. Share
+    distribution a fold; every: all y there are; judge: from the log densities of both to that of a whole forest;
+    weight: of the rows left out, in the order of the folds. Share
     and power are the means of their posterior, uniform before: half of the rows left out judge cells that were found
     without them, then the other half. Histograms over all cells are tried, and over those alone that have a support of
     their own, where some have.
@@ -124,7 +126,13 @@ def choose_steps(
         start = 0
         for k, fold in enumerate(folds):
             rows = judges[(judges >= start) & (judges < start + len(said[0][k]))] - start
-            score += _scores([dists[k][rows] for dists in said], (low[fold][rows], high[fold][rows]), cells, judge)
+            score += _scores(
+                [dists[k][rows] for dists in said],
+                (low[fold][rows], high[fold][rows]),
+                cells,
+                judge,
+                weight[start:][rows],
+            )
             start += len(said[0][k])
         if score.max() < score[0, 0, 0] + LEAST_GAIN * (1 + half):
             return None
@@ -143,6 +151,7 @@ def _scores(
     observed: tuple[Floats, Floats],
     cells: Cells,
     judge: Callable[[Floats, Floats], Floats],
+    weight: Floats,
 ) -> Floats:
     """The log density of y, summed: of all cells and of narrow ones, for every power and share.
 
@@ -164,7 +173,7 @@ def _scores(
                 height = np.einsum("nc,nc->n", sharp, uniform)
                 rest = height - sharp.sum(axis=1) * p
                 log_densities.append(np.log(np.maximum(p + SHARES[:, None] * rest, 1e-300)))
-            out[only_narrow, k] = judge(*log_densities).sum(axis=1)
+            out[only_narrow, k] = judge(*log_densities) @ weight
     return out
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.contexts import Fit, Grid
+from coverwalk._kernels.contexts import Fit, Grid, Layout
 from coverwalk._kernels.kernel_density import bandwidths
 from coverwalk._kernels.shape_atoms import N_CELLS, cell_atoms, kernel_atoms
 from coverwalk._kernels.voices import REGRESSION, TREE_OF_Y, Records
@@ -17,10 +17,13 @@ Ints = NDArray[np.int64]
 OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
 
 
-def shapes_of(records: Records, fit: Fit, grid: Grid) -> tuple[NDArray[np.int32], Shapes]:
+def shapes_of(records: Records, fit: Fit, grid: Grid, layout: Layout) -> tuple[NDArray[np.int32], Shapes]:
     """The table of standard shapes of a tree's records, and which is whose (R,)."""
     context = np.repeat(np.arange(len(records.seat)), np.diff(records.first))
     n = records.n_rows[records.seat[context]]
+    if len(layout.weight):  # what the rows of a context weigh together, as in its bins
+        below = np.concatenate([[0.0], np.cumsum(layout.weight)])
+        n = np.maximum((below[layout.end] - below[layout.start] + 0.5).astype(np.int64), 1)[context]
     student, tree = records.kind == REGRESSION, records.kind == TREE_OF_Y
     kernels = ~student & ~tree
     df, place = np.unique(np.maximum(grid.nu_0 + n[student], OUTLIER_DF), return_inverse=True)

@@ -98,23 +98,27 @@ class Trend:
         turns, phase = _random_waves(best.metric, n_waves, seed)
         return cls(turns, phase, np.zeros(1 + p + n_waves), best.trend.ridge, **ends), left
 
-    def fit(self, Z: Floats, r: Floats) -> tuple["Trend", Floats]:
-        """The same waves fitted to rows Z (n, p), in random order, and r (n,); and what they leave of r.
+    def fit(self, Z: Floats, r: Floats, weight: Floats | None = None) -> tuple["Trend", Floats]:
+        """The same waves fitted to rows Z (n, p), in random order, and r (n,), with weights (n,) where they have some;
+        and what they leave of r.
 
         What is left of a row to which they were fitted is its error when it is left out.
         """
         n = min(len(r), MOST_ROWS)
+        root = np.ones(n) if weight is None else np.sqrt(weight[:n])
         with _one_thread():
             F = _features(Z[:n], self.turns, self.phase)
+            if weight is not None:
+                F *= root[:, None]
             U = cholesky(F.T @ F + self.ridge * np.eye(F.shape[1]), check_finite=False)
-            coefficients = cho_solve((U, False), F.T @ r[:n], check_finite=False)
+            coefficients = cho_solve((U, False), F.T @ (root * r[:n]), check_finite=False)
             if n >= MANY_ROWS * F.shape[1]:
                 inverse = solve_triangular(U, np.eye(len(U)), check_finite=False)
                 leverage = np.full(n, (len(U) - self.ridge * np.sum(inverse**2)) / n)
             else:
                 leverage = np.sum(solve_triangular(U, F.T, trans=1, check_finite=False) ** 2, axis=0)
             keep = np.maximum(1.0 - leverage, LEAST_KEEP)
-            left = (r[:n] - F @ coefficients) / keep
+            left = (r[:n] - (F @ coefficients) / root) / keep
         ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)} if len(Z) else {}
         trend = replace(self, coefficients=_in_units(coefficients, Z.shape[1]), keep=float(keep.mean()), **ends)
         return trend, np.concatenate([left, r[n:] - trend.value(Z[n:])])

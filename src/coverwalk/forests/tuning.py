@@ -67,12 +67,12 @@ class Expert(NamedTuple):
         ]
 
 
-def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
+def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = None) -> Settings:
     """The groups of trees, the weight of the global kernel and the cells that predict held-out rows best.
 
     A context's evidence is that of its rows, but its split was the best of many and its prior is its parent's
     posterior, which saw them too: evidence alone goes deeper and bends more than it should, by an amount that belongs
-    to the data.
+    to the data. weight (n,): of the rows, of mean one, or none.
     """
     if len(y) < MIN_ROWS:
         return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
@@ -80,14 +80,15 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
     many = len(y) >= 1.5 * most
     order = canonical_order(X, y)
     every, order = latent(X[order], y[order], settings), order[: 2 * most if many else most]
-    X, y = X[order], y[order]
+    X, y, weight = X[order], y[order], None if weight is None else weight[order]
     folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in (HELD_OUT_OF_MANY if many else HELD_OUT)]
-    small = _SmallForests(X, y, folds, settings)
+    counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
+    small = _SmallForests(X, y, folds, settings, weight)
     experts = [expert for kind in _kinds(settings, X.shape[1]) for expert in small.experts(kind)]
     said = [expert.log_density() for expert in experts]
-    kernel, weights = _weights(np.column_stack(said), small.kernel())
+    kernel, weights = _weights(np.column_stack(said), small.kernel(), counted)
     chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
-    scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], settings.n_trees)
+    scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], settings.n_trees, counted)
     counts = whole_numbers(np.array([weight for _, weight in chosen]), settings.n_trees)
     parts = tuple(
         Part(n, expert.kind.degree, expert.stop, expert.kind.smooth) for n, (expert, _) in zip(counts, chosen) if n > 0
@@ -99,7 +100,7 @@ def choose(X: Floats, y: Floats, settings: Settings) -> Settings:
         return extrapolated(one, other, 2 * HALF, settings.n_trees)
 
     cells = settings.rounding.cells(y) if settings.rounding else (y, y)
-    steps = choose_steps(every[: len(y)], cells, folds, (first, second), every, judge)
+    steps = choose_steps(every[: len(y)], cells, folds, (first, second), every, judge, counted)
     told = replace(settings, degree=largest.degree, stop=largest.stop, spread=scale_factor)
     return replace(told, parts=parts, steps=steps, kernel=kernel)
 
@@ -111,26 +112,27 @@ def _kinds(settings: Settings, p: int) -> list[Kind]:
     return plain + ([Kind(1, True)] if settings.degree >= 1 and degrees else [])
 
 
-def _weights(said: Floats, kernel: Floats | None) -> tuple[float, Floats]:
+def _weights(said: Floats, kernel: Floats | None, counted: Floats) -> tuple[float, Floats]:
     """The weight of the global kernel, and those of the experts, which sum to one; the small ones are dropped."""
-    weights = pool_weights(said if kernel is None else np.column_stack([said, kernel]))
+    weights = pool_weights(said if kernel is None else np.column_stack([said, kernel]), counted=counted)
     of_kernel = 0.0
     if kernel is not None:
         of_kernel, weights = float(weights[-1]), weights[:-1]
         if of_kernel < MIN_KERNEL:
-            of_kernel, weights = 0.0, pool_weights(said)
+            of_kernel, weights = 0.0, pool_weights(said, counted=counted)
     weights = weights / weights.sum()
     kept = weights >= min(MIN_WEIGHT, weights.max())
     weights = np.where(kept, weights, 0.0)
-    weights[kept] = pool_weights(said[:, kept]) if of_kernel == 0.0 else weights[kept] / weights[kept].sum()
+    again = pool_weights(said[:, kept], counted=counted) if of_kernel == 0.0 else weights[kept]
+    weights[kept] = again / again.sum()
     return of_kernel, weights
 
 
 class _SmallForests:
     """Two small forests, grown on the other rows of each fold, which predict the fold."""
 
-    def __init__(self, X: Floats, y: Floats, folds: list[slice], settings: Settings) -> None:
-        self.X, self.y, self.folds, self.settings = X, y, folds, settings
+    def __init__(self, X: Floats, y: Floats, folds: list[slice], settings: Settings, weight: Floats | None) -> None:
+        self.X, self.y, self.folds, self.settings, self.weight = X, y, folds, settings, weight
         self.grown: dict[bool, list[Forest]] = {}  # with and without a trend
 
     def experts(self, kind: Kind) -> list[Expert]:
@@ -157,7 +159,7 @@ class _SmallForests:
         said = []
         for fold, forest in zip(self.folds, self.grown[False]):
             forest.settings = replace(forest.settings, kernel=1.0)
-            forest.fit_experts(forest.X, forest.y)
+            forest.fit_experts(forest.X, forest.y, forest.weight)
             said.append(forest.ask_all(self.X[fold], slice(1))[0].logpdf(self.y[fold]))
             forest.settings = replace(forest.settings, kernel=0.0)
         return np.concatenate(said)
@@ -165,7 +167,7 @@ class _SmallForests:
     def _grow(self, fold: slice, parts: tuple[Part, ...]) -> Forest:
         rest = np.delete(np.arange(len(self.y)), fold)
         forest = Forest.plan(self.X[rest], self.y[rest], replace(self.settings, parts=parts))
-        forest.accumulate(self.X[rest], self.y[rest])
+        forest.accumulate(self.X[rest], self.y[rest], None if self.weight is None else self.weight[rest])
         return forest
 
 
@@ -179,7 +181,7 @@ def _rescaled(dist: PredictiveDistribution, factor: float) -> PredictiveDistribu
     return part
 
 
-def _scale_factor(chosen: list[tuple[Expert, float]], y: list[Floats], n_trees: int) -> float:
+def _scale_factor(chosen: list[tuple[Expert, float]], y: list[Floats], n_trees: int, counted: Floats) -> float:
     """The factor on all scales under which the pool predicts held-out rows best.
 
     A pool of trees that err each in their own way is wider than its own errors.
@@ -191,7 +193,7 @@ def _scale_factor(chosen: list[tuple[Expert, float]], y: list[Floats], n_trees: 
     for factor in SCALE_FACTORS:
         said = [[half + np.log(weight) for half in expert.halves(y, factor)] for expert, weight in chosen]
         first, second = (np.logaddexp.reduce([halves[i] for halves in said]) for i in range(2))
-        scores.append(float(extrapolated(first, second, n_asked, n_trees).sum()))
+        scores.append(float(extrapolated(first, second, n_asked, n_trees) @ counted))
     return SCALE_FACTORS[int(np.argmax(scores))]
 
 
@@ -206,5 +208,5 @@ def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Float
         cell_densities(alone, dists[0].shapes.table, *rounding.cells(at), said)
     densities = np.array([np.add.reduceat(dist.voices.weight * said, offsets[:-1]) for dist in dists])
     if np.all((densities > MIN_DENSITY) & (densities < np.inf)):
-        return list(np.log(densities))
+        return list(np.log(densities) + (0.0 if rounding is None else rounding.log_unit(y)))
     return [dist.logpdf(y) for dist in dists]  # densities beyond the range of floats have logarithms

@@ -103,11 +103,6 @@ class Bounds:
             forms.append((EXPONENTIAL, self.high, -self.c, -1.0, self._top))
         return [*edges, np.inf], forms
 
-    def __str__(self) -> str:
-        if self.low == -np.inf:
-            return f"at most {self.high:.6g}"
-        return f"at least {self.low:.6g}" if self.high == np.inf else f"between {self.low:.6g} and {self.high:.6g}"
-
 
 def _check_bounds(state: Any) -> None:
     closed = state.low > -np.inf or state.high < np.inf

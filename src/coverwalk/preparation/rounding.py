@@ -6,7 +6,7 @@ are fitted to a *latent* y, spread evenly over its cell. The distribution of y i
 each cell put on its value. Both directions are here, see `Rounding`.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import poisson
 
-from coverwalk._kernels.warped import CONSTANT
+from coverwalk._kernels.warped import CONSTANT, LINEAR
 from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, require
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
@@ -32,7 +32,7 @@ FALSE_ALARM = 1e-3  # chance of finding an atom in y that has none
 MIN_ATOM = 0.005  # of the rows, for an atom
 NEIGHBOURS = 10  # values on either side whose counts an atom must exceed
 ATOM_WIDTH = 0.1  # of an opened cell, in standard deviations of the y that are no atoms
-_FARTHEST = 300.0  # of a latent y beside a bound: e^-300 of the way
+_FARTHEST = 300.0  # of a latent y beside a bound: e^-300 of the way; its square, of widths beyond a limit
 _SNAP = 1e-6  # of a step: y so near to a value of the grid is that value
 
 
@@ -50,8 +50,10 @@ class Rounding:
         Where there is no grid: values that repeat on their own, sorted.
     width : float
         Of the cell that is opened at each of them.
+    low, high : float
+        Limits of y, infinite where open. A latent y beyond a limit means the limit itself, if that is an atom.
     bounds : Bounds, optional
-        Of the cells: what is fitted is then mapped to the whole line, see `coverwalk.preparation.bounds`.
+        Where a limit is no atom: the cells lie within these bounds, and the latent y is mapped to the whole line.
 
     Examples
     --------
@@ -71,6 +73,8 @@ class Rounding:
     decimals: int = -1
     values: Floats = field(default_factory=lambda: np.empty(0))
     width: float = 0.0
+    low: float = -np.inf
+    high: float = np.inf
     bounds: Bounds | None = None
 
     _schema = Schema(
@@ -79,6 +83,8 @@ class Rounding:
         decimals=Whole(-1, MAX_DECIMALS),
         values=Array(float, "atoms"),
         width=Real(low=0),
+        low=Real(inf=True),
+        high=Real(inf=True),
         bounds=Maybe(Object(Bounds)),
         check=lambda state, scope: _check_rounding(state),
     )
@@ -101,32 +107,33 @@ class Rounding:
         return np.isin(y, self.values)
 
     def cells(self, y: ArrayLike) -> tuple[Floats, Floats]:
-        """Ends of the latent cells that hold y; both the same where y is continuous, infinite beyond the bounds.
+        """Ends of the latent cells that hold y; both the same where y is continuous, infinite beyond the limits.
 
-        On a grid a y between two values has the cell of the nearer one.
+        On a grid a y between two values has the cell of the nearer one. The cell of an atom at a limit has no end, but
+        one that is far enough.
         """
+        y = np.asarray(y, dtype=np.float64)
         left, right = self._cells(y)
-        if self.bounds is None:
+        if not self.limited:
             return left, right
-        start, end = self.bounds.forward(left), self.bounds.forward(right)
+        start, end = (left, right) if self.bounds is None else (self.bounds.forward(left), self.bounds.forward(right))
         with np.errstate(invalid="ignore"):
-            inside = (right > self.bounds.low) & (left < self.bounds.high) & (left < right)
-        start = np.where(inside & np.isneginf(start), -_FARTHEST, start)  # a cell that ends at a bound
-        return start, np.where(inside & np.isposinf(end), _FARTHEST, end)
+            lowest, highest, outside = y == self.low, y == self.high, (y < self.low) | (y > self.high)
+            width = np.where(np.isfinite(end - start), _FARTHEST**2 * (end - start), 0.0)
+            first = np.where(np.isneginf(start), -_FARTHEST, start - width)
+            last = np.where(np.isposinf(end), _FARTHEST, end + width)
+        start, end = np.where(lowest & (left < right), first, start), np.where(highest & (left < right), last, end)
+        return np.where(outside, np.inf, start), np.where(outside, np.inf, end)
 
     def log_unit(self, y: ArrayLike) -> Any:
-        """What the bounds add to the log density of a latent cell: log of its width there over its width in y."""
-        if self.bounds is None:
+        """What the limits add to the log density of a latent cell: log of its width there over its width in y."""
+        if not self.limited:
             return 0.0
         (left, right), (start, end) = self._cells(y), self.cells(y)
+        slope = 0.0 if self.bounds is None else self.bounds.log_slope(left)
         with np.errstate(divide="ignore", invalid="ignore"):
-            unit = np.where(left < right, np.log((end - start) / (right - left)), self.bounds.log_slope(left))
+            unit = np.where(left < right, np.log((end - start) / (right - left)), slope)
         return np.where(np.isfinite(start) & np.isfinite(end), unit, 0.0)
-
-    def widths(self, y: ArrayLike) -> Floats:
-        """Of the cells, in units of y; 0 where y is continuous."""
-        left, right = self._cells(y)
-        return right - left
 
     def _cells(self, y: ArrayLike) -> tuple[Floats, Floats]:
         """Ends of the cells, before they are mapped to the whole line."""
@@ -154,7 +161,8 @@ class Rounding:
     def value(self, latent: ArrayLike) -> Floats:
         """The y of a latent y; rising, and constant in a cell, which owns its upper end."""
         t = np.asarray(latent, dtype=np.float64)
-        return self._rounded(t if self.bounds is None else self.bounds.backward(t))
+        y = self._rounded(t if self.bounds is None else self.bounds.backward(t))
+        return np.clip(y, self.low, self.high) if self.limited else y
 
     def _rounded(self, t: Floats) -> Floats:
         """The y of a t in cells, before they are mapped to the whole line."""
@@ -180,20 +188,23 @@ class Rounding:
             t = np.asarray(self.origin + (np.floor(self._index(y)) + 0.5) * self.step)
         else:
             t = np.asarray(y + self.width * np.searchsorted(self.values, y, side="right"))
-        return t if self.bounds is None else self.bounds.forward(t)
+        if not self.limited:
+            return t
+        t = t if self.bounds is None else self.bounds.forward(t)
+        return np.where(y < self.low, -np.inf, np.where(y >= self.high, np.inf, t))
 
     def pieces(self) -> tuple[Floats, NDArray[np.int64], Floats]:
-        """What y is of the latent y under bounds, for `piece_moments`: edges, kinds and forms; not for a grid."""
-        assert self.bounds is not None
-        edges, forms = self.bounds.pieces()
-        cells = np.column_stack(self.cells(self.values)) if len(self.values) else np.empty((0, 2))
-        marks = np.unique(np.concatenate([edges, cells.ravel()]))
-        marks = marks[(np.abs(marks) != _FARTHEST)]
+        """What y is of the latent y, for `piece_moments`: edges, kinds and forms; not for a grid."""
+        edges, forms = self.bounds.pieces() if self.bounds else ([-np.inf, np.inf], [(LINEAR, 0.0, 1.0, 0.0, 0.0)])
+        start, end = self.cells(self.values)
+        start, end = np.where(self.values == self.low, -np.inf, start), np.where(self.values == self.high, np.inf, end)
+        marks = np.unique(np.concatenate([edges, start, end]))
         kind, form = [], []
         for low, high in pairwise(marks.tolist()):
-            middle = 0.5 * (low + high) if np.isfinite(high - low) else low + 1.0 if low > -np.inf else high - 1.0
-            inside = np.flatnonzero((cells[:, 0] <= middle) & (middle <= cells[:, 1]))
-            shift = self.width * int(np.sum(cells[:, 1] < middle))
+            near, far = max(low, -(_FARTHEST**2)), min(high, _FARTHEST**2)
+            middle = 0.5 * (near + far)
+            inside = np.flatnonzero((start <= middle) & (middle <= end))
+            shift = self.width * int(np.sum(end < middle))
             which, a, b, rate, origin = forms[int(np.searchsorted(edges, middle)) - 1]
             if len(inside):
                 kind.append(CONSTANT)
@@ -213,24 +224,16 @@ class Rounding:
     # -- words --------------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        told = [] if self.bounds is None else [str(self.limits)]
-        if self.step:
-            told.insert(0, f"rounded to steps of {self.step:.6g}")
-        elif len(self.values):
-            told.insert(0, self._told_atoms())
+        told = [f"rounded to steps of {self.step:.6g}"] if self.step else []
+        told += [self._told_atoms()] if len(self.values) else []
+        told += [f"at least {self.low:.6g}"] if self.low > -np.inf else []
+        told += [f"at most {self.high:.6g}"] if self.high < np.inf else []
         return ", ".join(told)
 
     @property
-    def limits(self) -> Bounds | None:
-        """The bounds of y itself."""
-        if self.bounds is None:
-            return None
-        half = 0.5 * self.step
-        return replace(
-            self.bounds,
-            low=self.bounds.low + half,
-            high=self.bounds.high - half - self.width * len(self.values),
-        )
+    def limited(self) -> bool:
+        """Whether y has limits."""
+        return self.low > -np.inf or self.high < np.inf
 
     def _told_atoms(self) -> str:
         shown = ", ".join(f"{value:.6g}" for value in self.values[:8].tolist())
@@ -238,8 +241,9 @@ class Rounding:
 
 
 def _check_rounding(state: Any) -> None:
-    some = state.width > 0 if len(state.values) else state.bounds is not None
-    one = len(state.values) == 0 if state.step else some
+    limited = state.low > -np.inf or state.high < np.inf
+    one = len(state.values) == 0 if state.step else state.width > 0 if len(state.values) else limited
+    require("limits", state.low < state.high and (limited or state.bounds is None))
     require("rounding", one and bool(np.all(np.diff(state.values) > 0)))
 
 
