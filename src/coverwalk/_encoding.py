@@ -66,6 +66,7 @@ _CLASSES = {
     "SequenceModel": "coverwalk.sequence",
     "Alphabet": "coverwalk.sequences.alphabet",
     "SuffixStore": "coverwalk._kernels.suffix_tree",
+    "LatticeStore": "coverwalk._kernels.sequences.store",
     "ContextClassifier": "coverwalk.classifier",
     "_Rows": "coverwalk.classifier",
     "ClassForest": "coverwalk.forests.class_forest",

@@ -10,7 +10,7 @@ from typing import Any
 from numba import njit
 from numba.core import event
 
-__all__ = ["fused_kernel", "kernel"]
+__all__ = ["fused_kernel", "inlined_kernel", "kernel"]
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -27,6 +27,13 @@ def fused_kernel(function: Callable[..., Any]) -> Any:
     loops that do little else. Not for numbers that must come out the same bits wherever the function is inlined.
     """
     return njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})(function)
+
+
+def inlined_kernel(function: Callable[..., Any]) -> Any:
+    """As `kernel`, but written out where it is called: for inner functions of many arrays, each of which would be
+    counted as referenced, with a locked instruction, at every call.
+    """
+    return njit(cache=True, nogil=True, error_model="numpy", inline="always")(function)
 
 
 class _FirstCompilation(event.Listener):
@@ -54,13 +61,13 @@ def _forget_stale_kernels(folder: Path) -> None:
     calling the old one.
     """
     digest = hashlib.blake2b(digest_size=16)
-    for source in sorted(folder.glob("*.py")):
+    for source in sorted(folder.rglob("*.py")):
         digest.update(source.read_bytes())
     stamp = folder / "__pycache__" / "kernels.digest"
     if stamp.exists() and stamp.read_text() == digest.hexdigest():
         return
     try:
-        for compiled in stamp.parent.glob("*.nb[ic]"):
+        for compiled in folder.rglob("__pycache__/*.nb[ic]"):
             compiled.unlink(missing_ok=True)
         stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(digest.hexdigest())

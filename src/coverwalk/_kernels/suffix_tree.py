@@ -237,7 +237,6 @@ def advance(
     """
     entry_link, history = tree.entry_link, tree.history
     eager = tree.settings[1] > 0
-    room = np.int64(tree.settings[2]) - tree.size[NODES]  # contexts that the budget still allows
     now = tree.size[HISTORY]
     new_length = min(length + 1, int(tree.settings[0]) + 1)
     code = path[0]
@@ -254,14 +253,10 @@ def advance(
             place = -1 - link
             if place >= now or history[place] == BORDER:  # nothing followed there: as good as never met
                 link = np.int64(FRESH)
-        if link < 0:
-            if link == FRESH and not eager:
-                if keep == 1:
-                    _point_to_now(entry_link, entries, order, new_length, now)
-                return order
-            if room <= 0:
-                return order
-            room -= 1
+        if link == FRESH and not eager:
+            if keep == 1:
+                _point_to_now(entry_link, entries, order, new_length, now)
+            return order
         code = path[order]
         path[order] = link
         path_entry[order] = entry

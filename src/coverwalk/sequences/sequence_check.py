@@ -6,14 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels import suffix_tree, suffix_walk
+from coverwalk._kernels.sequences.store import LatticeStore
 from coverwalk._kernels.suffix_tree import SuffixStore
+from coverwalk.sequences.lattice_check import lattice_fits
+from coverwalk.sequences.sequence_parameters import MAX_DEPTH
 
 __all__ = ["check_store"]
 
 
-def check_store(store: SuffixStore, depth: int, alphabet: int) -> None:
+def check_store(store: Any, alphabet: int) -> None:
     """Raise ``ValueError`` for arrays that no model could have come to."""
-    if not (_shapes_fit(store, depth) and _links_fit(store, alphabet) and _lists_end(store)):
+    if isinstance(store, LatticeStore):
+        fits = alphabet == 256 and lattice_fits(store)
+    else:
+        depth = len(store.path) - 2
+        fits = isinstance(store, SuffixStore) and 0 <= depth <= MAX_DEPTH and _shapes_fit(store, depth)
+        fits = fits and _links_fit(store, alphabet) and _lists_end(store)
+    if not fits:
         raise ValueError("the contexts of this SequenceModel do not fit together")
 
 
@@ -37,7 +46,7 @@ def _shapes_fit(store: SuffixStore, depth: int) -> bool:
         and 1 <= int(store.size[suffix_tree.START]) <= 2
         and all(bool(np.isfinite(values).all()) for values in (store.node_value[:nodes], store.tied, store.settings))
         and bool(np.isfinite(store.entry_value[:entries]).all())
-        and int(store.settings[suffix_walk.DEPTH]) == depth
+        and float(store.settings[suffix_walk.DEPTH]) == depth
     )
 
 
