@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from coverwalk.joint import JointDistribution
     from coverwalk.persistence import ModelFileError, load
     from coverwalk.sequence import SequenceModel
+    from coverwalk.sequences.sequence_classifier import SequenceClassifier
 
 __version__ = "0.1.0"
 
@@ -26,6 +27,7 @@ _HOME = {
     "JointDistribution": "coverwalk.joint",
     "ModelFileError": "coverwalk.persistence",
     "PredictiveDistribution": "coverwalk.distribution",
+    "SequenceClassifier": "coverwalk.sequences.sequence_classifier",
     "SequenceModel": "coverwalk.sequence",
     "load": "coverwalk.persistence",
 }
@@ -38,6 +40,7 @@ __all__ = [
     "JointDistribution",
     "ModelFileError",
     "PredictiveDistribution",
+    "SequenceClassifier",
     "SequenceModel",
     "__version__",
     "load",
