@@ -29,7 +29,7 @@ Cover = Callable[[bytes], int]
 
 FAMILIES = ("suffix", "word", "sparse", "record", "image", "match")
 BLOCK = 1 << 14  # symbols from one look at memory and at sleeping covers to the next
-_FIXED = 6 << 20  # bytes that a lattice takes whatever it has learned
+_FIXED = 13 << 18  # bytes that a lattice takes whatever it has learned
 _SLOT_BYTES = 44  # of slots per symbol learned, while memory allows
 _MIN_SLOTS = 8 << 20  # bytes: small files may have more, for what they learn first is worth most
 _LONGEST = 5  # the suffix of order 8, left to the match where speed counts
@@ -64,10 +64,14 @@ def _power(n: float) -> int:
 
 def _capacity(memory: int, symbols: int) -> tuple[int, int, int]:
     """Buckets, history and matches for so many symbols, within the memory."""
-    room = memory - _FIXED
-    slots = min(max(_SLOT_BYTES * symbols, _MIN_SLOTS), room * 8 // 10)
-    history = min(_power(2 * symbols), _power(room // 16))
-    return slots // BUCKET, max(history, _RING), max(history, _RING) // 4
+    history = max(min(_power(2 * symbols), _power((memory - _FIXED) // 16)), _RING)
+    slots = min(max(_SLOT_BYTES * symbols, _MIN_SLOTS), _max_slots(memory))
+    return slots // BUCKET, history, history // 4
+
+
+def _max_slots(memory: int) -> int:
+    """Bytes for slots: what is left by the longest history, with two matches of four bytes for each four symbols."""
+    return memory - _FIXED - 3 * max(_power((memory - _FIXED) // 16), _RING)
 
 
 def _with_capacity(store: LatticeStore) -> LatticeStore:
@@ -76,7 +80,7 @@ def _with_capacity(store: LatticeStore) -> LatticeStore:
     buckets, history, matches = _capacity(memory, position)
     now = len(store.slots) // BUCKET - 1
     grown = now
-    while 3 * grown < 2 * buckets and 2 * grown * BUCKET <= (memory - _FIXED) * 8 // 10:
+    while 3 * grown < 2 * buckets and 2 * grown * BUCKET <= _max_slots(memory):
         grown *= 2
     history, matches = max(history, len(store.history)), max(matches, store.matches.shape[1])
     if (grown, history, matches) == (now, len(store.history), store.matches.shape[1]):

@@ -28,7 +28,7 @@ def bucket_of(slots: NDArray[np.uint8], h: np.uint64) -> np.uint64:
 def find_slot(slots: NDArray[np.uint8], h: np.uint64, learning: bool) -> np.uint64:
     """Where the slot with this hash begins; if there is none, the last, empty one, or when learning a new one.
 
-    A new one takes the place of the one with the fewest visits in its bucket, and once in 16 times of any: so that what
+    A new one takes the place of the one with the fewest visits in its bucket, and once in 32 times of any: so that what
     was visited often but long ago goes in the end.
     """
     begin = bucket_of(slots, h)
@@ -44,7 +44,7 @@ def find_slot(slots: NDArray[np.uint8], h: np.uint64, learning: bool) -> np.uint
             victim, fewest = s, visits
     if not learning:
         return np.uint64(len(slots) - 64)
-    if h & np.uint64(0xF000) == np.uint64(0) and fewest > 0:
+    if h & np.uint64(0x1F000) == np.uint64(0) and fewest > 0:
         victim = begin + first
     slots[victim] = check
     for k in range(np.uint64(1), np.uint64(16)):

@@ -17,7 +17,7 @@ SET_SIZES = (256, 256, 96, 2048)
 SET_BEGINS = (0, 256, 512, 608)
 WEIGHT_ROWS = 2656
 APM_ROWS1, APM_MASK2 = np.uint64(1 << 16), np.uint64((1 << 14) - 1)
-APM_STEPS = 32  # values of the log-odds: a row is one line of the processor's cache
+APM_STEPS = 16  # values of the log-odds: two rows are one line of the processor's cache
 MAX_PERIOD = 1024
 SMALL_PERIOD = 4  # where none is found: much data comes in words of four bytes
 # places of counters
@@ -34,7 +34,7 @@ class LatticeStore(NamedTuple):
     maps (256 inputs,)    by cover and bit history: P(1) in 22 bits, times 1024, plus how often it was met
     weights (2656 i,)     of the mixer: rows by the four small contexts; i = 2 inputs + 3, up to a multiple of 8
     finals (256, 4)       how the four sets are mixed, by the bits so far
-    refined (32 rows,)    the final adaptive step: P(1) by context and by 32 values of the log-odds
+    refined (16 rows,)    the final adaptive step: P(1) by context and by 16 values of the log-odds
     zero (256,)           bit histories of order zero
     history (2^k,)        the newest symbols, a ring
     matches (2, m)        by a hash of the last 12 and of the last 6 symbols: 1 + the place of the symbol that followed
