@@ -23,7 +23,9 @@ from coverwalk.files.schema import (
     Random,
     Real,
     Schema,
+    Scope,
     Whole,
+    require,
 )
 from coverwalk.joint import JointDistribution
 from coverwalk.locks import adopt, reads, unfitted, writes
