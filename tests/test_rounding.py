@@ -141,7 +141,7 @@ def test_cdf_is_right_continuous_and_all_agree_with_it(rounding):
     np.testing.assert_allclose(dist.cdf(values[None, :]) + dist.sf(values[None, :]), 1.0, rtol=1e-12)
     q = np.array([0.001, 0.2, 0.5, 0.77, 0.999])
     at = dist.ppf(q)
-    assert np.all(dist.cdf(at) >= q - 1e-12)
+    assert np.all(dist.cdf(at) >= q - 1e-9)
     assert np.all(dist.cdf(at - 2e-6) <= q + 1e-4)
     np.testing.assert_allclose(dist.ppf(dist.cdf(values[None, :])[0])[0], values, rtol=0, atol=1e-7)
     draws = dist.rvs(20_000, random_state=0)
@@ -284,7 +284,7 @@ def test_several_outputs_are_rounded_each():
     np.testing.assert_allclose(dist.logpdf(Y[:20]), model.logpdf(X[:20], Y[:20]), rtol=1e-12)
     draws = dist.rvs(5, random_state=0)[..., 1]
     np.testing.assert_array_equal(draws, np.round(draws))
-    assert dist.output(1).rounding.step == 1
+    assert dist.marginal(1).rounding.step == 1
 
 
 def test_chunks_are_rounded_too():

@@ -35,6 +35,7 @@ from coverwalk.files.schema import (
 )
 from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.streaming import Streaming
+from coverwalk.forests.bounds_choice import choose_rounding
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
@@ -43,7 +44,6 @@ from coverwalk.joint import JointDistribution
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_row
-from coverwalk.preparation.rounding import find_rounding
 from coverwalk.saving import Saved
 
 __all__ = ["ConditionalDensity"]
@@ -78,6 +78,9 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
     n_candidates : int
         Cuts drawn at random in a context, of which the best is taken.
+    bounds : pair (low, high), "auto" or None
+        Bounds of y, None in place of an open end: predictions put nothing beyond. "auto" takes 0, 1 or 100 where y ends
+        with a sharp edge there, and values at its ends where it piles up. A list has one entry for each output.
     categorical_features : "from_dtype", None, or sequence of columns
         Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
         Their levels are cut into sets; see docs/mixed_inputs.md. Missing values (NaN) need no telling.
@@ -135,6 +138,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         stop=Either(Text("auto"), file.Real(above=0, below=1)),
         min_samples_leaf=Whole(1),
         n_candidates=Whole(1, 10**6),
+        bounds=Plain(),
         categorical_features=Plain(),
         max_rows=Whole(1),
         max_contexts=Whole(1),
@@ -163,6 +167,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         stop: float | str = "auto",
         min_samples_leaf: int = 3,
         n_candidates: int = 20,
+        bounds: Any = None,
         categorical_features: Any = "from_dtype",
         max_rows: int = 2**17,
         max_contexts: int = 2**12,
@@ -177,6 +182,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         self.stop = stop
         self.min_samples_leaf = min_samples_leaf
         self.n_candidates = n_candidates
+        self.bounds = bounds
         self.categorical_features = categorical_features
         self.max_rows = max_rows
         self.max_contexts = max_contexts
@@ -220,9 +226,11 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         for j in range(Y.shape[1]):
             clock = _Clock(f"output {j + 1} of {Y.shape[1]}, {len(X)} rows", self.verbose)
             inputs = np.hstack([X, Y[:, :j]])
-            chosen = replace(settings, rounding=find_rounding(Y[:, j]))
+            chosen = settings
             if levels:
-                chosen = replace(chosen, n_levels=(*self._mixed.n_levels, *[0] * j))
+                chosen = replace(settings, n_levels=(*self._mixed.n_levels, *[0] * j))
+            bounds = self.bounds[j] if isinstance(self.bounds, list) else self.bounds
+            chosen = replace(chosen, rounding=choose_rounding(inputs, Y[:, j], bounds, chosen))
             if self.stop == "auto":
                 chosen = choose(inputs, Y[:, j], chosen)
                 clock.tell("priors and experts chosen on held-out rows")

@@ -1,6 +1,7 @@
 """PredictiveDistribution: n laws of one y, each a mixture of local models, with the names of a frozen SciPy law."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,15 +12,17 @@ from ._kernels.entropy import mixture_entropy
 from ._kernels.mixture import Voices, draw_voices, mixture_cdf, mixture_logpdf, mixture_moments
 from ._kernels.quantile import mixture_ppf, rowwise_ppf
 from ._kernels.rounded import cell_logpdf, collapsed_moments, grid_moments
+from ._kernels.warped import piece_moments
 from .distributions.base import RandomState, probabilities
 from .distributions.univariate import UnivariateDistribution
-from .entropy import add_rounding, grid_near
+from .entropy import add_rounding, grid_near, sum_over_grid
 from .preparation.rounding import Rounding
 from .shapes import Floats, Shapes, flat
 
 __all__ = ["PredictiveDistribution", "Shapes", "Voice"]
 
 _SUM_TOLERANCE = 1e-9
+_HAIR = 0.01  # of a cell
 
 
 class Voice(NamedTuple):
@@ -124,7 +127,7 @@ class PredictiveDistribution(UnivariateDistribution):
 
     def rounded(self, rounding: Rounding | None) -> "PredictiveDistribution":
         """The distributions of y whose latent y these are: `Rounding` puts the mass of its cells on their values."""
-        part = self[:]
+        part = copy(self)
         part.rounding = rounding
         return part
 
@@ -206,6 +209,7 @@ class PredictiveDistribution(UnivariateDistribution):
             mixture_logpdf(self.voices, self.shapes.table, points, out)
         else:
             cell_logpdf(self.voices, self.shapes.table, *self.rounding.cells(points), out)
+            out += self.rounding.log_unit(points)
         return self._answer(out, shape)
 
     def _tails(self, y: ArrayLike) -> tuple[Any, Any]:
@@ -231,7 +235,8 @@ class PredictiveDistribution(UnivariateDistribution):
         if self.rounding is not None:
             low, high = self.rounding.cells(points)
             cell_logpdf(self.voices, self.shapes.table, low, high, out)
-            out = np.where(self.rounding.is_atom(points), np.exp(out) * (high - low), 0.0)
+            with np.errstate(invalid="ignore"):
+                out = np.where(self.rounding.is_atom(points) & (low < high), np.exp(out) * (high - low), 0.0)
         return self._answer(out, shape)
 
     def atoms(self, mass: float = 1.0 - 1e-6) -> tuple[Floats, Any]:
@@ -261,8 +266,22 @@ class PredictiveDistribution(UnivariateDistribution):
         if not isinstance(order, slice):
             out[:, order] = out.copy()
         if self.rounding is not None:
-            out = self.rounding.value(out)
+            out = self._rounded_quantiles(out, levels)
         return self._answer(out, self.shape + q.shape)
+
+    def _rounded_quantiles(self, latent: Floats, q: Floats) -> Floats:
+        """The values of latent quantiles (n, k) at q (k,); a quantile that is a hair too high is not the next value."""
+        assert self.rounding is not None
+        values = self.rounding.value(latent)
+        if self.rounding.step:
+            lower = self.rounding.value_before(values)
+            near = latent - self.rounding.below(lower) < _HAIR * (
+                self.rounding.below(values) - self.rounding.below(lower)
+            )
+            if near.any():
+                below, _ = self._tails(lower[0] if self._one else lower)
+                values = np.where(near & (np.reshape(below, values.shape) >= q - _SUM_TOLERANCE), lower, values)
+        return values
 
     def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
         """Both ends of the central interval that holds this much probability."""
@@ -290,12 +309,22 @@ class PredictiveDistribution(UnivariateDistribution):
         mean, var = np.empty(self._n), np.empty(self._n)
         mixture_moments(self.voices, self.shapes.table, mean, var)
         if self.rounding is not None:
-            if self.rounding.step:
+            if self.rounding.bounds is not None:
+                self._bounded_moments(mean, var)
+            elif self.rounding.step:
                 grid_moments(self.voices, self.shapes.table, self.rounding.origin, self.rounding.step, mean, var)
             else:
                 values = self.rounding.values
                 collapsed_moments(self.voices, self.shapes.table, *self.rounding.cells(values), values, mean, var)
         return self._answer(mean, self.shape), self._answer(var, self.shape)
+
+    def _bounded_moments(self, mean: Floats, var: Floats) -> None:
+        assert self.rounding is not None
+        if self.rounding.step:
+            sum_over_grid(self, mean, var)
+        else:
+            mean[:] = np.reshape(self.median(), self._n)
+            piece_moments(self.voices, self.shapes.table, *self.rounding.pieces(), mean, var)
 
     def mean(self) -> Any:
         """Expectation; NaN where a voice has none."""

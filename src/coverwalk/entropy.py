@@ -1,4 +1,4 @@
-"""Sums over the values of rounded y: entropy, and the values that a CRPS needs."""
+"""Sums over the values of rounded y: entropy, moments, and the values that a CRPS needs."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from .distribution import PredictiveDistribution
 
-__all__ = ["add_rounding", "grid_near"]
+__all__ = ["add_rounding", "grid_near", "sum_over_grid"]
 
 Floats = NDArray[np.float64]
 
@@ -16,6 +16,7 @@ TAIL = 1e-8  # beyond both of these quantiles nothing is summed
 MAX_VALUES = 20_000  # of a grid in a row; a finer one changes nothing
 MAX_NUMBERS = 2e6  # values times rows; a grid of more is as good as none
 NEAR = 1e-5  # beyond both of these quantiles F (1 - F) adds nothing
+_LEVELS = 4096  # quantiles, for the entropy under bounds
 _INSIDE = 256  # points in an opened cell
 
 
@@ -25,7 +26,9 @@ def add_rounding(dist: "PredictiveDistribution", out: Floats) -> None:
     assert rounding is not None
     for i in range(len(out)):
         row, hidden = (dist, latent) if dist.shape == () else (dist[i], latent[i])
-        if rounding.step:
+        if rounding.bounds is not None:
+            out[i] = -np.mean(row.logpdf(row.ppf((np.arange(_LEVELS) + 0.5) / _LEVELS)))
+        elif rounding.step:
             low, high = (float(row.ppf(q)) for q in (TAIL, 1.0 - TAIL))
             if high - low > MAX_VALUES * rounding.step:
                 continue
@@ -48,3 +51,15 @@ def grid_near(dist: "PredictiveDistribution", y: Floats) -> Floats | None:
     if (end - start) / dist.rounding.step * max(y.size, 1) > MAX_NUMBERS:
         return None
     return dist.rounding.between(start, end)
+
+
+def sum_over_grid(dist: "PredictiveDistribution", mean: Floats, var: Floats) -> None:
+    """Fill mean, var (n,) of y on a grid with bounds, from the masses of its values."""
+    assert dist.rounding is not None
+    for i in range(len(mean)):
+        row = dist if dist.shape == () else dist[i]
+        values = dist.rounding.between(*(float(end) for end in row.ppf([1e-3 * TAIL, 1.0 - 1e-3 * TAIL])))
+        mass = row.pmf(values)
+        mass /= mass.sum()
+        mean[i] = mass @ values
+        var[i] = mass @ (values - mean[i]) ** 2

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.chunks import Columns, SamplePass
+from coverwalk.forests.bounds_choice import choose_rounding
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.level_counts import level_codes
 from coverwalk.forests.scaling import row_codes
 from coverwalk.forests.sums import ForestShapes, ForestSums, Room, plan_on_sample, scaled
 from coverwalk.forests.trend import MOST_ROWS as ROWS_OF_TREND
 from coverwalk.forests.tuning import choose
-from coverwalk.preparation.rounding import find_rounding
 
 __all__ = ["DensityPass", "plan_density"]
 
@@ -88,9 +88,11 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
     for j in range(Y.shape[1]):
         inputs, y = np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j])
         rows = np.hstack([X_kept, Y_kept[:, :j]]), np.ascontiguousarray(Y_kept[:, j])
-        chosen = replace(settings, rounding=find_rounding(y))
+        chosen = settings
         if mixed.n_levels:
             chosen = replace(chosen, n_levels=(*mixed.n_levels, *[0] * j))
+        bounds = model.bounds[j] if isinstance(model.bounds, list) else model.bounds
+        chosen = replace(chosen, rounding=choose_rounding(inputs, y, bounds, chosen))
         if model.stop == "auto":
             chosen = choose(inputs, y, chosen)
         forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room)

@@ -6,14 +6,17 @@ are fitted to a *latent* y, spread evenly over its cell. The distribution of y i
 each cell put on its value. Both directions are here, see `Rounding`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import poisson
 
-from coverwalk.files.schema import Array, Real, Schema, Whole, require
+from coverwalk._kernels.warped import CONSTANT
+from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, require
+from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
 __all__ = ["Rounding", "find_rounding"]
@@ -29,6 +32,7 @@ FALSE_ALARM = 1e-3  # chance of finding an atom in y that has none
 MIN_ATOM = 0.005  # of the rows, for an atom
 NEIGHBOURS = 10  # values on either side whose counts an atom must exceed
 ATOM_WIDTH = 0.1  # of an opened cell, in standard deviations of the y that are no atoms
+_FARTHEST = 300.0  # of a latent y beside a bound: e^-300 of the way
 _SNAP = 1e-6  # of a step: y so near to a value of the grid is that value
 
 
@@ -46,6 +50,8 @@ class Rounding:
         Where there is no grid: values that repeat on their own, sorted.
     width : float
         Of the cell that is opened at each of them.
+    bounds : Bounds, optional
+        Of the cells: what is fitted is then mapped to the whole line, see `coverwalk.preparation.bounds`.
 
     Examples
     --------
@@ -65,6 +71,7 @@ class Rounding:
     decimals: int = -1
     values: Floats = field(default_factory=lambda: np.empty(0))
     width: float = 0.0
+    bounds: Bounds | None = None
 
     _schema = Schema(
         step=Real(low=0),
@@ -72,6 +79,7 @@ class Rounding:
         decimals=Whole(-1, MAX_DECIMALS),
         values=Array(float, "atoms"),
         width=Real(low=0),
+        bounds=Maybe(Object(Bounds)),
         check=lambda state, scope: _check_rounding(state),
     )
 
@@ -93,10 +101,35 @@ class Rounding:
         return np.isin(y, self.values)
 
     def cells(self, y: ArrayLike) -> tuple[Floats, Floats]:
-        """Ends of the latent cells that hold y; both the same where y is continuous.
+        """Ends of the latent cells that hold y; both the same where y is continuous, infinite beyond the bounds.
 
         On a grid a y between two values has the cell of the nearer one.
         """
+        left, right = self._cells(y)
+        if self.bounds is None:
+            return left, right
+        start, end = self.bounds.forward(left), self.bounds.forward(right)
+        with np.errstate(invalid="ignore"):
+            inside = (right > self.bounds.low) & (left < self.bounds.high) & (left < right)
+        start = np.where(inside & np.isneginf(start), -_FARTHEST, start)  # a cell that ends at a bound
+        return start, np.where(inside & np.isposinf(end), _FARTHEST, end)
+
+    def log_unit(self, y: ArrayLike) -> Any:
+        """What the bounds add to the log density of a latent cell: log of its width there over its width in y."""
+        if self.bounds is None:
+            return 0.0
+        (left, right), (start, end) = self._cells(y), self.cells(y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unit = np.where(left < right, np.log((end - start) / (right - left)), self.bounds.log_slope(left))
+        return np.where(np.isfinite(start) & np.isfinite(end), unit, 0.0)
+
+    def widths(self, y: ArrayLike) -> Floats:
+        """Of the cells, in units of y; 0 where y is continuous."""
+        left, right = self._cells(y)
+        return right - left
+
+    def _cells(self, y: ArrayLike) -> tuple[Floats, Floats]:
+        """Ends of the cells, before they are mapped to the whole line."""
         y = np.asarray(y, dtype=np.float64)
         if self.step:
             k = np.ceil(self._index(y) - 0.5)
@@ -110,16 +143,21 @@ class Rounding:
         rank: the how-manieth of rows that are equal, which then lie apart. Neither the order of rows nor threads
         matter.
         """
-        left, right = self.cells(y)
+        left, right = self._cells(y)
         u = uniform_of(row_codes(X, y), rank)
         known = ~self.is_atom(y)
-        return np.where(known, y if self.step else left, left + u * (right - left))
+        t = np.where(known, y if self.step else left, left + u * (right - left))
+        return t if self.bounds is None else np.clip(self.bounds.forward(t), -_FARTHEST, _FARTHEST)
 
     # -- and back -----------------------------------------------------------------------------------------------------
 
     def value(self, latent: ArrayLike) -> Floats:
         """The y of a latent y; rising, and constant in a cell, which owns its upper end."""
         t = np.asarray(latent, dtype=np.float64)
+        return self._rounded(t if self.bounds is None else self.bounds.backward(t))
+
+    def _rounded(self, t: Floats) -> Floats:
+        """The y of a t in cells, before they are mapped to the whole line."""
         if self.step:
             y = self.origin + np.ceil((t - self.origin) / self.step - 0.5 - _SNAP) * self.step
             return np.asarray(np.round(y, self.decimals) if self.decimals >= 0 else y)
@@ -131,31 +169,77 @@ class Rounding:
             y = np.where((below > 0) & (t <= opened[last] + self.width * (1.0 + _SNAP)), self.values[last], y)
         return np.asarray(y)
 
+    def value_before(self, y: Floats) -> Floats:
+        """The value of the grid before each y of it."""
+        return self._rounded(y - self.step)
+
     def below(self, y: ArrayLike) -> Floats:
         """The latent y up to which all lies at or below y: P(Y <= y) is the latent distribution's cdf there."""
         y = np.asarray(y, dtype=np.float64)
         if self.step:
-            return np.asarray(self.origin + (np.floor(self._index(y)) + 0.5) * self.step)
-        return np.asarray(y + self.width * np.searchsorted(self.values, y, side="right"))
+            t = np.asarray(self.origin + (np.floor(self._index(y)) + 0.5) * self.step)
+        else:
+            t = np.asarray(y + self.width * np.searchsorted(self.values, y, side="right"))
+        return t if self.bounds is None else self.bounds.forward(t)
+
+    def pieces(self) -> tuple[Floats, NDArray[np.int64], Floats]:
+        """What y is of the latent y under bounds, for `piece_moments`: edges, kinds and forms; not for a grid."""
+        assert self.bounds is not None
+        edges, forms = self.bounds.pieces()
+        cells = np.column_stack(self.cells(self.values)) if len(self.values) else np.empty((0, 2))
+        marks = np.unique(np.concatenate([edges, cells.ravel()]))
+        marks = marks[(np.abs(marks) != _FARTHEST)]
+        kind, form = [], []
+        for low, high in pairwise(marks.tolist()):
+            middle = 0.5 * (low + high) if np.isfinite(high - low) else low + 1.0 if low > -np.inf else high - 1.0
+            inside = np.flatnonzero((cells[:, 0] <= middle) & (middle <= cells[:, 1]))
+            shift = self.width * int(np.sum(cells[:, 1] < middle))
+            which, a, b, rate, origin = forms[int(np.searchsorted(edges, middle)) - 1]
+            if len(inside):
+                kind.append(CONSTANT)
+                form.append((float(self.values[inside[0]]), 0.0, 0.0, 0.0))
+            else:
+                kind.append(which)
+                form.append((a - shift, b, rate, origin))
+        return marks, np.array(kind, np.int64), np.array(form)
 
     def between(self, low: float, high: float) -> Floats:
         """The values of the grid from low to high."""
         first, last = np.rint((low - self.origin) / self.step), np.rint((high - self.origin) / self.step)
         if not last - first < MAX_STEPS:
             raise ValueError(f"between {low:g} and {high:g} are more than {MAX_STEPS:g} steps of {self.step:g}")
-        return self.value(self.origin + np.arange(first, last + 1) * self.step)
+        return self._rounded(self.origin + np.arange(first, last + 1) * self.step)
 
     # -- words --------------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
+        told = [] if self.bounds is None else [str(self.limits)]
         if self.step:
-            return f"rounded to steps of {self.step:.6g}"
+            told.insert(0, f"rounded to steps of {self.step:.6g}")
+        elif len(self.values):
+            told.insert(0, self._told_atoms())
+        return ", ".join(told)
+
+    @property
+    def limits(self) -> Bounds | None:
+        """The bounds of y itself."""
+        if self.bounds is None:
+            return None
+        half = 0.5 * self.step
+        return replace(
+            self.bounds,
+            low=self.bounds.low + half,
+            high=self.bounds.high - half - self.width * len(self.values),
+        )
+
+    def _told_atoms(self) -> str:
         shown = ", ".join(f"{value:.6g}" for value in self.values[:8].tolist())
         return f"continuous, with atoms at {shown}" + (", ..." if len(self.values) > 8 else "")
 
 
 def _check_rounding(state: Any) -> None:
-    one = len(state.values) == 0 if state.step else state.width > 0 and len(state.values) > 0
+    some = state.width > 0 if len(state.values) else state.bounds is not None
+    one = len(state.values) == 0 if state.step else some
     require("rounding", one and bool(np.all(np.diff(state.values) > 0)))
 
 

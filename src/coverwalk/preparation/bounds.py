@@ -1,0 +1,158 @@
+"""Bounds of y: a map from the interval of y to the whole line, logarithmic near a bound and linear away from it.
+
+    z = log(a / c)   for a = y - low <= c,        z = a / c - 1   beyond,        and the same from above
+
+It has a continuous derivative, and an inverse in closed form. Near a bound distances are seen as ratios; away from it
+y is as it was, so that moments stay finite. c says where the one becomes the other; it is chosen on held-out rows.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coverwalk._kernels.warped import EXPONENTIAL, LINEAR
+from coverwalk.files.schema import Real, Schema, require
+
+__all__ = ["Bounds", "check_within", "checked_bounds", "natural_bounds"]
+
+Floats = NDArray[np.float64]
+Pair = tuple[float | None, float | None]
+
+NATURAL = (0.0, 1.0, 100.0)  # where y that was given no bounds may have one
+EDGE_ROWS = 20  # rows beside a bound that nothing crosses: were there none, chance 2^-20
+EDGE_WIDTH = 0.25  # how far from it, in standard deviations of y
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Parameters: the bounds, infinite where open, and c.
+
+    Examples
+    --------
+    >>> bounds = Bounds(0.0, np.inf, 2.0)
+    >>> z = bounds.forward([0.0, 1.0, 2.0, 6.0])
+    >>> z.round(3).tolist()
+    [-inf, -0.693, 0.0, 2.0]
+    >>> bounds.backward(z).tolist()
+    [0.0, 1.0, 2.0, 6.0]
+    """
+
+    low: float
+    high: float
+    c: float
+
+    _schema = Schema(
+        low=Real(inf=True),
+        high=Real(inf=True),
+        c=Real(above=0),
+        check=lambda state, scope: _check_bounds(state),
+    )
+
+    @property
+    def _top(self) -> float:
+        """The z from which on y is near the upper bound."""
+        if self.low == -np.inf:
+            return 0.0
+        return (self.high - self.low) / self.c - 2.0
+
+    def forward(self, y: ArrayLike) -> Floats:
+        """From y to z; -inf at and below the lower bound, inf at and above the upper one."""
+        y = np.asarray(y, dtype=np.float64)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            a, b = (y - self.low) / self.c, (self.high - y) / self.c
+            if self.low == -np.inf:
+                z = 1.0 - b
+            else:
+                z = np.where(a <= 1.0, np.log(np.maximum(a, 0.0)), a - 1.0)
+            if self.high < np.inf:
+                z = np.where(b <= 1.0, self._top - np.log(np.maximum(b, 0.0)), z)
+        return np.asarray(np.where(np.isnan(y), np.nan, z))
+
+    def log_slope(self, y: ArrayLike) -> Floats:
+        """log dz/dy within the bounds."""
+        y = np.asarray(y, dtype=np.float64)
+        near = np.minimum(np.minimum(y - self.low, self.high - y), self.c)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(-np.log(near))
+
+    def backward(self, z: ArrayLike) -> Floats:
+        """From z to y."""
+        z = np.asarray(z, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            y = self.high - self.c * (1.0 - z) if self.low == -np.inf else self.low + self.c * (1.0 + z)
+            if self.low > -np.inf:
+                y = np.where(z < 0.0, self.low + self.c * np.exp(np.minimum(z, 0.0)), y)
+            if self.high < np.inf:
+                y = np.where(z > self._top, self.high - self.c * np.exp(np.minimum(self._top - z, 0.0)), y)
+        return np.asarray(y)
+
+    def pieces(self) -> tuple[list[float], list[tuple[int, float, float, float, float]]]:
+        """Edges of z, and the form of y between them for `piece_moments`: a, b, rate and origin."""
+        edges, forms = [-np.inf], []
+        if self.low > -np.inf:
+            forms.append((EXPONENTIAL, self.low, self.c, 1.0, 0.0))
+            edges.append(0.0)
+        if self.low > -np.inf:
+            forms.append((LINEAR, self.low + self.c, self.c, 0.0, 0.0))
+        else:
+            forms.append((LINEAR, self.high - self.c, self.c, 0.0, 0.0))
+        if self.high < np.inf:
+            edges.append(self._top)
+            forms.append((EXPONENTIAL, self.high, -self.c, -1.0, self._top))
+        return [*edges, np.inf], forms
+
+    def __str__(self) -> str:
+        if self.low == -np.inf:
+            return f"at most {self.high:.6g}"
+        return f"at least {self.low:.6g}" if self.high == np.inf else f"between {self.low:.6g} and {self.high:.6g}"
+
+
+def _check_bounds(state: Any) -> None:
+    closed = state.low > -np.inf or state.high < np.inf
+    require("bounds", closed and state.low < state.high and 2.0 * state.c <= state.high - state.low)
+
+
+def checked_bounds(bounds: Any) -> tuple[float, float] | None:
+    """The parameter ``bounds`` as two numbers, infinite where open; None for no bounds at all."""
+    if bounds is None:
+        return None
+    try:
+        low, high = bounds
+        ends = (-np.inf if low is None else float(low), np.inf if high is None else float(high))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f'bounds must be a pair (low, high), None in place of an open end, or "auto"; got {bounds!r}'
+        ) from None
+    if not ends[0] < ends[1] or ends[0] == np.inf or ends[1] == -np.inf:
+        raise ValueError(f"bounds must have low < high; got {bounds!r}")
+    return ends if ends != (-np.inf, np.inf) else None
+
+
+def check_within(y: Floats, bounds: tuple[float, float], name: str = "y") -> None:
+    """Refuse y that crosses its bounds."""
+    outside = (y < bounds[0]) | (y > bounds[1])
+    if outside.any():
+        raise ValueError(
+            f"{name} crosses its bounds {bounds}: {int(outside.sum())} of {len(y)} rows, {float(y[outside][0]):g} for "
+            "one. Widen the bounds, or leave these rows out"
+        )
+
+
+def natural_bounds(y: Floats, atoms: Floats) -> tuple[float, float] | None:
+    """Bounds that y (n,) shows by itself: where it piles up at an end, and 0, 1 or 100 where it ends with a sharp edge.
+
+    A sharp edge: nothing beyond, and at least 20 rows within a quarter of a standard deviation; a density that went on
+    smoothly beyond would have left none there with a chance of 2^-20.
+    """
+    start, end = float(y.min()), float(y.max())
+    width = EDGE_WIDTH * float(np.std(y / max(abs(start), abs(end), 1e-300))) * max(abs(start), abs(end))
+    low, high = -np.inf, np.inf
+    for value in (*NATURAL, *atoms.tolist()):
+        piles = value in atoms
+        if value <= start and (value == start if piles else np.sum(y - value <= width) >= EDGE_ROWS):
+            low = max(low, value)
+        if value >= end and (value == end if piles else np.sum(value - y <= width) >= EDGE_ROWS):
+            high = min(high, value)
+    return (low, high) if low < high and (low, high) != (-np.inf, np.inf) else None

@@ -1,0 +1,171 @@
+"""Bounds of y: the map to the whole line, moments by quadrature, and models that put nothing beyond."""
+
+import numpy as np
+import pytest
+
+from coverwalk import ConditionalDensity, load
+from coverwalk.distribution import PredictiveDistribution
+from coverwalk.preparation.bounds import Bounds, natural_bounds
+from coverwalk.preparation.rounding import Rounding
+from coverwalk.shapes import Shapes
+
+BOUNDS = [Bounds(0.0, np.inf, 2.0), Bounds(-np.inf, 5.0, 0.5), Bounds(0.0, 1.0, 0.5), Bounds(-1.0, 3.0, 0.3)]
+TARGETS = [Rounding(bounds=bounds) for bounds in BOUNDS]
+TARGETS += [
+    Rounding(values=np.array([0.0]), width=0.4, bounds=BOUNDS[0]),
+    Rounding(values=np.array([0.0, 1.0]), width=0.1, bounds=Bounds(0.0, 1.2, 0.3)),
+    Rounding(values=np.array([1.0]), width=0.2, bounds=Bounds(-1.0, 3.0, 0.3)),
+    Rounding(step=0.25, decimals=2, bounds=Bounds(-0.125, 2.125, 0.4)),
+    Rounding(step=1.0, decimals=0, bounds=Bounds(-0.5, np.inf, 3.0)),
+]
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+def test_the_map_is_its_own_inverse_and_smooth(bounds):
+    low, high = max(bounds.low, -20.0), min(bounds.high, 20.0)
+    y = np.linspace(low, high, 1001)[1:-1]
+    z = bounds.forward(y)
+    np.testing.assert_allclose(bounds.backward(z), y, rtol=1e-12, atol=1e-12)
+    assert np.all(np.diff(z) > 0)
+    h = 1e-6 * np.minimum(np.minimum(y - bounds.low, bounds.high - y), 1.0)
+    slope = (bounds.forward(y + h) - bounds.forward(y - h)) / (2 * h)
+    np.testing.assert_allclose(np.log(slope), bounds.log_slope(y), atol=1e-5)
+    for end in (bounds.low, bounds.high):
+        assert np.isinf(bounds.forward(end))
+
+
+def mixture(target, seed=0):
+    rng = np.random.default_rng(seed)
+    kernels = Shapes.kernels([0.3, 0.7], [-1.0, 0.5], [0.4, 0.3])
+    cells = Shapes.cells([0.5, 0.5], [-1.0, 0.0], [1.0, 2.0])
+    shapes = Shapes.join([Shapes.student([4.0, 30.0, np.inf]), kernels, cells])
+    weight = rng.dirichlet(np.ones(5), 4).ravel()
+    scale = np.exp(rng.uniform(-1.5, 0.3, 20))
+    dist = PredictiveDistribution(range(0, 21, 5), weight, rng.normal(size=20), scale, np.tile(range(5), 4), shapes)
+    return dist.rounded(target), dist
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_nothing_lies_beyond_and_all_agrees(target):
+    dist, _ = mixture(target)
+    limits = target.limits
+    for end, inside in ((limits.low, 1.0), (limits.high, -1.0)):
+        if np.isfinite(end):
+            assert np.all(dist.cdf(end - inside) == (0.0 if inside > 0 else 1.0))
+            assert np.all(dist.logpdf(end - inside) == -np.inf)
+            assert np.all(dist.pmf(end - inside) == 0.0)
+    draws = dist.rvs(4000, random_state=0)
+    assert np.all((draws >= limits.low) & (draws <= limits.high))
+    q = np.array([0.001, 0.2, 0.5, 0.8, 0.999])
+    at = dist.ppf(q)
+    assert np.all((at >= limits.low) & (at <= limits.high))
+    assert np.all(dist.cdf(at) >= q - 1e-9)
+    for y in np.quantile(draws, [0.1, 0.5, 0.9]):
+        np.testing.assert_allclose(np.mean(draws <= y, axis=1), dist.cdf(y), atol=0.04)
+    assert np.all(np.abs(draws.mean(axis=1) - dist.mean()) < 5 * dist.std() / np.sqrt(4000))
+    total = dist.atoms()[1].sum(axis=1)
+    if target.step:
+        np.testing.assert_allclose(total, 1.0, atol=1e-5)
+        return
+    ends = dist.ppf([1e-4, 1 - 1e-4])
+    marks = np.concatenate([ends[:, 0].min() + np.geomspace(1e-9, 1.0, 2000), np.linspace(*ends.T, 4000).ravel()])
+    marks = np.unique(np.concatenate([marks, target.values + 1e-9, target.values - 1e-9]))
+    marks = marks[(marks > limits.low) & (marks < limits.high) & ~np.isin(marks, target.values)]
+    for i in range(2):
+        area = np.trapezoid(dist[i].pdf(marks), marks)
+        inside = dist[i].cdf(marks[-1]) - dist[i].cdf(marks[0])
+        between = target.values[(target.values > marks[0]) & (target.values < marks[-1])]
+        assert area == pytest.approx(inside - dist[i].pmf(between).sum(), abs=2e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_moments_are_integrals(target):
+    dist, latent = mixture(target)
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    for i in range(3):
+        voices = latent[i].voices
+        edges = np.concatenate([voices.loc + voices.scale * s for s in (-1, 0, 2)])
+        jumps = np.concatenate(target._cells(dist.atoms(1 - 1e-12)[0]))
+        with np.errstate(divide="ignore"):
+            jumps = target.bounds.forward(jumps)
+        turns = [0.0, target.bounds._top] if np.isfinite(target.bounds._top) else [0.0]
+        far = np.geomspace(60, 1e5, 400)
+        marks = np.sort(
+            np.concatenate([-far, np.linspace(-60, 60, 3000), far, edges, turns, jumps[np.isfinite(jumps)]])
+        )
+        low, high = marks[:-1, None], marks[1:, None]
+        t = 0.5 * (low + high) + 0.5 * (high - low) * nodes
+        mass = 0.5 * (high - low) * weights * latent[i].pdf(t)
+        mean = np.sum(mass * target.value(t))
+        assert mass.sum() == pytest.approx(1.0, abs=1e-10)
+        # on a grid `value` gives a millionth of a step to the cell below
+        assert dist[i].mean() == pytest.approx(mean, abs=1e-6 * target.step or 1e-9)
+        assert dist[i].var() == pytest.approx(np.sum(mass * (target.value(t) - mean) ** 2), rel=1e-5)
+
+
+def skewed(n, seed, spread=0.5):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 2))
+    return X, np.exp(X[:, 0] + spread * rng.normal(size=n))
+
+
+def test_a_positive_y_is_fitted_as_well_as_its_logarithm():
+    (X, y), (X_new, new) = skewed(800, 0), skewed(3000, 1)
+    model = ConditionalDensity(n_trees=6, bounds=(0, None)).fit(X, y)
+    by_hand = ConditionalDensity(n_trees=6).fit(X, np.log(y))
+    loss = -np.mean(by_hand.logpdf(X_new, np.log(new)) - np.log(new))
+    assert -model.log_likelihood(X_new, new) < loss + 0.01
+    dist = model.predict_dist(X_new[:200])
+    assert np.all(dist.cdf(0.0) == 0.0)
+    assert np.all(np.isfinite(dist.mean()))
+    error = model.predict(X_new) - np.exp(X_new[:, 0] + 0.125)
+    assert np.sqrt(np.mean(error**2)) < 0.2
+
+
+def test_proportions_with_atoms_at_both_ends(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 2))
+    y = np.clip(0.5 + 0.4 * X[:, 0] + 0.2 * rng.normal(size=700), 0.0, 1.0)
+    model = ConditionalDensity(n_trees=4, bounds=(0, 1)).fit(X, y)
+    dist = model.predict_dist(X)
+    assert model.forests_[0].settings.rounding.values.tolist() == [0.0, 1.0]
+    assert np.mean(dist.pmf(0.0)) == pytest.approx(np.mean(y == 0), abs=0.02)
+    assert np.mean(dist.pmf(1.0)) == pytest.approx(np.mean(y == 1), abs=0.02)
+    draws = dist.rvs(random_state=0)
+    assert draws.min() == 0.0
+    assert draws.max() == 1.0
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(load(tmp_path / "m").logpdf(X, y), model.logpdf(X, y))
+
+
+def test_counts_have_none_below_zero():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = rng.poisson(np.exp(X[:, 0])).astype(float)
+    dist = ConditionalDensity(n_trees=4, bounds=(0, None)).fit(X, y).predict_dist(X)
+    assert np.all(dist.cdf(-1.0) == 0.0)
+    assert np.mean(dist.pmf(0.0)) == pytest.approx(np.mean(y == 0), abs=0.03)
+
+
+def test_what_auto_finds():
+    rng = np.random.default_rng(0)
+    none = np.empty(0)
+    assert natural_bounds(rng.lognormal(size=500), none) == (0.0, np.inf)
+    assert natural_bounds(rng.beta(1, 2, size=500), none)[0] == 0.0
+    assert natural_bounds(rng.uniform(size=500), none) == (0.0, 1.0)
+    assert natural_bounds(rng.normal(size=500), none) is None
+    assert natural_bounds(10 + rng.normal(size=500), none) is None
+    assert natural_bounds(np.minimum(rng.normal(40, 9, 500), 50.0), np.array([50.0])) == (-np.inf, 50.0)
+    X, y = skewed(500, 0)
+    model = ConditionalDensity(n_trees=4, bounds="auto").fit(X, y)
+    assert str(model.forests_[0].settings.rounding) == "at least 0"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [((1.5, None), "crosses its bounds"), ((3, 1), "low < high"), (7, "pair"), ("all", "auto"), ((0, 0), "low < high")],
+)
+def test_wrong_bounds_are_refused(bounds, message):
+    X, y = skewed(50, 0)
+    with pytest.raises(ValueError, match=message):
+        ConditionalDensity(n_trees=2, bounds=bounds).fit(X, y)
