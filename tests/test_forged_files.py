@@ -11,9 +11,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from coverwalk.streams.double_tree import DoubleTree
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, ModelFileError, SequenceModel, load
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, DoubleTree, ModelFileError, SequenceModel, load
 from coverwalk.covers import ChoiceBoxes, SuffixTree
 from coverwalk.files import container
 from coverwalk.files.saving import encoded
