@@ -221,6 +221,6 @@ def test_intervals_of_a_constant_y_lie_about_it(stop, value):
     dist = ConditionalDensity(n_estimators=4, stop=stop).fit(X, np.full(100, value)).predict_dist(X)
     for level in (0.5, 0.9, 0.99):
         low, high = dist.interval(level)
-        assert np.all((low < value) & (value < high))
-        np.testing.assert_allclose(high - value, value - low, rtol=0.3)
-    np.testing.assert_allclose(dist.cdf(value), 0.5, atol=0.02)
+        assert np.all((low <= value) & (value <= high))
+        assert np.all(high - low <= 1e-3 * max(abs(value), 1.0))
+    assert np.all(dist.cdf(value) > 0.5)
