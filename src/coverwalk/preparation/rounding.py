@@ -2,8 +2,8 @@
 
 y rounded to steps of delta says that the truth lies in [y - delta/2, y + delta/2]. A value that repeats on its own,
 like 0 in rainfall, gets a cell of its own, which is opened for it: greater y move up by the width of the cell. Models
-are fitted to a *latent* y, spread evenly over its cell. The distribution of y is that of the latent y with the mass of
-each cell put on its value. Both directions are here, see `Rounding`.
+are fitted to a *latent* y, spread evenly over its cell (of an opened cell, over its middle half). The distribution of y
+is that of the latent y with the mass of each cell put on its value. Both directions are here, see `Rounding`.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, re
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
-__all__ = ["Rounding", "find_rounding"]
+__all__ = ["Rounding", "find_rounding", "refuse_lossy"]
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +31,7 @@ MAX_STEPS = 1e7  # from the lowest to the highest value of a grid that is not on
 FALSE_ALARM = 1e-3  # chance of finding an atom in y that has none
 MIN_ATOM = 0.005  # of the rows, for an atom
 NEIGHBOURS = 10  # values on either side whose counts an atom must exceed
+MARGIN = 0.25  # of an opened cell, at either end, where no latent y lies: local models blur
 ATOM_WIDTH = 0.1  # of an opened cell, in standard deviations of the y that are no atoms
 _FARTHEST = 300.0  # of a latent y beside a bound: e^-300 of the way; its square, of widths beyond a limit
 _SNAP = 1e-6  # of a step: y so near to a value of the grid is that value
@@ -153,6 +154,8 @@ class Rounding:
         left, right = self._cells(y)
         u = uniform_of(row_codes(X, y), rank)
         known = ~self.is_atom(y)
+        if not self.step:
+            u = MARGIN + (1.0 - 2.0 * MARGIN) * u
         t = np.where(known, y if self.step else left, left + u * (right - left))
         return t if self.bounds is None else np.clip(self.bounds.forward(t), -_FARTHEST, _FARTHEST)
 
@@ -201,8 +204,9 @@ class Rounding:
         marks = np.unique(np.concatenate([edges, start, end]))
         kind, form = [], []
         for low, high in pairwise(marks.tolist()):
-            near, far = max(low, -(_FARTHEST**2)), min(high, _FARTHEST**2)
-            middle = 0.5 * (near + far)
+            near = low if low > -np.inf else min(2.0 * high, -1.0) if high < np.inf else -1.0
+            far = high if high < np.inf else max(2.0 * low, 1.0)
+            middle = 0.5 * near + 0.5 * far
             inside = np.flatnonzero((start <= middle) & (middle <= end))
             shift = self.width * int(np.sum(end < middle))
             which, a, b, rate, origin = forms[int(np.searchsorted(edges, middle)) - 1]
@@ -269,6 +273,19 @@ def find_rounding(y: Floats) -> Rounding | None:
     if len(y) - len(values) < MIN_REPEATS:
         return None
     return _find_grid(values, counts) or _find_atoms(values, counts)
+
+
+def refuse_lossy(y: Any) -> None:
+    """Refuse whole numbers that floats cannot tell from their neighbours."""
+    numbers = np.asarray(y)
+    if numbers.dtype.kind in "iu" and numbers.size:
+        large = numbers[(numbers > 2**53) | (numbers < -(2**53))]
+        lost = [number for number in large.tolist() if int(float(number)) != number]
+        if lost:
+            raise ValueError(
+                f"y has whole numbers beyond 2**53 that floats do not hold, {lost[0]} for one: they would be "
+                "rounded. Subtract an offset from y, or give it in a larger unit"
+            )
 
 
 def _find_grid(values: Floats, counts: NDArray[np.int64]) -> Rounding | None:
