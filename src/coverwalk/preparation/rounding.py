@@ -32,7 +32,7 @@ FALSE_ALARM = 1e-3  # chance of finding an atom in y that has none
 MIN_ATOM = 0.005  # of the rows, for an atom
 NEIGHBOURS = 10  # values on either side whose counts an atom must exceed
 MARGIN = 0.25  # of an opened cell, at either end, where no latent y lies: local models blur
-ATOM_WIDTH = 0.1  # of an opened cell, in standard deviations of the y that are no atoms
+ATOM_WIDTH = 1.0  # of an opened cell, in standard deviations of the y that are no atoms: less is blurred
 _FARTHEST = 300.0  # of a latent y beside a bound: e^-300 of the way; its square, of widths beyond a limit
 _SNAP = 1e-6  # of a step: y so near to a value of the grid is that value
 
@@ -127,13 +127,17 @@ class Rounding:
         return np.where(outside, np.inf, start), np.where(outside, np.inf, end)
 
     def log_unit(self, y: ArrayLike) -> Any:
-        """What the limits add to the log density of a latent cell: log of its width there over its width in y."""
-        if not self.limited:
+        """What turns the mean log density over a latent cell into the log density of y.
+
+        On a grid that is the mass of the cell over the step; at a single value the mass itself, as in the likelihood of
+        hurdle and Tobit models; elsewhere the density, with the slope of the map to the whole line.
+        """
+        if self.step and not self.limited:
             return 0.0
         (left, right), (start, end) = self._cells(y), self.cells(y)
         slope = 0.0 if self.bounds is None else self.bounds.log_slope(left)
         with np.errstate(divide="ignore", invalid="ignore"):
-            unit = np.where(left < right, np.log((end - start) / (right - left)), slope)
+            unit = np.where(left < right, np.log((end - start) / (self.step or 1.0)), slope)
         return np.where(np.isfinite(start) & np.isfinite(end), unit, 0.0)
 
     def _cells(self, y: ArrayLike) -> tuple[Floats, Floats]:
