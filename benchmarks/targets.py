@@ -5,8 +5,8 @@
 
 Log loss: where y is rounded, of the mass of its cell over the step, for all methods; at a value that repeats on its own
 (0 in rainfall) of its mass, which for peers is that within a tenth of a standard deviation. CRPS: of the distribution
-with the mass of each cell put on its value, for all methods. Sets that are no generated ones are read from FOLDER/tables/NAME.csv.gz;
-the last column is y, and columns of text are numbered. A quarter as many rows again are for testing.
+with the mass of each cell put on its value, for all methods. Sets that are not generated are read from
+FOLDER/tables/NAME.csv.gz; the last column is y, and columns of text are numbered.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def cell_loss(dist, y, rounding):
     """Mean log loss of a peer, by the mass of cells about the values."""
     log_density = dist.logpdf(y)
     if rounding is not None:
-        width = rounding.step or 0.1 * rounding.width
+        width = rounding.step or 0.1 * np.std(y)
         mass = dist.cdf(y + width / 2) - dist.cdf(y - width / 2)
         log_mass = np.log(np.maximum(mass, 1e-12) / (rounding.step or 1.0))
         log_density = np.where(rounding.is_atom(y), log_mass, log_density)

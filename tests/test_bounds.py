@@ -12,10 +12,10 @@ from coverwalk.shapes import Shapes
 BOUNDS = [Bounds(0.0, np.inf, 2.0), Bounds(-np.inf, 5.0, 0.5), Bounds(0.0, 1.0, 0.5), Bounds(-1.0, 3.0, 0.3)]
 TARGETS = [Rounding(low=bounds.low, high=bounds.high, bounds=bounds) for bounds in BOUNDS]
 TARGETS += [
-    Rounding(values=np.array([0.0]), width=0.4, low=0.0),
-    Rounding(values=np.array([0.0, 1.0]), width=0.1, low=0.0, high=1.0),
-    Rounding(values=np.array([0.0]), width=0.1, low=0.0, high=1.0, bounds=Bounds(-np.inf, 1.1, 0.3)),
-    Rounding(values=np.array([1.0]), width=0.2, low=-1.0, high=2.8, bounds=Bounds(-1.0, 3.0, 0.3)),
+    Rounding(values=np.array([0.0]), width=np.array([0.4]), low=0.0),
+    Rounding(values=np.array([0.0, 1.0]), width=np.array([0.1, 0.2]), low=0.0, high=1.0),
+    Rounding(values=np.array([0.0]), width=np.array([0.1]), low=0.0, high=1.0, bounds=Bounds(-np.inf, 1.1, 0.3)),
+    Rounding(values=np.array([1.0]), width=np.array([0.2]), low=-1.0, high=2.8, bounds=Bounds(-1.0, 3.0, 0.3)),
     Rounding(step=0.25, decimals=2, low=0.0, high=2.0, bounds=Bounds(-0.125, 2.125, 0.4)),
     Rounding(step=1.0, decimals=0, low=0.0, bounds=Bounds(-0.5, np.inf, 3.0)),
     Rounding(step=1.0, decimals=0, low=0.0),

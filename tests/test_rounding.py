@@ -82,8 +82,8 @@ def test_one_value_alone():
 MAPS = [
     Rounding(step=0.1, decimals=1),
     Rounding(step=1 / 3, origin=0.2),
-    Rounding(values=np.array([0.0]), width=0.3),
-    Rounding(values=np.array([-1.0, 0.0, 0.4]), width=0.2),
+    Rounding(values=np.array([0.0]), width=np.array([0.3])),
+    Rounding(values=np.array([-1.0, 0.0, 0.4]), width=np.array([0.2, 0.1, 0.3])),
 ]
 
 
