@@ -1,46 +1,83 @@
-"""Bits per byte, speed and memory of SequenceModel beside xz, bzip2 and PPMd; and a Markov chain of known entropy.
+"""Bits per byte, speed and memory of SequenceModel beside xz, bzip2 and, where installed, PPMd, brotli, zstd and ZPAQ.
 
     python benchmarks/sequences.py --data FOLDER       (or set COVERWALK_DATA)
 
-FOLDER/seq holds any files. Model: ideal code length, defaults; compressors: size of the file they write. CPU seconds.
+FOLDER/seq holds any files. Model: ideal code length; others: size of the file they write. Then memory: bits per byte of
+text after text and of text after a change of source, in a quarter of the memory; and a Markov chain of known entropy.
 """
 
 import argparse
-import time
+import resource
 
 import numpy as np
 
 from coverwalk import SequenceModel
 from coverwalk.datasets import data_folder
+from coverwalk.sequences.compression import compress
 from coverwalk.sequences.compressors import compressors
 
 
+def cpu_seconds():
+    """Of this process and of the commands that it ran."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 def timed(function, *arguments):
-    start = time.process_time()
+    start = cpu_seconds()
     result = function(*arguments)
-    return result, time.process_time() - start
+    return result, max(cpu_seconds() - start, 1e-9)
 
 
-def files(folder, depth):
-    peers = compressors()
-    print(f"{'file':8} {'bytes':>8} {'coverwalk':>9}" + "".join(f"{name:>9}" for name in peers), end="")
-    print(f" {'kB/s':>7}" + "".join(f"{name + ' kB/s':>11}" for name in peers) + f" {'memory a byte':>14}")
+def models(efforts):
+    """By name, a function from bytes to the size of their ideal code in bytes; and the memory it took, noted beside."""
+    memory = {}
+
+    def size(data, effort):
+        model = SequenceModel(256, effort=effort)
+        bits = model.prequential(data, unit="bits").sum()
+        memory[f"effort {effort}"] = model.nbytes_ / len(data)
+        return bits / 8
+
+    found = {f"effort {effort}": lambda data, effort=effort: size(data, effort) for effort in efforts}
+    return {**found, "compress": lambda data: len(compress(data))}, memory
+
+
+def files(folder, efforts):
+    ours, memory = models(efforts)
+    everybody = {**ours, **compressors()}
+    print(f"{'bits per byte':14}" + "".join(f"{name:>10}" for name in everybody) + f" {'memory per byte':>16}")
+    sizes, seconds, total = np.zeros(len(everybody)), np.zeros(len(everybody)), 0
     table = []
     for path in sorted((folder / "seq").iterdir()):
         data = path.read_bytes()
-        model = SequenceModel(256, depth=depth)
-        losses, seconds = timed(model.prequential, data)
-        row = [losses.sum() / np.log(2) / len(data)]
-        speeds = [len(data) / seconds / 1000]
-        for size in peers.values():
-            length, seconds = timed(size, data)
-            row.append(8 * length / len(data))
-            speeds.append(len(data) / seconds / 1000)
-        table.append(row)
-        print(f"{path.name:8} {len(data):8d} {row[0]:9.4f}" + "".join(f"{bits:9.3f}" for bits in row[1:]), end="")
-        print(f" {speeds[0]:7.0f}" + "".join(f"{s:11.0f}" for s in speeds[1:]) + f" {model.nbytes_ / len(data):14.0f}")
-    means = np.mean(table, axis=0)
-    print(f"{'mean':8} {'':8} {means[0]:9.4f}" + "".join(f"{bits:9.3f}" for bits in means[1:]))
+        measured = [timed(size, data) for size in everybody.values()]
+        table.append([8 * length / len(data) for length, _ in measured])
+        sizes += [length for length, _ in measured]
+        seconds += [spent for _, spent in measured]
+        total += len(data)
+        print(
+            f"{path.name:14}" + "".join(f"{bits:10.4f}" for bits in table[-1]) + f" {max(memory.values()):16.0f}",
+            flush=True,
+        )
+    print(f"{'mean':14}" + "".join(f"{bits:10.4f}" for bits in np.mean(table, axis=0)))
+    print(f"{'all bytes':14}" + "".join(f"{8 * size / total:10.4f}" for size in sizes))
+    print(f"{'kB/s':14}" + "".join(f"{total / spent / 1000:10.0f}" for spent in seconds))
+
+
+def bounded(folder):
+    """A quarter of the memory on the longest file; and machine-like bytes after it."""
+    data = max((path.read_bytes() for path in (folder / "seq").iterdir()), key=len)
+    free = SequenceModel(256)
+    unlimited = free.prequential(data, unit="bits").mean()
+    quarter = max(free.nbytes_ // 4, 8 << 20)
+    small = SequenceModel(256, memory=quarter)
+    bits = small.prequential(data, unit="bits").mean()
+    print(f"\nin {quarter / 2**20:.0f} MB: {bits:.4f} bits per byte, in {free.nbytes_ / 2**20:.0f} MB {unlimited:.4f}")
+    other = min((path.read_bytes() for path in (folder / "seq").iterdir()), key=len)
+    alone = SequenceModel(256).prequential(other, unit="bits").mean()
+    after = small.prequential(other, unit="bits").mean()
+    print(f"another source after it: {after:.4f}, from the start {alone:.4f}")
 
 
 def chain(seeds=3, half=100_000):
@@ -65,8 +102,11 @@ def chain(seeds=3, half=100_000):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="folder that holds seq/")
-    parser.add_argument("--depth", type=int, default=16)
+    parser.add_argument("--efforts", type=int, nargs="+", default=[1, 2], choices=[0, 1, 2, 3])
     arguments = parser.parse_args()
-    SequenceModel(256, depth=arguments.depth).fit(b"compile first")
-    files(data_folder(arguments.data, needs="seq"), arguments.depth)
+    for effort in arguments.efforts:
+        SequenceModel(256, effort=effort).fit(b"compile first")
+    folder = data_folder(arguments.data, needs="seq")
+    files(folder, arguments.efforts)
+    bounded(folder)
     chain()

@@ -2,11 +2,13 @@
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from coverwalk._kernels._compile import _forget_stale_kernels
+from coverwalk._kernels._compile import _cached, _forget_stale_kernels
 
 
 def test_a_changed_source_drops_its_kernels_and_those_that_import_it(tmp_path):
@@ -59,3 +61,25 @@ def test_a_full_disk_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "write_text", refuse)
     with pytest.raises(OSError, match="space"):
         _forget_stale_kernels(tmp_path)
+
+
+def test_where_no_cache_can_be_written_kernels_are_compiled_in_memory_and_it_is_said():
+    program = """
+from numba.core import caching
+caching.CacheImpl._locator_classes = []  # as in a container whose folders are all read-only
+from coverwalk._kernels.polynomial import n_features
+print(n_features(2, 3), n_features(1, 3))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["10", "4"]
+    assert done.stderr.count("\n") == 1
+    assert "compiling in memory, at every start" in done.stderr
+
+
+def test_other_troubles_with_the_cache_are_not_hidden():
+    class Broken:
+        def enable_caching(self):
+            raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else"):
+        _cached(Broken())

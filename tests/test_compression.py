@@ -113,7 +113,7 @@ def test_bits_prints_ours_beside_the_others(tmp_path, capsys):
         (tmp_path / name).write_bytes(data)
     assert main(["bits", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["file", "bytes", "coverwalk", *compressors(), "memory"]
+    assert lines[0].split() == ["file", "bytes", "coverwalk", *compressors(), "memory", "kB/s"]
     ours = SequenceModel(256).prequential(TEXT, unit="bits").mean()
     assert float(lines[1].split()[2]) == pytest.approx(ours, abs=1e-4)
     assert lines[3].startswith("mean")

@@ -11,9 +11,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from coverwalk.streams.double_tree import DoubleTree
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, ModelFileError, SequenceModel, load
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, DoubleTree, ModelFileError, SequenceModel, load
 from coverwalk.covers import ChoiceBoxes, SuffixTree
 from coverwalk.files import container
 from coverwalk.files.saving import encoded
@@ -82,12 +81,12 @@ def test_no_array_is_left_over_or_used_twice(tree, tmp_path):
     ],
 )
 def test_a_sequence_model_has_the_arrays_that_its_settings_ask_for(change, text, tmp_path):
-    refused(retold(text, lambda model: change(model["_tree"])), tmp_path / "m.cw")
+    refused(retold(text, lambda model: change(model["_store"])), tmp_path / "m.cw")
 
 
 def test_no_context_is_deeper_than_kernels_have_room_for(text, tmp_path):
     def deeper(model):
-        tree = model["_tree"]
+        tree = model["_store"]
         tree["settings"][0] = 30.0
         for name in ("path", "path_entry"):
             tree[name] = tree[name] + [-1] * 24
@@ -96,10 +95,10 @@ def test_no_context_is_deeper_than_kernels_have_room_for(text, tmp_path):
     load_of.write_bytes(retold(text, deeper))
     load(load_of)  # 30 is allowed
     header, arrays = encoded(text)
-    header["fields"]["_tree"]["settings"][0] = 300.0
+    header["fields"]["_store"]["settings"][0] = 300.0
     for name in ("path", "path_entry"):
-        arrays[f"model._tree.{name}"] = np.concatenate([getattr(text._tree, name), np.full(294, -1)])
-        header["fields"]["_tree"][name] = "@"
+        arrays[f"model._store.{name}"] = np.concatenate([getattr(text._store, name), np.full(294, -1)])
+        header["fields"]["_store"][name] = "@"
     refused(file_of(header, arrays), load_of, says="depth")
 
 

@@ -24,16 +24,13 @@ MODELS = {
     "refine, switching": {"walk": "refine", "switching": 0.05},
     "no borders": {"borders": False},
     "refine, no borders": {"walk": "refine", "borders": False},
-    "small budget": {"max_contexts": 40},
-    "refine, small budget": {"max_contexts": 40, "walk": "refine"},
-    "coarsen, small budget": {"max_contexts": 40, "estimator": "dirichlet"},
     "order 0": {"depth": 0},
 }
 every_model = pytest.mark.parametrize("parameters", MODELS.values(), ids=MODELS)
 
 
 def state(model):
-    return pickle.dumps([array.tobytes() for array in model._tree])
+    return pickle.dumps([array.tobytes() for array in model._store])
 
 
 @every_model
@@ -111,7 +108,7 @@ def test_save_and_load_go_on_where_it_was(parameters, tmp_path):
 def test_wrong_links_are_refused(array, place, value, tmp_path):
     model = SequenceModel().fit(TEXT)
     model.save(tmp_path / "model")
-    getattr(model._tree, array)[place] = value
+    getattr(model._store, array)[place] = value
     with pytest.raises(ValueError, match="cannot be saved"):  # by the checks of `load`
         model.save(tmp_path / "model")
 
@@ -292,21 +289,23 @@ def test_map_tree_finds_the_source(monkeypatch):
         SequenceModel(2).fit(np.array(past)).map_tree()
 
 
-def test_budget_bounds_the_contexts():
+def test_memory_bounds_the_suffix_tree():
+    """What is oldest goes: after a change of source the model has the new one, in the same memory."""
     rng = np.random.default_rng(0)
-    document = rng.integers(0, 5, 5000)
-    for parameters in ({}, {"walk": "refine"}, {"estimator": "dirichlet"}):
-        model = SequenceModel(5, max_contexts=100, **parameters).fit(document)
-        assert model.n_contexts_ == 100
-        free = SequenceModel(5, **parameters).fit(document)
-        assert free.n_contexts_ > 1000
-    learnt = SequenceModel(2, max_contexts=3).fit(np.tile([0, 1], 2000))
-    assert learnt.log_loss(np.tile([0, 1], 50)) < 0.2  # the few contexts there are go on learning
+    text = "".join(rng.choice(TEXT.split(), 60_000))
+    model = SequenceModel(memory="8MB").fit(text)
+    assert model.nbytes_ <= 8 << 20
+    assert SequenceModel().fit(text).nbytes_ > 12 << 20
+    assert model.log_loss(text[-2000:]) < 1.2 * SequenceModel().fit(text).log_loss(text[-2000:])
+    numbers = "".join(map(str, rng.integers(0, 10**6, 40_000)))
+    model.partial_fit(numbers)
+    assert model.nbytes_ <= 8 << 20
+    assert model.log_loss("".join(map(str, rng.integers(0, 10**6, 500)))) < 2.6
 
 
 def test_long_runs_cost_what_other_symbols_do():
     """One symbol for ever: contexts stay as many as the depth, and no list grows."""
-    model = SequenceModel(256).fit(bytes(20_000))
+    model = SequenceModel(256, effort=0).fit(bytes(20_000))
     assert model.n_contexts_ <= 40
     assert model.nbytes_ < 2_000_000
     assert model.prequential(bytes(1000), new_document=False).sum() < 0.1
@@ -315,9 +314,9 @@ def test_long_runs_cost_what_other_symbols_do():
 def test_memory_stays_below_a_kilobyte_a_byte():
     rng = np.random.default_rng(0)
     text = " ".join(rng.choice(TEXT.split(), 20_000)).encode()
-    assert SequenceModel().fit(text).nbytes_ < 1000 * len(text)
+    assert SequenceModel(effort=0).fit(text).nbytes_ < 1000 * len(text)
     noise = rng.bytes(50_000)
-    assert SequenceModel().fit(noise).nbytes_ < 1000 * len(noise)
+    assert SequenceModel(effort=0).fit(noise).nbytes_ < 1000 * len(noise)
 
 
 def test_order_zero_and_empty():
@@ -345,8 +344,9 @@ def test_units():
         ({"depth": -1}, "depth"), ({"depth": 65}, "depth"), ({"depth": 2.5}, "depth"), ({"walk": "up"}, "walk"),
         ({"estimator": "kt"}, "estimator"), ({"alpha": 0}, "alpha"), ({"alpha": float("nan")}, "alpha"),
         ({"stop": 1.0, "walk": "refine"}, "stop"), ({"stop": 0.5}, "stop"), ({"switching": 0.5}, "switching"),
-        ({"max_contexts": 1}, "max_contexts"), ({"alphabet": 0}, "alphabet"), ({"alphabet": "aa"}, "alphabet"),
-        ({"alphabet": ""}, "alphabet"),
+        ({"memory": "1MB"}, "memory"), ({"memory": "much"}, "memory"),
+        ({"effort": 4}, "effort"), ({"covers": ["letters"]}, "covers"), ({"alphabet": 0}, "alphabet"),
+        ({"alphabet": "aa"}, "alphabet"), ({"alphabet": ""}, "alphabet"),
     ],
 )  # fmt: skip
 def test_wrong_parameters_are_named(parameters, named):

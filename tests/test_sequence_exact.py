@@ -175,6 +175,35 @@ def test_best_trees_equal_enumeration(size, depth):
         assert p > 0
 
 
+@pytest.mark.parametrize(("size", "depth"), [(2, 2), (2, 3), (3, 1), (2, 0)])
+def test_order_posterior_equals_enumeration(size, depth):
+    rng = np.random.default_rng(4)
+    document, past = rng.integers(0, size, 25).tolist(), rng.integers(0, size, depth).tolist()
+    total, joint = ctw_by_enumeration(document, past, size, depth)
+    model = SequenceModel(size, depth=depth, walk="refine", borders=False)
+    model.fit(np.array(document), past=np.array(past, int))
+    expected = np.zeros(depth + 1)
+    whole = [*past, *document]
+    met = {tuple(whole[i - k : i]) for i in range(depth, len(whole)) for k in range(depth + 1)}
+    for leaves, p in joint.items():
+        expected[max(len(leaf) for leaf in leaves if tuple(leaf) in met)] += p / total
+    np.testing.assert_allclose(model.order_posterior(), expected, rtol=1e-9)
+
+
+def test_sampled_trees_follow_their_posterior():
+    rng = np.random.default_rng(3)
+    model = SequenceModel(2, depth=2, walk="refine", borders=False)
+    model.fit(rng.integers(0, 2, 40), past=rng.integers(0, 2, 2))
+    drawn = model.sample_trees(3000, seed=1)
+    shapes = [frozenset(leaf.context for leaf in tree.leaves()) for tree in drawn]
+    for tree in model.map_tree(k=5):
+        p = tree.posterior
+        times = shapes.count(frozenset(leaf.context for leaf in tree.leaves()))
+        assert abs(times - 3000 * p) < 4 * np.sqrt(3000 * p * (1 - p)) + 1
+    with pytest.raises(ValueError, match="refine"):
+        SequenceModel(2).fit([0, 1]).order_posterior()
+
+
 def test_documents_add_up_in_any_order():
     """Context trees see counts only: the order of documents does not matter."""
     parts = [document for document in documents(2, 3) if len(document)]

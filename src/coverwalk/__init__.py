@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coverwalk.files import ModelFileError, load
     from coverwalk.joint import JointDistribution
     from coverwalk.sequence import SequenceModel
+    from coverwalk.sequences.sequence_classifier import SequenceClassifier
     from coverwalk.shards import merge
 
 __version__ = "0.2.0"
@@ -33,6 +34,7 @@ _HOME = {
     "JointDistribution": "coverwalk.joint",
     "ModelFileError": "coverwalk.files",
     "PredictiveDistribution": "coverwalk.distribution",
+    "SequenceClassifier": "coverwalk.sequences.sequence_classifier",
     "SequenceModel": "coverwalk.sequence",
     "load": "coverwalk.files",
     "merge": "coverwalk.shards",
@@ -49,6 +51,7 @@ __all__ = [
     "JointDistribution",
     "ModelFileError",
     "PredictiveDistribution",
+    "SequenceClassifier",
     "SequenceModel",
     "__version__",
     "load",

@@ -1,52 +1,66 @@
-"""SequenceModel: the distribution of the next symbol given the past, by a halting walk over contexts of every order."""
+"""SequenceModel: the distribution of the next symbol given the past, by contexts of many covers."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
-from coverwalk._kernels import suffix_learn, suffix_sample, suffix_tree, suffix_walk
-from coverwalk.files.schema import Absent, Flag, Maybe, Object, Plain, Real, Schema, Text, Whole, require
-from coverwalk.locks import adopt, alone, reading, reads, twin, unfitted, writes
+from coverwalk._kernels.sequences.store import LatticeStore
+from coverwalk._kernels.suffix_tree import SuffixStore, trimmed
+from coverwalk.files.schema import Absent, Either, Flag, Maybe, Object, Plain, Real, Schema, Text, Whole, require
+from coverwalk.locks import adopt, alone, twin, unfitted, writes
 from coverwalk.saving import Saved
+from coverwalk.sequences import lattice_engine
 from coverwalk.sequences.alphabet import BYTES, Alphabet
-from coverwalk.sequences.context_tree import BORDER_SIGN, ContextTree, map_trees
-from coverwalk.sequences.context_weights import ContextWeight, context_weights, weights_text
-from coverwalk.sequences.sequence_parameters import alphabet_for, check, kernel_settings, nats_per
+from coverwalk.sequences.sequence_parameters import (
+    MAX_DEPTH,
+    MAX_MEMORY,
+    MIN_MEMORY,
+    alphabet_for,
+    check_parameters,
+    is_lattice,
+    lattice_covers,
+    memory_bytes,
+    nats_per,
+    new_suffix_store,
+)
+from coverwalk.sequences.sequence_reader import SequenceReader, Store, engine_of
 
 __all__ = ["SequenceModel"]
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-MANY_SYMBOLS = 2**16  # so many and more are learned by a copy, which readers need not wait for
+MANY_SYMBOLS = 2**16  # more are learned by a copy, which readers need not wait for
 
 
-class _Place(NamedTuple):
-    """Where a reader stands: the contexts of the next symbol."""
+class SequenceModel(Saved, SequenceReader):
+    """The distribution of the next symbol given the past, learned symbol by symbol.
 
-    path: NDArray[np.int64]
-    length: int
-    longest: int
-
-
-class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
-    """A variable-order Markov model: the distribution of the next symbol given the past, learnt symbol by symbol.
-
-    Every suffix of the past is a context. A walk over them, from the longest to the empty one (or the other way round),
-    decides which one speaks; its posterior has a closed form. See ``docs/sequences.md``.
+    Bytes are learned by a *lattice of covers* of the past: its suffixes, suffixes with symbols left out, words,
+    records, neighbours in two dimensions, and the longest match, mixed by what each has predicted. Any other alphabet
+    is learned by the suffixes alone, as a variable-order Markov model: a walk over them, from the longest to the empty
+    one (or the other way round), decides which one predicts; its posterior has a closed form. See
+    ``docs/sequences.md``.
 
     Parameters
     ----------
     alphabet : int, iterable of hashables, or None
         ``A``: the integers 0 .. A-1; an iterable: these symbols. None: all 256 bytes if the first sequence is bytes,
         otherwise the alphabet grows with the symbols that come, and keeps a probability for one never seen.
-    depth : int
-        The length of the longest context, up to 64.
+    effort : {0, 1, 2, 3}
+        For bytes. 1: suffixes and the match, the fastest. 2: all covers; those without use sleep. 3: none sleeps.
+        0: the suffix tree that other alphabets have.
+    memory : str or int
+        The most memory that the model may take, such as "256MB", or in bytes. What is least used is forgotten.
+    covers : sequence of str and functions, optional
+        For bytes: some of "suffix", "word", "sparse", "record", "image", "match", and functions from the past, as bytes
+        (the newest 256), to an integer, the number of the context. By default those that belong to ``effort``.
+    depth : int, optional
+        The length of the longest context of the suffix tree, up to 64; by default 16. Where it is set, or any of the
+        following, bytes too are learned by the suffix tree.
     walk : {"coarsen", "refine"}
         From fine to coarse (the paper's, the better predictor) or from coarse to fine (context tree weighting: the
         exact posterior over all context trees up to ``depth``).
@@ -63,17 +77,23 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
     switching : float, optional
         Fixed share: how much of the evidence for and against a context changes sides after each symbol, so that the
         best order may change with time. By default 0.02 with the mixed estimator, else 0.
-    max_contexts : int, optional
-        Once so many contexts are stored no more are: those there go on learning.
     borders : bool
-        Whether the beginning of a document is itself a context.
+        Whether the beginning of a document is itself a context of the suffix tree; in the lattice it always is.
 
     Attributes
     ----------
     alphabet_ : list
         The symbols known, in the order of the columns of ``predict_proba``.
-    n_symbols_seen_, n_contexts_, nbytes_ : int
-        How many symbols were learnt, how many contexts are stored, and their memory in bytes.
+    n_symbols_seen_, nbytes_ : int
+        How many symbols were learned, and the memory in bytes.
+    n_contexts_ : int
+        How many contexts the suffix tree stores.
+
+    Notes
+    -----
+    Any number of threads may read while one learns. A `fit` that is interrupted leaves the model as it was. So does
+    learning more than 65536 symbols on top of what is known, which works on a copy; fewer are learned wholly or not at
+    all.
 
     Examples
     --------
@@ -86,47 +106,48 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
 
     _schema = Schema(
         alphabet=Plain(),
-        depth=Whole(0, 64),
+        effort=Whole(0, 3),
+        memory=Either(Whole(MIN_MEMORY, MAX_MEMORY), Text()),
+        covers=Plain(),
+        depth=Maybe(Whole(0, MAX_DEPTH)),
         walk=Text("coarsen", "refine"),
         estimator=Text("auto", "dirichlet"),
         alpha=Maybe(Real(above=0, high=1e300, whole=True)),
         stop=Maybe(Real(above=0, below=1)),
         switching=Maybe(Real(low=0, high=0.49, whole=True)),
-        max_contexts=Maybe(Whole(2)),
         borders=Flag(),
         n_symbols_seen_=Absent(Whole(0)),
         _kind=Absent(Text()),
         _alphabet=Absent(Object(Alphabet)),
-        _tree=Absent(Object(suffix_tree.SuffixStore, A="_alphabet.A", grows="_alphabet.grows")),
+        _store=Absent(Object(SuffixStore, LatticeStore, A="_alphabet.A", grows="_alphabet.grows")),
         check=lambda state, scope: _check_parts(state),
     )
-
-    _alphabet: Alphabet
-    _tree: suffix_tree.SuffixStore
-    _kind: str
-    n_symbols_seen_: int
 
     def __init__(
         self,
         alphabet: int | Iterable[Hashable] | None = None,
         *,
-        depth: int = 16,
+        effort: int = 2,
+        memory: str | int = "256MB",
+        covers: Sequence[str | Callable[[bytes], int]] | None = None,
+        depth: int | None = None,
         walk: str = "coarsen",
         estimator: str = "auto",
         alpha: float | None = None,
         stop: float | None = None,
         switching: float | None = None,
-        max_contexts: int | None = None,
         borders: bool = True,
     ) -> None:
         self.alphabet = alphabet
+        self.effort = effort
+        self.memory = memory
+        self.covers = covers
         self.depth = depth
         self.walk = walk
         self.estimator = estimator
         self.alpha = alpha
         self.stop = stop
         self.switching = switching
-        self.max_contexts = max_contexts
         self.borders = borders
 
     # ---- learning ---------------------------------------------------------------------------------------------------
@@ -142,7 +163,7 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         y : None
             Not used; there by convention.
         past : sequence, optional
-            Symbols known to come before the document: contexts for it, but not themselves learnt.
+            Symbols known to come before the document: contexts for it, but not themselves learned.
         """
         fresh = unfitted(self)
         fresh._learn(sequence, past)
@@ -154,7 +175,7 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         fresh = unfitted(self)
         for document in documents:
             fresh._learn(document)
-        if not hasattr(fresh, "_tree"):
+        if not hasattr(fresh, "_store"):
             raise ValueError("expected at least one document, got none: pass a list of sequences")
         return adopt(self, fresh)
 
@@ -175,11 +196,11 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         """End the present document: what comes next does not follow from it."""
         self._check_fitted()
         with alone(self):
-            suffix_tree.start_document(self._roomy(1), int(self.borders))
+            self._store = self._learner.start_document(self._store, self.borders)
 
     @writes
     def prequential(self, sequence: Any, *, past: Any = None, unit: str = "nats", new_document: bool = True) -> Floats:
-        """Learn a document, or go on with the present one; -log p of each symbol just before it was learnt.
+        """Learn a document, or go on with the present one; -log p of each symbol just before it was learned.
 
         The sum is the ideal code length: with the refining walk, that of context tree weighting.
         """
@@ -187,20 +208,19 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         return self._learn(sequence, past, new_document=new_document) / scale
 
     def _learn(self, sequence: Any, past: Any = None, *, new_document: bool = True) -> Floats:
-        begun = hasattr(self, "_tree")
+        begun = hasattr(self, "_store")
+        if not begun:
+            check_parameters(self)
         alphabet = self._alphabet if begun else alphabet_for(self.alphabet, sequence)
-        settings = None if begun else kernel_settings(self, alphabet.grows)
         codes, fresh = alphabet.encode(sequence)
         before, unknown = alphabet.encode(past if past is not None else ())
         if unknown:
             raise ValueError(f"the past has symbols outside the alphabet, such as {unknown[0]!r}: name an alphabet")
-        if settings is not None:  # from here on nothing can be wrong with the input
-            model = twin(self)
-            model._alphabet, model._kind = alphabet, type(sequence).__name__  # what samples are made of
-            model._tree = suffix_tree.new_tree(*settings, len(alphabet), self.depth)
-            model.n_symbols_seen_ = 0
-        elif len(codes) >= max(MANY_SYMBOLS, self.n_symbols_seen_ // 16):
-            model = twin(self, _tree=deepcopy(self._tree), _alphabet=deepcopy(alphabet))
+        if not begun:  # from here on nothing can be wrong with the input, but what functions of the user's own say
+            model = twin(self, _store=self._new_store(alphabet, len(codes)), _alphabet=alphabet, n_symbols_seen_=0)
+            model._kind = type(sequence).__name__  # what samples are made of
+        elif len(codes) > MANY_SYMBOLS or any(self._functions(self._store)):
+            model = twin(self, _store=engine_of(self._store).copied(self._store), _alphabet=deepcopy(alphabet))
         else:
             with alone(self):
                 return self._learn_codes(codes, before, fresh, starts=new_document, border=past is None)
@@ -208,207 +228,38 @@ class SequenceModel(Saved, BaseEstimator):  # type: ignore[misc]
         adopt(self, model)
         return losses
 
+    def _new_store(self, alphabet: Alphabet, symbols: int) -> Store:
+        if not is_lattice(self, alphabet):
+            return new_suffix_store(self, alphabet)
+        families, functions = lattice_covers(self)
+        return lattice_engine.new_lattice(families, len(functions), memory_bytes(self.memory), self.effort, symbols)
+
     def _learn_codes(self, codes: Codes, before: Codes, fresh: Any, *, starts: bool, border: bool) -> Floats:
         """Learn symbols in place, after others; ``fresh`` are those that the alphabet does not know yet."""
+        engine, losses = engine_of(self._store), np.empty(len(codes))
         if starts:
-            suffix_tree.start_document(self._roomy(1), int(self.borders and border))
-        for symbol in before[max(len(before) - self._depth, 0) :]:
-            suffix_learn.prime(self._roomy(1), np.array([symbol], np.int32))
-        losses = np.empty(len(codes))
-        done = 0
-        while done < len(codes):
-            done = suffix_learn.learn(self._roomy(len(codes) - done), codes, done, losses)
+            self._store = engine.start_document(self._store, self.borders and border)
+        if len(before):
+            self._store = engine.prime(self._store, before)
+        self._store = engine.learn(self._store, codes, losses, *self._functions(self._store))
         self._alphabet.add(fresh)
         self.n_symbols_seen_ += len(codes)
         return losses
 
-    def _roomy(self, symbols: int) -> suffix_tree.SuffixStore:
-        """The state, with room to learn: kernels stop when it is used up."""
-        self._check_fitted()
-        self._tree = suffix_tree.with_room(self._tree, self._depth, symbols)
-        return self._tree
-
-    # ---- asking -----------------------------------------------------------------------------------------------------
-
-    @property
-    def alphabet_(self) -> list[Hashable]:
-        """The symbols known, in the order of the columns of ``predict_proba``."""
-        self._check_fitted()
-        return list(self._alphabet.symbols)
-
-    @property
-    def n_contexts_(self) -> int:
-        """How many contexts are stored."""
-        self._check_fitted()
-        return int(self._tree.size[suffix_tree.NODES])
-
-    @property
-    def nbytes_(self) -> int:
-        """The memory of the model in bytes."""
-        self._check_fitted()
-        return sum(array.nbytes for array in self._tree)
-
-    @reads
-    def predict_proba(self, context: Any = None) -> Floats:
-        """The probability of every symbol of ``alphabet_`` to come next; it sums to one.
-
-        Where the alphabet may grow one more number follows: the probability of a symbol never seen.
-
-        Parameters
-        ----------
-        context : sequence, optional
-            What came before; by default the present document.
-        """
-        place = self._place(context)
-        probability = np.empty(int(suffix_walk.alphabet_size(self._tree)))
-        level = np.empty((self._depth + 2, suffix_walk.LEVEL_COLUMNS))
-        suffix_walk.distribution(self._tree, *place, level, probability)
-        return probability
-
-    def log_loss(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> float:
-        """Mean -log p of the symbols of a document, without learning them."""
-        losses = self.losses(sequence, context=context, unit=unit)
-        if not len(losses):
-            raise ValueError("the mean loss of an empty sequence is undefined: pass at least one symbol")
-        return float(losses.mean())
-
-    @reads
-    def losses(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
-        """-log p of each symbol of a document, without learning them."""
-        place = self._start() if context is None else self._place(context)
-        codes = self._read(sequence)
-        losses = np.empty(len(codes))
-        if len(codes):
-            suffix_walk.follow(self._tree, *place, codes, losses)
-        return losses / nats_per(unit)
-
-    def score(self, sequence: Any, y: None = None) -> float:
-        """Mean log p of the symbols of a document, in nats: larger is better."""
-        return -self.log_loss(sequence)
-
-    @reads
-    def anomaly_scores(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
-        """For each position -log of the probability of meeting a symbol no likelier than the one there.
-
-        Unlike the loss it does not rise where every symbol is unlikely: under the model a score above s nats comes up
-        with probability exp(-s) at most, whatever the place.
-        """
-        place = self._start() if context is None else self._place(context)
-        codes = self._read(sequence)
-        scores = np.empty(len(codes))
-        suffix_sample.tail_scores(self._tree, *place, codes, scores)
-        return scores / nats_per(unit)
-
-    @reads
-    def sample(self, n: int, seed: int | np.random.Generator | None = None, context: Any = None) -> Any:
-        """Draw the next n symbols without learning them: as bytes or a str if such was learnt, else as a list."""
-        check("n", n, n >= 0, "0 or more")
-        symbols = self._draw(self._place(context), n, np.random.default_rng(seed))[0]
-        drawn = self._alphabet.decode(symbols)
-        if self._kind == "bytes":
-            return bytes(drawn)  # type: ignore[arg-type]
-        return "".join(map(str, drawn)) if self._kind == "str" else drawn
-
-    def generate(self, seed: int | np.random.Generator | None = None, context: Any = None) -> Iterator[Hashable]:
-        """Draw symbols for ever, one at a time."""
-        place, rng = self._place(context), np.random.default_rng(seed)
-        while True:
-            with reading(self):
-                symbols, _, place = self._draw(place, 64, rng)
-            yield from self._alphabet.decode(symbols)
-
-    @reads
-    def entropy_rate(self, n: int = 10_000, seed: int | np.random.Generator | None = 0, *, unit: str = "nats") -> float:
-        """The entropy of the next symbol, averaged over a sequence of n symbols drawn from the model."""
-        check("n", n, n >= 1, "at least 1")
-        return float(self._draw(self._start(), n, np.random.default_rng(seed))[1].mean()) / nats_per(unit)
-
-    @reads
-    def posterior(self, context: Any = None) -> list[ContextWeight]:
-        """Why this prediction: the contexts that speak, from the empty one to the longest met, with their weights.
-
-        The weights sum to one; with the refining walk what is missing belongs to finer contexts never met, which
-        predict every symbol alike.
-        """
-        place = self._place(context)
-        return context_weights(self._tree, *place, self._past(context))
-
-    def explain(self, context: Any = None) -> str:
-        """The posterior of the contexts as a table."""
-        return weights_text(self.posterior(context))
-
-    @reads
-    def map_tree(self, k: int = 1) -> list[ContextTree]:
-        """The k most probable context trees with their posterior, best first; for the plain refining walk."""
-        self._check_fitted()
-        mode, share = self._tree.settings[[suffix_walk.MODE, suffix_walk.SHARE]]
-        if mode != suffix_walk.REFINE or share > 0 or self._alphabet.grows:
-            raise ValueError(
-                'context trees have a posterior only with walk="refine", no switching and a fixed alphabet, got '
-                f"walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}: make such a model"
-            )
-        check("k", k, k >= 1, "at least 1")
-        return map_trees(self._tree, self._alphabet.symbols, k)
-
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        if "_tree" in state:
-            state["_tree"] = suffix_tree.trimmed(state["_tree"])
+        if isinstance(state.get("_store"), SuffixStore):
+            state["_store"] = trimmed(state["_store"])
         return state
-
-    # ---- where a reader stands --------------------------------------------------------------------------------------
-
-    @property
-    def _depth(self) -> int:
-        """The depth that the model was begun with, whatever ``set_params`` says since."""
-        return len(self._tree.path) - 2
-
-    def _place(self, context: Any) -> _Place:
-        self._check_fitted()
-        tree = self._tree
-        if context is None:
-            return _Place(tree.path.copy(), int(tree.size[suffix_tree.PATH]), int(suffix_walk.longest_path(tree)))
-        codes = self._read(context)
-        path = np.zeros(self._depth + 2, np.int64)
-        recent = codes[max(len(codes) - self._depth, 0) :]
-        return _Place(path, *suffix_walk.follow(tree, path, 1, 1, recent, np.empty(0)))
-
-    def _start(self) -> _Place:
-        """The beginning of a new document."""
-        self._check_fitted()
-        path = np.zeros(self._depth + 2, np.int64)
-        path[1] = 1
-        length = min(1 + int(self.borders), self._depth + 1)
-        return _Place(path, length, length)
-
-    def _past(self, context: Any) -> tuple[Hashable, ...]:
-        """The symbols before the next one, old to new, at most ``depth``."""
-        if context is not None:
-            return tuple(context)[max(len(context) - self._depth, 0) :]
-        end, begin = int(self._tree.size[suffix_tree.HISTORY]), int(self._tree.size[suffix_tree.BEGIN])
-        codes = self._tree.history[max(begin, end - self._depth) : end]
-        past = tuple(self._alphabet.decode(codes))
-        return (BORDER_SIGN, *past) if len(past) < self._depth and self.borders else past
-
-    def _read(self, sequence: Any) -> Codes:
-        """The codes of a sequence that is not learnt: all symbols never seen are the one that may come."""
-        self._check_fitted()
-        codes, fresh = self._alphabet.encode(sequence)
-        return np.minimum(codes, len(self._alphabet)) if fresh else codes
-
-    def _draw(self, place: _Place, n: int, rng: np.random.Generator) -> tuple[Codes, Floats, _Place]:
-        if not len(self._alphabet):
-            raise ValueError("nothing can be drawn before a symbol is known: fit the model, or name an alphabet")
-        symbols, entropies = np.empty(n, np.int32), np.empty(n)
-        moved = suffix_sample.draw(self._tree, *place, rng.random(n), symbols, entropies)
-        return symbols, entropies, _Place(place.path, *moved)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "_tree"):
-            raise NotFittedError("this SequenceModel has learnt nothing yet: call fit, partial_fit or update first")
 
 
 def _check_parts(state: Any) -> None:
-    has = [hasattr(state, name) for name in ("_tree", "_alphabet", "_kind", "n_symbols_seen_")]
-    require("the learnt parts", all(has) or not any(has))
-    require("depth", not has[0] or len(state._tree.path) <= 64 + 2)
+    has = [hasattr(state, name) for name in ("_store", "_alphabet", "_kind", "n_symbols_seen_")]
+    require("the learned parts", all(has) or not any(has))
+    if not has[0]:
+        return
+    if isinstance(state._store, LatticeStore):
+        require("alphabet", state._alphabet.symbols == list(range(256)) and not state._alphabet.grows)
+        require("the length of the history", lattice_engine.has_grown(state._store))
+    else:
+        require("depth", len(state._store.path) <= MAX_DEPTH + 2)

@@ -12,7 +12,7 @@ from typing import Any
 from numba import njit
 from numba.core import event
 
-__all__ = ["fused_kernel", "kernel"]
+__all__ = ["fused_kernel", "inlined_kernel", "kernel"]
 
 
 _IMPORT = re.compile(r"^from (?:coverwalk\._kernels|(?=\.))((?:\.\w+)*|\.) import (.*)$", re.MULTILINE)
@@ -45,6 +45,13 @@ def _cached(dispatcher: Any) -> Any:
             raise
         _FirstCompilation.cached = False
     return dispatcher
+
+
+def inlined_kernel(function: Callable[..., Any]) -> Any:
+    """As `kernel`, but written out where it is called: for inner functions of many arrays, each of which would be
+    counted as referenced, with a locked instruction, at every call.
+    """
+    return _cached(njit(nogil=True, error_model="numpy", inline="always")(function))
 
 
 class _FirstCompilation(event.Listener):

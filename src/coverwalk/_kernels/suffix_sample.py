@@ -16,19 +16,21 @@ __all__ = ["draw", "tail_scores"]
 def draw(
     tree: SuffixStore,
     path: NDArray[np.int64],
-    length: int,
-    longest: int,
+    lengths: NDArray[np.int64],
+    power: float,
     uniforms: NDArray[np.float64],
     symbols: NDArray[np.int32],
     entropies: NDArray[np.float64],
-) -> tuple[int, int]:
-    """Draw one symbol after the other without learning; moves ``path`` on and gives its new lengths.
+) -> None:
+    """Draw one symbol after the other without learning; moves ``path`` and its lengths on.
 
+    power                     probabilities are raised to it, then normalised
     uniforms (n,)             numbers in [0, 1), one a symbol
     symbols, entropies (n,)   written: what was drawn, and the entropy in nats of what it was drawn from
 
     Only known symbols are drawn: where the alphabet may grow, the rest is renormalised.
     """
+    length, longest = lengths
     depth = int(tree.settings[DEPTH])
     level = np.empty((depth + 2, LEVEL_COLUMNS))
     entries = np.empty(depth + 2, np.int64)
@@ -39,13 +41,16 @@ def draw(
         distribution(tree, path, length, longest, level, probability)
         total = 0.0
         for symbol in range(known):
+            if power != 1.0:
+                probability[symbol] = probability[symbol] ** power
             total += probability[symbol]
         entropy = 0.0
         left = uniforms[i] * total
         drawn = -1
         for symbol in range(known):
             p = probability[symbol] / total
-            entropy -= p * math.log(p)
+            if p > 0.0:
+                entropy -= p * math.log(p)
             left -= probability[symbol]
             if drawn < 0 and left < 0.0:
                 drawn = symbol
@@ -56,15 +61,14 @@ def draw(
         find_entries(tree, path, length, drawn, entries)
         length = advance(tree, path, path_entry, entries, length, drawn, 0)
         longest = min(longest + 1, depth + 1)
-    return length, longest
+    lengths[0], lengths[1] = length, longest
 
 
 @kernel
 def tail_scores(
     tree: SuffixStore,
     path: NDArray[np.int64],
-    length: int,
-    longest: int,
+    lengths: NDArray[np.int64],
     symbols: NDArray[np.int32],
     scores: NDArray[np.float64],
 ) -> None:
@@ -72,6 +76,7 @@ def tail_scores(
 
     scores (n,)   written, in nats
     """
+    length, longest = lengths
     depth = int(tree.settings[DEPTH])
     level = np.empty((depth + 2, LEVEL_COLUMNS))
     entries = np.empty(depth + 2, np.int64)

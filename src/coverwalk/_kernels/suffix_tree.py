@@ -63,7 +63,7 @@ _ENTRY_LINKS = {
 _SETTINGS = {  # the places of `suffix_walk`
     0: Limits(low="length - 2", high="length - 2"),  # depth
     1: Limits(low=0, high=1),
-    2: Limits(low=2, high=2**31 - 2),  # budget
+    2: Limits(low=0, high=2**62),  # memory in bytes
     3: Limits(low=0, high=2, integral=True),  # mode
     4: Limits(low=0, high=0.49),
     5: Limits(above=0, high=1e300),
@@ -278,7 +278,6 @@ def advance(
     """
     entry_link, history = tree.entry_link, tree.history
     eager = tree.settings[1] > 0
-    room = np.int64(tree.settings[2]) - tree.size[NODES]  # contexts that the budget still allows
     now = tree.size[HISTORY]
     new_length = min(length + 1, int(tree.settings[0]) + 1)
     code = path[0]
@@ -295,14 +294,10 @@ def advance(
             place = -1 - link
             if place >= now or history[place] == BORDER:  # nothing followed there: as good as never met
                 link = np.int64(FRESH)
-        if link < 0:
-            if link == FRESH and not eager:
-                if keep == 1:
-                    _point_to_now(entry_link, entries, order, new_length, now)
-                return order
-            if room <= 0:
-                return order
-            room -= 1
+        if link == FRESH and not eager:
+            if keep == 1:
+                _point_to_now(entry_link, entries, order, new_length, now)
+            return order
         code = path[order]
         path[order] = link
         path_entry[order] = entry

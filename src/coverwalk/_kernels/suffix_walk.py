@@ -41,7 +41,7 @@ __all__ = ["alphabet_size", "ask", "distribution", "follow", "longest_path", "pr
 COARSEN_MIXED, COARSEN_DIRICHLET, REFINE = 0, 1, 2
 
 # places of settings
-DEPTH, EAGER, BUDGET, MODE, SHARE, ALPHA, GROWING, PRIOR, RATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+DEPTH, EAGER, MEMORY, MODE, SHARE, ALPHA, GROWING, PRIOR, RATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
 # the tied prior log-odds: stopping, discount, full counts against tables, repeating the newest symbol
 P_STOP, P_DISCOUNT, P_FULL, P_REPEAT = np.arange(4)  # not literals: those would compile each use anew
@@ -263,15 +263,16 @@ def longest_path(tree: SuffixStore) -> int:
 def follow(
     tree: SuffixStore,
     path: NDArray[np.int64],
-    length: int,
-    longest: int,
+    lengths: NDArray[np.int64],
     symbols: NDArray[np.int32],
     losses: NDArray[np.float64],
-) -> tuple[int, int]:
-    """Read symbols without learning: moves ``path`` on in place; its new length and longest length.
+) -> None:
+    """Read symbols without learning: moves ``path`` on in place.
 
+    lengths (2,)  of the path, and of what it would be had all its contexts been met before; written too
     losses (n,)   written: -log p of each symbol in nats; empty to move only
     """
+    length, longest = lengths
     depth = int(tree.settings[DEPTH])
     level = np.empty((depth + 2, LEVEL_COLUMNS))
     entries = np.empty(depth + 2, np.int64)
@@ -286,7 +287,7 @@ def follow(
             losses[i] = -math.log(ask(tree, path, length, level, symbol, entries, phi, psi))
         length = advance(tree, path, path_entry, entries, length, symbol, 0)
         longest = min(longest + 1, depth + 1)
-    return length, longest
+    lengths[0], lengths[1] = length, longest
 
 
 @kernel

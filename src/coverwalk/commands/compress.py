@@ -1,4 +1,4 @@
-"""``coverwalk compress FILE``: an arithmetic coder on the predictions of a SequenceModel."""
+"""``coverwalk compress FILE``: an arithmetic coder on the predictions of a lattice of covers."""
 
 import argparse
 from pathlib import Path
@@ -11,6 +11,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file, and where to write."""
     parser.add_argument("file", type=Path, help="the file to compress; it stays as it is")
     parser.add_argument("-o", "--output", type=Path, help=f"where to write; by default FILE{SUFFIX}")
+    parser.add_argument("--effort", type=int, choices=(1, 2, 3), default=2, help="1: fastest; 2; 3: smallest")
+    parser.add_argument("--memory", default="256MB", help="for the model, here and to decompress; by default 256MB")
     parser.add_argument("-f", "--force", action="store_true", help="write over a file that exists")
 
 
@@ -22,9 +24,9 @@ def run(arguments: argparse.Namespace) -> None:
     refuse_to_overwrite(output, arguments.force)
     data = arguments.file.read_bytes()
     with progress_bar(len(data), arguments.file.name) as bar:
-        packed = compress(data, progress=bar.update)
+        packed = compress(data, effort=arguments.effort, memory=arguments.memory, progress=bar.update)
     write_whole(output, packed)
-    bits = f", {8 * len(packed) / len(data):.3f} bits a byte" if data else ""
+    bits = f", {8 * len(packed) / len(data):.3f} bits per byte" if data else ""
     print(f"{output}: {len(data)} bytes to {len(packed)}{bits}")
 
 

@@ -1,60 +1,64 @@
-"""Lossless compression by a SequenceModel and an arithmetic coder, in the file format of `container`.
+"""Lossless compression by a lattice of covers and a binary arithmetic coder, in the file format of `container`.
 
-The decoder repeats the coder's arithmetic, so both need the same model: its number is in the file.
+The decoder repeats the coder's arithmetic, which is that of whole numbers: any machine decodes what another has coded.
+Both need the same model: its number is in the file.
 """
 
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coverwalk import __version__
-from coverwalk._kernels import arithmetic_coder
-from coverwalk.sequence import SequenceModel
-from coverwalk.sequences.container import damaged, read_container, write_container
+from coverwalk._kernels.sequences import binary_coder
+from coverwalk._kernels.sequences.lattice_run import DECODE, ENCODE
+from coverwalk._kernels.sequences.store import LatticeStore
+from coverwalk.sequences import lattice_engine
+from coverwalk.sequences.container import Container, damaged, read_container, write_container
+from coverwalk.sequences.sequence_parameters import MIN_MEMORY, check, memory_bytes
 
 __all__ = ["compress", "decompress", "original_length"]
 
-_MODEL = 1  # to be raised whenever the model's arithmetic changes
-_CHUNK = 1 << 14  # symbols per call of the kernel: how often progress is told
-_FLUSH = 8  # bytes that the coder writes at its end; those that are 0 need not be stored
+_MODEL = 2  # to be raised whenever the model's arithmetic changes
+_CHUNK = 1 << 14  # symbols from one report of progress to the next
 
 Progress = Callable[[int], object]
 
 
-def compress(data: bytes, *, progress: Progress | None = None) -> bytes:
-    """Compress bytes; ``progress`` is told how many more are done.
+def compress(data: bytes, *, effort: int = 2, memory: str | int = "256MB", progress: Progress | None = None) -> bytes:
+    """Compress bytes; ``progress`` is told how many more are done. Decompression takes the same time and memory.
 
     Examples
     --------
     >>> text = b"to be or not to be, that is the question: " * 20
     >>> packed = compress(text)
-    >>> len(text), len(packed) < 80, decompress(packed) == text
+    >>> len(text), len(packed) < 100, decompress(packed) == text
     (840, True, True)
     """
-    code = _encode(data, progress) if data else b""
-    return write_container(data, code, writer=__version__, model=_MODEL)
+    room = memory_bytes(memory)
+    check("effort", effort, effort in (1, 2, 3), "1, 2 or 3")
+    check("memory", memory, MIN_MEMORY <= room < 2**40, 'from "8MB" to "1TB"')
+    code = _encode(data, effort, room, progress) if data else b""
+    return write_container(data, code, writer=__version__, model=_MODEL, effort=effort, memory=room)
 
 
-def _encode(data: bytes, progress: Progress | None) -> bytes:
+def _new(effort: int, memory: int, length: int) -> LatticeStore:
+    families = ("suffix", "match") if effort == 1 else lattice_engine.FAMILIES
+    return lattice_engine.new_lattice(families, 0, memory, effort, length)
+
+
+def _encode(data: bytes, effort: int, memory: int, progress: Progress | None) -> bytes:
     symbols = np.frombuffer(data, np.uint8).astype(np.int32)
-    state = arithmetic_coder.start_coder()
+    state, store = binary_coder.start_coder(), _new(effort, memory, len(data))
+    losses, out = np.empty(_CHUNK), np.empty(binary_coder.MAX_BYTES * _CHUNK, np.uint8)
     parts = []
-    model = _model()
     for start in range(0, len(symbols), _CHUNK):
         chunk = symbols[start : start + _CHUNK]
-        out = np.empty(4 * len(chunk) + int(state[arithmetic_coder.PENDING]) + 16, np.uint8)
-        state[arithmetic_coder.PLACE] = 0
-        _code(model, state, chunk, out, decoding=False)
-        parts.append(out[: int(state[arithmetic_coder.PLACE])].tobytes())
+        state[binary_coder.PLACE] = 0
+        store = lattice_engine.learn(store, chunk, losses, mode=ENCODE, coder=state, data=out)
+        parts.append(out[: int(state[binary_coder.PLACE])].tobytes())
         if progress:
             progress(len(chunk))
-    out = np.empty(int(state[arithmetic_coder.PENDING]) + 16, np.uint8)
-    state[arithmetic_coder.PLACE] = 0
-    arithmetic_coder.finish(state, out)
-    parts.append(out[: int(state[arithmetic_coder.PLACE])].tobytes())
-    code = b"".join(parts)[1:]  # the first byte held back is 0
-    return code[:-_FLUSH] + code[-_FLUSH:].rstrip(b"\0")  # the decoder reads 0 past the end
+    return b"".join(parts) + binary_coder.finish(state)
 
 
 def decompress(packed: bytes, *, progress: Progress | None = None) -> bytes:
@@ -65,22 +69,24 @@ def decompress(packed: bytes, *, progress: Progress | None = None) -> bytes:
             f"this file was written by coverwalk {parts.writer} with model {parts.model}, and this is coverwalk "
             f"{__version__} with model {_MODEL}: decompress it with `pip install coverwalk=={parts.writer}`"
         )
-    if parts.length > (len(parts.code) + _FLUSH) << 25:  # no symbol takes less than 2^-22 bits
+    if parts.effort not in (1, 2, 3) or not MIN_MEMORY <= parts.memory < 2**40:
+        raise damaged(f"no effort is {parts.effort} with {parts.memory} bytes of memory")
+    if parts.length > (len(parts.code) + 8) << 16:  # no bit takes less than 2^-16 bits
         raise damaged(f"its header promises {parts.length} bytes, more than so short a code can hold")
-    data = _decode(parts.code, parts.length, progress)
+    data = _decode(parts, progress)
     if not parts.checks(data):
         raise damaged("what it decodes to has another check sum than the original")
     return data
 
 
-def _decode(code: bytes, length: int, progress: Progress | None) -> bytes:
-    data = np.frombuffer(b"\0" + code, np.uint8).copy()  # the kernel's arrays are writable
-    state = arithmetic_coder.start_decoder(data)
-    model = _model()
+def _decode(parts: Container, progress: Progress | None) -> bytes:
+    code = np.frombuffer(parts.code, np.uint8).copy()  # the kernel's arrays are writable
+    state, store = binary_coder.start_decoder(code), _new(parts.effort, parts.memory, parts.length)
+    losses = np.empty(_CHUNK)
     decoded = []
-    for start in range(0, length, _CHUNK):
-        symbols = np.empty(min(_CHUNK, length - start), np.int32)
-        _code(model, state, symbols, data, decoding=True)
+    for start in range(0, parts.length, _CHUNK):
+        symbols = np.zeros(min(_CHUNK, parts.length - start), np.int32)
+        store = lattice_engine.learn(store, symbols, losses, mode=DECODE, coder=state, data=code)
         decoded.append(symbols.astype(np.uint8).tobytes())
         if progress:
             progress(len(symbols))
@@ -90,21 +96,3 @@ def _decode(code: bytes, length: int, progress: Progress | None) -> bytes:
 def original_length(packed: bytes) -> int:
     """How many bytes a compressed file will give."""
     return read_container(packed).length
-
-
-def _model() -> SequenceModel:
-    return SequenceModel(alphabet=256).fit(b"")
-
-
-def _code(
-    model: SequenceModel,
-    state: NDArray[np.uint64],
-    symbols: NDArray[np.int32],
-    data: NDArray[np.uint8],
-    *,
-    decoding: bool,
-) -> None:
-    done = 0
-    while done < len(symbols):
-        tree = model._roomy(len(symbols) - done)
-        done = arithmetic_coder.code(tree, state, symbols, done, data, decoding)

@@ -2,15 +2,22 @@
 
 import bz2
 import lzma
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 __all__ = ["compressors"]
 
 
 def compressors() -> dict[str, Callable[[bytes], int]]:
-    """By name, a function from bytes to their compressed size in bytes; PPMd only where ``pyppmd`` is installed.
+    """By name, a function from bytes to their compressed size in bytes; each at its best setting.
+
+    xz and bzip2 always; PPMd, brotli and zstd where ``pyppmd``, ``brotli`` and the command ``zstd`` are installed, ZPAQ
+    where the command ``zpaq`` is.
 
     >>> compressors()["bzip2"](b"again and " * 1000) < 100
     True
@@ -22,4 +29,23 @@ def compressors() -> dict[str, Callable[[bytes], int]]:
     if find_spec("pyppmd"):
         ppmd = import_module("pyppmd")
         found["PPMd"] = lambda data: len(ppmd.compress(data, max_order=16, mem_size=256 << 20, variant="I"))
+    if find_spec("brotli"):
+        brotli = import_module("brotli")
+        found["brotli"] = lambda data: len(brotli.compress(data, quality=11, lgwin=24))
+    if zstd := shutil.which("zstd"):
+        found["zstd"] = lambda data: len(_run([zstd, "--ultra", "-22", "-c", "-q"], data))
+    if zpaq := shutil.which("zpaq"):
+        found["zpaq"] = lambda data: _zpaq_size(zpaq, data)
     return found
+
+
+def _run(command: list[str], data: bytes) -> bytes:
+    return subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+def _zpaq_size(zpaq: str, data: bytes) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        original, archive = Path(folder, "data"), Path(folder, "data.zpaq")
+        original.write_bytes(data)
+        _run([zpaq, "add", str(archive), str(original), "-method", "5"], b"")
+        return archive.stat().st_size

@@ -8,7 +8,7 @@ k best combinations of one of the k best trees of each child. A context met once
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,16 @@ from coverwalk._kernels import suffix_tree, suffix_walk
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BORDER_SIGN", "ContextNode", "ContextTree", "best_trees", "context_text", "map_trees"]
+__all__ = [
+    "BORDER_SIGN",
+    "ContextNode",
+    "ContextTree",
+    "StopWeights",
+    "best_trees",
+    "context_text",
+    "map_trees",
+    "stop_weights",
+]
 
 BORDER_SIGN = "^"  # how the beginning of a document is written in a context
 
@@ -113,8 +122,24 @@ def _draw(axes: "Axes", node: ContextNode, order: int, heights: dict[int, float]
     return heights[id(node)]
 
 
-def map_trees(tree: suffix_tree.SuffixStore, symbols: list[Hashable], k: int) -> list[ContextTree]:
-    """The k most probable trees under the state of a refining walk."""
+class StopWeights(NamedTuple):
+    """The posterior of a refining walk.
+
+    parent, label, visits, log_stop, log_go (n,)   by context, parents before children; a label of -1 is the border
+    prior_log_stop, prior_log_go (depth + 1,)     by order, for contexts that were not met
+    """
+
+    parent: NDArray[np.int32]
+    label: NDArray[np.int32]
+    visits: NDArray[np.float64]
+    log_stop: NDArray[np.float64]
+    log_go: NDArray[np.float64]
+    prior_log_stop: NDArray[np.float64]
+    prior_log_go: NDArray[np.float64]
+
+
+def stop_weights(tree: suffix_tree.SuffixStore) -> StopWeights:
+    """Where a refining walk stops, by its state."""
     nodes = int(tree.size[suffix_tree.NODES])
     depth = int(tree.settings[suffix_walk.DEPTH])
     parent, label = tree.node_link[:nodes, suffix_tree.PARENT], tree.node_link[:nodes, suffix_tree.LABEL]
@@ -128,7 +153,7 @@ def map_trees(tree: suffix_tree.SuffixStore, symbols: list[Hashable], k: int) ->
     place = np.cumsum(exists) - 1  # of the parents among those met
     log_odds = prior[np.minimum(order, depth)] + tree.node_value[:nodes, suffix_tree.STOP]
     surely = (order == depth) | ((label == suffix_tree.BORDER) & (order > 0))
-    return best_trees(
+    return StopWeights(
         np.where(met > 0, place[parent[met]], -1).astype(np.int32),
         label[met],
         tree.node_value[met, suffix_tree.N],
@@ -136,27 +161,17 @@ def map_trees(tree: suffix_tree.SuffixStore, symbols: list[Hashable], k: int) ->
         np.where(surely, -np.inf, -np.logaddexp(0.0, log_odds))[met],
         -np.logaddexp(0.0, -prior),
         -np.logaddexp(0.0, prior),
-        symbols,
-        k,
     )
 
 
-def best_trees(
-    parent: NDArray[np.int32],
-    label: NDArray[np.int32],
-    count: NDArray[np.float64],
-    log_stop: NDArray[np.float64],
-    log_go: NDArray[np.float64],
-    prior_log_stop: NDArray[np.float64],
-    prior_log_go: NDArray[np.float64],
-    symbols: list[Hashable],
-    k: int,
-) -> list[ContextTree]:
-    """The k most probable trees, best first.
+def map_trees(tree: suffix_tree.SuffixStore, symbols: list[Hashable], k: int) -> list[ContextTree]:
+    """The k most probable trees under the state of a refining walk."""
+    return best_trees(stop_weights(tree), symbols, k)
 
-    parent, label, count, log_stop, log_go (n,)   by context, parents before children; a label of -1 is the border
-    prior_log_stop, prior_log_go (depth + 1,)     by order, for contexts that were not met
-    """
+
+def best_trees(weights: StopWeights, symbols: list[Hashable], k: int) -> list[ContextTree]:
+    """The k most probable trees, best first."""
+    parent, label, count, log_stop, log_go, prior_log_stop, prior_log_go = weights
     depth = len(prior_log_stop) - 1
     order = np.zeros(len(parent), np.int64)
     children: list[dict[int, int]] = [{} for _ in parent]

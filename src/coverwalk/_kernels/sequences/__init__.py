@@ -1,0 +1,1 @@
+"""Kernels of the lattice of covers on byte sequences."""

@@ -1,0 +1,104 @@
+"""How a lattice learns symbols; coding and decoding them are the same loop, on the same numbers."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.sequences.binary_coder import decode_bit, encode_bit
+from coverwalk._kernels.sequences.covers import PERIOD_EVERY, advance_past, contexts, find_match, find_period
+from coverwalk._kernels.sequences.lattice import learn_bit, new_scratch, open_slots, predict_bit
+from coverwalk._kernels.sequences.store import (
+    COVERS,
+    DOCUMENT,
+    LAST8,
+    PERIOD,
+    POSITION,
+    SMALL_PERIOD,
+    LatticeStore,
+)
+
+__all__ = ["learn"]
+
+LEARN, ENCODE, DECODE = 0, 1, 2
+_LN2 = math.log(2.0)
+_FIRST_RATE, _RATE, _SOON = 96, 24, 4000  # of the mixer, out of 2^14: at first, in the end, and how soon
+_USED_EVERY = 15  # one symbol in 16 is looked at to see which covers are of use
+
+
+@kernel
+def learn(
+    store: LatticeStore,
+    symbols: NDArray[np.int32],
+    extra: NDArray[np.uint64],
+    losses: NDArray[np.float64],
+    mode: int,
+    coder: NDArray[np.uint64],
+    data: NDArray[np.uint8],
+) -> None:
+    """Learn symbols one after the other; code them on the way, or find out what they are by decoding.
+
+    symbols (n,)     read, or written when decoding
+    extra (n, m)     contexts of the m covers of the user's own, as hashes
+    losses (n,)      written: -log p of each symbol before it was learned, in nats
+    coder, data      the state of a binary coder and its bytes: see binary_coder
+    """
+    slots, maps, weights, finals, refined = store.slots, store.maps, store.weights, store.finals, store.refined
+    zero, hits, past, history, matches = store.zero, store.hits, store.past, store.history, store.matches
+    differences, counters, use = store.differences, store.counters, store.use
+    hashes, covers, awake, places, states, x, numbers, found = new_scratch(store)
+    for i in range(len(symbols)):
+        position, known = counters[POSITION], counters[DOCUMENT]
+        period = counters[PERIOD] if counters[PERIOD] > 0 else SMALL_PERIOD
+        contexts(past, history, position, min(known, len(history)), period, hashes)
+        for k in range(extra.shape[1]):
+            hashes[COVERS + k] = extra[i, k]
+        find_match(matches, history, history, position, min(known, len(history)), found)
+        rate = _RATE + _FIRST_RATE * _SOON // (position + _SOON)
+        symbol = np.int64(symbols[i])
+        node = np.int64(1)
+        cost = 0.0
+        for bit in range(8):
+            if bit & 3 == 0:
+                open_slots(slots, hashes, covers, awake, node, True, places)
+            p = predict_bit(
+                slots, maps, weights, finals, refined, zero, hits, places, states, x, numbers, found, awake,
+                node, bit, past[LAST8],
+            )  # fmt: skip
+            if mode == DECODE:
+                y = decode_bit(coder, data, p)
+            else:
+                y = (symbol >> (7 - bit)) & 1
+                if mode == ENCODE:
+                    encode_bit(coder, data, p, y)
+            cost -= math.log((p if y == 1 else 65536 - p) / 65536.0)
+            if position & _USED_EVERY == 0:
+                _note_use(use, weights, x, np.int64(numbers[4]) * len(x))
+            learn_bit(
+                slots, maps, weights, finals, refined, zero, hits, places, states, x, numbers, awake,
+                node, bit, y, rate,
+            )  # fmt: skip
+            node = 2 * node + y
+        symbol = node & 255
+        symbols[i] = symbol
+        losses[i] = cost
+        for which in range(2):
+            if found[2 + which] >= 0:
+                matches[which, found[2 + which]] = np.int32((position & (len(history) - 1)) + 1)
+        history[position & (len(history) - 1)] = symbol
+        advance_past(past, symbol)
+        if known & (PERIOD_EVERY - 1) == PERIOD_EVERY - 1 and known > PERIOD_EVERY:
+            counters[PERIOD] = find_period(
+                differences, history, position + 1, min(known + 1, len(history)), counters[PERIOD]
+            )
+        counters[POSITION] = position + 1
+        counters[DOCUMENT] = known + 1
+
+
+@kernel
+def _note_use(use: NDArray[np.float64], weights: NDArray[np.int32], x: NDArray[np.int32], begin: int) -> None:
+    """Add each input's part of the log-odds; order zero and the match come last."""
+    for c in range(len(use)):
+        part = np.int64(weights[begin + 2 * c]) * x[2 * c] + np.int64(weights[begin + 2 * c + 1]) * x[2 * c + 1]
+        use[c, 0] += abs(part) / 2.0**33

@@ -1,0 +1,283 @@
+"""The lattice of covers as an engine of SequenceModel, for bytes; see `suffix_engine` for what an engine is."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.sequences import binary_coder, lattice_read, lattice_run
+from coverwalk._kernels.sequences.covers import NAMES
+from coverwalk._kernels.sequences.store import (
+    BUCKET,
+    COVERS,
+    DOCUMENT,
+    EFFORT,
+    MEMORY,
+    PERIOD,
+    POSITION,
+    LatticeStore,
+    new_store,
+    with_capacity,
+)
+
+__all__ = ["FAMILIES", "Place", "contributions", "learn", "new_lattice"]
+
+Codes = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Cover = Callable[[bytes], int]
+
+FAMILIES = ("suffix", "word", "sparse", "record", "image", "match")
+BLOCK = 1 << 14  # symbols from one look at memory and at sleeping covers to the next
+_FIXED = 13 << 18  # bytes that a lattice takes whatever it has learned
+_SLOT_BYTES = 44  # of slots per symbol learned, while memory allows
+_MIN_SLOTS = 8 << 20  # bytes: small files may have more, for what they learn first is worth most
+_LONGEST = 5  # the suffix of order 8, left to the match where speed counts
+_RING = 1 << 12  # symbols of the past that a reader keeps
+_SEEN_BY_FUNCTIONS = 256  # symbols of the past that covers of the user's own are given
+_ASLEEP_FOR = 7  # blocks
+_MIN_USE = 0.003  # part of the log-odds below which a cover falls asleep
+
+
+class Place(NamedTuple):
+    """Where a reader stands: the last symbols and words, the past as a ring, how many symbols are known."""
+
+    past: NDArray[np.uint64]
+    ring: NDArray[np.uint8]
+    known: NDArray[np.int64]
+
+
+def new_lattice(families: Sequence[str], functions: int, memory: int, effort: int, expected: int = 0) -> LatticeStore:
+    """An empty lattice with these families of covers, in arrays that will do for ``expected`` symbols."""
+    chosen = [c for c, name in enumerate(NAMES) if name in families and (effort > 1 or c != _LONGEST)]
+    covers = np.array(chosen + list(range(COVERS, COVERS + functions)), np.uint64)
+    store = new_store(covers, *_capacity(memory, max(expected, 1)))
+    store.counters[MEMORY], store.counters[EFFORT] = memory, effort
+    store.use[-1, 2] = "match" not in families
+    return store
+
+
+def _power(n: float) -> int:
+    """The largest power of two that is not larger."""
+    return 1 << max(int(n).bit_length() - 1, 8)
+
+
+def _capacity(memory: int, symbols: int) -> tuple[int, int, int]:
+    """Buckets, history and matches for so many symbols, within the memory."""
+    history = max(min(_power(2 * symbols), _power((memory - _FIXED) // 16)), _RING)
+    slots = min(max(_SLOT_BYTES * symbols, _MIN_SLOTS), _max_slots(memory))
+    return slots // BUCKET, history, history // 4
+
+
+def _max_slots(memory: int) -> int:
+    """Bytes for slots: what is left by the longest history, with two matches of four bytes for each four symbols."""
+    return memory - _FIXED - 3 * max(_power((memory - _FIXED) // 16), _RING)
+
+
+def _with_capacity(store: LatticeStore) -> LatticeStore:
+    """The store, in larger arrays where it has learned more than these are good for and the memory allows."""
+    position, memory = int(store.counters[POSITION]) + BLOCK, int(store.counters[MEMORY])
+    buckets, history, matches = _capacity(memory, position)
+    now = len(store.slots) // BUCKET - 1
+    grown = now
+    while 3 * grown < 2 * buckets and 2 * grown * BUCKET <= _max_slots(memory):
+        grown *= 2
+    history, matches = max(history, len(store.history)), max(matches, store.matches.shape[1])
+    if (grown, history, matches) == (now, len(store.history), store.matches.shape[1]):
+        return store
+    return with_capacity(store, grown, history, matches)
+
+
+def has_grown(store: LatticeStore) -> bool:
+    """Whether the history is as long as that of so many symbols: no file makes a small lattice grow at will."""
+    position, memory = int(store.counters[POSITION]), int(store.counters[MEMORY])
+    return _capacity(memory, max(position - 2 * BLOCK, 1))[1] <= len(store.history)
+
+
+def start_document(store: LatticeStore, borders: bool) -> LatticeStore:
+    """End the present document: what comes next does not follow from it."""
+    store.past[:] = 0
+    store.counters[DOCUMENT] = 0
+    return store
+
+
+def learn(
+    store: LatticeStore,
+    codes: Codes,
+    losses: Floats,
+    functions: Sequence[Cover] = (),
+    *,
+    mode: int = lattice_run.LEARN,
+    coder: NDArray[np.uint64] | None = None,
+    data: NDArray[np.uint8] | None = None,
+) -> LatticeStore:
+    """Learn symbols; ``losses`` (n,) are written, in nats. With a coder they are coded, or decoded into ``codes``."""
+    coder = binary_coder.start_coder() if coder is None else coder
+    data = np.empty(0, np.uint8) if data is None else data
+    done = 0
+    while done < len(codes):
+        position = int(store.counters[POSITION])
+        if position % BLOCK == 0:
+            store = _with_capacity(store)
+            _choose_sleepers(store)
+        end = min(done + BLOCK - position % BLOCK, len(codes))
+        place = here(store) if functions else None
+        extra = _extra(place, codes[done:end], functions)
+        lattice_run.learn(store, codes[done:end], extra, losses[done:end], mode, coder, data)
+        done = end
+    return store
+
+
+def _choose_sleepers(store: LatticeStore) -> None:
+    """Covers without use sleep for some blocks, then get another chance: cost follows use."""
+    block, use = int(store.counters[POSITION]) // BLOCK, store.use
+    total = use[:, 0].sum()
+    use[:, 1] += use[:, 0]
+    if store.counters[EFFORT] == 2 and block > 0:
+        if block % (_ASLEEP_FOR + 1) == 0:
+            use[:-2, 2] = 0
+        elif block % (_ASLEEP_FOR + 1) == 1:
+            use[:-2, 2] = use[:-2, 0] < _MIN_USE * total
+        if store.counters[PERIOD] == 0:
+            use[:-2, 2][_needs_period(store)] = 1
+    use[:, 0] = 0
+
+
+def _needs_period(store: LatticeStore) -> NDArray[np.bool_]:
+    return np.array([c < COVERS and NAMES[int(c)] in ("record", "image") for c in store.covers], np.bool_)
+
+
+def _extra(place: Place | None, codes: Codes, functions: Sequence[Cover]) -> NDArray[np.uint64]:
+    """The contexts of the user's own covers before each symbol, as numbers; a function of the past alone."""
+    out = np.empty((len(codes), len(functions)), np.uint64)
+    if place is None or not functions:
+        return out
+    known = _newest(place)
+    text = known + codes.astype(np.uint8).tobytes()
+    for i in range(len(codes)):
+        past = text[max(len(known) + i - _SEEN_BY_FUNCTIONS, 0) : len(known) + i]
+        for k, function in enumerate(functions):
+            out[i, k] = _number(function(past), k)
+    return out
+
+
+def _number(value: object, which: int) -> int:
+    if not isinstance(value, int | np.integer):
+        raise ValueError(
+            f"a cover of your own must return an integer for a past, got {value!r}: return the context's number, "
+            "such as hash((a, b)) of small integers"
+        )
+    return ((int(value) + which + 1) * 0x9E3779B97F4A7C15) % 2**64
+
+
+def _newest(place: Place) -> bytes:
+    known = int(place.known[0])
+    n = min(known, len(place.ring), _SEEN_BY_FUNCTIONS)
+    return bytes(place.ring[(known - n + np.arange(n)) % len(place.ring)].tobytes())
+
+
+def nbytes(store: LatticeStore) -> int:
+    """Memory in bytes."""
+    return sum(array.nbytes for array in store)
+
+
+def prime(store: LatticeStore, codes: Codes) -> LatticeStore:
+    """Put symbols behind without learning them."""
+    store = _with_capacity(store)
+    position, mask = int(store.counters[POSITION]), len(store.history) - 1
+    recent = codes[max(len(codes) - _RING, 0) :]
+    place = after(store, recent)
+    store.history[(position + np.arange(len(recent))) & mask] = recent.astype(np.uint8)
+    store.past[:] = place.past
+    store.counters[POSITION] += len(recent)
+    store.counters[DOCUMENT] += len(recent)
+    return store
+
+
+def here(store: LatticeStore) -> Place:
+    """After the present document."""
+    position, known = int(store.counters[POSITION]), int(store.counters[DOCUMENT])
+    ring = np.zeros(_RING, np.uint8)
+    back = np.arange(1, min(known, _RING, len(store.history)) + 1)
+    ring[(known - back) % _RING] = store.history[(position - back) % len(store.history)]
+    return Place(store.past.copy(), ring, np.array([known], np.int64))
+
+
+def beginning(store: LatticeStore, borders: bool = True) -> Place:
+    """The beginning of a new document."""
+    return Place(np.zeros(3, np.uint64), np.zeros(_RING, np.uint8), np.zeros(1, np.int64))
+
+
+def after(store: LatticeStore, codes: Codes) -> Place:
+    """After these symbols, as if a document began with them."""
+    place = beginning(store)
+    lattice_read.follow(store, *place, codes, np.empty((len(codes), 0), np.uint64), np.empty(0))
+    return place
+
+
+def distribution(store: LatticeStore, place: Place, functions: Sequence[Cover] = ()) -> Floats:
+    """The probability of every symbol."""
+    probability = np.empty(256)
+    extra = _extra(place, np.zeros(1, np.int32), functions)[0]
+    lattice_read.spread(store, place.past, place.ring, int(place.known[0]), extra, probability)
+    return probability
+
+
+def read(store: LatticeStore, place: Place, codes: Codes, losses: Floats, functions: Sequence[Cover] = ()) -> None:
+    """-log p of each symbol without learning them."""
+    lattice_read.follow(store, *place, codes, _extra(place, codes, functions), losses)
+
+
+def _step(store: LatticeStore, place: Place, symbol: int) -> None:
+    moved = np.array([symbol], np.int32)
+    lattice_read.follow(store, *place, moved, np.empty((1, 0), np.uint64), np.empty(0))
+
+
+def tail_scores(
+    store: LatticeStore, place: Place, codes: Codes, scores: Floats, functions: Sequence[Cover] = ()
+) -> None:
+    """-log of the probability of a symbol no likelier than the one there, for each."""
+    for i, symbol in enumerate(codes):
+        p = distribution(store, place, functions)
+        scores[i] = -np.log(min(p[p <= p[symbol] * (1 + 1e-12)].sum(), 1.0))
+        _step(store, place, int(symbol))
+
+
+def draw(
+    store: LatticeStore,
+    place: Place,
+    power: float,
+    uniforms: Floats,
+    symbols: Codes,
+    entropies: Floats,
+    functions: Sequence[Cover] = (),
+) -> None:
+    """Draw symbols from probabilities raised to a power; moves the place on."""
+    for i, uniform in enumerate(uniforms):
+        p = distribution(store, place, functions) ** power
+        p /= p.sum()
+        symbols[i] = min(int(np.searchsorted(np.cumsum(p), uniform, side="right")), 255)
+        entropies[i] = -(p[p > 0] * np.log(p[p > 0])).sum()
+        _step(store, place, int(symbols[i]))
+
+
+def contributions(store: LatticeStore, functions: Sequence[Cover] = ()) -> dict[str, float]:
+    """Each family's part of the log-odds so far: they sum to one."""
+    parts = store.use[:, 0] + store.use[:, 1]
+    known = [*NAMES, *(getattr(function, "__name__", "function") for function in functions)]
+    names = [*(known[int(c)] for c in store.covers), "suffix", "match"]
+    total = max(float(parts.sum()), 1e-300)
+    summed: dict[str, float] = {}
+    for name, part in zip(names, parts):
+        summed[name] = summed.get(name, 0.0) + float(part) / total
+    return {name: part for name, part in summed.items() if part > 0}
+
+
+def newest(store: LatticeStore) -> Codes:
+    """The newest symbols of the present document."""
+    return np.frombuffer(_newest(here(store)), np.uint8).astype(np.int32)
+
+
+def copied(store: LatticeStore) -> LatticeStore:
+    """A copy that shares nothing."""
+    return LatticeStore._make(array.copy() for array in store)
