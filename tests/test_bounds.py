@@ -12,10 +12,10 @@ from coverwalk.shapes import Shapes
 BOUNDS = [Bounds(0.0, np.inf, 2.0), Bounds(-np.inf, 5.0, 0.5), Bounds(0.0, 1.0, 0.5), Bounds(-1.0, 3.0, 0.3)]
 TARGETS = [Rounding(low=bounds.low, high=bounds.high, bounds=bounds) for bounds in BOUNDS]
 TARGETS += [
-    Rounding(values=np.array([0.0]), width=0.4, low=0.0),
-    Rounding(values=np.array([0.0, 1.0]), width=0.1, low=0.0, high=1.0),
-    Rounding(values=np.array([0.0]), width=0.1, low=0.0, high=1.0, bounds=Bounds(-np.inf, 1.1, 0.3)),
-    Rounding(values=np.array([1.0]), width=0.2, low=-1.0, high=2.8, bounds=Bounds(-1.0, 3.0, 0.3)),
+    Rounding(values=np.array([0.0]), width=np.array([0.4]), low=0.0),
+    Rounding(values=np.array([0.0, 1.0]), width=np.array([0.1, 0.2]), low=0.0, high=1.0),
+    Rounding(values=np.array([0.0]), width=np.array([0.1]), low=0.0, high=1.0, bounds=Bounds(-np.inf, 1.1, 0.3)),
+    Rounding(values=np.array([1.0]), width=np.array([0.2]), low=-1.0, high=2.8, bounds=Bounds(-1.0, 3.0, 0.3)),
     Rounding(step=0.25, decimals=2, low=0.0, high=2.0, bounds=Bounds(-0.125, 2.125, 0.4)),
     Rounding(step=1.0, decimals=0, low=0.0, bounds=Bounds(-0.5, np.inf, 3.0)),
     Rounding(step=1.0, decimals=0, low=0.0),
@@ -114,8 +114,8 @@ def skewed(n, seed, spread=0.5):
 
 def test_a_positive_y_is_fitted_as_well_as_its_logarithm():
     (X, y), (X_new, new) = skewed(800, 0), skewed(3000, 1)
-    model = ConditionalDensity(n_trees=6, bounds=(0, None)).fit(X, y)
-    by_hand = ConditionalDensity(n_trees=6).fit(X, np.log(y))
+    model = ConditionalDensity(n_estimators=6, bounds=(0, None)).fit(X, y)
+    by_hand = ConditionalDensity(n_estimators=6).fit(X, np.log(y))
     loss = -np.mean(by_hand.logpdf(X_new, np.log(new)) - np.log(new))
     assert -model.log_likelihood(X_new, new) < loss + 0.01
     dist = model.predict_dist(X_new[:200])
@@ -129,7 +129,7 @@ def test_proportions_with_atoms_at_both_ends(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(700, 2))
     y = np.clip(0.5 + 0.4 * X[:, 0] + 0.2 * rng.normal(size=700), 0.0, 1.0)
-    model = ConditionalDensity(n_trees=4, bounds=(0, 1)).fit(X, y)
+    model = ConditionalDensity(n_estimators=4, bounds=(0, 1)).fit(X, y)
     dist = model.predict_dist(X)
     assert model.forests_[0].settings.rounding.values.tolist() == [0.0, 1.0]
     assert np.mean(dist.pmf(0.0)) == pytest.approx(np.mean(y == 0), abs=0.02)
@@ -145,7 +145,7 @@ def test_counts_have_none_below_zero():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 2))
     y = rng.poisson(np.exp(X[:, 0])).astype(float)
-    dist = ConditionalDensity(n_trees=4, bounds=(0, None)).fit(X, y).predict_dist(X)
+    dist = ConditionalDensity(n_estimators=4, bounds=(0, None)).fit(X, y).predict_dist(X)
     assert np.all(dist.cdf(-1.0) == 0.0)
     assert np.mean(dist.pmf(0.0)) == pytest.approx(np.mean(y == 0), abs=0.03)
 
@@ -160,7 +160,7 @@ def test_what_auto_finds():
     assert natural_bounds(10 + rng.normal(size=500), none) is None
     assert natural_bounds(np.minimum(rng.normal(40, 9, 500), 50.0), np.array([50.0])) == (-np.inf, 50.0)
     X, y = skewed(500, 0)
-    model = ConditionalDensity(n_trees=4, bounds="auto").fit(X, y)
+    model = ConditionalDensity(n_estimators=4, bounds="auto").fit(X, y)
     assert str(model.forests_[0].settings.rounding) == "at least 0"
 
 
@@ -171,4 +171,4 @@ def test_what_auto_finds():
 def test_wrong_bounds_are_refused(bounds, message):
     X, y = skewed(50, 0)
     with pytest.raises(ValueError, match=message):
-        ConditionalDensity(n_trees=2, bounds=bounds).fit(X, y)
+        ConditionalDensity(n_estimators=2, bounds=bounds).fit(X, y)

@@ -82,8 +82,8 @@ def test_one_value_alone():
 MAPS = [
     Rounding(step=0.1, decimals=1),
     Rounding(step=1 / 3, origin=0.2),
-    Rounding(values=np.array([0.0]), width=0.3),
-    Rounding(values=np.array([-1.0, 0.0, 0.4]), width=0.2),
+    Rounding(values=np.array([0.0]), width=np.array([0.3])),
+    Rounding(values=np.array([-1.0, 0.0, 0.4]), width=np.array([0.2, 0.1, 0.3])),
 ]
 
 
@@ -302,3 +302,19 @@ def test_crps_of_counts_is_exact():
     k = np.arange(-20.0, 30.0)
     expected = np.sum((dist.cdf(k[None, :])[0] - (k >= 3)) ** 2)
     assert crps([3.0], dist) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("value", [3.0, 0.0, -1e-9, 5e12])
+def test_one_distinct_y_is_an_atom(value):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    dist = ConditionalDensity(n_estimators=4).fit(X, np.full(60, value)).predict_dist(X[:3])
+    assert np.all(dist.pmf(value) > 0.99)
+    np.testing.assert_allclose(dist.mean(), value, atol=1e-4 * (abs(value) or 1.0))
+    np.testing.assert_array_equal(dist.interval(0.9), np.full((2, 3), value))
+
+
+def test_whole_numbers_that_floats_do_not_hold_are_refused():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(ValueError, match=r"beyond 2\*\*53"):
+        ConditionalDensity(n_estimators=2).fit(X, np.arange(30) + 2**60 + 1)
+    ConditionalDensity(n_estimators=2, stop=0.5).fit(X, np.arange(30) * 2**54)

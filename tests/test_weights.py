@@ -89,22 +89,22 @@ def loss(model, seed=9):
 
 def test_the_scale_of_weights_does_not_matter():
     X, y, weight = rows(300)
-    models = [ConditionalDensity(n_trees=3).fit(X, y, c * weight) for c in (1.0, 1e-3, 1e5)]
+    models = [ConditionalDensity(n_estimators=3).fit(X, y, c * weight) for c in (1.0, 1e-3, 1e5)]
     for other in models[1:]:
         np.testing.assert_allclose(other.logpdf(X, y), models[0].logpdf(X, y), rtol=1e-6)
-    plain = ConditionalDensity(n_trees=3).fit(X, y)
-    same = ConditionalDensity(n_trees=3).fit(X, y, np.full(300, 0.01))
+    plain = ConditionalDensity(n_estimators=3).fit(X, y)
+    same = ConditionalDensity(n_estimators=3).fit(X, y, np.full(300, 0.01))
     np.testing.assert_array_equal(plain.logpdf(X, y), same.logpdf(X, y))
 
 
 def test_copies_are_one_row_of_their_weight():
     X, y, _ = rows(250)
-    plain = ConditionalDensity(n_trees=3).fit(X, y)
-    repeated = ConditionalDensity(n_trees=3).fit(np.tile(X, (5, 1)), np.tile(y, 5))
+    plain = ConditionalDensity(n_estimators=3).fit(X, y)
+    repeated = ConditionalDensity(n_estimators=3).fit(np.tile(X, (5, 1)), np.tile(y, 5))
     np.testing.assert_array_equal(plain.logpdf(X, y), repeated.logpdf(X, y))
     counts = np.random.default_rng(0).integers(0, 4, 250)
-    weighted = ConditionalDensity(n_trees=3).fit(X, y, counts)
-    copied = ConditionalDensity(n_trees=3).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    weighted = ConditionalDensity(n_estimators=3).fit(X, y, counts)
+    copied = ConditionalDensity(n_estimators=3).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
     np.testing.assert_allclose(weighted.logpdf(X, y), copied.logpdf(X, y), rtol=1e-9)
 
 
@@ -125,7 +125,7 @@ def test_weights_say_which_rows_matter():
     X = rng.uniform(-1, 1, (1200, 1))
     first = np.arange(1200) % 2 == 0
     y = np.where(first, 0.0, 1.0) + 0.3 * rng.normal(size=1200)
-    model = ConditionalDensity(n_trees=4).fit(X, y, np.where(first, 3.0, 1.0))
+    model = ConditionalDensity(n_estimators=4).fit(X, y, np.where(first, 3.0, 1.0))
     assert np.mean(model.predict(X)) == pytest.approx(0.25, abs=0.03)
     below = model.predict_dist(X[:100]).cdf(0.5)
     far = stats.norm.cdf(0.5 / 0.3)
@@ -135,14 +135,14 @@ def test_weights_say_which_rows_matter():
 def test_uneven_weights_lose_little():
     X, y, _ = rows(600)
     weight = np.random.default_rng(1).uniform(0.5, 1.5, 600)
-    plain, weighted = ConditionalDensity(n_trees=4).fit(X, y), ConditionalDensity(n_trees=4).fit(X, y, weight)
+    plain, weighted = ConditionalDensity(n_estimators=4).fit(X, y), ConditionalDensity(n_estimators=4).fit(X, y, weight)
     assert loss(weighted) < loss(plain) + 0.02
 
 
 def test_no_weight_at_all_is_refused():
     X, y, _ = rows(30)
     with pytest.raises(ValueError, match="non-zero"):
-        ConditionalDensity(n_trees=2).fit(X, y, np.zeros(30))
+        ConditionalDensity(n_estimators=2).fit(X, y, np.zeros(30))
 
 
 def test_forests_with_and_without_weights_do_not_mix():

@@ -42,7 +42,7 @@ from coverwalk.joint import JointDistribution
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_row
-from coverwalk.preparation.rounding import find_rounding
+from coverwalk.preparation.rounding import find_rounding, refuse_lossy
 from coverwalk.preparation.weights import distinct_rows
 from coverwalk.saving import Saved
 
@@ -214,6 +214,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._settings(0)  # a parameter's mistake is told before one of the rows
         y_given = y
+        refuse_lossy(y)
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
         levels = self._mixed.level_names
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)

@@ -200,8 +200,9 @@ class PredictiveDistribution(UnivariateDistribution):
     def logpdf(self, y: ArrayLike) -> Any:
         """Log density at y. Finite far out in Student and kind 2 tails; NaN only where y is.
 
-        Where y is rounded it is the log of the mass of y's cell over the cell's width: a density of the rounded
-        quantity, the same wherever in the cell y is.
+        Where y is rounded to a grid it is the log of the mass of y's cell over the step: a density of the rounded
+        quantity, the same wherever in the cell y is. At a single value with a mass of its own, beside a continuous
+        part, it is the log of that mass, as in the likelihood of hurdle and Tobit models.
         """
         points, shape = self._points(y)
         out = np.empty_like(points)
@@ -334,7 +335,7 @@ class PredictiveDistribution(UnivariateDistribution):
         """Differential entropy in nats, by adaptive quadrature between quantiles.
 
         Good to 1e-7; to about 1e-4 where hundreds of histograms put thousands of steps into one density. Where y has
-        atoms it is the mean of -logpdf: their masses over the widths of their cells.
+        atoms it is the mean of -logpdf.
         """
         out = np.empty(self._n)
         mixture_entropy(self.voices, self.shapes.table, out)

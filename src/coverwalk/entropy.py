@@ -39,7 +39,7 @@ def add_rounding(dist: "PredictiveDistribution", out: Floats) -> None:
                 at = low + (high - low) * (np.arange(_INSIDE) + 0.5) / _INSIDE
                 log_density = hidden.logpdf(at)
                 out[i] += np.mean(np.exp(log_density) * log_density) * (high - low)
-                out[i] -= mass * np.log(mass / (high - low)) if mass > 0 else 0.0
+                out[i] -= mass * np.log(mass) if mass > 0 else 0.0
 
 
 def grid_near(dist: "PredictiveDistribution", y: Floats) -> Floats | None:

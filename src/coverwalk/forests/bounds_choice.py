@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.scaling import canonical_order
 from coverwalk.preparation.bounds import Bounds, check_within, checked_bounds, natural_bounds
-from coverwalk.preparation.rounding import ATOM_WIDTH, Rounding, find_rounding
+from coverwalk.preparation.rounding import Rounding, atom_widths, find_rounding
 
 __all__ = ["choose_rounding"]
 
@@ -55,11 +55,10 @@ def _candidates(y: Floats, found: Rounding, ends: tuple[float, float]) -> list[R
         return [cut, *_mapped(cut, (low - 0.5 * found.step, high + 0.5 * found.step), y)]
     reached = [end for end in ends if np.any(y == end)]
     values = np.unique(np.concatenate([found.values, reached]))
-    unit = float(np.abs(y).max()) or 1.0
-    width = found.width or (ATOM_WIDTH * unit * float(np.std(y / unit)) if len(values) else 0.0)
+    width = atom_widths(y, values)
     found = replace(found, values=values, width=width, low=low, high=high)
     open_low = -np.inf if low in reached else low
-    open_high = np.inf if high in reached else high + width * len(values)
+    open_high = np.inf if high in reached else high + float(width.sum())
     return _mapped(found, (open_low, open_high), found._cells(y)[1]) or [found]
 
 

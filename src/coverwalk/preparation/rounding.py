@@ -2,13 +2,13 @@
 
 y rounded to steps of delta says that the truth lies in [y - delta/2, y + delta/2]. A value that repeats on its own,
 like 0 in rainfall, gets a cell of its own, which is opened for it: greater y move up by the width of the cell. Models
-are fitted to a *latent* y, spread evenly over its cell. The distribution of y is that of the latent y with the mass of
-each cell put on its value. Both directions are here, see `Rounding`.
+are fitted to a *latent* y, spread evenly over its cell (of an opened cell, over its middle half). The distribution of y
+is that of the latent y with the mass of each cell put on its value. Both directions are here, see `Rounding`.
 """
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, re
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
-__all__ = ["Rounding", "find_rounding"]
+__all__ = ["Rounding", "atom_widths", "find_rounding", "refuse_lossy"]
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +31,9 @@ MAX_STEPS = 1e7  # from the lowest to the highest value of a grid that is not on
 FALSE_ALARM = 1e-3  # chance of finding an atom in y that has none
 MIN_ATOM = 0.005  # of the rows, for an atom
 NEIGHBOURS = 10  # values on either side whose counts an atom must exceed
-ATOM_WIDTH = 0.1  # of an opened cell, in standard deviations of the y that are no atoms
+ATOM_ROWS = 8.0  # an atom of one row in so many has all that width, a rarer one less
+MARGIN = 0.25  # of an opened cell, at either end, where no latent y lies: local models blur
+ATOM_WIDTH = 1.0  # of an opened cell, in standard deviations of the y that are no atoms: less is blurred
 _FARTHEST = 300.0  # of a latent y beside a bound: e^-300 of the way; its square, of widths beyond a limit
 _SNAP = 1e-6  # of a step: y so near to a value of the grid is that value
 
@@ -48,7 +50,7 @@ class Rounding:
         Values of the grid are rounded to so many decimals, so that 3 steps of 0.1 make 0.3; -1 for other grids.
     values : (a,) float
         Where there is no grid: values that repeat on their own, sorted.
-    width : float
+    width : (a,) float
         Of the cell that is opened at each of them.
     low, high : float
         Limits of y, infinite where open. A latent y beyond a limit means the limit itself, if that is an atom.
@@ -61,7 +63,7 @@ class Rounding:
     >>> left, right = tenths.cells(0.3)
     >>> float(left.round(9)), float(right.round(9)), float(tenths.value(0.32))
     (0.25, 0.35, 0.3)
-    >>> rain = Rounding(values=np.array([0.0]), width=0.5)
+    >>> rain = Rounding(values=np.array([0.0]), width=np.array([0.5]))
     >>> [ends.tolist() for ends in rain.cells([-1.0, 0.0, 1.0])]
     [[-1.0, 0.0, 1.5], [-1.0, 0.5, 1.5]]
     >>> rain.value([-1.0, 0.2, 1.5]).tolist()
@@ -72,7 +74,7 @@ class Rounding:
     origin: float = 0.0
     decimals: int = -1
     values: Floats = field(default_factory=lambda: np.empty(0))
-    width: float = 0.0
+    width: Floats = field(default_factory=lambda: np.empty(0))
     low: float = -np.inf
     high: float = np.inf
     bounds: Bounds | None = None
@@ -82,7 +84,7 @@ class Rounding:
         origin=Real(),
         decimals=Whole(-1, MAX_DECIMALS),
         values=Array(float, "atoms"),
-        width=Real(low=0),
+        width=Array(float, "atoms", above=0),
         low=Real(inf=True),
         high=Real(inf=True),
         bounds=Maybe(Object(Bounds)),
@@ -126,13 +128,17 @@ class Rounding:
         return np.where(outside, np.inf, start), np.where(outside, np.inf, end)
 
     def log_unit(self, y: ArrayLike) -> Any:
-        """What the limits add to the log density of a latent cell: log of its width there over its width in y."""
-        if not self.limited:
+        """What turns the mean log density over a latent cell into the log density of y.
+
+        On a grid that is the mass of the cell over the step; at a single value the mass itself, as in the likelihood of
+        hurdle and Tobit models; elsewhere the density, with the slope of the map to the whole line.
+        """
+        if self.step and not self.limited:
             return 0.0
         (left, right), (start, end) = self._cells(y), self.cells(y)
         slope = 0.0 if self.bounds is None else self.bounds.log_slope(left)
         with np.errstate(divide="ignore", invalid="ignore"):
-            unit = np.where(left < right, np.log((end - start) / (right - left)), slope)
+            unit = np.where(left < right, np.log((end - start) / (self.step or 1.0)), slope)
         return np.where(np.isfinite(start) & np.isfinite(end), unit, 0.0)
 
     def _cells(self, y: ArrayLike) -> tuple[Floats, Floats]:
@@ -141,8 +147,12 @@ class Rounding:
         if self.step:
             k = np.ceil(self._index(y) - 0.5)
             return self.origin + (k - 0.5) * self.step, self.origin + (k + 0.5) * self.step
-        left = y + self.width * np.searchsorted(self.values, y, side="left")
-        return left, np.where(np.isin(y, self.values), left + self.width, left)
+        return self._moved(y, "left"), self._moved(y, "right")
+
+    def _moved(self, y: Floats, side: Literal["left", "right"]) -> Floats:
+        """y with the widths of all cells that are opened below it, or at it too."""
+        opened = np.concatenate([[0.0], np.cumsum(self.width)])
+        return np.asarray(y + opened[np.searchsorted(self.values, y, side=side)])
 
     def latent(self, X: Floats, y: Floats, rank: NDArray[np.int64] | int = 0) -> Floats:
         """y (n,) spread evenly over its cells: a hash of each row X (n, p), y says where it lies.
@@ -153,6 +163,8 @@ class Rounding:
         left, right = self._cells(y)
         u = uniform_of(row_codes(X, y), rank)
         known = ~self.is_atom(y)
+        if not self.step:
+            u = MARGIN + (1.0 - 2.0 * MARGIN) * u
         t = np.where(known, y if self.step else left, left + u * (right - left))
         return t if self.bounds is None else np.clip(self.bounds.forward(t), -_FARTHEST, _FARTHEST)
 
@@ -169,13 +181,14 @@ class Rounding:
         if self.step:
             y = self.origin + np.ceil((t - self.origin) / self.step - 0.5 - _SNAP) * self.step
             return np.asarray(np.round(y, self.decimals) if self.decimals >= 0 else y)
-        opened = self.values + self.width * np.arange(len(self.values))  # lower ends of the opened cells
-        below = np.searchsorted(opened, t, side="right")
-        y = t - self.width * below
-        if len(opened):
-            last = np.maximum(below - 1, 0)
-            y = np.where((below > 0) & (t <= opened[last] + self.width * (1.0 + _SNAP)), self.values[last], y)
-        return np.asarray(y)
+        if not len(self.values):
+            return t
+        start, end = self._cells(self.values)
+        below = np.searchsorted(start, t, side="right")
+        last = np.maximum(below - 1, 0)
+        y = t - np.concatenate([[0.0], np.cumsum(self.width)])[below]
+        inside = (below > 0) & (t <= end[last] + _SNAP * self.width[last])
+        return np.where(inside, self.values[last], y)
 
     def value_before(self, y: Floats) -> Floats:
         """The value of the grid before each y of it."""
@@ -187,7 +200,7 @@ class Rounding:
         if self.step:
             t = np.asarray(self.origin + (np.floor(self._index(y)) + 0.5) * self.step)
         else:
-            t = np.asarray(y + self.width * np.searchsorted(self.values, y, side="right"))
+            t = self._moved(y, "right")
         if not self.limited:
             return t
         t = t if self.bounds is None else self.bounds.forward(t)
@@ -201,10 +214,11 @@ class Rounding:
         marks = np.unique(np.concatenate([edges, start, end]))
         kind, form = [], []
         for low, high in pairwise(marks.tolist()):
-            near, far = max(low, -(_FARTHEST**2)), min(high, _FARTHEST**2)
-            middle = 0.5 * (near + far)
+            near = low if low > -np.inf else min(2.0 * high, -1.0) if high < np.inf else -1.0
+            far = high if high < np.inf else max(2.0 * low, 1.0)
+            middle = 0.5 * near + 0.5 * far
             inside = np.flatnonzero((start <= middle) & (middle <= end))
-            shift = self.width * int(np.sum(end < middle))
+            shift = float(np.sum(self.width[end < middle]))
             which, a, b, rate, origin = forms[int(np.searchsorted(edges, middle)) - 1]
             if len(inside):
                 kind.append(CONSTANT)
@@ -242,7 +256,7 @@ class Rounding:
 
 def _check_rounding(state: Any) -> None:
     limited = state.low > -np.inf or state.high < np.inf
-    one = len(state.values) == 0 if state.step else state.width > 0 if len(state.values) else limited
+    one = len(state.values) == 0 if state.step else len(state.values) > 0 or limited
     require("limits", state.low < state.high and (limited or state.bounds is None))
     require("rounding", one and bool(np.all(np.diff(state.values) > 0)))
 
@@ -269,6 +283,19 @@ def find_rounding(y: Floats) -> Rounding | None:
     if len(y) - len(values) < MIN_REPEATS:
         return None
     return _find_grid(values, counts) or _find_atoms(values, counts)
+
+
+def refuse_lossy(y: Any) -> None:
+    """Refuse whole numbers that floats cannot tell from their neighbours."""
+    numbers = np.asarray(y)
+    if numbers.dtype.kind in "iu" and numbers.size:
+        large = numbers[(numbers > 2**53) | (numbers < -(2**53))]
+        lost = [number for number in large.tolist() if int(float(number)) != number]
+        if lost:
+            raise ValueError(
+                f"y has whole numbers beyond 2**53 that floats do not hold, {lost[0]} for one: they would be "
+                "rounded. Subtract an offset from y, or give it in a larger unit"
+            )
 
 
 def _find_grid(values: Floats, counts: NDArray[np.int64]) -> Rounding | None:
@@ -326,8 +353,16 @@ def _find_atoms(values: Floats, counts: NDArray[np.int64]) -> Rounding | None:
             found.append(i)
     if not found:
         return None
-    rest = np.delete(np.repeat(values, counts), np.flatnonzero(np.repeat(np.isin(np.arange(m), found), counts)))
-    of = rest if len(np.unique(rest)) > 1 else values
-    unit = float(np.abs(values).max()) or 1.0
-    spread = unit * float(np.std(of / unit)) or unit
-    return Rounding(values=values[found], width=ATOM_WIDTH * spread)
+    return Rounding(values=values[found], width=atom_widths(np.repeat(values, counts), values[found]))
+
+
+def atom_widths(y: Floats, values: Floats) -> Floats:
+    """Widths of the cells that are opened at values (a,) of y (n,): a standard deviation of the other y, and less for
+    values that few rows have, so that many of them do not tear y apart.
+    """
+    share = np.array([np.mean(y == value) for value in values])
+    rest = y[~np.isin(y, values)]
+    unit = float(np.abs(y).max()) or 1.0
+    spread = float(np.std(rest / unit)) if len(rest) > 1 else 0.0
+    spread = spread or float(np.std(y / unit)) or 1.0
+    return np.asarray(ATOM_WIDTH * unit * spread * np.minimum(1.0, ATOM_ROWS * share))
