@@ -143,7 +143,9 @@ def test_dask():
         model = DaskConditionalDensity(n_estimators=3, stop=0.5, **SUMS).fit(X, data["y"])
         np.testing.assert_allclose(answers(model.fitted_), answers(alone), rtol=0, atol=1e-9)
         assert np.isfinite(model.predict(X).compute()).all()
-        labels = DaskContextClassifier(4, 2, random_state=0, **SUMS).fit(X, data["label"])
+        labels = DaskContextClassifier(n_estimators=4, n_discriminant_trees=2, random_state=0, **SUMS).fit(
+            X, data["label"]
+        )
         assert labels.score(X, data["label"]) > 0.8
 
 

@@ -339,7 +339,7 @@ def test_forged_forests_never_bring_a_kernel_down(forest, tmp_path):
         ('"n_outputs_": 2', '"n_outputs_": 3'),
         ('"n_outputs_": 2', '"n_outputs_": 2.0'),
         ('"n_features_in_": 3', '"n_features_in_": 2'),
-        ('"n_estimators": 3', '"n_estimators": null'),
+        ('"n_trees": 3', '"n_trees": null'),
         ('"n_threads": 1', '"n_threads": 0'),
         ('["a", "b", "c"]', '["a", "b"]'),
         ('["a", "b", "c"]', '["a", "b", 3]'),
