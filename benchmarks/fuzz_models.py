@@ -2,9 +2,8 @@
 
 import numpy as np
 import pandas as pd
-from coverwalk.streams.double_tree import DoubleTree
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, SequenceModel
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, DoubleTree, SequenceModel
 from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
 from coverwalk.datasets import MIXTURES
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
@@ -91,10 +90,9 @@ def models():
     yield "double tree", DoubleTree().fit(X, y), rows(X, y)
     yield "double tree, gaps", DoubleTree(priors="fixed", settle=16).fit(GAPS, y), rows(GAPS, y)
     yield "double tree, outputs", DoubleTree(children="parent", walk="refine").fit(X, Y), rows(X, Y)
-    yield "kd", ConditionalDensity(covers="kd").fit(FRAME, y), rows(FRAME, y)
+    yield "double tree, categories", DoubleTree().fit(FRAME, y), rows(FRAME, y)
     yield "density", Density(2).fit(y), points(y)
     yield "density, columns", Density(2).fit(Y), points(Y)
-    yield "density, kd", Density(covers="kd").fit(y), points(y)
     classifier = ContextClassifier(2, 2, random_state=0)
     yield "classes", classifier.fit(X, LABELS), labels(X)
     yield (

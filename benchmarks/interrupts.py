@@ -20,10 +20,9 @@ from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
-from coverwalk.streams.double_tree import DoubleTree
 from sklearn.exceptions import NotFittedError
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, SequenceModel
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, DoubleTree, SequenceModel
 from coverwalk.covers import KDTree
 from coverwalk.local import Polynomial
 
@@ -41,11 +40,11 @@ def density(model):
 
 
 def forest(**options):
-    return ConditionalDensity(n_trees=3, stop=0.5, degree=1, **options).fit(X[:80], Y[:80])
+    return ConditionalDensity(n_estimators=3, stop=0.5, degree=1, **options).fit(X[:80], Y[:80])
 
 
 def stream(**options):
-    return ConditionalDensity(n_trees=3, **options).partial_fit(X[:200], Y[:200])
+    return ConditionalDensity(n_estimators=3, **options).partial_fit(X[:200], Y[:200])
 
 
 def cover_model():
@@ -61,12 +60,15 @@ def classifier():
 # name: how a model is made, what is interrupted, what tells its state
 TASKS = {
     "fit": (forest, lambda m: m.fit(X, Y), density),
-    "fit, kd": (lambda: forest(covers="kd"), lambda m: m.fit(X, Y), density),
     "fit_chunks": (forest, lambda m: m.fit_chunks(CHUNKS, sample_rows=200), density),
     "partial_fit": (stream, lambda m: m.partial_fit(X[200:300], Y[200:300]), density),
     "partial_fit, many rows": (stream, lambda m: m.partial_fit(*MANY), density),
     "learn_one": (stream, lambda m: m.learn_one(X[300], Y[300]), density),
-    "partial_fit, kd": (lambda: stream(covers="kd"), lambda m: m.partial_fit(X[200:], Y[200:]), density),
+    "DoubleTree.partial_fit": (
+        lambda: DoubleTree().fit(X[:200], Y[:200]),
+        lambda m: m.partial_fit(X[200:], Y[200:]),
+        density,
+    ),
     "predict": (forest, lambda m: m.predict_dist(X).ppf([0.1, 0.9]), density),
     "predict, stream": (stream, lambda m: m.predict_dist(X).cdf(0.0), density),
     "DoubleTree.fit": (lambda: DoubleTree().fit(X[:50], Y[:50]), lambda m: m.fit(X, Y), density),

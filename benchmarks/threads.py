@@ -16,9 +16,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from coverwalk.streams.double_tree import DoubleTree
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, SequenceModel
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, DoubleTree, SequenceModel
 from coverwalk.covers import KDTree
 from coverwalk.local import Polynomial
 
@@ -60,34 +59,22 @@ def distribution(model):
 
 TASKS = {
     "ConditionalDensity": Task(
-        lambda: ConditionalDensity(n_trees=2, stop=0.5, degree=1).partial_fit(X[:100], Y[:100]),
+        lambda: ConditionalDensity(n_estimators=2, stop=0.5, degree=1).partial_fit(X[:100], Y[:100]),
         learn_rows,
         distribution,
         lambda m: m.stream_.n_rows,
     ),
     "ConditionalDensity.fit": Task(
-        lambda: ConditionalDensity(n_trees=2, stop=0.5, degree=1).fit(X[:100], Y[:100]),
+        lambda: ConditionalDensity(n_estimators=2, stop=0.5, degree=1).fit(X[:100], Y[:100]),
         lambda m, k: m.fit(X[: 120 + 20 * k], Y[: 120 + 20 * k]),
         distribution,
         n_batches=3,
-    ),
-    'ConditionalDensity(covers="kd")': Task(
-        lambda: ConditionalDensity(covers="kd").fit(X[:100], Y[:100]),
-        learn_rows,
-        distribution,
-        lambda m: m.double_tree_.n_rows_,
     ),
     "DoubleTree": Task(
         lambda: DoubleTree().fit(X[:100], Y[:100]),
         learn_rows,
         lambda m: m.logpdf(PROBE, AT).tobytes(),
         lambda m: m.n_rows_,
-    ),
-    'Density(covers="kd")': Task(
-        lambda: Density(covers="kd").fit(X[:100]),
-        lambda m, k: m.partial_fit(X[BATCHES[k]]),
-        lambda m: m.logpdf(PROBE).tobytes(),
-        lambda m: m._engine.n_rows,
     ),
     "Density": Task(
         lambda: Density(2).fit(X[:100]),

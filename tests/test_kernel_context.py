@@ -7,8 +7,9 @@ from scipy import stats
 from coverwalk import ConditionalDensity, load
 from coverwalk._kernels.conditional_kernel import judge_bandwidths
 from coverwalk.datasets import MIXTURES
-from coverwalk.forests.forest import WHOLE, Context, Forest, Settings
+from coverwalk.forests.forest import Context, Forest, Settings
 from coverwalk.forests.kernel_context import KernelContext
+from coverwalk.forests.members import GLOBAL_KERNEL
 from coverwalk.forests.tuning import choose
 
 BASE = stats.norm(scale=[1.0, 3.0, 9.0])
@@ -105,8 +106,8 @@ def test_its_voices_have_their_share_and_a_name():
     forest = fitted(X, y, kernel=0.7)
     dist = forest.ask(X[:3])
     outlier = dist.voices.weight[dist.context == -1][0]
-    assert dist.voices.weight[dist.context == WHOLE].sum() / 3 == pytest.approx(0.7 * (1 - outlier), rel=1e-12)
-    assert forest.describe(WHOLE) == Context(-1, 0, 200, 0, {})
+    assert dist.voices.weight[dist.context == GLOBAL_KERNEL].sum() / 3 == pytest.approx(0.7 * (1 - outlier), rel=1e-12)
+    assert forest.describe(GLOBAL_KERNEL) == Context(-1, 0, 200, 0, {})
 
 
 def test_order_and_merging_change_nothing():

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from coverwalk.streams.double_tree import DoubleTree
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from coverwalk import locks
+from coverwalk import DoubleTree, locks
 from coverwalk.locks import adopt, alone, reads, turns_of, unfitted, writes
 
 
@@ -177,15 +176,15 @@ def test_a_forked_process_begins_with_new_locks():
     thread.join()
 
 
-@pytest.mark.parametrize(
-    "name", ['ConditionalDensity(covers="kd")', "ContextClassifier", "SequenceModel", "CoverModel"]
-)
+@pytest.mark.parametrize("name", ["DoubleTree", "ContextClassifier", "SequenceModel", "CoverModel"])
 def test_predictions_beside_learning_are_those_of_some_moment(name):
     fine, said = benchmark("threads").run(name, 2.0)
     assert fine, said
 
 
-@pytest.mark.parametrize("name", ["partial_fit, kd", "DoubleTree.fit", "SequenceModel.fit", "CoverModel.update_many"])
+@pytest.mark.parametrize(
+    "name", ["DoubleTree.partial_fit", "DoubleTree.fit", "SequenceModel.fit", "CoverModel.update_many"]
+)
 def test_interrupts_raise_keyboard_interrupt_and_lose_nothing(name):
     outcomes = benchmark("interrupts").run(name, 8)
     assert all(outcome.startswith("ok") for outcome in outcomes), outcomes

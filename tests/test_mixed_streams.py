@@ -5,9 +5,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from coverwalk._kernels.stream_mixed import MixedState, learn_means, side_of, what_is_seen
-from coverwalk._kernels.stream_state import LEFT, NU, NU_0
-from coverwalk.streams.growth import levels_seen
 
 from coverwalk import ConditionalDensity, ContextClassifier, load
 from coverwalk.mixed_inputs import OTHERS, MixedInputs
@@ -59,29 +56,17 @@ def test_the_distribution_says_what_was_said(whole):
     assert all(FRAME.city[1000] in levels for levels in sets)
 
 
-def test_every_context_counts_the_rows_that_its_cuts_send_there(whole):
-    from coverwalk.streams.stream_distribution import tree_of
-
+def test_every_context_counts_the_rows_that_its_splits_send_there(whole):
     _, model = whole
     stream = model.stream_.streams[0]
-    for slot in stream.slots:
-        tree = tree_of(stream.state, stream.masks, slot)
-        units = stream.state.units[slot, :, :-1]
-        rows = stream.X[: stream.n_rows]
-        from coverwalk.forests.scaling import Scaling
-
-        Z = np.where(stream.categories | np.isnan(rows), rows, Scaling(*units).forward(rows))
-        leaf = tree.leaves(Z)
-        table = stream.state.contexts[slot * stream.room : (slot + 1) * stream.room]
-        means = stream.means[slot * stream.room : (slot + 1) * stream.room]
-        for k in np.unique(leaf):
-            assert tree.left[k] == stream.state.links[slot * stream.room + k, LEFT] == -1
-            assert table[k, NU] - NU_0 == (leaf == k).sum()
-            values = Z[leaf == k, 0]
-            values = values[~np.isnan(values)]
-            assert means[k, 3] == len(values)  # counts stand behind the means of three inputs
-            if len(values):
-                assert means[k, 0] == pytest.approx(values.mean(), abs=1e-12)
+    for member in stream.members:
+        leaf = member.tree.leaves(member.frame.rows(stream.X[: stream.n_rows]).Z)
+        records, learned = member.fitted.records, member.fitted.learned
+        size = np.bincount(leaf, minlength=len(records.seat))
+        for k in range(len(size) - 1, 0, -1):
+            size[member.tree.parent[k]] += size[k]
+        kept = records.seat >= 0
+        np.testing.assert_array_equal(learned.nu[records.seat[kept]] - 2, size[kept])
 
 
 @pytest.mark.parametrize("first", [0, 130, 700])
@@ -94,7 +79,6 @@ def test_gaps_may_come_at_any_time(first):
     np.testing.assert_array_equal(np.concatenate(chunks), said)
     before = small().prequential(late[:first], Y[:first]) if first else np.empty(0)
     np.testing.assert_array_equal(said[:first], before)
-    assert len(one.stream_.streams[0].means)
 
 
 def test_a_stream_of_numbers_stays_one_when_it_is_asked_about_a_gap():
@@ -169,8 +153,8 @@ def test_files(whole, tmp_path):
     ("name", "wrong"),
     [
         ("categories", np.zeros(3, bool)),
-        ("masks", np.zeros(3, np.int64)),
-        ("means", np.zeros((1, 6))),
+        ("counts", np.zeros(3)),
+        ("first_row", 10**9),
         ("levels", [[], [3], []]),
     ],
 )
@@ -230,20 +214,6 @@ def test_a_classifier_takes_new_levels_when_it_grows(tmp_path):
     assert len(model._mixed.levels[1]) == 62
     assert all(planting.n_levels == model._mixed.n_levels for planting, _ in model._forest.kinds)
     assert np.isfinite(model.predict_log_proba(later)).all()
-
-
-def test_what_kernels_see():
-    mixed = MixedState(np.array([-(2**63)]), np.zeros((1, 4)), np.array([False, True]))
-    assert side_of(mixed, np.nan, 0.0, 0) == 0
-    assert side_of(None, np.nan, 0.0, 0) == 1
-    out, gap = np.empty(2), np.array([np.nan, 5.0])
-    for value in (1.0, 3.0):
-        learn_means(mixed, np.array([value, 5.0]), 0, 0.0)
-    what_is_seen(mixed, gap, 0, out)
-    assert out.tolist() == [2.0, 0.0]
-    learn_means(mixed, np.array([0.0, 5.0]), 0, 0.5)  # the last two count
-    assert mixed.means[0].tolist() == [1.0, 0.0, 2.0, 0.0]
-    assert levels_seen(np.array([[np.nan, 4.0], [7.0, np.nan]]), mixed.categories) == (0, 5)
 
 
 def test_levels_of_numpy_are_plain_values(tmp_path):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from coverwalk import ConditionalDensity, load
+from coverwalk.forest.pool import extrapolated, pool_weights
 from coverwalk.forests.forest import Forest, Part, Settings
 from coverwalk.forests.trend import Trend
-from coverwalk.forests.tuning import HALF, _scores, choose
+from coverwalk.forests.tuning import HALF, choose
 from tests.forging import check
 
 MIXED = Settings(n_trees=6, spread=0.87, parts=(Part(2, 2, 0.5, False), Part(2, 1, 0.8, False), Part(2, 1, 0.5, True)))
@@ -125,11 +126,21 @@ def test_the_score_is_that_of_a_pool_of_so_many_trees(n_trees):
     rng = np.random.default_rng(0)
     trees = 1.0 + 0.5 * rng.uniform(-1, 1, size=(n_trees, 200_000))  # densities that each tree gives
     first, second = (np.log(trees[half * HALF : (half + 1) * HALF].mean(axis=0)) for half in range(2))
-    estimate = _scores([(first, second)], (1.0,), n_trees).mean()
+    estimate = extrapolated(first, second, 2 * HALF, n_trees).mean()
     assert estimate == pytest.approx(np.log(trees.mean(axis=0)).mean(), abs=4e-4)
-    # two kinds that err as much as each other, in equal shares, are one kind with as many trees
-    halves = [(first[:100_000], second[:100_000]), (first[100_000:], second[100_000:])]
-    assert _scores(halves, (0.5, 0.5), n_trees).mean() == pytest.approx(estimate, abs=1e-3)
+
+
+def test_weights_of_a_pool_are_where_no_expert_gains_on_the_others():
+    """The optimum of a concave function: experts with a weight have a mean ratio to the mixture of one, others less."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(5000) < 0.7, rng.normal(0, 1, 5000), rng.normal(3, 0.5, 5000))
+    centres, scales = np.array([0.0, 3.0, -4.0]), np.array([1.0, 0.5, 1.0])
+    log_density = -0.5 * ((y[:, None] - centres) / scales) ** 2 - np.log(scales) - 0.5 * np.log(2 * np.pi)
+    weights = pool_weights(log_density, np.full(3, 1e-6))
+    np.testing.assert_allclose(weights, [0.7, 0.3, 0.0], atol=0.03)
+    ratio = np.mean(np.exp(log_density) / (np.exp(log_density) @ weights)[:, None], axis=0)
+    np.testing.assert_allclose(ratio[:2], 1, atol=2e-3)
+    assert ratio[2] < 1
 
 
 def test_a_smooth_function_asks_for_the_trend_and_steps_do_not():

@@ -55,7 +55,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
     >>> english = ["the cat sat on the mat", "it was the best of times", "where is the house"]
     >>> german = ["die katze sitzt auf der matte", "es war die beste zeit", "wo ist das haus"]
     >>> model = SequenceClassifier().fit(english + german, ["en"] * 3 + ["de"] * 3)
-    >>> list(model.predict(["the mouse is in the house", "die maus ist im haus"]))
+    >>> model.predict(["the mouse is in the house", "die maus ist im haus"]).tolist()
     ['en', 'de']
     """
 
