@@ -147,7 +147,7 @@ def test_hostile_rows(p, make):
 
 
 def test_the_share_belongs_to_the_data():
-    X, y = MIXTURES["ring"].make(150, 0)
+    X, y = MIXTURES["ring"].make(150, 1)
     assert choose(X, y, Settings(stop=0.9)).kernel > 0.3
     rng = np.random.default_rng(0)
     smooth = 3 * X[:, 0] ** 2 + 0.01 * rng.standard_normal(150)
@@ -157,7 +157,7 @@ def test_the_share_belongs_to_the_data():
 
 
 def test_a_file_holds_it(tmp_path):
-    X, y = MIXTURES["ring"].make(150, 0)
+    X, y = MIXTURES["ring"].make(150, 1)
     model = ConditionalDensity(n_estimators=2).fit(X, y)
     assert model.forests_[0].whole is not None
     model.save(tmp_path / "m.cw")

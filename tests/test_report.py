@@ -269,7 +269,7 @@ def test_the_page_knows_the_kernel_density_over_all_rows(p, browser, subject, tm
     )
     dist = forest.ask(far)
     np.testing.assert_allclose(np.array(shown)[:, 0], dist.pdf(30.0), rtol=1e-6)
-    assert np.array(shown)[:, 1].tolist() == counted(forest, X)
+    assert np.array(shown)[:, 1].tolist() == counted(forest, far)
     assert browser.errors == []
 
 

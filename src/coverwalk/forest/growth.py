@@ -19,7 +19,7 @@ from coverwalk.forests.members import Frame, Member
 from coverwalk.forests.scaling import canonical_order
 from coverwalk.forests.tuning import choose
 
-__all__ = ["Base", "base_of", "grow_all", "grow_one", "ready"]
+__all__ = ["Base", "base_of", "grow_all", "grow_one", "levels_seen", "ready"]
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +74,7 @@ def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, sett
         target = target - rows.trend
         known = order < len(base.residual)
         target[known] = base.residual[order[known]]
-    n_levels = base.frame.n_levels
+    n_levels = levels_seen(X, base.frame.n_levels)
     leaves = min(MAX_LEAVES, (settings.max_contexts + 1) // 2)
     tree = grow_tree(
         rows.Z,
@@ -88,6 +88,18 @@ def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, sett
     grid = grid_of(plan, part.degree, X.shape[1], len(y))
     fitted = fit_tree(tree, rows.Z, target, grid, (part.stop,), kernel_tables(), n_levels)
     return ready(Member(base.frame, tree, fitted, part, grid.degree), rows.Z, now)
+
+
+def levels_seen(X: Floats, n_levels: tuple[int, ...]) -> tuple[int, ...]:
+    """How many levels each category has in rows X (n, p): some may have come since the frame was made.
+
+    >>> levels_seen(np.array([[np.nan, 4.0], [7.0, np.nan]]), (0, 2))
+    (0, 5)
+    """
+    if not n_levels:
+        return ()
+    largest = np.where(np.isnan(X), 0.0, X).max(axis=0, initial=0.0).astype(np.int64)
+    return tuple(max(n, int(most) + 1) if n else 0 for n, most in zip(n_levels, largest))
 
 
 def grow_all(X: Floats, y: Floats, now: int, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:

@@ -69,8 +69,10 @@ def extrapolated(first: Floats, second: Floats, n_asked: float, n_trees: int) ->
     A pool of K trees loses c/K to one without end, for some c; two small pools and both together tell c. Without this,
     small pools would ask for a larger scale factor, and for safer priors, than the forest needs.
     """
-    together = np.logaddexp(first, second) - np.log(2.0)
-    return np.asarray(together + (1.0 - n_asked / n_trees) * (together - 0.5 * (first + second)))
+    with np.errstate(invalid="ignore"):  # densities of 0 and of infinity are what they are
+        together = np.where(first == second, first, np.logaddexp(first, second) - np.log(2.0))
+        gain = np.where(np.isfinite(together), together - 0.5 * (first + second), 0.0)
+    return np.asarray(together + (1.0 - n_asked / n_trees) * gain)
 
 
 def whole_numbers(weights: Floats, total: int) -> list[int]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.distribution import PredictiveDistribution
 from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole, require, stored
-from coverwalk.forest.growth import Base, base_of, grow_all, grow_one, ready
+from coverwalk.forest.growth import Base, base_of, grow_all, grow_one, levels_seen, ready
 from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
 from coverwalk.forests.forest import Forest, Settings
 from coverwalk.forests.forest_check import check_tree
@@ -283,7 +283,10 @@ class ForestStream:
     def _plan(self, X: Floats) -> Settings:
         """The settings of a growth from rows X (n, p)."""
         settings = self.settings.forest if self.base is None or not self.settings.choose else self.base.settings
-        return replace(settings, n_levels=_levels_seen(X, self.categories) if self.categories.any() else ())
+        return replace(
+            settings,
+            n_levels=levels_seen(X, tuple(self.categories.astype(int).tolist())) if self.categories.any() else (),
+        )
 
     def _seed(self, k: int) -> int:
         turn = (self.n_rows.bit_length() * 64 + self.turn) * 1024 + k
@@ -410,9 +413,3 @@ def _grown(
     if fresh:
         base = base_of(X, y, plan, names, chosen=chosen)
     return base, grow_one(X, y, now, base, k, seed, settings)
-
-
-def _levels_seen(X: Floats, categories: NDArray[np.bool_]) -> tuple[int, ...]:
-    """How many levels each category needs numbers for in rows X (n, p), 0 for numbers."""
-    largest = np.where(np.isnan(X), 0.0, X).max(axis=0, initial=0.0)
-    return tuple(np.where(categories, largest + 1, 0).astype(np.int64).tolist())

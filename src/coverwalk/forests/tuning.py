@@ -28,7 +28,6 @@ Floats = NDArray[np.float64]
 STOPS = (0.5, 0.8, 0.95, 0.99)
 SCALE_FACTORS = (1.07, 1.0, 0.93, 0.87)  # smaller ones were asked for by chance alone, and cost up to 0.14 nats
 SCALE_ROWS = 100  # fewer held-out rows cannot tell a scale factor from chance
-ENDLESS = 10**9  # trees
 MIN_ROWS = 20  # fewer rows tell nothing
 MIN_KERNEL = 0.15  # weight of the global kernel below which it is not worth its components
 MAX_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
@@ -54,10 +53,10 @@ class Expert(NamedTuple):
     dists: tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
     known: tuple[list[Floats], list[Floats]]  # their log densities
 
-    def log_density(self) -> Floats:
-        """Log densities (n,) of a forest of such trees without end: their number does not matter then."""
+    def log_density(self, n_trees: int) -> Floats:
+        """Log densities (n,) of a forest of n_trees such trees."""
         first, second = (np.concatenate(half) for half in self.known)
-        return extrapolated(first, second, 2 * HALF, ENDLESS)
+        return extrapolated(first, second, 2 * HALF, n_trees)
 
     def halves(self, y: list[Floats], scale_factor: float) -> list[Floats]:
         """Log densities (n,) of both small forests, all scales times a factor."""
@@ -85,7 +84,7 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
     small = _SmallForests(X, y, folds, settings, weight)
     experts = [expert for kind in _kinds(settings, X.shape[1]) for expert in small.experts(kind)]
-    said = [expert.log_density() for expert in experts]
+    said = [expert.log_density(settings.n_trees) for expert in experts]
     kernel, weights = _weights(np.column_stack(said), small.kernel(), counted)
     chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
     scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], settings.n_trees, counted)
