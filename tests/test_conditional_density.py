@@ -54,9 +54,9 @@ def test_frames_give_the_same_and_keep_their_names(data):
     names = ["age", "length", "mass"]
     arrays = dict(zip(names, X.T))
     frames = [pd.DataFrame(arrays), pl.DataFrame(arrays), pa.table(arrays)]
-    expected = ConditionalDensity(n_estimators=2).fit(X, y).logpdf(X, y)
+    expected = ConditionalDensity(n_estimators=2, stop=0.5).fit(X, y).logpdf(X, y)
     for frame in frames:
-        model = ConditionalDensity(n_estimators=2).fit(frame, y)
+        model = ConditionalDensity(n_estimators=2, stop=0.5).fit(frame, y)
         assert model.feature_names_in_.tolist() == names
         np.testing.assert_array_equal(model.logpdf(frame, y), expected)
     boxes = [voice.context.box for voice in model.predict_dist(frames[0])[0].contexts(50) if voice.context]

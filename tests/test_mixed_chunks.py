@@ -94,7 +94,7 @@ def test_several_outputs():
     one = density().fit_chunks(cut(FRAME, two), **SUMS)
     many = density().fit_chunks(cut(FRAME, two, 3, 1500), **SUMS)
     both = np.column_stack([TEST_Y, 2 * TEST_Y])
-    # the second output is a function of the first: its scale is at its floor, and rounding is magnified ten thousandfold
+    # the second output is a function of the first: its scale is at its floor, and rounding is magnified
     np.testing.assert_allclose(many.logpdf(TEST, both), one.logpdf(TEST, both), rtol=0, atol=1e-5)
 
 
