@@ -535,7 +535,7 @@ def test_quoted_line_breaks_and_byte_order_marks(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "call", [["fit", "none.csv", "--target", "y", "-o", "m"], ["show", "none"], ["score", "none", "-"]]
+    "call", [["fit", "nowhere.csv", "--target", "y", "-o", "m"], ["show", "nowhere"], ["score", "nowhere", "-"]]
 )
 def test_a_missing_file_is_told_before_anything_is_loaded(call):
     code = f"""
@@ -546,4 +546,4 @@ assert not {{"numpy", "numba", "sklearn", "polars"}} & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "there is no file none" in done.stderr
+    assert "there is no file nowhere" in done.stderr
