@@ -10,8 +10,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
-from coverwalk.distribution import PredictiveDistribution
-from coverwalk.shapes import Shapes
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 
 
 def make_shapes(kind, rng):

@@ -10,9 +10,9 @@ import numpy as np
 from scipy import stats
 
 from coverwalk import ConditionalDensity, PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation import crps
 from coverwalk.paper.double_kernel import DoubleKernel
-from coverwalk.shapes import Shapes
 
 PATIENCE = 50  # rounds without progress after which a booster stops
 

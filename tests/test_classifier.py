@@ -12,13 +12,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from coverwalk import ContextClassifier, CoverModel
-from coverwalk._kernels.class_gauss import discriminants, empty_factors, log_scores, moments
-from coverwalk._kernels.class_walk import STRANGE
+from coverwalk._kernels.forest.class_walk import STRANGE
+from coverwalk._kernels.forest.discriminant import discriminants, empty_factors, log_scores, moments
 from coverwalk.base import Cover
-from coverwalk.covers.classes import ClassTree, Planting, _without_faint, counted, grown_tree, plant, settled_rows
-from coverwalk.forests import class_forest
-from coverwalk.forests.class_forest import Sheaf, Standard
-from coverwalk.forests.pooling import fit_powers, log_softmax
+from coverwalk.forest import class_forest
+from coverwalk.forest.class_forest import Sheaf, Standard
+from coverwalk.forest.class_pool import fit_powers, log_softmax
+from coverwalk.forest.class_tree import ClassTree, Planting, _without_faint, counted, grown_tree, plant, settled_rows
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
 
 COUNTS, GAUSS = Planting(discriminants=False), Planting(discriminants=True, rows_shared=1.0, rows_own=0.5)

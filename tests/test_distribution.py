@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
-from coverwalk.distribution import PredictiveDistribution
-from coverwalk.shapes import Shapes
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 
 DFS = [0.5, 1.0, 2.0, 2.1, 5.5, 30.0, 41.0, 300.0, 2999.0, 3001.0, 1e5, 1e8, np.inf]
 POINTS = np.array([-80.0, -9.0, -2.2, -1.7, -0.6, -1e-3, 0.0, 0.4, 1.0, 1.75, 3.3, 7.0, 60.0])

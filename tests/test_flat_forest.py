@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from coverwalk._kernels.flat_forest import SORTED_ROWS
-from coverwalk.forests.forest import Forest, Part, Settings
+from coverwalk._kernels.forest.flat import SORTED_ROWS
+from coverwalk.forest.forest import Forest, Part, Settings
 
 PARTS = (Part(3, 2, 0.5, False), Part(2, 1, 0.3, True))
 

@@ -8,14 +8,14 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from coverwalk import ConditionalDensity
-from coverwalk._kernels.contexts import Grid, empty_fit, fit_contexts, stop_weights
-from coverwalk._kernels.kernel_density import density_evidence, kernel_tables
-from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve, log_determinant
-from coverwalk._kernels.polynomial import features, inner_product, n_features, value
+from coverwalk._kernels.forest.contexts import Grid, empty_fit, fit_contexts, stop_weights
+from coverwalk._kernels.forest.kernel_density import density_evidence, kernel_tables
+from coverwalk._kernels.forest.polynomial import features, inner_product, n_features, value
+from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve, log_determinant
 from coverwalk.covers.adaptive import grow_tree
-from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.scaling import Scaling, canonical_order
-from coverwalk.forests.tuning import choose
+from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.tuning import choose
+from coverwalk.preparation.scaling import Scaling, canonical_order
 
 
 def rows(n=200, p=3, seed=0, noise=0.2):

@@ -6,13 +6,13 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from coverwalk import CoverModel
-from coverwalk._kernels.binned_tree import gamma_tables, tree_density, tree_evidence
-from coverwalk._kernels.contexts import stop_weights
+from coverwalk._kernels.forest.binned_tree import gamma_tables, tree_density, tree_evidence
+from coverwalk._kernels.forest.contexts import stop_weights
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.exact import refining_evidence, refining_stop
-from coverwalk.forests import forest as forest_module
-from coverwalk.forests.forest import LEAST_SCALE, Forest, Settings
-from coverwalk.forests.tree_table import OUTLIER_DF, OUTLIER_ROWS
+from coverwalk.forest import forest as forest_module
+from coverwalk.forest.forest import LEAST_SCALE, Forest, Settings
+from coverwalk.forest.tree_table import OUTLIER_DF, OUTLIER_ROWS
 
 from .slow_forest import Cells, OfForest, SlowTree, TreeCover
 

@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from coverwalk.distribution import PredictiveDistribution
-from coverwalk.joint import JointDistribution
-from coverwalk.shapes import Shapes
+from coverwalk.distributions.joint import JointDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 
 SLOPES = np.array([0.5, -1.0, 2.0, 0.0, 1.5])  # of y_1 on y_0, in each row
 DEVIATIONS = np.array([1.0, 0.5, 2.0])
@@ -94,7 +94,7 @@ def test_slicing_commutes(joint, key):
 
 def test_blocks_of_rows_change_nothing(joint, monkeypatch):
     whole = joint.mean(), joint.var(), joint.rvs(7, random_state=3)
-    monkeypatch.setattr("coverwalk.joint._BLOCK", 1024)
+    monkeypatch.setattr("coverwalk.distributions.joint._BLOCK", 1024)
     asked = []
 
     def counting(j, rows, before):

@@ -5,12 +5,12 @@ import pytest
 from scipy import stats
 
 from coverwalk import ConditionalDensity, load
-from coverwalk._kernels.conditional_kernel import judge_bandwidths
+from coverwalk._kernels.forest.global_kernel import judge_bandwidths
 from coverwalk.datasets import MIXTURES
-from coverwalk.forests.forest import Context, Forest, Settings
-from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.members import GLOBAL_KERNEL
-from coverwalk.forests.tuning import choose
+from coverwalk.forest.experts.global_kernel import KernelContext
+from coverwalk.forest.forest import Context, Forest, Settings
+from coverwalk.forest.members import GLOBAL_KERNEL
+from coverwalk.forest.tuning import choose
 
 BASE = stats.norm(scale=[1.0, 3.0, 9.0])
 FAR = 0.05

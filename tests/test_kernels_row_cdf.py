@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from coverwalk import PredictiveDistribution
-from coverwalk._kernels.row_cdf import N_PIECES, PER_UNIT, student_pieces
-from coverwalk._kernels.student import student_log_norm
-from coverwalk.shapes import Shapes
+from coverwalk._kernels.distributions.row_cdf import N_PIECES, PER_UNIT, student_pieces
+from coverwalk._kernels.distributions.student import student_log_norm
+from coverwalk.distributions.shapes import Shapes
 
 
 @pytest.mark.parametrize("df", [1.0, 1.7, 3.0, 10.5, 200.0, 1e5, np.inf])

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree, load
-from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
 from coverwalk.cli import main
-from coverwalk.forests.level_counts import LevelCounts, digests, level_codes
-from coverwalk.mixed_inputs import OTHERS, MixedInputs
+from coverwalk.forest.passes import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk.preparation.category_counts import LevelCounts, digests, level_codes
+from coverwalk.preparation.columns import OTHERS, MixedInputs
 from tests.test_mixed_inputs import table
 
 FRAME, Y = table(2400)

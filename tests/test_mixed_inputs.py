@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from coverwalk import ConditionalDensity, ContextClassifier, load
-from coverwalk._kernels.cut import MISSING, UNSEEN, goes_right, mask_of, missing_goes, order_levels
+from coverwalk._kernels.forest.split import MISSING, UNSEEN, goes_right, mask_of, missing_goes, order_levels
 from coverwalk.covers.adaptive import grow_tree
-from coverwalk.mixed_inputs import OTHERS, MixedInputs
+from coverwalk.preparation.columns import OTHERS, MixedInputs
 
 
 def table(n, seed=0):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from coverwalk import ConditionalDensity, ContextClassifier, load
-from coverwalk.mixed_inputs import OTHERS, MixedInputs
+from coverwalk.preparation.columns import OTHERS, MixedInputs
 from tests.forging import check
 from tests.test_mixed_inputs import table
 

@@ -15,10 +15,10 @@ from coverwalk.evaluation.report import page
 from coverwalk.evaluation.report.class_facts import gather_classes
 from coverwalk.evaluation.report.explorer import export
 from coverwalk.evaluation.report.facts import Subject, gather
-from coverwalk.forests.cells import Cells
-from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.members import Part
-from coverwalk.forests.steps import Steps
+from coverwalk.forest.experts.cell_edges import Cells
+from coverwalk.forest.experts.y_cells import Steps
+from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.members import Part
 
 from .browser import Browser, find_chromium
 

@@ -5,12 +5,12 @@ import pytest
 from scipy import integrate, stats
 
 from coverwalk import ConditionalDensity, load
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.metrics import calibration_error, crps, pit
-from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forest.forest import Forest, Settings
 from coverwalk.preparation.rounding import Rounding, find_rounding
 from coverwalk.preparation.row_codes import row_codes, uniform_of
-from coverwalk.shapes import Shapes
 
 CONTINUOUS = {
     "normal": lambda rng, n: rng.normal(size=n),

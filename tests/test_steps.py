@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from coverwalk import ConditionalDensity, load
-from coverwalk._kernels.steps import Prices, Rows, best_edges
-from coverwalk.forests.cells import LEAST_WIDTH, Cells, _seen_from_places, find_cells
-from coverwalk.forests.forest import Context, Forest, Settings
-from coverwalk.forests.forest_summary import summarise
-from coverwalk.forests.steps import STEPS, Steps, _masses
+from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges
+from coverwalk.forest.experts.cell_edges import LEAST_WIDTH, Cells, _seen_from_places, find_cells
+from coverwalk.forest.experts.y_cells import STEPS, Steps, _masses
+from coverwalk.forest.forest import Context, Forest, Settings
+from coverwalk.forest.summary import summarise
 from tests.forging import check
 
 NONE = np.empty(0)

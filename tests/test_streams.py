@@ -10,9 +10,9 @@ import pytest
 from sklearn.base import clone
 
 from coverwalk import ConditionalDensity, DoubleTree, load
+from coverwalk.forest.forest import Part, Settings
 from coverwalk.forest.schedule import NEVER, StreamSettings
 from coverwalk.forest.stream import ForestStream
-from coverwalk.forests.forest import Part, Settings
 
 from .slow_stream import SlowStream
 
@@ -73,7 +73,7 @@ PARTS = (Part(1, 1, 0.5, False), Part(1, 2, 0.8, False), Part(1, 1, 0.6, True))
 
 
 def fitted_forest(n=700, parts=PARTS):
-    from coverwalk.forests.forest import Forest
+    from coverwalk.forest.forest import Forest
 
     settings = Settings(n_trees=len(parts), parts=parts, spread=0.9)
     forest = Forest.plan(X[:n], Y[:n], settings)

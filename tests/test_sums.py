@@ -8,20 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coverwalk import ConditionalDensity, ContextClassifier, chunks, load
-from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Grid, Layout, empty_fit, fit_contexts
-from coverwalk._kernels.kernel_density import N_BINS, kernel_tables
-from coverwalk._kernels.residual_bins import bin_residuals, density_scores
-from coverwalk._kernels.sums import add_moments, empty_regressions, n_moments, regress_moments
-from coverwalk._kernels.voices import TREE_OF_Y
-from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk import ConditionalDensity, ContextClassifier, load
+from coverwalk._kernels.forest.components import TREE_OF_Y
+from coverwalk._kernels.forest.contexts import N_BINNED, N_SHAPES, Grid, Layout, empty_fit, fit_contexts
+from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
+from coverwalk._kernels.forest.residual_bins import bin_residuals, density_scores
+from coverwalk._kernels.forest.sums import add_moments, empty_regressions, n_moments, regress_moments
+from coverwalk.forest import density_passes
+from coverwalk.forest import passes as chunks
+from coverwalk.forest.forest import Part, Settings
 from coverwalk.forest.growth import ready
-from coverwalk.forests import density_passes
-from coverwalk.forests.forest import Part, Settings
-from coverwalk.forests.members import GLOBAL_KERNEL
-from coverwalk.forests.row_sample import RowSample
-from coverwalk.forests.scaling import canonical_order, row_codes
-from coverwalk.forests.sums import ForestSums, Room, plan_on_sample
+from coverwalk.forest.members import GLOBAL_KERNEL
+from coverwalk.forest.passes import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk.forest.sums import ForestSums, Room, plan_on_sample
+from coverwalk.preparation.row_sample import RowSample
+from coverwalk.preparation.scaling import canonical_order, row_codes
 
 SUMS = {"sample_rows": 1000, "state_bytes": 2**17}  # no room for 6000 rows of four numbers
 TIGHT = {"sample_rows": 50, "state_bytes": 1}  # none for one more row
@@ -325,7 +326,7 @@ def test_a_fit_from_chunks_is_a_model_like_any_other(whole, tmp_path):
     voice = whole.predict_dist(X[:1])[0].contexts()[0]
     assert voice.context.n_rows <= 6000
     assert whole.forests_[0].n_rows == 6000
-    from coverwalk.forests.forest_summary import summarise
+    from coverwalk.forest.summary import summarise
 
     assert summarise(whole.forests_[0]).n_rows == 6000
 
@@ -579,8 +580,7 @@ def test_strange_options_are_refused():
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_fit_reads_large_files_in_chunks(ending, tmp_path, capsys, monkeypatch):
     polars = pytest.importorskip("polars")
-    from coverwalk.cli import main
-    from coverwalk.commands import fit
+    from coverwalk.cli import fit, main
 
     X, y = rows(3000)
     frame = polars.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from coverwalk import ConditionalDensity, load
+from coverwalk.forest.experts.trend import Trend
+from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.forest.pool import extrapolated, pool_weights
-from coverwalk.forests.forest import Forest, Part, Settings
-from coverwalk.forests.trend import Trend
-from coverwalk.forests.tuning import HALF, choose
+from coverwalk.forest.tuning import HALF, choose
 from tests.forging import check
 
 MIXED = Settings(n_trees=6, spread=0.87, parts=(Part(2, 2, 0.5, False), Part(2, 1, 0.8, False), Part(2, 1, 0.5, True)))

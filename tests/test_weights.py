@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from coverwalk import ConditionalDensity
-from coverwalk._kernels.contexts import Grid, Layout, empty_fit, fit_contexts
-from coverwalk._kernels.kernel_density import kernel_tables
-from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.trend import Trend
+from coverwalk._kernels.forest.contexts import Grid, Layout, empty_fit, fit_contexts
+from coverwalk._kernels.forest.kernel_density import kernel_tables
+from coverwalk.forest.experts.trend import Trend
+from coverwalk.forest.forest import Forest, Settings
 from coverwalk.preparation.weights import distinct_rows
 
 

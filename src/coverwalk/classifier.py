@@ -11,8 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from tqdm import tqdm
 
-from coverwalk.chunks import Chunks, fit_chunks
-from coverwalk.covers.classes import Planting
+from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
     Array,
@@ -31,14 +30,15 @@ from coverwalk.files.schema import (
     require,
     stored,
 )
-from coverwalk.forests.class_forest import ClassForest, n_threads
-from coverwalk.forests.class_voices import ClassVoice, voices
+from coverwalk.forest.class_components import ClassVoice, voices
+from coverwalk.forest.class_forest import ClassForest, n_threads
+from coverwalk.forest.class_tree import Planting
+from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
-from coverwalk.mixed_inputs import MixedInputs, read_inputs
-from coverwalk.saving import Saved
+from coverwalk.preparation.columns import MixedInputs, read_inputs
 
 if TYPE_CHECKING:
-    from coverwalk.explain import Importance
+    from coverwalk.forest.explain import Importance
 
 __all__ = ["ContextClassifier"]
 
@@ -172,7 +172,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         chunks : iterable of pairs (X, y), or a function that returns one
             Read twice: a list, or a function that returns a new iterator; not an iterator, which ends.
         **options
-            sample_rows and state_bytes: `coverwalk.chunks.Options` tells what they are.
+            sample_rows and state_bytes: `coverwalk.forest.passes.Options` tells what they are.
         """
         return fit_chunks(self, chunks, **options)
 
@@ -183,7 +183,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         self._check_parameters()
 
     def _plan_chunks(self, drawn: Any) -> Any:
-        from coverwalk.forests.class_passes import plan_classes
+        from coverwalk.forest.class_passes import plan_classes
 
         self._seed = int(check_random_state(self.random_state).randint(2**31))
         return plan_classes(self, self._kinds(), n_threads(self.n_jobs), drawn)
@@ -269,7 +269,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     @property
     def feature_importances_(self) -> Floats:
         """Log-loss gain by the splits on each feature, (p,), on the rows that weighed the trees; they sum to one."""
-        from coverwalk.forests.importance import class_gains, normalised
+        from coverwalk.forest.importance import class_gains, normalised
 
         check_is_fitted(self)
         return normalised(class_gains(self._forest, self.n_features_in_))
@@ -286,7 +286,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         random_state : int, RandomState or None
             Of the shuffles.
         """
-        from coverwalk.explain import permutation_importance
+        from coverwalk.forest.explain import permutation_importance
 
         check_is_fitted(self)
         labels = np.asarray(y)

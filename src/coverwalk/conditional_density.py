@@ -12,12 +12,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk.calibration import Calibrating
-from coverwalk.chunks import Chunks, fit_chunks
-from coverwalk.distribution import PredictiveDistribution
 from coverwalk.distributions import Distribution
-from coverwalk.explain import Explaining
+from coverwalk.distributions.calibrated import Calibrating
+from coverwalk.distributions.joint import JointDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files import schema as file
+from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
     Either,
@@ -33,18 +33,18 @@ from coverwalk.files.schema import (
     Whole,
     require,
 )
+from coverwalk.forest.bounds_choice import choose_rounding
 from coverwalk.forest.chain import StreamChain
+from coverwalk.forest.explain import Explaining
+from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.streaming import Streaming
-from coverwalk.forests.bounds_choice import choose_rounding
-from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.tuning import choose
-from coverwalk.joint import JointDistribution
+from coverwalk.forest.tuning import choose
 from coverwalk.locks import adopt, reads, unfitted, writes
-from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_row
+from coverwalk.preparation.columns import MixedInputs, read_inputs
 from coverwalk.preparation.rounding import find_rounding, refuse_lossy
 from coverwalk.preparation.weights import distinct_rows
-from coverwalk.saving import Saved
 
 __all__ = ["ConditionalDensity"]
 
@@ -261,7 +261,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         chunks : iterable of pairs (X, y), or a function that returns one
             Read up to three times: a list, or a function that returns a new iterator; not an iterator, which ends.
         **options
-            sample_rows, second_pass and state_bytes: `coverwalk.chunks.Options` tells what they are.
+            sample_rows, second_pass and state_bytes: `coverwalk.forest.passes.Options` tells what they are.
 
         Examples
         --------
@@ -280,7 +280,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         self.__dict__.pop("calibration_", None)
 
     def _plan_chunks(self, drawn: Any) -> Any:
-        from coverwalk.forests.density_passes import plan_density
+        from coverwalk.forest.density_passes import plan_density
 
         return plan_density(self, self._settings(drawn.n_rows), drawn)
 

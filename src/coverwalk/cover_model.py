@@ -10,6 +10,7 @@ from coverwalk.base import Context, Cover, Floats, LocalModel, Posterior, RealPo
 from coverwalk.covers.boxes import ChoiceBoxes, DyadicBoxes, ShiftedGrids
 from coverwalk.covers.kdtree import KDTree
 from coverwalk.covers.suffix import SuffixTree
+from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Array,
     Flag,
@@ -31,7 +32,6 @@ from coverwalk.local.kernel_density import KernelDensity, KernelDensityPosterior
 from coverwalk.local.polynomial import Polynomial, PolynomialPosterior
 from coverwalk.local.tree_density import TreeDensity, TreeDensityPosterior
 from coverwalk.locks import alone, reads, writes
-from coverwalk.saving import Saved
 from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
 
 __all__ = ["CoverModel", "Voice"]

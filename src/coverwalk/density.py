@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coverwalk.densities.density_forest import DensityForest, rounding_step
-from coverwalk.densities.slices import slices
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.joint import JointDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
     Maybe,
@@ -27,10 +27,10 @@ from coverwalk.files.schema import (
     Whole,
     require,
 )
-from coverwalk.joint import JointDistribution
+from coverwalk.forest.densities.density_forest import DensityForest, rounding_step
+from coverwalk.forest.densities.slices import slices
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import refuse_nonfinite
-from coverwalk.saving import Saved
 
 __all__ = ["Density"]
 

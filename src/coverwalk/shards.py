@@ -17,8 +17,8 @@ def merge(models: Sequence[Model]) -> Model:
 
     A `CoverModel` adds its statistics, which is exact and cheap. A `ConditionalDensity` or a `ContextClassifier` keeps
     its rows: they are put together and fitted again, so that the result is that of one fit to all rows and costs as
-    much. For rows that are too many for that, or must not travel, see `fit_chunks` and `coverwalk.chunks`, whose states
-    add up without rows.
+    much. For rows that are too many for that, or must not travel, see `fit_chunks` and
+    `coverwalk.forest.passes`, whose states add up without rows.
 
     Parameters
     ----------

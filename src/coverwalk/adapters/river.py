@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from coverwalk.adapters._dict_rows import DictRows
 from coverwalk.classifier import ContextClassifier
 from coverwalk.conditional_density import ConditionalDensity
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
 
 try:
     from river import base

@@ -7,9 +7,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from coverwalk.conditional_density import ConditionalDensity
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.scores import laws
-from coverwalk.shapes import Shapes
 
 try:
     from skpro.distributions.base import BaseDistribution

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.adaptive_tree import arrange, empty_nodes, grow, route
-from coverwalk._kernels.contexts import Layout
+from coverwalk._kernels.forest.contexts import Layout
+from coverwalk._kernels.forest.grow import arrange, empty_nodes, grow, route
 from coverwalk.files.schema import Array, Scope, require, stored
 
 __all__ = ["AdaptiveTree", "grow_tree"]
@@ -39,7 +39,7 @@ class AdaptiveTree(NamedTuple):
     left: Ints  # (N,) the child where x[dim] <= cut; the other one follows it; -1 in a leaf
     parent: Ints  # (N,) -1 for the root
     cut: Floats  # (N,) NaN for a cut between levels of a category
-    levels: Ints  # (N,) masks: the levels that go left, and whether missing values do; see `_kernels.cut`
+    levels: Ints  # (N,) masks: the levels that go left, and whether missing values do; see `_kernels.forest.split`
 
     def leaves(self, X: Floats) -> Ints:
         """The leaf of each row."""

@@ -8,20 +8,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk.calibration import Calibrating
+from coverwalk.distributions.calibrated import Calibrating
 from coverwalk.double_tree.engine import DoubleTreeEngine, Plan
+from coverwalk.double_tree.weights import counts_of
+from coverwalk.files.estimators import Saved
 from coverwalk.files.objects import schema_of
 from coverwalk.files.schema import Absent, Array, Flag, List, Names, Object, Plain, Schema, Scope, Text, Whole, require
-from coverwalk.forests.weights import counts_of
 from coverwalk.locks import adopt, alone, reads, twin, unfitted, writes
-from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_outputs, as_row, refuse_nonfinite
+from coverwalk.preparation.columns import MixedInputs, read_inputs
 from coverwalk.preparation.stream_inputs import StreamInputs
-from coverwalk.saving import Saved
 
 if TYPE_CHECKING:
-    from coverwalk.distribution import PredictiveDistribution
     from coverwalk.distributions import Distribution
+    from coverwalk.distributions.mixture import PredictiveDistribution
 
 __all__ = ["DoubleTree"]
 

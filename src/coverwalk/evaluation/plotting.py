@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coverwalk.distributions.base import Distribution
+from coverwalk.distributions.shapes import Floats
 from coverwalk.evaluation.metrics import calibration_error, pit_histogram, reliability
-from coverwalk.shapes import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from coverwalk.explain import Dependence, Importance
+    from coverwalk.forest.explain import Dependence, Importance
 
 __all__ = [
     "plot_conditional",
@@ -61,7 +61,7 @@ def plot_density(
 
     ``y`` marks what was seen, one for each row of ``dist``.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> two = PredictiveDistribution([0, 1, 2], [1.0, 1.0], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
     >>> len(plot_density(two, [0.5, 0.5]).lines)
     4
@@ -107,7 +107,7 @@ def plot_conditional(
     Every column is scaled to its own highest density, so that narrow and wide stretches can both be read; ``data``
     (x, y) is laid over it.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> x = np.linspace(0, 1, 5)
     >>> line = PredictiveDistribution(range(6), np.ones(5), x, 0.1 + x, np.zeros(5), Shapes.student(np.inf))
     >>> len(plot_conditional(line, x).lines)
@@ -146,7 +146,7 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 
     The band holds 95 % of the bars of a calibrated model.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> len(plot_pit([-1.0, -0.5, 0.5, 1.0], normals, bins=4).patches) >= 4
     True
@@ -171,7 +171,7 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None" = None) -> "Axes":
     """Coverage of central intervals against what the intervals claim: on the diagonal when calibrated.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> len(plot_reliability([-1.0, -0.5, 0.5, 1.0], normals).lines)
     2
@@ -192,7 +192,7 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
 def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None) -> "Axes":
     """Why one row's density is what it is: the heaviest components, each with its centre, width and weight.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> two = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
     >>> len(plot_contexts(two[0]).patches)
     2
@@ -218,7 +218,7 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
 def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None" = None) -> "Axes":
     """Bars of permutation importances, as `ConditionalDensity.importance` gives them, the largest first.
 
-    >>> from coverwalk.explain import Importance
+    >>> from coverwalk.forest.explain import Importance
     >>> two = Importance(np.array([0.1, 0.5]), np.array([0.0, 0.1]), np.zeros((2, 1)), ["age", "dose"])
     >>> [label.get_text() for label in plot_importance(two).get_yticklabels()]
     ['dose', 'age']
@@ -237,7 +237,7 @@ def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None
 def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "Axes":
     """Average mean and average 90 % interval over one feature, as `partial_dependence` gives them.
 
-    >>> from coverwalk.explain import Dependence
+    >>> from coverwalk.forest.explain import Dependence
     >>> x = np.linspace(0, 1, 5)
     >>> plot_dependence(Dependence("dose", x, x, x, x - 1, x + 1)).get_xlabel()
     'dose'

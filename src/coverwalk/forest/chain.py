@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.joint import JointDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import List, Object, Schema, require
+from coverwalk.forest.forest import Forest
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forest.stream import ForestStream
-from coverwalk.forests.forest import Forest
-from coverwalk.joint import JointDistribution
 
 __all__ = ["StreamChain"]
 

@@ -1,9 +1,9 @@
 """ForestStream: a forest for one output that learns row by row, and is the forest that `fit` makes.
 
-Between growths a row updates what the contexts on its way have learned, in every tree (`_kernels.learned`), and the
-weights of the pool. A tree grows again, by the code that `fit` uses, when its rows have doubled, the trees in
-rotation. A growth begins at one number of rows, on a thread of its own, and is installed at a later one, whatever the
-clock says: what is learned never depends on time, threads or chunks.
+Between growths a row updates what the contexts on its way have learned, in every tree
+(`_kernels.forest.learned`), and the weights of the pool. A tree grows again, by the code that `fit` uses, when its
+rows have doubled, the trees in rotation. A growth begins at one number of rows, on a thread of its own, and is
+installed at a later one, whatever the clock says: what is learned never depends on time, threads or chunks.
 """
 
 from dataclasses import replace
@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.covers.adaptive import AdaptiveTree
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole, require, stored
+from coverwalk.forest.check import check_tree
+from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.growth import Base, base_of, grow_all, grow_one, levels_seen, ready
+from coverwalk.forest.members import FittedTree, Frame, Member, Part
 from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
-from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.forest_check import check_tree
-from coverwalk.forests.members import FittedTree, Frame, Member, Part
-from coverwalk.forests.tree_table import STUDENT, TreeTable
+from coverwalk.forest.tree_table import STUDENT, TreeTable
 from coverwalk.preparation.rounding import find_rounding
 
 __all__ = ["ForestStream"]
@@ -67,7 +67,7 @@ class ForestStream:
 
     Examples
     --------
-    >>> from coverwalk.forests.forest import Settings
+    >>> from coverwalk.forest.forest import Settings
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(500, 2))
     >>> y = X[:, 0] + 0.1 * rng.standard_normal(500)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.forest.chain import StreamChain
+from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.schedule import StreamSettings
-from coverwalk.forests.forest import Forest, Settings
 from coverwalk.locks import adopt, alone, reads, twin, writes
 from coverwalk.preparation.checked_rows import as_outputs, as_row
 from coverwalk.preparation.stream_inputs import StreamInputs

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from coverwalk._kernels.units import all_finite
+from coverwalk._kernels.forest.scaling import all_finite
 
 __all__ = ["as_outputs", "as_row", "numbers_only", "refuse_nonfinite"]
 

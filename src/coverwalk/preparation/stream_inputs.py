@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import numbers_only, refuse_nonfinite
+from coverwalk.preparation.columns import MixedInputs, read_inputs
 
 __all__ = ["StreamInputs"]
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels import suffix_learn, suffix_sample, suffix_tree, suffix_walk
-from coverwalk._kernels.suffix_tree import SuffixStore
+from coverwalk._kernels.sequences import suffix_learn, suffix_sample, suffix_tree, suffix_walk
+from coverwalk._kernels.sequences.suffix_tree import SuffixStore
 
 __all__ = ["Place", "after", "beginning", "distribution", "draw", "here", "learn", "prime", "read", "start_document"]
 

@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.polynomial import n_features
+from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.report.packing import pack, packed_size
-from coverwalk.forests.forest import FittedTree, Forest
-from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.steps import UNIT_CELL
-from coverwalk.forests.tree_table import OUTLIER_ROWS
-from coverwalk.shapes import Shapes
+from coverwalk.forest.experts.global_kernel import KernelContext
+from coverwalk.forest.experts.y_cells import UNIT_CELL
+from coverwalk.forest.forest import FittedTree, Forest
+from coverwalk.forest.tree_table import OUTLIER_ROWS
 
 __all__ = ["Exported", "export"]
 

@@ -11,8 +11,8 @@ from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.evaluation.baselines import Line, plain_inputs
 from coverwalk.evaluation.metrics import pit
 from coverwalk.evaluation.scores import row_keys
-from coverwalk.forests.forest import Forest
-from coverwalk.forests.forest_summary import summarise
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.summary import summarise
 
 __all__ = ["Subject", "gather", "is_mixed", "permuted_losses"]
 
