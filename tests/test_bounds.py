@@ -85,8 +85,8 @@ def test_moments_are_integrals(target):
     dist, latent = mixture(target)
     nodes, weights = np.polynomial.legendre.leggauss(10)
     for i in range(3):
-        voices = latent[i].voices
-        edges = np.concatenate([voices.loc + voices.scale * s for s in (-1, 0, 2)])
+        components = latent[i].components
+        edges = np.concatenate([components.loc + components.scale * s for s in (-1, 0, 2)])
         jumps = np.concatenate(target._cells(dist.atoms(1 - 1e-12)[0]))
         turns = [0.0]
         if target.bounds:

@@ -237,12 +237,12 @@ def test_report(capsys):
 
 
 def test_a_report_that_leaves_rows_out_says_so(capsys, monkeypatch):
-    for most, left_out in ((159, True), (160, False)):
+    for most, held_out in ((159, True), (160, False)):
         monkeypatch.setattr("coverwalk.cli.report._MOST_ROWS", most)
         code, out, _ = run(capsys, "report", "m.cover", "data.csv", "--out", "part.html")
         assert code == 0
-        assert (f"the first {most} rows (a report reads no more) of data.csv" in out) == left_out
-        assert ("data.csv has more rows than a report reads" in Path("part.html").read_text()) == left_out
+        assert (f"the first {most} rows (a report reads no more) of data.csv" in out) == held_out
+        assert ("data.csv has more rows than a report reads" in Path("part.html").read_text()) == held_out
 
 
 def test_text_and_gaps_in_the_inputs(capsys):

@@ -47,9 +47,9 @@ def test_draws_have_the_covariance(joint):
     draws = joint.rvs(20_000, random_state=2)
     assert draws.shape == (5, 20_000, 3)
     for i in range(5):
-        law = true_law(i)
-        assert_allclose(np.cov(draws[i].T), law.cov, atol=0.05 * np.trace(law.cov))
-        assert_allclose(draws[i].mean(0), law.mean, atol=0.05 * np.sqrt(np.trace(law.cov)))
+        dist = true_law(i)
+        assert_allclose(np.cov(draws[i].T), dist.cov, atol=0.05 * np.trace(dist.cov))
+        assert_allclose(draws[i].mean(0), dist.mean, atol=0.05 * np.sqrt(np.trace(dist.cov)))
     assert joint.rvs(random_state=0).shape == (5, 3)
     assert joint[0].rvs(random_state=0).shape == (3,)
 
@@ -71,8 +71,8 @@ def test_one_output_of_several(joint):
         one = joint.marginal(j)
         assert isinstance(one, PredictiveDistribution)
         for i in range(5):
-            law = true_law(i)
-            marginal = stats.norm(law.mean[j], np.sqrt(law.cov[j, j]))
+            dist = true_law(i)
+            marginal = stats.norm(dist.mean[j], np.sqrt(dist.cov[j, j]))
             q = np.array([0.05, 0.5, 0.95])
             assert_allclose(one[i].cdf(marginal.ppf(q)), q, atol=1e-12 if j == 0 else 0.03)
     assert_allclose(joint.marginal(2).mean(), joint.mean()[:, 2], rtol=1e-12, atol=1e-12)

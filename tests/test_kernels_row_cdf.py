@@ -32,7 +32,7 @@ def test_quantiles_of_gaps_needles_and_jumps():
         [(0.3, 0.0, 1.0, 2), (0.7, 5.0, 1.0, 2)],
     ]
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    weight, loc, scale, shape = np.array([voice for row in rows for voice in row]).T
+    weight, loc, scale, shape = np.array([component for row in rows for component in row]).T
     dist = PredictiveDistribution(offsets, weight, loc, scale, shape.astype(int), shapes)
     q = np.array([0.002, 0.1, 0.29, 0.31, 0.4999, 0.5001, 0.7, 0.758, 0.9, 0.998])
     y = dist.ppf(q)

@@ -1,4 +1,4 @@
-"""DoubleTree as an estimator: laws of a density, streams, refusals, extremes."""
+"""DoubleTree as an estimator: distributions of a density, streams, refusals, extremes."""
 
 import pickle
 import warnings

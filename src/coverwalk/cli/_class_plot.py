@@ -22,7 +22,7 @@ def plot_classes(model: "ContextClassifier", data: str, x_name: str, target: str
     from coverwalk.cli._models import first_rows
 
     X, labels, _ = first_rows(labelled_rows(model, data, known=True), _ROWS)
-    if X.shape[1] == 1 and not model._mixed.n_levels and not np.isnan(X).all():
+    if X.shape[1] == 1 and not model._mixed.n_categories and not np.isnan(X).all():
         grid = np.linspace(np.nanmin(X), np.nanmax(X), 300)
         return _areas(model, grid, class_probabilities(model, grid[:, None]), x_name, target)
     return _panels(model, class_probabilities(model, X), labels, target)

@@ -57,7 +57,9 @@ def labelled_rows(
 
     inputs, (target,) = columns_of(model)
     first = 0
-    for X, entries in open_table(data).understand(inputs, model._mixed.levels).labelled(inputs, target, _ROWS_AT_ONCE):
+    for X, entries in (
+        open_table(data).understand(inputs, model._mixed.categories).labelled(inputs, target, _ROWS_AT_ONCE)
+    ):
         text = model.classes_.dtype.kind in "UO"
         labels = entries.astype(str) if text else as_labels(entries)
         if not text and labels.dtype.kind not in "iufb":
@@ -87,7 +89,7 @@ def write_classes(model: "ContextClassifier", arguments: Any) -> None:
 
     inputs, (target,) = columns_of(model)
     columns = [target, *(f"{target}_p({label})" for label in model.classes_)]
-    table = open_table(arguments.data).understand(inputs, model._mixed.levels)
+    table = open_table(arguments.data).understand(inputs, model._mixed.categories)
     with write_rows(arguments, columns) as write:
         for X, kept in table.beside(inputs, arguments.keep, _ROWS_AT_ONCE):
             p = class_probabilities(model, X)
@@ -147,7 +149,7 @@ def class_facts(model: "ContextClassifier") -> dict[str, Any]:
         "contexts": sum(len(tree.tree[2]) for tree in trees),
         "trees": len(trees),
         "max_depth": max(tree.levels for tree in trees) - 1,
-        "exponents": [round(float(power), 4) for power in model.powers_],
+        "exponents": [round(float(power), 4) for power in model.exponents_],
     }
 
 

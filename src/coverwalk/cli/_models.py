@@ -96,7 +96,7 @@ def rows_of(model: "ConditionalDensity | DoubleTree", data: str, targets: bool) 
     from coverwalk.preparation.tables import open_table
 
     inputs, outputs = columns_of(model)
-    table = open_table(data).understand(inputs, model._mixed.levels)
+    table = open_table(data).understand(inputs, model._mixed.categories)
     for rows in table.batches(inputs + outputs * targets, batch_size(model)):
         yield rows[:, : len(inputs)], rows[:, len(inputs) :]
 

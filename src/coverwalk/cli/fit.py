@@ -65,12 +65,12 @@ def run(arguments: argparse.Namespace) -> None:
         raise TableError("standard input can be read only once, and --chunks reads it three times: write a file first")
     table = open_table(arguments.data)
     targets, out = list(dict.fromkeys(arguments.target)), _out(arguments)
-    left_out = {*targets, *arguments.drop}
-    inputs = [column for column in table.columns if column not in left_out]
+    excluded = {*targets, *arguments.drop}
+    inputs = [column for column in table.columns if column not in excluded]
     if not inputs:
-        raise TableError(f"{table.name} has no column besides {', '.join(sorted(left_out))}: nothing to predict from")
+        raise TableError(f"{table.name} has no column besides {', '.join(sorted(excluded))}: nothing to predict from")
     check_folder(out, "model")
-    unknown = left_out - set(table.columns)
+    unknown = excluded - set(table.columns)
     if unknown:
         raise TableError(f"{table.name} has no column {listed(sorted(unknown))}; it has {listed(table.columns)}")
     chunked = arguments.chunks or (arguments.data != "-" and os.path.getsize(arguments.data) > LARGE_FILE)

@@ -67,7 +67,7 @@ def _learn_rows(model: Any, data: str) -> int:
 
     n = 0
     inputs, targets = columns_of(model)
-    texts = [name for name, levels in zip(inputs, model._mixed.levels) if levels]
+    texts = [name for name, categories in zip(inputs, model._mixed.categories) if categories]
     batches: Any
     if texts:  # as they stand: levels may be new
         batches = chunks_of(open_table(data), inputs, texts, targets, hasattr(model, "classes_"))

@@ -54,7 +54,7 @@ def _density(model: "ConditionalDensity", arguments: argparse.Namespace) -> Any:
     import numpy as np
 
     from coverwalk.cli._models import columns_of, first_rows, rows_of
-    from coverwalk.evaluation.scores import laws, predicted
+    from coverwalk.evaluation.scores import marginals, predicted
 
     inputs, targets = columns_of(model)
     target = arguments.target or targets[0]
@@ -62,13 +62,13 @@ def _density(model: "ConditionalDensity", arguments: argparse.Namespace) -> Any:
         raise ValueError(f"{arguments.model} has no target {target!r}; it has {', '.join(targets)}")
     j = targets.index(target)
     X, Y, _ = first_rows(rows_of(model, arguments.data, targets=True), _ROWS if len(targets) == 1 else _JOINT_ROWS)
-    if len(inputs) == 1 and model._mixed.n_levels:
+    if len(inputs) == 1 and model._mixed.n_categories:
         return _levels(model, j, inputs[0], target)
     if len(inputs) == 1 and not np.isnan(X).all():
         grid = np.linspace(np.nanmin(X), np.nanmax(X), 200)
         dist = predicted(model, grid[:, None])
-        return _conditional(laws(dist)[j], grid, X[:, 0], Y[:, j], inputs[0], target)
-    return _panels(laws(predicted(model, X))[j], Y[:, j], target)
+        return _conditional(marginals(dist)[j], grid, X[:, 0], Y[:, j], inputs[0], target)
+    return _panels(marginals(predicted(model, X))[j], Y[:, j], target)
 
 
 def _levels(model: "ConditionalDensity", j: int, x_name: str, y_name: str) -> Any:
@@ -77,12 +77,12 @@ def _levels(model: "ConditionalDensity", j: int, x_name: str, y_name: str) -> An
     import numpy as np
 
     from coverwalk.evaluation.plotting import plot_density
-    from coverwalk.evaluation.scores import laws
+    from coverwalk.evaluation.scores import marginals
     from coverwalk.preparation.columns import OTHERS
 
-    names = model._mixed.level_names[0]
+    names = model._mixed.category_names[0]
     shown = [i for i, name in enumerate(names) if name != OTHERS] or [0]
-    dist = laws(model._dist(np.array(shown, dtype=np.float64)[:, None]))[j]
+    dist = marginals(model._dist(np.array(shown, dtype=np.float64)[:, None]))[j]
     figure, axes = plt.subplots(figsize=(6.4, 1.0 + 0.45 * len(shown)), layout="constrained")
     plot_density(dist, rows=slice(None), labels=[names[i] for i in shown], ax=axes).set(xlabel=y_name, ylabel=x_name)
     return figure

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
     from coverwalk.cli._classes import write_classes
     from coverwalk.cli._models import columns_of, load_classifier, load_density
     from coverwalk.cli._output import write_rows
-    from coverwalk.evaluation.scores import laws, learned_rows, predicted
+    from coverwalk.evaluation.scores import learned_rows, marginals, predicted
 
     if arguments.density and not 2 <= arguments.density <= 10_000:
         raise ValueError(f"--density takes a number of points from 2 to 10000, got {arguments.density}")
@@ -102,8 +102,8 @@ def run(arguments: argparse.Namespace) -> None:
             draws = np.asarray(dist.rvs(arguments.samples, rng)) if arguments.samples else np.empty((len(X), 0))
             each = draws.reshape(len(X), arguments.samples, -1) if arguments.samples else draws[:, :, None]
             answers = [
-                _answers(law, grid, each[:, :, min(j, each.shape[2] - 1)], arguments)
-                for j, (law, grid) in enumerate(zip(laws(dist), grids))
+                _answers(marginal, grid, each[:, :, min(j, each.shape[2] - 1)], arguments)
+                for j, (marginal, grid) in enumerate(zip(marginals(dist), grids))
             ]
             write(kept, np.hstack(answers).T)
 
@@ -114,7 +114,7 @@ def _batches(model: "ConditionalDensity", arguments: argparse.Namespace) -> "Ite
     from coverwalk.preparation.tables import open_table
 
     inputs, _ = columns_of(model)
-    table = open_table(arguments.data).understand(inputs, model._mixed.levels)
+    table = open_table(arguments.data).understand(inputs, model._mixed.categories)
     return table.beside(inputs, arguments.keep, batch_size(model))
 
 
@@ -139,17 +139,17 @@ def _columns(target: str, grid: "Floats", arguments: argparse.Namespace) -> list
     ]
 
 
-def _answers(law: Any, grid: "Floats", draws: "Floats", arguments: argparse.Namespace) -> "Floats":
+def _answers(marginal: Any, grid: "Floats", draws: "Floats", arguments: argparse.Namespace) -> "Floats":
     """As many numbers for each row as there are columns."""
     import numpy as np
 
-    blocks = [law.mean()[:, None], law.std()[:, None]]
+    blocks = [marginal.mean()[:, None], marginal.std()[:, None]]
     if arguments.quantiles:
-        blocks.append(law.ppf(arguments.quantiles))
+        blocks.append(marginal.ppf(arguments.quantiles))
     for confidence in arguments.interval:
-        blocks += [end[:, None] for end in law.interval(confidence)]
-    blocks += [law.prob(event.low, event.high)[:, None] for event in arguments.prob]
+        blocks += [end[:, None] for end in marginal.interval(confidence)]
+    blocks += [marginal.prob(event.low, event.high)[:, None] for event in arguments.prob]
     blocks.append(draws)
     if grid.size:
-        blocks.append(law.pdf(grid[None, :]))
+        blocks.append(marginal.pdf(grid[None, :]))
     return np.hstack(blocks)

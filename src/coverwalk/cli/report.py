@@ -102,10 +102,10 @@ def _subject(model: "ConditionalDensity", X: "Floats", Y: "Floats", j: int, targ
         facts = {
             "n_rows": forest.n_rows,
             "n_trees": len(forest.trees),
-            "n_contexts": sum(len(t.dim) for t in forest.trees),
+            "n_contexts": sum(len(t.feature) for t in forest.trees),
         }
     else:
         shown = _stream(model)
         facts = {"n_rows": shown["rows"], "n_trees": shown.get("trees", 1), "n_contexts": shown["contexts"]}
     rows = None if learned is None else (learned[0], learned[1][:, j])
-    return Subject(None, targets[j], X, Y[:, j], predict, inputs, rows, facts, model._mixed.n_levels)
+    return Subject(None, targets[j], X, Y[:, j], predict, inputs, rows, facts, model._mixed.n_categories)

@@ -64,11 +64,11 @@ def _density(model: "ConditionalDensity") -> dict[str, Any]:
                 "memory": facts.n_bytes,
                 "contexts": facts.n_contexts,
                 "trees": facts.n_trees,
-                "contexts_with_weight": facts.n_heard,
+                "contexts_with_weight": facts.n_nonzero,
                 "mean_depth": facts.mean_depth,
                 "max_depth": facts.max_depth,
-                "components": facts.voices,
-                "splits": facts.cuts,
+                "components": facts.components,
+                "splits": facts.splits,
             }
         )
     facts_of = {"predicts": targets, "given": inputs, "outputs": outputs}

@@ -31,8 +31,8 @@ def recalibration(u: Floats) -> tuple[Floats, Floats]:
     ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
     """
     m = len(u)
-    n_gaps = max(1, min(m + 1, int(2 * m ** (1 / 3))))
-    rank = np.unique(np.round(np.linspace(0, m + 1, n_gaps + 1)).astype(np.int64))
+    n_missing = max(1, min(m + 1, int(2 * m ** (1 / 3))))
+    rank = np.unique(np.round(np.linspace(0, m + 1, n_missing + 1)).astype(np.int64))
     x = np.concatenate([[0.0], u, [1.0]])[rank]
     kept = np.diff(x, append=2.0) > 0  # of tied knots the last, so that the map is a function
     kept[x == 0] = False

@@ -66,10 +66,10 @@ def explanation_of(dist: UnivariateDistribution, top: int = 8) -> Explanation:
     inner = dist.base if isinstance(dist, CalibratedDistribution) else dist
     assert isinstance(inner, PredictiveDistribution)
     groups: dict[Any, list[int]] = {}
-    contexts = [inner.component(m).context for m in range(inner.voices.weight.size)]
+    contexts = [inner.component(m).context for m in range(inner.components.weight.size)]
     for m, context in enumerate(contexts):
         groups.setdefault(_kind(context), []).append(m)
-    weight = inner.voices.weight
+    weight = inner.components.weight
     ordered = sorted(groups.items(), key=lambda item: -weight[item[1]].sum())
     shown = [item for item in ordered[:top] if weight[item[1]].sum() >= _NEGLIGIBLE]
     reasons = [_reason(kind, inner, members, contexts) for kind, members in shown]
@@ -97,12 +97,12 @@ def _kind(context: Any) -> Any:
 
 def _reason(kind: Any, dist: PredictiveDistribution, members: list[int], contexts: list[Any]) -> Reason:
     """What some components say together: the moments of their mixture, and their contexts in words."""
-    _, weight, loc, scale, shape = dist.voices
+    _, weight, loc, scale, shape = dist.components
     total = float(weight[members].sum())
     share = weight[members] / total if total > 0 else np.full(len(members), 1 / len(members))
     ends = np.array([0, len(members)])
     alone = PredictiveDistribution.trusted(
-        type(dist.voices)(ends, share, loc[members], scale[members], shape[members]), dist.shapes
+        type(dist.components)(ends, share, loc[members], scale[members], shape[members]), dist.shapes
     )
     mean, std = float(alone.mean()[0]), float(alone.std()[0])
     if kind and kind[0] == "named":

@@ -1,4 +1,4 @@
-"""JointDistribution: n laws of a vector y by the chain rule, p(y) = prod_j p(y_j given y_1 .. y_{j-1})."""
+"""JointDistribution: n distributions of a vector y by the chain rule, p(y) = prod_j p(y_j given y_1 .. y_{j-1})."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -16,7 +16,7 @@ from coverwalk.distributions.univariate import UnivariateDistribution
 
 __all__ = ["Conditional", "JointDistribution"]
 
-_BLOCK = 4096  # conditionals asked at once: a row with hundreds of voices takes some 10 kB
+_BLOCK = 4096  # conditionals asked at once: a row with hundreds of components takes some 10 kB
 
 Conditional = Callable[[int, NDArray[np.int64], Floats], PredictiveDistribution]
 
@@ -86,7 +86,7 @@ class JointDistribution(MultivariateDistribution):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, q), or (q,) for the law of one row."""
+        """(n, q), or (q,) for the distribution of one row."""
         return (self.n_outputs,) if self._one else (self._rows.size, self.n_outputs)
 
     def __len__(self) -> int:

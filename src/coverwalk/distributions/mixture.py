@@ -1,4 +1,4 @@
-"""PredictiveDistribution: n laws of one y, each a mixture of local models, with the names of a frozen SciPy law."""
+"""PredictiveDistribution: n distributions of one y, each a mixture of local models, with SciPy's names."""
 
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -9,7 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from coverwalk._kernels.distributions.draws import draw_rows
 from coverwalk._kernels.distributions.entropy import mixture_entropy
-from coverwalk._kernels.distributions.mixture import Voices, draw_voices, mixture_cdf, mixture_logpdf, mixture_moments
+from coverwalk._kernels.distributions.mixture import (
+    Components,
+    draw_components,
+    mixture_cdf,
+    mixture_logpdf,
+    mixture_moments,
+)
 from coverwalk._kernels.distributions.quantile import mixture_ppf, rowwise_ppf
 from coverwalk._kernels.distributions.rounded import cell_logpdf, grid_moments
 from coverwalk._kernels.distributions.warped import piece_moments
@@ -19,13 +25,13 @@ from coverwalk.distributions.shapes import Floats, Shapes, flat
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.preparation.rounding import Rounding
 
-__all__ = ["PredictiveDistribution", "Shapes", "Voice"]
+__all__ = ["Component", "PredictiveDistribution", "Shapes"]
 
 _SUM_TOLERANCE = 1e-9
 _HAIR = 0.01  # of a cell
 
 
-class Voice(NamedTuple):
+class Component(NamedTuple):
     """One local model in one context, and how much it says: y = loc + scale * e with e of a standard shape."""
 
     weight: float
@@ -36,30 +42,30 @@ class Voice(NamedTuple):
 
 
 class PredictiveDistribution(UnivariateDistribution):
-    """The distributions of y in n rows, each a mixture of voices y = loc + scale * e; all methods are vectorised.
+    """The distributions of y in n rows, each a mixture of components y = loc + scale * e; all methods are vectorised.
 
     **Shapes.** Rows come first. ``logpdf``, ``pdf``, ``cdf`` and ``sf`` broadcast y against the axis of rows: a number
     is asked in every row, y (n,) row by row, y (n, k) asks k points in each row, and so ``grid[None, :]`` asks one grid
     in all rows; the answer has shape (n,) or (n, k). ``ppf(q)`` and ``interval(c)`` with a number answer (n,), with
-    q (k,) answer (n, k); ``rvs(k)`` draws (n, k). ``dist[i]`` is the law of one row: its answers have no axis of
+    q (k,) answer (n, k); ``rvs(k)`` draws (n, k). ``dist[i]`` is that of one row: its answers have no axis of
     rows. ``dist[rows]`` with a slice, a mask or a list of rows is a distribution of those rows.
 
     **Moments** are those of the mixture, exact sums. A Student t with at most one degree of freedom has no mean (NaN);
-    with at most two its variance is infinite, as is that of a histogram over all of R (kind 2 cells). One such voice
+    with at most two its variance is infinite, as that of a histogram over all of R (kind 2 cells). One such component
     with any weight makes the row's so: `interval` tells of the spread then.
 
     Parameters
     ----------
     offsets : (n + 1,) int
-        Row i is answered by the voices offsets[i]:offsets[i+1], at least one.
+        Row i is answered by the components offsets[i]:offsets[i+1], at least one.
     weight, loc, scale : (m,) float
         Weights sum to one in each row; scales are positive.
     shape : (m,) int
-        The shape of a voice, an index into ``shapes``.
+        The shape of a component, an index into ``shapes``.
     shapes : Shapes
         The table of standard shapes.
     context : (m,) int, optional
-        A label of the context in which the voice speaks.
+        A label of the context in which the component speaks.
     describe : callable, optional
         Says what a label means: ``describe(label)`` is shown by `contexts` in its place.
 
@@ -97,7 +103,7 @@ class PredictiveDistribution(UnivariateDistribution):
         context: ArrayLike | None = None,
         describe: Callable[[int], Any] | None = None,
     ) -> None:
-        self.voices = Voices(
+        self.components = Components(
             flat("offsets", offsets, np.int64),
             flat("weight", weight, np.float64),
             flat("loc", loc, np.float64),
@@ -109,19 +115,19 @@ class PredictiveDistribution(UnivariateDistribution):
         self.describe = describe
         self.rounding: Rounding | None = None
         self._one = False
-        _check_voices(self.voices, shapes, self.context)
+        _check_components(self.components, shapes, self.context)
 
     @classmethod
     def trusted(
         cls,
-        voices: Voices,
+        components: Components,
         shapes: Shapes,
         context: NDArray[np.int64] | None = None,
         describe: Callable[[int], Any] | None = None,
     ) -> Self:
-        """Of voices that need no check: parts of others, and those that a fitted model has just made."""
+        """Of components that need no check: parts of others, and those that a fitted model has just made."""
         dist = object.__new__(cls)
-        dist.voices, dist.shapes, dist.context, dist.describe = voices, shapes, context, describe
+        dist.components, dist.shapes, dist.context, dist.describe = components, shapes, context, describe
         dist.rounding, dist._one = None, False
         return dist
 
@@ -135,12 +141,12 @@ class PredictiveDistribution(UnivariateDistribution):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n,), or () for the law of one row."""
+        """(n,), or () for the distribution of one row."""
         return () if self._one else (self._n,)
 
     @property
     def _n(self) -> int:
-        return self.voices.offsets.size - 1
+        return self.components.offsets.size - 1
 
     def __len__(self) -> int:
         if self._one:
@@ -156,7 +162,7 @@ class PredictiveDistribution(UnivariateDistribution):
         rows = np.arange(self._n)[key]
         if rows.ndim > 1:
             raise IndexError(f"a distribution has one axis, of rows; the index selects an array of shape {rows.shape}")
-        offsets, columns = self.voices.offsets, self.voices[1:]
+        offsets, columns = self.components.offsets, self.components[1:]
         counts = np.diff(offsets)[np.atleast_1d(rows)]
         ends = np.concatenate([[0], np.cumsum(counts)])
         if (isinstance(key, slice) and key.step in (None, 1)) or rows.ndim == 0:
@@ -164,16 +170,18 @@ class PredictiveDistribution(UnivariateDistribution):
             picked: Any = slice(first, first + ends[-1])
         else:
             picked = np.repeat(offsets[:-1][rows] - ends[:-1], counts) + np.arange(ends[-1])
-        voices = Voices(ends, *(column[picked] for column in columns))
-        part = self.trusted(voices, self.shapes, None if self.context is None else self.context[picked], self.describe)
+        components = Components(ends, *(column[picked] for column in columns))
+        part = self.trusted(
+            components, self.shapes, None if self.context is None else self.context[picked], self.describe
+        )
         part.rounding, part._one = self.rounding, rows.ndim == 0
         return part
 
     def __repr__(self) -> str:
         if self._one:
-            count = self.voices.weight.size
+            count = self.components.weight.size
             return f"PredictiveDistribution(one row, {count} component{'s' * (count != 1)})"
-        mean = self.voices.weight.size / max(self._n, 1)
+        mean = self.components.weight.size / max(self._n, 1)
         return f"PredictiveDistribution({self._n} row{'s' * (self._n != 1)}, {mean:.4g} components per row)"
 
     def _points(self, y: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
@@ -207,9 +215,9 @@ class PredictiveDistribution(UnivariateDistribution):
         points, shape = self._points(y)
         out = np.empty_like(points)
         if self.rounding is None:
-            mixture_logpdf(self.voices, self.shapes.table, points, out)
+            mixture_logpdf(self.components, self.shapes.table, points, out)
         else:
-            cell_logpdf(self.voices, self.shapes.table, *self.rounding.cells(points), out)
+            cell_logpdf(self.components, self.shapes.table, *self.rounding.cells(points), out)
             out += self.rounding.log_unit(points)
         return self._answer(out, shape)
 
@@ -218,7 +226,7 @@ class PredictiveDistribution(UnivariateDistribution):
         if self.rounding is not None:
             points = self.rounding.below(points)
         lower, upper = np.empty_like(points), np.empty_like(points)
-        mixture_cdf(self.voices, self.shapes.table, points, lower, upper)
+        mixture_cdf(self.components, self.shapes.table, points, lower, upper)
         return self._answer(lower, shape), self._answer(upper, shape)
 
     def cdf(self, y: ArrayLike) -> Any:
@@ -235,7 +243,7 @@ class PredictiveDistribution(UnivariateDistribution):
         out = np.zeros_like(points)
         if self.rounding is not None:
             low, high = self.rounding.cells(points)
-            cell_logpdf(self.voices, self.shapes.table, low, high, out)
+            cell_logpdf(self.components, self.shapes.table, low, high, out)
             with np.errstate(invalid="ignore"):
                 out = np.where(self.rounding.is_atom(points) & (low < high), np.exp(out) * (high - low), 0.0)
         return self._answer(out, shape)
@@ -263,7 +271,7 @@ class PredictiveDistribution(UnivariateDistribution):
         q = probabilities(q)
         levels, out = q.ravel(), np.empty((self._n, q.size))
         order = slice(None) if (levels[1:] >= levels[:-1]).all() else np.argsort(levels)
-        mixture_ppf(self.voices, self.shapes.table, self.shapes.cdf_tables, levels[order], out)
+        mixture_ppf(self.components, self.shapes.table, self.shapes.cdf_tables, levels[order], out)
         if not isinstance(order, slice):
             out[:, order] = out.copy()
         if self.rounding is not None:
@@ -308,7 +316,7 @@ class PredictiveDistribution(UnivariateDistribution):
 
     def _moments(self) -> tuple[Any, Any]:
         mean, var = np.empty(self._n), np.empty(self._n)
-        mixture_moments(self.voices, self.shapes.table, mean, var)
+        mixture_moments(self.components, self.shapes.table, mean, var)
         if self.rounding is not None:
             self._rounded_moments(self.rounding, mean, var)
         return self._answer(mean, self.shape), self._answer(var, self.shape)
@@ -316,19 +324,19 @@ class PredictiveDistribution(UnivariateDistribution):
     def _rounded_moments(self, rounding: Rounding, mean: Floats, var: Floats) -> None:
         """Those of y in place of those of the latent y."""
         if rounding.step and not rounding.limited:
-            grid_moments(self.voices, self.shapes.table, rounding.origin, rounding.step, mean, var)
+            grid_moments(self.components, self.shapes.table, rounding.origin, rounding.step, mean, var)
         elif rounding.step:
             sum_over_grid(self, mean, var)
         else:
             mean[:] = rounding.value(mean)  # about which squares are summed
-            piece_moments(self.voices, self.shapes.table, *rounding.pieces(), mean, var)
+            piece_moments(self.components, self.shapes.table, *rounding.pieces(), mean, var)
 
     def mean(self) -> Any:
-        """Expectation; NaN where a voice has none."""
+        """Expectation; NaN where a component has none."""
         return self._moments()[0]
 
     def var(self) -> Any:
-        """Variance; inf where a voice's is."""
+        """Variance; inf where a component's is."""
         return self._moments()[1]
 
     def entropy(self) -> Any:
@@ -338,7 +346,7 @@ class PredictiveDistribution(UnivariateDistribution):
         atoms it is the mean of -logpdf.
         """
         out = np.empty(self._n)
-        mixture_entropy(self.voices, self.shapes.table, out)
+        mixture_entropy(self.components, self.shapes.table, out)
         if self.rounding is not None:
             add_rounding(self, out)
         return self._answer(out, self.shape)
@@ -350,37 +358,39 @@ class PredictiveDistribution(UnivariateDistribution):
         shape = () if size is None else tuple(np.atleast_1d(size).tolist())
         u = make_uniform(random_state, (3, self._n, int(np.prod(shape, dtype=np.int64))))
         out = np.empty(u.shape[1:])
-        draw_rows(self.voices, self.shapes.table, u, out)
+        draw_rows(self.components, self.shapes.table, u, out)
         if self.rounding is not None:
             out = self.rounding.value(out)
         return self._answer(out, self.shape + shape)
 
-    def draw(self, u_voice: Floats, u_value: Floats) -> Floats:
-        """Draws (n, k) from uniform numbers: u_voice (n, k) choose voices, u_value (n, k) their quantiles."""
-        chosen = np.empty(u_voice.shape, np.int64)
-        draw_voices(self.voices, np.ascontiguousarray(u_voice), chosen)
-        _, _, loc, scale, shape = self.voices
+    def draw(self, u_component: Floats, u_value: Floats) -> Floats:
+        """Draws (n, k) from uniform numbers: u_voice (n, k) choose components, u_value (n, k) their quantiles."""
+        chosen = np.empty(u_component.shape, np.int64)
+        draw_components(self.components, np.ascontiguousarray(u_component), chosen)
+        _, _, loc, scale, shape = self.components
         picked = chosen.ravel()
-        alone = Voices(np.arange(picked.size + 1), np.ones(picked.size), loc[picked], scale[picked], shape[picked])
+        alone = Components(np.arange(picked.size + 1), np.ones(picked.size), loc[picked], scale[picked], shape[picked])
         out = np.empty(picked.size)
         # generators give multiples of 2^-53, and 0 too, whose quantile would be -inf
         rowwise_ppf(alone, self.shapes.table, np.maximum(u_value.ravel(), 2.0**-54), out)
         if self.rounding is not None:
             out = self.rounding.value(out)
-        return out.reshape(u_voice.shape)
+        return out.reshape(u_component.shape)
 
     def pool(self, k: int) -> "PredictiveDistribution":
         """Every k consecutive rows mixed with equal weights into one: n/k rows."""
         if self._one or k < 1 or self._n % k:
             raise ValueError(f"pool mixes k consecutive rows, so k must divide the number of rows; got {k}")
         part = self[:]
-        part.voices = self.voices._replace(offsets=self.voices.offsets[::k].copy(), weight=self.voices.weight / k)
+        part.components = self.components._replace(
+            offsets=self.components.offsets[::k].copy(), weight=self.components.weight / k
+        )
         return part
 
     # -- why ----------------------------------------------------------------------------------------------------------
 
     def contexts(self, top: int | None = None) -> list[Any]:
-        """Who speaks: the voices of a row, the heaviest first, at most ``top``; for many rows a list of such lists.
+        """The components of a row, the heaviest first, at most ``top``; for many rows a list of such lists.
 
         >>> dist = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 1.0], [0, 0], Shapes.student(4.0),
         ...                               context=[10, 11], describe=lambda label: f"box {label}")
@@ -389,18 +399,18 @@ class PredictiveDistribution(UnivariateDistribution):
         """
         if not self._one:
             return [row.contexts(top) for row in self]
-        order = np.argsort(-self.voices.weight, kind="stable")[:top]
+        order = np.argsort(-self.components.weight, kind="stable")[:top]
         return [self.component(m) for m in order.tolist()]
 
-    def component(self, m: int) -> Voice:
-        """Component m, in the order of ``voices``."""
-        _, weight, loc, scale, shape = self.voices
+    def component(self, m: int) -> Component:
+        """Component m, in the order of ``components``."""
+        _, weight, loc, scale, shape = self.components
         label = None if self.context is None else int(self.context[m])
         context = label if self.describe is None or label is None else self.describe(label)
-        return Voice(float(weight[m]), float(loc[m]), float(scale[m]), int(self.shapes.kind[shape[m]]), context)
+        return Component(float(weight[m]), float(loc[m]), float(scale[m]), int(self.shapes.kind[shape[m]]), context)
 
     def to_scipy(self) -> Any:
-        """The law of one row as a frozen `scipy.stats` distribution."""
+        """The distribution of one row as a frozen `scipy.stats` distribution."""
         if self._n != 1:
             raise ValueError(
                 f"to_scipy takes one row, this distribution has {self._n}: index it first, dist[i].to_scipy()"
@@ -422,8 +432,8 @@ def make_uniform(random_state: RandomState, shape: tuple[int, ...]) -> Floats:
     return np.random.default_rng(random_state).random(shape)
 
 
-def _check_voices(voices: Voices, shapes: Shapes, context: NDArray[np.int64] | None) -> None:
-    offsets, weight, loc, scale, shape = voices
+def _check_components(components: Components, shapes: Shapes, context: NDArray[np.int64] | None) -> None:
+    offsets, weight, loc, scale, shape = components
     m = weight.size
     sizes = {"loc": loc.size, "scale": scale.size, "shape": shape.size}
     if context is not None:
@@ -432,9 +442,9 @@ def _check_voices(voices: Voices, shapes: Shapes, context: NDArray[np.int64] | N
         if size != m:
             raise ValueError(f"{name} must have one entry for each of the {m} weights, got {size}")
     if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != m:
-        raise ValueError(f"offsets must begin with 0 and end with the number of voices, {m}")
+        raise ValueError(f"offsets must begin with 0 and end with the number of components, {m}")
     if np.any(np.diff(offsets) <= 0):
-        raise ValueError("offsets must rise: every row needs at least one voice")
+        raise ValueError("offsets must rise: every row needs at least one component")
     if m and (shape.min() < 0 or shape.max() >= len(shapes)):
         raise ValueError(f"shape must index the table of {len(shapes)} shapes, got {shape.min()} to {shape.max()}")
     if not np.all(np.isfinite(loc)):

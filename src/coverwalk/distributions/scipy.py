@@ -1,4 +1,4 @@
-"""The law of one row as a `scipy.stats` distribution, for code that takes nothing else."""
+"""The distribution of one row as a `scipy.stats` distribution, for code that takes nothing else."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -50,5 +50,5 @@ class _Law(rv_continuous):
 
 
 def freeze(dist: "PredictiveDistribution") -> Any:
-    """A frozen SciPy distribution with the law of a one-row ``dist``."""
+    """A frozen SciPy distribution with the distribution of a one-row ``dist``."""
     return _Law(dist).freeze()

@@ -30,7 +30,7 @@ def flat(name: str, values: ArrayLike, dtype: Any) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Shapes:
-    """A table of s standard shapes, laws of e in y = loc + scale * e.
+    """A table of s standard shapes, distributions of e in y = loc + scale * e.
 
     Parameters
     ----------

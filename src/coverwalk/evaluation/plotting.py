@@ -199,15 +199,20 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
     """
     if dist.shape:
         raise ValueError(f"plot_contexts shows one row, this distribution has {len(dist)}: index it first, dist[i]")
-    voices = dist.contexts(top)
-    ax = _axes(ax, 6.4, 0.6 + 0.3 * len(voices))
-    for k, voice in enumerate(voices):
+    components = dist.contexts(top)
+    ax = _axes(ax, 6.4, 0.6 + 0.3 * len(components))
+    for k, component in enumerate(components):
         ax.barh(
-            -k, 2 * voice.scale, left=voice.loc - voice.scale, height=0.55, color=_BLUE, alpha=0.25 + 0.7 * voice.weight
+            -k,
+            2 * component.scale,
+            left=component.loc - component.scale,
+            height=0.55,
+            color=_BLUE,
+            alpha=0.25 + 0.7 * component.weight,
         )
-        ax.plot(voice.loc, -k, "|", color=_INK, markersize=9)
-    names = [f"{v.weight:.1%}" if v.context is None else f"{v.context}  {v.weight:.1%}" for v in voices]
-    ax.set_yticks([-k for k in range(len(voices))], names)
+        ax.plot(component.loc, -k, "|", color=_INK, markersize=9)
+    names = [f"{v.weight:.1%}" if v.context is None else f"{v.context}  {v.weight:.1%}" for v in components]
+    ax.set_yticks([-k for k in range(len(components))], names)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.set_title("heaviest components: centre and width", fontsize=10, loc="left", color=_INK)

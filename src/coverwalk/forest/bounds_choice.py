@@ -51,8 +51,8 @@ def _candidates(y: Floats, found: Rounding, ends: tuple[float, float]) -> list[R
     """
     low, high = ends
     if found.step:
-        cut = replace(found, low=low, high=high)
-        return [cut, *_mapped(cut, (low - 0.5 * found.step, high + 0.5 * found.step), y)]
+        split = replace(found, low=low, high=high)
+        return [split, *_mapped(split, (low - 0.5 * found.step, high + 0.5 * found.step), y)]
     reached = [end for end in ends if np.any(y == end)]
     values = np.unique(np.concatenate([found.values, reached]))
     width = atom_widths(y, values)
@@ -85,5 +85,5 @@ def _score(X: Floats, y: Floats, settings: Settings) -> float:
         forest = Forest.plan(X[rest], y[rest], replace(settings.with_trees(N_TREES), degree=1, stop=0.8))
         forest.accumulate(X[rest], y[rest])
         forest.finalize()
-        total += float(forest.ask(X[part]).logpdf(y[part]).sum())
+        total += float(forest.predict_dist(X[part]).logpdf(y[part]).sum())
     return total

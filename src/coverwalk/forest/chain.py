@@ -28,18 +28,20 @@ class StreamChain:
         self.streams = streams
 
     @classmethod
-    def new(cls, settings: StreamSettings, names: list[str], q: int, n_levels: tuple[int, ...] = ()) -> "StreamChain":
+    def new(
+        cls, settings: StreamSettings, names: list[str], q: int, n_categories: tuple[int, ...] = ()
+    ) -> "StreamChain":
         """Streams that have seen nothing; n_levels: of inputs that are categories more than 0, or empty."""
         p = len(names)
         kinds = np.zeros(p + q, bool)
-        kinds[: len(n_levels)] = np.array(n_levels, np.int64) > 0
+        kinds[: len(n_categories)] = np.array(n_categories, np.int64) > 0
         named = [*names, *(f"y{i}" for i in range(q))]
         return cls([ForestStream(settings, p + j, named[: p + j], kinds[: p + j].copy()) for j in range(q)])
 
-    def name_levels(self, names: list[list[str]]) -> None:
+    def name_categories(self, names: list[list[str]]) -> None:
         """Tell the streams how the levels of their inputs are called by now."""
         for stream in self.streams:
-            stream.levels = names
+            stream.categories = names
 
     @classmethod
     def of(cls, forests: list[Forest], settings: list[StreamSettings]) -> "StreamChain":

@@ -27,43 +27,45 @@ def check_forest(forest: Any, scope: Scope) -> None:
         require("trees", settings.n_trees == len(forest.trees))
     parts = settings.part_of_trees()
     require("trend", (forest.trend is not None) == any(part.smooth for part in parts))
-    require("kernel", (forest.whole is not None) == (settings.kernel > 0))
-    n_levels = _n_levels(forest, p)
+    require("kernel", (forest.global_kernel is not None) == (settings.kernel > 0))
+    n_categories = _n_categories(forest, p)
     degrees = Forest(**vars(forest)) if p else None  # knows which polynomials have too many terms
     for part, tree, fitted in zip(parts, forest.trees, forest.fitted):
-        check_tree(tree, fitted, degrees.grid_of(part.degree).degree if degrees else 0, n_levels)
+        check_tree(tree, fitted, degrees.grid_of(part.degree).degree if degrees else 0, n_categories)
         require("priors", len(fitted.records.weight) == len(forest.fitted[0].records.weight))
 
 
-def check_tree(tree: Any, fitted: Any, degree: int, n_levels: Any) -> None:
+def check_tree(tree: Any, fitted: Any, degree: int, n_categories: Any) -> None:
     """A tree, and the records of its contexts."""
     inner, records = tree.left >= 0, fitted.records
-    require("cut", np.isnan(tree.cut[inner]) == (n_levels[tree.dim[inner]] > 0))
+    require("split", np.isnan(tree.split[inner]) == (n_categories[tree.feature[inner]] > 0))
     _check_paths(tree.parent[1:], tree.left < 0, records)
-    terms = n_features(degree, len(n_levels))
+    terms = n_features(degree, len(n_categories))
     require("degree", (records.degree <= degree) & (records.centre.shape[1] == terms))
 
 
-def _n_levels(forest: Any, p: int) -> Any:
+def _n_categories(forest: Any, p: int) -> Any:
     """How many levels each column has; the rows have no others."""
-    counts, names = forest.settings.n_levels, forest.levels
-    require("levels", len(counts) in (0, p) and len(names) <= p and bool(names) == bool(counts))
-    require("levels", all(len(level) == count for level, count in zip(names, counts)))
-    require("levels", not any(counts[len(names) :]))
-    n_levels = np.array(counts or (0,) * p, np.int64)
-    codes = forest.X[:, n_levels > 0]
-    require("X", np.isnan(codes) | ((codes >= 0) & (codes < n_levels[n_levels > 0]) & (codes == np.floor(codes))))
-    return n_levels
+    counts, names = forest.settings.n_categories, forest.categories
+    require("categories", len(counts) in (0, p) and len(names) <= p and bool(names) == bool(counts))
+    require("categories", all(len(category) == count for category, count in zip(names, counts)))
+    require("categories", not any(counts[len(names) :]))
+    n_categories = np.array(counts or (0,) * p, np.int64)
+    codes = forest.X[:, n_categories > 0]
+    require(
+        "X", np.isnan(codes) | ((codes >= 0) & (codes < n_categories[n_categories > 0]) & (codes == np.floor(codes)))
+    )
+    return n_categories
 
 
 def check_fitted(fitted: Any, scope: Scope) -> None:
-    """Voices and seats go together; packed triangles lie within the factors and have positive pivots."""
+    """Components and seats go together; packed triangles lie within the factors and have positive pivots."""
     from coverwalk._kernels.forest.components import MAX_PLANE, REGRESSION
     from coverwalk.distributions.shapes import STUDENT
 
     records: Records = fitted.records
     p = scope["p"]
-    require("seat", (records.seat >= 0) == (np.diff(records.first) > 0))
+    require("slot", (records.slot >= 0) == (np.diff(records.first) > 0))
     require("weight", len(records.weight) >= 1)
     learned = fitted.learned
     require("plane", learned.plane.shape[1] == (p + 1 if p < MAX_PLANE else 1))
@@ -86,13 +88,13 @@ def check_fitted(fitted: Any, scope: Scope) -> None:
 
 def _check_paths(parent: Any, leaf: Any, records: "Records") -> None:
     """What was summed up on the way from the root is what stands there: kernels count on it for room."""
-    voices = np.diff(records.first)
-    require("n_voices", voices[0] > 0 and records.n_voices[0] == voices[0])
-    require("n_voices", records.n_voices[1:] == records.n_voices[parent] + voices[1:])
+    components = np.diff(records.first)
+    require("n_components", components[0] > 0 and records.n_components[0] == components[0])
+    require("n_components", records.n_components[1:] == records.n_components[parent] + components[1:])
     sums = np.concatenate([np.zeros((len(records.weight), 1)), np.cumsum(records.weight, axis=1)], axis=1)
     own = sums[:, records.first[1:]] - sums[:, records.first[:-1]]
     require("total", records.total[:, leaf] > 0)  # higher up it may underflow
     require("total", np.abs(records.total[:, 0] - own[:, 0]) < _ROUNDING)
     require("total", np.abs(records.total[:, 1:] - records.total[:, parent] - own[:, 1:]) < 1e-6)
     require("above", records.above[0] == -1)
-    require("above", records.above[1:] == np.where(records.seat[parent] >= 0, parent, records.above[parent]))
+    require("above", records.above[1:] == np.where(records.slot[parent] >= 0, parent, records.above[parent]))

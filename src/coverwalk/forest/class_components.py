@@ -1,4 +1,4 @@
-"""Who speaks for an x: contexts and local models of a forest for classes, in the user's units."""
+"""Which components have weight for an x: contexts and local models of a forest for classes, in the user's units."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from coverwalk._kernels.forest.class_grow import side
 from coverwalk._kernels.forest.class_walk import speak
 from coverwalk.forest.class_forest import ClassForest, Standard
-from coverwalk.forest.class_tree import ClassTree, Planting
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree
 
-__all__ = ["ClassVoice", "voices"]
+__all__ = ["ClassComponent", "components"]
 
 Floats = NDArray[np.float64]
 
 
-class ClassVoice(NamedTuple):
-    """One local model in one context that speaks for an x."""
+class ClassComponent(NamedTuple):
+    """One local model in one context that predicts for an x."""
 
     weight: float  # probability that the walk stops in the context with this local model, times the tree's share
     tree: int  # trees that count come first, then those with discriminants
@@ -31,7 +31,7 @@ class ClassVoice(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A voice before it is put in the user's words."""
+    """A component before it is put in the user's words."""
 
     weight: float
     number: int
@@ -41,53 +41,53 @@ class _Found(NamedTuple):
     said: Floats
 
 
-def voices(
+def components(
     forest: ClassForest,
     x: Floats,
     columns: Sequence[str],
     classes: NDArray[Any],
     top: int,
-    levels: Sequence[Sequence[str]] = (),
-) -> list[ClassVoice]:
-    """The weightiest voices for x (p,), the weightiest first. All weights together sum to one.
+    categories: Sequence[Sequence[str]] = (),
+) -> list[ClassComponent]:
+    """The weightiest components for x (p,), the weightiest first. All weights together sum to one.
 
-    ``levels`` names those of each column, where some are categories.
+    ``categories`` names those of each column, where some are categories.
     """
     z = forest.standard(x[None, :])[0]
-    share = forest.powers.reshape(-1, 2).sum(axis=1)  # a kind of trees speaks by the powers of its pools
-    share = share / share.sum() if share.sum() > 0.0 else np.full(len(share), 1.0 / len(share))
+    weight = forest.exponents.reshape(-1, 2).sum(axis=1)  # a kind of trees speaks by the powers of its pools
+    weight = weight / weight.sum() if weight.sum() > 0.0 else np.full(len(weight), 1.0 / len(weight))
     found: list[_Found] = []
     number = 0
-    for (planting, trees), of_kind in zip(forest.kinds, share):
+    for (growth, trees), of_kind in zip(forest.kinds, weight):
         for tree in trees:
-            found += _of_tree(tree, planting, z, number, float(of_kind) / len(trees))
+            found += _of_tree(tree, growth, z, number, float(of_kind) / len(trees))
             number += 1
     labels = classes.tolist()
     return [
-        ClassVoice(
-            voice.weight,
-            voice.number,
-            len(voice.path) - 1,
-            voice.local,
-            _box(voice, forest.standard, columns, levels),
-            dict(zip(labels, voice.tree.local[0][voice.path[-1]].tolist())),
-            dict(zip(labels, voice.said.tolist())),
+        ClassComponent(
+            component.weight,
+            component.number,
+            len(component.path) - 1,
+            component.local,
+            _box(component, forest.standard, columns, categories),
+            dict(zip(labels, component.tree.local[0][component.path[-1]].tolist())),
+            dict(zip(labels, component.said.tolist())),
         )
-        for voice in sorted(found, key=lambda voice: -voice.weight)[:top]
+        for component in sorted(found, key=lambda component: -component.weight)[:top]
     ]
 
 
-def _of_tree(planted: ClassTree, planting: Planting, z: Floats, number: int, reach: float) -> list[_Found]:
-    """Every voice of one tree along the path of z; ``reach`` is the tree's share."""
+def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, reach: float) -> list[_Found]:
+    """Every component of one tree along the path of z; ``reach`` is the tree's share."""
     left, local, (log_v, log_w, log_1mw) = planted.tree[2], planted.local, planted.walk
     C = local[0].shape[1]
-    base, work, names = np.full(C, 1.0 / C), np.empty((3, max(C, len(local[5])))), planting.names()
+    base, work, names = np.full(C, 1.0 / C), np.empty((3, max(C, len(local[5])))), growth.names()
     found: list[_Found] = []
     path = [0]
     while True:
         k = path[-1]
         phi = np.zeros((log_v.shape[1], C))
-        speak(k, z, local, log_v, planting.setting, base, phi, work)
+        speak(k, z, local, log_v, growth.setting, base, phi, work)
         v = np.exp(log_v[k])
         stop = reach * float(np.exp(log_w[k]))
         found += [
@@ -101,21 +101,21 @@ def _of_tree(planted: ClassTree, planting: Planting, z: Floats, number: int, rea
 
 
 def _box(
-    voice: _Found, standard: Standard, columns: Sequence[str], levels: Sequence[Sequence[str]]
+    component: _Found, standard: Standard, columns: Sequence[str], categories: Sequence[Sequence[str]]
 ) -> dict[str, tuple[float, float] | list[str]]:
-    """The bounds and levels that the cuts along the path leave, in the user's units and names."""
-    axis, cut, left, masks = voice.tree.tree
+    """The bounds and levels that the splits along the path leave, in the user's units and names."""
+    axis, split, left, masks = component.tree.tree
     bounds: dict[str, tuple[float, float]] = {}
     sets: dict[str, list[str]] = {}
-    for k, child in pairwise(voice.path):
+    for k, child in pairwise(component.path):
         a, goes_left = int(axis[k]), child == left[k]
         name = columns[a]
-        if np.isnan(cut[k]):
+        if np.isnan(split[k]):
             mask = int(masks[k]) if goes_left else ~int(masks[k])
-            inside = [level for i, level in enumerate(levels[a]) if mask >> i & 1]
-            sets[name] = [level for level in sets.get(name, inside) if level in inside]
+            inside = [category for i, category in enumerate(categories[a]) if mask >> i & 1]
+            sets[name] = [category for category in sets.get(name, inside) if category in inside]
         else:
             low, high = bounds.get(name, (-np.inf, np.inf))
-            bound = standard.back(a, cut[k])
+            bound = standard.back(a, split[k])
             bounds[name] = (low, bound) if goes_left else (bound, high)
     return bounds | sets

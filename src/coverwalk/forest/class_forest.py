@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels.forest.class_grow import Rows
 from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
 from coverwalk.forest.class_pool import Pools, Unseen, log_softmax, pool_rows
-from coverwalk.forest.class_tree import ClassTree, Planting, plant
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree, plant
 
 __all__ = ["ClassForest", "Sheaf", "Standard", "n_threads"]
 
@@ -31,7 +31,7 @@ CHUNK = 4096  # rows that a thread predicts at a time
 class Standard:
     """Columns with mean 0 and variance 1, computed so that neither 1e300 nor 1e-300 overflows; a constant one is 0.
 
-    Categories keep the numbers of their levels, for cuts; behind all columns come indicators of levels that some
+    Categories keep the numbers of their levels, for splits; behind all columns come indicators of levels that some
     rows have and some have not, for discriminants, likewise with mean 0 and variance 1 and NaN where one is missing.
     """
 
@@ -50,10 +50,10 @@ class Standard:
     )
 
     @classmethod
-    def of(cls, X: Floats, weight: Floats, n_levels: tuple[int, ...] = ()) -> "Standard":
-        """The standard of weighted rows. Missing values are passed over; levels of categories keep their numbers."""
-        if n_levels or np.isnan(X).any():
-            return cls._of_mixed(X, weight, n_levels)
+    def of(cls, X: Floats, weight: Floats, n_categories: tuple[int, ...] = ()) -> "Standard":
+        """The standard of weighted rows. Missing values are passed over; categories keep their numbers."""
+        if n_categories or np.isnan(X).any():
+            return cls._of_mixed(X, weight, n_categories)
         size = np.abs(X).max(axis=0)
         size[size == 0.0] = 1.0
         unit = X / size
@@ -64,21 +64,21 @@ class Standard:
         return cls(size, np.where(constant, unit[0], mean), np.where(constant | (deviation == 0.0), 1.0, deviation))
 
     @classmethod
-    def _of_mixed(cls, X: Floats, weight: Floats, n_levels: tuple[int, ...]) -> "Standard":
+    def _of_mixed(cls, X: Floats, weight: Floats, n_categories: tuple[int, ...]) -> "Standard":
         parts = []
         for a, column in enumerate(X.T):
             here = ~np.isnan(column)
-            plain = bool(n_levels and n_levels[a]) or not here.any()
+            plain = bool(n_categories and n_categories[a]) or not here.any()
             parts.append(cls(*np.array([[1.0], [0.0], [1.0]])) if plain else cls.of(column[here, None], weight[here]))
         size, mean, deviation = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("size", "mean", "deviation")
         )
         indicators, shares = [], []
-        for a in np.flatnonzero(n_levels).tolist():
+        for a in np.flatnonzero(n_categories).tolist():
             counts = np.bincount(X[~np.isnan(X[:, a]), a].astype(np.int64), weight[~np.isnan(X[:, a])])
-            for level, share in enumerate((counts / max(counts.sum(), 1e-300)).tolist()):
+            for category, share in enumerate((counts / max(counts.sum(), 1e-300)).tolist()):
                 if 0.0 < share < 1.0:
-                    indicators.append((a, level))
+                    indicators.append((a, category))
                     shares.append(share)
         return cls(size, mean, deviation, np.array(indicators, np.int64).reshape(-1, 2), np.array(shares))
 
@@ -88,8 +88,8 @@ class Standard:
             Z = np.ascontiguousarray(np.clip((X / self.size - self.mean) / self.deviation, -1e100, 1e100))
         if not len(self.shares):
             return Z
-        column, level = self.indicators.T
-        has = np.where(np.isnan(X[:, column]), np.nan, X[:, column] == level)
+        column, category = self.indicators.T
+        has = np.where(np.isnan(X[:, column]), np.nan, X[:, column] == category)
         return np.hstack([Z, (has - self.shares) / np.sqrt(self.shares * (1.0 - self.shares))])
 
     def back(self, axis: int, z: float) -> float:
@@ -128,7 +128,7 @@ class Sheaf(NamedTuple):
     bundle: Integers  # (n,) equal rows have the same; parts of a bundle stand side by side
 
     @classmethod
-    def of(cls, X: Floats, y: Integers, weight: Floats, left_out: int) -> "Sheaf":
+    def of(cls, X: Floats, y: Integers, weight: Floats, held_out: int) -> "Sheaf":
         """Bundle rows by their values and divide the weight of each bundle: its units are dealt to the parts in turn.
 
         So the order in which rows are given does not matter, and a row of weight m is the same as m rows: a row of
@@ -136,7 +136,7 @@ class Sheaf(NamedTuple):
         many parts, as they would in a sample; many in as many as there are folds, to save work.
         """
         X, y, weight = _bundled(X, y, weight)
-        most_parts = max(left_out, MANY_ROWS // len(y))
+        most_parts = max(held_out, MANY_ROWS // len(y))
         parts = np.minimum(np.ceil(weight), most_parts).astype(np.int64)
         bundle = np.repeat(np.arange(len(y)), parts)
         part = np.arange(len(bundle)) - np.repeat(np.cumsum(parts) - parts, parts)
@@ -145,17 +145,17 @@ class Sheaf(NamedTuple):
         units = turns + (part < rest) + np.where(part == rest, weight[bundle] - whole, 0.0)
         return cls(X[bundle], y[bundle], units, bundle)
 
-    def folds(self, n_trees: int, left_out: int, rng: np.random.Generator) -> Iterator[Integers]:
-        """For each tree the parts it leaves out: every ``left_out`` trees leave out each once, classes evenly.
+    def folds(self, n_trees: int, held_out: int, rng: np.random.Generator) -> Iterator[Integers]:
+        """For each tree the parts it leaves out: every ``held_out`` trees leave out each once, classes evenly.
 
-        No fold has two parts of a bundle, if it has at most ``left_out`` of them.
+        No fold has two parts of a bundle, if it has at most ``held_out`` of them.
         """
         n = len(self.y)
         for k in range(n_trees):
-            if k % left_out == 0:
+            if k % held_out == 0:
                 fold, shuffle = np.empty(n, np.int64), rng.random(self.bundle[-1] + 1)
-                fold[np.lexsort((shuffle[self.bundle], self.y))] = (np.arange(n) + rng.integers(left_out)) % left_out
-            yield np.flatnonzero(fold == k % left_out)
+                fold[np.lexsort((shuffle[self.bundle], self.y))] = (np.arange(n) + rng.integers(held_out)) % held_out
+            yield np.flatnonzero(fold == k % held_out)
 
 
 def _bundled(X: Floats, y: Integers, weight: Floats) -> tuple[Floats, Integers, Floats]:
@@ -197,7 +197,7 @@ class ClassForest:
     """Some kinds of trees (a planting and its trees), each pooled linearly and log-linearly."""
 
     standard: Standard
-    kinds: list[tuple[Planting, list[ClassTree]]]
+    kinds: list[tuple[ClassGrowth, list[ClassTree]]]
     unseen: Unseen
     n_classes: int
 
@@ -206,14 +206,16 @@ class ClassForest:
         standard=Object(Standard, p="p", m="m"),
         kinds=List(
             Tuple(
-                Object(Planting),
-                List(Object(ClassTree, p="p", columns="p + m", C="C", heats="_0.temperatures"), low=1, high=10_000),
+                Object(ClassGrowth),
+                List(
+                    Object(ClassTree, p="p", columns="p + m", C="C", temperatures="_0.temperatures"), low=1, high=10_000
+                ),
             ),
             low=1,
             high=2,
         ),
         unseen=Object(Unseen, n_pools="2 * len(kinds)", C="C"),
-        check=lambda state, scope: _check_cuts(state, scope),
+        check=lambda state, scope: _check_splits(state, scope),
     )
 
     @classmethod
@@ -221,22 +223,22 @@ class ClassForest:
         cls,
         data: tuple[Floats, Integers, Floats],
         n_classes: int,
-        kinds: list[tuple[Planting, int]],
-        left_out: int,
+        kinds: list[tuple[ClassGrowth, int]],
+        held_out: int,
         seed: int,
         n_jobs: int,
         progress: Callable[[], Any] = lambda: None,
     ) -> "ClassForest":
         """Grow a forest on rows (X, y, weight > 0); ``kinds``: plantings, and trees of each."""
-        sheaf = Sheaf.of(*data, left_out=left_out)
-        X, y, weight, _ = sheaf
-        standard = Standard.of(X, weight, kinds[0][0].n_levels)
+        duplicates = Sheaf.of(*data, held_out=held_out)
+        X, y, weight, _ = duplicates
+        standard = Standard.of(X, weight, kinds[0][0].n_categories)
         rows = (standard(X), y, weight)
         rng = np.random.default_rng(seed)
         jobs = [
             (kind, outside, int(rng.integers(2**62)))
             for kind, (_, n_trees) in enumerate(kinds)
-            for outside in sheaf.folds(n_trees, left_out, rng)
+            for outside in duplicates.folds(n_trees, held_out, rng)
         ]
 
         def grown(job: tuple[int, Integers, int]) -> tuple[ClassTree, Integers, Floats]:
@@ -258,9 +260,9 @@ class ClassForest:
         return cls(standard, [(p, t) for (p, _), t in zip(kinds, trees)], unseen, n_classes)
 
     @property
-    def powers(self) -> Floats:
+    def exponents(self) -> Floats:
         """Of the linear and of the log-linear pool of each kind (2 * kinds,)."""
-        return self.unseen.powers
+        return self.unseen.exponents
 
     def log_proba(self, X: Floats, n_jobs: int = 1) -> Floats:
         """Log probabilities (n, C) of the classes of rows in the user's units."""
@@ -269,20 +271,20 @@ class ClassForest:
         def pooled(start: int) -> Floats:
             part = Z[start : start + CHUNK]
             pools = Pools(len(part), self.n_classes, len(self.kinds))
-            for kind, (planting, trees) in enumerate(self.kinds):
+            for kind, (growth, trees) in enumerate(self.kinds):
                 for tree in trees:
-                    pools.add(kind, slice(None), tree.predict(part, planting))
-            return log_softmax(pools.log() @ self.powers)
+                    pools.add(kind, slice(None), tree.predict(part, growth))
+            return log_softmax(pools.log() @ self.exponents)
 
         return np.concatenate(list(in_threads(pooled, range(0, len(Z), CHUNK), n_jobs)))
 
     def learn(self, X: Floats, y: Integers, weight: Floats, n_jobs: int) -> None:
-        """Learn rows one by one: the counts and walks of all trees, and the powers; cuts and discriminants stay.
+        """Learn rows one by one: the counts and walks of all trees, and the powers; splits and discriminants stay.
 
-        Each tree says what it thinks of a row before it learns it, so the rows weigh the pools as rows left out do.
+        Each tree says what it thinks of a row before it learns it, so the rows weigh the pools as held-out rows do.
         """
         rows: Rows = (self.standard(X), y, weight)
-        jobs = [(kind, planting, tree) for kind, (planting, trees) in enumerate(self.kinds) for tree in trees]
+        jobs = [(kind, growth, tree) for kind, (growth, trees) in enumerate(self.kinds) for tree in trees]
         order = np.arange(len(y))
         pools = Pools(len(y), self.n_classes, len(self.kinds))
         said = in_threads(lambda job: job[2].learn(rows, order, job[1]), jobs, n_jobs)
@@ -292,15 +294,15 @@ class ClassForest:
 
     def make_writable(self) -> None:
         """Copy what is read-only."""
-        self.kinds = [(planting, [tree.writable() for tree in trees]) for planting, trees in self.kinds]
+        self.kinds = [(growth, [tree.writable() for tree in trees]) for growth, trees in self.kinds]
 
 
-def _check_cuts(state: Any, scope: Scope) -> None:
+def _check_splits(state: Any, scope: Scope) -> None:
     """Cuts between levels where there are levels, and only there."""
-    for planting, trees in state.kinds:
-        require("levels", len(planting.n_levels) in (0, scope["p"]))
-        counts = np.array(planting.n_levels or (0,) * scope["p"])
+    for growth, trees in state.kinds:
+        require("categories", len(growth.n_categories) in (0, scope["p"]))
+        counts = np.array(growth.n_categories or (0,) * scope["p"])
         for tree in trees:
-            axis, cut, left, _ = tree.tree
+            axis, split, left, _ = tree.tree
             inner = left >= 0
-            require("cut", np.isnan(cut[inner]) == (counts[axis[inner]] > 0))
+            require("split", np.isnan(split[inner]) == (counts[axis[inner]] > 0))

@@ -17,9 +17,9 @@ from coverwalk._kernels.forest.class_grow import Rows
 from coverwalk._kernels.forest.discriminant import moments
 from coverwalk.forest.class_forest import ClassForest, in_threads
 from coverwalk.forest.class_pool import Unseen, pool_rows
-from coverwalk.forest.class_tree import ClassTree, Planting, _factors, _Kind, counted, settled_rows
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _factors, _Kind, counted, settled_rows
 from coverwalk.forest.passes import Columns, SamplePass
-from coverwalk.preparation.category_counts import level_codes
+from coverwalk.preparation.category_counts import category_codes
 from coverwalk.preparation.row_sample import label_numbers
 from coverwalk.preparation.scaling import row_codes
 
@@ -47,18 +47,18 @@ class ClassPlan(NamedTuple):
     n_jobs: int
 
     @property
-    def trees(self) -> list[tuple[Planting, ClassTree]]:
+    def trees(self) -> list[tuple[ClassGrowth, ClassTree]]:
         """All trees, with how each was planted."""
-        return [(planting, tree) for planting, trees in self.forest.kinds for tree in trees]
+        return [(growth, tree) for growth, trees in self.forest.kinds for tree in trees]
 
     def coded(self, X: Floats, y: NDArray[Any]) -> tuple[Floats, Integers, NDArray[np.uint64]]:
         """Rows X, categories as digests, in the forest's units; classes by number; and the codes of the sample."""
         numbers = label_numbers(y)[:, 0]
         place = np.searchsorted(self.classes, y[:, 0])
-        return self.forest.standard(level_codes(X, self.model._mixed)), place, row_codes(X, numbers)
+        return self.forest.standard(category_codes(X, self.model._mixed)), place, row_codes(X, numbers)
 
 
-def plan_classes(model: Any, kinds: list[tuple[Planting, int]], n_jobs: int, drawn: SamplePass) -> "ClassSums":
+def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, drawn: SamplePass) -> "ClassSums":
     """Grow the trees on the sample, all but its last rows; ``kinds``: plantings, and trees of each."""
     sample, classes = drawn.sample, np.array(sorted(drawn.classes))
     y, weight = np.searchsorted(classes, sample.Y[:, 0]), sample.times()
@@ -66,14 +66,14 @@ def plan_classes(model: Any, kinds: list[tuple[Planting, int]], n_jobs: int, dra
     grown, held = slice(None, len(y) - n_held), slice(len(y) - n_held, None)
     leaves = int(np.clip(drawn.options.state_bytes // (32 * len(classes) * sum(n for _, n in kinds)), *LEAVES))
     least = math.ceil((len(y) - n_held) / leaves)
-    kinds = [(replace(planting, min_rows=max(planting.min_rows, least)), n) for planting, n in kinds]
-    X = level_codes(sample.X, model._mixed)
+    kinds = [(replace(growth, min_rows=max(growth.min_rows, least)), n) for growth, n in kinds]
+    X = category_codes(sample.X, model._mixed)
     rows = (X[grown], y[grown], weight[grown])
-    forest = ClassForest.grow(rows, len(classes), kinds, model.left_out, model._seed, n_jobs)
+    forest = ClassForest.grow(rows, len(classes), kinds, model.held_out, model._seed, n_jobs)
     bounds = (int(sample.codes[len(y) - n_held - 1]), sample.bound)
-    left_out = (X[held], y[held], weight[held])
+    held_out = (X[held], y[held], weight[held])
     kept = model._as_rows(*(part[:KEPT_ROWS] for part in (X, y, weight)))
-    return ClassSums(ClassPlan(model, drawn.columns, classes, forest, left_out, kept, bounds, n_jobs))
+    return ClassSums(ClassPlan(model, drawn.columns, classes, forest, held_out, kept, bounds, n_jobs))
 
 
 def _parents(left: Integers) -> Integers:
@@ -130,7 +130,7 @@ class ClassSums:
         """The same plan without rows."""
         return ClassSums(self.plan)
 
-    def _make_room(self) -> None:
+    def _make_capacity(self) -> None:
         if not self.trees:
             trees = (tree for _, tree in self.plan.trees)
             self.trees = [_TreeSums(np.zeros_like(tree.local[0]), *_kinds(tree)) for tree in trees]
@@ -139,7 +139,7 @@ class ClassSums:
         """Take rows X (n, p) with labels y (n, 1) in."""
         self.n_rows += len(y)
         if len(y):
-            self._make_room()
+            self._make_capacity()
         for start in range(0, len(y), ROWS_AT_ONCE):
             Z, place, codes = self.plan.coded(X[start : start + ROWS_AT_ONCE], y[start : start + ROWS_AT_ONCE])
             taken = (codes <= self.plan.bounds[0]) | (codes > self.plan.bounds[1])
@@ -152,7 +152,7 @@ class ClassSums:
         _check_same_plan(self.plan, other.plan)
         self.n_rows += other.n_rows
         if other.trees:
-            self._make_room()
+            self._make_capacity()
         for tree, others in zip(self.trees, other.trees):
             for array, more in zip(tree.arrays, others.arrays):
                 array += more
@@ -162,8 +162,8 @@ class ClassSums:
         if not self.n_rows:
             raise ValueError("no rows were accumulated: nothing to learn from")
         plan, model = self.plan, self.plan.model
-        trees = iter([_relearned(tree, planting, sums) for (planting, tree), sums in zip(plan.trees, self.trees)])
-        kinds = [(planting, [next(trees) for _ in of_kind]) for planting, of_kind in plan.forest.kinds]
+        trees = iter([_relearned(tree, growth, sums) for (growth, tree), sums in zip(plan.trees, self.trees)])
+        kinds = [(growth, [next(trees) for _ in of_kind]) for growth, of_kind in plan.forest.kinds]
         forest = ClassForest(plan.forest.standard, kinds, Unseen(len(kinds)), len(plan.classes))
         forest.learn(*plan.held, plan.n_jobs)
         model._forest, model.classes_, model._declared = forest, plan.classes, True
@@ -180,10 +180,10 @@ def _add_rows(rows: Rows, job: tuple[ClassTree, _TreeSums]) -> None:
         moments(rows, perm, span, parent, tree[2], kind.place, planted.local[5], kind.total)
 
 
-def _relearned(planted: ClassTree, planting: Planting, sums: _TreeSums) -> ClassTree:
+def _relearned(planted: ClassTree, growth: ClassGrowth, sums: _TreeSums) -> ClassTree:
     _, shared, own, *_, columns = planted.local
     walk = (planted.walk[0].copy(), planted.walk[1].copy(), planted.walk[2].copy())  # the plan's own stay as they are
-    factors = _factors(sums.shared, sums.own, planting)
+    factors = _factors(sums.shared, sums.own, growth)
     kept = (
         tuple(part[kind.place[place >= 0]] for part in parts)
         for parts, kind, place in zip(factors, (sums.shared, sums.own), (shared, own))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coverwalk.files.schema import Array, List, Schema, Tuple, Whole
 
-__all__ = ["Pools", "Unseen", "fit_powers", "log_softmax", "pool_rows"]
+__all__ = ["Pools", "Unseen", "fit_exponents", "log_softmax", "pool_rows"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -58,7 +58,7 @@ class Unseen:
 
     _schema = Schema(
         prior=Array(float, "n_pools", low=0, high=1e6),
-        powers=Array(float, "n_pools", low=0, high=1e6),
+        exponents=Array(float, "n_pools", low=0, high=1e6),
         _parts=List(
             Tuple(
                 Array(float, "n", "C", "n_pools", high=1e-6),
@@ -71,7 +71,7 @@ class Unseen:
 
     def __init__(self, n_kinds: int) -> None:
         self.prior = np.tile([1.0 / n_kinds, 0.0], n_kinds)  # the linear pool
-        self.powers = self.prior
+        self.exponents = self.prior
         self._parts: list[tuple[Floats, Integers, Floats]] = []  # log pools (n, C, M), classes, weights
         self._fitted = 0
 
@@ -84,7 +84,7 @@ class Unseen:
             last = slice(-pool_rows(log_pools.shape[1]), None)
             parts = [np.concatenate(part)[last] for part in zip(*self._parts)]
             self._parts, self._fitted = [(parts[0], parts[1], parts[2])], len(parts[1])
-            self.powers = fit_powers(parts[0], parts[1], parts[2], self.prior)
+            self.exponents = fit_exponents(parts[0], parts[1], parts[2], self.prior)
 
 
 def pool_rows(n_classes: int) -> int:
@@ -92,11 +92,11 @@ def pool_rows(n_classes: int) -> int:
     return min(POOL_ROWS, max(POOL_FLOATS // (4 * n_classes), 1))
 
 
-def fit_powers(log_pools: Floats, y: Integers, weight: Floats, prior: Floats, strength: float = 1.0) -> Floats:
+def fit_exponents(log_pools: Floats, y: Integers, weight: Floats, prior: Floats, strength: float = 1.0) -> Floats:
     """The powers T (M,) >= 0 of the most posterior probability, given log pools (n, C, M) and classes y (n,).
 
     The prior is normal around ``prior`` (M,) with precision ``strength``. A pool may be ignored but not turned round:
-    of a few rows, each left out in turn, the others always speak for the other classes.
+    of a few rows, each left out in turn, the others always predict for the other classes.
 
     >>> rng = np.random.default_rng(0)
     >>> blunt = np.log(rng.dirichlet(np.ones(3), size=5000))[:, :, None]

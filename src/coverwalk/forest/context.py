@@ -25,7 +25,7 @@ class Context(NamedTuple):
         age <= 30, town in Bern, Rome (42 rows)
         """
         if self.tree < 0:
-            return "kernels over all rows" if self.tree == -1 else "steps common to all x"
+            return "kernels over all rows" if self.tree == -1 else "cells of y common to all x"
         sides = []
         for name, side in self.box.items():
             if isinstance(side, list):

@@ -13,7 +13,7 @@ from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.passes import Columns, SamplePass
 from coverwalk.forest.sums import ForestShapes, ForestSums, Room, plan_on_sample, scaled
 from coverwalk.forest.tuning import choose
-from coverwalk.preparation.category_counts import level_codes
+from coverwalk.preparation.category_counts import category_codes
 from coverwalk.preparation.scaling import row_codes
 
 __all__ = ["DensityPass", "plan_density"]
@@ -48,7 +48,7 @@ class DensityPass:
     def accumulate(self, X: Floats, Y: Floats) -> None:
         """Take rows X (n, p), Y (n, q) in."""
         seen = row_codes(np.hstack([X, Y[:, :-1]]), Y[:, -1].copy()) <= self.bound
-        X = level_codes(X, self.model._mixed)
+        X = category_codes(X, self.model._mixed)
         for j, part in enumerate(self.parts):
             part.accumulate(np.hstack([X, Y[:, :j]]) if j else X, np.ascontiguousarray(Y[:, j]), seen)
 
@@ -80,30 +80,30 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
     kept, mixed = drawn.sample.lowest(ROWS_OF_TREND), model._mixed
     X, Y = drawn.sample.lowest(drawn.options.sample_rows).rows()
     X_kept, Y_kept = kept.rows()
-    X, X_kept = level_codes(X, mixed), level_codes(X_kept, mixed)
+    X, X_kept = category_codes(X, mixed), category_codes(X_kept, mixed)
     names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
-    room = Room(drawn.options.state_bytes // Y.shape[1], drawn.n_rows, len(Y_kept))
-    gaps = tuple(sorted(drawn.levels.gaps))
+    capacity = Room(drawn.options.state_bytes // Y.shape[1], drawn.n_rows, len(Y_kept))
+    with_missing = tuple(sorted(drawn.categories.with_missing))
     forests, sums = [], []
     for j in range(Y.shape[1]):
         inputs, y = np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j])
         rows = np.hstack([X_kept, Y_kept[:, :j]]), np.ascontiguousarray(Y_kept[:, j])
         chosen = settings
-        if mixed.n_levels:
-            chosen = replace(chosen, n_levels=(*mixed.n_levels, *[0] * j))
+        if mixed.n_categories:
+            chosen = replace(chosen, n_categories=(*mixed.n_categories, *[0] * j))
         bounds = model.bounds[j] if isinstance(model.bounds, list) else model.bounds
         chosen = replace(chosen, rounding=choose_rounding(inputs, y, bounds, chosen))
         if model.stop == "auto":
             chosen = choose(inputs, y, chosen)
-        forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], room)
-        forest.levels = mixed.level_names
+        forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], capacity)
+        forest.categories = mixed.category_names
         if drawn.all_kept:
             scaled(forest, *rows)
             forest.accumulate(*rows)
             forest.finalize()
             forests.append(forest)
         else:
-            sums.append(ForestSums.over(forest, rows, gaps))
+            sums.append(ForestSums.over(forest, rows, with_missing))
     if drawn.all_kept:
         return fitted(model, forests, drawn.columns)
     return DensityPass(model, drawn.columns, drawn.options.second_pass, kept.bound, sums)

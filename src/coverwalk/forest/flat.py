@@ -55,12 +55,12 @@ class Components(NamedTuple):
 class FlatForest:
     """All trees of a forest, each with the same weight in the mixture."""
 
-    def __init__(self, trees: Sequence[FlatTree], inputs: Scaling, n_levels: tuple[int, ...]) -> None:
+    def __init__(self, trees: Sequence[FlatTree], inputs: Scaling, n_categories: tuple[int, ...]) -> None:
         p = trees[0].records.low.shape[1]
         self.inputs = inputs
         self.category = np.zeros(p)
-        self.category[np.flatnonzero(n_levels)] = 1.0
-        sizes = [[len(tree.tree.dim), len(tree.records.mean), len(tree.records.kind)] for tree in trees]
+        self.category[np.flatnonzero(n_categories)] = 1.0
+        sizes = [[len(tree.tree.feature), len(tree.records.mean), len(tree.records.kind)] for tree in trees]
         begins = np.concatenate([[[0, 0, 0]], np.cumsum(sizes, axis=0)])
         at = [_places(tree, p) for tree in trees]
         places = np.concatenate([[0], np.cumsum([each[-1] for each in at])])
@@ -76,10 +76,10 @@ class FlatForest:
         count_components(nodes, ends, contexts, records, len(column) == 0)
         mean = np.concatenate([tree.fill[1] for tree in trees]) if len(column) else np.empty((0, 0))
         smooth = np.array([tree.smooth for tree in trees])
-        room = max(int(n_features(2, p)), int(contexts["n_rows"].max(initial=0)))
+        capacity = max(int(n_features(2, p)), int(contexts["n_rows"].max(initial=0)))
         self.root, self.nodes, self.ends = begins[:, 0].copy(), nodes, ends
-        self.levels = np.concatenate([tree.tree.levels for tree in trees])
-        self.arrays = ends, contexts, records, store, self.root, smooth, column, mean, room
+        self.categories = np.concatenate([tree.tree.categories for tree in trees])
+        self.arrays = ends, contexts, records, store, self.root, smooth, column, mean, capacity
 
     def components(self, X: Floats, n_more: int, units: tuple[float, ...], trend: Trend | None) -> Components:
         """The components in rows X (n, p), with room for some more at the end of each row; units: see the kernel."""
@@ -90,7 +90,7 @@ class FlatForest:
             Z[:, self.category > 0] = X[:, self.category > 0]
             plain = np.where(np.isnan(Z) | (self.category > 0), 0.0, Z)
         leaf, offsets = np.empty((len(self.root) - 1, n), np.int64), np.empty(n + 1, np.int64)
-        route_rows(Z, self.nodes, self.levels, self.ends, self.root, 1 + n_more, leaf, offsets)
+        route_rows(Z, self.nodes, self.categories, self.ends, self.root, 1 + n_more, leaf, offsets)
         m = int(offsets[-1])
         out = np.empty(m), np.empty(m), np.empty(m), np.empty(m, np.int32), np.empty(m, np.int64)
         origin = trend.value(plain) if trend else np.empty(n)
@@ -111,19 +111,19 @@ def _places(tree: FlatTree, p: int) -> Ints:
 
 def _put_nodes(nodes: Any, ends: Any, tree: FlatTree, begins: Ints) -> None:
     cover, records = tree.tree, tree.records
-    nodes["cut"], nodes["dim"] = cover.cut, cover.dim
+    nodes["split"], nodes["feature"] = cover.split, cover.feature
     nodes["left"] = np.where(cover.left >= 0, cover.left + begins[0], -1)
-    seat = np.where(records.seat >= 0, records.seat, records.seat[records.above])
-    ends["context"] = np.where((records.seat >= 0) | (records.above >= 0), seat + begins[1], -1)
+    slot = np.where(records.slot >= 0, records.slot, records.slot[records.above])
+    ends["context"] = np.where((records.slot >= 0) | (records.above >= 0), slot + begins[1], -1)
     ends["total"] = records.total[0]
 
 
 def _put_contexts(contexts: Any, tree: FlatTree, begins: Ints, at: Ints) -> None:
     records = tree.records
-    node = np.flatnonzero(records.seat >= 0)  # seats are given in the order of nodes
+    node = np.flatnonzero(records.slot >= 0)  # seats are given in the order of nodes
     above = records.above[node]
     contexts["at"] = at
-    contexts["up"] = np.where(above >= 0, records.seat[above] + begins[1], -1)
+    contexts["up"] = np.where(above >= 0, records.slot[above] + begins[1], -1)
     contexts["first"], contexts["last"] = records.first[node] + begins[2], records.first[node + 1] + begins[2]
     contexts["label"] = node + begins[0]
     contexts["degree"], contexts["best"] = tree.degree, records.degree

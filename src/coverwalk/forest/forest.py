@@ -29,7 +29,7 @@ from coverwalk._kernels.forest.contexts import (
 )
 from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk._kernels.forest.polynomial import n_features
-from coverwalk._kernels.forest.split import MOST_LEVELS
+from coverwalk._kernels.forest.split import MAX_CATEGORIES
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import Array, List, Maybe, Object, Real, Schema, Text, Whole
@@ -37,7 +37,7 @@ from coverwalk.forest.check import check_forest
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import NO_WEIGHT, KernelContext
 from coverwalk.forest.experts.trend import Trend
-from coverwalk.forest.experts.y_cells import Steps
+from coverwalk.forest.experts.y_cells import YCells
 from coverwalk.forest.local_columns import fill_of, local_columns, plain_columns
 from coverwalk.forest.members import FittedTree, Frame, Member, Part
 from coverwalk.forest.prediction import flat_answer
@@ -55,7 +55,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
-LEAST_WEIGHT = 0.03  # voices below it, in their tree, are left out and the others made to sum to one
+MIN_WEIGHT = 0.03  # components below it, in their tree, are left out and the others made to sum to one
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
@@ -81,9 +81,9 @@ class Settings:
     n_judged: int = 1000
     seed: int = 0
     n_threads: int = 1
-    n_levels: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
+    n_categories: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
     parts: tuple[Part, ...] = ()
-    steps: Steps | None = field(default=None, compare=False)  # of y's density, common to all x
+    y_cells: YCells | None = field(default=None, compare=False)  # of y's density, common to all x
     rounding: Rounding | None = field(default=None, compare=False)  # of y
 
     _schema = Schema(
@@ -98,9 +98,9 @@ class Settings:
         n_judged=Whole(1),
         seed=Whole(-(2**62)),
         n_threads=Whole(1, 10_000),
-        n_levels=List(Whole(0, MOST_LEVELS), kind=tuple),
+        n_categories=List(Whole(0, MAX_CATEGORIES), kind=tuple),
         parts=List(Object(Part), high=1000, kind=tuple),
-        steps=Maybe(Object(Steps)),
+        y_cells=Maybe(Object(YCells)),
         rounding=Maybe(Object(Rounding)),
     )
 
@@ -143,7 +143,7 @@ class Forest:
     >>> half, other = forest.empty(), forest.empty()
     >>> half.accumulate(X[:100], y[:100]); other.accumulate(X[100:], y[100:])
     >>> half.merge(other); half.finalize()
-    >>> half.ask(X[:5])
+    >>> half.predict_dist(X[:5])
     PredictiveDistribution(5 rows, ... components per row)
     """
 
@@ -154,10 +154,10 @@ class Forest:
     X: Floats
     y: Floats
     names: list[str]
-    levels: list[list[str]] = field(default_factory=list)  # names of the levels of each column
+    categories: list[list[str]] = field(default_factory=list)  # names of the levels of each column
     fitted: list[FittedTree] = field(default_factory=list)
     trend: Trend | None = None  # from which the trees of smooth parts start
-    whole: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
+    global_kernel: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
     _table: TreeTable | None = field(default=None, compare=False, repr=False)  # made from the rest when it is needed
     n_summed: int = 0  # rows that came as sums (`coverwalk.forest.sums`): X and y are then a sample of them
     weight: Floats = field(default_factory=lambda: np.empty(0))  # of the rows, of mean one; empty: all have weight one
@@ -170,10 +170,10 @@ class Forest:
         X=Array(float, "n", "p", nan=True),
         y=Array(float, "n"),
         names=List(Text(), "p"),
-        levels=List(List(Text())),
+        categories=List(List(Text())),
         fitted=List(Object(FittedTree, N="trees[i].N", p="p"), "len(trees)"),
         trend=Maybe(Object(Trend, p="p")),
-        whole=Maybe(Object(KernelContext, p="p")),
+        global_kernel=Maybe(Object(KernelContext, p="p")),
         n_summed=Whole(0),
         weight=Array(float, "weights", above=0),
         check=check_forest,
@@ -206,7 +206,7 @@ class Forest:
         parts = settings.part_of_trees()
         least = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
         sides = min_rows or [least] * len(parts)
-        plain = plain_columns(Z, settings.n_levels)
+        plain = plain_columns(Z, settings.n_categories)
         trend, left = Trend.plan(plain, r, settings.seed, n_rows) if any(part.smooth for part in parts) else (None, r)
 
         def one(k: int) -> AdaptiveTree:
@@ -218,7 +218,7 @@ class Forest:
                 min_rows=sides[k],
                 n_candidates=settings.n_candidates,
                 n_judged=settings.n_judged,
-                n_levels=settings.n_levels,
+                n_categories=settings.n_categories,
             )
 
         trees = in_threads(one, range(len(parts)), settings.n_threads) if grown else []
@@ -228,7 +228,7 @@ class Forest:
     def empty(self) -> "Forest":
         """A forest of the same plan without rows."""
         plan = self.settings, self.inputs, self.output, self.trees
-        return Forest(*plan, self.X[:0], self.y[:0], self.names, self.levels, trend=self.trend)
+        return Forest(*plan, self.X[:0], self.y[:0], self.names, self.categories, trend=self.trend)
 
     def accumulate(self, X: Floats, y: Floats, weight: Floats | None = None) -> None:
         """Take rows in, all with weights or all without."""
@@ -250,14 +250,14 @@ class Forest:
         order = canonical_order(self.X, self.y)
         X, y = self.X[order], self.y[order]
         Z, r = routed(self.inputs, X, self.settings), self.targets(X, y)
-        tables, parts, n_levels = kernel_tables(), self.settings.part_of_trees(), self.settings.n_levels
+        tables, parts, n_categories = kernel_tables(), self.settings.part_of_trees(), self.settings.n_categories
         weight = self.weight[order] if len(self.weight) else self.weight
         left = self.fit_experts(X, y, weight)
 
         def one(k: int) -> FittedTree:
             part = parts[k]
             y, grid = left if part.smooth else r, self.grid_of(part.degree)
-            return fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_levels, weight)
+            return fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_categories, weight)
 
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
         self._table = None
@@ -267,11 +267,11 @@ class Forest:
 
         Returns what the trend leaves of y, in units: for the rows to which it was fitted its leave-one-out residuals.
         """
-        plain = plain_columns(routed(self.inputs, X, self.settings), self.settings.n_levels)
+        plain = plain_columns(routed(self.inputs, X, self.settings), self.settings.n_categories)
         left = r = self.targets(X, y)
         if self.trend:
             self.trend, left = self.trend.fit(plain, r, weight if len(weight) else None)
-        self.whole = KernelContext.fit(plain, r, weight) if self.settings.kernel > 0 else None
+        self.global_kernel = KernelContext.fit(plain, r, weight) if self.settings.kernel > 0 else None
         return left
 
     def targets(self, X: Floats, y: Floats, apart: bool = True) -> Floats:
@@ -294,22 +294,22 @@ class Forest:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def ask(self, X: Floats) -> PredictiveDistribution:
+    def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
         dist = flat_answer(self.table, X, self.n_rows, self.describe)
         dist.rounding = self.settings.rounding
         return dist
 
-    def ask_all(self, X: Floats, some: slice = slice(None)) -> list[PredictiveDistribution]:
+    def predict_dists(self, X: Floats, some: slice = slice(None)) -> list[PredictiveDistribution]:
         """The distributions of y in rows X (n, p) under each prior of `finalize`, from all or some trees.
 
-        They have the same voices in other weights, and no steps.
+        They have the same components in other weights, and no steps.
         """
         table = self.table
         if some != slice(None):
-            table = TreeTable(table.members[some], self.whole, self.settings.kernel)
-        voices, context = table.components(X, self.n_rows)
-        dists = [PredictiveDistribution.trusted(each, table.shapes, context, self.describe) for each in voices]
+            table = TreeTable(table.members[some], self.global_kernel, self.settings.kernel)
+        components, context = table.components(X, self.n_rows)
+        dists = [PredictiveDistribution.trusted(each, table.shapes, context, self.describe) for each in components]
         for dist in dists:
             dist.rounding = self.settings.rounding
         return dists
@@ -318,14 +318,14 @@ class Forest:
     def table(self) -> TreeTable:
         """The trees as the kernels read them."""
         table, settings = self._table, self.settings
-        if table is None or table.kernel != settings.kernel or table.steps is not settings.steps:
-            table = self._table = TreeTable(self.members(), self.whole, settings.kernel, settings.steps)
+        if table is None or table.kernel != settings.kernel or table.y_cells is not settings.y_cells:
+            table = self._table = TreeTable(self.members(), self.global_kernel, settings.kernel, settings.y_cells)
         return table
 
     @property
     def frame(self) -> Frame:
         """What the trees are fitted in."""
-        return Frame(self.inputs, self.output, self.trend, self.settings.n_levels, self.settings.spread)
+        return Frame(self.inputs, self.output, self.trend, self.settings.n_categories, self.settings.spread)
 
     def members(self) -> list[Member]:
         """The trees as members of a pool."""
@@ -336,8 +336,8 @@ class Forest:
         ]
 
     def describe(self, label: int) -> Context | None:
-        """What a context is, in the units and names of the inputs; None for the law of outliers."""
-        return self.table.describe(label, self.n_rows, self.names, self.levels)
+        """What a context is, in the units and names of the inputs; None for the distribution of outliers."""
+        return self.table.describe(label, self.n_rows, self.names, self.categories)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_table"}  # made again where needed
@@ -357,8 +357,8 @@ def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:
 def routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:
     """Rows in units of order one, as the trees see them: levels keep their numbers."""
     Z = inputs.forward(X)
-    categories = np.flatnonzero(settings.n_levels)
-    Z[:, categories] = X[:, categories]
+    categorical = np.flatnonzero(settings.n_categories)
+    Z[:, categorical] = X[:, categorical]
     return Z
 
 
@@ -382,21 +382,21 @@ def fit_tree(
     grid: Grid,
     stops: tuple[float, ...],
     tables: tuple[Floats, Floats],
-    n_levels: tuple[int, ...],
+    n_categories: tuple[int, ...],
     weight: Floats = NO_WEIGHT,
 ) -> FittedTree:
     """Fit the contexts of a tree to rows Z (n, p), r (n,), in units, with weights (n,) of mean one, or none."""
     perm, layout = tree.arrange(Z)
     if len(weight):
         layout = layout._replace(weight=weight[perm])
-    fill = fill_of(tree, Z, n_levels)
-    X = local_columns(tree, Z, fill, n_levels)[perm]
+    fill = fill_of(tree, Z, n_categories)
+    X = local_columns(tree, Z, fill, n_categories)[perm]
     fit = empty_fit(layout, grid, X.shape[1])
     fit_contexts(X, r[perm], layout, grid, tables, fit)
-    return heard_tree(X, layout, grid, fit, stops)._replace(fill=fill)
+    return weighted_tree(X, layout, grid, fit, stops)._replace(fill=fill)
 
 
-def heard_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[float, ...]) -> FittedTree:
+def weighted_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[float, ...]) -> FittedTree:
     """What there is to hear of fitted contexts, under the posteriors of some stopping probabilities."""
     N, S = len(fit.s2), len(stops)
     log_weight, log_phi = np.empty((N, 1 + N_SHAPES)), np.empty(N)
@@ -405,9 +405,9 @@ def heard_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[flo
     for s, w in enumerate(stops):
         stop_weights(layout.left, log_phi, w, log_stop[s], log_go[s])
     walk_weights(layout, log_weight, log_stop, log_go, weight)
-    heard = np.asarray((weight >= LEAST_WEIGHT).any(axis=0))
-    heard[0, REGRESSION] = True
-    records = empty_records(X.shape[1], layout, grid, fit, heard, S)
-    keep_records(X, layout, fit, weight, heard, records)
+    nonzero = np.asarray((weight >= MIN_WEIGHT).any(axis=0))
+    nonzero[0, REGRESSION] = True
+    records = empty_records(X.shape[1], layout, grid, fit, nonzero, S)
+    keep_records(X, layout, fit, weight, nonzero, records)
     shape, shapes = shapes_of(records, fit, grid, layout)
     return FittedTree(records, shape, shapes, at_rest(records))

@@ -28,13 +28,13 @@ def regression_gains(forest: Forest) -> Floats:
     order = canonical_order(forest.X, forest.y)
     Z = routed(forest.inputs, forest.X[order], forest.settings)
     r = forest.targets(forest.X[order], forest.y[order])
-    left = forest.trend.fit(plain_columns(Z, forest.settings.n_levels), r)[1] if forest.trend else r
+    left = forest.trend.fit(plain_columns(Z, forest.settings.n_categories), r)[1] if forest.trend else r
     tables, parts = kernel_tables(), forest.settings.part_of_trees()
 
     def one(k: int) -> Floats:
         tree, part = forest.trees[k], parts[k]
         perm, layout = tree.arrange(Z)
-        X = local_columns(tree, Z, fill_of(tree, Z, forest.settings.n_levels), forest.settings.n_levels)[perm]
+        X = local_columns(tree, Z, fill_of(tree, Z, forest.settings.n_categories), forest.settings.n_categories)[perm]
         grid = forest.grid_of(part.degree)
         fit = empty_fit(layout, grid, X.shape[1])
         fit_contexts(X, (left if part.smooth else r)[perm], layout, grid, tables, fit)
@@ -42,10 +42,10 @@ def regression_gains(forest: Forest) -> Floats:
         log_phi, log_stop, log_go = (np.empty(N) for _ in range(3))
         local_evidence(fit.log_score, fit.psi.shape[1], np.empty((N, 1 + N_SHAPES)), log_phi)
         stop_weights(layout.left, log_phi, part.stop, log_stop, log_go)
-        return _by_feature(tree.dim, layout.left, log_phi, log_go, Z.shape[1])
+        return _by_feature(tree.feature, layout.left, log_phi, log_go, Z.shape[1])
 
     gains = in_threads(one, range(len(forest.trees)), forest.settings.n_threads)
-    return np.asarray(np.mean(gains, axis=0)) + _line_gains(plain_columns(Z, forest.settings.n_levels), r)
+    return np.asarray(np.mean(gains, axis=0)) + _line_gains(plain_columns(Z, forest.settings.n_categories), r)
 
 
 def _line_gains(X: Floats, y: Floats) -> Floats:
@@ -65,15 +65,15 @@ def class_gains(forest: ClassForest, n_features: int) -> Floats:
     The posterior odds of the walk tell the evidence: Z_M = w0 phi_M / w_M, where w0 is the prior of w_M.
     """
     total, n_trees = np.zeros(n_features), 0
-    for planting, trees in forest.kinds:
+    for growth, trees in forest.kinds:
         for tree in trees:
             axis, _, left, _ = tree.tree
             _, log_w, log_1mw = tree.walk
             inner = left >= 0
-            prior = np.log(planting.stop)
+            prior = np.log(growth.stop)
             refined = np.where(inner, prior - log_w, 0.0)  # log Z_M - log phi_M
             with np.errstate(invalid="ignore"):
-                saved = np.where(inner, refined + log_1mw - np.log1p(-planting.stop), 0.0)  # log of both Z, - log phi_M
+                saved = np.where(inner, refined + log_1mw - np.log1p(-growth.stop), 0.0)  # log of both Z, - log phi_M
             children = np.flatnonzero(inner)
             saved[children] -= refined[left[children]] + refined[left[children] + 1]
             total += _summed(axis, left, saved, np.where(inner, log_1mw, -np.inf), n_features)

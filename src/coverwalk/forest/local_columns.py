@@ -26,11 +26,11 @@ class Fill(NamedTuple):
 NO_FILL = Fill(np.empty(0, np.int64), np.empty((0, 0)))
 
 
-def fill_of(tree: AdaptiveTree, Z: Floats, n_levels: tuple[int, ...], gaps: tuple[int, ...] = ()) -> Fill:
+def fill_of(tree: AdaptiveTree, Z: Floats, n_categories: tuple[int, ...], with_missing: tuple[int, ...] = ()) -> Fill:
     """From rows Z (n, p); gaps: columns that have missing values, in rows that are not among these."""
     missing = np.atleast_1d(np.isnan(Z).any(axis=0))
-    missing[list(gaps)] = True
-    missing[np.flatnonzero(n_levels)] = False
+    missing[list(with_missing)] = True
+    missing[np.flatnonzero(n_categories)] = False
     column = np.flatnonzero(missing)
     if not len(column):
         return NO_FILL
@@ -39,19 +39,19 @@ def fill_of(tree: AdaptiveTree, Z: Floats, n_levels: tuple[int, ...], gaps: tupl
     return Fill(column, mean)
 
 
-def plain_columns(Z: Floats, n_levels: tuple[int, ...]) -> Floats:
+def plain_columns(Z: Floats, n_categories: tuple[int, ...]) -> Floats:
     """Rows Z (n, p) with missing values and categories at 0, a column's centre; Z itself where there are neither."""
     missing = np.isnan(Z)
-    if not n_levels and not missing.any():
+    if not n_categories and not missing.any():
         return Z
     plain = np.where(missing, 0.0, Z)
-    plain[:, np.flatnonzero(n_levels)] = 0.0
+    plain[:, np.flatnonzero(n_categories)] = 0.0
     return plain
 
 
-def local_columns(tree: AdaptiveTree, Z: Floats, fill: Fill, n_levels: tuple[int, ...]) -> Floats:
+def local_columns(tree: AdaptiveTree, Z: Floats, fill: Fill, n_categories: tuple[int, ...]) -> Floats:
     """As `plain_columns`, but for missing values in columns that had some at fit: those are at their leaf's mean."""
-    plain = plain_columns(Z, n_levels)
+    plain = plain_columns(Z, n_categories)
     if len(fill.column) and plain is not Z:
         leaf = tree.leaves(Z)
         for j, a in enumerate(fill.column.tolist()):

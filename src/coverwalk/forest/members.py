@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.components import Learned, Records
-from coverwalk._kernels.forest.split import MOST_LEVELS
+from coverwalk._kernels.forest.split import MAX_CATEGORIES
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Array, Flag, List, Maybe, Object, Real, Whole, require, stored
@@ -65,9 +65,9 @@ class FittedTree(NamedTuple):
     inputs=Object(Scaling, p="p"),
     output=Object(Scaling, p=1),
     trend=Maybe(Object(Trend, p="p")),
-    n_levels=List(Whole(0, MOST_LEVELS), kind=tuple),
+    n_categories=List(Whole(0, MAX_CATEGORIES), kind=tuple),
     scale_factor=Real(above=0),
-    check=lambda state, scope: require("levels", len(state.n_levels) in (0, scope["p"])),
+    check=lambda state, scope: require("categories", len(state.n_categories) in (0, scope["p"])),
 )
 class Frame(NamedTuple):
     """Units of x and y, and the trend: what trees are fitted in."""
@@ -75,15 +75,15 @@ class Frame(NamedTuple):
     inputs: Scaling
     output: Scaling
     trend: Trend | None
-    n_levels: tuple[int, ...]  # of each column, 0 for numbers; empty where all are numbers
+    n_categories: tuple[int, ...]  # of each column, 0 for numbers; empty where all are numbers
     scale_factor: float
 
     def rows(self, X: Floats) -> "RowsInFrame":
         """Rows X (n, p) as the trees see them: categories keep their numbers."""
         Z = self.inputs.forward(X)
-        categories = np.flatnonzero(self.n_levels)
-        Z[:, categories] = X[:, categories]
-        plain = plain_columns(Z, self.n_levels)
+        categorical = np.flatnonzero(self.n_categories)
+        Z[:, categorical] = X[:, categorical]
+        plain = plain_columns(Z, self.n_categories)
         nowhere = np.zeros(len(Z))
         return RowsInFrame(Z, plain, self.trend.value(plain) if self.trend else nowhere, nowhere)
 
@@ -117,14 +117,14 @@ class Member(NamedTuple):
         return self._replace(fitted=self.fitted._replace(learned=learned))
 
 
-def describe_context(member: Member, k: int, context: int, names: list[str], levels: list[list[str]]) -> Context:
+def describe_context(member: Member, k: int, context: int, names: list[str], categories: list[list[str]]) -> Context:
     """What a context of tree k is, in the units and names of the inputs."""
     tree, records, inputs = member.tree, member.fitted.records, member.frame.inputs
-    seat = records.seat[context]
+    slot = records.slot[context]
     box: dict[str, tuple[float, float] | list[str]] = {
         names[a]: (float(inputs.backward(low, a)), float(inputs.backward(high, a)))
         for a, (low, high) in tree.box(context).items()
     }
-    for a, mask in tree.level_sets(context).items():
-        box[names[a]] = [level for i, level in enumerate(levels[a]) if mask >> i & 1]
-    return Context(k, context, int(records.n_rows[seat]), int(records.degree[seat]), box)
+    for a, mask in tree.category_sets(context).items():
+        box[names[a]] = [category for i, category in enumerate(categories[a]) if mask >> i & 1]
+    return Context(k, context, int(records.n_rows[slot]), int(records.degree[slot]), box)

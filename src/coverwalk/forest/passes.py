@@ -119,7 +119,7 @@ class Columns(NamedTuple):
     n_inputs: int
     n_outputs: int  # 0: y has one dimension
     labels: bool  # y are labels of classes
-    categories: tuple[int, ...] = ()  # inputs that come as the digests of their levels
+    categorical: tuple[int, ...] = ()  # inputs that come as the digests of their levels
 
     @classmethod
     def of(cls, X: Any, y: Any, labels: bool, categorical: Any = None) -> "Columns":
@@ -153,11 +153,13 @@ class Columns(NamedTuple):
         return inputs, outputs
 
     def _inputs(self, X: Any, names: list[str]) -> Floats:
-        if not self.categories:
-            return _numbers(X, names, gaps=True)
+        if not self.categorical:
+            return _numbers(X, names, with_missing=True)
         table = columns_of(X)
         parts = [
-            digests(table[a])[:, None] if a in self.categories else _numbers(table[a], names[a : a + 1], gaps=True)
+            digests(table[a])[:, None]
+            if a in self.categorical
+            else _numbers(table[a], names[a : a + 1], with_missing=True)
             for a in range(self.n_inputs)
         ]
         return np.ascontiguousarray(np.hstack([part.reshape(-1, 1) for part in parts]))
@@ -173,8 +175,8 @@ def _targets(n_outputs: int) -> list[str]:
     return ["y"] if n_outputs <= 1 else [f"y{j}" for j in range(n_outputs)]
 
 
-def _numbers(values: Any, names: list[str], gaps: bool = False) -> Floats:
-    """An array (n, p) of finite numbers or, with ``gaps``, NaN; a column alone becomes (n, 1)."""
+def _numbers(values: Any, names: list[str], with_missing: bool = False) -> Floats:
+    """An array (n, p) of finite numbers or, with ``with_missing``, NaN; a column alone becomes (n, 1)."""
     try:
         array = np.ascontiguousarray(values, dtype=np.float64).reshape(-1, len(names))
     except (TypeError, ValueError) as error:
@@ -184,7 +186,7 @@ def _numbers(values: Any, names: list[str], gaps: bool = False) -> Floats:
         ) from error
     if array.size and not np.isfinite(array).all():
         missing = np.isnan(array)
-        wrong = np.isinf(array) if gaps else ~np.isfinite(array)
+        wrong = np.isinf(array) if with_missing else ~np.isfinite(array)
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
             raise RowError(
@@ -218,7 +220,7 @@ class SamplePass:
     columns: Columns
     sample: RowSample
     options: Options
-    levels: LevelCounts
+    categories: LevelCounts
     classes: set[Any] = field(default_factory=set)
 
     @property
@@ -228,7 +230,7 @@ class SamplePass:
 
     def empty(self) -> "SamplePass":
         """The same pass without rows."""
-        return SamplePass(self.model, self.columns, RowSample(self.sample.most), self.options, self.levels.empty())
+        return SamplePass(self.model, self.columns, RowSample(self.sample.most), self.options, self.categories.empty())
 
     @property
     def all_kept(self) -> bool:
@@ -244,7 +246,7 @@ class SamplePass:
     def merge(self, other: "SamplePass") -> None:
         """Draw from all rows that another has drawn from."""
         self.sample.merge(other.sample)
-        self.levels.merge(other.levels)
+        self.categories.merge(other.categories)
         self.classes |= other.classes
 
     def finish(self) -> Any:
@@ -253,9 +255,9 @@ class SamplePass:
             raise ValueError("there is not one row in all chunks: nothing to learn from")
         if self.n_rows <= self.options.sample_rows:
             X, Y = self.sample.rows()
-            values = {a: self.levels.values(a, X[:, a]) for a in self.columns.categories}
+            values = {a: self.categories.values(a, X[:, a]) for a in self.columns.categorical}
             return self.model.fit(_framed(X, self.columns.names, values), Y if self.columns.n_outputs else Y[:, 0])
-        self.model._mixed = self.levels.mixed()
+        self.model._mixed = self.categories.mixed()
         return self.model._plan_chunks(self)
 
 
@@ -288,10 +290,10 @@ def plan(model: Model, X: Any, y: Any, **options: Any) -> SamplePass:
     fresh.n_features_in_ = columns.n_inputs
     if columns.names is not None:
         fresh.feature_names_in_ = np.array(columns.names, dtype=object)
-    levels = LevelCounts(columns.categories, columns.n_inputs)
+    categories = LevelCounts(columns.categorical, columns.n_inputs)
     row_bytes = 8 * (columns.n_inputs + max(columns.n_outputs, 1))
     kept = 0 if columns.labels else min(ROWS_KEPT, chosen.state_bytes // row_bytes)
-    return SamplePass(fresh, columns, RowSample(max(chosen.sample_rows, kept)), chosen, levels)
+    return SamplePass(fresh, columns, RowSample(max(chosen.sample_rows, kept)), chosen, categories)
 
 
 def is_pass(state: Any) -> bool:
@@ -315,7 +317,7 @@ def accumulate_all(state: Any, chunks: Iterable[tuple[Any, Any]], names: str | I
             raise RowError(f"{name}: {error}") from None
         taken.accumulate(*rows)
         if isinstance(taken, SamplePass):
-            taken.levels.accumulate(X, rows[0])
+            taken.categories.accumulate(X, rows[0])
     return taken
 
 

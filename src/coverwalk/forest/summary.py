@@ -1,4 +1,4 @@
-"""What a forest is, in a few numbers: where its walks stop, who speaks there, and which inputs its cuts look at."""
+"""What a forest is, in a few numbers: where its walks stop, which local models predict, which inputs its splits use."""
 
 from typing import Any, NamedTuple
 
@@ -22,11 +22,11 @@ class ForestSummary(NamedTuple):
     n_rows: int
     n_trees: int
     n_contexts: int
-    n_heard: int  # contexts that keep a voice
+    n_nonzero: int  # contexts that keep a component
     mean_depth: float  # at which the walk stops
     max_depth: int
-    voices: dict[str, float]  # share of the posterior, by kind of local model
-    cuts: dict[str, float]  # share of the walk's cuts, by input
+    components: dict[str, float]  # share of the posterior, by kind of local model
+    splits: dict[str, float]  # share of the walk's splits, by input
     n_bytes: int
     rounding: str = ""  # of y, in words
 
@@ -34,32 +34,32 @@ class ForestSummary(NamedTuple):
 def summarise(forest: Forest) -> ForestSummary:
     """Walk all rows through the posterior of every tree, in expectation."""
     Z = routed(forest.inputs, forest.X, forest.settings)
-    voices, cuts, depth, deepest = np.zeros(len(KINDS)), np.zeros(len(forest.names)), 0.0, 0
+    components, splits, depth, deepest = np.zeros(len(KINDS)), np.zeros(len(forest.names)), 0.0, 0
     for tree, fitted in zip(forest.trees, forest.fitted):
         depths = _depths(tree)
-        depth += _add_tree(tree, fitted, Z, depths, voices, cuts) / len(forest.fitted)
+        depth += _add_tree(tree, fitted, Z, depths, components, splits) / len(forest.fitted)
         deepest = max(deepest, int(depths.max()))
     return ForestSummary(
         n_rows=forest.n_rows,
         n_trees=len(forest.fitted),
-        n_contexts=sum(len(tree.dim) for tree in forest.trees),
-        n_heard=sum(len(tree.records.mean) for tree in forest.fitted),
+        n_contexts=sum(len(tree.feature) for tree in forest.trees),
+        n_nonzero=sum(len(tree.records.mean) for tree in forest.fitted),
         mean_depth=depth,
         max_depth=deepest,
-        voices=_shares_of_kinds(forest, voices),
-        cuts=dict(zip(forest.names, (cuts / (cuts.sum() or 1.0)).tolist())),
+        components=_shares_of_kinds(forest, components),
+        splits=dict(zip(forest.names, (splits / (splits.sum() or 1.0)).tolist())),
         n_bytes=_n_bytes(forest),
         rounding=str(forest.settings.rounding or ""),
     )
 
 
-def _shares_of_kinds(forest: Forest, voices: Floats) -> dict[str, float]:
+def _shares_of_kinds(forest: Forest, components: Floats) -> dict[str, float]:
     """Of the trees' local models, and of what speaks beside them: the kernel density over all rows, and the steps."""
-    kernel, steps = forest.settings.kernel if forest.whole else 0.0, forest.settings.steps
-    share = steps.share if steps else 0.0  # at most: of what lies in the cells
-    shares = dict(zip(KINDS, ((1.0 - share) * (1.0 - kernel) * voices / voices.sum()).tolist()))
-    shares |= {"kernel density of y given x": (1.0 - share) * kernel} if forest.whole else {}
-    return shares | ({"steps common to all x": share} if steps else {})
+    kernel, y_cells = forest.settings.kernel if forest.global_kernel else 0.0, forest.settings.y_cells
+    share = y_cells.weight if y_cells else 0.0  # at most: of what lies in the cells
+    shares = dict(zip(KINDS, ((1.0 - share) * (1.0 - kernel) * components / components.sum()).tolist()))
+    shares |= {"kernel density of y given x": (1.0 - share) * kernel} if forest.global_kernel else {}
+    return shares | ({"cells of y common to all x": share} if y_cells else {})
 
 
 def _n_bytes(forest: Forest) -> int:
@@ -68,8 +68,8 @@ def _n_bytes(forest: Forest) -> int:
         arrays += [forest.trend.turns, forest.trend.phase, forest.trend.coefficients]
     for tree in forest.fitted:
         arrays += [*tree.records, tree.shape, *tree.shapes.__getstate__().values()]
-    if forest.whole is not None:
-        arrays += [*forest.whole.shapes.__getstate__().values()]
+    if forest.global_kernel is not None:
+        arrays += [*forest.global_kernel.shapes.__getstate__().values()]
     return sum(array.nbytes for array in arrays)
 
 
@@ -81,18 +81,20 @@ def _depths(tree: AdaptiveTree) -> Ints:
     return depth
 
 
-def _add_tree(tree: AdaptiveTree, fitted: FittedTree, Z: Floats, depths: Ints, voices: Floats, cuts: Floats) -> float:
-    """Add the weight of each kind of voice and of each input's cuts, means over rows; returns the mean depth."""
+def _add_tree(
+    tree: AdaptiveTree, fitted: FittedTree, Z: Floats, depths: Ints, components: Floats, splits: Floats
+) -> float:
+    """Add the weight of each kind of component and of each input's splits, means over rows; returns the mean depth."""
     records = fitted.records
     share = _shares(tree, Z)
     context = np.repeat(np.arange(len(share)), np.diff(records.first))
-    heard = share[context] * records.weight[0]
-    voices += np.bincount(records.kind, heard, minlength=len(KINDS))
+    nonzero = share[context] * records.weight[0]
+    components += np.bincount(records.kind, nonzero, minlength=len(KINDS))
     inner = tree.left >= 0
     # a walk that has not stopped on the way to a context, nor in it, meets its cut
     meets = share[inner] * np.maximum(1.0 - records.total[0, inner], 0.0)
-    cuts += np.bincount(tree.dim[inner], meets, minlength=len(cuts))
-    return float(heard @ depths[context] / heard.sum())
+    splits += np.bincount(tree.feature[inner], meets, minlength=len(splits))
+    return float(nonzero @ depths[context] / nonzero.sum())
 
 
 def _shares(tree: AdaptiveTree, Z: Floats) -> Floats:

@@ -41,8 +41,8 @@ from coverwalk.forest.forest import (
     Part,
     Settings,
     _same_plan,
-    heard_tree,
     in_threads,
+    weighted_tree,
 )
 from coverwalk.forest.local_columns import Fill, fill_of, local_columns
 from coverwalk.preparation.scaling import canonical_order
@@ -85,7 +85,7 @@ class ForestSums:
     >>> sums.merge(other)
     >>> shapes = sums.finish()
     >>> shapes.accumulate(X, y)
-    >>> shapes.finish().ask(X[:5])
+    >>> shapes.finish().predict_dist(X[:5])
     PredictiveDistribution(5 rows, ... components per row)
     """
 
@@ -96,13 +96,13 @@ class ForestSums:
     fills: list[Fill] = field(default_factory=list)  # of each tree: where missing values stand, whichever rows come
 
     @classmethod
-    def plan(cls, X: Floats, y: Floats, settings: Settings, room: Room | None = None) -> "ForestSums":
+    def plan(cls, X: Floats, y: Floats, settings: Settings, capacity: Room | None = None) -> "ForestSums":
         """Everything from one sample X (n, p), y (n,) of all rows; see `plan_on_sample` and `over`."""
-        room = room or Room(STATE_BYTES, len(y), len(y))
-        return cls.over(plan_on_sample(X, y, settings, None, room), (X, y))
+        capacity = capacity or Room(STATE_BYTES, len(y), len(y))
+        return cls.over(plan_on_sample(X, y, settings, None, capacity), (X, y))
 
     @classmethod
-    def over(cls, forest: Forest, rows: Rows, gaps: tuple[int, ...] = ()) -> "ForestSums":
+    def over(cls, forest: Forest, rows: Rows, with_missing: tuple[int, ...] = ()) -> "ForestSums":
         """Sums for a planned forest; what is no sum (trend and global kernel) comes from some rows X (n, p), y (n,).
 
         gaps: columns that have missing values in some row, of these or not; they stand at the means of these.
@@ -112,8 +112,8 @@ class ForestSums:
         forest = replace(forest, X=X[:KEPT_ROWS], y=y[:KEPT_ROWS])
         forest.fit_experts(X, y)
         Z, settings = forest.frame.rows(X).Z, forest.settings
-        missing = set(gaps) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
-        return cls(forest, fills=[fill_of(tree, Z, settings.n_levels, tuple(missing)) for tree in forest.trees])
+        missing = set(with_missing) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
+        return cls(forest, fills=[fill_of(tree, Z, settings.n_categories, tuple(missing)) for tree in forest.trees])
 
     def empty(self) -> "ForestSums":
         """The same plan without rows."""
@@ -132,7 +132,7 @@ class ForestSums:
     def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
         """Take rows X (n, p), y (n,) in; seen (n,): those to which the trend was fitted, none by default."""
         if len(y):
-            self._make_room()
+            self._make_capacity()
 
         def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
             sums = (self.moments[k], self.low[k], self.high[k])
@@ -140,7 +140,7 @@ class ForestSums:
 
         _to_trees(self.forest, self.fills, (X, y, seen), add)
 
-    def _make_room(self) -> None:
+    def _make_capacity(self) -> None:
         if not self.moments:
             p = self.forest.X.shape[1]
             leaves = [int((tree.left < 0).sum()) for tree in self.forest.trees]
@@ -152,7 +152,7 @@ class ForestSums:
         """Take in what another state of the same plan took in."""
         _check_same_plan(self.forest, other.forest)
         if other.moments:
-            self._make_room()
+            self._make_capacity()
         for k in range(len(other.moments)):
             self.moments[k] += other.moments[k]
             np.minimum(self.low[k], other.low[k], out=self.low[k])
@@ -178,7 +178,7 @@ class ForestSums:
             for child in np.flatnonzero(n == 0).tolist():  # parents come first
                 low[child], high[child] = low[tree.parent[child]], high[tree.parent[child]]
             scale = np.zeros((len(n), N_BINNED))
-            bin_scales(n, regressions, grid.least_scale, scale)
+            bin_scales(n, regressions, grid.min_scale, scale)
             return _Contexts(n.round().astype(np.int64), low, high, scale, regressions, _planes(moments, low.shape[1]))
 
         contexts = in_threads(fit, range(len(self.moments)), forest.settings.n_threads)
@@ -212,7 +212,7 @@ class ForestShapes:
         """The same regressions without counts."""
         return ForestShapes(self.forest, self.contexts, self.fills)
 
-    def _make_room(self) -> None:
+    def _make_capacity(self) -> None:
         if not self.counts:
             self.counts = [np.zeros((len(tree.n), N_BINNED, N_BINS + 1), np.int64) for tree in self.contexts]
             self.log_outside = [np.zeros((len(tree.n), N_SHAPES)) for tree in self.contexts]
@@ -225,7 +225,7 @@ class ForestShapes:
     def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
         """Count rows X (n, p), y (n,); seen (n,): those to which the trend was fitted, none by default."""
         if len(y):
-            self._make_room()
+            self._make_capacity()
             self.n_rows += len(y)
 
         def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
@@ -241,7 +241,7 @@ class ForestShapes:
         _check_same_plan(self.forest, other.forest)
         self.n_rows += other.n_rows
         if other.counts:
-            self._make_room()
+            self._make_capacity()
         for k in range(len(other.counts)):
             self.counts[k] += other.counts[k]
             self.log_outside[k] += other.log_outside[k]
@@ -253,7 +253,7 @@ class ForestShapes:
                 f"the second pass counted {self.n_rows} rows, the first {self.forest.n_summed}: "
                 "both must read the same rows, or the second none"
             )
-        self._make_room()
+        self._make_capacity()
         forest, tables, parts = replace(self.forest), kernel_tables(), self.forest.settings.part_of_trees()
         forest.fitted = in_threads(
             lambda k: self._fitted(k, parts[k], tables), range(len(self.counts)), forest.settings.n_threads
@@ -284,17 +284,19 @@ class ForestShapes:
         )
         layout = Layout(np.zeros_like(known.n), known.n, tree.left, tree.parent)
         grid = _grids(self.forest)[k]
-        heard = heard_tree(np.empty((0, p)), layout, grid, fit, (part.stop,))
-        seated = heard.records.seat >= 0
-        records = heard.records._replace(low=known.low[seated], high=known.high[seated])
-        C, m = heard.learned.plane.shape
-        precision = (known.n[seated, None, None] + RIDGE) * np.eye(m)  # where sums tell nothing: as of a unit variance
+        nonzero = weighted_tree(np.empty((0, p)), layout, grid, fit, (part.stop,))
+        has_slot = nonzero.records.slot >= 0
+        records = nonzero.records._replace(low=known.low[has_slot], high=known.high[has_slot])
+        C, m = nonzero.learned.plane.shape
+        precision = (known.n[has_slot, None, None] + RIDGE) * np.eye(
+            m
+        )  # where sums tell nothing: as of a unit variance
         row, column = np.triu_indices(_side(known.planes.shape[1]))
-        precision[:, row, column] = precision[:, column, row] = known.planes[seated]
+        precision[:, row, column] = precision[:, column, row] = known.planes[has_slot]
         precision[:, row[row == column], row[row == column]] += RIDGE
         inverse: Floats = np.linalg.inv(precision).astype(np.float64)
-        learned = heard.learned._replace(inverse=inverse, seen=np.full(C, self.forest.n_summed))
-        return heard._replace(records=records, learned=learned, fill=self.fills[k])
+        learned = nonzero.learned._replace(inverse=inverse, seen=np.full(C, self.forest.n_summed))
+        return nonzero._replace(records=records, learned=learned, fill=self.fills[k])
 
 
 def _side(size: int) -> int:
@@ -319,13 +321,13 @@ def _grids(forest: Forest) -> list[Grid]:
     return [forest.grid_of(part.degree)._replace(many=ROWS_A_TERM) for part in forest.settings.part_of_trees()]
 
 
-def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | None, room: Room) -> Forest:
+def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | None, capacity: Room) -> Forest:
     """Units and trees from a sample X (n, p), y (n,) of all rows; as many leaves as there is room for.
 
     A side of a split needs as many rows of the sample as tell of ``min_rows`` of all rows, and at least one.
     """
     n, p = min(len(y), PLAN_ROWS), X.shape[1]
-    least = max(int(settings.min_rows * n / max(room.n_rows, n)), 1)
+    least = max(int(settings.min_rows * n / max(capacity.n_rows, n)), 1)
 
     def min_rows(degree: int) -> int:
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
@@ -333,11 +335,11 @@ def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | 
         numbers: int = max(
             n_moments(degree, p) + 2 * p, 2 * (N_BINNED * (N_BINS + 1) + N_SHAPES)
         )  # of each pass, a leaf
-        leaves = min(max(room.state_bytes // (8 * settings.n_trees * numbers), LEAST_LEAVES), MAX_LEAVES)
+        leaves = min(max(capacity.state_bytes // (8 * settings.n_trees * numbers), LEAST_LEAVES), MAX_LEAVES)
         return max(least, ceil(n / leaves))
 
     sides = [min_rows(part.degree) for part in settings.part_of_trees()]
-    return Forest.plan(X, y, settings, names, sides, room.n_kept)
+    return Forest.plan(X, y, settings, names, sides, capacity.n_kept)
 
 
 def scaled(forest: Forest, X: Floats, y: Floats) -> Floats:
@@ -372,7 +374,7 @@ def _to_trees(
         def one(k: int, Z: Floats = at.Z, r: Floats = r, left: Floats = left) -> None:
             tree, part = forest.trees[k], parts[k]
             perm, layout = tree.arrange(Z)
-            inputs = local_columns(tree, Z, fills[k], settings.n_levels)
+            inputs = local_columns(tree, Z, fills[k], settings.n_categories)
             add(k, (inputs[perm], (left if part.smooth else r)[perm]), layout, grids[k].degree)
 
         in_threads(one, range(len(parts)), settings.n_threads)

@@ -19,8 +19,8 @@ OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
 
 def shapes_of(records: Records, fit: Fit, grid: Grid, layout: Layout) -> tuple[NDArray[np.int32], Shapes]:
     """The table of standard shapes of a tree's records, and which is whose (R,)."""
-    context = np.repeat(np.arange(len(records.seat)), np.diff(records.first))
-    n = records.n_rows[records.seat[context]]
+    context = np.repeat(np.arange(len(records.slot)), np.diff(records.first))
+    n = records.n_rows[records.slot[context]]
     if len(layout.weight):  # what the rows of a context weigh together, as in its bins
         below = np.concatenate([[0.0], np.cumsum(layout.weight)])
         n = np.maximum((below[layout.end] - below[layout.start] + 0.5).astype(np.int64), 1)[context]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.distributions.mixture import Voices
+from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.trees import Trees, learn_all, predict_all, route_all
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import KernelContext
-from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, Steps, with_steps
+from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, YCells, with_y_cells
 from coverwalk.forest.members import GLOBAL_KERNEL, OUTLIERS, Frame, Member, describe_context
 from coverwalk.forest.tree_shapes import OUTLIER_DF
 
@@ -46,20 +46,20 @@ class TreeTable:
     def __init__(
         self,
         members: Sequence[Member],
-        whole: KernelContext | None = None,
+        global_kernel: KernelContext | None = None,
         kernel: float = 0.0,
-        steps: Steps | None = None,
+        y_cells: YCells | None = None,
     ) -> None:
-        self.members, self.whole, self.kernel, self.steps = list(members), whole, kernel, steps
+        self.members, self.global_kernel, self.kernel, self.y_cells = list(members), global_kernel, kernel, y_cells
         self.frames: list[Frame] = []
         for member in members:
             if not any(member.frame is frame for frame in self.frames):
                 self.frames.append(member.frame)
         tables = [STUDENT, *(member.fitted.shapes for member in members)]
         self.first_shape = np.cumsum([len(table) for table in tables])
-        self.labels = np.cumsum([0] + [len(member.fitted.records.seat) for member in members])
-        tables += [whole.shapes] if whole else []
-        self.shapes = Shapes.join(tables + ([UNIT_CELL] if steps else []))
+        self.labels = np.cumsum([0] + [len(member.fitted.records.slot) for member in members])
+        tables += [global_kernel.shapes] if global_kernel else []
+        self.shapes = Shapes.join(tables + ([UNIT_CELL] if y_cells else []))
         _ = self.shapes.table  # worked out once, here and not with the first answer
         self.n_priors = len(members[0].fitted.records.weight)
 
@@ -96,15 +96,15 @@ class TreeTable:
         F, K = len(self.frames), len(self.members)
         return np.empty((F, n, p)), np.empty((F, n)), np.empty((K, n), np.int64), np.zeros(n, np.int64)
 
-    def components(self, X: Floats, n_rows: int, weights: Floats | None = None) -> tuple[list[Voices], Ints]:
+    def components(self, X: Floats, n_rows: int, weights: Floats | None = None) -> tuple[list[Components], Ints]:
         """The components of every row X (n, p), under each prior of the members' fits, and their labels.
 
         n_rows: how many were learned; weights (K,) of the trees: they sum to one, or are equal.
         """
         R, origin, leaf, count = work = self._work(*X.shape)
         route_all(X, self.trees, *work)
-        whole = self.whole if self.kernel > 0 else None
-        corners = 2 ** X.shape[1] if whole is not None else 0
+        global_kernel = self.global_kernel if self.kernel > 0 else None
+        corners = 2 ** X.shape[1] if global_kernel is not None else 0
         offsets = np.zeros(len(X) + 1, np.int64)
         np.cumsum(count + (1 + corners), out=offsets[1:])
         m = offsets[-1]
@@ -117,27 +117,27 @@ class TreeTable:
             column[..., at] = entry
         at += 1
         shares = self.trees.weight if weights is None else weights
-        trees = self.trees._replace(weight=shares * ((1.0 - rare) * (1.0 - self.kernel if whole else 1.0)))
+        trees = self.trees._replace(weight=shares * ((1.0 - rare) * (1.0 - self.kernel if global_kernel else 1.0)))
         predict_all(trees, R, origin, leaf, at, out)
-        if whole is not None:
-            node, corner = whole.ask(R[-1])
+        if global_kernel is not None:
+            node, corner = global_kernel.nodes_of(R[-1])
             places = at[:, None] + np.arange(corners)
             entries = ((1.0 - rare) * self.kernel * corner, centre, unit, self.first_shape[-1] + node, GLOBAL_KERNEL)
             for column, entry in zip(out, entries):
                 column[..., places] = entry
-        return [Voices(offsets, each, *out[1:4]) for each in weight], out[4]
+        return [Components(offsets, each, *out[1:4]) for each in weight], out[4]
 
     def predict_dist(
-        self, X: Floats, n_rows: int, names: list[str], levels: list[list[str]], weights: Floats | None = None
+        self, X: Floats, n_rows: int, names: list[str], categories: list[list[str]], weights: Floats | None = None
     ) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p)."""
         mixture, context = self.components(X, n_rows, weights)
 
         def describe(label: int) -> Context | None:
-            return self.describe(label, n_rows, names, levels)
+            return self.describe(label, n_rows, names, categories)
 
         dist = PredictiveDistribution.trusted(mixture[0], self.shapes, context, describe)
-        return with_steps(dist, self.steps, len(self.shapes) - 1) if self.steps else dist
+        return with_y_cells(dist, self.y_cells, len(self.shapes) - 1) if self.y_cells else dist
 
     @cached_property
     def _groups(self) -> tuple[Ints, Floats]:
@@ -158,26 +158,26 @@ class TreeTable:
         learn_all(X, y, self.trees, work, table, pool, outliers, n_rows, decay, out)
         return out
 
-    def describe(self, label: int, n_rows: int, names: list[str], levels: list[list[str]]) -> Context | None:
+    def describe(self, label: int, n_rows: int, names: list[str], categories: list[list[str]]) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the distribution of outliers."""
         if label < 0:
             beside = {GLOBAL_KERNEL: -1, STEPS: -2}
             return Context(beside[label], 0, n_rows, 0, {}) if label in beside else None
         k = int(np.searchsorted(self.labels, label, side="right")) - 1
-        return describe_context(self.members[k], k, label - int(self.labels[k]), names, levels)
+        return describe_context(self.members[k], k, label - int(self.labels[k]), names, categories)
 
 
 def _arrays_of_tree(member: Member) -> list[NDArray[Any]]:
     tree, fitted = member.tree, member.fitted
-    own: list[Any] = [tree.dim, tree.left, tree.cut, tree.levels, *fitted.fill, fitted.shape]
+    own: list[Any] = [tree.feature, tree.left, tree.split, tree.categories, *fitted.fill, fitted.shape]
     return [*own, *fitted.records, *fitted.learned]
 
 
 def _arrays_of_frame(frame: Frame) -> list[NDArray[Any]]:
     p = len(frame.inputs.centre)
-    category = np.array(frame.n_levels or (0,) * p, np.int64)
-    waves = (_NONE_2, _NONE, _NONE, _NONE, _NONE)
+    category = np.array(frame.n_categories or (0,) * p, np.int64)
+    fourier = (_NONE_2, _NONE, _NONE, _NONE, _NONE)
     if frame.trend is not None:
         trend = frame.trend
-        waves = (trend.turns, trend.phase, trend.coefficients, trend.low, trend.high)
-    return [frame.inputs.centre, frame.inputs.scale, category, *waves]
+        fourier = (trend.turns, trend.phase, trend.coefficients, trend.low, trend.high)
+    return [frame.inputs.centre, frame.inputs.scale, category, *fourier]

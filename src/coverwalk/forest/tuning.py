@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.distributions.mixture import Voices, row_densities
+from coverwalk._kernels.distributions.mixture import Components, row_densities
 from coverwalk._kernels.distributions.rounded import cell_densities
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.forest.experts.global_kernel import MOST_INPUTS
-from coverwalk.forest.experts.y_cells import choose_steps
+from coverwalk.forest.experts.y_cells import choose_y_cells
 from coverwalk.forest.forest import MAX_FEATURES, Forest, Part, Settings, latent
 from coverwalk.forest.pool import MIN_WEIGHT, extrapolated, pool_weights, whole_numbers
 from coverwalk.preparation.scaling import canonical_order
@@ -99,9 +99,9 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
         return extrapolated(one, other, 2 * HALF, settings.n_trees)
 
     cells = settings.rounding.cells(y) if settings.rounding else (y, y)
-    steps = choose_steps(every[: len(y)], cells, folds, (first, second), every, judge, counted)
+    y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, judge, counted)
     told = replace(settings, degree=largest.degree, stop=largest.stop, spread=scale_factor)
-    return replace(told, parts=parts, steps=steps, kernel=kernel)
+    return replace(told, parts=parts, y_cells=y_cells, kernel=kernel)
 
 
 def _kinds(settings: Settings, p: int) -> list[Kind]:
@@ -144,7 +144,7 @@ class _SmallForests:
             forest.settings = replace(forest.settings, parts=parts)
             forest.finalize(STOPS)
             for half in range(2):
-                dists = forest.ask_all(self.X[fold], slice(half, None, 2))
+                dists = forest.predict_dists(self.X[fold], slice(half, None, 2))
                 for expert, dist, log_density in zip(found, dists, _log_densities(dists, self.y[fold])):
                     expert.dists[half].append(dist)
                     expert.known[half].append(log_density)
@@ -152,14 +152,14 @@ class _SmallForests:
 
     def kernel(self) -> Floats | None:
         """Log densities (n,) of the held-out rows under the global kernel; None where inputs are many or mixed."""
-        mixed = bool(self.settings.n_levels) or bool(np.isnan(self.X).any())
+        mixed = bool(self.settings.n_categories) or bool(np.isnan(self.X).any())
         if mixed or not 1 <= self.X.shape[1] <= MOST_INPUTS:
             return None
         said = []
         for fold, forest in zip(self.folds, self.grown[False]):
             forest.settings = replace(forest.settings, kernel=1.0)
             forest.fit_experts(forest.X, forest.y, forest.weight)
-            said.append(forest.ask_all(self.X[fold], slice(1))[0].logpdf(self.y[fold]))
+            said.append(forest.predict_dists(self.X[fold], slice(1))[0].logpdf(self.y[fold]))
             forest.settings = replace(forest.settings, kernel=0.0)
         return np.concatenate(said)
 
@@ -176,7 +176,7 @@ def _rescaled(dist: PredictiveDistribution, factor: float) -> PredictiveDistribu
         return dist
     part = dist[:]
     assert dist.context is not None
-    part.voices = dist.voices._replace(scale=dist.voices.scale * np.where(dist.context < 0, 1.0, factor))
+    part.components = dist.components._replace(scale=dist.components.scale * np.where(dist.context < 0, 1.0, factor))
     return part
 
 
@@ -198,14 +198,14 @@ def _scale_factor(chosen: list[tuple[Expert, float]], y: list[Floats], n_trees: 
 
 def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Floats]:
     """Of distributions that have the same components in other weights: each component is evaluated once."""
-    offsets, _, loc, scale, shape = dists[0].voices
-    alone = Voices(np.arange(len(loc) + 1), np.ones(len(loc)), loc, scale, shape)
+    offsets, _, loc, scale, shape = dists[0].components
+    alone = Components(np.arange(len(loc) + 1), np.ones(len(loc)), loc, scale, shape)
     said, at, rounding = np.empty(len(loc)), np.repeat(y, np.diff(offsets)), dists[0].rounding
     if rounding is None:
         row_densities(alone, dists[0].shapes.table, at, said)
     else:
         cell_densities(alone, dists[0].shapes.table, *rounding.cells(at), said)
-    densities = np.array([np.add.reduceat(dist.voices.weight * said, offsets[:-1]) for dist in dists])
+    densities = np.array([np.add.reduceat(dist.components.weight * said, offsets[:-1]) for dist in dists])
     if np.all((densities > MIN_DENSITY) & (densities < np.inf)):
         return list(np.log(densities) + (0.0 if rounding is None else rounding.log_unit(y)))
     return [dist.logpdf(y) for dist in dists]  # densities beyond the range of floats have logarithms

@@ -1,4 +1,4 @@
-"""The levels of categories over rows that come in chunks: counted wherever the rows are, and added up.
+"""The categories over rows that come in chunks: counted wherever the rows are, and added up.
 
 A chunk does not know the levels of others. So the first pass takes every level by a number that its content decides,
 and counts; when all rows were counted the tables are those of `fit` on all of them, and every later pass goes by them.
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.split import UNSEEN
-from coverwalk.preparation.columns import OTHERS, MixedInputs, column_values, columns_of, frequent_levels
+from coverwalk.preparation.columns import OTHERS, MixedInputs, column_values, columns_of, frequent_categories
 
-__all__ = ["LevelCounts", "digests", "level_codes"]
+__all__ = ["LevelCounts", "category_codes", "digests"]
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class LevelCounts:
     columns: tuple[int, ...]
     n_inputs: int
     counts: dict[int, dict[Any, int]] = field(default_factory=dict)
-    gaps: set[int] = field(default_factory=set)
+    with_missing: set[int] = field(default_factory=set)
 
     def empty(self) -> "LevelCounts":
         """The same columns without rows."""
@@ -53,7 +53,7 @@ class LevelCounts:
 
     def accumulate(self, X: Any, numbers: Floats) -> None:
         """Count the levels of further rows; ``numbers`` are those rows as numbers."""
-        self.gaps |= set(np.flatnonzero(np.isnan(numbers).any(axis=0)).tolist())
+        self.with_missing |= set(np.flatnonzero(np.isnan(numbers).any(axis=0)).tolist())
         table = columns_of(X) if self.columns else []
         for a in self.columns:
             mine = self.counts.setdefault(a, {})
@@ -63,7 +63,7 @@ class LevelCounts:
 
     def merge(self, other: "LevelCounts") -> None:
         """Add what another has counted."""
-        self.gaps |= other.gaps
+        self.with_missing |= other.with_missing
         for a, counts in other.counts.items():
             mine = self.counts.setdefault(a, {})
             for value, count in counts.items():
@@ -75,24 +75,24 @@ class LevelCounts:
             return MixedInputs([])
         chosen = set(self.columns)
         return MixedInputs(
-            [frequent_levels(self.counts.get(a, {})) if a in chosen else [] for a in range(self.n_inputs)]
+            [frequent_categories(self.counts.get(a, {})) if a in chosen else [] for a in range(self.n_inputs)]
         )
 
     def values(self, a: int, column: Floats) -> list[Any]:
         """The levels behind the digests of column a; None where one is missing."""
-        value = {_digest(level): level for level in self.counts.get(a, {})}
+        value = {_digest(category): category for category in self.counts.get(a, {})}
         return [None if number != number else value[number] for number in column.tolist()]
 
 
-def level_codes(X: Floats, mixed: MixedInputs) -> Floats:
+def category_codes(X: Floats, mixed: MixedInputs) -> Floats:
     """Rows whose categories are digests, with the numbers of their levels instead."""
-    if not any(mixed.levels):
+    if not any(mixed.categories):
         return X
     coded = X.copy()
-    for a, levels in enumerate(mixed.levels):
-        if levels:
-            number = {_digest(level): float(i) for i, level in enumerate(levels) if level != OTHERS}
-            others = float(levels.index(OTHERS)) if OTHERS in levels else float(UNSEEN)
+    for a, categories in enumerate(mixed.categories):
+        if categories:
+            number = {_digest(category): float(i) for i, category in enumerate(categories) if category != OTHERS}
+            others = float(categories.index(OTHERS)) if OTHERS in categories else float(UNSEEN)
             known, place = np.unique(X[:, a], return_inverse=True)
             table = [np.nan if value != value else number.get(value, others) for value in known.tolist()]
             coded[:, a] = np.array(table, dtype=np.float64)[place]

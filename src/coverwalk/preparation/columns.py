@@ -18,7 +18,7 @@ __all__ = [
     "column_values",
     "columns_of",
     "encoded",
-    "frequent_levels",
+    "frequent_categories",
     "read_inputs",
 ]
 
@@ -36,9 +36,9 @@ class MixedInputs:
     the first levels to come have a number each, those beyond share that of the first entry of a table, OTHERS.
     """
 
-    levels: list[list[Any]]  # one list a column; empty for numbers
+    categories: list[list[Any]]  # one list a column; empty for numbers
 
-    _schema = Schema(levels=List(List(Plain())), check=lambda state, scope: _check_levels(state, scope))
+    _schema = Schema(categories=List(List(Plain())), check=lambda state, scope: _check_categories(state, scope))
 
     @classmethod
     def of(cls, X: Any, categorical: Any) -> "MixedInputs":
@@ -56,34 +56,41 @@ class MixedInputs:
         >>> begun.grown([["b", 1.0], ["a", 2.0]]).levels
         [['(others)', 'b', 'a'], []]
         """
-        return cls([[OTHERS] if levels else [] for levels in cls.of(X, categorical).levels])
+        return cls([[OTHERS] if categories else [] for categories in cls.of(X, categorical).categories])
 
     def grown(self, X: Any) -> "MixedInputs":
         """With the levels of further rows, numbered as they come; itself where none is new."""
-        columns = columns_of(X) if any(self.levels) else []
-        if len(columns) != len(self.levels):  # all numbers, or a table that will be refused
+        columns = columns_of(X) if any(self.categories) else []
+        if len(columns) != len(self.categories):  # all numbers, or a table that will be refused
             return self
-        new = [_extended(levels, column) if levels else levels for levels, column in zip(self.levels, columns)]
-        return self if all(a is b for a, b in zip(new, self.levels)) else MixedInputs(new)
+        new = [
+            _extended(categories, column) if categories else categories
+            for categories, column in zip(self.categories, columns)
+        ]
+        return self if all(a is b for a, b in zip(new, self.categories)) else MixedInputs(new)
 
     def knows(self, x: Any) -> bool:
         """Whether `grown` by the row x would change nothing."""
-        return len(x) == len(self.levels) and all(
-            not levels or value in levels or column_values([value])[0] is None for value, levels in zip(x, self.levels)
+        return len(x) == len(self.categories) and all(
+            not categories or value in categories or column_values([value])[0] is None
+            for value, categories in zip(x, self.categories)
         )
 
     @property
-    def n_levels(self) -> tuple[int, ...]:
+    def n_categories(self) -> tuple[int, ...]:
         """Levels of each column; 0 for numbers. Empty where all columns are numbers."""
-        counts = tuple(len(levels) for levels in self.levels)
+        counts = tuple(len(categories) for categories in self.categories)
         return counts if any(counts) else ()
 
     def encode(self, X: Any) -> Any:
         """X with its categories as numbers; X itself where there are none."""
-        if not any(self.levels):
+        if not any(self.categories):
             return X
         columns = columns_of(X)
-        coded = [encoded(column, levels) if levels else column for column, levels in zip(columns, self.levels)]
+        coded = [
+            encoded(column, categories) if categories else column
+            for column, categories in zip(columns, self.categories)
+        ]
         try:
             table = np.column_stack([np.asarray(column, dtype=np.float64) for column in coded])
         except (TypeError, ValueError) as error:
@@ -94,25 +101,29 @@ class MixedInputs:
         return table
 
     @property
-    def level_names(self) -> list[list[str]]:
+    def category_names(self) -> list[list[str]]:
         """The levels as text, for people. Empty where all columns are numbers."""
-        return [[str(level) for level in levels] for levels in self.levels] if any(self.levels) else []
+        return (
+            [[str(category) for category in categories] for categories in self.categories]
+            if any(self.categories)
+            else []
+        )
 
     def row(self, x: Any) -> Any:
         """One row of values as one of numbers; the row itself where there are no categories."""
-        if not any(self.levels):
+        if not any(self.categories):
             return x
         if np.ndim(x) != 1:  # a number, or a row of a table
             x = np.asarray(x, dtype=object).reshape(-1)
-        if len(x) != len(self.levels):
-            raise ValueError(f"x must have {len(self.levels)} values, got {len(x)}: {x!r}")
-        return [_number(value, levels) if levels else value for value, levels in zip(x, self.levels)]
+        if len(x) != len(self.categories):
+            raise ValueError(f"x must have {len(self.categories)} values, got {len(x)}: {x!r}")
+        return [_number(value, categories) if categories else value for value, categories in zip(x, self.categories)]
 
 
-def _check_levels(state: Any, scope: Scope) -> None:
+def _check_categories(state: Any, scope: Scope) -> None:
     """Refuse more levels than a mask has bits."""
-    for levels in state.levels:
-        require("levels", len(set(levels)) == len(levels) <= OWN_LEVELS + (OTHERS in levels))
+    for categories in state.categories:
+        require("categories", len(set(categories)) == len(categories) <= OWN_LEVELS + (OTHERS in categories))
 
 
 def read_inputs(
@@ -127,7 +138,7 @@ def read_inputs(
         mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
     options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **options}
     alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
-    if not any(mixed.levels):
+    if not any(mixed.categories):
         checked = validate_data(estimator, X, *([] if alone else [y]), reset=reset, **options)
     else:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -219,21 +230,23 @@ def _levels(column: Any) -> list[Any]:
     for value in column_values(column):
         if value is not None:
             counts[value] = counts.get(value, 0) + 1
-    return frequent_levels(counts)
+    return frequent_categories(counts)
 
 
-def frequent_levels(counts: dict[Any, int]) -> list[Any]:
+def frequent_categories(counts: dict[Any, int]) -> list[Any]:
     """The table of levels that came so often."""
-    levels = sorted(counts, key=lambda value: (str(type(value)), value if not isinstance(value, bool) else int(value)))
-    if len(levels) > OWN_LEVELS:
-        kept = set(sorted(levels, key=lambda value: -counts[value])[:OWN_LEVELS])
-        levels = [*(level for level in levels if level in kept), OTHERS]
-    return levels or [OTHERS]  # a column without values is a category of one level that never came
+    categories = sorted(
+        counts, key=lambda value: (str(type(value)), value if not isinstance(value, bool) else int(value))
+    )
+    if len(categories) > OWN_LEVELS:
+        kept = set(sorted(categories, key=lambda value: -counts[value])[:OWN_LEVELS])
+        categories = [*(category for category in categories if category in kept), OTHERS]
+    return categories or [OTHERS]  # a column without values is a category of one level that never came
 
 
-def _extended(levels: list[Any], column: Any) -> list[Any]:
+def _extended(categories: list[Any], column: Any) -> list[Any]:
     """A table with the new levels of a column behind it as long as there are numbers; itself where none is new."""
-    known, new = set(levels), []
+    known, new = set(categories), []
     for value in column_values(column):
         if value is not None and value not in known:
             if len(known) - (OTHERS in known) >= OWN_LEVELS:
@@ -241,19 +254,19 @@ def _extended(levels: list[Any], column: Any) -> list[Any]:
                 break
             known.add(value)
             new.append(value)
-    return levels + new if new else levels
+    return categories + new if new else categories
 
 
-def _number(value: Any, levels: list[Any]) -> float:
+def _number(value: Any, categories: list[Any]) -> float:
     """As `encoded`, of one value."""
     if column_values([value])[0] is None:
         return np.nan
-    known = value if value in levels else OTHERS
-    return float(levels.index(known)) if known in levels else float(UNSEEN)
+    known = value if value in categories else OTHERS
+    return float(categories.index(known)) if known in categories else float(UNSEEN)
 
 
-def encoded(column: Any, levels: list[Any]) -> Floats:
+def encoded(column: Any, categories: list[Any]) -> Floats:
     """The number of each value's level; of others that of OTHERS, or UNSEEN where the table has none."""
-    number = {level: float(i) for i, level in enumerate(levels)}
+    number = {category: float(i) for i, category in enumerate(categories)}
     others = number.get(OTHERS, float(UNSEEN))
     return np.array([np.nan if value is None else number.get(value, others) for value in column_values(column)])

@@ -26,9 +26,9 @@ class StreamInputs:
             table: Floats = read_inputs(
                 self, X, reset=not begun, mixed=mixed.grown(X), order="C", ensure_all_finite=False
             )
-        return refuse_nonfinite(table, "X", gaps=True)
+        return refuse_nonfinite(table, "X", with_missing=True)
 
-    def _with_levels(self, x: Any, begun: bool) -> MixedInputs:
+    def _with_categories(self, x: Any, begun: bool) -> MixedInputs:
         """The known categories, with those of one row x."""
         x = np.asarray(x, dtype=object).reshape(-1) if np.ndim(x) != 1 else x  # a number, or a row of a table
         if begun and self._mixed.knows(x):

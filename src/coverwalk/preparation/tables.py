@@ -63,9 +63,9 @@ class Table:
         self._levels: dict[str, list[Any]] = {}  # of inputs; none for numbers
         self._kept: list[polars.DataFrame] | None = None
 
-    def understand(self, inputs: list[str], levels: list[list[Any]]) -> "Table":
+    def understand(self, inputs: list[str], categories: list[list[Any]]) -> "Table":
         """Take these columns for inputs of a model: some have levels, come as their numbers; all may have gaps, NaN."""
-        self._levels = dict(zip(inputs, levels or [[]] * len(inputs)))
+        self._levels = dict(zip(inputs, categories or [[]] * len(inputs)))
         return self
 
     def inputs(self, columns: list[str]) -> "polars.DataFrame":
@@ -87,7 +87,7 @@ class Table:
         counts.add(column)
         if counts.is_text():
             return column
-        numbers: polars.Series = pl.Series(column.name, self._numbers(column, 0, gaps=True))
+        numbers: polars.Series = pl.Series(column.name, self._numbers(column, 0, with_missing=True))
         return numbers
 
     def text_columns(self, columns: list[str]) -> list[str]:
@@ -101,7 +101,7 @@ class Table:
     def texts(self, columns: list[str], n_rows: int = 20_000) -> Iterator["polars.DataFrame"]:
         """Frames of text, gaps as null, of the rows that `batches` gives."""
         for frame in self._rows(columns):
-            cleaned = frame.select([_without_gaps(frame[name].cast(_polars().String)) for name in columns])
+            cleaned = frame.select([_without_missing(frame[name].cast(_polars().String)) for name in columns])
             for start in range(0, len(cleaned), n_rows):
                 yield cleaned[start : start + n_rows]
 
@@ -188,16 +188,16 @@ class Table:
         """Numbers of all columns; of inputs that have levels, the numbers of these."""
         parts = [np.empty((len(frame), 0))]
         for name in columns:
-            levels, column = self._levels.get(name), frame[name]
-            if levels:
-                coded = encoded(_without_gaps(column.cast(_polars().String)), levels)
+            categories, column = self._levels.get(name), frame[name]
+            if categories:
+                coded = encoded(_without_missing(column.cast(_polars().String)), categories)
                 parts.append(coded[:, None])
             else:
-                parts.append(self._numbers(column, first, gaps=levels is not None)[:, None])
+                parts.append(self._numbers(column, first, with_missing=categories is not None)[:, None])
         return np.ascontiguousarray(np.hstack(parts))
 
-    def _numbers(self, column: "polars.Series", first: int, gaps: bool = False) -> Floats:
-        """Finite numbers; with ``gaps`` those that are missing are NaN."""
+    def _numbers(self, column: "polars.Series", first: int, with_missing: bool = False) -> Floats:
+        """Finite numbers; with ``with_missing`` those that are missing are NaN."""
         pl = _polars()
         text = column.dtype == pl.String
         numbers = (column.str.strip_chars() if text else column).cast(pl.Float64, strict=False)
@@ -208,7 +208,7 @@ class Table:
             shown = "" if entry is None else str(entry).strip()
             where = f"column {column.name!r}, row {first + i + 1}"
             if shown.lower() in _GAPS:
-                if gaps:
+                if with_missing:
                     continue
                 what = repr(str(entry)) if shown else "nothing"
                 raise TableError(f"{self.name} has {what} in {where}: fill in a finite number or leave the row out")
@@ -226,7 +226,7 @@ def _as_text(column: "polars.Series") -> "polars.Series":
     pl = _polars()
     if column.dtype in (pl.Categorical, pl.Enum, pl.Boolean):
         return column.cast(pl.String)
-    return _without_gaps(column) if column.dtype == pl.String else column
+    return _without_missing(column) if column.dtype == pl.String else column
 
 
 class _TextCounts:
@@ -272,7 +272,7 @@ class _TextCounts:
         return True
 
 
-def _without_gaps(column: "polars.Series") -> "polars.Series":
+def _without_missing(column: "polars.Series") -> "polars.Series":
     """Text without the blanks around it; null where nothing is left, or a word that says so."""
     entries = column.str.strip_chars()
     return entries.set(entries.str.to_lowercase().is_in(list(_GAPS)), None)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.mixture import Voices
+from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import CELLS, KERNELS, STUDENT, Table, find_cell
 
 __all__ = ["draw_rows"]
@@ -30,12 +30,12 @@ def _student(df: float, u: float, v: float) -> float:
 
 
 @kernel
-def draw_rows(voices: Voices, table: Table, u: Floats, out: Floats) -> None:
+def draw_rows(components: Components, table: Table, u: Floats, out: Floats) -> None:
     """Fill out (n, k) with draws of row i from uniforms u (3, n, k) in [0, 1).
 
     The first chooses the component and, by what is left of it within the component's weight, an atom of its shape.
     """
-    offsets, weights, locs, scales, shape = voices
+    offsets, weights, locs, scales, shape = components
     kind, df, start, mass = table.kind, table.df, table.start, table.weight
     center, width, below = table.center, table.width, table.below
     for i in range(out.shape[0]):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.mixture import Voices, row_density, row_log_density, row_tails
+from coverwalk._kernels.distributions.mixture import Components, row_density, row_log_density, row_tails
 from coverwalk._kernels.distributions.quantile import row_quantile, row_spread
 from coverwalk._kernels.distributions.shapes import Table
 
@@ -36,15 +36,15 @@ _GAUSS = np.array([
 
 
 @kernel
-def panel(voices: Voices, table: Table, i: int, a: float, b: float) -> tuple[float, float, float]:
+def panel(components: Components, table: Table, i: int, a: float, b: float) -> tuple[float, float, float]:
     """The integral of -p log p over [a, b] (Kronrod), how far Gauss is from it, and the integral of p."""
     middle, half = 0.5 * a + 0.5 * b, 0.5 * b - 0.5 * a
     value, gauss, mass = 0.0, 0.0, 0.0
     for k in range(15):
         node = min(k, 14 - k)
         y = middle - half * _NODES[node] if k < 7 else middle + half * _NODES[node]
-        p = row_density(voices, table, i, y)
-        log_p = math.log(p) if 0.0 < p < math.inf else row_log_density(voices, table, i, y)
+        p = row_density(components, table, i, y)
+        log_p = math.log(p) if 0.0 < p < math.inf else row_log_density(components, table, i, y)
         # half * p may be finite where p is not
         weight = math.exp(log_p + math.log(half)) if log_p > -math.inf else 0.0
         if weight > 0.0:
@@ -55,7 +55,9 @@ def panel(voices: Voices, table: Table, i: int, a: float, b: float) -> tuple[flo
 
 
 @kernel
-def panel_entropy(voices: Voices, table: Table, i: int, a: float, b: float, lefts: Floats, rights: Floats) -> float:
+def panel_entropy(
+    components: Components, table: Table, i: int, a: float, b: float, lefts: Floats, rights: Floats
+) -> float:
     """Minus the integral of p log p over [a, b]; ``lefts`` and ``rights`` are room for the pieces.
 
     A piece is halved while Gauss and Kronrod disagree, or while its mass is not the difference of the cdf: so a narrow
@@ -66,12 +68,12 @@ def panel_entropy(voices: Voices, table: Table, i: int, a: float, b: float, left
     while k < size:
         a, b = lefts[k], rights[k]
         k += 1
-        value, error, mass = panel(voices, table, i, a, b)
+        value, error, mass = panel(components, table, i, a, b)
         middle = 0.5 * a + 0.5 * b
         good = error < _TOLERANCE
         if good:
-            lower_a, upper_a = row_tails(voices, table, i, a)
-            lower_b, upper_b = row_tails(voices, table, i, b)
+            lower_a, upper_a = row_tails(components, table, i, a)
+            lower_b, upper_b = row_tails(components, table, i, b)
             good = abs(mass - (lower_b - lower_a if lower_a < 0.5 else upper_a - upper_b)) < _TOLERANCE
         if good or size + 2 > lefts.size or not a < middle < b:
             total += value
@@ -83,12 +85,12 @@ def panel_entropy(voices: Voices, table: Table, i: int, a: float, b: float, left
 
 
 @kernel
-def mixture_entropy(voices: Voices, table: Table, out: NDArray[np.float64]) -> None:
+def mixture_entropy(components: Components, table: Table, out: NDArray[np.float64]) -> None:
     """Fill out (n,): differential entropy of every row, in nats."""
     edges = np.empty(2 * _TAILS + 1)
     lefts, rights = np.empty(_MOST), np.empty(_MOST)
     for i in range(out.size):
-        center, spread = row_spread(voices, i)
+        center, spread = row_spread(components, i)
         low = -math.inf
         for j in range(2 * _TAILS + 1):
             k = abs(j - _TAILS)
@@ -96,9 +98,9 @@ def mixture_entropy(voices: Voices, table: Table, out: NDArray[np.float64]) -> N
             if j > _TAILS:
                 q = 1.0 - q
             start = center + spread * (q**0.135 - (1.0 - q) ** 0.135) / 0.1975
-            low = row_quantile(voices, table, i, q, low, start, spread)
+            low = row_quantile(components, table, i, q, low, start, spread)
             edges[j] = low
         out[i] = 0.0
         for j in range(edges.size - 1):
             if edges[j] < edges[j + 1]:
-                out[i] += panel_entropy(voices, table, i, edges[j], edges[j + 1], lefts, rights)
+                out[i] += panel_entropy(components, table, i, edges[j], edges[j + 1], lefts, rights)

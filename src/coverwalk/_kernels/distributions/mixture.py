@@ -1,4 +1,4 @@
-"""Rows of mixtures: every row is a weighted set of voices, a voice is y = loc + scale * e."""
+"""Rows of mixtures: every row is a weighted set of components, a component is y = loc + scale * e."""
 
 import math
 from typing import NamedTuple
@@ -23,8 +23,8 @@ from coverwalk._kernels.distributions.shapes import (
 from coverwalk._kernels.distributions.student import student_density, student_tail
 
 __all__ = [
-    "Voices",
-    "draw_voices",
+    "Components",
+    "draw_components",
     "mixture_cdf",
     "mixture_logpdf",
     "mixture_moments",
@@ -36,8 +36,8 @@ __all__ = [
 _LEAST = 1e-280  # a sum of densities above this has lost nothing to underflow
 
 
-class Voices(NamedTuple):
-    """The n rows' m voices, flat; row i is answered by voices offsets[i]:offsets[i+1]."""
+class Components(NamedTuple):
+    """The n rows' m components, flat; row i is answered by components offsets[i]:offsets[i+1]."""
 
     offsets: NDArray[np.int64]  # (n + 1,)
     weight: NDArray[np.float64]  # (m,) sums to one in each row
@@ -47,17 +47,17 @@ class Voices(NamedTuple):
 
 
 @kernel
-def row_density(voices: Voices, table: Table, i: int, y: float) -> float:
+def row_density(components: Components, table: Table, i: int, y: float) -> float:
     """Density of row i at y, as a plain sum: 0 or inf where it leaves the range of floats.
 
     The hot path: arrays are taken out of their tuples first, since to hand a table of a dozen arrays to a function
     costs more than the density of a Student t.
     """
-    loc, scale, shape = voices.loc, voices.scale, voices.shape
+    loc, scale, shape = components.loc, components.scale, components.shape
     kind, df, log_norm, start = table.kind, table.df, table.log_norm, table.start
     mass, center, width, log_height = table.weight, table.center, table.width, table.log_height
     total = 0.0
-    for m in range(voices.offsets[i], voices.offsets[i + 1]):
+    for m in range(components.offsets[i], components.offsets[i + 1]):
         s = shape[m]
         e = (y - loc[m]) / scale[m]
         if abs(e) > FAR:
@@ -70,31 +70,31 @@ def row_density(voices: Voices, table: Table, i: int, y: float) -> float:
             p = cells_density(mass, center, width, start[s], start[s + 1], t2_lower(e)) * t2_density(e)
         else:
             p = cells_density(mass, center, width, start[s], start[s + 1], e)
-        total += voices.weight[m] / scale[m] * p
+        total += components.weight[m] / scale[m] * p
     return total
 
 
 @kernel
-def row_densities(voices: Voices, table: Table, y: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def row_densities(components: Components, table: Table, y: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Fill out (n,): the density of row i at y[i], as a plain sum."""
     for i in range(len(y)):
-        out[i] = row_density(voices, table, i, y[i])
+        out[i] = row_density(components, table, i, y[i])
 
 
 @kernel
-def row_log_density(voices: Voices, table: Table, i: int, y: float) -> float:
+def row_log_density(components: Components, table: Table, i: int, y: float) -> float:
     """Log density of row i at y by a log-sum-exp in one pass, for the far tails and the extreme scales."""
     top, total = -math.inf, 0.0
-    for m in range(voices.offsets[i], voices.offsets[i + 1]):
-        if voices.weight[m] == 0.0:
+    for m in range(components.offsets[i], components.offsets[i + 1]):
+        if components.weight[m] == 0.0:
             continue
-        scale = voices.scale[m]
-        e = (y - voices.loc[m]) / scale
+        scale = components.scale[m]
+        e = (y - components.loc[m]) / scale
         log_scale = math.log(scale)
         log_abs_e = 0.0
         if abs(e) > FAR:
-            log_abs_e = math.log(abs(0.5 * y - 0.5 * voices.loc[m])) + math.log(2.0) - log_scale
-        term = math.log(voices.weight[m]) - log_scale + log_density(table, voices.shape[m], e, log_abs_e)
+            log_abs_e = math.log(abs(0.5 * y - 0.5 * components.loc[m])) + math.log(2.0) - log_scale
+        term = math.log(components.weight[m]) - log_scale + log_density(table, components.shape[m], e, log_abs_e)
         if term > top:
             total = total * math.exp(top - term) + 1.0
             top = term
@@ -104,10 +104,10 @@ def row_log_density(voices: Voices, table: Table, i: int, y: float) -> float:
 
 
 @kernel
-def mixture_logpdf(voices: Voices, table: Table, y: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def mixture_logpdf(components: Components, table: Table, y: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Fill out (n, k): log density of row i at y[i, j]. NaN in, NaN out.
 
-    The sum of densities costs one logarithm and one exponential a voice; its logarithm is exact unless the sum leaves
+    The sum of densities costs one logarithm and one exponential a component; its log is exact unless the sum leaves
     the range of floats, and only then is the row summed again in logarithms.
     """
     for i in range(y.shape[0]):
@@ -118,20 +118,20 @@ def mixture_logpdf(voices: Voices, table: Table, y: NDArray[np.float64], out: ND
             elif math.isinf(at):
                 out[i, j] = -math.inf
             else:
-                total = row_density(voices, table, i, at)
+                total = row_density(components, table, i, at)
                 if total > _LEAST and total < math.inf:
                     out[i, j] = math.log(total)
                 else:
-                    out[i, j] = row_log_density(voices, table, i, at)
+                    out[i, j] = row_log_density(components, table, i, at)
 
 
 @kernel
-def row_tails(voices: Voices, table: Table, i: int, y: float) -> tuple[float, float]:
+def row_tails(components: Components, table: Table, i: int, y: float) -> tuple[float, float]:
     """P(Y <= y) and P(Y > y) of row i."""
-    weight, loc, scale, shape = voices.weight, voices.loc, voices.scale, voices.shape
+    weight, loc, scale, shape = components.weight, components.loc, components.scale, components.shape
     kind, df, log_norm = table.kind, table.df, table.log_norm
     lower, upper = 0.0, 0.0
-    for m in range(voices.offsets[i], voices.offsets[i + 1]):
+    for m in range(components.offsets[i], components.offsets[i + 1]):
         s = shape[m]
         e = (y - loc[m]) / scale[m]
         if kind[s] == STUDENT:
@@ -148,7 +148,7 @@ def row_tails(voices: Voices, table: Table, i: int, y: float) -> tuple[float, fl
 
 @kernel
 def mixture_cdf(
-    voices: Voices, table: Table, y: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+    components: Components, table: Table, y: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
 ) -> None:
     """Fill lower, upper (n, k): P(Y <= y[i, j]) and P(Y > y[i, j]) of row i. NaN in, NaN out."""
     for i in range(y.shape[0]):
@@ -160,41 +160,43 @@ def mixture_cdf(
                 lower[i, j] = 1.0 if at > 0.0 else 0.0
                 upper[i, j] = 1.0 - lower[i, j]
             else:
-                lower[i, j], upper[i, j] = row_tails(voices, table, i, at)
+                lower[i, j], upper[i, j] = row_tails(components, table, i, at)
 
 
 @kernel
-def mixture_moments(voices: Voices, table: Table, mean: NDArray[np.float64], var: NDArray[np.float64]) -> None:
-    """Fill mean, var (n,): exact sums over voices; the variance about the mean in a second pass, so nothing cancels."""
+def mixture_moments(components: Components, table: Table, mean: NDArray[np.float64], var: NDArray[np.float64]) -> None:
+    """Fill mean, var (n,): exact sums over components; the variance about the mean by a second pass."""
     for i in range(mean.size):
-        first, last = voices.offsets[i], voices.offsets[i + 1]
+        first, last = components.offsets[i], components.offsets[i + 1]
         center = 0.0
         for m in range(first, last):
-            if voices.weight[m] > 0.0:
-                center += voices.weight[m] * (voices.loc[m] + voices.scale[m] * table.mean[voices.shape[m]])
+            if components.weight[m] > 0.0:
+                center += components.weight[m] * (
+                    components.loc[m] + components.scale[m] * table.mean[components.shape[m]]
+                )
         spread = 0.0
         for m in range(first, last):
-            if voices.weight[m] > 0.0:
-                s, scale = voices.shape[m], voices.scale[m]
-                away = voices.loc[m] + scale * table.mean[s] - center
-                # 0 * inf is NaN: a voice whose scale^2 underflows still has no variance if its shape has none
+            if components.weight[m] > 0.0:
+                s, scale = components.shape[m], components.scale[m]
+                away = components.loc[m] + scale * table.mean[s] - center
+                # 0 * inf is NaN: a component whose scale^2 underflows still has no variance if its shape has none
                 own = table.var[s] if table.var[s] == math.inf else scale * scale * table.var[s]
-                spread += voices.weight[m] * (own + away * away)
+                spread += components.weight[m] * (own + away * away)
         mean[i], var[i] = center, spread
 
 
 @kernel
-def draw_voices(voices: Voices, u: NDArray[np.float64], out: NDArray[np.int64]) -> None:
-    """Fill out (n, k): the voice that speaks in row i, chosen by the uniform u[i, j] with its weight."""
+def draw_components(components: Components, u: NDArray[np.float64], out: NDArray[np.int64]) -> None:
+    """Fill out (n, k): the component that speaks in row i, chosen by the uniform u[i, j] with its weight."""
     for i in range(u.shape[0]):
-        first, last = voices.offsets[i], voices.offsets[i + 1]
+        first, last = components.offsets[i], components.offsets[i + 1]
         for j in range(u.shape[1]):
             rest = u[i, j]
             chosen = -1
             for m in range(first, last):
-                if voices.weight[m] > 0.0:
-                    chosen = m  # the last voice with a weight, should rounding leave a rest
-                    rest -= voices.weight[m]
+                if components.weight[m] > 0.0:
+                    chosen = m  # the last component with a weight, should rounding leave a rest
+                    rest -= components.weight[m]
                     if rest < 0.0:
                         break
             out[i, j] = chosen

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.mixture import Voices, row_density, row_tails
+from coverwalk._kernels.distributions.mixture import Components, row_density, row_tails
 from coverwalk._kernels.distributions.row_cdf import FlatRow, empty_row, flatten, other_cdf, tabulated_cdf
 from coverwalk._kernels.distributions.shapes import Table
 
@@ -46,19 +46,21 @@ def float_of_rank(rank: int) -> float:
 
 
 @kernel
-def row_spread(voices: Voices, i: int) -> tuple[float, float]:
+def row_spread(components: Components, i: int) -> tuple[float, float]:
     """Where row i is and how wide, roughly: weighted means of locations and of absolute deviations (no overflow)."""
-    first, last = voices.offsets[i], voices.offsets[i + 1]
+    first, last = components.offsets[i], components.offsets[i + 1]
     center, spread = 0.0, 0.0
     for m in range(first, last):
-        center += voices.weight[m] * voices.loc[m]
+        center += components.weight[m] * components.loc[m]
     for m in range(first, last):
-        spread += voices.weight[m] * (voices.scale[m] + abs(voices.loc[m] - center))
+        spread += components.weight[m] * (components.scale[m] + abs(components.loc[m] - center))
     return center, spread
 
 
 @kernel
-def row_quantile(voices: Voices, table: Table, i: int, q: float, low: float, start: float, spread: float) -> float:
+def row_quantile(
+    components: Components, table: Table, i: int, q: float, low: float, start: float, spread: float
+) -> float:
     """The y with P(Y <= y) = q in row i, 0 < q < 1, not below ``low``; begins its search at ``start``.
 
     The tail on the side of q (so that q = 1e-200 is met relatively) is matched in logarithms: power tails and normal
@@ -73,7 +75,7 @@ def row_quantile(voices: Voices, table: Table, i: int, q: float, low: float, sta
     last_step = math.inf
     reach = spread
     for iteration in range(_NEWTON + 70):
-        lower, upper = row_tails(voices, table, i, x)
+        lower, upper = row_tails(components, table, i, x)
         tail = upper if upper_side else lower
         if abs(tail - target) <= 1e-12 * target:
             return x
@@ -87,7 +89,7 @@ def row_quantile(voices: Voices, table: Table, i: int, q: float, low: float, sta
                 return high
             x = float_of_rank(below // 2 + above // 2 + (below % 2 + above % 2) // 2)
             continue
-        slope = row_density(voices, table, i, x)
+        slope = row_density(components, table, i, x)
         if tail > 0.0 and slope > 0.0 and slope < math.inf:
             step = math.log(tail / target) * (tail / slope)
             guess = x + step if upper_side else x - step
@@ -147,7 +149,15 @@ def _beyond(end: NDArray[np.float64], logit: float, spread: float, n: int) -> fl
 
 @kernel
 def _search(
-    voices: Voices, table: Table, pieces: Any, row: FlatRow, q: float, start: float, spread: float, points: Any, n: int
+    components: Components,
+    table: Table,
+    pieces: Any,
+    row: FlatRow,
+    q: float,
+    start: float,
+    spread: float,
+    points: Any,
+    n: int,
 ) -> tuple[float, int]:
     """The quantile at q and the number of points known then, n of them at first; NaN where it was not found."""
     # Out of the tuple first: to hand it to a function costs more than what it does with it.
@@ -176,7 +186,7 @@ def _search(
                 return (high, n) if high - low <= 4e-16 * max(abs(low), abs(high)) else (math.nan, n)
         F, f = tabulated_cdf(size, normal, student, which, ramp, pieces, y)
         if size[3] > 0:
-            more, steeper = other_cdf(voices, table, row, y)
+            more, steeper = other_cdf(components, table, row, y)
             F, f = F + more, f + steeper
         _remember(points, n, y, F, f)
         n += 1
@@ -187,16 +197,18 @@ def _search(
 
 
 @kernel
-def mixture_ppf(voices: Voices, table: Table, tables: tuple[Any, Any], q: Any, out: NDArray[np.float64]) -> None:
+def mixture_ppf(
+    components: Components, table: Table, tables: tuple[Any, Any], q: Any, out: NDArray[np.float64]
+) -> None:
     """Fill out (n, k): quantiles of every row at q (k,), ascending. No quantile is below the one before it.
 
     tables: which (s,) of the tables pieces (D, N_PIECES, 6) is that of a shape.
     """
     which, pieces = tables
-    row, points = empty_row(voices, table, out.shape[0]), np.empty((_MOST_POINTS, 4))
+    row, points = empty_row(components, table, out.shape[0]), np.empty((_MOST_POINTS, 4))
     for i in range(out.shape[0]):
-        center, spread = row_spread(voices, i)
-        usual = flatten(voices, table, which, i, row)
+        center, spread = row_spread(components, i)
+        usual = flatten(components, table, which, i, row)
         low, n = -math.inf, 0
         for j in range(q.size):
             if math.isnan(q[j]) or q[j] < 0.0 or q[j] > 1.0:
@@ -210,17 +222,17 @@ def mixture_ppf(voices: Voices, table: Table, tables: tuple[Any, Any], q: Any, o
                 start = center + spread * (q[j] ** 0.135 - (1.0 - q[j]) ** 0.135) / 0.1975
                 found = math.nan
                 if usual and _TAIL <= q[j] <= 1.0 - _TAIL:
-                    found, n = _search(voices, table, pieces, row, q[j], start, spread, points, n)
+                    found, n = _search(components, table, pieces, row, q[j], start, spread, points, n)
                 if math.isnan(found):
-                    found = row_quantile(voices, table, i, q[j], low, start, spread)
+                    found = row_quantile(components, table, i, q[j], low, start, spread)
                 low = max(low, found)
                 out[i, j] = low
 
 
 @kernel
-def rowwise_ppf(voices: Voices, table: Table, u: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def rowwise_ppf(components: Components, table: Table, u: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Fill out (n,): the quantile of row i at its own u[i] in (0, 1)."""
     for i in range(u.size):
-        center, spread = row_spread(voices, i)
+        center, spread = row_spread(components, i)
         start = center + spread * (u[i] ** 0.135 - (1.0 - u[i]) ** 0.135) / 0.1975
-        out[i] = row_quantile(voices, table, i, u[i], -math.inf, start, spread)
+        out[i] = row_quantile(components, table, i, u[i], -math.inf, start, spread)

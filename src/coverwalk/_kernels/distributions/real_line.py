@@ -1,6 +1,6 @@
-"""The real line onto (0, 1): a law that is flat where the data are and has the tails of Student's t beyond.
+"""The real line onto (0, 1): a distribution that is flat where the data are and has the tails of Student's t beyond.
 
-With c = CORE, in standardised units, and t2 the law of Student's t with 2 degrees of freedom,
+With c = CORE, in standardised units, and t2 the distribution of Student's t with 2 degrees of freedom,
 
     f(z) = 3 / (8 c)       |z| <= c     3/4 of the mass: u runs through [1/8, 7/8], six of eight cells
     f(z) = K t2(z)         |z| >  c     1/8 on either side, K = 1/8 / Pr_t2(z > c); the mean is finite

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.mixture import Voices, row_log_density
+from coverwalk._kernels.distributions.mixture import Components, row_log_density
 from coverwalk._kernels.distributions.shapes import (
     CELLS,
     FAR,
@@ -92,25 +92,25 @@ def _mean_density(table: Table, s: int, low: float, high: float) -> float:
 
 
 @kernel
-def _row_mean_density(voices: Voices, table: Table, i: int, low: float, high: float) -> float:
+def _row_mean_density(components: Components, table: Table, i: int, low: float, high: float) -> float:
     total = 0.0
-    for m in range(voices.offsets[i], voices.offsets[i + 1]):
-        loc, scale = voices.loc[m], voices.scale[m]
+    for m in range(components.offsets[i], components.offsets[i + 1]):
+        loc, scale = components.loc[m], components.scale[m]
         start, end = (low - loc) / scale, (high - loc) / scale
         if max(abs(start), abs(end)) <= FAR:
-            total += voices.weight[m] / scale * _mean_density(table, voices.shape[m], start, end)
+            total += components.weight[m] / scale * _mean_density(table, components.shape[m], start, end)
     return total
 
 
 @kernel
-def cell_densities(voices: Voices, table: Table, low: Floats, high: Floats, out: Floats) -> None:
+def cell_densities(components: Components, table: Table, low: Floats, high: Floats, out: Floats) -> None:
     """Fill out (n,): the mean density of row i between low[i] and high[i], as a plain sum."""
     for i in range(len(out)):
-        out[i] = _row_mean_density(voices, table, i, low[i], high[i])
+        out[i] = _row_mean_density(components, table, i, low[i], high[i])
 
 
 @kernel
-def cell_logpdf(voices: Voices, table: Table, low: Floats, high: Floats, out: Floats) -> None:
+def cell_logpdf(components: Components, table: Table, low: Floats, high: Floats, out: Floats) -> None:
     """Fill out (n, k): the log of the mean density of row i between low[i, j] and high[i, j]. NaN in, NaN out."""
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
@@ -120,11 +120,11 @@ def cell_logpdf(voices: Voices, table: Table, low: Floats, high: Floats, out: Fl
             elif math.isinf(start):
                 out[i, j] = -math.inf
             else:
-                total = _row_mean_density(voices, table, i, start, end)
+                total = _row_mean_density(components, table, i, start, end)
                 if total > _LEAST and total < math.inf:
                     out[i, j] = math.log(total)
                 else:  # so far out that a cell is a point
-                    out[i, j] = row_log_density(voices, table, i, 0.5 * start + 0.5 * end)
+                    out[i, j] = row_log_density(components, table, i, 0.5 * start + 0.5 * end)
 
 
 # -- moments ----------------------------------------------------------------------------------------------------------
@@ -247,16 +247,16 @@ def _rounded_moments(table: Table, s: int, loc: float, scale: float) -> tuple[fl
 
 
 @kernel
-def grid_moments(voices: Voices, table: Table, origin: float, step: float, mean: Floats, var: Floats) -> None:
+def grid_moments(components: Components, table: Table, origin: float, step: float, mean: Floats, var: Floats) -> None:
     """Mean and variance (n,) of rows that are rounded to origin + k step; in place of those before rounding."""
     for i in range(len(mean)):
         if math.isnan(mean[i]):
             continue
         near = np.floor((mean[i] - origin) / step + 0.5)  # moments about it: nothing cancels
         zero, first, second = origin + near * step, 0.0, 0.0
-        for m in range(voices.offsets[i], voices.offsets[i + 1]):
-            if voices.weight[m] > 0.0:
-                loc, scale = (voices.loc[m] - zero) / step, voices.scale[m] / step
-                one, two = _rounded_moments(table, voices.shape[m], loc, scale)
-                first, second = first + voices.weight[m] * one, second + voices.weight[m] * two
+        for m in range(components.offsets[i], components.offsets[i + 1]):
+            if components.weight[m] > 0.0:
+                loc, scale = (components.loc[m] - zero) / step, components.scale[m] / step
+                one, two = _rounded_moments(table, components.shape[m], loc, scale)
+                first, second = first + components.weight[m] * one, second + components.weight[m] * two
         mean[i], var[i] = zero + step * first, step * step * (second - first * first)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import fused_kernel, kernel
-from coverwalk._kernels.distributions.mixture import Voices
+from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import (
     CELLS,
     KERNELS,
@@ -88,18 +88,18 @@ def student_pieces(df: Floats, log_norm: Floats, out: Floats) -> None:
 
 
 @kernel
-def empty_row(voices: Voices, table: Table, n_rows: int) -> FlatRow:
+def empty_row(components: Components, table: Table, n_rows: int) -> FlatRow:
     """Room for the largest of the rows."""
     most = np.ones(4, np.int64)
     for i in range(n_rows):
         normals, ramps = 0, 0
-        for m in range(voices.offsets[i], voices.offsets[i + 1]):
-            s = voices.shape[m]
+        for m in range(components.offsets[i], components.offsets[i + 1]):
+            s = components.shape[m]
             atoms = table.start[s + 1] - table.start[s]
             normals += atoms if table.kind[s] == KERNELS else 1
             ramps += atoms if table.kind[s] == CELLS else 0
         most[0], most[2] = max(most[0], normals), max(most[2], ramps)
-        most[1] = most[3] = max(most[1], voices.offsets[i + 1] - voices.offsets[i])
+        most[1] = most[3] = max(most[1], components.offsets[i + 1] - components.offsets[i])
     return FlatRow(
         np.zeros(4, np.int64),
         np.empty((most[0], 3)),
@@ -111,10 +111,10 @@ def empty_row(voices: Voices, table: Table, n_rows: int) -> FlatRow:
 
 
 @kernel
-def flatten(voices: Voices, table: Table, which: Ints, i: int, row: FlatRow) -> bool:
+def flatten(components: Components, table: Table, which: Ints, i: int, row: FlatRow) -> bool:
     """Lay row i out; which (s,): the table of each shape, -1 for none. False where numbers are too extreme for it."""
     # Out of the tuples first: to hand them to a function, or to reach into them, costs more than what is done here.
-    offsets, weights, locs, scales, shape = voices
+    offsets, weights, locs, scales, shape = components
     kinds, start, mass, center, width = table.kind, table.start, table.weight, table.center, table.width
     normal, student, ramp = row.normal, row.student, row.ramp
     a, b, c, d = 0, 0, 0, 0
@@ -216,13 +216,13 @@ def tabulated_cdf(
 
 
 @kernel
-def other_cdf(voices: Voices, table: Table, row: FlatRow, y: float) -> tuple[float, float]:
+def other_cdf(components: Components, table: Table, row: FlatRow, y: float) -> tuple[float, float]:
     """Components without a table: histograms over all of R, and Student components with less than one degree."""
     total, slope = 0.0, 0.0
     for j in range(row.size[3]):
         m = row.other[j]
-        weight, scale, s = voices.weight[m], voices.scale[m], voices.shape[m]
-        e = (y - voices.loc[m]) / scale
+        weight, scale, s = components.weight[m], components.scale[m], components.shape[m]
+        e = (y - components.loc[m]) / scale
         if table.kind[s] == STUDENT:
             tail = student_tail(e, table.df[s], table.log_norm[s])
             total += weight * (1.0 - tail if e > 0.0 else tail)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.mixture import Voices
+from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.rounded import _excess, _normal_between
 from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table, atoms_tails
 from coverwalk._kernels.distributions.student import student_density, student_tail
@@ -107,7 +107,13 @@ def _linear_moments(
 
 @kernel
 def piece_moments(
-    voices: Voices, table: Table, edges: Floats, kind: NDArray[np.int64], form: Floats, mean: Floats, var: Floats
+    components: Components,
+    table: Table,
+    edges: Floats,
+    kind: NDArray[np.int64],
+    form: Floats,
+    mean: Floats,
+    var: Floats,
 ) -> None:
     """Fill mean, var (n,) of h(Z), which is a + b phi(Z) between edges[k] and edges[k + 1].
 
@@ -116,13 +122,13 @@ def piece_moments(
     """
     for i in range(len(mean)):
         guess, first, second = mean[i], 0.0, 0.0
-        for m in range(voices.offsets[i], voices.offsets[i + 1]):
-            weight, scale, s = voices.weight[m], voices.scale[m], voices.shape[m]
+        for m in range(components.offsets[i], components.offsets[i + 1]):
+            weight, scale, s = components.weight[m], components.scale[m], components.shape[m]
             if weight == 0.0:
                 continue
             for k in range(len(kind)):
                 a, b, rate, origin = form[k, 0] - guess, form[k, 1], form[k, 2], form[k, 3]
-                loc, low, high = voices.loc[m] - origin, edges[k] - origin, edges[k + 1] - origin
+                loc, low, high = components.loc[m] - origin, edges[k] - origin, edges[k + 1] - origin
                 below = 0.0 if math.isinf(low) else shape_tails(table, s, (low - loc) / scale)[0]
                 until = 1.0 if math.isinf(high) else shape_tails(table, s, (high - loc) / scale)[0]
                 mass, one, two = until - below, 0.0, 0.0

@@ -111,7 +111,7 @@ def base_height(e: float, n_rows: int) -> float:
 
 @kernel
 def tree_evidence(e: Floats, scale: float, counts: Counts, gammas: tuple[Floats, Floats]) -> float:
-    """Left-one-out log density of rows e (n,), counted into bins of scale / 16 already."""
+    """Leave-one-out log density of rows e (n,), counted into bins of scale / 16 already."""
     n_rows, n_out, log_outside = len(e), 0, 0.0
     for q in range(n_rows):
         place = e[q] / (scale * BIN) + MIDDLE
@@ -126,7 +126,7 @@ def tree_evidence(e: Floats, scale: float, counts: Counts, gammas: tuple[Floats,
 def tree_bins_evidence(
     counts: Counts, n_rows: int, n_out: int, log_outside: float, scale: float, gammas: tuple[Floats, Floats]
 ) -> float:
-    """Left-one-out log density of n rows, of which n_out are beyond the bins, with log densities of the base that sum
+    """Leave-one-out log density of n rows, of which n_out are beyond the bins, with log densities of the base that sum
     to log_outside.
 
     Of a row given the others: ((n_in - 1) tree + (1 + n_out) base) / n for a row in the bins; n_out base / n beyond.

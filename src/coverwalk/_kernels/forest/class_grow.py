@@ -1,4 +1,4 @@
-"""Grow one tree of contexts that tells classes apart: each cut is the best of a few drawn at random."""
+"""Grow one tree of contexts that tells classes apart: each split is the best of a few drawn at random."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.forest.split import goes_right, mask_of, missing_goes, order_levels
+from coverwalk._kernels.forest.split import goes_right, mask_of, missing_goes, order_categories
 from coverwalk._kernels.linalg.splitmix import mix, uniform
 
 __all__ = ["count", "depth", "empty_tree", "grow", "settle", "side", "uniform"]
@@ -14,11 +14,11 @@ __all__ = ["count", "depth", "empty_tree", "grow", "settle", "side", "uniform"]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Rows = tuple[Floats, Integers, Floats]  # X (n, p), class of each row (n,), weight of each row (n,)
-# axis (N,), cut (N,), left (N,): -1 in a leaf; the right child is left + 1; levels (N,), masks as in `cut`
+# axis (N,), cut (N,), left (N,): -1 in a leaf; the right child is left + 1; levels (N,), masks as in `split`
 Tree = tuple[Integers, Floats, Integers, Integers]
 Span = tuple[Integers, Integers]  # start (N,), end (N,): the rows of each context in an ordered list of rows
-Effort = tuple[int, int, int]  # axes to look at in a context, cuts drawn on each, rows that judge them
-# cuts (m,), rows (m + 1,) and counts (m + 1, C) between them, counts on either side (2, C), a table of i log i; and of
+Effort = tuple[int, int, int]  # axes to look at in a context, splits drawn on each, rows that judge them
+# splits (m,), rows (m + 1,) and counts (m + 1, C) between them, counts of either side (2, C), a table of i log i; of
 # the sample's rows the values on one axis, the classes and the weights
 Work = tuple[Floats, Integers, Floats, Floats, Floats, Floats, Integers, Floats]
 
@@ -26,8 +26,8 @@ Work = tuple[Floats, Integers, Floats, Floats, Floats, Floats, Integers, Floats]
 @kernel
 def side(tree: Tree, k: int, x: Floats) -> int:
     """0 if x goes to the left child of context k, 1 if to the right."""
-    axis, cut, _, levels = tree
-    return goes_right(x[axis[k]], cut[k], levels[k])
+    axis, split, _, categories = tree
+    return goes_right(x[axis[k]], split[k], categories[k])
 
 
 @kernel
@@ -50,43 +50,43 @@ def _negative_entropy(counts: Floats, table: Floats) -> float:
 
 
 @kernel
-def _draw_cuts(values: Floats, cuts: Floats, state: NDArray[np.uint64]) -> None:
-    """Random cuts in ascending order, each half way between the values of two rows.
+def _draw_splits(values: Floats, splits: Floats, state: NDArray[np.uint64]) -> None:
+    """Random splits in ascending order, each half way between the values of two rows.
 
     That is dense where rows are, and lies between clumps of rows as well as in them. With a missing value there is no
-    such place: the cut is beyond all rows, and divides nothing.
+    such place: the split is beyond all rows, and divides nothing.
     """
     m = len(values)
-    for j in range(len(cuts)):
-        cut = 0.5 * values[int(uniform(state) * m)] + 0.5 * values[int(uniform(state) * m)]
-        if math.isnan(cut):
-            cut = math.inf
+    for j in range(len(splits)):
+        split = 0.5 * values[int(uniform(state) * m)] + 0.5 * values[int(uniform(state) * m)]
+        if math.isnan(split):
+            split = math.inf
         i = j
-        while i > 0 and cuts[i - 1] > cut:
-            cuts[i] = cuts[i - 1]
+        while i > 0 and splits[i - 1] > split:
+            splits[i] = splits[i - 1]
             i -= 1
-        cuts[i] = cut
+        splits[i] = split
 
 
 @kernel
-def _count_between(values: Floats, y: Integers, weight: Floats, work: Work, n_cuts: int) -> None:
-    """Rows and the weight of each class between neighbouring cuts; and the weight of each on the right of all."""
-    cuts, tally, counts, sides = work[0][:n_cuts], work[1], work[2], work[3]
+def _count_between(values: Floats, y: Integers, weight: Floats, work: Work, n_splits: int) -> None:
+    """Rows and the weight of each class between neighbouring splits; and the weight of each on the right of all."""
+    splits, tally, counts, sides = work[0][:n_splits], work[1], work[2], work[3]
     tally[:] = 0
     counts[:] = 0.0
     sides[:] = 0.0
     for q in range(len(values)):
         place = 0
-        for j in range(n_cuts):  # without a branch, this is faster than a search among so few
-            place += values[q] > cuts[j]
+        for j in range(n_splits):  # without a branch, this is faster than a search among so few
+            place += values[q] > splits[j]
         tally[place] += 1
         counts[place, y[q]] += weight[q]
         sides[1, y[q]] += weight[q]
 
 
 @kernel
-def _best_levels(
-    values: Floats, y: Integers, weight: Floats, n_levels: int, least: int, work: Work, state: NDArray[np.uint64]
+def _best_categories(
+    values: Floats, y: Integers, weight: Floats, n_categories: int, least: int, work: Work, state: NDArray[np.uint64]
 ) -> tuple[float, int]:
     """The set of levels that leaves the least class entropy: of the prefixes in the order of one class's rate.
 
@@ -95,33 +95,33 @@ def _best_levels(
     """
     sides, table = work[3], work[4]
     C, m = sides.shape[1], len(values)
-    tally, counts = np.zeros(n_levels + 1), np.zeros((n_levels + 1, C))
+    tally, counts = np.zeros(n_categories + 1), np.zeros((n_categories + 1, C))
     for q in range(m):
-        level = n_levels if math.isnan(values[q]) else int(values[q])
-        tally[level] += 1.0
-        counts[level, y[q]] += weight[q]
+        category = n_categories if math.isnan(values[q]) else int(values[q])
+        tally[category] += 1.0
+        counts[category, y[q]] += weight[q]
     chosen = y[int(uniform(state) * m)]
-    rate, order = np.zeros(n_levels), np.zeros(n_levels, np.int64)
-    for level in range(n_levels):
+    rate, order = np.zeros(n_categories), np.zeros(n_categories, np.int64)
+    for category in range(n_categories):
         total = 0.0
         for c in range(C):
-            total += counts[level, c]
-        rate[level] = counts[level, chosen] / total if total > 0.0 else 0.0
-    present = order_levels(rate, tally[:n_levels], order)
-    missing, best, mask = tally[n_levels], -math.inf, 0
+            total += counts[category, c]
+        rate[category] = counts[category, chosen] / total if total > 0.0 else 0.0
+    present = order_categories(rate, tally[:n_categories], order)
+    missing, best, mask = tally[n_categories], -math.inf, 0
     for side in range(2 if missing > 0.0 else 1):  # where missing values go: left, right
         below = missing if side == 0 else 0.0
         for c in range(C):
-            sides[0, c] = counts[n_levels, c] if side == 0 else 0.0
-            sides[1, c] = counts[n_levels, c] - sides[0, c]
-            for level in range(n_levels):
-                sides[1, c] += counts[level, c]
+            sides[0, c] = counts[n_categories, c] if side == 0 else 0.0
+            sides[1, c] = counts[n_categories, c] - sides[0, c]
+            for category in range(n_categories):
+                sides[1, c] += counts[category, c]
         for taken in range(1, present + (missing > 0.0)):
-            level = order[taken - 1]
-            below += tally[level]
+            category = order[taken - 1]
+            below += tally[category]
             for c in range(C):
-                sides[0, c] += counts[level, c]
-                sides[1, c] -= counts[level, c]
+                sides[0, c] += counts[category, c]
+                sides[1, c] -= counts[category, c]
             if least <= below <= m - least:
                 score = _negative_entropy(sides[0], table) + _negative_entropy(sides[1], table)
                 if score > best:
@@ -133,27 +133,27 @@ def _best_levels(
 
 @kernel
 def _best_bound(
-    values: Floats, y: Integers, weight: Floats, n_cuts: int, least: int, work: Work, state: NDArray[np.uint64]
+    values: Floats, y: Integers, weight: Floats, n_splits: int, least: int, work: Work, state: NDArray[np.uint64]
 ) -> tuple[float, float, int]:
     """The bound that leaves the least class entropy, of a few random ones: its score, the bound, and the mask."""
-    cuts, tally, counts, sides, table = work[0][:n_cuts], work[1], work[2], work[3], work[4]
+    splits, tally, counts, sides, table = work[0][:n_splits], work[1], work[2], work[3], work[4]
     m, C, missing = len(values), counts.shape[1], 0
-    _draw_cuts(values, cuts, state)
-    _count_between(values, y, weight, work, n_cuts)
+    _draw_splits(values, splits, state)
+    _count_between(values, y, weight, work, n_splits)
     for q in range(m):
         missing += values[q] != values[q]
-    best, best_cut, mask = -math.inf, 0.0, 0
+    best, best_split, mask = -math.inf, 0.0, 0
     below = 0
-    for j in range(n_cuts):
+    for j in range(n_splits):
         below += tally[j]  # with the missing values: they are above no cut
         for c in range(C):
             sides[0, c] += counts[j, c]
             sides[1, c] -= counts[j, c]
-        repeated = j + 1 < n_cuts and cuts[j] == cuts[j + 1]
-        if least <= below <= m - least and not repeated and cuts[j] < math.inf:
+        repeated = j + 1 < n_splits and splits[j] == splits[j + 1]
+        if least <= below <= m - least and not repeated and splits[j] < math.inf:
             score = _negative_entropy(sides[0], table) + _negative_entropy(sides[1], table)
             if score > best:
-                best, best_cut = score, cuts[j]
+                best, best_split = score, splits[j]
                 mask = missing_goes(np.int64(0), missing > 0 or 2 * below >= m)
     if missing > 0:  # the same bounds, with the missing values above them
         for c in range(C):
@@ -164,44 +164,44 @@ def _best_bound(
             if values[q] != values[q]:
                 counts[0, y[q]] -= weight[q]
         below = -missing
-        for j in range(n_cuts):
+        for j in range(n_splits):
             below += tally[j]
             for c in range(C):
                 sides[0, c] += counts[j, c]
                 sides[1, c] -= counts[j, c]
-            if least <= below <= m - least and cuts[j] < math.inf:
+            if least <= below <= m - least and splits[j] < math.inf:
                 score = _negative_entropy(sides[0], table) + _negative_entropy(sides[1], table)
                 if score > best:
-                    best, best_cut, mask = score, cuts[j], 0
-    return best, best_cut, mask
+                    best, best_split, mask = score, splits[j], 0
+    return best, best_split, mask
 
 
 @kernel
-def _best_cut(
+def _best_split(
     rows: Rows,
     perm: Integers,
     s: int,
     n: int,
     min_rows: int,
     effort: Effort,
-    n_levels: Integers,
+    n_categories: Integers,
     work: Work,
     state: NDArray[np.uint64],
 ) -> tuple[int, float, int]:
     """The cut that leaves the least class entropy, of some on each of a few random axes: axis (-1: none), cut, mask."""
     X = rows[0]
-    axes, n_cuts, sample = effort
+    axes, n_splits, sample = effort
     m = min(n, sample)
-    n_cuts = min(n_cuts, m)  # few rows have few places between them
+    n_splits = min(n_splits, m)  # few rows have few places between them
     values, y, weight = work[5][:m], work[6][:m], work[7][:m]
     least = min_rows if m == n else 1
     s += int(uniform(state) * (n - m + 1))  # the rows are in random order: a run of them is a sample
     for q in range(m):
         y[q], weight[q] = rows[1][perm[s + q]], rows[2][perm[s + q]]
-    best, best_axis, best_cut, best_mask = -math.inf, -1, 0.0, 0
+    best, best_axis, best_split, best_mask = -math.inf, -1, 0.0, 0
     tried = 0
     for _ in range(4 * axes):  # a constant column divides nothing: draw again, within reason
-        a = int(uniform(state) * len(n_levels))
+        a = int(uniform(state) * len(n_categories))
         low, high, missing = math.inf, -math.inf, False
         for q in range(m):
             values[q] = X[perm[s + q], a]
@@ -209,17 +209,17 @@ def _best_cut(
             missing = missing or values[q] != values[q]
         if not low < high and not missing:
             continue
-        if n_levels[a] > 0:
-            score, mask = _best_levels(values, y, weight, n_levels[a], least, work, state)
-            cut = math.nan
+        if n_categories[a] > 0:
+            score, mask = _best_categories(values, y, weight, n_categories[a], least, work, state)
+            split = math.nan
         else:
-            score, cut, mask = _best_bound(values, y, weight, n_cuts, least, work, state)
+            score, split, mask = _best_bound(values, y, weight, n_splits, least, work, state)
         if score > best:
-            best, best_axis, best_cut, best_mask = score, a, cut, mask
+            best, best_axis, best_split, best_mask = score, a, split, mask
         tried += 1
         if tried == axes:
             break
-    return best_axis, best_cut, best_mask
+    return best_axis, best_split, best_mask
 
 
 @kernel
@@ -249,10 +249,10 @@ def _several_classes(y: Integers, perm: Integers, s: int, e: int) -> bool:
 
 def empty_tree(n: int, min_rows: int) -> tuple[Tree, Integers, Span]:
     """Capacity for any tree that `grow` can make of n rows: the tree, parent, and start and end."""
-    room = max(2 * (n // min_rows) - 1, 1)
-    axis, left, parent = (np.full(room, -1) for _ in range(3))
-    levels, start, end = (np.zeros(room, np.int64) for _ in range(3))
-    return (axis, np.zeros(room), left, levels), parent, (start, end)
+    capacity = max(2 * (n // min_rows) - 1, 1)
+    axis, left, parent = (np.full(capacity, -1) for _ in range(3))
+    categories, start, end = (np.zeros(capacity, np.int64) for _ in range(3))
+    return (axis, np.zeros(capacity), left, categories), parent, (start, end)
 
 
 @kernel
@@ -263,7 +263,7 @@ def grow(
     seed: np.uint64,
     min_rows: int,
     effort: Effort,
-    n_levels: Integers,
+    n_categories: Integers,
     grown: tuple[Tree, Integers, Span],
 ) -> int:
     """Grow a tree on the rows named in ``perm``, which is put in the order of the contexts.
@@ -277,7 +277,7 @@ def grow(
     X, y, _ = rows
     n = len(perm)
     tree, parent, (start, end) = grown
-    axis, cut, left, levels = tree
+    axis, split, left, categories = tree
     spare = np.empty(n, np.int64)
     table = np.zeros(effort[2] + 1)
     for i in range(2, len(table)):
@@ -293,9 +293,9 @@ def grow(
     while k < n_nodes:
         s, e = start[k], end[k]
         if e - s >= 2 * min_rows and _several_classes(y, perm, s, e):
-            a, c, mask = _best_cut(rows, perm, s, e - s, min_rows, effort, n_levels, work, state)
+            a, c, mask = _best_split(rows, perm, s, e - s, min_rows, effort, n_categories, work, state)
             if a >= 0:
-                axis[k], cut[k], levels[k] = a, c, mask
+                axis[k], split[k], categories[k] = a, c, mask
                 middle = _divide(X, perm, s, e, tree, k, spare)
                 if min(middle - s, e - middle) >= min_rows:
                     left[k] = n_nodes

@@ -27,13 +27,13 @@ Walk = tuple[Floats, Floats, Floats]
 
 
 @kernel
-def _soften(scores: Floats, heat: float, strange: float, base: Floats, out: Floats) -> None:
+def _soften(scores: Floats, temperature: float, strange: float, base: Floats, out: Floats) -> None:
     """out = softmax(heat * scores), but for a share of strange rows that follow the base."""
     top, total = -math.inf, 0.0
     for c in range(len(scores)):
         top = max(top, scores[c])
     for c in range(len(scores)):
-        out[c] = math.exp(heat * (scores[c] - top))
+        out[c] = math.exp(temperature * (scores[c] - top))
         total += out[c]
     for c in range(len(scores)):
         out[c] = (1.0 - strange) * out[c] / total + strange * base[c]
@@ -45,8 +45,8 @@ def speak(
 ) -> None:
     """phi (J, C): what each local model of context k says about x; base (C,) is what its parent said."""
     counts, shared, own, shared_factors, own_factors, columns = local
-    alpha, heats = setting
-    C, T, p = counts.shape[1], len(heats), len(columns)
+    alpha, temperatures = setting
+    C, T, p = counts.shape[1], len(temperatures), len(columns)
     total = 0.0
     for c in range(C):
         total += counts[k, c]
@@ -65,7 +65,7 @@ def speak(
             log_scores(own_factors, g, z[0, :p], z[1, :p], scores)
         for j in range(1 + kind * T, 1 + (kind + 1) * T):
             if log_v[k, j] > -math.inf:
-                _soften(scores, heats[j - 1 - kind * T], 1.0 / (total + 1.0), phi[0], phi[j])
+                _soften(scores, temperatures[j - 1 - kind * T], 1.0 / (total + 1.0), phi[0], phi[j])
 
 
 @kernel
@@ -130,7 +130,7 @@ def visit(
     """
     X, y, weight = rows
     counts, shared, own = local[0], local[1], local[2]
-    axis, cut, left, masks = tree
+    axis, split, left, masks = tree
     log_v, log_w, log_1mw = walk
     alpha = setting[0]
     J, C = log_v.shape[1], counts.shape[1]
@@ -160,7 +160,7 @@ def visit(
             depth += 1
             if left[k] < 0:
                 break
-            path[depth] = left[k] + goes_right(X[i, axis[k]], cut[k], masks[k])
+            path[depth] = left[k] + goes_right(X[i, axis[k]], split[k], masks[k])
         for c in range(C):
             psi[r, c] = 0.0
         log_onward = 0.0

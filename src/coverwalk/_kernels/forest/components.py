@@ -1,4 +1,4 @@
-"""What a fitted tree keeps of its contexts, and how it answers: a voice for each local model heard on the way."""
+"""What a fitted tree keeps of its contexts, and how it answers: a component for each local model heard on the way."""
 
 import math
 from typing import Any, NamedTuple
@@ -13,7 +13,16 @@ from coverwalk._kernels.forest.regression import add_weighted_gram, kernel_matri
 from coverwalk._kernels.linalg.cholesky import factorise, pack, packed_leverage
 from coverwalk.files.schema import Array, stored
 
-__all__ = ["Learned", "Records", "at_rest", "empty_records", "inflation_of", "keep_records", "speak", "walk_weights"]
+__all__ = [
+    "Learned",
+    "Records",
+    "at_rest",
+    "empty_records",
+    "inflation_of",
+    "keep_records",
+    "write_components",
+    "walk_weights",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,11 +39,11 @@ MIN_WEIGHT = 1e-300
     first=Array(np.int64, "N + 1", offsets="R"),
     weight=Array(float, "S", "R", low=0, high=1 + 1e-9),
     s2=Array(float, "R", above=0),
-    n_voices=Array(np.int64, "N", low=0, high="R"),
+    n_components=Array(np.int64, "N", low=0, high="R"),
     total=Array(float, "S", "N"),
     above=Array(np.int64, "N", index="N", none=True),
     mean=Array(float, "C"),
-    seat=Array(np.int64, "N", index="C", none=True),
+    slot=Array(np.int64, "N", index="C", none=True),
     low=Array(float, "C", "p"),
     high=Array(float, "C", "p"),
     centre=Array(float, "C", "d"),
@@ -48,9 +57,9 @@ MIN_WEIGHT = 1e-300
     factor_at=Array(np.int64, "C"),
 )
 class Records(NamedTuple):
-    """The voices worth hearing, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
+    """The components worth hearing, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
 
-    A context's regressions speak as one: at its centre mu(x), the average of their functions, with their average
+    A context's regressions write_components as one: at its centre mu(x), the average of their functions, with their average
     variance, and with the leverage of the best of them.
     """
 
@@ -58,10 +67,10 @@ class Records(NamedTuple):
     kind: Ints  # (R,)
     weight: Floats  # (S, R) posterior probability that the walk stops there and takes this local model, under S priors
     s2: Floats  # (R,) squared scale, of a regression at leverage 0
-    n_voices: Ints  # (N,) records from the root to here
+    n_components: Ints  # (N,) records from the root to here
     total: Floats  # (S, N) their weight
     above: Ints  # (N,) the next context with records, from the parent upwards; -1 for none
-    seat: Ints  # (N,) row of what follows, -1 for a context without records
+    slot: Ints  # (N,) row of what follows, -1 for a context without records
     low: Floats  # (C, p) the range of a context's rows: inputs are clamped to it
     high: Floats
     centre: Floats  # (C, d)
@@ -121,11 +130,11 @@ def walk_weights(layout: Layout, log_weight: Floats, log_stop: Floats, log_go: F
                 weight[s, k, m] = math.exp(log_reach[k] + log_stop[s, k] + log_weight[k, m])
 
 
-def empty_records(p: int, layout: Layout, grid: Grid, fit: Fit, heard: Truths, S: int) -> Records:
+def empty_records(p: int, layout: Layout, grid: Grid, fit: Fit, nonzero: Truths, S: int) -> Records:
     """What `keep_records` fills for the local models that are heard (N, M), and where it lies."""
-    n_heard, d = heard.sum(axis=1), fit.centre.shape[1]
-    N, L, R = len(n_heard), len(grid.ridges), int(n_heard.sum())
-    k = np.flatnonzero(n_heard)
+    n_nonzero, d = nonzero.sum(axis=1), fit.centre.shape[1]
+    N, L, R = len(n_nonzero), len(grid.ridges), int(n_nonzero.sum())
+    k = np.flatnonzero(n_nonzero)
     n, degree, ridge = (layout.end - layout.start)[k], fit.best[k] // L, grid.ridges[fit.best[k] % L]
     size = np.array([n_features(g, p) for g in range(grid.degree + 1)])[degree]
     # a question costs less in rows
@@ -134,17 +143,17 @@ def empty_records(p: int, layout: Layout, grid: Grid, fit: Fit, heard: Truths, S
     order = np.where(by_rows, n, size)  # of a factor
     n_factors = np.where((n == 0) | mean, 0, order * (order + 1) // 2)
     n_kept = np.where(by_rows, n, 0)
-    seat = np.full(N, -1)
-    seat[k] = np.arange(len(k))
+    slot = np.full(N, -1)
+    slot[k] = np.arange(len(k))
     return Records(
-        first=np.concatenate([[0], np.cumsum(n_heard)]),
+        first=np.concatenate([[0], np.cumsum(n_nonzero)]),
         kind=np.zeros(R, np.int64),
         weight=np.zeros((S, R)),
         s2=np.zeros(R),
-        n_voices=np.zeros(N, np.int64),
+        n_components=np.zeros(N, np.int64),
         total=np.zeros((S, N)),
         above=np.full(N, -1),
-        seat=seat,
+        slot=slot,
         low=np.full((len(k), p), math.inf),
         high=np.full((len(k), p), -math.inf),
         centre=np.zeros((len(k), d)),
@@ -161,7 +170,7 @@ def empty_records(p: int, layout: Layout, grid: Grid, fit: Fit, heard: Truths, S
 
 
 @kernel
-def _seat_context(X: Floats, w: Floats, c: int, work: Floats, out: Records) -> None:
+def _slot_context(X: Floats, w: Floats, c: int, work: Floats, out: Records) -> None:
     """Range, rows and factor of the context in seat c, whose rows are X with weights w, or none."""
     A = work
     for q in range(len(X)):
@@ -190,7 +199,7 @@ def _seat_context(X: Floats, w: Floats, c: int, work: Floats, out: Records) -> N
 
 
 @kernel
-def keep_records(X: Floats, layout: Layout, fit: Fit, weight: Floats, heard: Truths, out: Records) -> None:
+def keep_records(X: Floats, layout: Layout, fit: Fit, weight: Floats, nonzero: Truths, out: Records) -> None:
     """Fill the `empty_records` of the local models that are heard (N, M), with these weights (S, N, M); rows X sorted
     by leaf, as in fit_contexts.
     """
@@ -198,26 +207,26 @@ def keep_records(X: Floats, layout: Layout, fit: Fit, weight: Floats, heard: Tru
     work = np.empty((d, d))
     for k in range(len(layout.start)):
         parent = layout.parent[k]
-        out.n_voices[k] = out.first[k + 1] - out.first[k]
+        out.n_components[k] = out.first[k + 1] - out.first[k]
         if k > 0:
-            out.n_voices[k] += out.n_voices[parent]
+            out.n_components[k] += out.n_components[parent]
             for s in range(S):
                 out.total[s, k] = out.total[s, parent]
-            out.above[k] = parent if out.seat[parent] >= 0 else out.above[parent]
-        c = out.seat[k]
+            out.above[k] = parent if out.slot[parent] >= 0 else out.above[parent]
+        c = out.slot[k]
         if c < 0:
             continue
         home = k  # a context without rows has the range of the nearest one above that has some
         while layout.start[home] == layout.end[home] and home > 0:
             home = layout.parent[home]
         s, e = layout.start[home], layout.end[home]
-        _seat_context(X[s:e], layout.weight[s:e], c, work, out)
+        _slot_context(X[s:e], layout.weight[s:e], c, work, out)
         for a in range(d):
             out.centre[c, a] = fit.centre[k, a]
         out.mean[c] = fit.mean[k]
         q = out.first[k]
-        for m in range(heard.shape[1]):
-            if heard[k, m]:
+        for m in range(nonzero.shape[1]):
+            if nonzero[k, m]:
                 out.kind[q] = m
                 out.s2[q] = fit.s2[k] if m == REGRESSION else fit.scale[k, m - 1] ** 2
                 for s in range(S):
@@ -275,7 +284,7 @@ def _path_weights(k: int, s: int, records: Records, learned: Learned, at: int, o
     """
     j, below = at, 0.0
     while k >= 0:
-        c, first, last = records.seat[k], records.first[k], records.first[k + 1]
+        c, first, last = records.slot[k], records.first[k], records.first[k + 1]
         here, total = 0.0, 0.0
         for q in range(first, last):
             w = max(records.weight[s, q], MIN_WEIGHT)
@@ -296,7 +305,7 @@ def _path_weights(k: int, s: int, records: Records, learned: Learned, at: int, o
 
 
 @kernel
-def speak(
+def write_components(
     X: Floats,
     leaf: Ints,
     order: Ints,
@@ -304,23 +313,23 @@ def speak(
     records: Records,
     learned: Learned,
     at: Ints,
-    voice: tuple[Any, ...],
+    component: tuple[Any, ...],
     out: tuple[Any, ...],
 ) -> None:
-    """Write the voices of each row from at[i] on, and move at past them; leaf (n,) is where each row ends.
+    """Write the components of each row from at[i] on, and move at past them; leaf (n,) is where each row ends.
 
     Rows are taken in an order (n,): those of a leaf one after the other find its contexts where they are read fast.
 
-    voice: the share of the tree in the mixture, shape (R,) of each record and where its table begins, label of context
+    component: the weight of the tree, shape (R,) of each record and where its table begins, label of context
     0, from where locations count in each row (n,), and the centre, the unit and the unit of scales of what is written;
     out: weight (S, m) under each prior, loc, scale, shape, label (m,).
     """
-    share, shape, first_shape, label, origin, (middle, unit, spread) = voice
+    share, shape, first_shape, label, origin, (middle, unit, spread) = component
     out_weight, out_loc, out_scale, out_shape, out_label = out
     # Out of the tuple first: to hand two dozen arrays to a function costs more than what it does with them.
     first, kind, weight, s2 = records.first, records.kind, records.weight, records.s2
-    seat, above, low, high, centre, mean = (
-        records.seat,
+    slot, above, low, high, centre, mean = (
+        records.slot,
         records.above,
         records.low,
         records.high,
@@ -331,12 +340,12 @@ def speak(
     p, m = X.shape[1], learned.plane.shape[1]
     x, f = np.empty(p), np.empty(centre.shape[1])
     for i in order:
-        k = leaf[i] if seat[leaf[i]] >= 0 else above[leaf[i]]
+        k = leaf[i] if slot[leaf[i]] >= 0 else above[leaf[i]]
         j = at[i]
         for s in range(len(weight)):
             _path_weights(k, s, records, learned, j, out_weight[s])
         while k >= 0:
-            c = seat[k]
+            c = slot[k]
             for a in range(p):
                 x[a] = min(max(X[i, a], low[c, a]), high[c, a])
             loc = value(x, degree, centre[c]) + plane[c, 0]

@@ -1,4 +1,4 @@
-"""The local models of every context of one tree: priors downwards with the rows' left-one-out evidence, then evidence
+"""The local models of every context of one tree: priors downwards with the rows' leave-one-out evidence, then evidence
 upwards.
 
 A context refines the function of its parent: mu(x) = mu_parent(x) + f(x)'c, for every degree and every ridge a
@@ -21,8 +21,8 @@ from coverwalk._kernels.forest.regression import (
     in_rows,
     kernel_matrix,
     leave_each_out,
-    left_one_out,
-    left_one_out_weighted,
+    leave_one_out,
+    leave_one_out_weighted,
     mean_keep,
     project,
     solve_coefficients,
@@ -35,7 +35,7 @@ __all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts", "lo
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-N_SHAPES = 3  # of a context: kernel densities of its left-one-out residuals and of y, and a tree density of y
+N_SHAPES = 3  # of a context: kernel densities of its leave-one-out residuals and of y, and a tree density of y
 N_BINNED = 2  # what is binned: those residuals, and y about its mean
 SHAPE_ROWS = 12  # a context with fewer rows has none
 
@@ -60,14 +60,14 @@ class Grid(NamedTuple):
     degree: int  # the largest
     nu_0: float  # a context's variance starts at its parent's, with the weight of this many rows
     many: float  # rows a feature from which on one ridge is as good as another, and the mean leverage as each row's own
-    least_scale: float  # no residual scale falls below: y has no more digits
+    min_scale: float  # no residual scale falls below: y has no more digits
 
 
 class Fit(NamedTuple):
     """The local models of N contexts; M regressions and N_SHAPES densities in each."""
 
     centre: Floats  # (N, d) coefficients of mu, the average over the regressions
-    log_score: Floats  # (N, M + N_SHAPES) left-one-out log densities
+    log_score: Floats  # (N, M + N_SHAPES) leave-one-out log densities
     psi: Floats  # (N, M)
     best: Ints  # (N,) the regression of most weight
     s2: Floats  # (N,) residual variance, averaged over the regressions
@@ -159,16 +159,16 @@ def _regress(
                 mean = mean_keep(factor, d, ridge, n, z, lanes)
                 for q in range(n):
                     keep[m, q] = mean
-            fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
+            fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.min_scale**2)
         if not rows:
             factors = A[:0] if many else A
             known = fit.coefficients, fit.place[k]
             leave_each_out(X, r, g, (first, last), known, factors, (error, keep), (F, lanes), w)
         for m in range(first, last):
             if len(w) == 0:
-                fit.log_score[k, m] = left_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
+                fit.log_score[k, m] = leave_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
             else:
-                fit.log_score[k, m] = left_one_out_weighted(error[m, :n], keep[m, :n], w, nu, fit.psi[k, m])
+                fit.log_score[k, m] = leave_one_out_weighted(error[m, :n], keep[m, :n], w, nu, fit.psi[k, m])
 
 
 @kernel
@@ -222,7 +222,7 @@ def _densities(
     fit: Fit,
     k: int,
 ) -> None:
-    """The densities of context k: kernels of left-one-out residuals and of y about its mean, a tree of the latter."""
+    """The densities of context k: kernels of leave-one-out residuals and of y about its mean, a tree of the latter."""
     n, M = len(y), fit.psi.shape[1]
     total, rows = 0.0, 0.0
     for q in range(n):
@@ -240,14 +240,14 @@ def _densities(
                 return
         if len(w) > 0:
             score, tree, fit.scale[k, shape], fit.width[k, shape] = weighted_densities(
-                loo, w, grid.least_scale, tables, gammas, fit.counts[fit.shaped[k], shape]
+                loo, w, grid.min_scale, tables, gammas, fit.counts[fit.shaped[k], shape]
             )
             fit.log_score[k, M + shape] = score
             if shape == 1:
                 fit.scale[k, 2], fit.log_score[k, M + 2] = fit.scale[k, 1], tree
             continue
         score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
-            loo, grid.least_scale, tables, fit.counts[fit.shaped[k], shape]
+            loo, grid.min_scale, tables, fit.counts[fit.shaped[k], shape]
         )
         fit.log_score[k, M + shape] = score
     if len(w) > 0:
@@ -308,7 +308,7 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
     )
     r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
     gammas = gamma_tables(widest)
-    s2_root, plain = grid.least_scale**2, len(layout.weight) == 0
+    s2_root, plain = grid.min_scale**2, len(layout.weight) == 0
     rows = float(n_rows) if plain else layout.weight.sum()
     for i in range(n_rows):
         s2_root += y[i] * y[i] * (1.0 if plain else layout.weight[i]) / rows

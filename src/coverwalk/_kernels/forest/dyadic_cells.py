@@ -105,8 +105,8 @@ def _deep_axis(halvings: Ints, proportions: Ints, most: Ints) -> int:
 
 
 @kernel
-def _longer(old: Ints, room: int) -> Ints:
-    new = np.empty((room, old.shape[1]), np.int64)
+def _longer(old: Ints, capacity: int) -> Ints:
+    new = np.empty((capacity, old.shape[1]), np.int64)
     for i in range(len(old)):
         for j in range(old.shape[1]):
             new[i, j] = old[i, j]
@@ -246,11 +246,11 @@ def grow_cells(codes: Ints, most: Ints, levels: int, cells: Cells, sizes: Ints) 
     for k in range(levels):
         table, order = _grow_level(codes, table, sizes, order, shapes, start, k, most)
     cell, move = _grow_deep(codes, table, sizes, order, shapes[start[levels] :], levels, most)
-    n_cut, sizes[0] = sizes[0], max(sizes[0], 1)  # where nothing is cut there is still the root
+    n_split, sizes[0] = sizes[0], max(sizes[0], 1)  # where nothing is cut there is still the root
     if sizes[0] >= len(cells[0]) or sizes[1] > len(cells[1]):
         return
     for k in range(sizes[0] + 1):
-        cells[0][k] = cell[k, _FIRST] if k < n_cut else sizes[1]
+        cells[0][k] = cell[k, _FIRST] if k < n_split else sizes[1]
     for m in range(sizes[1]):
         for column in range(6):
             cells[1][m, column] = move[m, column]

@@ -182,15 +182,15 @@ def slice_cells(
     q = len(code)
     stack = np.empty(len(first) + 1, np.int64)
     corner, halvings = np.zeros((len(first) + 1, q), np.int64), np.zeros((len(first) + 1, q), np.int64)
-    here, cut = np.zeros(q, np.int64), np.zeros(q, np.int64)
+    here, split = np.zeros(q, np.int64), np.zeros(q, np.int64)
     stack[0], depth, n = 0, 1, 0
     while depth > 0:
         depth -= 1
         k = stack[depth]
         for a in range(q):
-            here[a], cut[a] = corner[depth, a], halvings[depth, a]
+            here[a], split[a] = corner[depth, a], halvings[depth, a]
         if height[k] > 0.0:
-            n = _piece(here, cut, known, target, height[k], low, high, density, n)
+            n = _piece(here, split, known, target, height[k], low, high, density, n)
         for m in range(first[k], first[k + 1]):
             axis, before = move[m, AXIS], move[m, HALVINGS]
             for side in range(2):
@@ -198,16 +198,16 @@ def slice_cells(
                     continue
                 start = here[axis]
                 here[axis] = start + side * (1 << (BITS - 1 - before))
-                cut[axis] += 1
+                split[axis] += 1
                 if edge[m, side] > 0.0:
-                    n = _piece(here, cut, known, target, edge[m, side], low, high, density, n)
+                    n = _piece(here, split, known, target, edge[m, side], low, high, density, n)
                 if move[m, CHILD + side] >= 0:
                     stack[depth] = move[m, CHILD + side]
                     for a in range(q):
-                        corner[depth, a], halvings[depth, a] = here[a], cut[a]
+                        corner[depth, a], halvings[depth, a] = here[a], split[a]
                     depth += 1
                 here[axis] = start
-                cut[axis] -= 1
+                split[axis] -= 1
     return n
 
 

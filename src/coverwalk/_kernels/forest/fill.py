@@ -35,11 +35,11 @@ def leaf_means(Z: Floats, leaf: Ints, parent: Ints, column: Ints, mean: Floats, 
 
 
 @kernel
-def fill_rows(Z: Floats, leaf: Ints, mean: Floats, categories: Truths, local: Floats) -> None:
+def fill_rows(Z: Floats, leaf: Ints, mean: Floats, categorical: Truths, local: Floats) -> None:
     """Write rows Z (n, p) to local (n, p), missing values at the mean (N, p) of their leaf, categories left at 0."""
     n, p = Z.shape
     for i in range(n):
         for a in range(p):
             z = Z[i, a]
-            if not categories[a]:
+            if not categorical[a]:
                 local[i, a] = z if z == z else mean[leaf[i], a]

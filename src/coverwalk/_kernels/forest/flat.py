@@ -1,6 +1,6 @@
 """All trees of a fitted forest in four flat arrays, and their components in rows of X by one walk over them.
 
-The same answers as `voices.speak` gives tree by tree, without components of no weight (`NEGLIGIBLE`). What a context
+The answers of `components.write_components` tree by tree, without components of no weight (`NEGLIGIBLE`). What a context
 needs lies side by side in ``store``: the range of its rows (2 p), its function's coefficients (d), the mean of y, its
 ridge or mean leverage, then its rows where the leverage is told by them, and the factor with inverted diagonals.
 """
@@ -43,9 +43,9 @@ SORTED_ROWS = 64  # from which rows are taken leaf by leaf: contexts are then re
 
 NODE = np.dtype(  # what is read on the way down, as little as possible
     [
-        ("cut", np.float64),
+        ("split", np.float64),
         ("left", np.int32),  # -1 where the walk can end
-        ("dim", np.int32),
+        ("feature", np.int32),
     ],
     align=True,
 )
@@ -162,7 +162,7 @@ def scale_rows(X: Floats, centre: Floats, scale: Floats, category: Floats, Z: Fl
 
 @kernel
 def route_rows(
-    Z: Floats, nodes: Any, levels: Ints, ends: Any, root: Ints, fixed: int, leaf: Ints, offsets: Ints
+    Z: Floats, nodes: Any, categories: Ints, ends: Any, root: Ints, fixed: int, leaf: Ints, offsets: Ints
 ) -> None:
     """Fill leaf (T, n), and offsets (n + 1,) of the rows' components, of which ``fixed`` are in no tree."""
     n = len(Z)
@@ -172,13 +172,13 @@ def route_rows(
         for i in range(n):
             k = root[t]
             while nodes[k].left >= 0:
-                x, cut = Z[i, nodes[k].dim], nodes[k].cut
-                if x <= cut:
+                x, split = Z[i, nodes[k].feature], nodes[k].split
+                if x <= split:
                     k = np.int64(nodes[k].left)
-                elif x > cut:
+                elif x > split:
                     k = np.int64(nodes[k].left + 1)
                 else:
-                    k = np.int64(nodes[k].left + goes_right(x, cut, levels[k]))
+                    k = np.int64(nodes[k].left + goes_right(x, split, categories[k]))
             leaf[t, i] = k
             offsets[i + 1] += ends[k].count
     for i in range(n):
@@ -257,11 +257,11 @@ def flat_components(
     weights of the outliers and of a tree. out: weight, loc, scale, shape, label.
     """
     Z, plain, leaf, trend = rows
-    ends, contexts, records, store, root, smooth, column, mean, room = forest
+    ends, contexts, records, store, root, smooth, column, mean, capacity = forest
     middle, unit, spread, outlier, share = units
     out_weight, out_loc, out_scale, out_shape, out_label = out
     n, p = plain.shape
-    seen, x, f, order = np.empty(p), np.empty(p), np.empty(room), np.arange(n)
+    seen, x, f, order = np.empty(p), np.empty(p), np.empty(capacity), np.arange(n)
     for i in range(n):
         out_weight[at[i]], out_loc[at[i]], out_scale[at[i]] = outlier, middle, unit
         out_shape[at[i]], out_label[at[i]] = 0, OUTLIERS

@@ -1,4 +1,4 @@
-"""A kernel density of y given x, for few inputs: bandwidths by left-one-out densities, and a table of its answers.
+"""A kernel density of y given x, for few inputs: bandwidths by leave-one-out densities, and a table of its answers.
 
     p(y | x) = [sum_j K(x - x_j) k(y - y_j) + a m(y)] / [sum_j K(x - x_j) + a]
     m(y) = [sum_j k(y - y_j) + base(y)] / (n + 1)
@@ -25,7 +25,7 @@ REACH = 5.0  # bandwidths beyond which a row says nothing at a node
 
 @kernel
 def judge_bandwidths(X: Floats, y: Floats, n_judges: int, hx: Floats, hy: Floats, score: Floats) -> None:
-    """Add the left-one-out log densities of the first rows to score (len(hx), len(hy)).
+    """Add the leave-one-out log densities of the first rows to score (len(hx), len(hy)).
 
     Bandwidths fall by a fixed ratio; where that is the root of two, the next kernel is the square of the last.
     """

@@ -1,4 +1,4 @@
-"""Grow one tree of contexts from rows, looking at y: each cut is the best of a few drawn at random."""
+"""Grow one tree of contexts from rows, looking at y: each split is the best of a few drawn at random."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import fused_kernel, kernel
-from coverwalk._kernels.forest.split import goes_right, mask_of, missing_goes, order_levels
+from coverwalk._kernels.forest.split import goes_right, mask_of, missing_goes, order_categories
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
 from coverwalk._kernels.linalg.splitmix import mix, uniform
 
@@ -79,8 +79,14 @@ def _subtract_line(
 
 
 @kernel
-def _best_levels(
-    X: Floats, r: Floats, perm: Ints, a: int, n_levels: int, sample: tuple[int, int, float, float], log_gamma: Floats
+def _best_categories(
+    X: Floats,
+    r: Floats,
+    perm: Ints,
+    a: int,
+    n_categories: int,
+    sample: tuple[int, int, float, float],
+    log_gamma: Floats,
 ) -> tuple[float, int]:
     """The best set of levels of category a: of those that are prefixes in the order of mean residuals.
 
@@ -89,32 +95,32 @@ def _best_levels(
     missing ones, of more rows.
     """
     s, m, s2, need = sample
-    size, total, square = np.zeros(n_levels + 1), np.zeros(n_levels + 1), np.zeros(n_levels + 1)
-    mean, order = np.zeros(n_levels), np.zeros(n_levels, np.int64)
+    size, total, square = np.zeros(n_categories + 1), np.zeros(n_categories + 1), np.zeros(n_categories + 1)
+    mean, order = np.zeros(n_categories), np.zeros(n_categories, np.int64)
     for q in range(s, s + m):
         i = perm[q]
-        level = n_levels if math.isnan(X[i, a]) else int(X[i, a])
-        size[level] += 1.0
-        total[level] += r[i]
-        square[level] += r[i] * r[i]
+        category = n_categories if math.isnan(X[i, a]) else int(X[i, a])
+        size[category] += 1.0
+        total[category] += r[i]
+        square[category] += r[i] * r[i]
     n = rest = rest_square = 0.0
-    for level in range(n_levels):
-        if size[level] > 0.0:
-            mean[level] = total[level] / size[level]
-        n, rest, rest_square = n + size[level], rest + total[level], rest_square + square[level]
-    present = order_levels(mean, size[:n_levels], order)
-    missing, best, best_mask = size[n_levels], -math.inf, 0
+    for category in range(n_categories):
+        if size[category] > 0.0:
+            mean[category] = total[category] / size[category]
+        n, rest, rest_square = n + size[category], rest + total[category], rest_square + square[category]
+    present = order_categories(mean, size[:n_categories], order)
+    missing, best, best_mask = size[n_categories], -math.inf, 0
     below, low, low_square = 0.0, 0.0, 0.0
-    for taken in range(1, present + (missing > 0.0)):  # all levels against the missing ones is a cut too
-        level = order[taken - 1]
-        below, low, low_square = below + size[level], low + total[level], low_square + square[level]
+    for taken in range(1, present + (missing > 0.0)):  # all levels against the missing ones is a split too
+        category = order[taken - 1]
+        below, low, low_square = below + size[category], low + total[category], low_square + square[category]
         for side in range(2 if missing > 0.0 else 1):  # where missing values go
             n0, r0, rr0 = below, low, low_square
             n1, r1, rr1 = n - below, rest - low, rest_square - low_square
             if missing > 0.0 and side == 0:
-                n0, r0, rr0 = n0 + missing, r0 + total[n_levels], rr0 + square[n_levels]
+                n0, r0, rr0 = n0 + missing, r0 + total[n_categories], rr0 + square[n_categories]
             elif missing > 0.0:
-                n1, r1, rr1 = n1 + missing, r1 + total[n_levels], rr1 + square[n_levels]
+                n1, r1, rr1 = n1 + missing, r1 + total[n_categories], rr1 + square[n_categories]
             if n0 < need or n1 < need:
                 continue
             log_evidence = _side_evidence(n0, 0.0, r0, 0.0, 0.0, rr0, s2, log_gamma)
@@ -159,16 +165,16 @@ def _take_column(
 
 @fused_kernel
 def _below(
-    values: Floats, residuals: Floats, a: int, n: int, cut: float
+    values: Floats, residuals: Floats, a: int, n: int, split: float
 ) -> tuple[float, float, float, float, float, float]:
-    """Rows of column a at or below a cut, and their sums of x, r, xx, xr, rr, x counted from the cut.
+    """Rows of column a at or below a split, and their sums of x, r, xx, xr, rr, x counted from the split.
 
     Without branches, so that it vectorises: which side a row is on cannot be guessed.
     """
     n0, x0, r0, xx0, xr0, rr0 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for q in range(n):
-        left = 1.0 if values[a, q] <= cut else 0.0
-        x, y = left * (values[a, q] - cut), left * residuals[a, q]
+        left = 1.0 if values[a, q] <= split else 0.0
+        x, y = left * (values[a, q] - split), left * residuals[a, q]
         n0 += left
         x0 += x
         r0 += y
@@ -179,7 +185,7 @@ def _below(
 
 
 @kernel
-def _best_cut(
+def _best_split(
     X: Floats,
     r: Floats,
     perm: NDArray[np.int64],
@@ -188,7 +194,7 @@ def _best_cut(
     n_sample: int,
     min_rows: int,
     n_candidates: int,
-    n_levels: Ints,
+    n_categories: Ints,
     state: NDArray[np.uint64],
     column: tuple[Floats, Floats, Floats],
     log_gamma: Floats,
@@ -205,28 +211,28 @@ def _best_cut(
     for a in range(p):
         known[a, 0] = -1.0  # not taken yet
     need = float(min_rows) if n_sample == n else max(2.0, min_rows * n_sample / n)
-    best, best_dim, best_cut, best_mask = -math.inf, -1, 0.0, 0
+    best, best_dim, best_split, best_mask = -math.inf, -1, 0.0, 0
     for _ in range(n_candidates):
         a = int(uniform(state) * p)
         u, v = uniform(state), uniform(state)
-        if n_levels[a] > 0:
-            log_evidence, mask = _best_levels(X, r, perm, a, n_levels[a], (s, n_sample, s2, need), log_gamma)
+        if n_categories[a] > 0:
+            log_evidence, mask = _best_categories(X, r, perm, a, n_categories[a], (s, n_sample, s2, need), log_gamma)
             if log_evidence > best:
-                best, best_dim, best_cut, best_mask = log_evidence, a, math.nan, mask
+                best, best_dim, best_split, best_mask = log_evidence, a, math.nan, mask
             continue
         if known[a, 0] < 0.0:
             _take_column(X, r, perm, s, n_sample, a, column)
         m = int(known[a, 0])
         missing, r_missing, rr_missing = float(n_sample - m), known[a, 8], known[a, 9]
         low, high = known[a, 6], known[a, 7]
-        cut = X[perm[s + int(v * n_sample)], a] if u < 0.5 else low + (high - low) * v
-        if math.isnan(cut):
+        split = X[perm[s + int(v * n_sample)], a] if u < 0.5 else low + (high - low) * v
+        if math.isnan(split):
             continue
-        n0, x0, r0, xx0, xr0, rr0 = _below(values, residuals, a, m, cut)
-        n1, x1, r1 = m - n0, known[a, 1] - m * cut - x0, known[a, 2] - r0
-        xx1 = known[a, 3] - cut * (2.0 * known[a, 1] - m * cut) - xx0
-        xr1, rr1 = known[a, 4] - cut * known[a, 2] - xr0, known[a, 5] - rr0
-        for side in range(1 if missing == 0.0 else 2):  # missing values lie on the cut, on the left side or the right
+        n0, x0, r0, xx0, xr0, rr0 = _below(values, residuals, a, m, split)
+        n1, x1, r1 = m - n0, known[a, 1] - m * split - x0, known[a, 2] - r0
+        xx1 = known[a, 3] - split * (2.0 * known[a, 1] - m * split) - xx0
+        xr1, rr1 = known[a, 4] - split * known[a, 2] - xr0, known[a, 5] - rr0
+        for side in range(1 if missing == 0.0 else 2):  # missing values lie on the split, on the left side or the right
             if missing > 0.0 and side == 0:
                 n0, r0, rr0 = n0 + missing, r0 + r_missing, rr0 + rr_missing
             elif missing > 0.0:
@@ -237,18 +243,18 @@ def _best_cut(
             log_evidence = _side_evidence(n0, x0, r0, xx0, xr0, rr0, s2, log_gamma)
             log_evidence += _side_evidence(n1, x1, r1, max(xx1, 0.0), xr1, max(rr1, 0.0), s2, log_gamma)
             if log_evidence > best:
-                best, best_dim, best_cut = log_evidence, a, cut
+                best, best_dim, best_split = log_evidence, a, split
                 best_mask = missing_goes(np.int64(0), side == 0 if missing > 0.0 else n0 >= n1)
-    return best_dim, best_cut, best_mask
+    return best_dim, best_split, best_mask
 
 
 @kernel
-def _plain(X: Floats, n_levels: Ints) -> Floats:
+def _plain(X: Floats, n_categories: Ints) -> Floats:
     """X for a linear model: missing values at their column's centre, categories left out; X itself if it can be."""
     n, p = X.shape
     numbers = True
     for a in range(p):
-        numbers = numbers and n_levels[a] == 0
+        numbers = numbers and n_categories[a] == 0
     for i in range(n):
         for a in range(p):
             numbers = numbers and X[i, a] == X[i, a]
@@ -257,21 +263,28 @@ def _plain(X: Floats, n_levels: Ints) -> Floats:
     plain = np.zeros((n, p))
     for i in range(n):
         for a in range(p):
-            if n_levels[a] == 0 and X[i, a] == X[i, a]:
+            if n_categories[a] == 0 and X[i, a] == X[i, a]:
                 plain[i, a] = X[i, a]
     return plain
 
 
 def empty_nodes(n: int, min_rows: int) -> Nodes:
     """Capacity for any tree that `grow` can make of n rows."""
-    room = max(2 * (n // max(min_rows, 1)) + 1, 1)
-    dim, left, parent = (np.full(room, -1) for _ in range(3))
-    return dim, left, parent, np.zeros(room), np.zeros(room, np.int64)
+    capacity = max(2 * (n // max(min_rows, 1)) + 1, 1)
+    feature, left, parent = (np.full(capacity, -1) for _ in range(3))
+    return feature, left, parent, np.zeros(capacity), np.zeros(capacity, np.int64)
 
 
 @kernel
 def grow(
-    X: Floats, residual: Floats, n_levels: Ints, seed: int, min_rows: int, n_candidates: int, sample: int, nodes: Nodes
+    X: Floats,
+    residual: Floats,
+    n_categories: Ints,
+    seed: int,
+    min_rows: int,
+    n_candidates: int,
+    sample: int,
+    nodes: Nodes,
 ) -> int:
     """Grow a tree on rows X (n, p), in random order, and residuals (n,); parents come before children, siblings side
     by side. Column a has numbers, or the numbers of n_levels[a] > 0 levels; NaN is missing.
@@ -280,11 +293,11 @@ def grow(
     leaf, else the children are left[k] and left[k] + 1, and `goes_right` says which is whose.
     """
     n, p = X.shape
-    dim, left, parent, cut, levels = nodes
-    room = len(dim)
-    start, end = np.zeros(room, np.int64), np.zeros(room, np.int64)
-    name = np.zeros(room, np.uint64)  # a context's own random stream: it depends on the path alone
-    perm, spare, r, plain = np.arange(n), np.empty(n, np.int64), residual.copy(), _plain(X, n_levels)
+    feature, left, parent, split, categories = nodes
+    capacity = len(feature)
+    start, end = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
+    name = np.zeros(capacity, np.uint64)  # a context's own random stream: it depends on the path alone
+    perm, spare, r, plain = np.arange(n), np.empty(n, np.int64), residual.copy(), _plain(X, n_categories)
     work = (np.empty((p + 1, p + 1)), np.empty(p + 1), np.empty(p + 1))
     state, most = np.zeros(1, np.uint64), min(n, sample)
     column, log_gamma = (np.empty((p, most)), np.empty((p, most)), np.empty((p, 10))), _gammas(most)
@@ -298,8 +311,8 @@ def grow(
             n_sample = min(m, sample)
             if k > 0:
                 _subtract_line(plain, r, perm, s, e, n_sample, work)
-            a, c, mask = _best_cut(
-                X, r, perm, s, m, n_sample, min_rows, n_candidates, n_levels, state, column, log_gamma
+            a, c, mask = _best_split(
+                X, r, perm, s, m, n_sample, min_rows, n_candidates, n_categories, state, column, log_gamma
             )
             if a >= 0:
                 n_left, n_right = 0, 0
@@ -314,7 +327,7 @@ def grow(
                 for q in range(n_right):
                     perm[s + n_left + q] = spare[q]
                 if n_left >= min_rows and n_right >= min_rows:
-                    dim[k], cut[k], levels[k], left[k] = a, c, mask, n_nodes
+                    feature[k], split[k], categories[k], left[k] = a, c, mask, n_nodes
                     for side in range(2):
                         child = n_nodes + side
                         parent[child] = k
@@ -327,12 +340,12 @@ def grow(
 
 
 @kernel
-def route(X: Floats, dim: Ints, left: Ints, cut: Floats, levels: Ints, leaf: Ints) -> None:
+def route(X: Floats, feature: Ints, left: Ints, split: Floats, categories: Ints, leaf: Ints) -> None:
     """Write the leaf of every row of X (n, p) to leaf (n,)."""
     for i in range(len(X)):
         k = 0
         while left[k] >= 0:
-            k = left[k] + goes_right(X[i, dim[k]], cut[k], levels[k])
+            k = left[k] + goes_right(X[i, feature[k]], split[k], categories[k])
         leaf[i] = k
 
 

@@ -1,4 +1,4 @@
-"""Kernel density of the residuals of one context, binned; its bandwidth is chosen by left-one-out evidence."""
+"""Kernel density of the residuals of one context, binned; its bandwidth is chosen by leave-one-out evidence."""
 
 import math
 
@@ -140,14 +140,14 @@ def bins_evidence(
 
 @kernel
 def density_evidence(
-    e: Floats, least_scale: float, tables: tuple[Floats, Floats], counts: NDArray[np.int32]
+    e: Floats, min_scale: float, tables: tuple[Floats, Floats], counts: NDArray[np.int32]
 ) -> tuple[float, float, int]:
     """Bin e (n,) into counts (N_BINS,); returns log evidence averaged over bandwidths, scale, best bandwidth."""
     n = len(e)
     square = 0.0
     for q in range(n):
         square += e[q] * e[q]
-    scale = max(math.sqrt(square / n), least_scale)
+    scale = max(math.sqrt(square / n), min_scale)
     n_outside, log_outside = _bin(e, scale, counts)
     score, best = bins_evidence(counts, n, n_outside, log_outside, scale, tables)
     return score, scale, best

@@ -40,7 +40,7 @@ def set_precision(X: Floats, start: Ints, end: Ints, records: Records, inverse: 
     m = inverse.shape[1]
     A, z = np.empty((m, m)), np.empty(m)
     for k in range(len(start)):
-        c = records.seat[k]
+        c = records.slot[k]
         if c < 0:
             continue
         for a in range(m):
@@ -144,10 +144,10 @@ def learn_rows(
     f[0] = 1.0
     log_phi = np.empty(np.max(records.first[1:] - records.first[:-1]))
     for i in range(n):
-        k = leaf[i] if records.seat[leaf[i]] >= 0 else records.above[leaf[i]]
+        k = leaf[i] if records.slot[leaf[i]] >= 0 else records.above[leaf[i]]
         below, log_psi = 0.0, 0.0
         while k >= 0:
-            c, first, last = records.seat[k], records.first[k], records.first[k + 1]
+            c, first, last = records.slot[k], records.first[k], records.first[k + 1]
             if decay > 0.0:
                 _fade(learned, c, first, last, math.exp((now + i - learned.seen[c]) * math.log1p(-decay)))
                 learned.seen[c] = now + i

@@ -1,8 +1,8 @@
-"""A tree of contexts of y, each with a Normal-Wishart: grown by cuts of most evidence, weighed by the refining walk.
+"""A tree of contexts of y, each with a Normal-Wishart: grown by splits of most evidence, weighed by the refining walk.
 
     Z = w Z_normal + (1 - w) B(n_left + a, n_right + a) / B(a, a) Z_left Z_right
 
-A child's prior is centred on its parent's mean, its covariance on a part of the parent's. A context's normal speaks for
+A child's prior is centred on its parent's mean, its covariance on part of the parent's. A context's normal predicts for
 all of R^q, though it was learned from its own rows: what it says beyond its cell is not counted by its evidence, which
 is a lower bound then; the mixture of all has no edges where the cells have theirs, and integrates to one.
 """
@@ -24,15 +24,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Components = tuple[Floats, Floats, Floats, Floats]  # probability, degrees of freedom, mean, packed factor
 
-HOPELESS = 5.0  # nats that a cut may lose, in a context and then in its child, before growth ends there
+HOPELESS = 5.0  # nats that a split may lose, in a context and then in its child, before growth ends there
 LEAST = 1e-60  # densities below this are nothing beside the tails of the cells
 
 
 class Growth(NamedTuple):
     """How a tree of normals is grown."""
 
-    min_rows: int  # on either side of a cut
-    n_candidates: int  # cuts drawn in a context
+    min_rows: int  # on either side of a split
+    n_candidates: int  # splits drawn in a context
     n_judged: int  # rows that judge them
     stop: float  # w
     a: float  # prior rows of either side
@@ -46,7 +46,7 @@ class Growth(NamedTuple):
 def _log_evidence(
     n: float, mean: Floats, scatter: Floats, centre: Floats, prior: Floats, growth: Growth, Psi: Floats, U: Floats
 ) -> float:
-    """Log evidence of n rows with this mean and scatter, up to what all cuts share; fills Psi (q, q), and U its factor.
+    """Log evidence of n rows with this mean and scatter, up to what splits share; fills Psi (q, q), and U its factor.
 
     The term of the prior's determinant, nu0/2 log|Psi_0|, is left to the caller.
     """
@@ -102,7 +102,7 @@ def _along(direction: Floats, y: Floats) -> float:
 
 
 @kernel
-def _best_cut(
+def _best_split(
     Y: Floats, rows: Ints, s: int, e: int, here: tuple[Floats, Floats, Floats, Floats], grain: Floats, growth: Growth,
     state: NDArray[np.uint64], best: Floats,
 ) -> tuple[float, float]:  # fmt: skip
@@ -123,7 +123,7 @@ def _best_cut(
         _draw_direction(direction, Psi, state)
         for r in range(m):
             along[r] = _along(direction, Y[rows[s + r]])
-        cut = 0.5 * along[int(uniform(state) * m)] + 0.5 * along[int(uniform(state) * m)]
+        split = 0.5 * along[int(uniform(state) * m)] + 0.5 * along[int(uniform(state) * m)]
         for side in range(2):
             count[side] = 0.0
             for i in range(q):
@@ -131,7 +131,7 @@ def _best_cut(
                 for j in range(i, q):
                     scatters[side, i, j] = 0.0
         for r in range(m):
-            side = 0 if along[r] <= cut else 1
+            side = 0 if along[r] <= split else 1
             count[side] += 1.0
             for i in range(q):
                 e_i = Y[rows[s + r], i] - mean[i]
@@ -154,7 +154,7 @@ def _best_cut(
             total += _log_evidence(up * c, means[side], scatters[side], centre, prior, growth, work, U)
             total += math.lgamma(up * c + growth.a)
         if total > most:
-            most, place = total, cut
+            most, place = total, split
             for i in range(q):
                 best[i] = direction[i]
     shares = math.lgamma(2.0 * growth.a) - 2.0 * math.lgamma(growth.a) - math.lgamma(n + 2.0 * growth.a)
@@ -173,12 +173,12 @@ def _log_prior(prior: Floats, U: Floats) -> float:
 
 
 @kernel
-def _divide(Y: Floats, rows: Ints, s: int, e: int, direction: Floats, cut: float, spare: Ints) -> int:
-    """Put the rows below the cut first, each side in order; where the others begin."""
+def _divide(Y: Floats, rows: Ints, s: int, e: int, direction: Floats, split: float, spare: Ints) -> int:
+    """Put the rows below the split first, each side in order; where the others begin."""
     middle, above = s, 0
     for r in range(s, e):
         i = rows[r]
-        if _along(direction, Y[i]) <= cut:
+        if _along(direction, Y[i]) <= split:
             rows[middle] = i
             middle += 1
         else:
@@ -220,8 +220,8 @@ def _walk(left: Ints, size: Ints, log_phi: Floats, growth: Growth) -> tuple[floa
 
 def empty_components(n: int, q: int, growth: Growth) -> Components:
     """Capacity for any tree that `normal_contexts` can make of n rows with q columns."""
-    room = 2 * (n // growth.min_rows) + 1
-    return np.zeros(room), np.empty(room), np.empty((room, q)), np.empty((room, q * (q + 1) // 2))
+    capacity = 2 * (n // growth.min_rows) + 1
+    return np.zeros(capacity), np.empty(capacity), np.empty((capacity, q)), np.empty((capacity, q * (q + 1) // 2))
 
 
 @kernel
@@ -233,10 +233,10 @@ def normal_contexts(Y: Floats, seed: int, grain: Floats, growth: Growth, compone
     multivariate Student t distributions.
     """
     n, q = Y.shape
-    room = 2 * (n // growth.min_rows) + 1
-    begin, end, size = np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64)
-    left, log_phi, hopeless = np.full(room, -1, np.int64), np.zeros(room), np.zeros(room, np.bool_)
-    centre, prior, Psi = np.zeros((room, q)), np.zeros((room, q, q)), np.zeros((room, q, q))
+    capacity = 2 * (n // growth.min_rows) + 1
+    begin, end, size = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
+    left, log_phi, hopeless = np.full(capacity, -1, np.int64), np.zeros(capacity), np.zeros(capacity, np.bool_)
+    centre, prior, Psi = np.zeros((capacity, q)), np.zeros((capacity, q, q)), np.zeros((capacity, q, q))
     rows, spare = np.arange(n), np.empty(n, np.int64)
     state = np.zeros(1, np.uint64)
     state[0] = mix(np.uint64(seed))
@@ -257,9 +257,9 @@ def normal_contexts(Y: Floats, seed: int, grain: Floats, growth: Growth, compone
                 prior[k, i, j] = growth.shrink * nu0 / (nu0 + size[k]) * Psi[k, i, j]
         if size[k] >= 2 * growth.min_rows:
             here = (mean, Psi[k], centre[k], prior[k])
-            cut, log_cut = _best_cut(Y, rows, s, e, here, grain, growth, state, best)
+            split, log_cut = _best_split(Y, rows, s, e, here, grain, growth, state, best)
             lost = log_cut < log_phi[k] - HOPELESS
-            middle = s if math.isnan(cut) or (lost and hopeless[k]) else _divide(Y, rows, s, e, best, cut, spare)
+            middle = s if math.isnan(split) or (lost and hopeless[k]) else _divide(Y, rows, s, e, best, split, spare)
             if min(middle - s, e - middle) >= growth.min_rows:
                 left[k] = n_nodes
                 for side in range(2):
@@ -295,9 +295,9 @@ def normal_contexts(Y: Floats, seed: int, grain: Floats, growth: Growth, compone
 
 @kernel
 def add_normals(Z: Floats, log_norm: Floats, df: Floats, loc: Floats, factor: Floats, out: Floats) -> None:
-    """Add to out (n,) the densities at Z (n, q) of multivariate Student t laws, log_norm (V,) their logs at loc.
+    """Add to out (n,) the densities at Z (n, q) of multivariate Student t's, log_norm (V,) their logs at loc.
 
-    Most laws are far from a point: they are passed over as soon as that is known.
+    Most distributions are far from a point: they are passed over as soon as that is known.
     """
     n, q = Z.shape
     V = len(factor)

@@ -1,4 +1,4 @@
-"""One Bayesian polynomial regression in one context, and the left-one-out log density of its rows.
+"""One Bayesian polynomial regression in one context, and the leave-one-out log density of its rows.
 
 Residuals r of n rows, features f(x) of length d, prior c ~ N(0, sigma^2 / ridge), sigma^2 with nu_0 degrees about
 psi_0 / nu_0. With more rows than features it is solved for the d coefficients, else for the n weights alpha of the
@@ -23,9 +23,9 @@ __all__ = [
     "keep_each",
     "kernel_matrix",
     "leave_each_out",
-    "left_one_out",
-    "left_one_out_given",
-    "left_one_out_weighted",
+    "leave_one_out",
+    "leave_one_out_given",
+    "leave_one_out_weighted",
     "log_gamma_ratio",
     "mean_keep",
     "project",
@@ -285,20 +285,20 @@ def leave_each_out(
 
 
 @kernel
-def left_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
+def leave_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
     """Sum over rows of the log density of each given the others.
 
     With g = error^2 / keep, leaving a row out turns psi into psi - g and its residual into error / keep; its density
     is Student's t with nu - 1 degrees and comes down to keep and 1 - g / psi. Their logs are summed as logs of
     products of some rows.
     """
-    score: float = left_one_out_given(error, keep, nu, psi, log_gamma_ratio(nu))
+    score: float = leave_one_out_given(error, keep, nu, psi, log_gamma_ratio(nu))
     return score
 
 
 @kernel
-def left_one_out_weighted(error: Floats, keep: Floats, w: Floats, nu: float, psi: float) -> float:
-    """`left_one_out` of rows with weights w (n,): each is left out with all its weight, and counts for so much.
+def leave_one_out_weighted(error: Floats, keep: Floats, w: Floats, nu: float, psi: float) -> float:
+    """`leave_one_out` of rows with weights w (n,): each is left out with all its weight, and counts for so much.
 
     Without a row nu is less by w and psi by w error^2 / keep; its leverage among the others is (1 - keep) / (w keep).
     """
@@ -320,8 +320,8 @@ def log_gamma_ratio(nu: float) -> float:
 
 
 @kernel
-def left_one_out_given(error: Floats, keep: Floats, nu: float, psi: float, log_ratio: float) -> float:
-    """As `left_one_out`, where `log_gamma_ratio` is known."""
+def leave_one_out_given(error: Floats, keep: Floats, nu: float, psi: float, log_ratio: float) -> float:
+    """As `leave_one_out`, where `log_gamma_ratio` is known."""
     n = len(error)
     log_keep, log_left, a, b = 0.0, 0.0, 1.0, 1.0
     for q in range(n):

@@ -1,4 +1,4 @@
-"""Densities of every context from counts in bins: of its left-one-out residuals, and of y about its mean.
+"""Densities of every context from counts in bins: of its leave-one-out residuals, and of y about its mean.
 
 The bins are in units of a scale that is known from the sums of a first reading of the rows; counts are made in a
 second, and add up as sums do.
@@ -25,14 +25,14 @@ BLOCK = 64  # rows of a leaf that are looked at together
 
 
 @kernel
-def bin_scales(n: Floats, regressions: Regressions, least_scale: float, scale: Floats) -> None:
+def bin_scales(n: Floats, regressions: Regressions, min_scale: float, scale: Floats) -> None:
     """Write the scale (N, N_BINNED) of each context's densities; it stays 0 where there is none."""
     for k in range(len(n)):
         if n[k] < SHAPE_ROWS:
             continue
-        scale[k, 0] = max(regressions.loo_scale[k], least_scale)
+        scale[k, 0] = max(regressions.loo_scale[k], min_scale)
         if regressions.spread[k] <= PROMISING * scale[k, 0]:
-            scale[k, 1] = max(regressions.spread[k], least_scale)
+            scale[k, 1] = max(regressions.spread[k], min_scale)
 
 
 @kernel

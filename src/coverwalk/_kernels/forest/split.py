@@ -1,8 +1,8 @@
-"""Which side of a cut an x is on: the one place that knows.
+"""Which side of a split an x is on: the one place that knows.
 
-A cut of a number is a bound: x <= cut goes left. A cut of a category, known by cut = NaN, is a set of levels: x is the
-number of a level, and bit x of the mask ``levels`` says that it goes left. A missing x (NaN) goes where the highest bit
-says, in either kind of cut.
+A split of a number is a threshold: x <= split goes left. A split of a category, known by split = NaN, is a set: x is
+the number of a category, and bit x of the mask ``categories`` says that it goes left. A missing x (NaN) goes where the
+highest bit says, in either kind of split.
 """
 
 import numpy as np
@@ -10,36 +10,45 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["MISSING", "MOST_LEVELS", "OWN_LEVELS", "UNSEEN", "goes_right", "mask_of", "missing_goes", "order_levels"]
+__all__ = [
+    "MAX_CATEGORIES",
+    "MISSING",
+    "OWN_LEVELS",
+    "UNSEEN",
+    "goes_right",
+    "mask_of",
+    "missing_goes",
+    "order_categories",
+]
 
-MOST_LEVELS = 62  # levels of a category: bits 0 to 61 of a mask
+MAX_CATEGORIES = 62  # categories of a column: bits 0 to 61 of a mask
 OWN_LEVELS = 61  # of them with a bit of their own; one is left for all others
 UNSEEN = 62  # the number of a level that was not there at fit
 MISSING = 63  # the bit of x = NaN
 
 
 @kernel
-def goes_right(x: float, cut: float, levels: int) -> int:
+def goes_right(x: float, split: float, categories: int) -> int:
     """0 if x goes left, 1 if it goes right."""
-    if x <= cut:
+    if x <= split:
         return 0
-    if x > cut:
+    if x > split:
         return 1
     bit = MISSING if x != x else int(x)  # NaN is the one number that is not itself
-    return 1 - ((levels >> bit) & 1)
+    return 1 - ((categories >> bit) & 1)
 
 
 @kernel
-def order_levels(mean: NDArray[np.float64], size: NDArray[np.float64], order: NDArray[np.int64]) -> int:
+def order_categories(mean: NDArray[np.float64], size: NDArray[np.float64], order: NDArray[np.int64]) -> int:
     """Sort the levels that have rows by their mean, into order; how many they are."""
     n = 0
-    for level in range(len(size)):
-        if size[level] > 0.0:
+    for category in range(len(size)):
+        if size[category] > 0.0:
             i = n
-            while i > 0 and mean[order[i - 1]] > mean[level]:
+            while i > 0 and mean[order[i - 1]] > mean[category]:
                 order[i] = order[i - 1]
                 i -= 1
-            order[i] = level
+            order[i] = category
             n += 1
     return n
 

@@ -30,20 +30,20 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ALIKE = 8.0  # rows a term from which on one ridge is as good as another
-KURTOSIS = 3.0  # of the left-one-out residuals in the second-order term of their evidence: that of the normal
+KURTOSIS = 3.0  # of the leave-one-out residuals in the second-order term of their evidence: that of the normal
 
 
 class Regressions(NamedTuple):
     """The regressions of N contexts, M in each, and what their residuals need."""
 
     centre: Floats  # (N, d) coefficients of mu, the average over the regressions
-    log_score: Floats  # (N, M) left-one-out log densities
+    log_score: Floats  # (N, M) leave-one-out log densities
     psi: Floats  # (N, M)
     best: Ints  # (N,)
     s2: Floats  # (N,) residual variance, averaged over the regressions
     mean: Floats  # (N,) of y
     spread: Floats  # (N,) standard deviation of y
-    gain: Floats  # (N,) a row's left-one-out residual is gain y - f(x)'loo
+    gain: Floats  # (N,) a row's leave-one-out residual is gain y - f(x)'loo
     loo: Floats  # (N, d)
     loo_scale: Floats  # (N,) its root mean square
 
@@ -113,7 +113,7 @@ def sum_upwards(
 
 @kernel
 def summed_evidence(n: float, square: float, keep: float, nu: float, psi: float) -> float:
-    """`regression.left_one_out` from e'e alone, the leverage of each row being the mean.
+    """`regression.leave_one_out` from e'e alone, the leverage of each row being the mean.
 
     With g_i = e_i^2 / keep, sum_i log(1 - g_i/psi) is -t - KURTOSIS t^2 / (2 n) - O(1/n^2), t = e'e / (keep psi): the
     second term is 3/4 of a nat in every context, however many rows it has.
@@ -194,7 +194,7 @@ def _regress(
             length = 0.0
             for a in range(d):
                 length += c[m, a] * c[m, a]
-            out.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.least_scale**2)
+            out.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.min_scale**2)
             out.log_score[k, m] = summed_evidence(n, max(rest - ridge * length, 0.0), keep[m], nu, out.psi[k, m])
 
 
@@ -209,7 +209,7 @@ def _average(
     for m in range(len(weight)):
         if weight[m] > 0.0:
             gain += weight[m] / keep[m]
-    z[:] = 0.0  # what the left-one-out residuals take off gain r
+    z[:] = 0.0  # what the leave-one-out residuals take off gain r
     for m in range(len(weight)):
         if weight[m] > 0.0:
             for a in range(d):
@@ -260,7 +260,7 @@ def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int, out: Regres
         n = G[0, 0]
         if k > 0:
             out.centre[k, :] = out.centre[parent[k]]
-        above = out.s2[parent[k]] if k > 0 else grid.least_scale**2 + yy / max(n, 1.0)
+        above = out.s2[parent[k]] if k > 0 else grid.min_scale**2 + yy / max(n, 1.0)
         if n == 0.0:  # a context without rows says what its parent says
             out.log_score[k, :] = 0.0
             out.psi[k, :] = grid.nu_0 * above

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.shapes import FAR, Table, log_density
-from coverwalk._kernels.forest.components import Learned, Records, speak
+from coverwalk._kernels.forest.components import Learned, Records, write_components
 from coverwalk._kernels.forest.learned import learn_rows, pool_rows
 from coverwalk._kernels.forest.scaling import to_units
 from coverwalk._kernels.forest.split import goes_right
-from coverwalk._kernels.forest.trend import wave_value
+from coverwalk._kernels.forest.trend import fourier_value
 from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1, small_ints_1
 
 __all__ = ["Trees", "learn_all", "predict_all", "route_all"]
@@ -100,7 +100,7 @@ def _frame_rows(X: Floats, trees: Trees, f: int, R: Floats, origin: Floats) -> N
             for a in range(p):
                 z[a] = 0.0 if category[a] > 0 or X[i, a] != X[i, a] else R[i, a]
                 z[a] = min(max(z[a], low[a]), high[a])
-            origin[i] = wave_value(z, turns, phase, coefficients, t)
+            origin[i] = fourier_value(z, turns, phase, coefficients, t)
 
 
 @kernel
@@ -133,14 +133,14 @@ def route_all(X: Floats, trees: Trees, R: Floats, origin: Floats, leaf: Ints, co
         _frame_rows(X, trees, K + f, R[f], origin[f])
     for t in range(K):
         f = int(trees.numbers[t, FRAME])
-        dim, left, cut = ints_1(where, size, t, DIM), ints_1(where, size, t, LEFT), floats_1(where, size, t, CUT)
-        levels, n_voices = ints_1(where, size, t, LEVELS), ints_1(where, size, t, RECORDS + 4)
+        feature, left, split = ints_1(where, size, t, DIM), ints_1(where, size, t, LEFT), floats_1(where, size, t, CUT)
+        categories, n_components = ints_1(where, size, t, LEVELS), ints_1(where, size, t, RECORDS + 4)
         for i in range(len(X)):
             k = 0
             while left[k] >= 0:
-                k = left[k] + goes_right(R[f, i, dim[k]], cut[k], levels[k])
+                k = left[k] + goes_right(R[f, i, feature[k]], split[k], categories[k])
             leaf[t, i] = k
-            count[i] += n_voices[k]
+            count[i] += n_components[k]
 
 
 @kernel
@@ -159,7 +159,7 @@ def _by_leaf(leaf: Ints, n_nodes: int, start: Ints, order: Ints) -> None:
 
 @kernel
 def predict_all(trees: Trees, R: Floats, origin: Floats, leaf: Ints, at: Ints, out: tuple[Any, ...]) -> None:
-    """Write the components of each row from at[i] on, and move at past them; see `voices.speak`."""
+    """Write the components of each row from at[i] on, and move at past them; see `components.write_components`."""
     where, size, numbers = trees.where, trees.size, trees.numbers
     n, p = R.shape[1], R.shape[2]
     seen, order, nowhere = np.empty((n, p)), np.empty(n, np.int64), np.zeros(n)
@@ -171,7 +171,7 @@ def predict_all(trees: Trees, R: Floats, origin: Floats, leaf: Ints, at: Ints, o
         else:
             order[0] = 0
         unit = numbers[t, UNIT]
-        voice = (
+        component = (
             trees.weight[t],
             small_ints_1(where, size, t, SHAPES),
             int(numbers[t, SHAPE]),
@@ -180,7 +180,7 @@ def predict_all(trees: Trees, R: Floats, origin: Floats, leaf: Ints, at: Ints, o
             (numbers[t, MIDDLE], unit, unit * numbers[t, FACTOR]),
         )
         records, learned = _records(where, size, t), _learned(where, size, t)
-        speak(seen, leaf[t], order, int(numbers[t, DEGREE]), records, learned, at, voice, out)
+        write_components(seen, leaf[t], order, int(numbers[t, DEGREE]), records, learned, at, component, out)
 
 
 @kernel

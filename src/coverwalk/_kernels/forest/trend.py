@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import fused_kernel, kernel
 
-__all__ = ["wave_features", "wave_value", "waves"]
+__all__ = ["fourier", "fourier_features", "fourier_value"]
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ def _turn(t: Floats) -> None:
 
 
 @fused_kernel
-def wave_features(Z: Floats, turns: Floats, phase: Floats, height: float, F: Floats) -> None:
+def fourier_features(Z: Floats, turns: Floats, phase: Floats, height: float, F: Floats) -> None:
     """1, z_a, height cos(2 pi (turns_k'z + phase_k)) of rows Z (n, p); turns (p, D); into F (n, 1 + p + D)."""
     n, p = Z.shape
     D = len(phase)
@@ -47,7 +47,7 @@ def wave_features(Z: Floats, turns: Floats, phase: Floats, height: float, F: Flo
 
 
 @fused_kernel
-def wave_value(z: Floats, turns: Floats, phase: Floats, coefficients: Floats, t: Floats) -> float:
+def fourier_value(z: Floats, turns: Floats, phase: Floats, coefficients: Floats, t: Floats) -> float:
     """c_0 + c_a z_a + c_k cos(2 pi (turns_k'z + phase_k)) at z (p,); turns (p, D), coefficients (1 + p + D,)."""
     p, D = len(z), len(phase)
     total = coefficients[0]
@@ -64,8 +64,8 @@ def wave_value(z: Floats, turns: Floats, phase: Floats, coefficients: Floats, t:
 
 
 @kernel
-def waves(Z: Floats, turns: Floats, phase: Floats, coefficients: Floats, out: Floats) -> None:
+def fourier(Z: Floats, turns: Floats, phase: Floats, coefficients: Floats, out: Floats) -> None:
     """Fill out (n,): the value in each row of Z (n, p)."""
     t = np.empty(len(phase))
     for i in range(len(Z)):
-        out[i] = wave_value(Z[i], turns, phase, coefficients, t)
+        out[i] = fourier_value(Z[i], turns, phase, coefficients, t)

@@ -50,7 +50,7 @@ def _outside(e: Floats, w: Floats, scale: float, n_out: int, n_rows: int, boxes:
 def weighted_densities(
     e: Floats,
     w: Floats,
-    least_scale: float,
+    min_scale: float,
     tables: tuple[Floats, Floats],
     gammas: tuple[Floats, Floats],
     counts: Counts,
@@ -60,7 +60,7 @@ def weighted_densities(
     for q in range(len(e)):
         square += w[q] * e[q] * e[q]
         total += w[q]
-    scale = max(math.sqrt(square / total), least_scale)
+    scale = max(math.sqrt(square / total), min_scale)
     n, n_out = _count(e, w, scale, counts)
     kernels, width = bins_evidence(counts, n, n_out, _outside(e, w, scale, n_out, n, False), scale, tables)
     tree = tree_bins_evidence(counts, n, n_out, _outside(e, w, scale, n_out, n, True), scale, gammas)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.mixture import Voices
+from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table, atoms_tails, find_cell
 
 __all__ = ["Prices", "Rows", "best_edges", "cell_masses", "move_edges", "normal_table"]
@@ -169,7 +169,7 @@ def _reach(table: Table, s: int) -> float:
 
 
 @kernel
-def cell_masses(voices: Voices, table: Table, normal: Floats, left: Floats, right: Floats, out: Floats) -> None:
+def cell_masses(components: Components, table: Table, normal: Floats, left: Floats, right: Floats, out: Floats) -> None:
     """Fill out (n, C): the mass of row i in each of the cells from left (C,) to right (C,), sorted.
 
     As exact as a weight has to be: what is done with them is a mixture whatever they are, as long as none is negative
@@ -178,7 +178,7 @@ def cell_masses(voices: Voices, table: Table, normal: Floats, left: Floats, righ
     # Out of the tuples first: to hand them to a function costs more than what it does with them.
     kind, df, start = table.kind, table.df, table.start
     atoms = (table.weight, table.center, table.width, table.below)
-    offsets, weights, locs, scales, shape = voices
+    offsets, weights, locs, scales, shape = components
     for i in range(len(out)):
         out[i, :] = 0.0
         for m in range(offsets[i], offsets[i + 1]):

@@ -20,7 +20,7 @@ from coverwalk._kernels.sequences.suffix_tree import (
     add_entry,
     advance,
     find_entries,
-    has_room,
+    has_capacity,
     materialise,
 )
 from coverwalk._kernels.sequences.suffix_walk import (
@@ -198,7 +198,7 @@ def observe(
     phi: NDArray[np.float64],
     psi: NDArray[np.float64],
 ) -> float:
-    """Learn one symbol; the probability that it had. ``has_room`` must hold."""
+    """Learn one symbol; the probability that it had. ``has_capacity`` must hold."""
     materialise(tree)
     longest = longest_path(tree)
     length = tree.size[PATH]
@@ -226,7 +226,7 @@ def learn(tree: SuffixStore, symbols: NDArray[np.int32], start: int, losses: NDA
     phi = np.empty(depth + 2)
     psi = np.empty(depth + 3)
     for i in range(start, len(symbols)):
-        if not has_room(tree, depth):
+        if not has_capacity(tree, depth):
             return i
         losses[i] = -math.log(observe(tree, np.int64(symbols[i]), level, entries, phi, psi))
     return len(symbols)
@@ -234,7 +234,7 @@ def learn(tree: SuffixStore, symbols: NDArray[np.int32], start: int, losses: NDA
 
 @kernel
 def prime(tree: SuffixStore, symbols: NDArray[np.int32]) -> None:
-    """Put symbols behind without learning them: their contexts are opened, with no counts. ``has_room`` for each."""
+    """Append symbols without learning them: their contexts are opened, with no counts. ``has_capacity`` for each."""
     eager = tree.settings[EAGER]
     tree.settings[EAGER] = 1.0
     entries = np.empty(len(tree.path), np.int64)

@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 from coverwalk._kernels._compile import kernel
 from coverwalk.files.schema import Array, Limits, Scope, require, stored
 
-__all__ = ["FRESH", "SuffixStore", "add_entry", "advance", "find_entries", "has_room", "materialise", "start_document"]
+__all__ = [
+    "FRESH",
+    "SuffixStore",
+    "add_entry",
+    "advance",
+    "find_entries",
+    "has_capacity",
+    "materialise",
+    "start_document",
+]
 
 # columns of node_value
 C, T, N, STOP, FULL = (
@@ -195,7 +204,7 @@ def add_entry(tree: SuffixStore, node: int, symbol: int, successor: int) -> int:
 
 
 @kernel
-def has_room(tree: SuffixStore, depth: int) -> bool:
+def has_capacity(tree: SuffixStore, depth: int) -> bool:
     """Whether one more symbol fits whatever it is: the caller grows the arrays when it might not."""
     return bool(
         tree.size[NODES] + depth + 2 <= len(tree.node_value)
@@ -324,14 +333,14 @@ def start_document(tree: SuffixStore, borders: int) -> None:
 
 def new_tree(settings: NDArray[np.float64], tied: NDArray[np.float64], alphabet: int, depth: int) -> SuffixStore:
     """An empty tree: the empty context, the context "a document begins here", and a little room."""
-    room = 256 + 4 * depth
+    capacity = 256 + 4 * depth
     tree = SuffixStore(
-        node_value=np.zeros((room, 5)),
-        node_link=np.zeros((room, 5), np.int32),
-        entry_value=np.zeros((room, 3)),
-        entry_link=np.zeros((room, 4), np.int32),
+        node_value=np.zeros((capacity, 5)),
+        node_link=np.zeros((capacity, 5), np.int32),
+        entry_value=np.zeros((capacity, 3)),
+        entry_link=np.zeros((capacity, 4), np.int32),
         table=np.full(4096, -1, np.int32),
-        history=np.zeros(room, np.int32),
+        history=np.zeros(capacity, np.int32),
         path=np.zeros(depth + 2, np.int64),
         path_entry=np.full(depth + 2, -1, np.int64),
         size=np.zeros(7, np.int64),
@@ -344,7 +353,7 @@ def new_tree(settings: NDArray[np.float64], tied: NDArray[np.float64], alphabet:
     return tree
 
 
-def with_room(tree: SuffixStore, depth: int, symbols: int) -> SuffixStore:
+def with_capacity(tree: SuffixStore, depth: int, symbols: int) -> SuffixStore:
     """The same tree in arrays with room for at least one more symbol, and for the history of ``symbols`` more.
 
     Arrays that are nearly full grow by half: what is copied stays a small multiple of what is stored.

@@ -122,16 +122,16 @@ def _check_cells(state: Any, scope: Scope) -> None:
     children = move[:, CHILD : CHILD + 2]
     require("cells", (children == -1) | (children > cell[:, None]))
     require("cells", np.array_equal(np.sort(children[children >= 0]), np.arange(1, N)))
-    cuts, seen = np.zeros((N, scope["q"]), np.int64), cell == 0
+    splits, seen = np.zeros((N, scope["q"]), np.int64), cell == 0
     while seen.any():
         axis, below = move[seen, AXIS], children[seen]
-        require("halvings", move[seen, HALVINGS] == cuts[cell[seen], axis])
+        require("halvings", move[seen, HALVINGS] == splits[cell[seen], axis])
         new = np.zeros(N, bool)
         for side in range(2):
             some = below[:, side] >= 0
             child = below[some, side]
-            cuts[child] = cuts[cell[seen][some]]
-            cuts[child, axis[some]] += 1
+            splits[child] = splits[cell[seen][some]]
+            splits[child, axis[some]] += 1
             new[child] = True
         seen = new[cell]
     require("mass", abs(CellTree(**vars(state)).pieces()[2].sum() - 1.0) < 1e-6)

@@ -1,4 +1,4 @@
-"""A forest for p(y): trees of cells, trees of normals, and kernels, with shares learned from rows left out."""
+"""A forest for p(y): trees of cells, trees of normals, and kernels, with shares learned from held-out rows."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -32,13 +32,13 @@ class DensityForest:
 
     cells: list[CellTree]
     normals: Normals  # of all trees of normals, and the kernels
-    shares: Floats  # (2,) of the cells and of the normals
+    weights: Floats  # (2,) of the cells and of the normals
     kinds: Floats  # (2 + H,) of cells, trees of normals, and kernels of each bandwidth
 
     _schema = Schema(
         cells=List(Object(CellTree, q="q"), low=1),
         normals=Object(Normals, q="q"),
-        shares=Array(float, 2, above=0, total=1.0),
+        weights=Array(float, 2, above=0, total=1.0),
         kinds=Array(float, "n_kinds", low=0),
         check=lambda state, scope: require("kinds", scope["n_kinds"] >= 2),
     )
@@ -62,7 +62,7 @@ class DensityForest:
         # Where a row is within its rounding step nobody knows: a density that is sharp at repeated values is no better.
         judged = Y[:MOST_WEIGHED] + step * (rng.random(Y[:MOST_WEIGHED].shape) - 0.5)
 
-        def left_out(fold: int) -> Floats:
+        def held_out(fold: int) -> Floats:
             """What each kind says of a fold when grown without it (m, kinds)."""
             rows = Y[:MOST_WEIGHED]
             unseen = np.arange(len(rows)) % FOLDS == fold
@@ -70,18 +70,18 @@ class DensityForest:
             if not len(seen) or not unseen.any():
                 return np.empty((0, 2 + len(widths)))
             trees = [both(s, seen) for s in (seeds[fold::FOLDS] or seeds[:1])]
-            laws = [Normals.pooled([normals for _, normals in trees]), *kernel_mixture(seen, spread, step, widths)]
+            dists = [Normals.pooled([normals for _, normals in trees]), *kernel_mixture(seen, spread, step, widths)]
             cells = _pool([tree.logpdf(judged[unseen]) for tree, _ in trees])
-            return np.column_stack([cells, *(law.logpdf(judged[unseen]) for law in laws)])
+            return np.column_stack([cells, *(dist.logpdf(judged[unseen]) for dist in dists)])
 
         widths = bandwidths(len(Y), Y.shape[1])
-        kinds = _shares(np.concatenate(_in_threads(left_out, range(FOLDS), n_threads)))
+        kinds = _shares(np.concatenate(_in_threads(held_out, range(FOLDS), n_threads)))
         trees = _in_threads(lambda s: both(s, Y), seeds, n_threads)
-        laws = [Normals.pooled([normals for _, normals in trees]), *kernel_mixture(Y, spread, step, widths)]
-        heard = [(law, share) for law, share in zip(laws, kinds[1:]) if share > 0.0]
+        dists = [Normals.pooled([normals for _, normals in trees]), *kernel_mixture(Y, spread, step, widths)]
+        nonzero = [(dist, weight) for dist, weight in zip(dists, kinds[1:]) if weight > 0.0]
         return cls(
             [cells for cells, _ in trees],
-            Normals.mixed([law for law, _ in heard], np.array([share for _, share in heard])),
+            Normals.mixed([dist for dist, _ in nonzero], np.array([weight for _, weight in nonzero])),
             np.array([kinds[0], kinds[1:].sum()]),
             kinds,
         )
@@ -93,14 +93,14 @@ class DensityForest:
 
     def logpdf(self, Y: Floats) -> Floats:
         """Log densities (n,) of points Y (n, q)."""
-        log_share = np.log(self.shares)
+        log_weight = np.log(self.weights)
         cells = _pool([tree.logpdf(Y) for tree in self.cells])
-        return np.asarray(np.logaddexp(log_share[0] + cells, log_share[1] + self.normals.logpdf(Y)))
+        return np.asarray(np.logaddexp(log_weight[0] + cells, log_weight[1] + self.normals.logpdf(Y)))
 
     def sample(self, n: int, rng: np.random.Generator) -> Floats:
         """Draws (n, q): a kind by its share, a tree, a context, a point."""
         counts = rng.multinomial(
-            n, np.append(np.full(len(self.cells), self.shares[0] / len(self.cells)), self.shares[1])
+            n, np.append(np.full(len(self.cells), self.weights[0] / len(self.cells)), self.weights[1])
         )
         drawn = [tree.sample(count, rng) for tree, count in zip(self.cells, counts[:-1].tolist())]
         drawn.append(self.normals.sample(int(counts[-1]), rng))
@@ -119,12 +119,12 @@ def _shares(said: Floats) -> Floats:
     bandwidths, the one that does best alone is kept, if it has a share worth its time.
     """
     best = 2 + int(np.argmax(said[:, 2:].sum(axis=0)))
-    shares = np.zeros(said.shape[1])
-    shares[[0, 1, best]] = pool_weights(said[:, [0, 1, best]], np.array([1.0, 1.0, 0.0]))
-    if shares[best] < _UNHEARD:
-        shares[:] = 0.0
-        shares[:2] = pool_weights(said[:, :2], np.ones(2))
-    return shares
+    weights = np.zeros(said.shape[1])
+    weights[[0, 1, best]] = pool_weights(said[:, [0, 1, best]], np.array([1.0, 1.0, 0.0]))
+    if weights[best] < _UNHEARD:
+        weights[:] = 0.0
+        weights[:2] = pool_weights(said[:, :2], np.ones(2))
+    return weights
 
 
 def _spread(Y: Floats, base: Units) -> Units:

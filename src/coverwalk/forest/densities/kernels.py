@@ -30,12 +30,12 @@ def kernel_mixture(Y: Floats, units: Units, step: Floats, widths: Floats) -> lis
     away = Z - np.repeat(mean, size, axis=0)
     scatter = np.add.reduceat(away[:, :, None] * away[:, None, :], start[:-1]) / size[:, None, None]
     own = scatter + np.diag((step / units.scale) ** 2 / 12.0)
-    laws = []
+    dists = []
     for h in widths:
         U = np.linalg.cholesky(own + h**2 * np.eye(q)).transpose(0, 2, 1)
         df = np.full(len(size), KERNEL_DF)
-        laws.append(Normals(units.loc, units.scale, size / n, df, mean, U[:, *np.triu_indices(q)], 0.0))
-    return laws
+        dists.append(Normals(units.loc, units.scale, size / n, df, mean, U[:, *np.triu_indices(q)], 0.0))
+    return dists
 
 
 def _together(Z: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

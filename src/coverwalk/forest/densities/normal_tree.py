@@ -1,4 +1,4 @@
-"""One tree of contexts of y with a Normal-Wishart in each, as the mixture of Student t laws that it predicts."""
+"""One tree of contexts of y with a Normal-Wishart in each, as the mixture of Student t's that it predicts."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ def _check_factors(state: Any, scope: Scope) -> None:
 
 @dataclass(frozen=True)
 class Normals:
-    """V multivariate Student t laws in standard units, with their weights."""
+    """V multivariate Student t distributions in standard units, with their weights."""
 
     loc: Floats  # (q,) z = (y - loc) / scale
     scale: Floats  # (q,)
@@ -48,16 +48,16 @@ class Normals:
     )
 
     @classmethod
-    def mixed(cls, laws: list["Normals"], shares: Floats) -> "Normals":
+    def mixed(cls, dists: list["Normals"], weights: Floats) -> "Normals":
         """Mixtures in the same units as one, by their shares (k,)."""
         return cls(
-            laws[0].loc,
-            laws[0].scale,
-            np.concatenate([share * law.weight for share, law in zip(shares / shares.sum(), laws)]),
-            np.concatenate([law.df for law in laws]),
-            np.concatenate([law.mean for law in laws]),
-            np.concatenate([law.factor for law in laws]),
-            sum(law.log_evidence for law in laws),
+            dists[0].loc,
+            dists[0].scale,
+            np.concatenate([weight * dist.weight for weight, dist in zip(weights / weights.sum(), dists)]),
+            np.concatenate([dist.df for dist in dists]),
+            np.concatenate([dist.mean for dist in dists]),
+            np.concatenate([dist.factor for dist in dists]),
+            sum(dist.log_evidence for dist in dists),
         )
 
     @classmethod

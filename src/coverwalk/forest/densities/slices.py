@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 
 
 def slices(forest: DensityForest, Y: Floats, known: Bools, target: int) -> PredictiveDistribution:
-    """The law of column ``target`` given the known (q,) columns of each row of Y (n, q), all others integrated out."""
+    """The distribution of column ``target`` given the known (q,) columns of rows Y (n, q), others integrated out."""
     rows = [_row(forest, y, known, target) for y in Y]
     counts = np.array([len(weight) for weight, _, _, _ in rows])
     tables = Shapes.join([table for _, _, _, table in rows])
@@ -26,21 +26,21 @@ def slices(forest: DensityForest, Y: Floats, known: Bools, target: int) -> Predi
 
 
 def _row(forest: DensityForest, y: Floats, known: Bools, target: int) -> tuple[Floats, Floats, Floats, Shapes]:
-    """Weights, locations, scales and shapes of the voices for one y."""
+    """Weights, locations, scales and shapes of the components for one y."""
     log_weights, locs, scales, tables = [], [], [], []
-    log_share = np.log(forest.shares)
+    log_kind = np.log(forest.weights)
     for tree in forest.cells:
         edges, heights, slope = tree.slice(y, known, target)
         width = np.diff(edges)
         shapes, masses = unit_shapes(edges[:-1], width, heights * width)
         log_weights += list(
-            np.log(masses) + slope - np.log(tree.scale[known]).sum() + log_share[0] - np.log(len(forest.cells))
+            np.log(masses) + slope - np.log(tree.scale[known]).sum() + log_kind[0] - np.log(len(forest.cells))
         )
         locs += [tree.loc[target]] * 2
         scales += [tree.scale[target]] * 2
         tables += shapes
     log_normal, loc, scale, df = _condition(forest.normals, y, known, target)
-    log_weight = np.concatenate([log_weights, log_normal + log_share[1]])
+    log_weight = np.concatenate([log_weights, log_normal + log_kind[1]])
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     speak = weight > 0.0  # far from all known values some underflow
@@ -52,7 +52,7 @@ def _row(forest: DensityForest, y: Floats, known: Bools, target: int) -> tuple[F
 
 
 def _condition(normals: Normals, y: Floats, known: Bools, target: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Log weight, location, scale and degrees of freedom (V,) of one column of Student t laws given some others."""
+    """Log weight, location, scale and degrees of freedom (V,) of one column of Student t's given some others."""
     U = normals.U()
     S = np.einsum("vki,vkj->vij", U, U)
     b = int(known.sum())

@@ -1,7 +1,7 @@
 """The whole space as a context of its own beside the trees, where inputs are few: a kernel density of y given x.
 
-Its two bandwidths are those of the best left-one-out density. Its answers are worked out once at the nodes of a grid
-over x, half a bandwidth apart, and are linear between nodes: 2^p voices answer a row, however many rows were learned.
+Its two bandwidths are those of the best leave-one-out density. Its answers are worked out once at the nodes of a grid
+over x, half a bandwidth apart, and are linear between nodes: 2^p components predict a row, however many were learned.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class KernelContext:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 1))
     >>> context = KernelContext.fit(X, X[:, 0] + 0.1 * rng.normal(size=500))
-    >>> node, weight = context.ask(np.array([[0.5]]))
+    >>> node, weight = context.nodes_of(np.array([[0.5]]))
     >>> bool(abs(weight[0] @ context.shapes.mean[node[0]] - 0.5) < 0.1)
     True
     """
@@ -75,9 +75,9 @@ class KernelContext:
         low, high = np.minimum(low, REACH_X), np.maximum(high, -REACH_X)
         X = np.clip(X, low, high)
         y_low, y_high = max(float(y.min()), -REACH_Y), min(float(y.max()), REACH_Y)
-        least_x = 2.0 * float((high - low).max()) / (MOST_NODES[p] - 1)
-        least_y = 2.0 * max(y_high - y_low, 0.0) / (MOST_PLACES - 1)
-        hx, hy = _bandwidths(X, y, max(least_x, 1e-3), max(least_y, 1e-3))
+        min_x = 2.0 * float((high - low).max()) / (MOST_NODES[p] - 1)
+        min_y = 2.0 * max(y_high - y_low, 0.0) / (MOST_PLACES - 1)
+        hx, hy = _bandwidths(X, y, max(min_x, 1e-3), max(min_y, 1e-3))
         size = np.maximum(np.ceil((high - low) / (0.5 * hx) - 1e-9).astype(np.int64) + 1, 2)
         step = np.maximum((high - low) / (size - 1), 1e-12)
         n_places = max(int(np.ceil((y_high - y_low) / (0.5 * hy))), 0) + 2
@@ -86,15 +86,15 @@ class KernelContext:
         places: Floats = y_low + 0.5 * hy * np.arange(n_places, dtype=np.float64)
         return cls(hx, hy, low, step, size, _shapes(mass, places, hy))
 
-    def ask(self, X: Floats) -> tuple[Ints, Floats]:
+    def nodes_of(self, X: Floats) -> tuple[Ints, Floats]:
         """The nodes around each row (n, 2^p), indices of `shapes`, and their weights, which sum to one."""
         node, weight = (np.empty((len(X), 2 ** X.shape[1]), dtype) for dtype in (np.int64, np.float64))
         surround(X, self.low, self.step, self.size, node, weight)
         return node, weight
 
 
-def _bandwidths(X: Floats, y: Floats, least_x: float, least_y: float) -> tuple[float, float]:
-    """Of x and of y, by left-one-out log densities of some rows; where rows are many, judged on fewer and scaled."""
+def _bandwidths(X: Floats, y: Floats, min_x: float, min_y: float) -> tuple[float, float]:
+    """Of x and of y, by leave-one-out log densities of some rows; where rows are many, judged on fewer and scaled."""
     rate = -1.0 / (5 + X.shape[1])
     few, n = slice(0, N_ROWS), min(len(y), N_ROWS)
     hx = hy = n**rate
@@ -105,7 +105,7 @@ def _bandwidths(X: Floats, y: Floats, least_x: float, least_y: float) -> tuple[f
         a, b = np.unravel_index(np.argmax(score), score.shape)
         hx, hy = float(u[a]), float(v[b])
     shrink = (len(y) / n) ** rate
-    return max(shrink * hx, least_x), max(shrink * hy, least_y)
+    return max(shrink * hx, min_x), max(shrink * hy, min_y)
 
 
 def _shapes(mass: Floats, places: Floats, hy: float) -> Shapes:

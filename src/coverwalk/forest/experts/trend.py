@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 from threadpoolctl import ThreadpoolController
 
-from coverwalk._kernels.forest.trend import wave_features, waves
+from coverwalk._kernels.forest.trend import fourier, fourier_features
 from coverwalk.files.schema import Array, Real, Schema
 
 __all__ = ["Trend"]
@@ -73,11 +73,11 @@ class Trend:
     def plan(cls, Z: Floats, r: Floats, seed: int, n_rows: int = 0) -> tuple["Trend", Floats]:
         """Waves and ridge for rows Z (n, p), of order one and in random order, and r (n,).
 
-        Wavelength and ridge are those with the least left-one-out errors on some rows. Returns what a rough trend
+        Wavelength and ridge are those with the least leave-one-out errors on some rows. Returns what a rough trend
         leaves of r, too. n_rows: how many rows it will be fitted to, if these are a sample of them.
         """
         n, p = max(len(Z), n_rows), Z.shape[1]
-        n_waves = min(n // 4, JUDGED_WAVES + n // 16, FEW_WAVES)
+        n_frequencies = min(n // 4, JUDGED_WAVES + n // 16, FEW_WAVES)
         n_judged = min(len(Z), JUDGED_ROWS)
         few = min(n_judged // 4, JUDGED_WAVES)
         with _one_thread():
@@ -91,12 +91,12 @@ class Trend:
                 judged = Z[: 2 * n_judged], r[: 2 * n_judged]
                 some, more = (_rough(judged, best.metric, (1.0,), k * few, seed) for k in (1, 2))
                 if more.square < WORTH_IT * some.square:
-                    best, n_waves = more, min(n // 4, MOST_WAVES)
+                    best, n_frequencies = more, min(n // 4, MOST_WAVES)
         ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)}
         rest = slice(len(best.left), None)
         left = np.concatenate([best.left, r[rest] - replace(best.trend, **ends).value(Z[rest])])
-        turns, phase = _random_waves(best.metric, n_waves, seed)
-        return cls(turns, phase, np.zeros(1 + p + n_waves), best.trend.ridge, **ends), left
+        turns, phase = _random_frequencies(best.metric, n_frequencies, seed)
+        return cls(turns, phase, np.zeros(1 + p + n_frequencies), best.trend.ridge, **ends), left
 
     def fit(self, Z: Floats, r: Floats, weight: Floats | None = None) -> tuple["Trend", Floats]:
         """The same waves fitted to rows Z (n, p), in random order, and r (n,), with weights (n,) where they have some;
@@ -132,28 +132,28 @@ class Trend:
     def value(self, Z: Floats) -> Floats:
         """In rows Z (n, p)."""
         values = np.empty(len(Z))
-        waves(np.minimum(np.maximum(Z, self.low), self.high), self.turns, self.phase, self.coefficients, values)
+        fourier(np.minimum(np.maximum(Z, self.low), self.high), self.turns, self.phase, self.coefficients, values)
         return values
 
 
 class _Rough(NamedTuple):
     """A trend of some rows, few waves in one metric."""
 
-    square: float  # mean square of the left-one-out errors
+    square: float  # mean square of the leave-one-out errors
     trend: Trend
     metric: Floats  # (p, p): inputs are seen through it
-    left: Floats  # the left-one-out errors
+    left: Floats  # the leave-one-out errors
 
 
 def _rough(
-    judged: tuple[Floats, Floats], metric: Floats, wavelengths: tuple[float, ...], n_waves: int, seed: int
+    judged: tuple[Floats, Floats], metric: Floats, wavelengths: tuple[float, ...], n_frequencies: int, seed: int
 ) -> _Rough:
-    """The one of the wavelength and the ridge with the least left-one-out errors."""
+    """The one of the wavelength and the ridge with the least leave-one-out errors."""
     Z, r = judged
     ends = Z.min(axis=0), Z.max(axis=0)
     tried = []
     for wavelength in wavelengths:
-        turns, phase = _random_waves(metric / wavelength, n_waves, seed)
+        turns, phase = _random_frequencies(metric / wavelength, n_frequencies, seed)
         for ridge, coefficients, left in _ridges(_features(Z, turns, phase), r):
             trend = Trend(turns, phase, _in_units(coefficients, len(metric)), ridge, *ends)
             tried.append(_Rough(float(np.mean(left**2)), trend, metric / wavelength, left))
@@ -171,10 +171,10 @@ def _one_thread() -> AbstractContextManager[Any]:
     return limit
 
 
-def _random_waves(metric: Floats, n_waves: int, seed: int) -> tuple[Floats, Floats]:
+def _random_frequencies(metric: Floats, n_frequencies: int, seed: int) -> tuple[Floats, Floats]:
     rng, p = np.random.default_rng(seed), len(metric)
-    turns = metric @ rng.standard_normal((n_waves, p)).T / (2 * np.pi * np.sqrt(max(p, 1)))
-    return np.ascontiguousarray(turns), rng.uniform(0.0, 1.0, n_waves)
+    turns = metric @ rng.standard_normal((n_frequencies, p)).T / (2 * np.pi * np.sqrt(max(p, 1)))
+    return np.ascontiguousarray(turns), rng.uniform(0.0, 1.0, n_frequencies)
 
 
 def _metric(slopes: Floats) -> Floats:
@@ -189,24 +189,24 @@ def _metric(slopes: Floats) -> Floats:
     return root
 
 
-def _height(n_waves: int) -> float:
-    return HEIGHT * float(np.sqrt(2.0 / max(n_waves, 1)))
+def _height(n_frequencies: int) -> float:
+    return HEIGHT * float(np.sqrt(2.0 / max(n_frequencies, 1)))
 
 
 def _features(Z: Floats, turns: Floats, phase: Floats) -> Floats:
     F = np.empty((len(Z), 1 + Z.shape[1] + len(phase)))
-    wave_features(Z, turns, phase, _height(len(phase)), F)
+    fourier_features(Z, turns, phase, _height(len(phase)), F)
     return F
 
 
 def _in_units(coefficients: Floats, p: int) -> Floats:
     """Coefficients of plain cosines from those of `_features`."""
-    n_waves = len(coefficients) - 1 - p
-    return np.concatenate([coefficients[: 1 + p], _height(n_waves) * coefficients[1 + p :]])
+    n_frequencies = len(coefficients) - 1 - p
+    return np.concatenate([coefficients[: 1 + p], _height(n_frequencies) * coefficients[1 + p :]])
 
 
 def _ridges(F: Floats, r: Floats) -> Iterator[tuple[float, Floats, Floats]]:
-    """Each ridge with its coefficients and the left-one-out errors of the rows."""
+    """Each ridge with its coefficients and the leave-one-out errors of the rows."""
     values, vectors = eigh(F.T @ F, check_finite=False)
     P = F @ vectors
     b, squares = P.T @ r, P * P
