@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coverwalk.distributions.base import Distribution
+from coverwalk.distributions.shapes import Floats
 from coverwalk.evaluation.metrics import calibration_error, pit_histogram, reliability
-from coverwalk.shapes import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from coverwalk.explain import Dependence, Importance
+    from coverwalk.forest.explain import Dependence, Importance
 
 __all__ = [
     "plot_conditional",
@@ -61,7 +61,7 @@ def plot_density(
 
     ``y`` marks what was seen, one for each row of ``dist``.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> two = PredictiveDistribution([0, 1, 2], [1.0, 1.0], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
     >>> len(plot_density(two, [0.5, 0.5]).lines)
     4
@@ -107,7 +107,7 @@ def plot_conditional(
     Every column is scaled to its own highest density, so that narrow and wide stretches can both be read; ``data``
     (x, y) is laid over it.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> x = np.linspace(0, 1, 5)
     >>> line = PredictiveDistribution(range(6), np.ones(5), x, 0.1 + x, np.zeros(5), Shapes.student(np.inf))
     >>> len(plot_conditional(line, x).lines)
@@ -146,7 +146,7 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 
     The band holds 95 % of the bars of a calibrated model.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> len(plot_pit([-1.0, -0.5, 0.5, 1.0], normals, bins=4).patches) >= 4
     True
@@ -171,7 +171,7 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None" = None) -> "Axes":
     """Coverage of central intervals against what the intervals claim: on the diagonal when calibrated.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> len(plot_reliability([-1.0, -0.5, 0.5, 1.0], normals).lines)
     2
@@ -192,22 +192,27 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
 def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None) -> "Axes":
     """Why one row's density is what it is: the heaviest components, each with its centre, width and weight.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> two = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
     >>> len(plot_contexts(two[0]).patches)
     2
     """
     if dist.shape:
         raise ValueError(f"plot_contexts shows one row, this distribution has {len(dist)}: index it first, dist[i]")
-    voices = dist.contexts(top)
-    ax = _axes(ax, 6.4, 0.6 + 0.3 * len(voices))
-    for k, voice in enumerate(voices):
+    components = dist.contexts(top)
+    ax = _axes(ax, 6.4, 0.6 + 0.3 * len(components))
+    for k, component in enumerate(components):
         ax.barh(
-            -k, 2 * voice.scale, left=voice.loc - voice.scale, height=0.55, color=_BLUE, alpha=0.25 + 0.7 * voice.weight
+            -k,
+            2 * component.scale,
+            left=component.loc - component.scale,
+            height=0.55,
+            color=_BLUE,
+            alpha=0.25 + 0.7 * component.weight,
         )
-        ax.plot(voice.loc, -k, "|", color=_INK, markersize=9)
-    names = [f"{v.weight:.1%}" if v.context is None else f"{v.context}  {v.weight:.1%}" for v in voices]
-    ax.set_yticks([-k for k in range(len(voices))], names)
+        ax.plot(component.loc, -k, "|", color=_INK, markersize=9)
+    names = [f"{v.weight:.1%}" if v.context is None else f"{v.context}  {v.weight:.1%}" for v in components]
+    ax.set_yticks([-k for k in range(len(components))], names)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.set_title("heaviest components: centre and width", fontsize=10, loc="left", color=_INK)
@@ -218,7 +223,7 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
 def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None" = None) -> "Axes":
     """Bars of permutation importances, as `ConditionalDensity.importance` gives them, the largest first.
 
-    >>> from coverwalk.explain import Importance
+    >>> from coverwalk.forest.explain import Importance
     >>> two = Importance(np.array([0.1, 0.5]), np.array([0.0, 0.1]), np.zeros((2, 1)), ["age", "dose"])
     >>> [label.get_text() for label in plot_importance(two).get_yticklabels()]
     ['dose', 'age']
@@ -237,7 +242,7 @@ def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None
 def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "Axes":
     """Average mean and average 90 % interval over one feature, as `partial_dependence` gives them.
 
-    >>> from coverwalk.explain import Dependence
+    >>> from coverwalk.forest.explain import Dependence
     >>> x = np.linspace(0, 1, 5)
     >>> plot_dependence(Dependence("dose", x, x, x, x - 1, x + 1)).get_xlabel()
     'dose'

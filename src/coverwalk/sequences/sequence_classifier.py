@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 
+from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import Absent, Array, Flag, Labels, List, Maybe, Object, Schema, require
 from coverwalk.locks import adopt, reads, unfitted, writes
-from coverwalk.saving import Saved
 from coverwalk.sequence import SequenceModel
 from coverwalk.sequences.alphabet import BYTES
 
