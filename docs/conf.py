@@ -18,7 +18,7 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "auto_examples/*.ipynb", "auto_examples/*.py", "auto_examples/**/*.md5"]
+exclude_patterns = ["_build", "recipes", "auto_examples/*.ipynb", "auto_examples/*.py", "auto_examples/**/*.md5"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -52,6 +52,7 @@ def setup(app: Any) -> None:
 html_theme = "pydata_sphinx_theme"
 html_title = "coverwalk"
 html_theme_options = {
+    "header_links_before_dropdown": 6,  # the API is the fourth: one click from every page
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
     "secondary_sidebar_items": ["page-toc"],

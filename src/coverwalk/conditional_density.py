@@ -208,6 +208,20 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         and 0 is a row that is not there. Copies of a row are one row of their weight, which is left out as a whole
         where rows are left out: a table repeated five times is that table. Where y is rounded, equal rows are
         observations of their own, unless all of them come as often.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            Their outputs.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, relative to each other; 0 leaves a row out.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
         """
         return adopt(self, unfitted(self)._fit(X, y, sample_weight))
 
@@ -262,6 +276,11 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
             Read up to three times: a list, or a function that returns a new iterator; not an iterator, which ends.
         **options
             sample_rows, second_pass and state_bytes: `coverwalk.forest.passes.Options` tells what they are.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
 
         Examples
         --------
@@ -344,6 +363,21 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         them.
 
         For several outputs the axis of outputs comes second: (n, q) or (n, q, k).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+        return_std : bool
+            Also return standard deviations.
+        quantiles : array-like of shape (k,), optional
+            Levels between 0 and 1: return quantiles instead of means.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Means, (n, q) for several outputs; with ``return_std`` a pair of arrays; with ``quantiles`` of shape (n,
+            k).
         """
         if return_std and quantiles is not None:
             raise ValueError("ask for standard deviations or for quantiles, not for both at once")
@@ -359,7 +393,20 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     @reads
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Log densities of the rows' own y; (n,)."""
+        """Log densities of the rows' own y; (n,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            The rows' own y.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log densities in nats.
+        """
         X = self._check(X)
         if "calibration_" in self.__dict__ and self.n_outputs_ == 1:
             return np.asarray(self._calibrated(self._dist(X)).logpdf(y))
@@ -380,7 +427,20 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         return total
 
     def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Mean log density of the rows: the higher, the better; its negative is the NLL."""
+        """Mean log density of the rows: the higher, the better; its negative is the NLL.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            The rows' own y.
+
+        Returns
+        -------
+        float
+            Mean log density in nats.
+        """
         return float(np.mean(self.logpdf(X, y)))
 
     # -- files --------------------------------------------------------------------------------------------------------

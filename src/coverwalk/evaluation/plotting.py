@@ -61,6 +61,28 @@ def plot_density(
 
     ``y`` marks what was seen, one for each row of ``dist``.
 
+    Parameters
+    ----------
+    dist : Distribution
+        What was predicted.
+    y : array-like of shape (n,), optional
+        What was observed, marked in each row.
+    rows : slice or sequence of int
+        Rows to draw.
+    confidence : float
+        Probability that the central interval claims.
+    labels : list of str, optional
+        Names of the rows.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> two = PredictiveDistribution([0, 1, 2], [1.0, 1.0], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
     >>> len(plot_density(two, [0.5, 0.5]).lines)
@@ -107,6 +129,26 @@ def plot_conditional(
     Every column is scaled to its own highest density, so that narrow and wide stretches can both be read; ``data``
     (x, y) is laid over it.
 
+    Parameters
+    ----------
+    dist : Distribution
+        One row for each value of the grid.
+    x : array-like of shape (n,)
+        The grid.
+    data : pair of array-like, optional
+        Inputs and outputs of rows, drawn as points.
+    quantiles : array-like of shape (k,)
+        Levels between 0 and 1.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> x = np.linspace(0, 1, 5)
     >>> line = PredictiveDistribution(range(6), np.ones(5), x, 0.1 + x, np.zeros(5), Shapes.student(np.inf))
@@ -146,6 +188,24 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 
     The band holds 95 % of the bars of a calibrated model.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    bins : int
+        Number of bins.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> len(plot_pit([-1.0, -0.5, 0.5, 1.0], normals, bins=4).patches) >= 4
@@ -171,6 +231,22 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None" = None) -> "Axes":
     """Coverage of central intervals against what the intervals claim: on the diagonal when calibrated.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> len(plot_reliability([-1.0, -0.5, 0.5, 1.0], normals).lines)
@@ -192,6 +268,22 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
 def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None) -> "Axes":
     """Why one row's density is what it is: the heaviest components, each with its centre, width and weight.
 
+    Parameters
+    ----------
+    dist : Distribution
+        Of one row.
+    top : int
+        Number of components at most, those with the largest weights first.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> two = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
     >>> len(plot_contexts(two[0]).patches)
@@ -223,6 +315,22 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
 def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None" = None) -> "Axes":
     """Bars of permutation importances, as `ConditionalDensity.importance` gives them, the largest first.
 
+    Parameters
+    ----------
+    importance : Importance
+        From `importance`.
+    top : int
+        Number of features at most.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.forest.explain import Importance
     >>> two = Importance(np.array([0.1, 0.5]), np.array([0.0, 0.1]), np.zeros((2, 1)), ["age", "dose"])
     >>> [label.get_text() for label in plot_importance(two).get_yticklabels()]
@@ -242,6 +350,20 @@ def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None
 def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "Axes":
     """Average mean and average 90 % interval over one feature, as `partial_dependence` gives them.
 
+    Parameters
+    ----------
+    dependence : Dependence
+        From `partial_dependence`.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.forest.explain import Dependence
     >>> x = np.linspace(0, 1, 5)
     >>> plot_dependence(Dependence("dose", x, x, x, x - 1, x + 1)).get_xlabel()
