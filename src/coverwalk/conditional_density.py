@@ -113,7 +113,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         Number of outputs.
     target_names_ : list of str
         Their names, where y was a frame or a named column.
-    calibration_ : array (m, n_outputs_)
+    calibration_ : array of shape (m, q)
         After `calibrate`: the sorted F(y) of its rows.
 
     Examples
