@@ -109,7 +109,7 @@ class UnivariateDistribution(Distribution):
         matplotlib Axes
             With the densities.
         """
-        from coverwalk.evaluation.plotting import plot_density
+        from coverwalk.distributions.plotting import plot_density
 
         return plot_density(self, **options)
 
