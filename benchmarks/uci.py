@@ -40,7 +40,7 @@ METHODS: dict[str, tuple[str, Callable, str]] = {  # name, class, the module it 
     "catboost": ("CatBoost, RMSEWithUncertainty", CatBoost, "catboost"),
     "xgboost": ("xgboost-distribution", XGBoostDistribution, "xgboost_distribution"),
     "hgb": ("HistGradientBoosting + one normal", HistGradientBoosting, "sklearn"),
-    "kernel": ("double kernel, cross-validated", DoubleKernelDensity, "coverwalk"),
+    "kernel": ("conditional kernel density, cross-validated", DoubleKernelDensity, "coverwalk"),
     "leaves": ("random forest, kernels in leaves", LeafKernel, "sklearn"),
 }
 

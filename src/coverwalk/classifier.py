@@ -58,9 +58,9 @@ class _Rows(NamedTuple):
 class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Class probabilities given x, sharp and calibrated, by halting walks over a forest of contexts.
 
-    Each tree is grown on a part of the rows and weighed by the others, which it had not seen: how far to walk, and
-    whether counts or a small discriminant analysis speak in a context. The same held-out rows decide how sharp the pool
-    of the trees may be. Then all rows are learned. See ``docs/classes.md``.
+    Each tree is grown on a part of the rows. The others, held out, decide how far the walk goes and whether counts or a
+    small discriminant analysis predict in a context. The same held-out rows decide how sharp the pool of the trees may
+    be. Then all rows are learned. See ``docs/classes.md``.
 
     Parameters
     ----------
@@ -69,20 +69,20 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     n_discriminant_trees : int
         Further trees whose large contexts also hold class-conditional Gaussians, with shared and own covariances.
     left_out : int
-        Every tree leaves out one row in so many when it grows.
+        One row in so many is held out when a tree grows.
     min_samples_leaf : int
-        Rows on either side of a cut.
+        Minimum number of rows on either side of a split.
     stop : float
         w: prior probability that the walk stops in a context.
     alpha : float
         Prior rows of a context's class counts, spread like its parent's prediction.
     categorical_features : "from_dtype", None, or sequence of columns
         Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
-        Their levels are cut into sets; see docs/mixed_inputs.md. Missing values (NaN) need no telling.
+        They are split into sets of categories; see docs/mixed_inputs.md. Missing values are NaN.
     n_jobs : int, optional
         Threads; the result does not depend on it. None is one, -1 all processors.
     random_state : int, RandomState or None
-        Seeds the cuts and which rows are left out.
+        Seed of the splits and of the held-out rows.
 
     Attributes
     ----------

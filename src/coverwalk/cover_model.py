@@ -497,7 +497,7 @@ class CoverModel(Saved):
 
     @reads
     def sample(self, x: Any, rng: np.random.Generator) -> Any:
-        """Draw y given x by walking: stop or move, again and again, then let the local model speak (Sec. 2.2).
+        """Draw y given x by walking: stop or move, again and again, then draw from the local model (Sec. 2.2).
 
         Parameters
         ----------

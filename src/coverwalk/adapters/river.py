@@ -40,7 +40,7 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     max_rows
         Rows that are kept to be learned again when a new feature comes; in a longer stream new features are ignored.
     seed
-        Of the candidate cuts.
+        Of the candidate splits.
     n_candidates
         Cuts of which a growing tree takes the best. Twenty, as in that model, cost a tenth of the speed and gain
         0.1 to 3 per cent of RMSE on the sets of ``benchmarks/river_streams.py``.

@@ -177,7 +177,7 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
     n_estimators : int, optional
         Trees of the forest.
     random_state : int
-        Of the candidate cuts.
+        Of the candidate splits.
 
     Examples
     --------

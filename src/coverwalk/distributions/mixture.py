@@ -65,7 +65,7 @@ class PredictiveDistribution(UnivariateDistribution):
     shapes : Shapes
         The table of standard shapes.
     context : (m,) int, optional
-        A label of the context in which the component speaks.
+        A label of the context that the component belongs to.
     describe : callable, optional
         Says what a label means: ``describe(label)`` is shown by `contexts` in its place.
 
@@ -415,7 +415,7 @@ class PredictiveDistribution(UnivariateDistribution):
         return self._answer(out, self.shape + shape)
 
     def draw(self, u_component: Floats, u_value: Floats) -> Floats:
-        """Draws (n, k) from uniform numbers: u_voice (n, k) choose components, u_value (n, k) their quantiles.
+        """Draws (n, k) from uniform numbers: u_component (n, k) choose components, u_value (n, k) their quantiles.
 
         Parameters
         ----------
