@@ -20,22 +20,22 @@ __all__ = [
     "empty_records",
     "inflation_of",
     "keep_records",
-    "write_components",
     "walk_weights",
+    "write_components",
 ]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 
-REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y, TREE_OF_Y = 0, 1, 2, 3
+REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
 
 MAX_PLANE = 32  # terms of a plane that is learned row by row; with more inputs it is a constant
 MIN_WEIGHT = 1e-300
 
 
 @stored(
-    kind=Array(np.int64, "R", low=REGRESSION, high=TREE_OF_Y),
+    kind=Array(np.int64, "R", low=REGRESSION, high=DENSITY_OF_Y),
     first=Array(np.int64, "N + 1", offsets="R"),
     weight=Array(float, "S", "R", low=0, high=1 + 1e-9),
     s2=Array(float, "R", above=0),
@@ -57,9 +57,9 @@ MIN_WEIGHT = 1e-300
     factor_at=Array(np.int64, "C"),
 )
 class Records(NamedTuple):
-    """The components worth hearing, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
+    """The components that have weight, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
 
-    A context's regressions write_components as one: at its centre mu(x), the average of their functions, with their average
+    A context's regressions are one component: at its centre mu(x), the average of their functions, with their average
     variance, and with the leverage of the best of them.
     """
 
