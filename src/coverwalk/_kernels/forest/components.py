@@ -57,7 +57,7 @@ MIN_WEIGHT = 1e-300
     factor_at=Array(np.int64, "C"),
 )
 class Records(NamedTuple):
-    """The components that have weight, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
+    """The R components that have weight, those of context k at first[k]:first[k+1]; and C contexts that have any.
 
     A context's regressions are one component: at its centre mu(x), the average of their functions, with their average
     variance, and with the leverage of the best of them.
