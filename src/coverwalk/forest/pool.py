@@ -6,6 +6,16 @@ Given log densities L (n, E) of held-out rows under E experts, the weights maxim
 
 with a Dirichlet prior of a - 1 rows for each expert. The function is concave; expectation maximisation climbs it and
 cannot overshoot. On a stream the same update goes on row by row: `_kernels.forest.learned.pool_rows`.
+
+**Small forests.** Experts that are judged by few trees err each in their own way, and a mixture of many averages their
+errors: it looks better than it will be among forests of many trees, where that noise is gone. So the judged is the
+mixture as it will be with all trees, extrapolated from two halves of the trees (see `extrapolated`): with p_1 and p_2
+the mixtures of the halves, p = (p_1 + p_2) / 2 and the gain t,
+
+    sum_i (1 + t) log p(y_i) - t/2 (log p_1(y_i) + log p_2(y_i)).
+
+The part with a minus is convex; put a straight line in its place at the weights that one has, and the rest is
+expectation maximisation again, whose every step climbs (the concave-convex procedure).
 """
 
 import numpy as np
@@ -16,12 +26,20 @@ __all__ = ["MIN_WEIGHT", "extrapolated", "pool_weights", "whole_numbers"]
 Floats = NDArray[np.float64]
 
 PRIOR_ROWS = 1.0  # of the Dirichlet prior, in all
-N_STEPS = 100
+N_STEPS = 200
 TOLERANCE = 1e-4  # of a weight, between two steps
+MIN_DENSITY = 1e-300  # of a half that rules a row out
 MIN_WEIGHT = 0.05  # an expert with less is dropped, and its weight given to the others
 
 
-def pool_weights(log_density: Floats, prior: Floats | None = None, counted: Floats | None = None) -> Floats:
+def pool_weights(
+    log_density: Floats,
+    prior: Floats | None = None,
+    counted: Floats | None = None,
+    *,
+    other: Floats | None = None,
+    gain: float = 0.0,
+) -> Floats:
     """Weights (E,) of experts from their log densities (n, E) of held-out rows.
 
     Parameters
@@ -32,6 +50,10 @@ def pool_weights(log_density: Floats, prior: Floats | None = None, counted: Floa
         Rows of the Dirichlet prior for each expert; by default one row in all, evenly.
     counted : (n,), optional
         Weights of the rows, where they are not all one.
+    other : (n, E), optional
+        The same of other halves of the experts' trees.
+    gain : float
+        How far to extrapolate from the halves: 0 judges both together as they are, 1 a forest without end.
 
     Examples
     --------
@@ -46,21 +68,60 @@ def pool_weights(log_density: Floats, prior: Floats | None = None, counted: Floa
     rows = np.full(E, PRIOR_ROWS / E) if prior is None else prior
     if n == 0:
         return np.asarray(rows / rows.sum())
-    weight = np.full(E, 1.0 / E)
-    best = log_density.max(axis=1, keepdims=True)
-    density = np.exp(log_density - np.where(np.isfinite(best), best, 0.0))
-    counted = np.ones(n) if counted is None else counted
-    density, counted = (
-        density[np.isfinite(best[:, 0])],
-        counted[np.isfinite(best[:, 0])],
-    )  # a row that all rule out says nothing of their weights
+    halves = np.stack([log_density, log_density if other is None else other])
+    best = halves.max(axis=(0, 2))
+    known = np.isfinite(best)  # a row that all rule out says nothing of their weights
+    density = np.exp(halves[:, known] - best[known, None])
+    counted = (np.ones(n) if counted is None else counted)[known]
+    both, weight = density.sum(axis=0), np.full(E, 1.0 / E)
     for _ in range(N_STEPS):
-        joint = density * weight
-        counts = rows + counted @ (joint / joint.sum(axis=1, keepdims=True))
+        right = counted @ (both / np.maximum(both @ weight, MIN_DENSITY)[:, None])
+        noisy = 0.0
+        if gain > 0.0:
+            noisy = gain * np.mean(
+                [counted @ (p / np.maximum(p @ weight, MIN_DENSITY)[:, None]) for p in density], axis=0
+            )
+        counts = rows + weight * (1.0 + gain) * right * counted.sum() / (counted.sum() + noisy)
         before, weight = weight, counts / counts.sum()
         if np.abs(weight - before).max() < TOLERANCE:
             break
     return np.asarray(weight)
+
+
+def pool_losses(weight: Floats, log_density: Floats, other: Floats, gain: float) -> Floats:
+    """Log densities (n,) of the mixture, extrapolated: see `extrapolated`."""
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(weight)
+    first, second = (np.logaddexp.reduce(half + log_weight, axis=1) for half in (log_density, other))
+    with np.errstate(invalid="ignore"):
+        both = np.logaddexp(first, second) - np.log(2.0)
+        return np.asarray(both + gain * np.where(np.isfinite(both), both - 0.5 * (first + second), 0.0))
+
+
+def few_experts(log_density: Floats, other: Floats, counted: Floats, gain: float) -> Floats:
+    """Weights (E,) of as few experts as predict held-out rows as well as all, within a standard error.
+
+    The one with the least weight is dropped, again and again, unless the held-out rows tell that it is missed: by
+    more than one standard error of the difference. Rows that are few cannot tell a mixture from chance, and it is
+    the plain expert that goes on to larger samples.
+    """
+    E = log_density.shape[1]
+    kept, rows = np.arange(E), np.maximum(counted.sum(), 1.0)
+    weight = pool_weights(log_density, counted=counted, other=other, gain=gain)
+    said = pool_losses(weight, log_density, other, gain)
+    while len(kept) > 1:
+        fewer = np.delete(kept, np.argmin(weight))
+        again = pool_weights(log_density[:, fewer], counted=counted, other=other[:, fewer], gain=gain)
+        now = pool_losses(again, log_density[:, fewer], other[:, fewer], gain)
+        lost = np.where(np.isfinite(said - now), said - now, 0.0)
+        mean = float(lost @ counted / rows)
+        error = float(np.sqrt(((lost - mean) ** 2) @ counted)) / rows
+        if mean > error:
+            break
+        kept, weight, said = fewer, again, now
+    out = np.zeros(E)
+    out[kept] = weight
+    return out
 
 
 def extrapolated(first: Floats, second: Floats, n_asked: float, n_trees: int) -> Floats:

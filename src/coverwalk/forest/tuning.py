@@ -18,7 +18,7 @@ from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.forest.experts.global_kernel import MOST_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
 from coverwalk.forest.forest import MAX_FEATURES, Forest, Part, Settings, latent
-from coverwalk.forest.pool import MIN_WEIGHT, extrapolated, pool_weights, whole_numbers
+from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["choose"]
@@ -53,11 +53,6 @@ class Expert(NamedTuple):
     dists: tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
     known: tuple[list[Floats], list[Floats]]  # their log densities
 
-    def log_density(self, n_trees: int) -> Floats:
-        """Log densities (n,) of a forest of n_trees such trees."""
-        first, second = (np.concatenate(half) for half in self.known)
-        return extrapolated(first, second, 2 * HALF, n_trees)
-
     def halves(self, y: list[Floats], scale_factor: float) -> list[Floats]:
         """Log densities (n,) of both small forests, all scales times a factor."""
         return [
@@ -84,8 +79,7 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
     small = _SmallForests(X, y, folds, settings, weight)
     experts = [expert for kind in _kinds(settings, X.shape[1]) for expert in small.experts(kind)]
-    said = [expert.log_density(settings.n_trees) for expert in experts]
-    kernel, weights = _weights(np.column_stack(said), small.kernel(), counted)
+    kernel, weights = _weights(experts, small.kernel(), counted, 1.0 - 2 * HALF / settings.n_trees)
     chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
     scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], settings.n_trees, counted)
     counts = whole_numbers(np.array([weight for _, weight in chosen]), settings.n_trees)
@@ -111,19 +105,15 @@ def _kinds(settings: Settings, p: int) -> list[Kind]:
     return plain + ([Kind(1, True)] if settings.degree >= 1 and degrees else [])
 
 
-def _weights(said: Floats, kernel: Floats | None, counted: Floats) -> tuple[float, Floats]:
+def _weights(experts: list[Expert], kernel: Floats | None, counted: Floats, gain: float) -> tuple[float, Floats]:
     """The weight of the global kernel, and those of the experts, which sum to one; the small ones are dropped."""
-    weights = pool_weights(said if kernel is None else np.column_stack([said, kernel]), counted=counted)
-    of_kernel = 0.0
+    halves = [np.column_stack([np.concatenate(expert.known[half]) for expert in experts]) for half in range(2)]
+    gain, of_kernel = max(gain, 0.0), 0.0
     if kernel is not None:
-        of_kernel, weights = float(weights[-1]), weights[:-1]
-        if of_kernel < MIN_KERNEL:
-            of_kernel, weights = 0.0, pool_weights(said, counted=counted)
-    weights = weights / weights.sum()
-    kept = weights >= min(MIN_WEIGHT, weights.max())
-    weights = np.where(kept, weights, 0.0)
-    again = pool_weights(said[:, kept], counted=counted) if of_kernel == 0.0 else weights[kept]
-    weights[kept] = again / again.sum()
+        first, second = (np.column_stack([half, kernel]) for half in halves)
+        of_kernel = float(pool_weights(first, counted=counted, other=second, gain=gain)[-1])
+        of_kernel = of_kernel if of_kernel >= MIN_KERNEL else 0.0
+    weights = few_experts(*halves, counted, gain)
     return of_kernel, weights
 
 

@@ -8,7 +8,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import fused_kernel, kernel
+from coverwalk._kernels.distributions.exponential import LOWEST, loop_exp
 from coverwalk._kernels.distributions.mixture import Components, row_log_density
 from coverwalk._kernels.distributions.shapes import (
     CELLS,
@@ -29,8 +30,8 @@ Floats = NDArray[np.float64]
 _LEAST = 1e-280  # a sum of densities above this has lost nothing to underflow
 _NARROW = 0.03  # deviations below which a cell's mean density is that of its middle and a curvature: good to 1e-9
 _SERIES = 0.6  # the same of a normal's series
-_FAR_NORMAL = 8.5  # deviations beyond which a normal is passed over at first, and its density there
-_FAR_DENSITY = math.exp(-0.5 * _FAR_NORMAL**2) / math.sqrt(2.0 * math.pi)
+_FAR_NORMAL = 8.5  # deviations beyond which a normal is passed over at first, and its density there at most
+_FAR_DENSITY = math.exp(-0.5 * _FAR_NORMAL**2)
 _SMOOTH_STUDENT, _SMOOTH_NORMAL = 2.5, 1.2  # scales, in steps, from which rounding adds step^2 / 12 alone: 1e-10, 1e-12
 _STEPS = 40  # on either side of a narrow Student t that are summed one by one; then an integral
 _SQRT_HALF = math.sqrt(0.5)
@@ -78,23 +79,45 @@ def _normal_mean_density(z: float, w: float) -> float:
     return _NORM * math.exp(-0.5 * square) * sum_
 
 
-@kernel
-def _kernels_mean_density(
-    mass: Floats, center: Floats, width: Floats, first: int, last: int, low: float, high: float, all_of_them: bool
+@fused_kernel
+def _narrow_cells(
+    mass: Floats, center: Floats, width: Floats, first: int, last: int, middle: float, span: float
 ) -> tuple[float, float]:
-    """The mean density of normals first:last, and a bound on what those have that are not looked at: all that are
-    farther than _FAR_NORMAL deviations, unless all of them are wanted.
+    """The mean density over a cell of the normals first:last that are wide against it, and a bound on the others'.
+
+    As `_normal_mean_density`, without branches. A normal farther than _FAR_NORMAL deviations is among the others.
     """
-    total, passed, middle, span = 0.0, 0.0, 0.5 * (low + high), high - low
+    total, passed = 0.0, 0.0
     for a in range(first, last):
         inverse = 1.0 / width[a]
         z, w = (middle - center[a]) * inverse, span * inverse
-        away = abs(z) - 0.5 * w
-        if away > _FAR_NORMAL and not all_of_them:
-            passed += mass[a] * inverse
-        elif away < 38.0:
-            total += mass[a] * inverse * _normal_mean_density(z, w)
-    return total, passed
+        square, t = z * z, 0.25 * w * w
+        he_4 = (square - 6.0) * square + 3.0
+        he_6 = ((square - 15.0) * square + 45.0) * square - 15.0
+        he_8 = (((square - 28.0) * square + 210.0) * square - 420.0) * square + 105.0
+        series = 1.0 + t * ((square - 1.0) / 6.0 + t * (he_4 / 120.0 + t * (he_6 / 5040.0 + t * he_8 / 362880.0)))
+        height = mass[a] * inverse
+        narrow = t * max(1.0, square) <= 0.25 * _SERIES**2 and square < _FAR_NORMAL**2
+        total += height * series * loop_exp(max(-0.5 * square, LOWEST)) if narrow else 0.0
+        passed += 0.0 if narrow else height * (1.0 if square < _FAR_NORMAL**2 else _FAR_DENSITY)
+    return total * _NORM, passed
+
+
+@kernel
+def _kernels_mean_density(
+    mass: Floats, center: Floats, width: Floats, first: int, last: int, low: float, high: float
+) -> float:
+    """The mean density of the normals first:last between low and high."""
+    middle, span = 0.5 * (low + high), high - low
+    total, passed = _narrow_cells(mass, center, width, first, last, middle, span)
+    if passed <= 1e-12 * total:
+        return total
+    total = 0.0
+    for a in range(first, last):
+        z, w = (middle - center[a]) / width[a], span / width[a]
+        if abs(z) - 0.5 * w < 38.0:
+            total += mass[a] / width[a] * _normal_mean_density(z, w)
+    return total
 
 
 @kernel
@@ -112,15 +135,13 @@ def _cells_mean_density(table: Table, s: int, low: float, high: float) -> float:
 
 
 @kernel
-def _row_mean_density(
-    components: Components, table: Table, i: int, low: float, high: float, all_of_them: bool
-) -> tuple[float, float]:
-    """The mean density of row i between low and high, and a bound on what was passed over in it."""
+def row_mean_density(components: Components, table: Table, i: int, low: float, high: float) -> float:
+    """The mean density of row i between low and high, as a plain sum."""
     # Out of the tuples first: to hand a table to a function costs more than the density of a Student t.
     loc, scale, shape, weight = components.loc, components.scale, components.shape, components.weight
     kind, df, log_norm, first = table.kind, table.df, table.log_norm, table.start
     mass, center, width = table.weight, table.center, table.width
-    total, passed = 0.0, 0.0
+    total = 0.0
     for m in range(components.offsets[i], components.offsets[i + 1]):
         s = shape[m]
         start, end = (low - loc[m]) / scale[m], (high - loc[m]) / scale[m]
@@ -129,20 +150,10 @@ def _row_mean_density(
         if kind[s] == STUDENT:
             p = _student_mean_density(start, end, df[s], log_norm[s])
         elif kind[s] == KERNELS:
-            p, far = _kernels_mean_density(mass, center, width, first[s], first[s + 1], start, end, all_of_them)
-            passed += weight[m] / scale[m] * far
+            p = _kernels_mean_density(mass, center, width, first[s], first[s + 1], start, end)
         else:
             p = _cells_mean_density(table, s, start, end)
         total += weight[m] / scale[m] * p
-    return total, passed * _FAR_DENSITY
-
-
-@kernel
-def row_mean_density(components: Components, table: Table, i: int, low: float, high: float) -> float:
-    """The mean density of row i between low and high, as a plain sum."""
-    total, passed = _row_mean_density(components, table, i, low, high, False)
-    if passed > 1e-12 * total:
-        total, passed = _row_mean_density(components, table, i, low, high, True)
     return total
 
 
