@@ -9,7 +9,7 @@ cannot overshoot. On a stream the same update goes on row by row: `_kernels.fore
 
 **Small forests.** Experts that are judged by few trees err each in their own way, and a mixture of many averages their
 errors: it looks better than it will be among forests of many trees, where that noise is gone. So the judged is the
-mixture as it will be with all trees, extrapolated from two halves of the trees (see `extrapolated`): with p_1 and p_2
+mixture as it will be with all trees, extrapolated from two halves of the trees (`extrapolated`): with p_1 and p_2
 the mixtures of the halves, p = (p_1 + p_2) / 2 and the gain t,
 
     sum_i (1 + t) log p(y_i) - t/2 (log p_1(y_i) + log p_2(y_i)).
@@ -21,7 +21,7 @@ expectation maximisation again, whose every step climbs (the concave-convex proc
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MIN_WEIGHT", "extrapolated", "pool_weights", "whole_numbers"]
+__all__ = ["extrapolated", "few_experts", "pool_weights", "whole_numbers"]
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,6 @@ PRIOR_ROWS = 1.0  # of the Dirichlet prior, in all
 N_STEPS = 200
 TOLERANCE = 1e-4  # of a weight, between two steps
 MIN_DENSITY = 1e-300  # of a half that rules a row out
-MIN_WEIGHT = 0.05  # an expert with less is dropped, and its weight given to the others
 
 
 def pool_weights(
@@ -88,32 +87,38 @@ def pool_weights(
     return np.asarray(weight)
 
 
-def pool_losses(weight: Floats, log_density: Floats, other: Floats, gain: float) -> Floats:
-    """Log densities (n,) of the mixture, extrapolated: see `extrapolated`."""
-    with np.errstate(divide="ignore"):
-        log_weight = np.log(weight)
-    first, second = (np.logaddexp.reduce(half + log_weight, axis=1) for half in (log_density, other))
-    with np.errstate(invalid="ignore"):
-        both = np.logaddexp(first, second) - np.log(2.0)
-        return np.asarray(both + gain * np.where(np.isfinite(both), both - 0.5 * (first + second), 0.0))
+def extrapolated(first: Floats, second: Floats, gain: float) -> Floats:
+    """Log densities (n,) of a pool of K trees, from those of two halves of k trees together; gain = 1 - k / K.
+
+    A pool of K trees loses c/K to one without end, for some c; two small pools and both together tell c. Without this,
+    small pools would ask for a larger scale factor, and for safer priors, than the forest needs.
+    """
+    with np.errstate(invalid="ignore"):  # densities of 0 and of infinity are what they are
+        together = np.where(first == second, first, np.logaddexp(first, second) - np.log(2.0))
+        return np.asarray(together + gain * np.where(np.isfinite(together), together - 0.5 * (first + second), 0.0))
 
 
 def few_experts(log_density: Floats, other: Floats, counted: Floats, gain: float) -> Floats:
-    """Weights (E,) of as few experts as predict held-out rows as well as all, within a standard error.
+    """Weights (E,) of experts, of which those are dropped that held-out rows do not miss.
 
-    The one with the least weight is dropped, again and again, unless the held-out rows tell that it is missed: by
-    more than one standard error of the difference. Rows that are few cannot tell a mixture from chance, and it is
-    the plain expert that goes on to larger samples.
+    The expert with the least weight goes, and the others are weighed again, until the rows lose more than one standard
+    error by it. A mixture that few rows cannot tell from chance costs more on rows to come than it gained on them.
     """
+
+    def mixture(kept: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        halves = log_density[:, kept], other[:, kept]
+        weight = pool_weights(halves[0], counted=counted, other=halves[1], gain=gain)
+        first, second = (np.logaddexp.reduce(half + np.log(weight), axis=1) for half in halves)
+        return weight, extrapolated(first, second, gain)
+
     E = log_density.shape[1]
-    kept, rows = np.arange(E), np.maximum(counted.sum(), 1.0)
-    weight = pool_weights(log_density, counted=counted, other=other, gain=gain)
-    said = pool_losses(weight, log_density, other, gain)
+    kept, rows = np.arange(E), max(float(counted.sum()), 1.0)
+    weight, said = mixture(kept)
     while len(kept) > 1:
         fewer = np.delete(kept, np.argmin(weight))
-        again = pool_weights(log_density[:, fewer], counted=counted, other=other[:, fewer], gain=gain)
-        now = pool_losses(again, log_density[:, fewer], other[:, fewer], gain)
-        lost = np.where(np.isfinite(said - now), said - now, 0.0)
+        again, now = mixture(fewer)
+        with np.errstate(invalid="ignore"):
+            lost = np.where(np.isfinite(said - now), said - now, 0.0)
         mean = float(lost @ counted / rows)
         error = float(np.sqrt(((lost - mean) ** 2) @ counted)) / rows
         if mean > error:
@@ -122,18 +127,6 @@ def few_experts(log_density: Floats, other: Floats, counted: Floats, gain: float
     out = np.zeros(E)
     out[kept] = weight
     return out
-
-
-def extrapolated(first: Floats, second: Floats, n_asked: float, n_trees: int) -> Floats:
-    """Log densities (n,) of a pool of n_trees trees, from those of two halves of n_asked trees.
-
-    A pool of K trees loses c/K to one without end, for some c; two small pools and both together tell c. Without this,
-    small pools would ask for a larger scale factor, and for safer priors, than the forest needs.
-    """
-    with np.errstate(invalid="ignore"):  # densities of 0 and of infinity are what they are
-        together = np.where(first == second, first, np.logaddexp(first, second) - np.log(2.0))
-        gain = np.where(np.isfinite(together), together - 0.5 * (first + second), 0.0)
-    return np.asarray(together + (1.0 - n_asked / n_trees) * gain)
 
 
 def whole_numbers(weights: Floats, total: int) -> list[int]:

@@ -231,8 +231,7 @@ class ForestShapes:
         def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
             regressions = self.contexts[k].regressions
             lines = (regressions.gain, regressions.loo, regressions.mean)
-            known, bins = (self.contexts[k].n, self.contexts[k].scale), (self.counts[k], self.log_outside[k])
-            bin_residuals(*rows, layout, degree, lines, known, bins)
+            bin_residuals(*rows, layout, degree, lines, self.contexts[k].scale, (self.counts[k], self.log_outside[k]))
 
         _to_trees(self.forest, self.fills, (X, y, seen), add)
 

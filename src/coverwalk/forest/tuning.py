@@ -79,7 +79,8 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
     small = _SmallForests(X, y, folds, settings, weight)
     experts = [expert for kind in _kinds(settings, X.shape[1]) for expert in small.experts(kind)]
-    kernel, weights = _weights(experts, small.kernel(), counted, 1.0 - 2 * HALF / settings.n_trees)
+    gain = 1.0 - 2 * HALF / settings.n_trees
+    kernel, weights = _weights(experts, small.kernel(), counted, max(gain, 0.0))
     chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
     scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], settings.n_trees, counted)
     counts = whole_numbers(np.array([weight for _, weight in chosen]), settings.n_trees)
@@ -90,7 +91,7 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     first, second = ([_rescaled(dist, scale_factor) for dist in half] for half in best.dists)
 
     def judge(one: Floats, other: Floats) -> Floats:
-        return extrapolated(one, other, 2 * HALF, settings.n_trees)
+        return extrapolated(one, other, gain)
 
     cells = settings.rounding.cells(y) if settings.rounding else (y, y)
     y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, judge, counted)
@@ -108,7 +109,7 @@ def _kinds(settings: Settings, p: int) -> list[Kind]:
 def _weights(experts: list[Expert], kernel: Floats | None, counted: Floats, gain: float) -> tuple[float, Floats]:
     """The weight of the global kernel, and those of the experts, which sum to one; the small ones are dropped."""
     halves = [np.column_stack([np.concatenate(expert.known[half]) for expert in experts]) for half in range(2)]
-    gain, of_kernel = max(gain, 0.0), 0.0
+    of_kernel = 0.0
     if kernel is not None:
         first, second = (np.column_stack([half, kernel]) for half in halves)
         of_kernel = float(pool_weights(first, counted=counted, other=second, gain=gain)[-1])
@@ -177,12 +178,12 @@ def _scale_factor(chosen: list[tuple[Expert, float]], y: list[Floats], n_trees: 
     """
     if sum(map(len, y)) < SCALE_ROWS:
         return 1.0
-    n_asked = 2 * HALF / sum(weight**2 for _, weight in chosen)  # as many trees of one kind err as much
+    n_small = 2 * HALF / sum(weight**2 for _, weight in chosen)  # as many trees of one kind err as much
     scores = []
     for factor in SCALE_FACTORS:
         said = [[half + np.log(weight) for half in expert.halves(y, factor)] for expert, weight in chosen]
         first, second = (np.logaddexp.reduce([halves[i] for halves in said]) for i in range(2))
-        scores.append(float(extrapolated(first, second, n_asked, n_trees) @ counted))
+        scores.append(float(extrapolated(first, second, 1.0 - n_small / n_trees) @ counted))
     return SCALE_FACTORS[int(np.argmax(scores))]
 
 
