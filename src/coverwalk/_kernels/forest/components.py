@@ -28,14 +28,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 
-REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y, TREE_OF_Y = 0, 1, 2, 3
+REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
 
 MAX_PLANE = 32  # terms of a plane that is learned row by row; with more inputs it is a constant
 MIN_WEIGHT = 1e-300
 
 
 @stored(
-    kind=Array(np.int64, "R", low=REGRESSION, high=TREE_OF_Y),
+    kind=Array(np.int64, "R", low=REGRESSION, high=DENSITY_OF_Y),
     first=Array(np.int64, "N + 1", offsets="R"),
     weight=Array(float, "S", "R", low=0, high=1 + 1e-9),
     s2=Array(float, "R", above=0),
