@@ -21,7 +21,8 @@ _HIGH, _LOW = 0.693147180369123816490, 1.90821492927058770002e-10  # log 2 in tw
 @fused_kernel
 def loop_exp(x: float) -> float:
     """exp(x) for LOWEST <= x <= HIGHEST, to 1e-13 of itself, and 1e-15 near 0: 2^k exp(r), exp(r) by its
-    series, |r| <= log(2) / 2."""
+    series, |r| <= log(2) / 2.
+    """
     k = np.floor(x * _LOG2_E + 0.5)
     r = (x - k * _HIGH) - k * _LOW
     series = 1.0 / 3628800 + r * (1.0 / 39916800 + r / 479001600)
