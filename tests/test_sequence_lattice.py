@@ -168,6 +168,19 @@ def test_a_cover_of_ones_own():
         SequenceModel(covers=["suffix", lambda past: "a"]).fit(TEXT[:20])
 
 
+@pytest.mark.parametrize("left_out", lattice_engine.FAMILIES)
+def test_a_cover_that_is_left_out_has_no_part(left_out):
+    """Nothing is predicted from it, nothing is learned for it; order zero, the past itself, always stays."""
+    family = [name for name in lattice_engine.FAMILIES if name != left_out]
+    model = SequenceModel(covers=family, effort=3).fit(
+        TEXT[:5000] + np.tile(np.arange(50), 99).astype(np.uint8).tobytes()
+    )
+    parts = model.contributions()
+    assert set(parts) == set(family) | {"suffix"}
+    assert parts["suffix"] < 0.2 or left_out != "suffix"
+    assert (left_out == "match") == (not model._store.matches.any())
+
+
 def test_functions_that_came_or_went_since_the_fit_are_refused():
     model = SequenceModel(covers=["suffix", column]).fit(TEXT[:300])
     model.set_params(covers=[column] * 60)

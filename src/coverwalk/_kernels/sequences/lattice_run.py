@@ -48,13 +48,15 @@ def learn(
     zero, hits, past, history, matches = store.zero, store.hits, store.past, store.history, store.matches
     differences, counters, use = store.differences, store.counters, store.use
     hashes, covers, awake, places, states, x, numbers, found = new_scratch(store)
+    matching = use[len(use) - 1, 2] == 0.0
     for i in range(len(symbols)):
         position, known = counters[POSITION], counters[DOCUMENT]
         period = counters[PERIOD] if counters[PERIOD] > 0 else SMALL_PERIOD
         contexts(past, history, position, min(known, len(history)), period, hashes)
         for k in range(extra.shape[1]):
             hashes[COVERS + k] = extra[i, k]
-        find_match(matches, history, history, position, min(known, len(history)), found)
+        if matching:
+            find_match(matches, history, history, position, min(known, len(history)), found)
         rate = _RATE + _FIRST_RATE * _SOON // (position + _SOON)
         symbol = np.int64(symbols[i])
         node = np.int64(1)

@@ -68,7 +68,8 @@ class LatticeStore(NamedTuple):
     matches (2, m)        by a hash of the last 12 and of the last 6 symbols: 1 + the place of the symbol that followed
     hits (64,)            by length of match: the probability that it goes on, in 22 bits
     differences (1025,)   how periods are found: see `find_period`
-    use (inputs + 1, 3)   by cover: its part in the log-odds in this block, in all, and 1 if it sleeps
+    use (inputs + 1, 3)   by cover: its part in the log-odds in this block, in all, and 1 if it sleeps; order zero
+                          and the match come last
     past (3,)             of the present document: last eight symbols, current word, previous word
     counters (5,)         symbols learned, symbols of this document, period; memory in bytes and effort, as set
     covers (n,)           which of the hashing covers this model has: below 17 built in, then the user's own
