@@ -15,6 +15,7 @@ from coverwalk.saving import Saved
 from coverwalk.sequences import lattice_engine
 from coverwalk.sequences.alphabet import BYTES, Alphabet
 from coverwalk.sequences.sequence_parameters import (
+    MAX_DECAY,
     MAX_DEPTH,
     MAX_MEMORY,
     MIN_MEMORY,
@@ -58,6 +59,10 @@ class SequenceModel(Saved, SequenceReader):
     covers : sequence of str and functions, optional
         For bytes: some of "suffix", "word", "sparse", "record", "image", "match", and functions from the past, as bytes
         (the newest 256), to an integer, the number of the context. By default those that belong to ``effort``.
+    forget : float
+        The decay rate, for sources that change, up to 0.01: symbols learned n symbols ago count (1 - forget)^n. In the
+        lattice counts halve every log(2) / forget symbols, and what was met stays known. The suffix tree remembers the
+        newest 1 / forget to 2 / forget symbols. 0: nothing decays but what new symbols contradict.
     depth : int, optional
         The length of the longest context of the suffix tree, up to 64; by default 16. Where it is set, or any of the
         following, bytes too are learned by the suffix tree.
@@ -109,6 +114,7 @@ class SequenceModel(Saved, SequenceReader):
         effort=Whole(0, 3),
         memory=Either(Whole(MIN_MEMORY, MAX_MEMORY), Text()),
         covers=Plain(),
+        forget=Real(low=0, high=MAX_DECAY, whole=True),
         depth=Maybe(Whole(0, MAX_DEPTH)),
         walk=Text("coarsen", "refine"),
         estimator=Text("auto", "dirichlet"),
@@ -130,6 +136,7 @@ class SequenceModel(Saved, SequenceReader):
         effort: int = 2,
         memory: str | int = "256MB",
         covers: Sequence[str | Callable[[bytes], int]] | None = None,
+        forget: float = 0.0,
         depth: int | None = None,
         walk: str = "coarsen",
         estimator: str = "auto",
@@ -142,6 +149,7 @@ class SequenceModel(Saved, SequenceReader):
         self.effort = effort
         self.memory = memory
         self.covers = covers
+        self.forget = forget
         self.depth = depth
         self.walk = walk
         self.estimator = estimator
@@ -232,7 +240,8 @@ class SequenceModel(Saved, SequenceReader):
         if not is_lattice(self, alphabet):
             return new_suffix_store(self, alphabet)
         families, functions = lattice_covers(self)
-        return lattice_engine.new_lattice(families, len(functions), memory_bytes(self.memory), self.effort, symbols)
+        memory, forget = memory_bytes(self.memory), float(self.forget)
+        return lattice_engine.new_lattice(families, len(functions), memory, self.effort, symbols, forget)
 
     def _learn_codes(self, codes: Codes, before: Codes, fresh: Any, *, starts: bool, border: bool) -> Floats:
         """Learn symbols in place, after others; ``fresh`` are those that the alphabet does not know yet."""

@@ -1,5 +1,6 @@
 """The lattice of covers as an engine of SequenceModel, for bytes; see `suffix_engine` for what an engine is."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from coverwalk._kernels.sequences.covers import NAMES
 from coverwalk._kernels.sequences.store import (
     BUCKET,
     COVERS,
+    DECAY,
+    DECAY_UNIT,
     DOCUMENT,
     EFFORT,
     MEMORY,
@@ -47,12 +50,15 @@ class Place(NamedTuple):
     known: NDArray[np.int64]
 
 
-def new_lattice(families: Sequence[str], functions: int, memory: int, effort: int, expected: int = 0) -> LatticeStore:
+def new_lattice(
+    families: Sequence[str], functions: int, memory: int, effort: int, expected: int = 0, forget: float = 0.0
+) -> LatticeStore:
     """An empty lattice with these families of covers, in arrays that will do for ``expected`` symbols."""
     chosen = [c for c, name in enumerate(NAMES) if name in families and (effort > 1 or c != _LONGEST)]
     covers = np.array(chosen + list(range(COVERS, COVERS + functions)), np.uint64)
     store = new_store(covers, *_capacity(memory, max(expected, 1)))
     store.counters[MEMORY], store.counters[EFFORT] = memory, effort
+    store.counters[DECAY] = round(forget / math.log(2.0) / DECAY_UNIT)
     store.use[-1, 2] = "match" not in families
     return store
 

@@ -40,6 +40,7 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     borders: bool
     covers: Sequence[str | Callable[[bytes], int]] | None
     effort: int
+    forget: float
 
     @property
     def alphabet_(self) -> list[Hashable]:
