@@ -213,17 +213,21 @@ class SequenceModel(Saved, SequenceReader):
         The sum is the ideal code length: with the refining walk, that of context tree weighting.
         """
         scale = nats_per(unit)
-        return self._learn(sequence, past, new_document=new_document) / scale
+        return self._learn(sequence, past, new_document=new_document, scored=True) / scale
 
-    def _learn(self, sequence: Any, past: Any = None, *, new_document: bool = True) -> Floats:
+    def _learn(self, sequence: Any, past: Any = None, *, new_document: bool = True, scored: bool = False) -> Floats:
         begun = hasattr(self, "_store")
         if not begun:
             check_parameters(self)
         alphabet = self._alphabet if begun else alphabet_for(self.alphabet, sequence)
+        codes: Codes | NDArray[np.uint8]
         codes, fresh = alphabet.encode(sequence)
+        if isinstance(self._store, LatticeStore) if begun else is_lattice(self, alphabet):
+            codes = codes.astype(np.uint8)  # a quarter of the memory
         before, unknown = alphabet.encode(past if past is not None else ())
         if unknown:
             raise ValueError(f"the past has symbols outside the alphabet, such as {unknown[0]!r}: name an alphabet")
+        losses = np.empty(len(codes) if scored else 0)
         if not begun:  # from here on nothing can be wrong with the input, but what functions of the user's own say
             model = twin(self, _store=self._new_store(alphabet, len(codes)), _alphabet=alphabet, n_symbols_seen_=0)
             model._kind = type(sequence).__name__  # what samples are made of
@@ -231,8 +235,9 @@ class SequenceModel(Saved, SequenceReader):
             model = twin(self, _store=engine_of(self._store).copied(self._store), _alphabet=deepcopy(alphabet))
         else:
             with alone(self):
-                return self._learn_codes(codes, before, fresh, starts=new_document, border=past is None)
-        losses = model._learn_codes(codes, before, fresh, starts=new_document or not begun, border=past is None)
+                self._learn_codes(codes, before, fresh, losses, starts=new_document, border=past is None)
+            return losses
+        model._learn_codes(codes, before, fresh, losses, starts=new_document or not begun, border=past is None)
         adopt(self, model)
         return losses
 
@@ -243,9 +248,11 @@ class SequenceModel(Saved, SequenceReader):
         memory, forget = memory_bytes(self.memory), float(self.forget)
         return lattice_engine.new_lattice(families, len(functions), memory, self.effort, symbols, forget)
 
-    def _learn_codes(self, codes: Codes, before: Codes, fresh: Any, *, starts: bool, border: bool) -> Floats:
+    def _learn_codes(
+        self, codes: Codes | NDArray[np.uint8], before: Codes, fresh: Any, losses: Floats, *, starts: bool, border: bool
+    ) -> None:
         """Learn symbols in place, after others; ``fresh`` are those that the alphabet does not know yet."""
-        engine, losses = engine_of(self._store), np.empty(len(codes))
+        engine = engine_of(self._store)
         if starts:
             self._store = engine.start_document(self._store, self.borders and border)
         if len(before):
@@ -253,7 +260,6 @@ class SequenceModel(Saved, SequenceReader):
         self._store = engine.learn(self._store, codes, losses, *self._functions(self._store))
         self._alphabet.add(fresh)
         self.n_symbols_seen_ += len(codes)
-        return losses
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

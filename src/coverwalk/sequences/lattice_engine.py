@@ -109,7 +109,7 @@ def start_document(store: LatticeStore, borders: bool) -> LatticeStore:
 
 def learn(
     store: LatticeStore,
-    codes: Codes,
+    codes: Codes | NDArray[np.uint8],
     losses: Floats,
     functions: Sequence[Cover] = (),
     *,
@@ -117,10 +117,13 @@ def learn(
     coder: NDArray[np.uint64] | None = None,
     data: NDArray[np.uint8] | None = None,
 ) -> LatticeStore:
-    """Learn symbols; ``losses`` (n,) are written, in nats. With a coder they are coded, or decoded into ``codes``."""
+    """Learn symbols; with a coder they are coded, or decoded into ``codes``.
+
+    losses (n,)   written, in nats; or (0,), and they are not kept
+    """
     coder = binary_coder.start_coder() if coder is None else coder
     data = np.empty(0, np.uint8) if data is None else data
-    done = 0
+    done, unkept = 0, np.empty(0 if len(losses) else min(BLOCK, len(codes)))
     while done < len(codes):
         position = int(store.counters[POSITION])
         if position % BLOCK == 0:
@@ -128,8 +131,11 @@ def learn(
             _choose_sleepers(store)
         end = min(done + BLOCK - position % BLOCK, len(codes))
         place = here(store) if functions else None
-        extra = _extra(place, codes[done:end], functions)
-        lattice_run.learn(store, codes[done:end], extra, losses[done:end], mode, coder, data)
+        block = codes[done:end].astype(np.int32)
+        extra = _extra(place, block, functions)
+        lattice_run.learn(store, block, extra, losses[done:end] if len(losses) else unkept, mode, coder, data)
+        if mode == lattice_run.DECODE:
+            codes[done:end] = block
         done = end
     return store
 

@@ -48,7 +48,8 @@ def prime(store: SuffixStore, codes: Codes) -> SuffixStore:
 
 
 def learn(store: SuffixStore, codes: Codes, losses: Floats) -> SuffixStore:
-    """Learn symbols; ``losses`` (n,) are written, in nats."""
+    """Learn symbols; ``losses`` (n,) are written, in nats; or (0,), and they are not kept."""
+    losses = losses if len(losses) else np.empty(len(codes))
     done, window = 0, int(store.settings[suffix_walk.WINDOW])
     while done < len(codes):
         if store.size[suffix_tree.HISTORY] >= window:
