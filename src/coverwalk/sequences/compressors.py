@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,12 +39,16 @@ def compressors() -> dict[str, Callable[[bytes], int]]:
         found["zpaq"] = lambda data: _archive_size(lambda file, to: [zpaq, "add", to, file, "-method", "5"], data)
     for name in ("lpaq1", "lpaq8"):
         if lpaq := shutil.which(name):
-            found[name] = lambda data, lpaq=lpaq: _archive_size(lambda file, to: [lpaq, "9", file, to], data)
+            found[name] = partial(_lpaq_size, lpaq)
     return found
 
 
 def _run(command: list[str], data: bytes) -> bytes:
     return subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+def _lpaq_size(lpaq: str, data: bytes) -> int:
+    return _archive_size(lambda file, to: [lpaq, "9", file, to], data)
 
 
 def _archive_size(command: Callable[[str, str], list[str]], data: bytes) -> int:
