@@ -47,7 +47,7 @@ def robot(folder: str | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measure(make: Callable[[int], BaseEstimator], X: np.ndarray, y: np.ndarray, seed: int) -> list[float]:
-    """Log loss, error, calibration error, CPU seconds to fit, CPU microseconds a row to predict."""
+    """Log loss, error, calibration error, CPU seconds to fit, CPU µs per row to predict."""
     train_X, test_X, train_y, test_y = train_test_split(X, y, test_size=1 / 3, stratify=y, random_state=seed)
     start = time.process_time()
     model = make(seed).fit(train_X, train_y)

@@ -1,6 +1,6 @@
-"""Nanoseconds a voice of predictive mixtures, beside SciPy's Student t summed over the same voices.
+"""Nanoseconds a component of predictive mixtures, beside SciPy's Student t summed over the same components.
 
-python benchmarks/distribution.py [--rows 1000] [--voices 300]
+python benchmarks/distribution.py [--rows 1000] [--components 300]
 """
 
 import argparse
@@ -10,8 +10,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
-from coverwalk.distribution import PredictiveDistribution
-from coverwalk.shapes import Shapes
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 
 
 def make_shapes(kind, rng):
@@ -43,12 +43,16 @@ def cpu_seconds(function, *args):
 
 
 def scipy_logpdf(dist, y, n, m):
-    _, weight, loc, scale, shape = (column.reshape(n, m) if column.size == n * m else column for column in dist.voices)
+    _, weight, loc, scale, shape = (
+        column.reshape(n, m) if column.size == n * m else column for column in dist.components
+    )
     return logsumexp(stats.t.logpdf(y[:, None], dist.shapes.df[shape], loc, scale), b=weight, axis=1)
 
 
 def scipy_cdf(dist, y, n, m):
-    _, weight, loc, scale, shape = (column.reshape(n, m) if column.size == n * m else column for column in dist.voices)
+    _, weight, loc, scale, shape = (
+        column.reshape(n, m) if column.size == n * m else column for column in dist.components
+    )
     return (weight * stats.t.cdf(y[:, None], dist.shapes.df[shape], loc, scale)).sum(axis=1)
 
 
@@ -57,10 +61,10 @@ def main():
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--voices", type=int, default=300)
     arguments = parser.parse_args()
-    n, m = arguments.rows, arguments.voices
+    n, m = arguments.rows, arguments.components
     rng = np.random.default_rng(0)
     y = rng.standard_normal(n)
-    print("| voices | logpdf ns/voice | cdf ns/voice | ppf µs/quantile | rvs µs/draw | entropy ms/row |")
+    print("| components | logpdf ns/component | cdf ns/component | ppf µs/quantile | rvs µs/draw | entropy ms/row |")
     print("|---|---|---|---|---|---|")
     for kind in ("student", "kernels", "cells"):
         dist = make_rows(make_shapes(kind, rng), n, m, rng)

@@ -7,7 +7,7 @@ arm: how far the hand of an arm with eight joints is from a point, the joints kn
 smooth: a smooth function of eight inputs with noise of 0.05, whose true density has a loss of -1.58 (5500 rows).
 friedman: Friedman's function, five of ten inputs matter; noise 1, so 1.42 is the truth (5000 rows).
 collinear: sixteen inputs, all of them functions of three, rounded to three digits; y is one of the three (11934 rows).
-tails: nine skewed inputs; y is one of two laws, both with heavy tails (45730 rows).
+tails: nine skewed inputs; y is one of two distributions, both with heavy tails (45730 rows).
 A tenth of the rows is for testing; each split is drawn anew.
 """
 
@@ -35,8 +35,8 @@ def arm(rng: Generator):
 
 def smooth(rng: Generator):
     X = rng.uniform(-1, 1, size=(5500, 8))
-    waves = np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + np.cos(2 * X[:, 4]) * X[:, 5]
-    return X, waves + 0.3 * X[:, 6] - 0.5 * X[:, 7] ** 2 + 0.05 * rng.standard_normal(5500)
+    fourier = np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + np.cos(2 * X[:, 4]) * X[:, 5]
+    return X, fourier + 0.3 * X[:, 6] - 0.5 * X[:, 7] ** 2 + 0.05 * rng.standard_normal(5500)
 
 
 def friedman(rng: Generator):

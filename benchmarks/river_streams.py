@@ -96,7 +96,7 @@ def main():
         verdict = "no worse than" if won else "behind"
         print(f"\n{name}: {len(sets[name])} rows; {verdict} the best of river's; {ratio:.1f} x AMF's speed")
         for method, (rmse, seconds) in results.items():
-            print(f"  {method:<20}RMSE {rmse:10.4g}   {1e6 * seconds:8.1f} microseconds a row", flush=True)
+            print(f"  {method:<20}RMSE {rmse:10.4g}   {1e6 * seconds:8.1f} µs per row", flush=True)
     print(f"\nno worse than the best of river's on {best} of {len(chosen)} sets")
 
 

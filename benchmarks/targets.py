@@ -19,9 +19,9 @@ import numpy as np
 from uci_peers import Gaussian, HistGradientBoosting, LeafKernel, kernels_at
 
 from coverwalk import ConditionalDensity, PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation import crps
 from coverwalk.preparation.rounding import find_rounding
-from coverwalk.shapes import Shapes
 
 GENERATED = ("grades", "integers", "poisson", "rain", "cut off", "proportions", "gaps", "smooth")
 TABLES = ("abalone", "elevators", "wine_white", "cpu_act")
@@ -128,10 +128,10 @@ def main() -> None:
             rmse = np.sqrt(np.mean((dist.mean() - y_test) ** 2))
             results.setdefault("coverwalk", []).append([-np.mean(dist.logpdf(y_test)), crps(y_test, dist), rmse])
             for peer, make in peers.items():
-                law = predicted(make(X, y), X_test)
-                rmse = np.sqrt(np.mean((law.mean() - y_test) ** 2))
-                put = law.rounded(rounding if rounding is not None and rounding.step else None)
-                results.setdefault(peer, []).append([cell_loss(law, y_test, rounding), crps(y_test, put), rmse])
+                marginal = predicted(make(X, y), X_test)
+                rmse = np.sqrt(np.mean((marginal.mean() - y_test) ** 2))
+                put = marginal.rounded(rounding if rounding is not None and rounding.step else None)
+                results.setdefault(peer, []).append([cell_loss(marginal, y_test, rounding), crps(y_test, put), rmse])
         for method, scores in results.items():
             loss, score, rmse = np.mean(scores, axis=0)
             print(f"| {name} | {method} | {loss:.3f} | {score:.4g} | {rmse:.4g} | {told} |", flush=True)

@@ -10,9 +10,9 @@ import numpy as np
 from scipy import stats
 
 from coverwalk import ConditionalDensity, PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation import crps
 from coverwalk.paper.double_kernel import DoubleKernel
-from coverwalk.shapes import Shapes
 
 PATIENCE = 50  # rounds without progress after which a booster stops
 
@@ -122,9 +122,9 @@ class HistGradientBoosting(Gaussian):
 def kernels_at(weight, y, width, least=1e-5):
     """Row i: normals at the y of the training rows with weight[i], those of next to no weight left out."""
     weight = weight / weight.sum(axis=1, keepdims=True)
-    heard = weight > np.minimum(least, weight.max(axis=1, keepdims=True) / 2)
-    offsets = np.concatenate([[0], np.cumsum(heard.sum(axis=1))])
-    row, j = np.nonzero(heard)
+    nonzero = weight > np.minimum(least, weight.max(axis=1, keepdims=True) / 2)
+    offsets = np.concatenate([[0], np.cumsum(nonzero.sum(axis=1))])
+    row, j = np.nonzero(nonzero)
     weight = weight[row, j] / np.add.reduceat(weight[row, j], offsets[:-1])[row]
     shape = np.zeros(len(j), np.int32)
     return PredictiveDistribution(offsets, weight, y[j], np.full(len(j), width), shape, Shapes.student(np.inf))

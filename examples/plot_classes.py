@@ -17,9 +17,9 @@ model = ContextClassifier(random_state=0).fit(X, y)
 a, b = np.meshgrid(np.linspace(-2, 3, 120), np.linspace(-1.5, 2, 90))
 p = model.predict_proba(np.stack([a.ravel(), b.ravel()], axis=1))[:, 1].reshape(a.shape)
 figure, ax = plt.subplots(figsize=(7, 4.4), layout="constrained")
-heat = ax.pcolormesh(a, b, p, cmap="coolwarm", vmin=0, vmax=1, shading="auto", rasterized=True)
+temperature = ax.pcolormesh(a, b, p, cmap="coolwarm", vmin=0, vmax=1, shading="auto", rasterized=True)
 ax.scatter(*X.T, c=y, cmap="coolwarm", edgecolor="white", s=18)
-figure.colorbar(heat, label="P(class 1 | x)")
+figure.colorbar(temperature, label="P(class 1 | x)")
 
 # %%
 # Log loss of rows that it has not seen:

@@ -17,7 +17,7 @@ y = rng.choice([-1.0, 1.0], 800) * x + 0.1 * rng.standard_normal(800)
 model = ConditionalDensity().fit(x[:, None], y)
 
 # %%
-# The law of y at three places, as one vectorised object with SciPy's names.
+# The distribution of y at three places, as one vectorised object with SciPy's names.
 
 places = np.array([0.1, 0.5, 0.9])
 dist = model.predict_dist(places[:, None])
@@ -29,6 +29,6 @@ ax.set(xlabel="y", ylabel="p(y | x)")
 ax.legend(frameon=False)
 
 # %%
-# Who says so? The contexts and local models that speak for x = 0.9, heaviest first.
+# Who says so? The contexts and local models that predict for x = 0.9, heaviest first.
 
 plot_contexts(dist[2])

@@ -99,7 +99,7 @@ class Browser:
         self.call("Page.navigate", url=url)
         while "Page.loadEventFired" not in self.events:
             self._message()
-        self.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.predict_dist("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def ask(self, expression):
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)

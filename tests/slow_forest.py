@@ -32,13 +32,13 @@ def base_density(e):
 
 
 class Regressions:
-    """Every degree and ridge of one context: left-one-out evidence, and the average of the functions."""
+    """Every degree and ridge of one context: leave-one-out evidence, and the average of the functions."""
 
     def __init__(self, X, r, above, degree, ridges, many):
         self.low, self.high = X.min(axis=0), X.max(axis=0)
         n, psi_0 = len(r), NU_0 * above
         self.df = NU_0 + n
-        scores, errors, left_out, self.coefficients, psis, self.solved = [], [], [], [], [], []
+        scores, errors, held_out, self.coefficients, psis, self.solved = [], [], [], [], [], []
         for g in range(degree + 1):
             F = basis(X, g)
             d = F.shape[1]
@@ -60,7 +60,7 @@ class Regressions:
                 else:
                     scores.append(sum(self._refit(F, r, i, ridge, psi_0) for i in range(n)))
                 errors.append(e)
-                left_out.append(e / (1 - h))
+                held_out.append(e / (1 - h))
                 psis.append(psi)
                 self.coefficients.append((g, c))
                 mean = d / (n + ridge) if plenty else None
@@ -69,7 +69,7 @@ class Regressions:
         self.weight = np.exp(np.array(scores) - logsumexp(scores))
         self.s2 = self.weight @ psis / self.df
         self.rest = self.weight @ np.array(errors)  # for the children
-        self.left_out = self.weight @ np.array(left_out)
+        self.held_out = self.weight @ np.array(held_out)
 
     @staticmethod
     def _refit(F, r, i, ridge, psi_0):
@@ -93,7 +93,7 @@ class Regressions:
 
 
 class Kernels:
-    """A binned kernel density of e: left-one-out evidence averaged over bandwidths, and the density of the best."""
+    """A binned kernel density of e: leave-one-out evidence averaged over bandwidths, and the density of the best."""
 
     def __init__(self, e):
         n = len(e)
@@ -121,7 +121,7 @@ class Kernels:
 
 
 class Cells:
-    """A tree density over the bins of y: its Z by recursion, left-one-out by taking a row away and asking again."""
+    """A tree density over the bins of y: its Z by recursion, leave-one-out by taking a row away and asking again."""
 
     def __init__(self, e):
         n = len(e)
@@ -129,14 +129,14 @@ class Cells:
         place = e / (self.scale * BIN) + BINS / 2 + 0.5
         inside = (place >= 0) & (place < BINS)
         self.counts = np.bincount(place[inside].astype(int), minlength=BINS)
-        self.n, self.n_in, self.whole = n, int(inside.sum()), self.log_z(self.counts)
+        self.n, self.n_in, self.global_kernel = n, int(inside.sum()), self.log_z(self.counts)
         self.log_evidence = -n * np.log(n * self.scale)
         n_out = n - self.n_in
         self.log_evidence += sum(np.log(n_out * self.base(t)) for t in e[~inside] / self.scale)
         for b in np.flatnonzero(self.counts):
             fewer = self.counts.copy()
             fewer[b] -= 1
-            tree = np.exp(self.whole - self.log_z(fewer)) / (BINS * BIN)
+            tree = np.exp(self.global_kernel - self.log_z(fewer)) / (BINS * BIN)
             others = (self.n_in - 1) * tree + (1 + n_out) * self.base(0.0)
             self.log_evidence += self.counts[b] * np.log(others)
 
@@ -159,26 +159,28 @@ class Cells:
         if 0 <= place < BINS:
             more = self.counts.copy()
             more[place] += 1
-            tree = np.exp(self.log_z(more) - self.whole) / (BINS * BIN)
+            tree = np.exp(self.log_z(more) - self.global_kernel) / (BINS * BIN)
         return (self.n_in * tree + (self.n + 1 - self.n_in) * self.base(e)) / (self.n + 1) / self.scale
 
 
 class SlowTree:
     """The local models of every context of one tree, by the numbers of its rows."""
 
-    def __init__(self, tree, Z, y, degree, ridges, many, least_scale):
+    def __init__(self, tree, Z, y, degree, ridges, many, min_scale):
         self.tree, self.Z, self.y = tree, Z, y
         self.path_of = [self.path(z) for z in Z]
-        self.rows = {k: np.array([i for i, path in enumerate(self.path_of) if k in path]) for k in range(len(tree.dim))}
+        self.rows = {
+            k: np.array([i for i, path in enumerate(self.path_of) if k in path]) for k in range(len(tree.feature))
+        }
         self.of_rows = {frozenset(rows.tolist()): k for k, rows in self.rows.items()}
         self.regressions, self.kernels, r = {}, {}, y.copy()
         for k, i in self.rows.items():  # parents first
-            above = self.regressions[tree.parent[k]].s2 if k else least_scale**2 + np.mean(y**2)
+            above = self.regressions[tree.parent[k]].s2 if k else min_scale**2 + np.mean(y**2)
             fit = self.regressions[k] = Regressions(Z[i], r[i], above, degree, ridges, many)
             r[i] = fit.rest
             self.kernels[k] = [None, None, None]
             if len(i) >= SHAPE_ROWS:
-                of_residuals, deviation = Kernels(fit.left_out), y[i] - y[i].mean()
+                of_residuals, deviation = Kernels(fit.held_out), y[i] - y[i].mean()
                 promising = np.sum(deviation**2) <= len(i) * (PROMISING * of_residuals.scale) ** 2
                 of_y = [Kernels(deviation), Cells(deviation)] if promising else [None, None]
                 self.kernels[k] = [of_residuals, *of_y]
@@ -188,7 +190,7 @@ class SlowTree:
         path = [0]
         while self.tree.left[path[-1]] >= 0:
             k = path[-1]
-            path.append(int(self.tree.left[k] + (z[self.tree.dim[k]] > self.tree.cut[k])))
+            path.append(int(self.tree.left[k] + (z[self.tree.feature[k]] > self.tree.split[k])))
         return path
 
     def centre(self, k, z):
@@ -248,7 +250,7 @@ class OfForest(LocalModel):
 
 
 class OfForestPosterior(Posterior):
-    """Known by the numbers of the rows it has seen; its evidence is left-one-out, no product of predictions."""
+    """Known by the numbers of the rows it has seen; its evidence is leave-one-out, no product of predictions."""
 
     def __init__(self, model):
         self.model, self.seen = model, frozenset()

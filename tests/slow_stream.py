@@ -24,7 +24,7 @@ class SlowContext:
     """What one context was fitted to, and every row that came since."""
 
     def __init__(self, records, k, rows, degree):
-        c = records.seat[k]
+        c = records.slot[k]
         self.low, self.high, self.degree = records.low[c], records.high[c], degree
         self.centre, self.mean = records.centre[c], records.mean[c]
         self.best, self.ridge, self.leverage = int(records.degree[c]), records.ridge[c], records.leverage[c]
@@ -107,8 +107,8 @@ class SlowTree:
         records = member.fitted.records
         self.contexts = {
             k: SlowContext(records, k, Z[perm[layout.start[k] : layout.end[k]]], member.degree)
-            for k in range(len(records.seat))
-            if records.seat[k] >= 0
+            for k in range(len(records.slot))
+            if records.slot[k] >= 0
         }
 
     def way(self, x):
@@ -118,7 +118,7 @@ class SlowTree:
             way.append(k)
             if tree.left[k] < 0:
                 break
-            k = int(tree.left[k]) + int(x[tree.dim[k]] > tree.cut[k])
+            k = int(tree.left[k]) + int(x[tree.feature[k]] > tree.split[k])
         return [self.contexts[k] for k in reversed(way) if k in self.contexts]
 
     def learn(self, x, y):

@@ -49,8 +49,8 @@ def test_a_stream_of_dictionaries_is_the_stream_of_its_rows(adapters):
     expected = plain.predict(X.to_numpy())
     assert np.array_equal(many.predict_many(X), expected)
     assert [one.predict_one(x) for x in X.to_dict("records")] == expected.tolist()
-    law = one.predict_dist_one({"b": 0.0, "a": 0.5})
-    assert law.cdf(0.0) == plain.predict_dist([[0.5, 0.0]])[0].cdf(0.0)
+    marginal = one.predict_dist_one({"b": 0.0, "a": 0.5})
+    assert marginal.cdf(0.0) == plain.predict_dist([[0.5, 0.0]])[0].cdf(0.0)
 
 
 def test_features_come_and_go():
@@ -75,7 +75,7 @@ def test_text_is_a_category_and_what_lacks_is_missing(adapters):
     for x, value in zip(frame.to_dict("records"), y):
         one.learn_one({name: entry for name, entry in x.items() if entry == entry}, value)
     many.learn_many(frame, y)
-    assert one._rows.categories == [0]
+    assert one._rows.categorical == [0]
     assert many.predict_many(frame[:5]).tolist() == one.predict_many(frame[:5]).tolist()
     for x, value in zip(frame[["east", "north"]].fillna(0.0).to_dict("records"), y):
         plain.learn_one(x, value)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from coverwalk import ConditionalDensity, load
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.preparation.bounds import Bounds, natural_bounds
 from coverwalk.preparation.rounding import Rounding
-from coverwalk.shapes import Shapes
 
 BOUNDS = [Bounds(0.0, np.inf, 2.0), Bounds(-np.inf, 5.0, 0.5), Bounds(0.0, 1.0, 0.5), Bounds(-1.0, 3.0, 0.3)]
 TARGETS = [Rounding(low=bounds.low, high=bounds.high, bounds=bounds) for bounds in BOUNDS]
@@ -85,8 +85,8 @@ def test_moments_are_integrals(target):
     dist, latent = mixture(target)
     nodes, weights = np.polynomial.legendre.leggauss(10)
     for i in range(3):
-        voices = latent[i].voices
-        edges = np.concatenate([voices.loc + voices.scale * s for s in (-1, 0, 2)])
+        components = latent[i].components
+        edges = np.concatenate([components.loc + components.scale * s for s in (-1, 0, 2)])
         jumps = np.concatenate(target._cells(dist.atoms(1 - 1e-12)[0]))
         turns = [0.0]
         if target.bounds:

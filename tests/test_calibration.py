@@ -5,8 +5,8 @@ import pytest
 from scipy import integrate
 
 from coverwalk import CalibratedDistribution, ConditionalDensity
-from coverwalk.calibration import recalibration
-from coverwalk.distribution import PredictiveDistribution, Shapes
+from coverwalk.distributions.calibrated import recalibration
+from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
 from coverwalk.files import save
 
 

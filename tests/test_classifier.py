@@ -12,16 +12,16 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from coverwalk import ContextClassifier, CoverModel
-from coverwalk._kernels.class_gauss import discriminants, empty_factors, log_scores, moments
-from coverwalk._kernels.class_walk import STRANGE
+from coverwalk._kernels.forest.class_walk import STRANGE
+from coverwalk._kernels.forest.discriminant import discriminants, empty_factors, log_scores, moments
 from coverwalk.base import Cover
-from coverwalk.covers.classes import ClassTree, Planting, _without_faint, counted, grown_tree, plant, settled_rows
-from coverwalk.forests import class_forest
-from coverwalk.forests.class_forest import Sheaf, Standard
-from coverwalk.forests.pooling import fit_powers, log_softmax
+from coverwalk.forest import class_forest
+from coverwalk.forest.class_forest import Sheaf, Standard
+from coverwalk.forest.class_pool import fit_exponents, log_softmax
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _without_faint, counted, grown_tree, plant, settled_rows
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
 
-COUNTS, GAUSS = Planting(discriminants=False), Planting(discriminants=True, rows_shared=1.0, rows_own=0.5)
+COUNTS, GAUSS = ClassGrowth(discriminants=False), ClassGrowth(discriminants=True, rows_shared=1.0, rows_own=0.5)
 
 
 def blobs(n=300, p=3, C=3, seed=0):
@@ -31,10 +31,10 @@ def blobs(n=300, p=3, C=3, seed=0):
     return X, y, np.ones(n)
 
 
-def planted(planting, seed=0, n=300, C=3):
+def planted(growth, seed=0, n=300, C=3):
     rows = blobs(n, C=C, seed=seed)
     inside, outside = np.arange(0, n, 2), np.arange(1, n, 2)
-    return rows, *plant(rows, C, inside, outside, seed, planting)
+    return rows, *plant(rows, C, inside, outside, seed, growth)
 
 
 @parametrize_with_checks([ContextClassifier(n_estimators=12, n_discriminant_trees=4, random_state=0)])
@@ -54,11 +54,11 @@ class _TreeCover(Cover):
         self.tree = tree
 
     def contexts(self, x):
-        axis, cut, left, _ = self.tree
+        axis, split, left, _ = self.tree
         path = [0]
         while left[path[-1]] >= 0:
             k = path[-1]
-            path.append(int(left[k]) + int(x[axis[k]] > cut[k]))
+            path.append(int(left[k]) + int(x[axis[k]] > split[k]))
         return [[k] for k in path]
 
 
@@ -103,58 +103,58 @@ def test_walk_equals_cover_model_on_the_same_tree():
     assert psi.max() > 0.9  # it did learn
 
 
-def slow_local(tree, planting, k, x, base):
+def slow_local(tree, growth, k, x, base):
     """phi_j of context k, straight from the formulas; the factors are checked on their own below."""
     counts, shared, own, shared_factors, own_factors, columns = tree.local
     C, total = counts.shape[1], counts[k].sum()
-    said = [(counts[k] + planting.alpha * ((1 - STRANGE) * base + STRANGE / C)) / (total + planting.alpha)]
+    said = [(counts[k] + growth.alpha * ((1 - STRANGE) * base + STRANGE / C)) / (total + growth.alpha)]
     for place, (U, centre, head, gain, power) in ((shared[k], shared_factors), (own[k], own_factors)):
-        for heat in planting.heats:
+        for temperature in growth.temperatures:
             if place < 0:
                 said.append(np.full(C, np.nan))
                 continue
             z = [np.linalg.solve(np.triu(U[place, c % U.shape[1]]).T, x[columns]) for c in range(C)]
             square = np.array([((z[c] - centre[place, c]) ** 2).sum() for c in range(C)])
-            score = heat * (head[place] - power[place] * np.log1p(gain[place] * square))
+            score = temperature * (head[place] - power[place] * np.log1p(gain[place] * square))
             p = np.exp(score - score.max())
             strange = 1 / (total + 1)
             said.append((1 - strange) * p / p.sum() + strange * said[0])
     return np.array(said)
 
 
-def slow_psi(tree, planting, x, k=0, base=None):
+def slow_psi(tree, growth, x, k=0, base=None):
     C = tree.local[0].shape[1]
-    phi = slow_local(tree, planting, k, x, np.full(C, 1 / C) if base is None else base)
+    phi = slow_local(tree, growth, k, x, np.full(C, 1 / C) if base is None else base)
     v = np.exp(tree.walk[0][k])
     mixed = v[v > 0] @ phi[v > 0]
-    axis, cut, left, _ = tree.tree
+    axis, split, left, _ = tree.tree
     if left[k] < 0:
         return mixed
-    below = slow_psi(tree, planting, x, left[k] + (x[axis[k]] > cut[k]), mixed)
+    below = slow_psi(tree, growth, x, left[k] + (x[axis[k]] > split[k]), mixed)
     return np.exp(tree.walk[1][k]) * mixed + np.exp(tree.walk[2][k]) * below
 
 
-@pytest.mark.parametrize("planting", [COUNTS, GAUSS])
-def test_predictions_equal_the_recursion(planting):
-    (X, _, _), tree, _, _ = planted(planting)
-    if planting.discriminants:
+@pytest.mark.parametrize("growth", [COUNTS, GAUSS])
+def test_predictions_equal_the_recursion(growth):
+    (X, _, _), tree, _, _ = planted(growth)
+    if growth.discriminants:
         assert (tree.local[1] >= 0).any()
         assert (tree.local[2] >= 0).any()
-    psi = tree.predict(X, planting)
-    np.testing.assert_allclose(psi, [slow_psi(tree, planting, x) for x in X], rtol=1e-9)
+    psi = tree.predict(X, growth)
+    np.testing.assert_allclose(psi, [slow_psi(tree, growth, x) for x in X], rtol=1e-9)
     np.testing.assert_allclose(psi.sum(axis=1), 1.0, rtol=1e-12)
 
 
-def slow_learn(tree, planting, x, y, m, k=0, base=None):
+def slow_learn(tree, growth, x, y, m, k=0, base=None):
     """psi of a row, after which the tree of one path has learned it."""
     C = tree.local[0].shape[1]
-    phi = slow_local(tree, planting, k, x, np.full(C, 1 / C) if base is None else base)
+    phi = slow_local(tree, growth, k, x, np.full(C, 1 / C) if base is None else base)
     log_v, log_w, log_1mw = tree.walk
-    v, axis, cut, left, _ = np.exp(log_v[k]), *tree.tree
+    v, axis, split, left, _ = np.exp(log_v[k]), *tree.tree
     mixed = v[v > 0] @ phi[v > 0]
     psi = mixed
     if left[k] >= 0:
-        below = slow_learn(tree, planting, x, y, m, left[k] + (x[axis[k]] > cut[k]), mixed)
+        below = slow_learn(tree, growth, x, y, m, left[k] + (x[axis[k]] > split[k]), mixed)
         psi = np.exp(log_w[k]) * mixed + np.exp(log_1mw[k]) * below
         stop, go = np.exp(log_w[k]) * mixed[y] ** m, np.exp(log_1mw[k]) * below[y] ** m
         log_w[k], log_1mw[k] = np.log(stop / (stop + go)), np.log(go / (stop + go))
@@ -165,14 +165,14 @@ def slow_learn(tree, planting, x, y, m, k=0, base=None):
     return psi
 
 
-@pytest.mark.parametrize("planting", [COUNTS, GAUSS])
-def test_learning_equals_the_recursion(planting):
-    (X, y, _), tree, _, _ = planted(planting)
+@pytest.mark.parametrize("growth", [COUNTS, GAUSS])
+def test_learning_equals_the_recursion(growth):
+    (X, y, _), tree, _, _ = planted(growth)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
     slow = pickle.loads(pickle.dumps(tree))
     order = np.arange(0, 300, 3)
-    psi = tree.learn((X, y, weight), order, planting)
-    np.testing.assert_allclose(psi, [slow_learn(slow, planting, X[i], y[i], weight[i]) for i in order], rtol=1e-9)
+    psi = tree.learn((X, y, weight), order, growth)
+    np.testing.assert_allclose(psi, [slow_learn(slow, growth, X[i], y[i], weight[i]) for i in order], rtol=1e-9)
     np.testing.assert_allclose(tree.local[0], slow.local[0], rtol=1e-9)
     for fast, by_hand in zip(tree.walk, slow.walk):
         np.testing.assert_allclose(np.exp(fast), np.exp(by_hand), rtol=1e-9, atol=1e-12)
@@ -243,12 +243,12 @@ def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
     tree, parent, (start, end) = grown_tree(
         rows, 3, perm, np.uint64(1), 3, (2, 200, 1000), np.zeros(X.shape[1], np.int64)
     )
-    axis, cut, left, _ = tree
+    axis, split, left, _ = tree
     # With 200 cuts on each axis tried, the root's is near the best there is.
     best = min(
         entropy(y[X[:, a] <= t], 3) + entropy(y[X[:, a] > t], 3) for a in range(2) for t in np.sort(X[:, a])[3:-3]
     )
-    chosen = X[:, axis[0]] <= cut[0]
+    chosen = X[:, axis[0]] <= split[0]
     assert entropy(y[chosen], 3) + entropy(y[~chosen], 3) < best + 5.0
     assert sorted(perm) == list(range(400))
     counts = counted(rows, 3, perm, parent, left, (start, end))
@@ -257,7 +257,7 @@ def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
         assert (counts[k] == np.bincount(y[here], minlength=3)).all()
         assert len(here) >= 3
         if left[k] >= 0:
-            goes = X[here, axis[k]] <= cut[k]
+            goes = X[here, axis[k]] <= split[k]
             for child, part in ((left[k], here[goes]), (left[k] + 1, here[~goes])):
                 assert set(perm[start[child] : end[child]]) == set(part)
                 assert parent[child] == k
@@ -304,7 +304,7 @@ def test_powers_are_the_optimum():
         fit = log_softmax(log_pools @ T)[np.arange(500), y]
         return 0.5 * ((T - prior) ** 2).sum() - weight @ fit
 
-    T = fit_powers(log_pools, y, weight, prior)
+    T = fit_exponents(log_pools, y, weight, prior)
     assert (T >= 0).all()
     slow = minimize(loss, prior, bounds=[(0, None)] * 3, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-10})
     np.testing.assert_allclose(T, slow.x, atol=1e-4)
@@ -354,20 +354,20 @@ def test_weight_is_repetition():
 def test_equal_rows_are_bundled_and_dealt_to_folds(monkeypatch):
     monkeypatch.setattr(class_forest, "MANY_ROWS", 4)
     X = np.array([[0.0, 1.0], [-0.0, 1.0], [2.0, 3.0], [2.0, 3.0], [5.0, 5.0]])
-    sheaf = Sheaf.of(X, np.array([0, 0, 0, 1, 1]), np.array([1.0, 1.0, 1.0, 0.3, 6.5]), 4)
+    duplicates = Sheaf.of(X, np.array([0, 0, 0, 1, 1]), np.array([1.0, 1.0, 1.0, 0.3, 6.5]), 4)
     parts = {}
-    for x, y, weight, bundle in zip(*sheaf):
+    for x, y, weight, bundle in zip(*duplicates):
         parts.setdefault((x[0], int(y)), []).append(weight)
-        assert bundle == sorted(set(sheaf.bundle)).index(bundle)
+        assert bundle == sorted(set(duplicates.bundle)).index(bundle)
     assert parts[0.0, 0] == [1.0, 1.0]
     assert parts[2.0, 0] == [1.0]
     assert parts[2.0, 1] == [0.3]
     assert parts[5.0, 1] == [2.0, 2.0, 1.5, 1.0]
-    folds = list(sheaf.folds(8, 4, np.random.default_rng(0)))
+    folds = list(duplicates.folds(8, 4, np.random.default_rng(0)))
     for block in (folds[:4], folds[4:]):
-        assert sorted(np.concatenate(block)) == list(range(len(sheaf.y)))
+        assert sorted(np.concatenate(block)) == list(range(len(duplicates.y)))
     for fold in folds:
-        assert len(set(sheaf.bundle[fold])) == len(fold)
+        assert len(set(duplicates.bundle[fold])) == len(fold)
 
 
 def test_few_distinct_rows_with_noise_give_their_shares():
@@ -500,9 +500,9 @@ def test_powers_follow_the_stream():
     X = rng.normal(size=(300, 3))
     y = (X[:, 0] > 0).astype(int)
     model = small().fit(X, y)
-    before = model.powers_.copy()
+    before = model.exponents_.copy()
     model.partial_fit(rng.normal(size=(200, 3)), rng.integers(2, size=200))  # now x says nothing
-    assert model.powers_.sum() < before.sum()
+    assert model.exponents_.sum() < before.sum()
 
 
 # What speaks
@@ -513,25 +513,25 @@ def test_contexts_hold_x_and_explain_the_trees():
     model = small().fit(X, y)
     every = model.contexts(X.iloc[:4], top=10**6)
     for i, found in enumerate(every):
-        assert sum(voice.weight for voice in found) == pytest.approx(1.0)
+        assert sum(component.weight for component in found) == pytest.approx(1.0)
         assert [v.weight for v in found] == sorted((v.weight for v in found), reverse=True)
-        for voice in found:
-            for name, (low, high) in voice.box.items():
+        for component in found:
+            for name, (low, high) in component.box.items():
                 assert low < X.iloc[i][name] <= high
             inside = np.ones(len(X), bool)
-            for name, (low, high) in voice.box.items():
+            for name, (low, high) in component.box.items():
                 inside &= (X[name] > low) & (X[name] <= high)
-            assert {c: n for c, n in voice.counts.items() if n} == y[inside].value_counts().to_dict()
-            assert sum(voice.probabilities.values()) == pytest.approx(1.0)
-    assert {v.local for v in every[0]} > {"counts", "own covariance, heat 1"}
+            assert {c: n for c, n in component.counts.items() if n} == y[inside].value_counts().to_dict()
+            assert sum(component.probabilities.values()) == pytest.approx(1.0)
+    assert {v.local for v in every[0]} > {"counts", "own covariance, temperature 1"}
     assert len(model.contexts(X.iloc[:1])[0]) == 5
-    # The voices of one tree, mixed by their weights, are what the tree says.
+    # The components of one tree, mixed by their weights, are what the tree says.
     forest, z = model._forest, model._forest.standard(X.to_numpy()[:1])
-    planting, trees = forest.kinds[1]
+    growth, trees = forest.kinds[1]
     mine = [v for v in every[0] if v.tree == 12 + 2]
     weights = np.array([v.weight for v in mine]) / sum(v.weight for v in mine)
     mixed = weights @ [list(v.probabilities.values()) for v in mine]
-    np.testing.assert_allclose(mixed, trees[2].predict(z, planting)[0], rtol=1e-9)
+    np.testing.assert_allclose(mixed, trees[2].predict(z, growth)[0], rtol=1e-9)
 
 
 def test_standard_units_and_back():
@@ -568,7 +568,7 @@ def test_pickle_predicts_the_same_and_asking_changes_nothing():
     [
         ({"n_estimators": -1}, "n_estimators must be"),
         ({"n_estimators": 0, "n_discriminant_trees": 0}, "there must be a tree"),
-        ({"left_out": 1}, "left_out must be"),
+        ({"held_out": 1}, "held_out must be"),
         ({"stop": 1.0}, "stop must lie"),
         ({"alpha": 0.0}, "alpha must be positive"),
         ({"n_jobs": 0}, "n_jobs must not be 0"),

@@ -86,8 +86,8 @@ def test_predict_writes_what_the_model_says(data, out, capsys):
 
 def test_predict_streams_in_blocks_that_do_not_show(capsys, monkeypatch):
     whole = run(capsys, "predict", "m.cover", "data.csv", "--out", "whole.csv")
-    monkeypatch.setattr("coverwalk.tables._BLOCK_BYTES", 300)
-    monkeypatch.setattr("coverwalk.tables._BLOCK_ROWS", 7)
+    monkeypatch.setattr("coverwalk.preparation.tables._BLOCK_BYTES", 300)
+    monkeypatch.setattr("coverwalk.preparation.tables._BLOCK_ROWS", 7)
     assert whole[0] == run(capsys, "predict", "m.cover", "data.csv", "--out", "blocks.csv")[0] == 0
     assert run(capsys, "predict", "m.cover", "data.parquet", "--out", "rows.parquet")[0] == 0
     assert Path("whole.csv").read_text() == Path("blocks.csv").read_text()
@@ -237,12 +237,12 @@ def test_report(capsys):
 
 
 def test_a_report_that_leaves_rows_out_says_so(capsys, monkeypatch):
-    for most, left_out in ((159, True), (160, False)):
-        monkeypatch.setattr("coverwalk.commands.report._MOST_ROWS", most)
+    for most, held_out in ((159, True), (160, False)):
+        monkeypatch.setattr("coverwalk.cli.report._MOST_ROWS", most)
         code, out, _ = run(capsys, "report", "m.cover", "data.csv", "--out", "part.html")
         assert code == 0
-        assert (f"the first {most} rows (a report reads no more) of data.csv" in out) == left_out
-        assert ("data.csv has more rows than a report reads" in Path("part.html").read_text()) == left_out
+        assert (f"the first {most} rows (a report reads no more) of data.csv" in out) == held_out
+        assert ("data.csv has more rows than a report reads" in Path("part.html").read_text()) == held_out
 
 
 def test_text_and_gaps_in_the_inputs(capsys):
@@ -476,7 +476,7 @@ def test_streams_go_on_learning_from_files_and_standard_input(tmp_path):
 
 
 def test_a_mistake_while_learning_leaves_the_model(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("coverwalk.commands._models.ROWS_AT_ONCE", 50)  # chunks before the mistake have been learned
+    monkeypatch.setattr("coverwalk.cli._models.ROWS_AT_ONCE", 50)  # chunks before the mistake have been learned
     DoubleTree().fit(rows()[["a", "b"]], rows()["y"]).save(tmp_path / "m.cover")
     before = (tmp_path / "m.cover").read_bytes()
     bad = rows().with_columns(b=pl.when(pl.int_range(pl.len()) == 150).then(np.inf).otherwise(pl.col("b")))
@@ -525,7 +525,7 @@ def test_without_polars_the_message_names_the_remedy(capsys, monkeypatch):
 
 
 def test_quoted_line_breaks_and_byte_order_marks(capsys, monkeypatch):
-    monkeypatch.setattr("coverwalk.tables._BLOCK_BYTES", 10)
+    monkeypatch.setattr("coverwalk.preparation.tables._BLOCK_BYTES", 10)
     with open("quoted.csv", "w", encoding="utf-8-sig") as file:
         file.write("a,note,b\n" + '0.5,"two\nlines, and more",0.1\n' * 5)
     assert run(capsys, "predict", "m.cover", "quoted.csv", "--out", "quoted_out.csv")[0] == 0

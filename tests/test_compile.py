@@ -67,7 +67,7 @@ def test_where_no_cache_can_be_written_kernels_are_compiled_in_memory_and_it_is_
     program = """
 from numba.core import caching
 caching.CacheImpl._locator_classes = []  # as in a container whose folders are all read-only
-from coverwalk._kernels.polynomial import n_features
+from coverwalk._kernels.forest.polynomial import n_features
 print(n_features(2, 3), n_features(1, 3))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -59,7 +59,7 @@ def test_frames_give_the_same_and_keep_their_names(data):
         model = ConditionalDensity(n_estimators=2, stop=0.5).fit(frame, y)
         assert model.feature_names_in_.tolist() == names
         np.testing.assert_array_equal(model.logpdf(frame, y), expected)
-    boxes = [voice.context.box for voice in model.predict_dist(frames[0])[0].contexts(50) if voice.context]
+    boxes = [component.context.box for component in model.predict_dist(frames[0])[0].contexts(50) if component.context]
     assert set().union(*boxes) <= set(names)
     assert any(boxes)
 

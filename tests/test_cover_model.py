@@ -49,10 +49,10 @@ def test_psi_is_a_density_and_weights_sum_to_one(make_cover, walk, n):
     for x in (0.4, -7.0):
         total = w @ np.exp([model.log_predict(x, v) for v in y] - stats.t.logpdf(y, 2))
         assert total == pytest.approx(1.0, abs=2e-4)
-        voices = model.posterior(x)
-        assert sum(v.weight for v in voices) == pytest.approx(1.0, abs=1e-12)
+        components = model.posterior(x)
+        assert sum(v.weight for v in components) == pytest.approx(1.0, abs=1e-12)
         assert model.cdf(x, 1e12) == pytest.approx(1.0, abs=1e-9)
-        mixture = np.log(sum(v.weight * np.exp(v.posterior.logpdf(np.array([x]), 0.3)) for v in voices))
+        mixture = np.log(sum(v.weight * np.exp(v.posterior.logpdf(np.array([x]), 0.3)) for v in components))
         assert model.log_predict(x, 0.3) == pytest.approx(mixture, abs=1e-10)
 
 

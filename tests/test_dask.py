@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coverwalk import ConditionalDensity, ContextClassifier
-from coverwalk.chunks import RowError
+from coverwalk.forest.passes import RowError
 
 pytest.importorskip("distributed")
 import dask

@@ -1,4 +1,4 @@
-"""The synthetic laws against themselves, and the finder of benchmark data."""
+"""The synthetic distributions against themselves, and the finder of benchmark data."""
 
 import numpy as np
 import pytest
@@ -9,22 +9,22 @@ from coverwalk.datasets import MIXTURES, data_folder, load_faithful
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_true_densities_integrate_to_one(name):
-    law = MIXTURES[name]
+    dist = MIXTURES[name]
     span = (-4, 4) if name == "ring" else (-12, 12)
     for x in (-0.8, 0.3, 1.7):
         grid = np.linspace(*span, 8001)
-        density = np.exp(law.log_density(np.full((len(grid), 1), x), grid))
+        density = np.exp(dist.log_density(np.full((len(grid), 1), x), grid))
         assert integrate.trapezoid(density, grid) == pytest.approx(1.0, abs=2e-3)
 
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_draws_agree_with_the_density(name):
     """P(0 < y < 1 | x near x0), counted and integrated."""
-    law = MIXTURES[name]
-    x, y = law.make(400_000, 1)
+    dist = MIXTURES[name]
+    x, y = dist.make(400_000, 1)
     near = np.abs(x[:, 0] - 0.3) < 0.02
     grid = np.linspace(0, 1, 2001)
-    expected = integrate.trapezoid(np.exp(law.log_density(np.full((2001, 1), 0.3), grid)), grid)
+    expected = integrate.trapezoid(np.exp(dist.log_density(np.full((2001, 1), 0.3), grid)), grid)
     counted = ((y > 0) & (y < 1))[near].mean()
     assert counted == pytest.approx(expected, abs=4 * np.sqrt(0.25 / near.sum()) + 0.01)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
-from coverwalk.distribution import PredictiveDistribution
-from coverwalk.shapes import Shapes
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 
 DFS = [0.5, 1.0, 2.0, 2.1, 5.5, 30.0, 41.0, 300.0, 2999.0, 3001.0, 1e5, 1e8, np.inf]
 POINTS = np.array([-80.0, -9.0, -2.2, -1.7, -0.6, -1e-3, 0.0, 0.4, 1.0, 1.75, 3.3, 7.0, 60.0])
@@ -19,7 +19,7 @@ MASS = np.array([0.05, 0.2, 0.1, 0.3, 0.0, 0.25, 0.1])
 
 
 def alone(shapes, loc=0.0, scale=1.0):
-    """One row for each shape, each of one voice."""
+    """One row for each shape, each of one component."""
     n = len(shapes)
     return PredictiveDistribution(
         np.arange(n + 1), np.ones(n), np.full(n, loc), np.full(n, scale), np.arange(n), shapes
@@ -53,12 +53,12 @@ def random_dist(seed, n=4, most=9):
 def test_student_agrees_with_scipy():
     dist = alone(Shapes.student(DFS), loc=0.5, scale=2.0)
     for k, df in enumerate(DFS):
-        law = stats.norm(0.5, 2.0) if df == np.inf else stats.t(df, 0.5, 2.0)
+        marginal = stats.norm(0.5, 2.0) if df == np.inf else stats.t(df, 0.5, 2.0)
         y = 0.5 + 2.0 * POINTS[1:-1] if df > 1e3 else 0.5 + 2.0 * POINTS
-        assert_allclose(dist[k].logpdf(y), law.logpdf(y), rtol=1e-10, err_msg=f"df={df}")
-        assert_allclose(dist[k].pdf(y), law.pdf(y), rtol=1e-9)
-        assert_allclose(dist[k].cdf(y), law.cdf(y), rtol=2e-11, err_msg=f"df={df}")
-        assert_allclose(dist[k].sf(y), law.sf(y), rtol=2e-11, err_msg=f"df={df}")
+        assert_allclose(dist[k].logpdf(y), marginal.logpdf(y), rtol=1e-10, err_msg=f"df={df}")
+        assert_allclose(dist[k].pdf(y), marginal.pdf(y), rtol=1e-9)
+        assert_allclose(dist[k].cdf(y), marginal.cdf(y), rtol=2e-11, err_msg=f"df={df}")
+        assert_allclose(dist[k].sf(y), marginal.sf(y), rtol=2e-11, err_msg=f"df={df}")
 
 
 def test_kernels_agree_with_sums_of_normals():
@@ -66,25 +66,25 @@ def test_kernels_agree_with_sums_of_normals():
     dist = alone(Shapes.kernels(weight, center, width), loc=1.0, scale=3.0)[0]
     y = np.linspace(-20, 30, 41)
     e = (y[:, None] - 1.0) / 3.0
-    law = stats.norm(center, width)
-    assert_allclose(dist.logpdf(y), np.log((weight * law.pdf(e)).sum(1) / 3.0), rtol=1e-12)
-    assert_allclose(dist.cdf(y), law.cdf(e) @ weight, rtol=1e-12)
-    assert_allclose(dist.sf(y), law.sf(e) @ weight, rtol=1e-12)
+    marginal = stats.norm(center, width)
+    assert_allclose(dist.logpdf(y), np.log((weight * marginal.pdf(e)).sum(1) / 3.0), rtol=1e-12)
+    assert_allclose(dist.cdf(y), marginal.cdf(e) @ weight, rtol=1e-12)
+    assert_allclose(dist.sf(y), marginal.sf(e) @ weight, rtol=1e-12)
     assert_allclose(dist.mean(), 1.0 + 3.0 * weight @ center, rtol=1e-14)
     assert_allclose(dist.var(), 9.0 * (weight @ (width**2 + center**2) - (weight @ center) ** 2), rtol=1e-13)
 
 
 def test_cells_in_u_are_a_histogram_of_the_t2_cdf():
     dist = alone(Shapes.t2_cells(MASS, EDGES[:-1], np.diff(EDGES)))[0]
-    law = stats.t(2)
-    e = law.ppf(np.array([1e-6, 0.1, 0.2, 0.3, 0.51, 0.6, 0.7, 0.8, 0.999999]))
-    u = law.cdf(e)
+    marginal = stats.t(2)
+    e = marginal.ppf(np.array([1e-6, 0.1, 0.2, 0.3, 0.51, 0.6, 0.7, 0.8, 0.999999]))
+    u = marginal.cdf(e)
     height = (MASS / np.diff(EDGES))[np.searchsorted(EDGES, u) - 1]
     with np.errstate(divide="ignore"):
-        assert_allclose(dist.logpdf(e), np.log(height) + law.logpdf(e), rtol=1e-9)
+        assert_allclose(dist.logpdf(e), np.log(height) + marginal.logpdf(e), rtol=1e-9)
     assert_allclose(dist.cdf(e), np.interp(u, EDGES, np.concatenate([[0], np.cumsum(MASS)])), rtol=1e-9)
-    assert_allclose(dist.sf(1e8), 0.1 / 0.25 * law.sf(1e8), rtol=1e-9)  # far beyond where u rounds to 1
-    assert_allclose(dist.cdf(-1e8), 0.05 / 0.125 * law.cdf(-1e8), rtol=1e-9)
+    assert_allclose(dist.sf(1e8), 0.1 / 0.25 * marginal.sf(1e8), rtol=1e-9)  # far beyond where u rounds to 1
+    assert_allclose(dist.cdf(-1e8), 0.05 / 0.125 * marginal.cdf(-1e8), rtol=1e-9)
     assert dist.var() == np.inf
 
 
@@ -92,11 +92,13 @@ def test_moments_of_cells_in_u_by_quadrature():
     inner = Shapes.t2_cells([0.25, 0.75], [0.125, 0.3], [0.1, 0.5])
     whole = Shapes.t2_cells([0.25, 0.75], [0.0, 0.3], [0.3, 0.7])
     all_of_it = Shapes.t2_cells([1.0], [0.0], [1.0])
-    law = stats.t(2)
+    marginal = stats.t(2)
 
     def moment(shapes, power):
         cells = zip(shapes.atom_weight, shapes.atom_center, shapes.atom_width)
-        return sum(w / h * integrate.quad(lambda u: law.ppf(u) ** power, a, a + h, limit=200)[0] for w, a, h in cells)
+        return sum(
+            w / h * integrate.quad(lambda u: marginal.ppf(u) ** power, a, a + h, limit=200)[0] for w, a, h in cells
+        )
 
     assert_allclose(inner.mean, moment(inner, 1), rtol=1e-9)
     assert_allclose(inner.var, moment(inner, 2) - moment(inner, 1) ** 2, rtol=1e-9)
@@ -120,13 +122,13 @@ def test_moments_that_do_not_exist_say_so():
     assert_array_equal(dist.mean(), [np.nan, 0, 0, 0])
     assert_array_equal(dist.var(), [np.nan, np.inf, 12, 4])
     silent = PredictiveDistribution([0, 2], [0.0, 1.0], [0, 1], [1, 1], [0, 3], Shapes.student([1.0, 2.0, 3.0, np.inf]))
-    assert silent.mean() == 1  # a voice without weight has no say
+    assert silent.mean() == 1  # a component without weight has no say
     assert silent.var() == 1
 
 
 @pytest.mark.parametrize("k", range(5))
 def test_entropy_of_known_laws(k):
-    laws = Shapes.join(
+    marginals = Shapes.join(
         [
             Shapes.student([1.0, 5.0, np.inf]),
             Shapes.cells([0.4, 0.6], [-1, 1], [1, 2]),
@@ -136,7 +138,7 @@ def test_entropy_of_known_laws(k):
     uniform = -(0.4 * np.log(0.4) + 0.6 * np.log(0.3))
     known = [stats.t(1).entropy(), stats.t(5).entropy(), stats.norm.entropy(), uniform, stats.t(2).entropy()]
     for scale in (1e-300, 1.0, 1e200):
-        assert_allclose(alone(laws, 3.0 * scale, scale)[k].entropy(), known[k] + np.log(scale), atol=1e-7)
+        assert_allclose(alone(marginals, 3.0 * scale, scale)[k].entropy(), known[k] + np.log(scale), atol=1e-7)
 
 
 def test_entropy_finds_a_needle():
@@ -145,12 +147,12 @@ def test_entropy_finds_a_needle():
     assert_allclose(needle.entropy(), apart, atol=1e-7)
 
 
-# -- laws of mixtures --------------------------------------------------------------------------------------------------
+# -- properties of mixtures --------------------------------------------------------------------------------------------
 
 
 def row_edges(dist):
     """Points between which the density of a row is smooth: the edges of its cells, and quantiles."""
-    _, _, loc, scale, shape = dist.voices
+    _, _, loc, scale, shape = dist.components
     edges = [dist.ppf(np.concatenate([10.0 ** np.arange(-10, 0), np.arange(2, 9) / 10, 1 - 10.0 ** np.arange(-9, 0)]))]
     for m in range(loc.size):
         atoms = slice(*dist.shapes.start[shape[m] : shape[m] + 2])
@@ -192,7 +194,9 @@ def test_ppf_inverts_cdf_and_never_crosses(seed):
     y = dist.ppf(q)
     assert y.shape == (4, q.size)
     steepest = np.maximum(dist.pdf(y - 1e-12), dist.pdf(y + 1e-12))
-    rounded = 4 * steepest * np.spacing(np.abs(y) + np.abs(dist.voices.loc).max())  # what the rounding of y - loc does
+    rounded = (
+        4 * steepest * np.spacing(np.abs(y) + np.abs(dist.components.loc).max())
+    )  # what the rounding of y - loc does
     assert np.all(np.abs(dist.cdf(y) - q) <= 2e-9 + rounded)
     tail = np.minimum(q, 1 - q)
     reached = np.where(q > 0.5, dist.sf(y), dist.cdf(y))
@@ -363,15 +367,15 @@ def test_draws_of_each_kind_follow_their_cdf():
 
 def test_scipy_law_of_one_row():
     row = random_dist(4)[2]
-    law = row.to_scipy()
+    marginal = row.to_scipy()
     y, q = np.linspace(-5, 5, 7), np.array([0.0, 0.1, 0.5, 1.0])
     for name in ("logpdf", "pdf", "cdf", "sf"):
-        assert_allclose(getattr(law, name)(y), getattr(row, name)(y), rtol=1e-14)
-    assert_array_equal(law.ppf(q), row.ppf(q))
-    assert_allclose(law.isf(0.2), row.ppf(0.8))
-    assert law.entropy() == row.entropy()
-    assert law.mean() == row.mean()
-    assert law.rvs(10, random_state=1).shape == (10,)
+        assert_allclose(getattr(marginal, name)(y), getattr(row, name)(y), rtol=1e-14)
+    assert_array_equal(marginal.ppf(q), row.ppf(q))
+    assert_allclose(marginal.isf(0.2), row.ppf(0.8))
+    assert marginal.entropy() == row.entropy()
+    assert marginal.mean() == row.mean()
+    assert marginal.rvs(10, random_state=1).shape == (10,)
     normal = alone(Shapes.student(np.inf), 1.0, 2.0)
     assert_allclose(normal.to_scipy().std(), 2.0)
     with pytest.raises(ValueError, match="one row"):
@@ -396,8 +400,8 @@ GOOD = {"offsets": [0, 2], "weight": [0.5, 0.5], "loc": [0.0, 0.0], "scale": [1.
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("offsets", [0, 1], "end with the number of voices"),
-        ("offsets", [0, 2, 2], "at least one voice"),
+        ("offsets", [0, 1], "end with the number of components"),
+        ("offsets", [0, 2, 2], "at least one component"),
         ("offsets", [[0, 2]], "one dimension"),
         ("weight", [0.5, 0.4], "row 0 sum to"),
         ("weight", [1.5, -0.5], "negative"),

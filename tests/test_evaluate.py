@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation import metrics
-from coverwalk.shapes import Shapes
 
 
 def rows(n, loc, scale, df=np.inf):

@@ -167,8 +167,8 @@ def test_order_batch_and_merge_agree(make_cover, local):
             assert other.log_predict(x, y) == pytest.approx(whole.log_predict(x, y), abs=1e-9)
             ours, theirs = whole.posterior(x), other.posterior(x)
             weights = {(v.context, id(v.local)): v.weight for v in theirs}
-            for voice in ours:
-                assert weights[voice.context, id(voice.local)] == pytest.approx(voice.weight, abs=1e-9)
+            for component in ours:
+                assert weights[component.context, id(component.local)] == pytest.approx(component.weight, abs=1e-9)
 
 
 def test_sum_of_predictions_is_the_evidence():

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from coverwalk import ConditionalDensity, ContextClassifier
-from coverwalk.forests.importance import normalised, regression_gains
+from coverwalk.forest.importance import normalised, regression_gains
 
 
 @pytest.fixture(scope="module")

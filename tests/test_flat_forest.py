@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from coverwalk._kernels.flat_forest import SORTED_ROWS
-from coverwalk.forests.forest import Forest, Part, Settings
+from coverwalk._kernels.forest.flat import SORTED_ROWS
+from coverwalk.forest.forest import Forest, Part, Settings
 
 PARTS = (Part(3, 2, 0.5, False), Part(2, 1, 0.3, True))
 
@@ -29,7 +29,7 @@ def fitted(settings, missing=False):
     X, y = data(600, 0, missing)
     X = X[:, : columns(settings)]
     forest = Forest.plan(X, y, settings)
-    forest.levels = [[], [], list("abcd")]
+    forest.categories = [[], [], list("abcd")]
     forest.accumulate(X, y)
     forest.finalize()
     return forest
@@ -40,7 +40,7 @@ def fitted(settings, missing=False):
     [
         (Settings(n_trees=5, parts=PARTS), False),
         (Settings(n_trees=4, degree=2, kernel=0.3, spread=1.3), False),
-        (Settings(n_trees=4, degree=1, n_levels=(0, 0, 4)), True),
+        (Settings(n_trees=4, degree=1, n_categories=(0, 0, 4)), True),
         (Settings(n_trees=4, degree=0), True),
     ],
 )
@@ -49,21 +49,21 @@ def test_as_tree_by_tree(settings, missing, n):
     forest = fitted(settings, missing)
     X, y = data(n, 1, missing)
     X = X[:, : columns(settings)].copy()
-    flat, trees = forest.ask(X), forest.ask_all(X)[0]
-    assert len(flat.voices.weight) < len(trees.voices.weight)  # roots of no weight are left out
+    flat, trees = forest.predict_dist(X), forest.predict_dists(X)[0]
+    assert len(flat.components.weight) < len(trees.components.weight)  # roots of no weight are left out
     for at in (y, y + 100.0, y - 1e4):
         assert_allclose(flat.logpdf(at), trees.logpdf(at), rtol=1e-9, atol=1e-12)
         assert_allclose(flat.cdf(at), trees.cdf(at), rtol=1e-9, atol=1e-14)
     assert_allclose(flat.mean(), trees.mean(), rtol=1e-12, atol=1e-12)
-    heard = np.isin(flat.context, trees.context)
-    assert heard.all()
+    nonzero = np.isin(flat.context, trees.context)
+    assert nonzero.all()
     assert flat[0].contexts(top=1)[0].context == trees[0].contexts(top=1)[0].context
 
 
 def test_a_forest_fitted_again_makes_a_new_table():
     forest = fitted(Settings(n_trees=2))
     X, _ = data(50, 1)
-    before = forest.ask(X).mean()
+    before = forest.predict_dist(X).mean()
     forest.accumulate(*data(600, 2))
     forest.finalize()
-    assert not np.allclose(before, forest.ask(X).mean())
+    assert not np.allclose(before, forest.predict_dist(X).mean())

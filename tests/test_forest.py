@@ -1,5 +1,5 @@
 """The forest: its local models against dense linear algebra and refits, its walk against CoverModel's mathematics, its
-laws.
+distributions.
 """
 
 import numpy as np
@@ -8,14 +8,14 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from coverwalk import ConditionalDensity
-from coverwalk._kernels.contexts import Grid, empty_fit, fit_contexts, stop_weights
-from coverwalk._kernels.kernel_density import density_evidence, kernel_tables
-from coverwalk._kernels.linear_algebra import back_solve, factorise, forward_solve, log_determinant
-from coverwalk._kernels.polynomial import features, inner_product, n_features, value
+from coverwalk._kernels.forest.contexts import Grid, empty_fit, fit_contexts, stop_weights
+from coverwalk._kernels.forest.kernel_density import density_evidence, kernel_tables
+from coverwalk._kernels.forest.polynomial import features, inner_product, n_features, value
+from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve, log_determinant
 from coverwalk.covers.adaptive import grow_tree
-from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.scaling import Scaling, canonical_order
-from coverwalk.forests.tuning import choose
+from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.tuning import choose
+from coverwalk.preparation.scaling import Scaling, canonical_order
 
 
 def rows(n=200, p=3, seed=0, noise=0.2):
@@ -118,32 +118,32 @@ def test_batch_evidence_of_the_walk():
 
 def test_densities_integrate_to_one_and_weights_sum():
     X, y = rows()
-    dist = fitted(X, y, n_trees=3).ask(X[:3])
+    dist = fitted(X, y, n_trees=3).predict_dist(X[:3])
     grid = np.concatenate([-np.geomspace(1e4, 20, 2000), np.linspace(-20, 20, 200_001), np.geomspace(20, 1e4, 2000)])
     mass = np.trapezoid(dist.pdf(grid[None, :]), grid, axis=1)
     np.testing.assert_allclose(mass, 1, atol=1e-5)
-    np.testing.assert_allclose(np.add.reduceat(dist.voices.weight, dist.voices.offsets[:-1]), 1, rtol=1e-12)
+    np.testing.assert_allclose(np.add.reduceat(dist.components.weight, dist.components.offsets[:-1]), 1, rtol=1e-12)
 
 
 def test_order_of_rows_and_threads_change_nothing():
     X, y = rows()
     order = np.random.default_rng(3).permutation(len(y))
-    a = fitted(X, y, n_trees=4).ask(X[:20])
-    b = fitted(X[order], y[order], n_trees=4, n_threads=3).ask(X[:20])
+    a = fitted(X, y, n_trees=4).predict_dist(X[:20])
+    b = fitted(X[order], y[order], n_trees=4, n_threads=3).predict_dist(X[:20])
     assert np.array_equal(a.logpdf(y[:20]), b.logpdf(y[:20]))
 
 
 def test_merge_is_accumulation():
     X, y = rows()
     plan = Forest.plan(X[:120], y[:120], Settings(n_trees=3))
-    whole, one, other = plan.empty(), plan.empty(), plan.empty()
-    whole.accumulate(X, y)
+    global_kernel, one, other = plan.empty(), plan.empty(), plan.empty()
+    global_kernel.accumulate(X, y)
     one.accumulate(X[150:], y[150:])
     other.accumulate(X[:150], y[:150])
     one.merge(other)
-    for forest in (whole, one):
+    for forest in (global_kernel, one):
         forest.finalize()
-    assert np.array_equal(whole.ask(X[:9]).logpdf(y[:9]), one.ask(X[:9]).logpdf(y[:9]))
+    assert np.array_equal(global_kernel.predict_dist(X[:9]).logpdf(y[:9]), one.predict_dist(X[:9]).logpdf(y[:9]))
     with pytest.raises(ValueError, match="one plan"):
         one.merge(Forest.plan(X[:50], y[:50], Settings(n_trees=3)))
 
@@ -154,7 +154,7 @@ def test_contexts_without_rows_say_what_their_parent_says():
     left = X[:, 0] < 0
     forest.accumulate(X[left], y[left])
     forest.finalize()
-    assert np.all(np.isfinite(forest.ask(X).logpdf(y)))
+    assert np.all(np.isfinite(forest.predict_dist(X).logpdf(y)))
 
 
 def test_polynomials_do_not_run_away():
@@ -162,7 +162,7 @@ def test_polynomials_do_not_run_away():
     X = rng.standard_t(1.5, size=(400, 2))
     y = np.sign(X[:, 0]) * np.log1p(np.abs(X[:, 0])) + 0.1 * rng.standard_normal(400)
     far = np.array([[1e6, 0.0], [-1e12, 1e5], [1e300, -1e300]])
-    assert np.all(np.abs(fitted(X, y).ask(far).mean()) < 2 * np.abs(y).max())
+    assert np.all(np.abs(fitted(X, y).predict_dist(far).mean()) < 2 * np.abs(y).max())
 
 
 def test_inputs_are_clamped_to_the_rows_of_a_context():
@@ -172,9 +172,11 @@ def test_inputs_are_clamped_to_the_rows_of_a_context():
     edge = np.array([[X[:, 0].max(), 0.1]])
     beyond = np.array([[1.5, 0.1], [1e3, 0.1], [1e300, 0.1]])
     at = np.linspace(-8, 8, 33)
-    expected = forest.ask(edge).logpdf(at[None, :])[0]
-    np.testing.assert_allclose(forest.ask(beyond).logpdf(at[None, :]), np.tile(expected, (3, 1)), rtol=0, atol=1e-12)
-    inside = forest.ask(np.array([[0.5, 0.1]])).logpdf(at[None, :])[0]
+    expected = forest.predict_dist(edge).logpdf(at[None, :])[0]
+    np.testing.assert_allclose(
+        forest.predict_dist(beyond).logpdf(at[None, :]), np.tile(expected, (3, 1)), rtol=0, atol=1e-12
+    )
+    inside = forest.predict_dist(np.array([[0.5, 0.1]])).logpdf(at[None, :])[0]
     assert np.abs(inside - expected).max() > 1
 
 
@@ -182,9 +184,9 @@ def test_boxes_are_in_the_units_of_x():
     X, y = rows(300)
     X[:, 0] = 1e4 * X[:, 0] + 7
     forest = fitted(X, y, n_trees=4)
-    for voice in forest.ask(X[:1])[0].contexts(top=40):
-        if voice.context is not None:
-            for name, (low, high) in voice.context.box.items():
+    for component in forest.predict_dist(X[:1])[0].contexts(top=40):
+        if component.context is not None:
+            for name, (low, high) in component.context.box.items():
                 x = X[0, int(name[1:])]
                 assert low - 1e-6 * abs(x) <= x <= high + 1e-6 * abs(x)
 
@@ -207,10 +209,10 @@ def test_noise_prefers_to_stop_and_structure_to_go_on():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(400, 2))
     noise = choose(X, rng.standard_normal(400), Settings())
-    steps = choose(X, np.floor(8 * X[:, 0]) % 2 + 0.01 * rng.standard_normal(400), Settings())
+    y_cells = choose(X, np.floor(8 * X[:, 0]) % 2 + 0.01 * rng.standard_normal(400), Settings())
     assert noise.stop >= 0.95
-    assert steps.stop <= noise.stop
-    loss = -fitted(X, rng.standard_normal(400), stop=noise.stop).ask(X).logpdf(rng.standard_normal(400)).mean()
+    assert y_cells.stop <= noise.stop
+    loss = -fitted(X, rng.standard_normal(400), stop=noise.stop).predict_dist(X).logpdf(rng.standard_normal(400)).mean()
     assert loss < 1.52  # a normal of known scale has 1.419
 
 

@@ -6,13 +6,13 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from coverwalk import CoverModel
-from coverwalk._kernels.binned_tree import gamma_tables, tree_density, tree_evidence
-from coverwalk._kernels.contexts import stop_weights
+from coverwalk._kernels.forest.binned_tree import gamma_tables, tree_density, tree_evidence
+from coverwalk._kernels.forest.contexts import stop_weights
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.exact import refining_evidence, refining_stop
-from coverwalk.forests import forest as forest_module
-from coverwalk.forests.forest import LEAST_SCALE, Forest, Settings
-from coverwalk.forests.tree_table import OUTLIER_DF, OUTLIER_ROWS
+from coverwalk.forest import forest as forest_module
+from coverwalk.forest.forest import LEAST_SCALE, Forest, Settings
+from coverwalk.forest.tree_table import OUTLIER_DF, OUTLIER_ROWS
 
 from .slow_forest import Cells, OfForest, SlowTree, TreeCover
 
@@ -27,8 +27,8 @@ def rows(n, p, seed=0):
 
 
 def both(X, y, monkeypatch, stop=0.4, degree=2, **settings):
-    """A forest of one tree that leaves no voice out, and the same in the slow tier."""
-    monkeypatch.setattr(forest_module, "LEAST_WEIGHT", 1e-300)
+    """A forest of one tree that leaves no component out, and the same in the slow tier."""
+    monkeypatch.setattr(forest_module, "MIN_WEIGHT", 1e-300)
     forest = Forest.plan(X, y, Settings(n_trees=1, stop=stop, degree=degree, **settings))
     forest.accumulate(X, y)
     forest.finalize()
@@ -48,7 +48,7 @@ def both(X, y, monkeypatch, stop=0.4, degree=2, **settings):
 def test_the_forest_is_the_cover_model(n, p, degree, min_rows, monkeypatch):
     X, y = rows(n, p)
     forest, slow, model = both(X, y, monkeypatch, degree=degree, min_rows=min_rows)
-    assert len(slow.tree.dim) > 6
+    assert len(slow.tree.feature) > 6
     rng = np.random.default_rng(1)
     X_new = np.vstack([X[:10], rng.uniform(-3, 3, size=(10, p))])
     y_new = np.concatenate([y[:10], rng.uniform(-4, 4, 10)])
@@ -60,7 +60,7 @@ def test_the_forest_is_the_cover_model(n, p, degree, min_rows, monkeypatch):
         )
         for z, t in zip(Z, r)
     ]
-    np.testing.assert_allclose(forest.ask(X_new).logpdf(y_new) + np.log(unit), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(forest.predict_dist(X_new).logpdf(y_new) + np.log(unit), expected, rtol=0, atol=1e-9)
 
 
 def test_every_way_of_solving_is_met(monkeypatch):
@@ -87,7 +87,7 @@ def test_tree_densities_are_ratios_of_their_evidences(n):
     for b in range(0, 128, 9):
         more = slow.counts.copy()
         more[b] += 1
-        assert np.log(8 * height[b]) == pytest.approx(slow.log_z(more) - slow.whole, abs=1e-9)
+        assert np.log(8 * height[b]) == pytest.approx(slow.log_z(more) - slow.global_kernel, abs=1e-9)
 
 
 def test_the_walk_is_the_enumeration(monkeypatch):

@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from coverwalk.distribution import PredictiveDistribution
-from coverwalk.joint import JointDistribution
-from coverwalk.shapes import Shapes
+from coverwalk.distributions.joint import JointDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 
 SLOPES = np.array([0.5, -1.0, 2.0, 0.0, 1.5])  # of y_1 on y_0, in each row
 DEVIATIONS = np.array([1.0, 0.5, 2.0])
@@ -47,9 +47,9 @@ def test_draws_have_the_covariance(joint):
     draws = joint.rvs(20_000, random_state=2)
     assert draws.shape == (5, 20_000, 3)
     for i in range(5):
-        law = true_law(i)
-        assert_allclose(np.cov(draws[i].T), law.cov, atol=0.05 * np.trace(law.cov))
-        assert_allclose(draws[i].mean(0), law.mean, atol=0.05 * np.sqrt(np.trace(law.cov)))
+        dist = true_law(i)
+        assert_allclose(np.cov(draws[i].T), dist.cov, atol=0.05 * np.trace(dist.cov))
+        assert_allclose(draws[i].mean(0), dist.mean, atol=0.05 * np.sqrt(np.trace(dist.cov)))
     assert joint.rvs(random_state=0).shape == (5, 3)
     assert joint[0].rvs(random_state=0).shape == (3,)
 
@@ -71,8 +71,8 @@ def test_one_output_of_several(joint):
         one = joint.marginal(j)
         assert isinstance(one, PredictiveDistribution)
         for i in range(5):
-            law = true_law(i)
-            marginal = stats.norm(law.mean[j], np.sqrt(law.cov[j, j]))
+            dist = true_law(i)
+            marginal = stats.norm(dist.mean[j], np.sqrt(dist.cov[j, j]))
             q = np.array([0.05, 0.5, 0.95])
             assert_allclose(one[i].cdf(marginal.ppf(q)), q, atol=1e-12 if j == 0 else 0.03)
     assert_allclose(joint.marginal(2).mean(), joint.mean()[:, 2], rtol=1e-12, atol=1e-12)
@@ -94,7 +94,7 @@ def test_slicing_commutes(joint, key):
 
 def test_blocks_of_rows_change_nothing(joint, monkeypatch):
     whole = joint.mean(), joint.var(), joint.rvs(7, random_state=3)
-    monkeypatch.setattr("coverwalk.joint._BLOCK", 1024)
+    monkeypatch.setattr("coverwalk.distributions.joint._BLOCK", 1024)
     asked = []
 
     def counting(j, rows, before):

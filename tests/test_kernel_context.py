@@ -1,16 +1,16 @@
-"""The kernel density over the whole space: against plain NumPy, its laws, and its share beside the trees."""
+"""The kernel density over the whole space: against plain NumPy, its distributions, and its share beside the trees."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from coverwalk import ConditionalDensity, load
-from coverwalk._kernels.conditional_kernel import judge_bandwidths
+from coverwalk._kernels.forest.global_kernel import judge_bandwidths
 from coverwalk.datasets import MIXTURES
-from coverwalk.forests.forest import Context, Forest, Settings
-from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.members import GLOBAL_KERNEL
-from coverwalk.forests.tuning import choose
+from coverwalk.forest.experts.global_kernel import KernelContext
+from coverwalk.forest.forest import Context, Forest, Settings
+from coverwalk.forest.members import GLOBAL_KERNEL
+from coverwalk.forest.tuning import choose
 
 BASE = stats.norm(scale=[1.0, 3.0, 9.0])
 FAR = 0.05
@@ -57,7 +57,7 @@ def test_nodes_hold_the_density_and_the_rest_lies_between(p):
     at = np.linspace(-4, 4, 81)
     for corner in ([3] * p, context.size // 2):
         x = context.low + context.step * corner
-        node, weight = context.ask(x[None])
+        node, weight = context.nodes_of(x[None])
         assert weight.max() == pytest.approx(1.0, abs=1e-9)
         s = node[0, np.argmax(weight[0])]
         atoms = slice(context.shapes.start[s], context.shapes.start[s + 1])
@@ -74,7 +74,7 @@ def test_nodes_hold_the_density_and_the_rest_lies_between(p):
         binned = (k @ K + FAR * (k @ part + base(at)) / (len(y) + 1)) / (K.sum() + FAR)
         assert np.abs(ours - binned).max() < 3e-4 * binned.max()
     middle = context.low + context.step * (np.full(p, 3) + 0.25)
-    node, weight = context.ask(middle[None])
+    node, weight = context.nodes_of(middle[None])
     assert sorted(weight[0]) == pytest.approx(sorted(np.prod(np.meshgrid(*[[0.75, 0.25]] * p), axis=0).ravel()))
     assert len(set(node[0].tolist())) == 2**p
 
@@ -89,7 +89,7 @@ def fitted(X, y, **settings):
 @pytest.mark.parametrize("p", [1, 2])
 def test_laws(p):
     X, y = rows(200, p)
-    dist = fitted(X, y, kernel=0.7).ask(np.vstack([X[:4], np.full((1, p), 1e9)]))
+    dist = fitted(X, y, kernel=0.7).predict_dist(np.vstack([X[:4], np.full((1, p), 1e9)]))
     grid = np.concatenate([-np.geomspace(1e4, 12, 2000), np.linspace(-12, 12, 20_001), np.geomspace(12, 1e4, 2000)])
     np.testing.assert_allclose(np.trapezoid(dist.pdf(grid[None, :]), grid, axis=1), 1, atol=5e-5)  # there are steps
     q = np.array([1e-6, 0.01, 0.3, 0.5, 0.9, 0.9999])
@@ -97,31 +97,33 @@ def test_laws(p):
     y_0 = dist.ppf(0.4)
     slope = (dist.cdf(y_0 + 1e-4) - dist.cdf(y_0 - 1e-4)) / 2e-4
     np.testing.assert_allclose(slope, dist.pdf(y_0), rtol=1e-5)
-    np.testing.assert_allclose(np.add.reduceat(dist.voices.weight, dist.voices.offsets[:-1]), 1, rtol=1e-12)
+    np.testing.assert_allclose(np.add.reduceat(dist.components.weight, dist.components.offsets[:-1]), 1, rtol=1e-12)
     assert np.all(np.isfinite(dist.std()))
 
 
 def test_its_voices_have_their_share_and_a_name():
     X, y = rows(200)
     forest = fitted(X, y, kernel=0.7)
-    dist = forest.ask(X[:3])
-    outlier = dist.voices.weight[dist.context == -1][0]
-    assert dist.voices.weight[dist.context == GLOBAL_KERNEL].sum() / 3 == pytest.approx(0.7 * (1 - outlier), rel=1e-12)
+    dist = forest.predict_dist(X[:3])
+    outlier = dist.components.weight[dist.context == -1][0]
+    assert dist.components.weight[dist.context == GLOBAL_KERNEL].sum() / 3 == pytest.approx(
+        0.7 * (1 - outlier), rel=1e-12
+    )
     assert forest.describe(GLOBAL_KERNEL) == Context(-1, 0, 200, 0, {})
 
 
 def test_order_and_merging_change_nothing():
     X, y = rows(200)
     order = np.random.default_rng(1).permutation(200)
-    a = fitted(X, y, kernel=0.5).ask(X[:20]).logpdf(y[:20])
-    assert np.array_equal(a, fitted(X[order], y[order], kernel=0.5).ask(X[:20]).logpdf(y[:20]))
+    a = fitted(X, y, kernel=0.5).predict_dist(X[:20]).logpdf(y[:20])
+    assert np.array_equal(a, fitted(X[order], y[order], kernel=0.5).predict_dist(X[:20]).logpdf(y[:20]))
     plan = Forest.plan(X, y, Settings(n_trees=3, kernel=0.5))
     one, other = plan.empty(), plan.empty()
     one.accumulate(X[:70], y[:70])
     other.accumulate(X[70:], y[70:])
     one.merge(other)
     one.finalize()
-    assert np.array_equal(a, one.ask(X[:20]).logpdf(y[:20]))
+    assert np.array_equal(a, one.predict_dist(X[:20]).logpdf(y[:20]))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ def test_order_and_merging_change_nothing():
 @pytest.mark.parametrize("p", [1, 2])
 def test_hostile_rows(p, make):
     X, y = make(*rows(80, p))
-    dist = fitted(X, y, kernel=0.9).ask(np.vstack([X, -2 * X[:1]]))
+    dist = fitted(X, y, kernel=0.9).predict_dist(np.vstack([X, -2 * X[:1]]))
     assert np.all(np.isfinite(dist.logpdf(np.append(y, y[0]))))
     assert np.all(np.isfinite(dist.mean()))
 
@@ -159,6 +161,6 @@ def test_the_share_belongs_to_the_data():
 def test_a_file_holds_it(tmp_path):
     X, y = MIXTURES["ring"].make(150, 1)
     model = ConditionalDensity(n_estimators=2).fit(X, y)
-    assert model.forests_[0].whole is not None
+    assert model.forests_[0].global_kernel is not None
     model.save(tmp_path / "m.cw")
     assert np.array_equal(load(tmp_path / "m.cw").logpdf(X, y), model.logpdf(X, y))

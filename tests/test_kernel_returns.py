@@ -68,10 +68,10 @@ def learn_a_little():
 
 def test_the_kernels_that_python_calls_are_found():
     assert len(CALLED) > 60
-    assert ("coverwalk._kernels.contexts", "fit_contexts") in CALLED  # by name
+    assert ("coverwalk._kernels.forest.contexts", "fit_contexts") in CALLED  # by name
     assert ("coverwalk._kernels.double_tree.walk", "learn") in CALLED  # by module
     assert ("coverwalk.paper.double_kernel", "_log_density") in CALLED  # beside its caller
-    assert ("coverwalk._kernels.contexts", "_grams") not in CALLED  # by kernels alone
+    assert ("coverwalk._kernels.forest.contexts", "_grams") not in CALLED  # by kernels alone
 
 
 def test_they_are_declared_to_return_nothing_or_a_number():

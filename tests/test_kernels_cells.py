@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy.special import betaln
 
-from coverwalk._kernels.dyadic_cells import BITS
-from coverwalk._kernels.dyadic_walk import cell_density
-from coverwalk._kernels.normal_contexts import Growth, _walk
-from coverwalk.densities.cell_tree import boxes_of, grown_cells, levels_of_choice, weighed_cells
-from coverwalk.densities.normal_tree import grow_normals, growth_for
+from coverwalk._kernels.forest.dyadic_cells import BITS
+from coverwalk._kernels.forest.dyadic_walk import cell_density
+from coverwalk._kernels.forest.normal_contexts import Growth, _walk
+from coverwalk.forest.densities.cell_tree import boxes_of, grown_cells, levels_of_choice, weighed_cells
+from coverwalk.forest.densities.normal_tree import grow_normals, growth_for
 from coverwalk.local import Polynomial
-from coverwalk.preparation.units import Units
+from coverwalk.preparation.running_scaling import Units
 
 STOP, A = 0.4, 0.7
 

@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from coverwalk import PredictiveDistribution
-from coverwalk._kernels.row_cdf import N_PIECES, PER_UNIT, student_pieces
-from coverwalk._kernels.student import student_log_norm
-from coverwalk.shapes import Shapes
+from coverwalk._kernels.distributions.row_cdf import N_PIECES, PER_UNIT, student_pieces
+from coverwalk._kernels.distributions.student import student_log_norm
+from coverwalk.distributions.shapes import Shapes
 
 
 @pytest.mark.parametrize("df", [1.0, 1.7, 3.0, 10.5, 200.0, 1e5, np.inf])
@@ -32,7 +32,7 @@ def test_quantiles_of_gaps_needles_and_jumps():
         [(0.3, 0.0, 1.0, 2), (0.7, 5.0, 1.0, 2)],
     ]
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    weight, loc, scale, shape = np.array([voice for row in rows for voice in row]).T
+    weight, loc, scale, shape = np.array([component for row in rows for component in row]).T
     dist = PredictiveDistribution(offsets, weight, loc, scale, shape.astype(int), shapes)
     q = np.array([0.002, 0.1, 0.29, 0.31, 0.4999, 0.5001, 0.7, 0.758, 0.9, 0.998])
     y = dist.ppf(q)

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree, load
-from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
 from coverwalk.cli import main
-from coverwalk.forests.level_counts import LevelCounts, digests, level_codes
-from coverwalk.mixed_inputs import OTHERS, MixedInputs
+from coverwalk.forest.passes import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk.preparation.category_counts import LevelCounts, category_codes, digests
+from coverwalk.preparation.columns import OTHERS, MixedInputs
 from tests.test_mixed_inputs import table
 
 FRAME, Y = table(2400)
@@ -21,7 +21,7 @@ SUMS = {"sample_rows": 700, "state_bytes": 2**16}  # no room for all rows
 LABELS = np.where(Y > 1.5, "high", "low")
 
 
-def cut(frame, y, *ends):
+def split(frame, y, *ends):
     """Chunks between these rows."""
     return [(frame[a:b], y[a:b]) for a, b in pairwise([0, *ends, len(y)])]
 
@@ -45,36 +45,36 @@ def kind(request):
 
 def test_few_rows_are_fitted_as_in_memory(kind):
     new, y = kind
-    whole, parts = new().fit(FRAME, y), new().fit_chunks(cut(FRAME, y, 7, 900), sample_rows=4000)
+    whole, parts = new().fit(FRAME, y), new().fit_chunks(split(FRAME, y, 7, 900), sample_rows=4000)
     np.testing.assert_array_equal(answers(parts), answers(whole))
-    assert parts._mixed.levels == whole._mixed.levels
+    assert parts._mixed.categories == whole._mixed.categories
     numbers = FRAME.assign(city=FRAME.city.str[1:].astype(int))  # by number, in an array
     by_number = new().set_params(categorical_features=[1])
-    array = by_number.fit_chunks(cut(numbers.to_numpy(dtype=object), y, 900), sample_rows=4000)
-    assert len(array._mixed.levels[1]) == 30
+    array = by_number.fit_chunks(split(numbers.to_numpy(dtype=object), y, 900), sample_rows=4000)
+    assert len(array._mixed.categories[1]) == 30
 
 
 def test_any_division_of_the_rows_gives_one_model(kind, tmp_path):
     new, y = kind
-    one = new().fit_chunks(cut(FRAME, y), **SUMS)
-    many = new().fit_chunks(cut(FRAME, y, 5, 700, 701, 1999)[::-1], **SUMS)
+    one = new().fit_chunks(split(FRAME, y), **SUMS)
+    many = new().fit_chunks(split(FRAME, y, 5, 700, 701, 1999)[::-1], **SUMS)
     np.testing.assert_allclose(answers(many), answers(one), rtol=0, atol=1e-9)
-    assert one._mixed.levels == many._mixed.levels == new().fit(FRAME, y)._mixed.levels
+    assert one._mixed.categories == many._mixed.categories == new().fit(FRAME, y)._mixed.categories
     sampled = new().fit(FRAME[:700], y[:700])
     assert answers(one).mean() > answers(sampled).mean() - 0.02 if new is density else True
     one.save(tmp_path / "m.cw")
     np.testing.assert_array_equal(answers(load(tmp_path / "m.cw")), answers(one))
     strange = TEST[:3].assign(city="nowhere", east=np.nan)
     assert np.isfinite(one.predict_proba(strange) if new is classes else one.predict(strange)).all()
-    frames = [(pl.from_pandas(X), target) for X, target in cut(FRAME, y, 1000)]
+    frames = [(pl.from_pandas(X), target) for X, target in split(FRAME, y, 1000)]
     np.testing.assert_allclose(answers(new().fit_chunks(frames, **SUMS)), answers(one), rtol=0, atol=1e-9)
 
 
 def test_levels_that_the_sample_lacks_have_numbers_too():
     rare = FRAME.copy()
     rare.loc[rare.index[-1], "city"] = "rare"
-    model = density().fit_chunks(cut(rare, Y, 1000), sample_rows=100, state_bytes=2**14)
-    assert "rare" in model._mixed.levels[1]
+    model = density().fit_chunks(split(rare, Y, 1000), sample_rows=100, state_bytes=2**14)
+    assert "rare" in model._mixed.categories[1]
 
 
 def test_gaps_that_the_sample_lacks_stand_at_a_mean():
@@ -91,8 +91,8 @@ def test_gaps_that_the_sample_lacks_stand_at_a_mean():
 
 def test_several_outputs():
     two = np.column_stack([Y, 2 * Y])
-    one = density().fit_chunks(cut(FRAME, two), **SUMS)
-    many = density().fit_chunks(cut(FRAME, two, 3, 1500), **SUMS)
+    one = density().fit_chunks(split(FRAME, two), **SUMS)
+    many = density().fit_chunks(split(FRAME, two, 3, 1500), **SUMS)
     both = np.column_stack([TEST_Y, 2 * TEST_Y])
     # the second output is a function of the first: its scale is at its floor, and rounding is magnified
     np.testing.assert_allclose(many.logpdf(TEST, both), one.logpdf(TEST, both), rtol=0, atol=1e-5)
@@ -100,13 +100,13 @@ def test_several_outputs():
 
 def test_mistakes_are_told_with_their_place():
     with pytest.raises(RowError, match=r"chunk 1: row 2 .*inf in east"):
-        density().fit_chunks(cut(FRAME.assign(east=np.where(np.arange(len(Y)) == 12, np.inf, 0.0)), Y, 10))
+        density().fit_chunks(split(FRAME.assign(east=np.where(np.arange(len(Y)) == 12, np.inf, 0.0)), Y, 10))
     late = FRAME.astype({"north": object}).copy()
     late.loc[20, "north"] = "text"
     with pytest.raises(RowError, match=r"chunk 1: columns must be numbers.*categorical_features"):
-        density().fit_chunks(cut(late, Y, 10))
+        density().fit_chunks(split(late, Y, 10))
     with pytest.raises(RowError, match="nan in y"):
-        density().fit_chunks(cut(FRAME, np.where(np.arange(len(Y)) == 3, np.nan, Y)))
+        density().fit_chunks(split(FRAME, np.where(np.arange(len(Y)) == 3, np.nan, Y)))
 
 
 def test_counts_of_levels_add_up():
@@ -115,10 +115,10 @@ def test_counts_of_levels_add_up():
         counts.accumulate(pd.DataFrame({"x": column}), digests(column)[:, None])
     part.merge(other)
     assert part.counts == {0: {"b": 2, "a": 2, "c": 1}}
-    assert part.gaps == {0}
-    assert part.mixed().levels == [["a", "b", "c"]]
+    assert part.with_missing == {0}
+    assert part.mixed().categories == [["a", "b", "c"]]
     assert part.values(0, digests(["c", None])) == ["c", None]
-    codes = level_codes(digests(["b", None, "new"])[:, None], MixedInputs([["a", "b", OTHERS]]))[:, 0]
+    codes = category_codes(digests(["b", None, "new"])[:, None], MixedInputs([["a", "b", OTHERS]]))[:, 0]
     np.testing.assert_array_equal(codes, [1.0, np.nan, 2.0])
     assert digests([1, True, np.float64(1.0)]).tolist() == digests([1.0] * 3).tolist()
     assert digests(["1"])[0] != digests([1])[0]
@@ -134,7 +134,7 @@ def test_dask():
     from coverwalk.adapters.dask import DaskConditionalDensity, DaskContextClassifier
 
     frame = FRAME.astype({"city": "category"}).assign(y=Y, label=LABELS)
-    alone = density().fit_chunks(cut(FRAME, Y), **SUMS)
+    alone = density().fit_chunks(split(FRAME, Y), **SUMS)
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         Client(cluster),
@@ -166,10 +166,10 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     TEST.assign(y=TEST_Y).to_csv("test.csv", index=False)
     FRAME.assign(label=LABELS).to_csv("labels.csv", index=False)
     main(["fit", "train.csv", "--target", "y", "--trees", "3", "--chunks", "--sample", "700", "--out", "m.cw"])
-    expected = ConditionalDensity(3).fit_chunks(cut(FRAME, Y), sample_rows=700)
+    expected = ConditionalDensity(3).fit_chunks(split(FRAME, Y), sample_rows=700)
     np.testing.assert_allclose(answers(load("m.cw")), answers(expected), rtol=0, atol=1e-9)
     main(["fit", "labels.csv", "--target", "label", "--chunks", "--sample", "700", "--trees", "4", "--out", "c.cw"])
-    assert load("c.cw")._mixed.levels[1] == expected._mixed.levels[1]
+    assert load("c.cw")._mixed.categories[1] == expected._mixed.categories[1]
     for command in (["score", "m.cw", "test.csv"], ["show", "m.cw"], ["score", "c.cw", "labels.csv"]):
         main(command)
     main(["plot", "m.cw", "test.csv", "--out", "m.png"])
@@ -190,14 +190,14 @@ def test_streams_go_on_on_the_command_line(tmp_path, monkeypatch, capsys):
         main(["learn", name, "more.csv", "--in-place"])
         model.partial_fit(new, TEST_Y)
         np.testing.assert_array_equal(answers(load(name)), answers(model))
-        assert "late" in load(name)._mixed.levels[1]
+        assert "late" in load(name)._mixed.categories[1]
         main(["score", name, "more.csv"])
         main(["plot", name, "more.csv", "--out", "s.png"])
     labels = classes().fit(FRAME[:300], LABELS[:300])
     labels.target_names_ = ["label"]
     labels.save("c.cw")
     main(["learn", "c.cw", "labels.csv", "--in-place"])
-    assert "late" in load("c.cw")._mixed.levels[1]
+    assert "late" in load("c.cw")._mixed.categories[1]
     capsys.readouterr()
 
 

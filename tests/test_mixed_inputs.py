@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 
 from coverwalk import ConditionalDensity, ContextClassifier, load
-from coverwalk._kernels.cut import MISSING, UNSEEN, goes_right, mask_of, missing_goes, order_levels
+from coverwalk._kernels.forest.split import MISSING, UNSEEN, goes_right, mask_of, missing_goes, order_categories
 from coverwalk.covers.adaptive import grow_tree
-from coverwalk.mixed_inputs import OTHERS, MixedInputs
+from coverwalk.preparation.columns import OTHERS, MixedInputs
 
 
 def table(n, seed=0):
-    """Thirty cities in three groups with a law each; a fifth of the numbers missing, and telling by that."""
+    """Thirty cities in three groups with a distribution each; a fifth of the numbers missing, and telling by that."""
     rng = np.random.default_rng(seed)
     city, x = rng.integers(30, size=n), rng.uniform(-1, 1, (n, 2))
     missing = rng.random((n, 2)) < 0.2
@@ -38,18 +38,18 @@ def model():
 
 
 def test_which_side():
-    levels = np.int64(0b0101)
-    assert [goes_right(x, math.nan, levels) for x in (0.0, 1.0, 2.0, 3.0)] == [0, 1, 0, 1]
+    categories = np.int64(0b0101)
+    assert [goes_right(x, math.nan, categories) for x in (0.0, 1.0, 2.0, 3.0)] == [0, 1, 0, 1]
     assert [goes_right(x, 0.5, np.int64(0)) for x in (0.5, 0.6, -math.inf, math.nan)] == [0, 1, 0, 1]
     assert goes_right(math.nan, 0.5, missing_goes(np.int64(0), True)) == 0
-    assert goes_right(math.nan, math.nan, missing_goes(levels, True)) == 0
-    assert missing_goes(missing_goes(levels, True), False) == levels
+    assert goes_right(math.nan, math.nan, missing_goes(categories, True)) == 0
+    assert missing_goes(missing_goes(categories, True), False) == categories
     assert int(missing_goes(np.int64(0), True)) == -(2**MISSING)
 
 
 def test_levels_in_the_order_of_their_means_and_absent_ones_with_the_larger_side():
     order = np.zeros(4, np.int64)
-    n = order_levels(np.array([0.3, 0.0, -1.0, 0.1]), np.array([2.0, 0.0, 1.0, 5.0]), order)
+    n = order_categories(np.array([0.3, 0.0, -1.0, 0.1]), np.array([2.0, 0.0, 1.0, 5.0]), order)
     assert order[:n].tolist() == [2, 3, 0]
     assert int(mask_of(order, 1, n, False)) == 0b0100
     larger = int(mask_of(order, 1, n, True))
@@ -58,16 +58,16 @@ def test_levels_in_the_order_of_their_means_and_absent_ones_with_the_larger_side
 
 def test_the_best_set_of_levels_is_found_among_all():
     rng = np.random.default_rng(0)
-    level = rng.integers(6, size=300).astype(float)
-    y = np.isin(level, [1, 4]) + 0.01 * rng.standard_normal(300)
-    tree = grow_tree(level[:, None], y, 0, min_rows=20, n_levels=(6,))
-    left = {i for i in range(6) if tree.levels[0] >> i & 1}
+    category = rng.integers(6, size=300).astype(float)
+    y = np.isin(category, [1, 4]) + 0.01 * rng.standard_normal(300)
+    tree = grow_tree(category[:, None], y, 0, min_rows=20, n_categories=(6,))
+    left = {i for i in range(6) if tree.categories[0] >> i & 1}
     assert left in ({1, 4}, {0, 2, 3, 5})
-    assert np.isnan(tree.cut[0])
+    assert np.isnan(tree.split[0])
     leaf = tree.leaves(np.array([[1.0], [4.0], [0.0], [5.0], [UNSEEN]]))
     sides = {int(k) for k in leaf}
     assert tree.box(1) == {}
-    assert tree.level_sets(1)[0] & 0b111111 == int(tree.levels[0]) & 0b111111
+    assert tree.category_sets(1)[0] & 0b111111 == int(tree.categories[0]) & 0b111111
     assert len(sides) >= 2
 
 
@@ -79,13 +79,15 @@ def test_missing_values_go_where_they_belong():
     for value in (0.0, 1.0):
         y[np.isnan(x)] = value
         tree = grow_tree(x[:, None], y, 0, min_rows=60)
-        below, above, gap = (goes_right(at, tree.cut[0], tree.levels[0]) for at in (-0.5, 0.5, np.nan))
+        below, above, gap = (goes_right(at, tree.split[0], tree.categories[0]) for at in (-0.5, 0.5, np.nan))
         assert (below, above) == (0, 1)
         assert gap == int(value)
     whole = np.sort(rng.uniform(-1, 1, 100))
     tree = grow_tree(whole[:, None], (whole > 0.6).astype(float), 0, min_rows=10)
-    below = (whole <= tree.cut[0]).sum()
-    assert goes_right(np.nan, tree.cut[0], tree.levels[0]) == (below < 50)  # none were missing: to the larger side
+    below = (whole <= tree.split[0]).sum()
+    assert goes_right(np.nan, tree.split[0], tree.categories[0]) == (
+        below < 50
+    )  # none were missing: to the larger side
 
 
 def test_numbers_are_grown_as_ever(model):
@@ -121,20 +123,20 @@ def test_classes_too():
     other = ContextClassifier(20, 0, random_state=0).fit(coded[TRAIN], labels[TRAIN])
     loss = log_loss(labels[TEST], ours.predict_proba(FRAME[TEST]))
     assert loss < log_loss(labels[TEST], other.predict_proba(coded[TEST])) - 0.02
-    boxes = [voice.box for voice in ours.contexts(FRAME[:1], top=50)[0]]
+    boxes = [component.box for component in ours.contexts(FRAME[:1], top=50)[0]]
     sets = [box["city"] for box in boxes if "city" in box]
     assert sets
-    assert all(FRAME.city[0] in levels for levels in sets)
+    assert all(FRAME.city[0] in categories for categories in sets)
     ours.partial_fit(FRAME[TEST], labels[TEST])
     assert ours.predict(FRAME[:5]).shape == (5,)
 
 
 def test_contexts_name_the_levels(model):
     dist = model.predict_dist(FRAME[:1])[0]
-    boxes = [voice.context.box for voice in dist.contexts() if voice.context is not None]
+    boxes = [component.context.box for component in dist.contexts() if component.context is not None]
     sets = [box["city"] for box in boxes if "city" in box]
     assert sets
-    assert all(FRAME.city[0] in levels and set(levels) <= set(FRAME.city) for levels in sets)
+    assert all(FRAME.city[0] in categories and set(categories) <= set(FRAME.city) for categories in sets)
     assert all(len(box["east"]) == 2 for box in boxes if "east" in box)
 
 
@@ -180,8 +182,8 @@ def test_unseen_levels_and_gaps_that_never_came(model):
 def test_many_levels_share_one():
     column = np.array([f"l{i:03d}" for i in range(100)] + ["l000"] * 5 + ["l001"] * 3, dtype=object)
     mixed = MixedInputs.of(pd.DataFrame({"a": column}), "from_dtype")
-    assert len(mixed.levels[0]) == 62
-    assert mixed.levels[0][-1] == OTHERS
+    assert len(mixed.categories[0]) == 62
+    assert mixed.categories[0][-1] == OTHERS
     codes = mixed.encode(pd.DataFrame({"a": ["l000", "l001", "never", None]}))[:, 0]
     assert codes[:3].tolist() == [0.0, 1.0, 61.0]
     assert np.isnan(codes[3])
@@ -219,13 +221,13 @@ def test_discriminants_see_indicators_of_levels():
     frame.loc[::10, "kind"] = None
     model = ContextClassifier(0, 8, random_state=0).fit(frame[:600], y[:600])
     standard = model._forest.standard
-    assert standard.indicators.tolist() == [[2, level] for level in range(5)]
+    assert standard.indicators.tolist() == [[2, category] for category in range(5)]
     Z = standard(model._mixed.encode(frame[:600]))
     assert Z.shape == (600, 8)
     np.testing.assert_allclose(np.nanmean(Z[:, 3:], axis=0), 0.0, atol=1e-9)
     np.testing.assert_allclose(np.nanvar(Z[:, 3:], axis=0), 1.0, atol=1e-9)
     trees = [tree for _, trees in model._forest.kinds for tree in trees]
-    assert all((tree.tree[0] < 3).all() for tree in trees)  # cuts are between sets of levels
+    assert all((tree.tree[0] < 3).all() for tree in trees)  # splits are between sets of levels
     blind = ContextClassifier(0, 8, random_state=0).fit(frame[["a", "b"]][:600], y[:600])
     loss = log_loss(y[600:], model.predict_proba(frame[600:]))
     assert loss < log_loss(y[600:], blind.predict_proba(frame[["a", "b"]][600:])) - 0.1

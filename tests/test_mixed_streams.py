@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from coverwalk import ConditionalDensity, ContextClassifier, load
-from coverwalk.mixed_inputs import OTHERS, MixedInputs
+from coverwalk.preparation.columns import OTHERS, MixedInputs
 from tests.forging import check
 from tests.test_mixed_inputs import table
 
@@ -20,24 +20,24 @@ def small(**parameters):
 
 
 @pytest.fixture(scope="module")
-def whole():
+def global_kernel():
     model = small()
     return model.prequential(FRAME, Y), model
 
 
-def test_chunks_single_rows_and_one_call_are_one(whole):
-    said, model = whole
+def test_chunks_single_rows_and_one_call_are_one(global_kernel):
+    said, model = global_kernel
     chunks, singles = small(), small(categorical_features=[1])
     parts = [chunks.prequential(FRAME[s : s + 83], Y[s : s + 83]) for s in range(0, len(Y), 83)]
     np.testing.assert_array_equal(np.concatenate(parts), said)
     np.testing.assert_array_equal([singles.learn_one(x, y) for x, y in zip(ROWS, Y)], said)
     np.testing.assert_array_equal(singles.logpdf(ROWS, Y), model.logpdf(FRAME, Y))
     np.testing.assert_array_equal(singles.predict(ROWS[:1]), model.predict(FRAME[:1]))
-    assert chunks._mixed.levels == model._mixed.levels == singles._mixed.levels
+    assert chunks._mixed.categories == model._mixed.categories == singles._mixed.categories
 
 
-def test_levels_and_gaps_are_used(whole):
-    said, _ = whole
+def test_levels_and_gaps_are_used(global_kernel):
+    said, _ = global_kernel
     without = small().prequential(FRAME[["east", "north"]], Y)
     drawn = np.random.default_rng(0).uniform(-1, 1, (len(FRAME), 2))
     filled = FRAME.fillna(pd.DataFrame(drawn, columns=["east", "north"]))
@@ -45,28 +45,28 @@ def test_levels_and_gaps_are_used(whole):
     assert said[600:].mean() > small().prequential(filled, Y)[600:].mean() + 0.2
 
 
-def test_the_distribution_says_what_was_said(whole):
-    said, _ = whole
+def test_the_distribution_says_what_was_said(global_kernel):
+    said, _ = global_kernel
     model = small().partial_fit(FRAME[:1000], Y[:1000])
     dist = model.predict_dist(FRAME[1000:1001])
     assert dist.logpdf(Y[1000:1001])[0] == pytest.approx(said[1000], abs=1e-5)
-    boxes = [voice.context.box for voice in dist[0].contexts() if voice.context is not None]
+    boxes = [component.context.box for component in dist[0].contexts() if component.context is not None]
     sets = [box["city"] for box in boxes if "city" in box]
     assert sets
-    assert all(FRAME.city[1000] in levels for levels in sets)
+    assert all(FRAME.city[1000] in categories for categories in sets)
 
 
-def test_every_context_counts_the_rows_that_its_splits_send_there(whole):
-    _, model = whole
+def test_every_context_counts_the_rows_that_its_splits_send_there(global_kernel):
+    _, model = global_kernel
     stream = model.stream_.streams[0]
     for member in stream.members:
         leaf = member.tree.leaves(member.frame.rows(stream.X[: stream.n_rows]).Z)
         records, learned = member.fitted.records, member.fitted.learned
-        size = np.bincount(leaf, minlength=len(records.seat))
+        size = np.bincount(leaf, minlength=len(records.slot))
         for k in range(len(size) - 1, 0, -1):
             size[member.tree.parent[k]] += size[k]
-        kept = records.seat >= 0
-        np.testing.assert_array_equal(learned.nu[records.seat[kept]] - 2, size[kept])
+        kept = records.slot >= 0
+        np.testing.assert_array_equal(learned.nu[records.slot[kept]] - 2, size[kept])
 
 
 @pytest.mark.parametrize("first", [0, 130, 700])
@@ -94,12 +94,12 @@ def test_a_stream_of_numbers_stays_one_when_it_is_asked_about_a_gap():
 
 def test_going_on_after_a_fit():
     fitted = small().fit(FRAME[:600], Y[:600])
-    levels = fitted._mixed.levels[1]
+    categories = fitted._mixed.categories[1]
     later = FRAME[600:].copy()
     later.loc[later.index[::7], "city"] = "new"
     said = fitted.prequential(later, Y[600:])
     assert said.mean() > small().prequential(later, Y[600:]).mean()
-    assert fitted._mixed.levels[1] == [*levels, "new"]
+    assert fitted._mixed.categories[1] == [*categories, "new"]
     again = small().fit(FRAME[:600], Y[:600])
     chunks = [again.prequential(later[s : s + 71], Y[600 + s : 671 + s]) for s in range(0, 600, 71)]
     np.testing.assert_array_equal(np.concatenate(chunks), said)
@@ -122,7 +122,7 @@ def test_levels_that_come_later_have_numbers_until_there_are_no_more():
     y = np.arange(300.0) % 7
     one = small(n_estimators=2)
     said = one.prequential(frame, y)
-    table = one._mixed.levels[0]
+    table = one._mixed.categories[0]
     assert table == [OTHERS, *column[:61]]
     codes = one._mixed.encode(pd.DataFrame({"a": ["l0", "l60", "l61", "never", None]}))[:, 0]
     assert codes[:4].tolist() == [1.0, 61.0, 0.0, 0.0]
@@ -132,13 +132,13 @@ def test_levels_that_come_later_have_numbers_until_there_are_no_more():
         np.concatenate([other.prequential(frame[s : s + 9], y[s : s + 9]) for s in range(0, 300, 9)]), said
     )
     full = MixedInputs([[f"x{i}" for i in range(61)]]).grown(pd.DataFrame({"a": ["x3", "y", "z"]}))
-    assert full.levels[0][-1] == OTHERS
-    assert len(full.levels[0]) == 62
+    assert full.categories[0][-1] == OTHERS
+    assert len(full.categories[0]) == 62
     assert full.grown(pd.DataFrame({"a": ["w"]})) is full
 
 
-def test_files(whole, tmp_path):
-    _, model = whole
+def test_files(global_kernel, tmp_path):
+    _, model = global_kernel
     model.save(tmp_path / "m.cw")
     again = load(tmp_path / "m.cw")
     np.testing.assert_array_equal(again.logpdf(FRAME, Y), model.logpdf(FRAME, Y))
@@ -152,14 +152,14 @@ def test_files(whole, tmp_path):
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("categories", np.zeros(3, bool)),
+        ("categorical", np.zeros(3, bool)),
         ("counts", np.zeros(3)),
         ("first_row", 10**9),
-        ("levels", [[], [3], []]),
+        ("categories", [[], [3], []]),
     ],
 )
-def test_files_whose_parts_do_not_fit_are_refused(whole, name, wrong):
-    stream = pickle.loads(pickle.dumps(whole[1])).stream_.streams[0]
+def test_files_whose_parts_do_not_fit_are_refused(global_kernel, name, wrong):
+    stream = pickle.loads(pickle.dumps(global_kernel[1])).stream_.streams[0]
     check(stream, p=3)
     setattr(stream, name, wrong)
     with pytest.raises(ValueError, match=r"fit|must be|cannot reshape"):
@@ -211,8 +211,8 @@ def test_a_classifier_takes_new_levels_when_it_grows(tmp_path):
         model.partial_fit(later[50:60].assign(city="bad"), labels[250:260], sample_weight=[1.0])
     assert pickle.dumps(model) == before
     model.partial_fit(later[50:], labels[250:])  # grown anew
-    assert len(model._mixed.levels[1]) == 62
-    assert all(planting.n_levels == model._mixed.n_levels for planting, _ in model._forest.kinds)
+    assert len(model._mixed.categories[1]) == 62
+    assert all(growth.n_categories == model._mixed.n_categories for growth, _ in model._forest.kinds)
     assert np.isfinite(model.predict_log_proba(later)).all()
 
 
@@ -220,7 +220,7 @@ def test_levels_of_numpy_are_plain_values(tmp_path):
     model = small(categorical_features=[0])
     for x, y in zip(np.array(["a", "b", "a", "c"]), Y):
         model.learn_one([x, 0.0], y)
-    assert [type(level) for level in model._mixed.levels[0]] == [str] * 4
+    assert [type(category) for category in model._mixed.categories[0]] == [str] * 4
     model.save(tmp_path / "m.cw")
     np.testing.assert_array_equal(
         load(tmp_path / "m.cw").predict(np.array([["c", 0.0]], dtype=object)),

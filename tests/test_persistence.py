@@ -233,8 +233,8 @@ def test_a_forest_comes_back_to_the_last_bit(forest, tmp_path):
     assert np.array_equal(model.logpdf(X, Y), loaded.logpdf(X, Y))
     for ours, theirs in zip(model.forests_, loaded.forests_):
         rows = np.hstack([X.to_numpy(), Y])[:, : ours.X.shape[1]]
-        dists = ours.ask(rows), theirs.ask(rows)
-        assert all(np.array_equal(a, b) for a, b in zip(dists[0].voices, dists[1].voices))
+        dists = ours.predict_dist(rows), theirs.predict_dist(rows)
+        assert all(np.array_equal(a, b) for a, b in zip(dists[0].components, dists[1].components))
         assert dists[0].contexts() == dists[1].contexts()
     assert loaded.feature_names_in_.tolist() == ["a", "b", "c"]
     assert loaded.get_params() == model.get_params()
@@ -272,21 +272,21 @@ FITTED = "model.forests_[0].fitted[0]"
 RECORDS = f"{FITTED}.records"
 TREE = "model.forests_[0].trees[0]"
 FORGERIES = {
-    "a cut of an input that is not there": (f"{TREE}.dim", put(7)),
+    "a cut of an input that is not there": (f"{TREE}.feature", put(7)),
     "a child beyond the tree": (f"{TREE}.left", put(10**6)),
     "a tree that runs in circles": (f"{TREE}.left", put(0)),
     "a parent of its own": (f"{TREE}.parent", put(1, at=1)),
     "records beyond the end": (f"{RECORDS}.first", put(10**9, at=1)),
     "records that run backwards": (f"{RECORDS}.first", put(-5, at=1)),
-    "a kind of voice that is not there": (f"{RECORDS}.kind", put(3)),
+    "a kind of component that is not there": (f"{RECORDS}.kind", put(3)),
     "a weight above one": (f"{RECORDS}.weight", put(1.1)),
     "a negative variance": (f"{RECORDS}.s2", put(-1.0)),
     "no number for a variance": (f"{RECORDS}.s2", put(np.nan)),
-    "fewer voices than are there": (f"{RECORDS}.n_voices", put(0, at=-1)),
+    "fewer components than are there": (f"{RECORDS}.n_components", put(0, at=-1)),
     "totals that do not add up": (f"{RECORDS}.total", put(0.5, at=-1)),
     "ancestors that run in circles": (f"{RECORDS}.above", lambda a: np.arange(len(a))),
-    "a seat beyond the end": (f"{RECORDS}.seat", put(10**9)),
-    "no seat for the root": (f"{RECORDS}.seat", put(-1)),
+    "a slot beyond the end": (f"{RECORDS}.slot", put(10**9)),
+    "no slot for the root": (f"{RECORDS}.slot", put(-1)),
     "a centre of another width": (f"{RECORDS}.centre", lambda a: a[:, :-1].copy()),
     "an infinite coefficient": (f"{RECORDS}.centre", put(np.inf)),
     "a cubic": (f"{RECORDS}.degree", put(3)),

@@ -9,9 +9,9 @@ matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-from coverwalk.distribution import PredictiveDistribution  # noqa: E402
+from coverwalk.distributions.mixture import PredictiveDistribution  # noqa: E402
+from coverwalk.distributions.shapes import Shapes  # noqa: E402
 from coverwalk.evaluation import plotting  # noqa: E402
-from coverwalk.shapes import Shapes  # noqa: E402
 
 
 @pytest.fixture

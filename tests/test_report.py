@@ -15,10 +15,10 @@ from coverwalk.evaluation.report import page
 from coverwalk.evaluation.report.class_facts import gather_classes
 from coverwalk.evaluation.report.explorer import export
 from coverwalk.evaluation.report.facts import Subject, gather
-from coverwalk.forests.cells import Cells
-from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.members import Part
-from coverwalk.forests.steps import Steps
+from coverwalk.forest.experts.cell_edges import Cells
+from coverwalk.forest.experts.y_cells import YCells
+from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.members import Part
 
 from .browser import Browser, find_chromium
 
@@ -82,15 +82,15 @@ def test_the_subject_has_every_kind_of_voice(subject):
 
 def test_facts_are_those_of_the_model(subject):
     facts = gather(subject)
-    dist = subject.forest.ask(subject.X)
+    dist = subject.forest.predict_dist(subject.X)
     assert facts["losses"][0]["loss"] == pytest.approx(-dist.logpdf(subject.y).mean(), rel=1e-12)
     assert facts["seen"] == pytest.approx(10 / 110)
     assert sum(facts["calibration"]["heights"]) == pytest.approx(20)
     worst = int(np.argmin(dist.logpdf(subject.y)))
     assert facts["surprising"][0]["row"] == worst + 1
     assert facts["explore"]["X"][facts["explore"]["rows"].index(worst + 1)] == subject.X[worst].tolist()
-    assert sum(facts["model"]["cuts"].values()) == pytest.approx(1)
-    assert sum(facts["model"]["voices"].values()) == pytest.approx(1)
+    assert sum(facts["model"]["splits"].values()) == pytest.approx(1)
+    assert sum(facts["model"]["components"].values()) == pytest.approx(1)
     assert facts["losses"][0]["loss"] < facts["losses"][1]["loss"] < facts["losses"][2]["loss"]
     assert facts["losses"][0]["crps"] == pytest.approx(dist.crps(subject.y).mean())
     rises = {entry["name"]: entry["rise"] for entry in facts["importances"]}
@@ -100,8 +100,8 @@ def test_facts_are_those_of_the_model(subject):
 
 
 def test_a_large_forest_is_thinned_and_says_so(subject):
-    whole = export(subject.forest)
-    assert whole.n_trees == 5
+    global_kernel = export(subject.forest)
+    assert global_kernel.n_trees == 5
     thin = export(subject.forest, budget=40_000)
     assert 1 <= thin.n_trees < 5
     assert export(subject.forest, budget=1).n_trees == 1
@@ -172,35 +172,35 @@ def test_facts_of_a_classifier(classes):
 def test_a_page_without_a_forest(browser, streamed):
     browser.open(streamed.as_uri())
     assert browser.errors == []
-    assert browser.ask("document.getElementById('explore')") is None
-    assert browser.ask("document.getElementById('splits-section')") is None
-    assert "no explorer" in browser.ask("document.getElementById('notes').textContent")
+    assert browser.predict_dist("document.getElementById('explore')") is None
+    assert browser.predict_dist("document.getElementById('splits-section')") is None
+    assert "no explorer" in browser.predict_dist("document.getElementById('notes').textContent")
     for chart in ("pit", "coverage", "losses", "importances"):
-        assert browser.ask(f"document.querySelectorAll('#{chart} svg *').length") > 5
+        assert browser.predict_dist(f"document.querySelectorAll('#{chart} svg *').length") > 5
 
 
 def test_the_page_of_a_classifier(browser, classes):
     browser.open(classes[0].as_uri())
     assert browser.errors == []
-    assert browser.ask("document.getElementById('pit')") is None
+    assert browser.predict_dist("document.getElementById('pit')") is None
     for chart in ("reliability", "losses", "importances"):
-        assert browser.ask(f"document.querySelectorAll('#{chart} svg *').length") > 5
-    cells = browser.ask("[...document.querySelectorAll('#confusion td')].map((n) => Number(n.textContent))")
+        assert browser.predict_dist(f"document.querySelectorAll('#{chart} svg *').length") > 5
+    cells = browser.predict_dist("[...document.querySelectorAll('#confusion td')].map((n) => Number(n.textContent))")
     assert cells == [count for row in classes[1]["confusion"] for count in row]
-    assert browser.ask("document.querySelectorAll('#surprising tr').length") == 10
-    assert browser.ask("document.getElementById('importances').textContent").count("<b>") == 1
+    assert browser.predict_dist("document.querySelectorAll('#surprising tr').length") == 10
+    assert browser.predict_dist("document.getElementById('importances').textContent").count("<b>") == 1
 
 
 def test_the_page_prints_well(browser, written):
     """On paper: one column, nothing wider than the sheet, no controls, no chart torn in two."""
     browser.open(written.as_uri(), width=794, height=1123)
     browser.call("Emulation.setEmulatedMedia", media="print")
-    browser.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    assert browser.ask("document.documentElement.scrollWidth") <= 794
-    assert browser.ask("getComputedStyle(document.querySelector('main')).display") == "block"
-    assert browser.ask("getComputedStyle(document.querySelector('.sliders')).display") == "none"
-    assert browser.ask("getComputedStyle(document.querySelector('section')).breakInside") == "avoid"
-    assert browser.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    browser.predict_dist("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert browser.predict_dist("document.documentElement.scrollWidth") <= 794
+    assert browser.predict_dist("getComputedStyle(document.querySelector('main')).display") == "block"
+    assert browser.predict_dist("getComputedStyle(document.querySelector('.sliders')).display") == "none"
+    assert browser.predict_dist("getComputedStyle(document.querySelector('section')).breakInside") == "avoid"
+    assert browser.predict_dist("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     pdf = base64.b64decode(browser.call("Page.printToPDF")["data"])
     assert pdf[:5] == b"%PDF-"
     assert 1 <= pdf.count(b"/Type /Page\n") <= 8
@@ -211,11 +211,14 @@ def test_the_page_loads_without_a_complaint(browser, written):
     browser.open(written.as_uri())
     assert browser.errors == []
     assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
-    assert browser.ask("document.querySelector('h1').textContent") == "What is strength & <i>more</i>, given the rest?"
-    assert browser.ask("document.querySelectorAll('.slider').length") == 3
-    assert "9 %" in browser.ask("document.getElementById('notes').textContent")
-    for chart in ("density", "pit", "coverage", "losses", "cuts", "importances"):
-        assert browser.ask(f"document.querySelectorAll('#{chart} svg *').length") > 5
+    assert (
+        browser.predict_dist("document.querySelector('h1').textContent")
+        == "What is strength & <i>more</i>, given the rest?"
+    )
+    assert browser.predict_dist("document.querySelectorAll('.slider').length") == 3
+    assert "9 %" in browser.predict_dist("document.getElementById('notes').textContent")
+    for chart in ("density", "pit", "coverage", "losses", "splits", "importances"):
+        assert browser.predict_dist(f"document.querySelectorAll('#{chart} svg *').length") > 5
 
 
 def test_a_broken_page_is_noticed(browser, tmp_path):
@@ -231,17 +234,17 @@ def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp
     page.write_report(subject, tmp_path / "r.html", "r")
     browser.open((tmp_path / "r.html").as_uri())
     forest = thinned(subject.forest, export(subject.forest, budget).n_trees)
-    assert ("carries" in browser.ask("document.getElementById('notes').textContent")) == (budget < 10**6)
+    assert ("carries" in browser.predict_dist("document.getElementById('notes').textContent")) == (budget < 10**6)
     rng = np.random.default_rng(1)
     X = np.vstack([subject.X[:20], subject.X[20:40] * rng.uniform(0.5, 3, (20, 3))])
     grid = np.linspace(subject.y.min() - 20, subject.y.max() + 20, 60)
     ours = np.array(
-        browser.ask(
-            f"{X.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.voices(x);"
+        browser.predict_dist(
+            f"{X.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.components(x);"
             f" return {grid.tolist()}.map((y) => m.density(v, y)).concat([m.meanOf(v), v.length]); }})"
         )
     )
-    dist = forest.ask(X)
+    dist = forest.predict_dist(X)
     np.testing.assert_allclose(ours[:, :60], dist.pdf(grid[None, :]), rtol=1e-6)
     np.testing.assert_allclose(ours[:, 60], dist.mean(), rtol=1e-6)
     assert ours[:, 61].tolist() == counted(forest, X)
@@ -249,9 +252,9 @@ def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp
 
 def counted(forest, X):
     """Components of each row, those of no weight among them: the page keeps them."""
-    voices, _ = forest.table.components(X, forest.n_rows)
-    cells = len(forest.settings.steps.cells.left) if forest.settings.steps else 0
-    return (np.diff(voices[0].offsets) + cells).tolist()
+    components, _ = forest.table.components(X, forest.n_rows)
+    cells = len(forest.settings.y_cells.cells.left) if forest.settings.y_cells else 0
+    return (np.diff(components[0].offsets) + cells).tolist()
 
 
 @pytest.mark.parametrize("p", [1, 2])
@@ -263,11 +266,11 @@ def test_the_page_knows_the_kernel_density_over_all_rows(p, browser, subject, tm
     page.write_report(Subject(forest, "y", X, subject.y), tmp_path / "k.html", "k")
     browser.open((tmp_path / "k.html").as_uri())
     far = np.vstack([X[:20], 5 * X[:20], -50 * X[:5]])
-    shown = browser.ask(
-        f"{far.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.voices(x);"
+    shown = browser.predict_dist(
+        f"{far.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.components(x);"
         " return [m.density(v, 30), v.length]; })"
     )
-    dist = forest.ask(far)
+    dist = forest.predict_dist(far)
     np.testing.assert_allclose(np.array(shown)[:, 0], dist.pdf(30.0), rtol=1e-6)
     assert np.array(shown)[:, 1].tolist() == counted(forest, far)
     assert browser.errors == []
@@ -277,7 +280,7 @@ def test_the_page_knows_steps(browser, subject, tmp_path):
     cells = Cells(
         *(np.array(ends) for ends in ([28.0, 30.0, 33.0], [30.0, 32.0, 34.0], [28.0, 30.5, 33.0], [30.0, 31.5, 34.0]))
     )
-    settings = Settings(n_trees=3, steps=Steps(0.8, 1.5, cells))
+    settings = Settings(n_trees=3, y_cells=YCells(0.8, 1.5, cells))
     forest = Forest.plan(subject.X, subject.y, settings, ["a", "b", "c"])
     forest.accumulate(subject.X, subject.y)
     forest.finalize()
@@ -285,12 +288,12 @@ def test_the_page_knows_steps(browser, subject, tmp_path):
     browser.open((tmp_path / "s.html").as_uri())
     X = subject.X[:20]
     shown = np.array(
-        browser.ask(
-            f"{X.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.voices(x);"
+        browser.predict_dist(
+            f"{X.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.components(x);"
             " return [m.density(v, 29), m.density(v, 31), m.meanOf(v), v.length]; })"
         )
     )
-    dist = forest.ask(X)
+    dist = forest.predict_dist(X)
     np.testing.assert_allclose(shown[:, :2], dist.pdf(np.array([[29.0, 31.0]])), rtol=1e-4)
     np.testing.assert_allclose(shown[:, 2], dist.mean(), rtol=1e-5)
     assert shown[:, 3].tolist() == counted(forest, X)
@@ -300,19 +303,19 @@ def test_the_page_knows_steps(browser, subject, tmp_path):
 def test_the_page_knows_the_quantiles_and_the_contexts(browser, subject, written):
     browser.open(written.as_uri())
     for i in range(0, 100, 10):
-        browser.ask(f"coverwalk.explorer.choose({i})")
-        dist = subject.forest.ask(np.array([browser.ask("coverwalk.explorer.x")]))[0]
+        browser.predict_dist(f"coverwalk.explorer.choose({i})")
+        dist = subject.forest.predict_dist(np.array([browser.predict_dist("coverwalk.explorer.x")]))[0]
         levels = [0.005, 0.05, 0.5, 0.95]
-        shown = browser.ask(f"coverwalk.mixture.quantiles(coverwalk.explorer.voices, {levels})")
+        shown = browser.predict_dist(f"coverwalk.mixture.quantiles(coverwalk.explorer.components, {levels})")
         np.testing.assert_allclose(dist.cdf(np.array(shown)), levels, rtol=1e-5)
-    voices = browser.ask(
-        "coverwalk.explorer.voices.map((v) => [v.weight, v.tree ?? -1, v.nRows ?? 0]).sort((a, b) => b[0] - a[0])"
+    components = browser.predict_dist(
+        "coverwalk.explorer.components.map((v) => [v.weight, v.tree ?? -1, v.nRows ?? 0]).sort((a, b) => b[0] - a[0])"
     )
     ours = [
         [v.weight, v.context.tree if v.context else -1, v.context.n_rows if v.context else 0] for v in dist.contexts()
     ]
-    voices = [voice for voice in voices if voice[0] > 1e-15]
-    np.testing.assert_allclose(sorted(voices), sorted(ours), rtol=1e-6)
+    components = [component for component in components if component[0] > 1e-15]
+    np.testing.assert_allclose(sorted(components), sorted(ours), rtol=1e-6)
 
 
 @pytest.mark.parametrize("df", [1.5, 3.0, 12.0, 130.0, 999.0, 2000.0])
@@ -320,42 +323,44 @@ def test_the_page_knows_student(df, browser, written):
     browser.open(written.as_uri())
     e = np.linspace(-8, 8, 41)
     log_norm = stats.t.logpdf(0, df)
-    shown = browser.ask(f"{e.tolist()}.map((e) => studentCdf(e, {df}, {log_norm}))")
+    shown = browser.predict_dist(f"{e.tolist()}.map((e) => studentCdf(e, {df}, {log_norm}))")
     np.testing.assert_allclose(shown, stats.t.cdf(e, df), atol=1e-6)
 
 
 def test_a_slider_moves_the_density(browser, written):
     browser.open(written.as_uri())
     state = "[document.getElementById('curve').getAttribute('d'), document.getElementById('contexts').textContent]"
-    before = browser.ask(state)
-    browser.ask(
+    before = browser.predict_dist(state)
+    browser.predict_dist(
         "(() => { const s = document.querySelector('.slider input'); s.value = s.value > 0 ? -0.9 : 0.9;"
         " s.dispatchEvent(new Event('input', { bubbles: true })); })()"
     )
-    after = browser.ask(state)
+    after = browser.predict_dist(state)
     assert before[0] != after[0]
     assert before[1] != after[1]
-    assert browser.ask("document.getElementById('row').value") == "-1"
-    browser.ask("document.getElementById('after').click()")
-    assert browser.ask("document.getElementById('row').value") == "0"
-    assert browser.ask("document.querySelector('.seen-dot') !== null")
+    assert browser.predict_dist("document.getElementById('row').value") == "-1"
+    browser.predict_dist("document.getElementById('after').click()")
+    assert browser.predict_dist("document.getElementById('row').value") == "0"
+    assert browser.predict_dist("document.querySelector('.seen-dot') !== null")
     assert browser.errors == []
 
 
 def test_a_surprising_row_leads_to_the_explorer(browser, written):
     browser.open(written.as_uri())
-    browser.ask("document.querySelectorAll('#surprising button')[1].click()")
-    wanted = browser.ask("coverwalk.facts.surprising[1]")
-    assert browser.ask("coverwalk.facts.explore.rows[coverwalk.explorer.row]") == wanted["row"]
+    browser.predict_dist("document.querySelectorAll('#surprising button')[1].click()")
+    wanted = browser.predict_dist("coverwalk.facts.surprising[1]")
+    assert browser.predict_dist("coverwalk.facts.explore.rows[coverwalk.explorer.row]") == wanted["row"]
     assert browser.errors == []
 
 
 def test_a_phone_has_no_sideways_scrolling(browser, written):
     browser.open(written.as_uri(), width=360, height=740)
-    assert browser.ask("window.innerWidth") == 360
-    assert browser.ask("document.documentElement.scrollWidth") <= 360
-    assert browser.ask("[...document.querySelectorAll('svg')].every((s) => s.getBoundingClientRect().right <= 360)")
-    sizes = browser.ask(
+    assert browser.predict_dist("window.innerWidth") == 360
+    assert browser.predict_dist("document.documentElement.scrollWidth") <= 360
+    assert browser.predict_dist(
+        "[...document.querySelectorAll('svg')].every((s) => s.getBoundingClientRect().right <= 360)"
+    )
+    sizes = browser.predict_dist(
         "[...document.querySelectorAll('p, li, td, th, text')].map((n) => parseFloat(getComputedStyle(n).fontSize))"
     )
     assert min(sizes) >= 12
@@ -363,7 +368,7 @@ def test_a_phone_has_no_sideways_scrolling(browser, written):
 
 def test_dark_mode_is_dark_and_readable(browser, written):
     def colours():
-        return browser.ask(
+        return browser.predict_dist(
             "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,"
             " getComputedStyle(document.querySelector('.curve')).stroke]"
         )

@@ -5,12 +5,12 @@ import pytest
 from scipy import integrate, stats
 
 from coverwalk import ConditionalDensity, load
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.metrics import calibration_error, crps, pit
-from coverwalk.forests.forest import Forest, Settings
+from coverwalk.forest.forest import Forest, Settings
 from coverwalk.preparation.rounding import Rounding, find_rounding
 from coverwalk.preparation.row_codes import row_codes, uniform_of
-from coverwalk.shapes import Shapes
 
 CONTINUOUS = {
     "normal": lambda rng, n: rng.normal(size=n),
@@ -111,7 +111,7 @@ def test_equal_rows_lie_apart_and_the_order_of_rows_does_not_matter():
         forest.accumulate(X[order], y[order])
         forest.finalize()
         forests.append(forest)
-    np.testing.assert_array_equal(forests[0].ask(X).logpdf(y), forests[1].ask(X).logpdf(y))
+    np.testing.assert_array_equal(forests[0].predict_dist(X).logpdf(y), forests[1].predict_dist(X).logpdf(y))
     u = uniform_of(row_codes(X, y), np.tile(np.arange(50), 2))
     assert np.abs(np.sort(u[:50]) - (np.arange(50) + 0.5) / 50).max() < 0.05
 
@@ -184,8 +184,8 @@ def test_moments_with_single_atoms_are_integrals(rounding):
     dist, latent = mixture(rounding, light=True, narrow=-1)
     nodes, weights = np.polynomial.legendre.leggauss(12)
     for i in range(3):
-        voices = latent[i].voices
-        edges = np.concatenate([voices.loc + voices.scale * s for s in (-1, 0, 2)])
+        components = latent[i].components
+        edges = np.concatenate([components.loc + components.scale * s for s in (-1, 0, 2)])
         marks = np.concatenate([np.linspace(-40, 40, 4000), edges, *rounding.cells(rounding.values)])
         low, high = np.sort(marks)[:-1, None], np.sort(marks)[1:, None]
         t = 0.5 * (low + high) + 0.5 * (high - low) * nodes

@@ -11,7 +11,7 @@ import pytest
 from coverwalk import SequenceModel, load
 from coverwalk._kernels.sequences.logistic import HISTORY_HALF, HISTORY_NEXT, HISTORY_P, SQUASH, STRETCH
 from coverwalk._kernels.sequences.store import DOCUMENT, PERIOD, POSITION, LatticeStore
-from coverwalk._kernels.suffix_tree import HISTORY
+from coverwalk._kernels.sequences.suffix_tree import HISTORY
 from coverwalk.sequence import MANY_SYMBOLS
 from coverwalk.sequences import lattice_engine
 

@@ -1,4 +1,4 @@
-"""Steps of y that are common to all x: where they are found, that laws stay laws, and that smooth y has none."""
+"""Cells of y common to all x: where they are found, that densities integrate to one, and that smooth y has none."""
 
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from coverwalk import ConditionalDensity, load
-from coverwalk._kernels.steps import Prices, Rows, best_edges
-from coverwalk.forests.cells import LEAST_WIDTH, Cells, _seen_from_places, find_cells
-from coverwalk.forests.forest import Context, Forest, Settings
-from coverwalk.forests.forest_summary import summarise
-from coverwalk.forests.steps import STEPS, Steps, _masses
+from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges
+from coverwalk.forest.experts.cell_edges import LEAST_WIDTH, Cells, _seen_from_places, find_cells
+from coverwalk.forest.experts.y_cells import STEPS, YCells, _masses
+from coverwalk.forest.forest import Context, Forest, Settings
+from coverwalk.forest.summary import summarise
 from tests.forging import check
 
 NONE = np.empty(0)
@@ -37,9 +37,9 @@ def smooth(n, seed):
     return X, X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * rng.normal(size=n)
 
 
-def fitted(steps, seed=0):
+def fitted(y_cells, seed=0):
     X, y = rounded(300, seed)
-    forest = Forest.plan(X, y, Settings(n_trees=3, spread=0.87, steps=steps))
+    forest = Forest.plan(X, y, Settings(n_trees=3, spread=0.87, y_cells=y_cells))
     forest.accumulate(X, y)
     forest.finalize()
     return forest, X, y
@@ -124,7 +124,7 @@ def test_cells_have_the_units_of_y(scale):
 def test_y_that_no_cell_can_hold_has_none():
     assert find_cells(np.full(50, 3.0), NONE, NONE) is None
     assert find_cells(np.repeat([-1.7e308, 0.0, 1.7e308], 20), NONE, NONE) is None
-    assert find_cells(np.repeat(np.arange(100.0), 40), NONE, NONE) is None  # more than are worth their voices
+    assert find_cells(np.repeat(np.arange(100.0), 40), NONE, NONE) is None  # more than are worth their components
 
 
 # -- the law ----------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_y_that_no_cell_can_hold_has_none():
 
 def test_masses_are_those_of_the_forest():
     forest, X, _ = fitted(None)
-    dist = forest.ask(X)
+    dist = forest.predict_dist(X)
     exact = dist.cdf(CELLS.right[None, :]) - dist.cdf(CELLS.left[None, :])
     ours = _masses(dist, CELLS)
     assert np.abs(ours - exact).max() < 3e-3
@@ -142,8 +142,8 @@ def test_masses_are_those_of_the_forest():
 
 
 def test_laws():
-    forest, X, _ = fitted(Steps(0.8, 1.5, CELLS))
-    dist = forest.ask(np.vstack([X[:5], 1e6 * X[:1]]))
+    forest, X, _ = fitted(YCells(0.8, 1.5, CELLS))
+    dist = forest.predict_dist(np.vstack([X[:5], 1e6 * X[:1]]))
     edges = np.concatenate([CELLS.low, CELLS.high])
     near = np.concatenate([edges - 1e-9, edges + 1e-9])
     wide = np.concatenate([-np.geomspace(1e4, 9, 2000), np.linspace(-9, 9, 40_001), np.geomspace(9, 1e4, 2000)])
@@ -154,7 +154,7 @@ def test_laws():
     for y in (-0.3, 0.7, 1.0005, 2.5, 3.5, 5.0):
         slope = (dist.cdf(y + 1e-5) - dist.cdf(y - 1e-5)) / 2e-5
         np.testing.assert_allclose(slope, dist.pdf(y), rtol=1e-5)
-    np.testing.assert_allclose(np.add.reduceat(dist.voices.weight, dist.voices.offsets[:-1]), 1, rtol=1e-12)
+    np.testing.assert_allclose(np.add.reduceat(dist.components.weight, dist.components.offsets[:-1]), 1, rtol=1e-12)
     jumps = dist.pdf(3.0 + 1e-9) - dist.pdf(3.0 - 1e-9)
     assert np.all(jumps[:5] > 0)
     draws = dist[0].rvs(20_000, random_state=0)
@@ -164,10 +164,10 @@ def test_laws():
 
 def test_the_formula_holds():
     share, power = 0.7, 1.4
-    forest, X, _ = fitted(Steps(share, power, CELLS))
-    ours = forest.ask(X[:20])
-    forest.settings = replace(forest.settings, steps=None)
-    plain = forest.ask(X[:20])
+    forest, X, _ = fitted(YCells(share, power, CELLS))
+    ours = forest.predict_dist(X[:20])
+    forest.settings = replace(forest.settings, y_cells=None)
+    plain = forest.predict_dist(X[:20])
     mass = _masses(plain, CELLS)
     inside = mass.sum(axis=1)
     sharp = mass**power / (mass**power).sum(axis=1, keepdims=True)
@@ -178,24 +178,24 @@ def test_the_formula_holds():
 
 
 def test_its_voices_have_a_name():
-    forest, X, _ = fitted(Steps(0.9, 1.0, CELLS))
-    dist = forest.ask(X[:4])
+    forest, X, _ = fitted(YCells(0.9, 1.0, CELLS))
+    dist = forest.predict_dist(X[:4])
     assert (dist.context == STEPS).sum() == 4 * 3
     heaviest = dist[0].contexts()[0]
     assert heaviest.context == Context(-2, 0, 300, 0, {})
     assert heaviest.kind == 3
-    shares = summarise(forest).voices
-    assert shares["steps common to all x"] == 0.9
+    shares = summarise(forest).components
+    assert shares["cells of y common to all x"] == 0.9
     assert sum(shares.values()) == pytest.approx(1.0)
 
 
 def test_some_rows_alone_and_no_rows():
-    forest, X, y = fitted(Steps(0.9, 1.2, CELLS))
-    whole = forest.ask(X[:30]).logpdf(y[:30])
+    forest, X, y = fitted(YCells(0.9, 1.2, CELLS))
+    whole = forest.predict_dist(X[:30]).logpdf(y[:30])
     np.testing.assert_array_equal(
-        np.concatenate([forest.ask(X[i : i + 7]).logpdf(y[i : i + 7]) for i in (0, 7)]), whole[:14]
+        np.concatenate([forest.predict_dist(X[i : i + 7]).logpdf(y[i : i + 7]) for i in (0, 7)]), whole[:14]
     )
-    assert len(forest.ask(X[:0])) == 0
+    assert len(forest.predict_dist(X[:0])) == 0
 
 
 # -- what is chosen ---------------------------------------------------------------------------------------------------
@@ -208,16 +208,16 @@ def model():
 
 def without_steps(model, X, y):
     forest = model.forests_[0]
-    kept, forest.settings = forest.settings, replace(forest.settings, steps=None)
+    kept, forest.settings = forest.settings, replace(forest.settings, y_cells=None)
     plain = model.log_likelihood(X, y)
     forest.settings = kept
     return plain
 
 
 def test_rounded_y_with_noise_has_steps_and_gains(model):
-    steps = model.forests_[0].settings.steps
-    assert steps.share > 0.6
-    np.testing.assert_allclose(steps.cells.right[:-1], [0.5, 1.5, 2.5], atol=0.05)
+    y_cells = model.forests_[0].settings.y_cells
+    assert y_cells.weight > 0.6
+    np.testing.assert_allclose(y_cells.cells.right[:-1], [0.5, 1.5, 2.5], atol=0.05)
     X, y = rounded(2000, 1)
     assert model.log_likelihood(X, y) > without_steps(model, X, y) + 0.1
     low, high = model.predict_dist(X).interval(0.9)
@@ -228,7 +228,7 @@ def test_rounded_y_with_noise_has_steps_and_gains(model):
 def test_smooth_y_has_none_and_nothing_is_added(make):
     X, y = make(500, 0)
     model = ConditionalDensity(n_estimators=4).fit(X, y)
-    assert model.forests_[0].settings.steps is None
+    assert model.forests_[0].settings.y_cells is None
     dist = model.predict_dist(X[:5])
     assert np.all(dist.context > STEPS)
     assert len(dist.shapes) == 1 + sum(len(tree.shapes) for tree in model.forests_[0].fitted)
@@ -245,8 +245,8 @@ def test_order_and_threads_change_nothing(model):
 def test_extreme_scales_have_them_too(scale):
     X, y = rounded(500, 0)
     model = ConditionalDensity(n_estimators=2).fit(X, scale * y)
-    steps = model.forests_[0].settings.steps
-    np.testing.assert_allclose(steps.cells.right[:-1] / scale, [0.5, 1.5, 2.5], atol=0.1)
+    y_cells = model.forests_[0].settings.y_cells
+    np.testing.assert_allclose(y_cells.cells.right[:-1] / scale, [0.5, 1.5, 2.5], atol=0.1)
     assert np.all(np.isfinite(model.logpdf(X, scale * y)))
     assert np.all(np.isfinite(model.predict(X)))
 
@@ -255,8 +255,8 @@ def test_several_outputs_have_steps_each():
     X, y = rounded(700, 0)
     Y = np.column_stack([X[:, 1] + 0.3 * np.random.default_rng(9).normal(size=700), y])
     model = ConditionalDensity(n_estimators=3).fit(X, Y)
-    assert model.forests_[0].settings.steps is None
-    assert model.forests_[1].settings.steps is not None
+    assert model.forests_[0].settings.y_cells is None
+    assert model.forests_[1].settings.y_cells is not None
     dist = model.predict_dist(X[:20])
     np.testing.assert_allclose(dist.logpdf(Y[:20]), model.logpdf(X[:20], Y[:20]), rtol=1e-12)
 
@@ -264,7 +264,7 @@ def test_several_outputs_have_steps_each():
 def test_chunks_have_them_too():
     X, y = rounded(3000, 0)
     model = ConditionalDensity(4).fit_chunks([(X[:1500], y[:1500]), (X[1500:], y[1500:])], sample_rows=1000)
-    assert model.forests_[0].settings.steps is not None
+    assert model.forests_[0].settings.y_cells is not None
     new = rounded(1000, 1)
     assert model.log_likelihood(*new) > without_steps(model, *new) + 0.01
 
@@ -293,8 +293,8 @@ def test_a_file_holds_them(model, tmp_path):
     ],
 )
 def test_forged_steps_are_refused(forge):
-    forest, _, _ = fitted(Steps(0.9, 1.2, CELLS))
+    forest, _, _ = fitted(YCells(0.9, 1.2, CELLS))
     check(forest)
-    forest.settings = replace(forest.settings, steps=forge(forest.settings.steps))
+    forest.settings = replace(forest.settings, y_cells=forge(forest.settings.y_cells))
     with pytest.raises(ValueError, match=r"steps|cells|shapes|low|right"):
         check(forest)

@@ -10,9 +10,9 @@ import pytest
 from sklearn.base import clone
 
 from coverwalk import ConditionalDensity, DoubleTree, load
+from coverwalk.forest.forest import Part, Settings
 from coverwalk.forest.schedule import NEVER, StreamSettings
 from coverwalk.forest.stream import ForestStream
-from coverwalk.forests.forest import Part, Settings
 
 from .slow_stream import SlowStream
 
@@ -26,13 +26,13 @@ def small(**parameters):
 
 
 @pytest.fixture(scope="module")
-def whole():
+def global_kernel():
     model = small()
     return model.prequential(X, Y), model
 
 
-def test_chunks_single_rows_and_one_call_are_one(whole):
-    said, model = whole
+def test_chunks_single_rows_and_one_call_are_one(global_kernel):
+    said, model = global_kernel
     chunks, singles = small(), small()
     parts = [chunks.prequential(X[s : s + 83], Y[s : s + 83]) for s in range(0, len(Y), 83)]
     np.testing.assert_array_equal(np.concatenate(parts), said)
@@ -41,8 +41,8 @@ def test_chunks_single_rows_and_one_call_are_one(whole):
         np.testing.assert_array_equal(other.logpdf(X, Y), model.logpdf(X, Y))
 
 
-def test_what_is_said_before_a_row_is_what_the_distribution_says(whole):
-    said, _ = whole
+def test_what_is_said_before_a_row_is_what_the_distribution_says(global_kernel):
+    said, _ = global_kernel
     model = small().partial_fit(X[:2200], Y[:2200])
     dist = model.predict_dist(X[2200:2201])
     assert dist.logpdf(Y[2200]) == pytest.approx(said[2200], abs=1e-9)
@@ -52,8 +52,8 @@ def test_what_is_said_before_a_row_is_what_the_distribution_says(whole):
     assert np.all(np.isfinite(asked.std()))
 
 
-def test_densities_integrate_to_one(whole):
-    _, model = whole
+def test_densities_integrate_to_one(global_kernel):
+    _, model = global_kernel
     dist = model.predict_dist(X[:3])
     # between far quantiles by quadrature; the rest by the tails themselves
     for i in range(3):
@@ -73,7 +73,7 @@ PARTS = (Part(1, 1, 0.5, False), Part(1, 2, 0.8, False), Part(1, 1, 0.6, True))
 
 
 def fitted_forest(n=700, parts=PARTS):
-    from coverwalk.forests.forest import Forest
+    from coverwalk.forest.forest import Forest
 
     settings = Settings(n_trees=len(parts), parts=parts, spread=0.9)
     forest = Forest.plan(X[:n], Y[:n], settings)
@@ -85,7 +85,7 @@ def fitted_forest(n=700, parts=PARTS):
 def test_right_after_a_fit_the_stream_says_what_the_fit_says():
     forest, settings = fitted_forest()
     stream = ForestStream.of(forest, settings)
-    fit = forest.ask(X[700:900]).logpdf(Y[700:900])
+    fit = forest.predict_dist(X[700:900]).logpdf(Y[700:900])
     np.testing.assert_allclose(stream.logpdf(X[700:900], Y[700:900]), fit, rtol=1e-12, atol=1e-12)
 
 
@@ -124,25 +124,25 @@ def test_rows_of_one_leaf_are_weighed_by_bayes_rule():
         way += list(range(records.first[k], records.first[k + 1]))
         k = tree.parent[k]
     dist = stream.predict_dist(X[rows[:1]])
-    weight = dist.voices.weight[1:].copy()
+    weight = dist.components.weight[1:].copy()
     assert len(weight) == len(way) > 2
     for i in rows:
         densities = component_densities(stream.predict_dist(X[i : i + 1]), Y[i])[1:]
         weight *= densities
         weight /= weight.sum()
         stream.learn(X[i : i + 1], Y[i : i + 1])
-    after = stream.predict_dist(X[rows[:1]]).voices.weight[1:]
+    after = stream.predict_dist(X[rows[:1]]).components.weight[1:]
     np.testing.assert_allclose(after / after.sum(), weight, rtol=1e-7)
 
 
 def component_densities(dist, y):
     """Of one row."""
     out = []
-    for m in range(len(dist.voices.weight)):
-        weight = np.zeros(len(dist.voices.weight))
+    for m in range(len(dist.components.weight)):
+        weight = np.zeros(len(dist.components.weight))
         weight[m] = 1.0
         alone = dist[:]
-        alone.voices = dist.voices._replace(weight=weight)
+        alone.components = dist.components._replace(weight=weight)
         out.append(float(alone.pdf(np.array([y]))[0]))
     return np.array(out)
 
@@ -155,7 +155,7 @@ def test_no_row_is_lost_while_trees_grow(n_trees):
         assert stream.n_rows == start + 60
         for member in stream.members:
             learned, records = member.fitted.learned, member.fitted.records
-            assert learned.nu[records.seat[0]] - 2 == start + 60
+            assert learned.nu[records.slot[0]] - 2 == start + 60
 
 
 @pytest.mark.parametrize("auto", [True, False])
@@ -251,12 +251,12 @@ def test_bad_rows_are_refused_and_change_nothing():
 def test_beyond_max_rows_structure_stays_and_statistics_go_on():
     model = small(max_rows=300, max_contexts=31).partial_fit(X[:300], Y[:300])
     stream = model.stream_.streams[0]
-    cuts = [member.tree.cut for member in stream.members]
-    assert all(len(cut) <= 31 for cut in cuts)
+    splits = [member.tree.split for member in stream.members]
+    assert all(len(split) <= 31 for split in splits)
     stream = model.partial_fit(X[300:], Y[300:]).stream_.streams[0]
-    for member, cut in zip(stream.members, cuts):
-        np.testing.assert_array_equal(member.tree.cut, cut)
-        assert member.fitted.learned.nu[member.fitted.records.seat[0]] - 2 == len(Y)
+    for member, split in zip(stream.members, splits):
+        np.testing.assert_array_equal(member.tree.split, split)
+        assert member.fitted.learned.nu[member.fitted.records.slot[0]] - 2 == len(Y)
     assert len(stream.y) == 0
 
 
@@ -273,7 +273,7 @@ for _ in range(100):
     loss = -model.prequential(X, y).mean()
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 stream = model.stream_.streams[0]
-rows = [member.fitted.learned.nu[member.fitted.records.seat[0]] - 2 for member in stream.members]
+rows = [member.fitted.learned.nu[member.fitted.records.slot[0]] - 2 for member in stream.members]
 print(*map(int, rows), peaks[-1] - peaks[9], loss)
 """
 
@@ -286,8 +286,8 @@ def test_ten_million_rows_in_flat_memory():
     assert float(loss) < 0.0
 
 
-def test_files_and_pickles_go_on_as_if_nothing_had_happened(tmp_path, whole):
-    said, _ = whole
+def test_files_and_pickles_go_on_as_if_nothing_had_happened(tmp_path, global_kernel):
+    said, _ = global_kernel
     model = small()
     for start, stop in ((0, 7), (7, 1100), (1100, 1130), (1130, 2490)):  # 1130 and 1100: near growths
         model.partial_fit(X[start:stop], Y[start:stop])
@@ -303,7 +303,7 @@ def test_a_thread_that_a_fork_has_lost_is_done_again():
     A = generator.uniform(size=(1500, 2))
     b = A[:, 0] + 0.1 * generator.standard_normal(1500)
     model = small(n_estimators=2, stop=0.5).partial_fit(A[:1024], b[:1024])
-    whole = pickle.loads(pickle.dumps(model)).prequential(A[1024:], b[1024:])
+    global_kernel = pickle.loads(pickle.dumps(model)).prequential(A[1024:], b[1024:])
     n = 1024
     while model.stream_.streams[0].growing is None:
         model.partial_fit(A[n : n + 1], b[n : n + 1])
@@ -312,7 +312,7 @@ def test_a_thread_that_a_fork_has_lost_is_done_again():
     job.result()
     job._found.clear()
     job._process = -1
-    np.testing.assert_array_equal(model.prequential(A[n:], b[n:]), whole[n - 1024 :])
+    np.testing.assert_array_equal(model.prequential(A[n:], b[n:]), global_kernel[n - 1024 :])
 
 
 def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):
@@ -343,17 +343,17 @@ def test_rows_far_from_all_others_are_learned_in_logarithms():
     assert said.mean() > -0.15
 
 
-def test_a_law_does_not_change_when_the_stream_goes_on(whole):
-    _, model = whole
+def test_a_law_does_not_change_when_the_stream_goes_on(global_kernel):
+    _, model = global_kernel
     model = pickle.loads(pickle.dumps(model))
     asked, kept = model.predict_dist(X[:1]), model.predict_dist(X[:1])
     before = asked.logpdf(np.array([[-1.0, 0.0, 1.0]]))
     assert asked.mean()[0] == pytest.approx(model.predict(X[:2])[0], abs=1e-12)
-    again = pickle.dumps((kept.voices, kept.shapes.atom_weight))
+    again = pickle.dumps((kept.components, kept.shapes.atom_weight))
     lazy = model.predict_dist(X[:1])
     model.partial_fit(X[:300], -Y[:300])
     np.testing.assert_array_equal(lazy.logpdf(np.array([[-1.0, 0.0, 1.0]])), before)
-    assert pickle.dumps((lazy.voices, lazy.shapes.atom_weight)) == again
+    assert pickle.dumps((lazy.components, lazy.shapes.atom_weight)) == again
     assert len(lazy) == 1
 
 
@@ -387,7 +387,7 @@ def test_a_stream_that_forgets_follows_a_change_in_bounded_memory(tmp_path):
 def test_forgetting_discounts_rows_by_their_age():
     model = small(n_estimators=1, forget=0.01, stop=0.5).partial_fit(X[:9], Y[:9])
     member = model.stream_.streams[0].members[0]
-    root = member.fitted.records.seat[0]
+    root = member.fitted.records.slot[0]
     n = member.fitted.learned.nu[root] - 2
     model.learn_one(X[9], Y[9])
     member = model.stream_.streams[0].members[0]
@@ -435,10 +435,10 @@ def test_a_killed_process_goes_on_from_its_file(tmp_path):
     np.testing.assert_array_equal(model.logpdf(A, b), unbroken.logpdf(A, b))
 
 
-def test_contexts_tell_who_speaks(whole):
-    _, model = whole
-    voices = model.predict_dist(X[:2])[0].contexts(top=3)
-    assert voices[0].weight >= voices[1].weight
-    box = voices[0].context.box
+def test_contexts_tell_who_speaks(global_kernel):
+    _, model = global_kernel
+    components = model.predict_dist(X[:2])[0].contexts(top=3)
+    assert components[0].weight >= components[1].weight
+    box = components[0].context.box
     for name, (low, high) in box.items():
         assert low < X[0, int(name[1:])] <= high

@@ -8,20 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coverwalk import ConditionalDensity, ContextClassifier, chunks, load
-from coverwalk._kernels.contexts import N_BINNED, N_SHAPES, Grid, Layout, empty_fit, fit_contexts
-from coverwalk._kernels.kernel_density import N_BINS, kernel_tables
-from coverwalk._kernels.residual_bins import bin_residuals, density_scores
-from coverwalk._kernels.sums import add_moments, empty_regressions, n_moments, regress_moments
-from coverwalk._kernels.voices import TREE_OF_Y
-from coverwalk.chunks import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk import ConditionalDensity, ContextClassifier, load
+from coverwalk._kernels.forest.components import TREE_OF_Y
+from coverwalk._kernels.forest.contexts import N_BINNED, N_SHAPES, Grid, Layout, empty_fit, fit_contexts
+from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
+from coverwalk._kernels.forest.residual_bins import bin_residuals, density_scores
+from coverwalk._kernels.forest.sums import add_moments, empty_regressions, n_moments, regress_moments
+from coverwalk.forest import density_passes
+from coverwalk.forest import passes as chunks
+from coverwalk.forest.forest import Part, Settings
 from coverwalk.forest.growth import ready
-from coverwalk.forests import density_passes
-from coverwalk.forests.forest import Part, Settings
-from coverwalk.forests.members import GLOBAL_KERNEL
-from coverwalk.forests.row_sample import RowSample
-from coverwalk.forests.scaling import canonical_order, row_codes
-from coverwalk.forests.sums import ForestSums, Room, plan_on_sample
+from coverwalk.forest.members import GLOBAL_KERNEL
+from coverwalk.forest.passes import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk.forest.sums import ForestSums, Room, plan_on_sample
+from coverwalk.preparation.row_sample import RowSample
+from coverwalk.preparation.scaling import canonical_order, row_codes
 
 SUMS = {"sample_rows": 1000, "state_bytes": 2**17}  # no room for 6000 rows of four numbers
 TIGHT = {"sample_rows": 50, "state_bytes": 1}  # none for one more row
@@ -134,7 +135,7 @@ def test_sums_predict_as_well_as_rows(planned):
     exact = planned.forest.empty()
     exact.accumulate(X, y)
     exact.finalize()
-    ours, theirs = shapes.finish().ask(X_test), exact.ask(X_test)
+    ours, theirs = shapes.finish().predict_dist(X_test), exact.predict_dist(X_test)
     assert abs(ours.logpdf(y_test).mean() - theirs.logpdf(y_test).mean()) < 0.02
     assert np.abs(ours.mean() - theirs.mean()).mean() < 0.01
 
@@ -221,7 +222,7 @@ def test_groups_of_trees_keep_their_degrees_and_priors(grouped):
     shapes.accumulate(X, y, np.full(6000, True))
     ours = shapes.finish()
     for k in range(2):
-        alone, theirs = (forest.ask_all(X_test, slice(k, k + 1))[0] for forest in (ours, exact))
+        alone, theirs = (forest.predict_dists(X_test, slice(k, k + 1))[0] for forest in (ours, exact))
         assert abs(alone.logpdf(y_test).mean() - theirs.logpdf(y_test).mean()) < 0.02
         assert np.abs(alone.mean() - theirs.mean()).mean() < 0.01
     wide = replace(shapes.forest.settings, parts=tuple(part._replace(stop=1.0 - 1e-9) for part in GROUPS))
@@ -233,8 +234,8 @@ def mean_rows(forest):
     """Of the contexts in which the walks of each tree stop."""
     found = []
     for tree in forest.fitted:
-        seat = np.repeat(tree.records.seat, np.diff(tree.records.first))
-        found.append(np.average(tree.records.n_rows[seat], weights=tree.records.weight[0]))
+        slot = np.repeat(tree.records.slot, np.diff(tree.records.first))
+        found.append(np.average(tree.records.n_rows[slot], weights=tree.records.weight[0]))
     return np.array(found)
 
 
@@ -245,11 +246,13 @@ def test_the_kernel_over_all_rows_and_the_scale_factor_are_kept():
     for chosen in (settings, replace(settings, spread=1.0)):
         sums = ForestSums.plan(X[:500], y[:500], chosen, Room(2**17, 3000, 500))
         sums.accumulate(X, y)
-        dists.append(sums.finish().finish().ask(X[:50]))
+        dists.append(sums.finish().finish().predict_dist(X[:50]))
     whole = dists[0].context == GLOBAL_KERNEL
-    assert dists[0].voices.weight[whole].sum() == pytest.approx(50 * 0.4, rel=1e-3)
+    assert dists[0].components.weight[whole].sum() == pytest.approx(50 * 0.4, rel=1e-3)
     in_trees = dists[0].context >= 0
-    np.testing.assert_allclose(dists[0].voices.scale[in_trees], 1.5 * dists[1].voices.scale[in_trees], rtol=1e-9)
+    np.testing.assert_allclose(
+        dists[0].components.scale[in_trees], 1.5 * dists[1].components.scale[in_trees], rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("degree", [1, 2])
@@ -280,8 +283,8 @@ def test_chunks_gain_from_all_rows_what_a_fit_does(kept, monkeypatch):
 
     def smooth(n):
         X = rng.uniform(-1, 1, size=(n, 5))
-        waves = np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + np.cos(2 * X[:, 4])
-        return X, waves + 0.05 * rng.standard_normal(n)
+        fourier = np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + np.cos(2 * X[:, 4])
+        return X, fourier + 0.05 * rng.standard_normal(n)
 
     (X, y), test = smooth(n), smooth(2000)
     half, whole = (-ConditionalDensity(6).fit(X[:m], y[:m]).log_likelihood(*test) for m in (n // 2, n))
@@ -322,10 +325,10 @@ def test_a_fit_from_chunks_is_a_model_like_any_other(whole, tmp_path):
     whole.save(tmp_path / "model.cw")
     again = load(tmp_path / "model.cw")
     assert np.array_equal(again.logpdf(X[:50], y[:50]), whole.logpdf(X[:50], y[:50]))
-    voice = whole.predict_dist(X[:1])[0].contexts()[0]
-    assert voice.context.n_rows <= 6000
+    component = whole.predict_dist(X[:1])[0].contexts()[0]
+    assert component.context.n_rows <= 6000
     assert whole.forests_[0].n_rows == 6000
-    from coverwalk.forests.forest_summary import summarise
+    from coverwalk.forest.summary import summarise
 
     assert summarise(whole.forests_[0]).n_rows == 6000
 
@@ -374,12 +377,16 @@ def test_several_outputs_and_names_of_columns():
     assert model.forests_[1].n_summed == 3000
     assert model.predict(frame[:5]).shape == (5, 2)
     assert list(model.feature_names_in_) == ["a", "b", "c"]
-    names = {name for voice in model.forests_[1].ask(np.column_stack([X, y])[:9])[0].contexts() for name in box(voice)}
+    names = {
+        name
+        for component in model.forests_[1].predict_dist(np.column_stack([X, y])[:9])[0].contexts()
+        for name in box(component)
+    }
     assert names <= {"a", "b", "c", "y0"}
 
 
-def box(voice):
-    return voice.context.box if voice.context else {}
+def box(component):
+    return component.context.box if component.context else {}
 
 
 @pytest.mark.parametrize(("k", "seed"), [(3, 1), (25, 2)])
@@ -391,7 +398,9 @@ def test_classes_from_chunks(k, seed, tmp_path):
     assert list(one.classes_) == ["high", "low", "middle"]
     assert relative(many.predict_proba(X), one.predict_proba(X)) < 1e-9
     root = one.contexts(X[:1], top=99)[0]
-    assert max(sum(voice.counts.values()) for voice in root) == pytest.approx(4000)  # every row is counted, once
+    assert max(sum(component.counts.values()) for component in root) == pytest.approx(
+        4000
+    )  # every row is counted, once
     X_test, y_test = labelled(1000, seed=5)
     small = ContextClassifier(4, 3, random_state=0).fit(X[:1000], y[:1000])
     assert one.score(X_test, y_test) > small.score(X_test, y_test) - 0.02
@@ -579,8 +588,7 @@ def test_strange_options_are_refused():
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_fit_reads_large_files_in_chunks(ending, tmp_path, capsys, monkeypatch):
     polars = pytest.importorskip("polars")
-    from coverwalk.cli import main
-    from coverwalk.commands import fit
+    from coverwalk.cli import fit, main
 
     X, y = rows(3000)
     frame = polars.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})

@@ -7,7 +7,7 @@ import numpy as np
 import polars
 import pytest
 
-from coverwalk.tables import TableError, _records, open_table
+from coverwalk.preparation.tables import TableError, _records, open_table
 
 
 def table(tmp_path, text, name="t.csv"):

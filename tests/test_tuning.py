@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from coverwalk import ConditionalDensity, load
+from coverwalk.forest.experts.trend import Trend
+from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.forest.pool import extrapolated, pool_weights
-from coverwalk.forests.forest import Forest, Part, Settings
-from coverwalk.forests.trend import Trend
-from coverwalk.forests.tuning import HALF, choose
+from coverwalk.forest.tuning import HALF, choose
 from tests.forging import check
 
 MIXED = Settings(n_trees=6, spread=0.87, parts=(Part(2, 2, 0.5, False), Part(2, 1, 0.8, False), Part(2, 1, 0.5, True)))
@@ -27,8 +27,8 @@ def fitted(X, y, settings=MIXED):
 
 
 def design(trend, Z):
-    waves = np.cos(2 * np.pi * (Z @ trend.turns + trend.phase))
-    return np.hstack([np.ones((len(Z), 1)), Z, waves])
+    fourier = np.cos(2 * np.pi * (Z @ trend.turns + trend.phase))
+    return np.hstack([np.ones((len(Z), 1)), Z, fourier])
 
 
 def test_what_a_trend_leaves_of_a_row_is_its_error_when_left_out():
@@ -96,11 +96,11 @@ def test_parts_are_what_they_say():
 def test_order_threads_chunks_and_merging_change_nothing():
     X, y = rows()
     order = np.random.default_rng(3).permutation(len(y))
-    expected = fitted(X, y).ask(X[:20]).logpdf(y[:20])
+    expected = fitted(X, y).predict_dist(X[:20]).logpdf(y[:20])
     threaded = Settings(n_trees=6, spread=0.87, parts=MIXED.parts, n_threads=3)
     other = fitted(X[order], y[order], threaded)
-    np.testing.assert_array_equal(other.ask(X[:20]).logpdf(y[:20]), expected)
-    chunks = [other.ask(X[i : i + 7]).logpdf(y[i : i + 7]) for i in (0, 7)]
+    np.testing.assert_array_equal(other.predict_dist(X[:20]).logpdf(y[:20]), expected)
+    chunks = [other.predict_dist(X[i : i + 7]).logpdf(y[i : i + 7]) for i in (0, 7)]
     np.testing.assert_array_equal(np.concatenate(chunks), expected[:14])
     plan = Forest.plan(X, y, MIXED)
     one, two = plan.empty(), plan.empty()
@@ -108,17 +108,17 @@ def test_order_threads_chunks_and_merging_change_nothing():
     two.accumulate(X[90:], y[90:])
     two.merge(one)
     two.finalize()
-    np.testing.assert_array_equal(two.ask(X[:20]).logpdf(y[:20]), expected)
+    np.testing.assert_array_equal(two.predict_dist(X[:20]).logpdf(y[:20]), expected)
 
 
 def test_some_trees_are_a_pool_of_their_own():
     X, y = rows()
     forest = fitted(X, y)
-    dists = [forest.ask_all(X[:9], slice(half, None, 2))[0] for half in range(2)]
+    dists = [forest.predict_dists(X[:9], slice(half, None, 2))[0] for half in range(2)]
     for dist in dists:
-        np.testing.assert_allclose(np.add.reduceat(dist.voices.weight, dist.voices.offsets[:-1]), 1, rtol=1e-12)
+        np.testing.assert_allclose(np.add.reduceat(dist.components.weight, dist.components.offsets[:-1]), 1, rtol=1e-12)
     mean = 0.5 * (dists[0].pdf(y[:9]) + dists[1].pdf(y[:9]))
-    np.testing.assert_allclose(mean, forest.ask(X[:9]).pdf(y[:9]), rtol=1e-12)
+    np.testing.assert_allclose(mean, forest.predict_dist(X[:9]).pdf(y[:9]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_trees", [6, 24])

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from coverwalk import ConditionalDensity
-from coverwalk._kernels.contexts import Grid, Layout, empty_fit, fit_contexts
-from coverwalk._kernels.kernel_density import kernel_tables
-from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.trend import Trend
+from coverwalk._kernels.forest.contexts import Grid, Layout, empty_fit, fit_contexts
+from coverwalk._kernels.forest.kernel_density import kernel_tables
+from coverwalk.forest.experts.trend import Trend
+from coverwalk.forest.forest import Forest, Settings
 from coverwalk.preparation.weights import distinct_rows
 
 
@@ -35,7 +35,7 @@ def context(X, y, weight, grid):
     return fit
 
 
-def left_out(X, y, weight, ridge, degree, nu_0, psi_0):
+def held_out(X, y, weight, ridge, degree, nu_0, psi_0):
     """Every row predicted by a regression of the others, its log density counted as often as it weighs."""
     total = 0.0
     for i in range(len(y)):
@@ -56,9 +56,9 @@ def test_evidence_is_that_of_rows_left_out_with_all_their_weight(n, degree):
     X, y, weight = rows(n)
     grid = Grid(np.array([0.1, 0.7, 2.0]), degree, 2.0, 1e9, 1e-9)
     fit = context(X, y, weight, grid)
-    psi_0 = grid.nu_0 * (grid.least_scale**2 + np.average(y * y, weights=weight))
+    psi_0 = grid.nu_0 * (grid.min_scale**2 + np.average(y * y, weights=weight))
     for m, ridge in enumerate(grid.ridges):
-        expected = left_out(X, y, weight, ridge, degree, grid.nu_0, psi_0)
+        expected = held_out(X, y, weight, ridge, degree, grid.nu_0, psi_0)
         assert fit.log_score[0, 3 * degree + m] == pytest.approx(expected, rel=1e-8)
 
 

@@ -5,7 +5,7 @@ from functools import reduce
 
 import ray
 
-from coverwalk.chunks import accumulate, finalize, is_pass, merge, plan
+from coverwalk.forest.passes import accumulate, finalize, is_pass, merge, plan
 
 
 @ray.remote

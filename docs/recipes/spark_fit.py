@@ -4,7 +4,7 @@ import pickle
 
 import pyarrow
 
-from coverwalk.chunks import accumulate_all, finalize, is_pass, merge, plan
+from coverwalk.forest.passes import accumulate_all, finalize, is_pass, merge, plan
 
 
 def merged(a, b):

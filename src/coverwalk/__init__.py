@@ -7,34 +7,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coverwalk.calibration import CalibratedDistribution
     from coverwalk.classifier import ContextClassifier
     from coverwalk.conditional_density import ConditionalDensity
     from coverwalk.cover_model import CoverModel
     from coverwalk.density import Density
-    from coverwalk.distribution import PredictiveDistribution
     from coverwalk.distributions import Distribution
+    from coverwalk.distributions.calibrated import CalibratedDistribution
+    from coverwalk.distributions.joint import JointDistribution
+    from coverwalk.distributions.mixture import PredictiveDistribution
     from coverwalk.double_tree.estimator import DoubleTree
     from coverwalk.files import ModelFileError, load
-    from coverwalk.joint import JointDistribution
     from coverwalk.sequence import SequenceModel
-    from coverwalk.sequences.sequence_classifier import SequenceClassifier
+    from coverwalk.sequence_classifier import SequenceClassifier
     from coverwalk.shards import merge
 
 __version__ = "0.2.0"
 
 _HOME = {
-    "CalibratedDistribution": "coverwalk.calibration",
+    "CalibratedDistribution": "coverwalk.distributions.calibrated",
     "ConditionalDensity": "coverwalk.conditional_density",
     "ContextClassifier": "coverwalk.classifier",
     "CoverModel": "coverwalk.cover_model",
     "Density": "coverwalk.density",
     "Distribution": "coverwalk.distributions",
     "DoubleTree": "coverwalk.double_tree.estimator",
-    "JointDistribution": "coverwalk.joint",
+    "JointDistribution": "coverwalk.distributions.joint",
     "ModelFileError": "coverwalk.files",
-    "PredictiveDistribution": "coverwalk.distribution",
-    "SequenceClassifier": "coverwalk.sequences.sequence_classifier",
+    "PredictiveDistribution": "coverwalk.distributions.mixture",
+    "SequenceClassifier": "coverwalk.sequence_classifier",
     "SequenceModel": "coverwalk.sequence",
     "load": "coverwalk.files",
     "merge": "coverwalk.shards",

@@ -11,8 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from tqdm import tqdm
 
-from coverwalk.chunks import Chunks, fit_chunks
-from coverwalk.covers.classes import Planting
+from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
     Array,
@@ -31,14 +30,15 @@ from coverwalk.files.schema import (
     require,
     stored,
 )
-from coverwalk.forests.class_forest import ClassForest, n_threads
-from coverwalk.forests.class_voices import ClassVoice, voices
+from coverwalk.forest.class_components import ClassComponent, components
+from coverwalk.forest.class_forest import ClassForest, n_threads
+from coverwalk.forest.class_tree import ClassGrowth
+from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
-from coverwalk.mixed_inputs import MixedInputs, read_inputs
-from coverwalk.saving import Saved
+from coverwalk.preparation.columns import MixedInputs, read_inputs
 
 if TYPE_CHECKING:
-    from coverwalk.explain import Importance
+    from coverwalk.forest.explain import Importance
 
 __all__ = ["ContextClassifier"]
 
@@ -59,7 +59,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     """Class probabilities given x, sharp and calibrated, by halting walks over a forest of contexts.
 
     Each tree is grown on a part of the rows and weighed by the others, which it had not seen: how far to walk, and
-    whether counts or a small discriminant analysis speak in a context. The same unseen rows decide how sharp the pool
+    whether counts or a small discriminant analysis speak in a context. The same held-out rows decide how sharp the pool
     of the trees may be. Then all rows are learned. See ``docs/classes.md``.
 
     Parameters
@@ -106,7 +106,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     _schema = Schema(
         n_estimators=Whole(0, 10_000),
         n_discriminant_trees=Whole("0 if n_estimators else 1", 10_000),
-        left_out=Whole(2),
+        held_out=Whole(2),
         min_samples_leaf=Whole(1),
         stop=Real(above=0, below=1),
         alpha=Real(low=1e-100, high=1e100, whole=True),
@@ -132,7 +132,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         n_estimators: int = 40,
         n_discriminant_trees: int = 12,
         *,
-        left_out: int = 4,
+        held_out: int = 4,
         min_samples_leaf: int = 1,
         stop: float = 0.1,
         alpha: float = 1.0,
@@ -142,7 +142,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     ) -> None:
         self.n_estimators = n_estimators
         self.n_discriminant_trees = n_discriminant_trees
-        self.left_out = left_out
+        self.held_out = held_out
         self.min_samples_leaf = min_samples_leaf
         self.stop = stop
         self.alpha = alpha
@@ -172,7 +172,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         chunks : iterable of pairs (X, y), or a function that returns one
             Read twice: a list, or a function that returns a new iterator; not an iterator, which ends.
         **options
-            sample_rows and state_bytes: `coverwalk.chunks.Options` tells what they are.
+            sample_rows and state_bytes: `coverwalk.forest.passes.Options` tells what they are.
         """
         return fit_chunks(self, chunks, **options)
 
@@ -183,7 +183,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         self._check_parameters()
 
     def _plan_chunks(self, drawn: Any) -> Any:
-        from coverwalk.forests.class_passes import plan_classes
+        from coverwalk.forest.class_passes import plan_classes
 
         self._seed = int(check_random_state(self.random_state).randint(2**31))
         return plan_classes(self, self._kinds(), n_threads(self.n_jobs), drawn)
@@ -258,18 +258,18 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         return np.asarray(self.classes_[best])
 
     @reads
-    def contexts(self, X: Any, top: int = 5) -> list[list[ClassVoice]]:
-        """For each row, the contexts and local models that speak for it with the most weight."""
+    def contexts(self, X: Any, top: int = 5) -> list[list[ClassComponent]]:
+        """For each row, the contexts and local models that predict for it with the most weight."""
         check_is_fitted(self)
         Z = read_inputs(self, X, reset=False)
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
-        return [voices(self._forest, x, columns, self.classes_, top, self._mixed.level_names) for x in Z]
+        return [components(self._forest, x, columns, self.classes_, top, self._mixed.category_names) for x in Z]
 
     @property
     def feature_importances_(self) -> Floats:
         """Log-loss gain by the splits on each feature, (p,), on the rows that weighed the trees; they sum to one."""
-        from coverwalk.forests.importance import class_gains, normalised
+        from coverwalk.forest.importance import class_gains, normalised
 
         check_is_fitted(self)
         return normalised(class_gains(self._forest, self.n_features_in_))
@@ -286,7 +286,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         random_state : int, RandomState or None
             Of the shuffles.
         """
-        from coverwalk.explain import permutation_importance
+        from coverwalk.forest.explain import permutation_importance
 
         check_is_fitted(self)
         labels = np.asarray(y)
@@ -311,7 +311,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         return tags
 
     def _check_parameters(self) -> None:
-        for name, least in (("n_estimators", 0), ("n_discriminant_trees", 0), ("left_out", 2), ("min_samples_leaf", 1)):
+        for name, least in (("n_estimators", 0), ("n_discriminant_trees", 0), ("held_out", 2), ("min_samples_leaf", 1)):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or value < least:
                 raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
@@ -364,10 +364,10 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         return self._n_summed or sum(len(part.y) for part in self._rows)
 
     @property
-    def powers_(self) -> Floats:
+    def exponents_(self) -> Floats:
         """Powers of the pools: linear and log-linear of the trees that count, then of those with discriminants."""
         check_is_fitted(self)
-        return self._forest.powers
+        return self._forest.exponents
 
     def _grown(self, rows: _Rows, n_classes: int) -> ClassForest:
         heavy = rows.weight > 0.0
@@ -376,12 +376,21 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         bar = tqdm(total=sum(n for _, n in kinds), desc="trees", disable=None, leave=False)
         with bar:
             return ClassForest.grow(
-                data, n_classes, kinds, self.left_out, self._seed, n_threads(self.n_jobs), bar.update
+                data, n_classes, kinds, self.held_out, self._seed, n_threads(self.n_jobs), bar.update
             )
 
-    def _kinds(self) -> list[tuple[Planting, int]]:
+    def _kinds(self) -> list[tuple[ClassGrowth, int]]:
         return [
-            (Planting(gauss, self.min_samples_leaf, stop=self.stop, alpha=self.alpha, n_levels=self._mixed.n_levels), n)
+            (
+                ClassGrowth(
+                    gauss,
+                    self.min_samples_leaf,
+                    stop=self.stop,
+                    alpha=self.alpha,
+                    n_categories=self._mixed.n_categories,
+                ),
+                n,
+            )
             for gauss, n in ((False, self.n_estimators), (True, self.n_discriminant_trees))
             if n > 0
         ]
@@ -395,10 +404,10 @@ def _check_parts(state: Any) -> None:
         return
     require("the fitted parts", all(has) and len(state.classes_) >= 1)
     p, mixed = state.n_features_in_, getattr(state, "_mixed", MixedInputs([]))
-    require("categories", len(mixed.levels) in (0, p))
-    known = np.array(mixed.n_levels or (0,) * p)  # some may have come since the last growth
-    for planting, _ in state._forest.kinds:
-        grown = np.array(planting.n_levels or (0,) * p)
-        require("categories", ((grown > 0) == (known > 0)) & (grown <= known))
+    require("categorical", len(mixed.categories) in (0, p))
+    known = np.array(mixed.n_categories or (0,) * p)  # some may have come since the last growth
+    for growth, _ in state._forest.kinds:
+        grown = np.array(growth.n_categories or (0,) * p)
+        require("categorical", ((grown > 0) == (known > 0)) & (grown <= known))
     codes = np.concatenate([rows.X[:, known > 0] for rows in state._rows])
     require("rows", np.isnan(codes) | ((codes >= 0) & (codes < known[known > 0]) & (codes == np.floor(codes))))

@@ -12,12 +12,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk.calibration import Calibrating
-from coverwalk.chunks import Chunks, fit_chunks
-from coverwalk.distribution import PredictiveDistribution
 from coverwalk.distributions import Distribution
-from coverwalk.explain import Explaining
+from coverwalk.distributions.calibrated import Calibrating
+from coverwalk.distributions.joint import JointDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files import schema as file
+from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
     Either,
@@ -33,18 +33,18 @@ from coverwalk.files.schema import (
     Whole,
     require,
 )
+from coverwalk.forest.bounds_choice import choose_rounding
 from coverwalk.forest.chain import StreamChain
+from coverwalk.forest.explain import Explaining
+from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.streaming import Streaming
-from coverwalk.forests.bounds_choice import choose_rounding
-from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.tuning import choose
-from coverwalk.joint import JointDistribution
+from coverwalk.forest.tuning import choose
 from coverwalk.locks import adopt, reads, unfitted, writes
-from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_row
+from coverwalk.preparation.columns import MixedInputs, read_inputs
 from coverwalk.preparation.rounding import find_rounding, refuse_lossy
 from coverwalk.preparation.weights import distinct_rows
-from coverwalk.saving import Saved
 
 __all__ = ["ConditionalDensity"]
 
@@ -57,7 +57,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     """The distribution of y given x, by a walk over a forest of covers that look at y.
 
     Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has
-    kernel densities of its own. How far the walk goes down is decided by the left-one-out evidence of the rows; the
+    kernel densities of its own. How far the walk goes down is decided by the leave-one-out evidence of the rows; the
     trees are pooled. With one or two inputs a kernel density of y given x over all rows has a share beside them; where
     y was rounded, is bounded or has gaps, so has a histogram whose steps are common to all x. The defaults are meant to
     be kept.
@@ -72,7 +72,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     ridges : sequence of float
         Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
     stop : float or "auto"
-        Prior probability w that the walk stops in a context. "auto" chooses it on rows left out, with it the degree,
+        Prior probability w that the walk stops in a context. "auto" chooses it on held-out rows, with it the degree,
         a factor on all scales, the share of the kernel density over all rows, and the steps of y.
     min_samples_leaf : int
         Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
@@ -216,7 +216,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         y_given = y
         refuse_lossy(y)
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
-        levels = self._mixed.level_names
+        categories = self._mixed.category_names
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         given = None
         if sample_weight is not None:
@@ -231,8 +231,8 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
             clock = _Clock(f"output {j + 1} of {Y.shape[1]}, {len(X)} rows", self.verbose)
             inputs = np.hstack([X, Y[:, :j]])
             chosen = settings
-            if levels:
-                chosen = replace(settings, n_levels=(*self._mixed.n_levels, *[0] * j))
+            if categories:
+                chosen = replace(settings, n_categories=(*self._mixed.n_categories, *[0] * j))
             bounds = self.bounds[j] if isinstance(self.bounds, list) else self.bounds
             chosen = replace(chosen, rounding=choose_rounding(inputs, Y[:, j], bounds, chosen))
             if self.stop == "auto":
@@ -240,7 +240,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
                 clock.tell("priors and experts chosen on held-out rows")
             forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
             clock.tell(f"{len(forest.trees)} trees grown")
-            forest.levels = levels
+            forest.categories = categories
             forest.accumulate(inputs, Y[:, j], weight)
             forest.finalize()
             clock.tell("contexts fitted")
@@ -261,7 +261,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         chunks : iterable of pairs (X, y), or a function that returns one
             Read up to three times: a list, or a function that returns a new iterator; not an iterator, which ends.
         **options
-            sample_rows, second_pass and state_bytes: `coverwalk.chunks.Options` tells what they are.
+            sample_rows, second_pass and state_bytes: `coverwalk.forest.passes.Options` tells what they are.
 
         Examples
         --------
@@ -280,7 +280,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         self.__dict__.pop("calibration_", None)
 
     def _plan_chunks(self, drawn: Any) -> Any:
-        from coverwalk.forests.density_passes import plan_density
+        from coverwalk.forest.density_passes import plan_density
 
         return plan_density(self, self._settings(drawn.n_rows), drawn)
 
@@ -350,8 +350,8 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         X = self._check(X)
         chunks = [X[s : s + _ROWS_AT_ONCE] for s in range(0, len(X), _ROWS_AT_ONCE)]
         if quantiles is not None:
-            levels = np.asarray(quantiles, dtype=np.float64)
-            return np.concatenate([self._calibrated(self._dist(chunk)).ppf(levels) for chunk in chunks])
+            categories = np.asarray(quantiles, dtype=np.float64)
+            return np.concatenate([self._calibrated(self._dist(chunk)).ppf(categories) for chunk in chunks])
         dists = (self._dist(chunk) for chunk in chunks)
         moments = [(dist.mean(), dist.std() if return_std else None) for dist in dists]
         mean = self._like_y(np.concatenate([mean for mean, _ in moments]))
@@ -376,7 +376,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         for s in range(0, len(X), _ROWS_AT_ONCE):
             rows = slice(s, s + _ROWS_AT_ONCE)
             for j, forest in enumerate(self.forests_):
-                total[rows] += forest.ask(np.hstack([X[rows], Y[rows, :j]])).logpdf(Y[rows, j])
+                total[rows] += forest.predict_dist(np.hstack([X[rows], Y[rows, :j]])).logpdf(Y[rows, j])
         return total
 
     def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
@@ -391,10 +391,15 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         if type(X) is np.ndarray and X.ndim == 2 and len(X) == 1:
             named = "feature_names_in_" in self.__dict__
             if "stream_" in self.__dict__ and not named:  # a stream asks row by row: in a tenth of the time
-                return as_row(self._mixed.row(X[0]), "X", self.n_features_in_, gaps=True)
+                return as_row(self._mixed.row(X[0]), "X", self.n_features_in_, with_missing=True)
         check_is_fitted(self, "n_outputs_")
         plain = type(X) is np.ndarray and X.dtype == np.float64 and X.shape[1:] == (self.n_features_in_,) and len(X) > 0
-        if plain and "feature_names_in_" not in self.__dict__ and not any(self._mixed.levels) and np.isfinite(X).all():
+        if (
+            plain
+            and "feature_names_in_" not in self.__dict__
+            and not any(self._mixed.categories)
+            and np.isfinite(X).all()
+        ):
             return np.require(X, requirements=["C", "W"])  # in a hundredth of the time that the whole check takes
         checked: Floats = read_inputs(self, X, reset=False)
         return np.require(checked, requirements=["C", "W"])
@@ -403,12 +408,12 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         if "stream_" in self.__dict__:
             return self.stream_.predict_dist(X)
         if self.n_outputs_ == 1:
-            return self.forests_[0].ask(X)
+            return self.forests_[0].predict_dist(X)
 
         forests = self.forests_
 
         def conditional(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
-            return forests[j].ask(np.hstack([X[rows], before]))
+            return forests[j].predict_dist(np.hstack([X[rows], before]))
 
         return JointDistribution(conditional, len(X), self.n_outputs_, names=getattr(self, "target_names_", None))
 
@@ -435,14 +440,14 @@ def _check_parts(state: Any) -> None:
     require("inputs", all(hasattr(state, name) for name in ("n_features_in_", "n_outputs_", "_flat")))
     require("calibration", np.diff(getattr(state, "calibration_", np.zeros((1, 1))), axis=0) >= 0)
     mixed = getattr(state, "_mixed", MixedInputs([]))
-    require("categories", len(mixed.levels) in (0, state.n_features_in_))
+    require("categorical", len(mixed.categories) in (0, state.n_features_in_))
     for forest in getattr(state, "forests_", []):
-        require("levels", forest.levels == mixed.level_names)
+        require("categories", forest.categories == mixed.category_names)
     if hasattr(state, "stream_"):
-        counts = [len(levels) > 0 for levels in mixed.levels] or [False] * state.n_features_in_
+        counts = [len(categories) > 0 for categories in mixed.categories] or [False] * state.n_features_in_
         for stream in state.stream_.streams:
-            require("levels", stream.levels in ([], mixed.level_names))
-            require("categories", stream.categories[: state.n_features_in_] == np.array(counts, bool))
+            require("categories", stream.categories in ([], mixed.category_names))
+            require("categorical", stream.categorical[: state.n_features_in_] == np.array(counts, bool))
 
 
 class _Clock:

@@ -10,6 +10,7 @@ from coverwalk.base import Context, Cover, Floats, LocalModel, Posterior, RealPo
 from coverwalk.covers.boxes import ChoiceBoxes, DyadicBoxes, ShiftedGrids
 from coverwalk.covers.kdtree import KDTree
 from coverwalk.covers.suffix import SuffixTree
+from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Array,
     Flag,
@@ -31,17 +32,16 @@ from coverwalk.local.kernel_density import KernelDensity, KernelDensityPosterior
 from coverwalk.local.polynomial import Polynomial, PolynomialPosterior
 from coverwalk.local.tree_density import TreeDensity, TreeDensityPosterior
 from coverwalk.locks import alone, reads, writes
-from coverwalk.saving import Saved
 from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
 
-__all__ = ["CoverModel", "Voice"]
+__all__ = ["Component", "CoverModel"]
 
 _FEW_ROWS = 64  # are learned at one go; of more a copy is kept until all are learned
 _WALKS: dict[str, type[Walk]] = {"refine": Refining, "coarsen": Coarsening}
 
 
-class Voice(NamedTuple):
-    """One local model in one context that may speak for an x."""
+class Component(NamedTuple):
+    """One local model in one context that may predict for an x."""
 
     weight: float  # probability that the walk for x stops in the context and chooses this local model
     context: Context
@@ -391,33 +391,33 @@ class CoverModel(Saved):
         return float(sum(self._log_Z[M] for M in roots))
 
     @reads
-    def posterior(self, x: Any) -> list[Voice]:
-        """Every local model of every context that may speak for x, the weightiest first; weights sum to one."""
+    def posterior(self, x: Any) -> list[Component]:
+        """Every local model of every context that may predict for x, the weightiest first; weights sum to one."""
         x = self.cover.check(x)
         route, beliefs, stopping = self._reach(x)
         depth = {M: k for M, k, _ in route}
-        voices = [
-            Voice(float(np.exp(log_xi + log_v)), M, depth[M], model, posterior)
+        components = [
+            Component(float(np.exp(log_xi + log_v)), M, depth[M], model, posterior)
             for M, log_xi in self.walk.weights(route, stopping).items()
             for log_v, model, posterior in zip(beliefs[M].log_v, self.local, beliefs[M].posteriors)
         ]
-        return sorted(voices, key=lambda voice: -voice.weight)
+        return sorted(components, key=lambda component: -component.weight)
 
     @reads
     def mean(self, x: Any) -> Floats:
         """Mean of y given x, for real y."""
-        return np.asarray(sum(weight * posterior.mean(x) for weight, posterior in self._real_voices(x)))
+        return np.asarray(sum(weight * posterior.mean(x) for weight, posterior in self._real_components(x)))
 
     @reads
     def cdf(self, x: Any, y: float) -> float:
         """P(Y <= y | x), for one real output."""
-        return float(sum(weight * posterior.cdf(x, y) for weight, posterior in self._real_voices(x)))
+        return float(sum(weight * posterior.cdf(x, y) for weight, posterior in self._real_components(x)))
 
-    def _real_voices(self, x: Any) -> list[tuple[float, RealPosterior]]:
-        voices = [(v.weight, v.posterior) for v in self.posterior(x) if isinstance(v.posterior, RealPosterior)]
-        if len(voices) < len(self.posterior(x)):
+    def _real_components(self, x: Any) -> list[tuple[float, RealPosterior]]:
+        components = [(v.weight, v.posterior) for v in self.posterior(x) if isinstance(v.posterior, RealPosterior)]
+        if len(components) < len(self.posterior(x)):
             raise ValueError("mean and cdf are for real y; for symbols ask log_predict of each")
-        return voices
+        return components
 
     @reads
     def sample(self, x: Any, rng: np.random.Generator) -> Any:

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coverwalk.densities.density_forest import DensityForest, rounding_step
-from coverwalk.densities.slices import slices
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.joint import JointDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
     Maybe,
@@ -27,10 +27,10 @@ from coverwalk.files.schema import (
     Whole,
     require,
 )
-from coverwalk.joint import JointDistribution
+from coverwalk.forest.densities.density_forest import DensityForest, rounding_step
+from coverwalk.forest.densities.slices import slices
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import refuse_nonfinite
-from coverwalk.saving import Saved
 
 __all__ = ["Density"]
 
@@ -46,7 +46,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     A forest of two kinds of trees. *Cells*: every cell is uniform, or halved along an axis of choice, the optional
     Polya tree; its posterior is exact, and its cells lie elsewhere in every tree. *Normals*: contexts cut where the
-    evidence wants it, with a Normal-Wishart in each. Both, and kernels, are mixed as rows left out ask for. The
+    evidence wants it, with a Normal-Wishart in each. Both, and kernels, are mixed as held-out rows ask for. The
     defaults are meant to be kept; docs/density.md tells more. For a stream of points see `DoubleTree`, with X=None.
 
     Parameters
@@ -85,7 +85,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     >>> bool(abs(model.cdf(0.0) - 0.5) < 0.01)
     True
 
-    Two columns, and the law of one given the other:
+    Two columns, and the distribution of one given the other:
 
     >>> t = rng.standard_normal(1000)
     >>> both = Density().fit(np.column_stack([t, t + 0.1 * rng.standard_normal(1000)]))
@@ -211,7 +211,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self.forest_.sample(int(n_samples), rng)
 
     def predict_dist(self) -> PredictiveDistribution | JointDistribution:
-        """The law of the next point: with the names of a frozen SciPy distribution for one column, else joint."""
+        """The distribution of the next point: as a frozen SciPy distribution for one column, else joint."""
         return self.conditional({})
 
     def cdf(self, x: ArrayLike) -> Any:
@@ -232,7 +232,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @reads
     def conditional(self, given: Mapping[Any, float]) -> PredictiveDistribution | JointDistribution:
-        """The law of the other columns given the values of some.
+        """The distribution of the other columns given the values of some.
 
         Parameters
         ----------

@@ -17,8 +17,8 @@ def merge(models: Sequence[Model]) -> Model:
 
     A `CoverModel` adds its statistics, which is exact and cheap. A `ConditionalDensity` or a `ContextClassifier` keeps
     its rows: they are put together and fitted again, so that the result is that of one fit to all rows and costs as
-    much. For rows that are too many for that, or must not travel, see `fit_chunks` and `coverwalk.chunks`, whose states
-    add up without rows.
+    much. For rows that are too many for that, or must not travel, see `fit_chunks` and
+    `coverwalk.forest.passes`, whose states add up without rows.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def merge(models: Sequence[Model]) -> Model:
     rows = [_rows(model) for model in models]
     X, y, weight = (np.concatenate(parts) for parts in zip(*rows))
     merged: Any = clone(first)
-    if any(first._mixed.levels):  # told by number here; the parameter stays as it was
-        merged.categorical_features = [a for a, levels in enumerate(first._mixed.levels) if levels]
+    if any(first._mixed.categories):  # told by number here; the parameter stays as it was
+        merged.categorical_features = [a for a, categories in enumerate(first._mixed.categories) if categories]
     merged.fit(X, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y, weight if np.any(weight != 1) else None)
     merged.categorical_features = first.categorical_features
     for name in ("feature_names_in_", "target_names_"):
@@ -73,8 +73,8 @@ def merge(models: Sequence[Model]) -> Model:
 
 def _check_alike(first: Any, other: Any) -> None:
     names = [getattr(model, "feature_names_in_", np.array([])).tolist() for model in (first, other)]
-    categories = [[bool(levels) for levels in model._mixed.levels] for model in (first, other)]
-    if first.n_features_in_ != other.n_features_in_ or names[0] != names[1] or categories[0] != categories[1]:
+    categorical = [[bool(categories) for categories in model._mixed.categories] for model in (first, other)]
+    if first.n_features_in_ != other.n_features_in_ or names[0] != names[1] or categorical[0] != categorical[1]:
         raise ValueError("merge takes models with the same inputs: names, number, and which of them are categories")
     if repr(first.get_params()) != repr(other.get_params()):
         raise ValueError(f"merge takes models with the same parameters, got {first!r} and {other!r}")
@@ -92,11 +92,11 @@ def _rows(model: Any) -> tuple[Any, Any, Any]:
             raise ValueError(_WITHOUT_ROWS)
         X, y = model.forests_[0].X, np.column_stack([forest.y for forest in model.forests_])
         weight = np.ones(len(X))
-    levels = model._mixed.levels
-    if not any(levels):
+    categories = model._mixed.categories
+    if not any(categories):
         return X, y, weight
     decoded = X.astype(object)
-    for a, names in enumerate(levels):
+    for a, names in enumerate(categories):
         if names:
             known = ~np.isnan(X[:, a])
             decoded[known, a] = [names[int(k)] for k in X[known, a]]

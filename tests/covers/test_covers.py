@@ -92,7 +92,7 @@ def test_dyadic_boxes_halve_one_side_after_the_other():
 def test_shifted_grids_shift():
     cover = ShiftedGrids(0, 1, depth=2, shifts=2)
     a, b = cover.contexts([0.49])[2], cover.contexts([0.51])[2]
-    assert a[0] != b[0]  # the cut at 1/2 of the first grid parts them
+    assert a[0] != b[0]  # the split at 1/2 of the first grid parts them
     assert a[1] == b[1]  # the second grid keeps them together
 
 

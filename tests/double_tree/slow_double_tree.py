@@ -16,7 +16,7 @@ def log_mix(log_odds, log_base, log_rival):
 
 class Context:
     def __init__(self, model, depth, parent):
-        self.depth, self.children, self.cut, self.rows = depth, None, None, []
+        self.depth, self.children, self.split, self.rows = depth, None, None, []
         self.log_o = log(model.w(depth)) - log1p(-model.w(depth))
         self.log_v = 0.0
         self.Y = []
@@ -86,7 +86,7 @@ class SlowDoubleTree:
     def path(self, x):
         m, path = self.root, [self.root]
         while m.children:
-            m = m.children[int(x[m.cut[0]] > m.cut[1])]
+            m = m.children[int(x[m.split[0]] > m.split[1])]
             path.append(m)
         return path
 
@@ -121,11 +121,11 @@ class SlowDoubleTree:
         if len(X) <= self.alpha**m.depth or sides.max() == 0:
             return
         axis = int(np.argmax(sides))
-        m.cut = (axis, 0.5 * X[:, axis].min() + 0.5 * X[:, axis].max())
+        m.split = (axis, 0.5 * X[:, axis].min() + 0.5 * X[:, axis].max())
         children = [Context(self, m.depth + 1, m) for _ in range(2)]
         for row in m.rows:
             x, y, log_psi, log_stop = row
-            child = children[int(x[axis] > m.cut[1])]
+            child = children[int(x[axis] > m.split[1])]
             log_phi = self.log_phi(child, y, log_stop, True)
             if self.refine:
                 child.log_Z = getattr(child, "log_Z", 0.0) + log_phi

@@ -1,4 +1,4 @@
-"""DoubleTree as an estimator: laws of a density, streams, refusals, extremes."""
+"""DoubleTree as an estimator: distributions of a density, streams, refusals, extremes."""
 
 import pickle
 import warnings
@@ -10,8 +10,8 @@ from scipy import integrate
 from sklearn.base import clone
 
 from coverwalk import DoubleTree
+from coverwalk._kernels.distributions.real_line import from_unit, log_slope, morton, to_unit
 from coverwalk._kernels.double_tree import walk
-from coverwalk._kernels.real_line import from_unit, log_slope, morton, to_unit
 from coverwalk.datasets import load_faithful, make_gaussmix, make_ring
 from coverwalk.local._flat_core import flat_cdf, flat_logpdf, flat_ppf
 

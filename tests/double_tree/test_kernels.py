@@ -30,7 +30,7 @@ def far_out(q):
 def test_equal_to_the_cover_model(walk, p, q):
     X, Y = rows(400, p, q)
     fast = DoubleTree(walk=walk, priors="fixed", settle=0, max_depth=10, nu=q + 2)
-    local = [Polynomial(0, q, nu=q + 2), TreeDensity(q, max_depth=10, law="flat")]
+    local = [Polynomial(0, q, nu=q + 2), TreeDensity(q, max_depth=10, dist="flat")]
     slow = CoverModel(KDTree(), local, walk=walk)
     ask = X[: len(far_out(q))]
     for t, (x, y) in enumerate(zip(X, Y)):
@@ -47,7 +47,7 @@ def test_equal_to_the_cover_model(walk, p, q):
 def test_equal_to_the_cover_model_after_thousands_of_rows(walk, p, q):
     X, Y = rows(2000, p, q, seed=1)
     fast = DoubleTree(walk=walk, priors="fixed", settle=0, max_depth=6, nu=q + 2).fit(X, Y)
-    slow = CoverModel(KDTree(), [Polynomial(0, q, nu=q + 2), TreeDensity(q, max_depth=6, law="flat")], walk=walk)
+    slow = CoverModel(KDTree(), [Polynomial(0, q, nu=q + 2), TreeDensity(q, max_depth=6, dist="flat")], walk=walk)
     slow.update_many(X, Y)
     expected = [slow.log_predict(x, y) for x, y in zip(X[:200], Y[:200])]
     assert fast.logpdf(X[:200], Y[:200]) == pytest.approx(np.array(expected), abs=1e-9)
@@ -56,7 +56,7 @@ def test_equal_to_the_cover_model_after_thousands_of_rows(walk, p, q):
 def test_refining_with_fixed_priors_is_the_evidence_of_the_present_tree():
     """Order-free on one tree: the last of many rows predicted by a ratio of evidences."""
     X, Y = rows(300, 1, 1, seed=2)
-    slow = CoverModel(KDTree(), [Polynomial(0, nu=3), TreeDensity(max_depth=9, law="flat")], walk="refine")
+    slow = CoverModel(KDTree(), [Polynomial(0, nu=3), TreeDensity(max_depth=9, dist="flat")], walk="refine")
     slow.update_many(X, Y)
     before = slow.log_evidence()
     fast = DoubleTree(walk="refine", priors="fixed", settle=0, max_depth=9).fit(X, Y)

@@ -17,7 +17,7 @@ EXAMPLES = {
         TreeDensity(),
         TreeDensity(max_depth=6, a=1.0, stop=0.3, loc=1.0, scale=2.0),
         TreeDensity(q=2),
-        TreeDensity(max_depth=9, loc=0.5, law="flat"),
+        TreeDensity(max_depth=9, loc=0.5, dist="flat"),
     ],
     "KernelDensity": [KernelDensity(), KernelDensity(loc=-1.0, scale=3.0, bandwidths=4), KernelDensity(q=2)],
     "Dirichlet": [Dirichlet([0, 1]), Dirichlet(["a", "b", "c"], concentration=2.0)],
@@ -115,7 +115,7 @@ def test_densities_integrate_to_one(model, n):
         edges = np.r_[-np.pi / 2 + 1e-9, cuts, np.pi / 2 - 1e-9]
         if isinstance(model, TreeDensity):  # piecewise: integrate cell by cell
             u = np.linspace(0, 1, 2**model.max_depth + 1)[1:-1]
-            edges = np.r_[edges[0], np.arctan(_LAWS[model.law].ppf(u, model.loc, model.scale)), edges[-1]]
+            edges = np.r_[edges[0], np.arctan(_LAWS[model.dist].ppf(u, model.loc, model.scale)), edges[-1]]
         nodes, weights = np.polynomial.legendre.leggauss(6)
         t = edges[:-1, None] + np.diff(edges)[:, None] * (nodes + 1) / 2
         total = sum(integrand(value) * w for value, w in zip(t.ravel(), np.outer(np.diff(edges), weights / 2).ravel()))
@@ -218,9 +218,9 @@ def test_degree_0_is_scipys_multivariate_t(q):
     mean, S = Y.mean(0), np.cov(Y.T, bias=True).reshape(q, q) * n
     Psi = 1.3 * np.eye(q) + S + 0.7 * n / kappa * np.outer(mean, mean)
     df = q + 2.5 + n - q + 1
-    law = stats.multivariate_t(n * mean / kappa, Psi * (kappa + 1) / (kappa * df), df=df)
+    dist = stats.multivariate_t(n * mean / kappa, Psi * (kappa + 1) / (kappa * df), df=df)
     for y in rng.standard_normal((5, q)) * 3:
-        assert posterior.logpdf(None, y) == pytest.approx(law.logpdf(y), abs=1e-10)
+        assert posterior.logpdf(None, y) == pytest.approx(dist.logpdf(y), abs=1e-10)
 
 
 def test_line_is_scipys_t_with_the_textbook_parameters():

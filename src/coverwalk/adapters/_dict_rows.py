@@ -40,7 +40,7 @@ class DictRows:
         self.max_rows = max_rows
         self.columns: dict[Any, int] = {}
         self.n_rows = self.n_rebuilt = 0
-        self.levels: dict[Any, dict[Any, float]] = {}  # numbers of the levels of features that are categories
+        self.categories: dict[Any, dict[Any, float]] = {}  # numbers of the levels of features that are categories
         self._waiting: dict[Any, bool] = {}  # features without a column, and whether they are categories
         self._X, self._y = np.empty((0, 0)), np.empty(0)  # NaN where a row lacks a feature; with room for more
         self._values_of: Callable[[Any], Any] | None = None
@@ -61,9 +61,9 @@ class DictRows:
         return all(feature in self.columns for feature in features)
 
     @property
-    def categories(self) -> list[int]:
+    def categorical(self) -> list[int]:
         """The columns that are categories."""
-        return sorted(self.columns[name] for name in self.levels)
+        return sorted(self.columns[name] for name in self.categories)
 
     def _widen(self, x: Mapping[Any, Any]) -> bool:
         """Note the features of a row to come; True if there are new columns."""
@@ -76,7 +76,7 @@ class DictRows:
         old = list(self.columns)
         # an order that does not depend on that of the dictionaries
         names = sorted([*old, *self._waiting], key=lambda name: (str(type(name)), str(name)))
-        self.levels |= {name: {} for name, category in self._waiting.items() if category}
+        self.categories |= {name: {} for name, category in self._waiting.items() if category}
         self.columns, self._waiting, self.n_rebuilt = {name: j for j, name in enumerate(names)}, {}, self.n_rows
         X = np.full((len(self._X), len(names)), np.nan)
         X[:, [self.columns[name] for name in old]] = self._X
@@ -95,9 +95,9 @@ class DictRows:
         for name, value in x.items():
             self._check(name, value)
         wider = self._widen(x)
-        for name, levels in self.levels.items():
+        for name, categories in self.categories.items():
             if not _is_missing(x.get(name)):
-                levels.setdefault(x[name], float(len(levels)))
+                categories.setdefault(x[name], float(len(categories)))
         row = self._raw(x)
         self._keep(row[None, :], y)
         if not wider:
@@ -124,7 +124,7 @@ class DictRows:
 
         A stream asks for every row and then learns it: the row that was made last is not made again.
         """
-        if len(x) != len(self.columns) or self._values_of is None or self.levels:
+        if len(x) != len(self.columns) or self._values_of is None or self.categories:
             return None
         try:
             values = self._values_of(x)
@@ -155,8 +155,8 @@ class DictRows:
         for name, value in x.items():
             at = self.columns.get(name)
             if at is not None and not _is_missing(value):
-                levels = self.levels.get(name)
-                raw[at] = _number(name, value) if levels is None else levels.get(value, UNSEEN)
+                categories = self.categories.get(name)
+                raw[at] = _number(name, value) if categories is None else categories.get(value, UNSEEN)
         return raw
 
     def _check(self, name: Any, value: Any) -> None:
@@ -164,7 +164,7 @@ class DictRows:
         if _is_missing(value):
             return
         known = name in self.columns or name in self._waiting
-        category = name in self.levels or self._waiting.get(name, False)
+        category = name in self.categories or self._waiting.get(name, False)
         if category or (not known and isinstance(value, str)):
             hash(value)
         else:

@@ -3,7 +3,7 @@
     pip install 'coverwalk[dask]'
 
 Workers take partitions in, states are merged in a tree, and the client plans and finalizes: the four functions of
-`coverwalk.chunks`. All that a worker holds can be made again, so one that dies costs time and nothing else.
+`coverwalk.forest.passes`. All that a worker holds can be made again, so one that dies costs time and nothing else.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 import coverwalk
-from coverwalk.chunks import Columns, Options, accumulate_all, finalize, is_pass, plan
 from coverwalk.classifier import ContextClassifier
 from coverwalk.conditional_density import ConditionalDensity
+from coverwalk.forest.passes import Columns, Options, accumulate_all, finalize, is_pass, plan
 
 try:
     import dask
@@ -151,7 +151,7 @@ class DaskConditionalDensity(_DaskEstimator):
     client : distributed.Client, optional
         Where to compute; by default the client at hand.
     sample_rows, second_pass, state_bytes
-        Of `coverwalk.chunks.Options`.
+        Of `coverwalk.forest.passes.Options`.
     **parameters
         Of `coverwalk.ConditionalDensity`; ``n_jobs`` are the threads of one task.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from coverwalk.adapters._dict_rows import DictRows
 from coverwalk.classifier import ContextClassifier
 from coverwalk.conditional_density import ConditionalDensity
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
 
 try:
     from river import base
@@ -74,7 +74,7 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     def _new(self) -> ConditionalDensity:
         return ConditionalDensity(
             self.n_trees,
-            categorical_features=self._rows.categories,
+            categorical_features=self._rows.categorical,
             n_candidates=self.n_candidates,
             random_state=self.seed,
         )
@@ -96,7 +96,7 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
         """Learn the rows of a frame in order; the same as one by one."""
-        numbers = self._rows.knows(X.columns) and not self._rows.levels
+        numbers = self._rows.knows(X.columns) and not self._rows.categories
         values = np.asarray(X, dtype=np.float64) if numbers else np.empty((0, 0))
         whole = values.size > 0 and set(X.columns) == set(self._rows.columns) and bool(np.isfinite(values).all())
         if whole and not self._rows.waits:
@@ -178,7 +178,7 @@ class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
         return ContextClassifier(
             self.n_trees,
             self.n_discriminant_trees,
-            categorical_features=self._rows.categories,
+            categorical_features=self._rows.categorical,
             random_state=self.seed,
         )
 

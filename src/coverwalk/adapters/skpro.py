@@ -7,9 +7,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from coverwalk.conditional_density import ConditionalDensity
-from coverwalk.distribution import PredictiveDistribution
-from coverwalk.evaluation.scores import laws
-from coverwalk.shapes import Shapes
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
+from coverwalk.evaluation.scores import marginals
 
 try:
     from skpro.distributions.base import BaseDistribution
@@ -25,12 +25,12 @@ Floats = NDArray[np.float64]
 class CoverDistribution(BaseDistribution):  # type: ignore[misc]
     """Predictive distributions as a table: a row for each x, a column for each output.
 
-    Columns are laws of one output each; where the outputs depend on each other, that is not told here: ask
+    Columns are distributions of one output each; where the outputs depend on each other, that is not told here: ask
     `ConditionalDensity.predict_dist` for the joint law.
 
     Parameters
     ----------
-    laws : sequence of PredictiveDistribution
+    distributions : sequence of PredictiveDistribution
         One for each column, all with as many rows; or one of a single row, for a distribution that is no table.
     index, columns : pd.Index, optional
         Names of the rows and columns; numbers by default.
@@ -56,8 +56,8 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
         "broadcast_init": "off",
     }
 
-    def __init__(self, laws: Any, index: Any = None, columns: Any = None) -> None:
-        self.laws = laws
+    def __init__(self, marginals: Any, index: Any = None, columns: Any = None) -> None:
+        self.marginals = marginals
         super().__init__(index=index, columns=columns)
 
     def _init_shape_bc(self, index: Any = None, columns: Any = None) -> None:
@@ -72,7 +72,7 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
 
     @property
     def _columns(self) -> list[PredictiveDistribution]:
-        return [self.laws] if isinstance(self.laws, PredictiveDistribution) else list(self.laws)
+        return [self.marginals] if isinstance(self.marginals, PredictiveDistribution) else list(self.marginals)
 
     def _iloc(self, rowidx: Any = None, colidx: Any = None) -> "CoverDistribution":
         if all(isinstance(key, int | np.integer) for key in (rowidx, colidx)):
@@ -95,7 +95,7 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
         if self._shape == ():
             return np.asarray(getattr(self._columns[0], name)(np.asarray(x, dtype=np.float64).reshape(())))[()]
         x = np.asarray(x, dtype=np.float64)
-        answers = [getattr(law, name)(x[:, j, None])[:, 0] for j, law in enumerate(self._columns)]
+        answers = [getattr(marginal, name)(x[:, j, None])[:, 0] for j, marginal in enumerate(self._columns)]
         return np.stack(answers, axis=1)
 
     def _pdf(self, x: Any) -> Any:
@@ -111,13 +111,13 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
         if self._shape == ():
             return self._each("ppf", p)
         levels = np.asarray(p, dtype=np.float64)
-        answers = [_own_quantiles(law, levels[:, j]) for j, law in enumerate(self._columns)]
+        answers = [_own_quantiles(marginal, levels[:, j]) for j, marginal in enumerate(self._columns)]
         return np.stack(answers, axis=1)
 
     def _moment(self, name: str) -> Any:
         if self._shape == ():
             return np.asarray(getattr(self._columns[0], name)())[()]
-        return np.stack([getattr(law, name)() for law in self._columns], axis=1)
+        return np.stack([getattr(marginal, name)() for marginal in self._columns], axis=1)
 
     def _mean(self) -> Any:
         return self._moment("mean")
@@ -130,7 +130,8 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
         n = 1 if n_samples is None else n_samples
         seed = np.random.randint(2**31)  # noqa: NPY002
         draws = np.stack(
-            [np.reshape(law.rvs(n, random_state=seed + j), (-1, n)) for j, law in enumerate(self._columns)], axis=2
+            [np.reshape(marginal.rvs(n, random_state=seed + j), (-1, n)) for j, marginal in enumerate(self._columns)],
+            axis=2,
         )  # (rows, n, columns)
         if self._shape == ():
             return float(draws[0, 0, 0]) if n_samples is None else pd.DataFrame(draws[0])
@@ -143,7 +144,7 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         """Small distributions for skpro's own tests."""
 
-        def law(n: int) -> PredictiveDistribution:
+        def marginal(n: int) -> PredictiveDistribution:
             loc, scale = np.arange(2.0 * n), np.linspace(0.5, 2.0, 2 * n)
             weight = np.tile([0.3, 0.7], n)
             return PredictiveDistribution(
@@ -151,9 +152,9 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
             )
 
         return [
-            {"laws": [law(3), law(3)], "index": pd.Index([1, 2, 5]), "columns": pd.Index(["a", "b"])},
-            {"laws": [law(4)]},
-            {"laws": [law(1)[0]]},
+            {"marginals": [marginal(3), marginal(3)], "index": pd.Index([1, 2, 5]), "columns": pd.Index(["a", "b"])},
+            {"marginals": [marginal(4)]},
+            {"marginals": [marginal(1)[0]]},
         ]
 
 
@@ -206,7 +207,7 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
         return pd.DataFrame(self.model_.predict(_inputs(X)), index=X.index, columns=self.columns_)
 
     def _predict_proba(self, X: pd.DataFrame) -> CoverDistribution:
-        dists = laws(self.model_.predict_dist(_inputs(X)))
+        dists = marginals(self.model_.predict_dist(_inputs(X)))
         return CoverDistribution(dists, index=X.index, columns=self.columns_)
 
     def _predict_quantiles(self, X: pd.DataFrame, alpha: list[float]) -> pd.DataFrame:
@@ -220,11 +221,11 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
         return [{"n_estimators": 2}, {"n_estimators": 3, "random_state": 1}]
 
 
-def _own_quantiles(law: PredictiveDistribution, level: Floats) -> Floats:
+def _own_quantiles(marginal: PredictiveDistribution, level: Floats) -> Floats:
     """The quantile of each row at its own level (n,); all rows at once where they share one."""
     if len(level) and (level == level[0]).all():
-        return np.asarray(law.ppf(level[0]))
-    return np.array([law[i].ppf(level[i]) for i in range(len(level))])
+        return np.asarray(marginal.ppf(level[0]))
+    return np.array([marginal[i].ppf(level[i]) for i in range(len(level))])
 
 
 def _inputs(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,12 +1,12 @@
-"""Covers that look at y: trees of axis-parallel cuts, each the best of a few drawn at random."""
+"""Covers that look at y: trees of axis-parallel splits, each the best of a few drawn at random."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.adaptive_tree import arrange, empty_nodes, grow, route
-from coverwalk._kernels.contexts import Layout
+from coverwalk._kernels.forest.contexts import Layout
+from coverwalk._kernels.forest.grow import arrange, empty_nodes, grow, route
 from coverwalk.files.schema import Array, Scope, require, stored
 
 __all__ = ["AdaptiveTree", "grow_tree"]
@@ -17,10 +17,10 @@ Ints = NDArray[np.int64]
 
 @stored(
     left=Array(np.int64, "N", children=True),
-    dim=Array(np.int64, "N", index="p", none=True),
+    feature=Array(np.int64, "N", index="p", none=True),
     parent=Array(np.int64, "N", index="N", none=True),
-    cut=Array(float, "N", nan=True),
-    levels=Array(np.int64, "N"),
+    split=Array(float, "N", nan=True),
+    categories=Array(np.int64, "N"),
     check=lambda state, scope: _check_tree(state, scope),
 )
 class AdaptiveTree(NamedTuple):
@@ -35,16 +35,16 @@ class AdaptiveTree(NamedTuple):
     {0: (-inf, 9.0)}
     """
 
-    dim: Ints  # (N,) the input that is cut, -1 in a leaf
+    feature: Ints  # (N,) the input that is cut, -1 in a leaf
     left: Ints  # (N,) the child where x[dim] <= cut; the other one follows it; -1 in a leaf
     parent: Ints  # (N,) -1 for the root
-    cut: Floats  # (N,) NaN for a cut between levels of a category
-    levels: Ints  # (N,) masks: the levels that go left, and whether missing values do; see `_kernels.cut`
+    split: Floats  # (N,) NaN for a split between categories of a column
+    categories: Ints  # (N,) masks: the levels that go left, and whether missing values do; see `_kernels.forest.split`
 
     def leaves(self, X: Floats) -> Ints:
         """The leaf of each row."""
         leaf = np.empty(len(X), np.int64)
-        route(X, self.dim, self.left, self.cut, self.levels, leaf)
+        route(X, self.feature, self.left, self.split, self.categories, leaf)
         return leaf
 
     def arrange(self, X: Floats) -> tuple[Ints, Layout]:
@@ -59,23 +59,23 @@ class AdaptiveTree(NamedTuple):
         k = context
         while k > 0:
             child, k = k, int(self.parent[k])
-            a, cut = int(self.dim[k]), float(self.cut[k])
-            if np.isnan(cut):
+            a, split = int(self.feature[k]), float(self.split[k])
+            if np.isnan(split):
                 continue
             low, high = bounds.get(a, (-np.inf, np.inf))
             below = child == self.left[k]
-            bounds[a] = (low, min(high, cut)) if below else (max(low, cut), high)
+            bounds[a] = (low, min(high, split)) if below else (max(low, split), high)
         return bounds
 
-    def level_sets(self, context: int) -> dict[int, int]:
+    def category_sets(self, context: int) -> dict[int, int]:
         """Masks of the levels, of the categories that are cut on the way to a context, that it holds."""
         masks: dict[int, int] = {}
         k = context
         while k > 0:
             child, k = k, int(self.parent[k])
-            if np.isnan(self.cut[k]):
-                mask = int(self.levels[k])
-                a = int(self.dim[k])
+            if np.isnan(self.split[k]):
+                mask = int(self.categories[k])
+                a = int(self.feature[k])
                 masks[a] = masks.get(a, -1) & (mask if child == self.left[k] else ~mask)
         return masks
 
@@ -83,7 +83,7 @@ class AdaptiveTree(NamedTuple):
 def _check_tree(state: Any, scope: Scope) -> None:
     inner = np.flatnonzero(state.left != -1)
     child = state.left[inner]
-    require("dim", state.dim[inner] >= 0)
+    require("feature", state.feature[inner] >= 0)
     require("parent", state.parent[0] == -1)
     require("parent", (state.parent[child] == inner) & (state.parent[child + 1] == inner))
 
@@ -96,7 +96,7 @@ def grow_tree(
     min_rows: int = 3,
     n_candidates: int = 20,
     n_judged: int = 400,
-    n_levels: tuple[int, ...] = (),
+    n_categories: tuple[int, ...] = (),
 ) -> AdaptiveTree:
     """Grow a tree from rows X (n, p) and y (n,), which come in random order.
 
@@ -107,7 +107,7 @@ def grow_tree(
     seed : int
         Of the candidates; every context has a stream of its own.
     min_rows : int
-        Rows on either side of a cut.
+        Rows on either side of a split.
     n_candidates : int
         Cuts drawn in a context, of which the one of most evidence is taken.
     n_judged : int
@@ -115,7 +115,7 @@ def grow_tree(
     n_levels : tuple of int
         How many levels each column has; 0 for numbers. Empty: all columns are numbers.
     """
-    counts = np.array(n_levels or (0,) * X.shape[1], np.int64)
+    counts = np.array(n_categories or (0,) * X.shape[1], np.int64)
     nodes = empty_nodes(len(X), min_rows)
     n_nodes = grow(X, y, counts, seed, min_rows, n_candidates, n_judged, nodes)
     kept: list[NDArray[Any]] = [part[:n_nodes].copy() for part in nodes]

@@ -46,10 +46,10 @@ class _Boxes(Cover):
         return as_vector(x, "x", len(self.low))
 
     def _cell(self, x: Any, halvings: int, axis: int, shift: float = 0.0) -> int:
-        """The index of x's interval when an axis is cut in 2^halvings, the cuts shifted by a part of their width."""
+        """The index of x's interval when an axis is cut in 2^halvings, the splits shifted by a part of their width."""
         side = float(x[axis] / (self.high[axis] - self.low[axis]) - self.low[axis] / (self.high[axis] - self.low[axis]))
         cells = 2**halvings
-        edge = cells - 1 if shift == 0.0 else cells  # shifted cuts leave a part of a cell at either end
+        edge = cells - 1 if shift == 0.0 else cells  # shifted splits leave a part of a cell at either end
         return int(min(max(np.floor(side * cells + shift), 0), edge))
 
 

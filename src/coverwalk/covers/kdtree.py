@@ -12,7 +12,7 @@ __all__ = ["KDTree"]
 
 
 class _Node:
-    """A box: a leaf while ``axis`` is -1, with the rows it holds; afterwards a cut and two children."""
+    """A box: a leaf while ``axis`` is -1, with the rows it holds; afterwards a split and two children."""
 
     _schema = Schema(
         depth=Whole(0, "max_depth"),
@@ -108,7 +108,7 @@ class KDTree(Cover):
             node.rows = []
 
     def __eq__(self, other: object) -> bool:
-        """The same cuts, in frozen trees."""
+        """The same splits, in frozen trees."""
         return (
             isinstance(other, KDTree)
             and self._frozen

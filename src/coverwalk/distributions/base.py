@@ -133,14 +133,14 @@ class Distribution(ABC):
         return np.sqrt(self.var())
 
 
-def quantile_crps(quantiles: Any, y: Floats, n_levels: int = 100) -> Floats:
+def quantile_crps(quantiles: Any, y: Floats, n_categories: int = 100) -> Floats:
     """CRPS of y (n,) under ``quantiles(q)``, which answers (n, k) for levels q (k,): twice the mean pinball loss.
 
     The levels of a midpoint rule stand closer in both tails (sin²), so that the error falls as 1/n_levels² also where
     tails are heavy.
     """
-    angle = (np.arange(n_levels) + 0.5) * (np.pi / 2 / n_levels)
-    q, weight = np.sin(angle) ** 2, np.sin(2 * angle) * (np.pi / 2 / n_levels)
+    angle = (np.arange(n_categories) + 0.5) * (np.pi / 2 / n_categories)
+    q, weight = np.sin(angle) ** 2, np.sin(2 * angle) * (np.pi / 2 / n_categories)
     over = quantiles(q) - y[..., None]
     score: Floats = (2 * ((over > 0) - q) * over) @ weight
     return score

@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 from coverwalk._kernels.double_tree.cells import cell_masses, context_weights, finest_cells, leaves
 from coverwalk._kernels.double_tree.normal_wishart import MEAN
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
-from coverwalk.distribution import PredictiveDistribution, Shapes
+from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
+from coverwalk.distributions.unit_shapes import unit_shapes
 from coverwalk.double_tree.engine import DoubleTreeEngine
-from coverwalk.unit_shapes import unit_shapes
 
 __all__ = ["predict_dist"]
 

@@ -8,20 +8,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk.calibration import Calibrating
+from coverwalk.distributions.calibrated import Calibrating
 from coverwalk.double_tree.engine import DoubleTreeEngine, Plan
+from coverwalk.double_tree.weights import counts_of
+from coverwalk.files.estimators import Saved
 from coverwalk.files.objects import schema_of
 from coverwalk.files.schema import Absent, Array, Flag, List, Names, Object, Plain, Schema, Scope, Text, Whole, require
-from coverwalk.forests.weights import counts_of
 from coverwalk.locks import adopt, alone, reads, twin, unfitted, writes
-from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import as_outputs, as_row, refuse_nonfinite
+from coverwalk.preparation.columns import MixedInputs, read_inputs
 from coverwalk.preparation.stream_inputs import StreamInputs
-from coverwalk.saving import Saved
 
 if TYPE_CHECKING:
-    from coverwalk.distribution import PredictiveDistribution
     from coverwalk.distributions import Distribution
+    from coverwalk.distributions.mixture import PredictiveDistribution
 
 __all__ = ["DoubleTree"]
 
@@ -35,7 +35,7 @@ def _check(state: Any, scope: Scope) -> None:
         require("the fitted parts", hasattr(state, "_flat") and hasattr(state, "n_outputs_"))
         require("inputs", scope["_engine"].inputs == getattr(state, "n_features_in_", None))
         mixed = getattr(state, "_mixed", MixedInputs([]))
-        require("categories", len(mixed.levels) in (0, state.n_features_in_))
+        require("categorical", len(mixed.categories) in (0, state.n_features_in_))
 
 
 class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -224,8 +224,8 @@ class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator
             return float(self._learn_rows(None, [y], begun=hasattr(self, "_engine"))[0])
         begun = "_engine" in self.__dict__
         model = self if begun else twin(self)
-        mixed = self._with_levels(x, begun) if any(self._mixed.levels) or not begun else self._mixed
-        row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, gaps=True)
+        mixed = self._with_categories(x, begun) if any(self._mixed.categories) or not begun else self._mixed
+        row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, with_missing=True)
         outputs = as_row(y, "y", self.n_outputs_ if begun else None)
         if not begun:
             model._engine, model._mixed = self._new_engine(row.shape[1], outputs.shape[1]), mixed
@@ -316,7 +316,9 @@ class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator
         check_is_fitted(self, "_engine")
         if X is None and self.n_features_in_ == 0:
             return np.empty((n, 0))
-        return refuse_nonfinite(read_inputs(self, X, reset=False, order="C", ensure_all_finite=False), "X", gaps=True)
+        return refuse_nonfinite(
+            read_inputs(self, X, reset=False, order="C", ensure_all_finite=False), "X", with_missing=True
+        )
 
     def _dist(self, X: Floats) -> "PredictiveDistribution":
         from coverwalk.double_tree.distribution import predict_dist

@@ -11,7 +11,7 @@ __all__ = ["Line", "normal_crps", "plain_inputs"]
 Floats = NDArray[np.float64]
 
 
-def plain_inputs(X: Floats, learned: Floats, n_levels: tuple[int, ...]) -> Floats:
+def plain_inputs(X: Floats, learned: Floats, n_categories: tuple[int, ...]) -> Floats:
     """Inputs X (n, p) for a line: missing values at the mean of the rows learned (m, p), categories left out.
 
     n_levels: of each column more than 0 where it is a category; or empty.
@@ -21,9 +21,9 @@ def plain_inputs(X: Floats, learned: Floats, n_levels: tuple[int, ...]) -> Float
         known = ~np.isnan(learned)
         mean = np.where(known, learned, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
         plain = np.where(missing, mean, X)
-    if n_levels:
+    if n_categories:
         plain = plain.copy()
-        plain[:, np.flatnonzero(n_levels)] = 0.0
+        plain[:, np.flatnonzero(n_categories)] = 0.0
     return plain
 
 

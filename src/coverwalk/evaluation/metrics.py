@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coverwalk.distribution import PredictiveDistribution, make_uniform
 from coverwalk.distributions.base import Distribution, RandomState
-from coverwalk.shapes import Floats
+from coverwalk.distributions.mixture import PredictiveDistribution, make_uniform
+from coverwalk.distributions.shapes import Floats
 
 __all__ = [
     "calibration_error",
@@ -52,7 +52,7 @@ def log_loss(y_true: ArrayLike, dist: Distribution) -> float:
 
     With several outputs it is the loss of the whole vector.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normal = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student(np.inf))
     >>> round(log_loss([0.0], normal), 6)
     0.918939
@@ -66,7 +66,7 @@ def crps(y_true: ArrayLike, dist: Distribution) -> float:
 
     With several outputs it is the mean over the outputs too, each scored alone.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normal = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student(np.inf))
     >>> round(crps([0.0], normal), 4), round((2**0.5 - 1) / np.pi**0.5, 4)
     (0.2337, 0.2337)
@@ -86,7 +86,7 @@ def energy_score(y_true: ArrayLike, dist: Distribution, n_draws: int = 200, rand
 def pinball_loss(y_true: ArrayLike, dist: Distribution, quantile: float = 0.5) -> float:
     """Mean pinball loss of the quantile at one level: half the absolute error for the median.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
     >>> round(pinball_loss([1.0, -3.0], normals), 6)
     1.0
@@ -101,7 +101,7 @@ def pinball_loss(y_true: ArrayLike, dist: Distribution, quantile: float = 0.5) -
 def interval_score(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> float:
     """Mean interval (Winkler) score: width of the central interval, plus 2/(1 - confidence) times what y is outside.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
     >>> round(interval_score([0.0, 1.0], normals, 0.9), 4), round(interval_score([0.0, 2.0], normals, 0.9), 4)
     (3.2897, 6.8412)
@@ -119,7 +119,7 @@ def coverage(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> 
 
     With several outputs it is the mean over the outputs, each taken alone.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> coverage([0.1, -1.0, 1.6, 1.7], normals, confidence=0.9)
     0.75
@@ -134,7 +134,7 @@ def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) ->
 
     At an atom F jumps, and the transform is drawn evenly from the jump.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
     >>> pit([0.0, 1.0], normals).round(4).tolist()
     [0.5, 0.8413]
@@ -149,7 +149,7 @@ def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) ->
 def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tuple[Floats, Floats]:
     """Histogram of the probability integral transform: heights (bins,), 1 when calibrated, and edges (bins + 1,).
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> pit_histogram([-1.0, -0.5, 0.5, 1.0], normals, bins=2)
     (array([1., 1.]), array([0. , 0.5, 1. ]))
@@ -160,7 +160,7 @@ def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tupl
 def reliability(y_true: ArrayLike, dist: Distribution, levels: ArrayLike) -> Floats:
     """Fraction of rows covered by the central interval of each confidence level, (k,): the levels when calibrated.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
     >>> reliability([0.1, 1.0], normals, [0.5, 0.9]).tolist()
     [0.5, 1.0]
@@ -175,7 +175,7 @@ def calibration_error(y_true: ArrayLike, dist: Distribution) -> float:
 
     Even the true distributions have about 0.3 / sqrt(n), the mean height of a Brownian bridge.
 
-    >>> from coverwalk.distribution import PredictiveDistribution, Shapes
+    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
     >>> round(calibration_error(normals.ppf([0.25, 0.75])[0], normals), 9)
     0.0

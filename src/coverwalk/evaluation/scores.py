@@ -14,7 +14,7 @@ from coverwalk.double_tree.estimator import DoubleTree
 from coverwalk.evaluation.baselines import Line, normal_crps, plain_inputs
 from coverwalk.forest.schedule import NEVER
 
-__all__ = ["Score", "Totals", "baselines", "laws", "learned_rows", "predicted", "row_keys", "score"]
+__all__ = ["Score", "Totals", "baselines", "learned_rows", "marginals", "predicted", "row_keys", "score"]
 
 Floats = NDArray[np.float64]
 
@@ -105,7 +105,7 @@ def baselines(model: ConditionalDensity | DoubleTree) -> dict[str, list[Line]]:
     rows = learned_rows(model)
     if rows is None:
         return {}
-    X, Y = plain_inputs(rows[0], rows[0], model._mixed.n_levels), rows[1]
+    X, Y = plain_inputs(rows[0], rows[0], model._mixed.n_categories), rows[1]
     return {
         "one normal": [Line.fit(X[:, :0], y) for y in Y.T],
         "linear regression": [Line.fit(X, y) for y in Y.T],
@@ -118,7 +118,7 @@ def predicted(model: Any, X: Floats) -> Distribution:
     return model._calibrated(dist) if hasattr(model, "_calibrated") else dist
 
 
-def laws(dist: Distribution) -> list[UnivariateDistribution]:
+def marginals(dist: Distribution) -> list[UnivariateDistribution]:
     """The distribution of each output alone."""
     return [dist.marginal(j) for j in range(dist.n_outputs)]
 
@@ -138,15 +138,15 @@ def score(
     for X, Y in batches:
         means, crps, inside = np.empty_like(Y), np.empty_like(Y), np.empty(Y.shape, bool)
         dist = predicted(model, X)
-        for j, law in enumerate(laws(dist)):
-            low, high = law.interval(confidence)
-            means[:, j], inside[:, j] = law.mean(), (low <= Y[:, j]) & (Y[:, j] <= high)
-            crps[:, j] = law.crps(Y[:, j])
+        for j, marginal in enumerate(marginals(dist)):
+            low, high = marginal.interval(confidence)
+            means[:, j], inside[:, j] = marginal.mean(), (low <= Y[:, j]) & (Y[:, j] <= high)
+            crps[:, j] = marginal.crps(Y[:, j])
         log_density = dist.logpdf(Y if dist.n_outputs > 1 else Y[:, 0])
         result.totals["coverwalk"].add(log_density, crps, Y - means, inside)
         for name, outputs in lines.items():
             assert rows is not None  # or there were no lines
-            Z = plain_inputs(X, rows[0], model._mixed.n_levels)[:, : len(outputs[0].centre)]
+            Z = plain_inputs(X, rows[0], model._mixed.n_categories)[:, : len(outputs[0].centre)]
             error = np.column_stack([Y[:, j] - line.mean(Z) for j, line in enumerate(outputs)])
             log_density = np.asarray(sum(line.logpdf(Z, Y[:, j]) for j, line in enumerate(outputs)))
             std = np.array([line.std for line in outputs])

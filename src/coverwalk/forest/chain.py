@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.joint import JointDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import List, Object, Schema, require
+from coverwalk.forest.forest import Forest
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forest.stream import ForestStream
-from coverwalk.forests.forest import Forest
-from coverwalk.joint import JointDistribution
 
 __all__ = ["StreamChain"]
 
@@ -28,18 +28,20 @@ class StreamChain:
         self.streams = streams
 
     @classmethod
-    def new(cls, settings: StreamSettings, names: list[str], q: int, n_levels: tuple[int, ...] = ()) -> "StreamChain":
+    def new(
+        cls, settings: StreamSettings, names: list[str], q: int, n_categories: tuple[int, ...] = ()
+    ) -> "StreamChain":
         """Streams that have seen nothing; n_levels: of inputs that are categories more than 0, or empty."""
         p = len(names)
         kinds = np.zeros(p + q, bool)
-        kinds[: len(n_levels)] = np.array(n_levels, np.int64) > 0
+        kinds[: len(n_categories)] = np.array(n_categories, np.int64) > 0
         named = [*names, *(f"y{i}" for i in range(q))]
         return cls([ForestStream(settings, p + j, named[: p + j], kinds[: p + j].copy()) for j in range(q)])
 
-    def name_levels(self, names: list[list[str]]) -> None:
+    def name_categories(self, names: list[list[str]]) -> None:
         """Tell the streams how the levels of their inputs are called by now."""
         for stream in self.streams:
-            stream.levels = names
+            stream.categories = names
 
     @classmethod
     def of(cls, forests: list[Forest], settings: list[StreamSettings]) -> "StreamChain":

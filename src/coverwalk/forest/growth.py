@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.kernel_density import kernel_tables
-from coverwalk._kernels.learned import set_precision
+from coverwalk._kernels.forest.kernel_density import kernel_tables
+from coverwalk._kernels.forest.learned import set_precision
 from coverwalk.covers.adaptive import grow_tree
 from coverwalk.files.schema import Array, Maybe, Object, Schema, require
+from coverwalk.forest.experts.global_kernel import KernelContext
+from coverwalk.forest.forest import MAX_LEAVES, Forest, Settings, fit_tree, grid_of, in_threads, latent
+from coverwalk.forest.local_columns import local_columns
+from coverwalk.forest.members import Frame, Member
 from coverwalk.forest.schedule import StreamSettings
-from coverwalk.forests.forest import MAX_LEAVES, Forest, Settings, fit_tree, grid_of, in_threads, latent
-from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.local_columns import local_columns
-from coverwalk.forests.members import Frame, Member
-from coverwalk.forests.scaling import canonical_order
-from coverwalk.forests.tuning import choose
+from coverwalk.forest.tuning import choose
+from coverwalk.preparation.scaling import canonical_order
 
-__all__ = ["Base", "base_of", "grow_all", "grow_one", "levels_seen", "ready"]
+__all__ = ["Base", "base_of", "categories_seen", "grow_all", "grow_one", "ready"]
 
 Floats = NDArray[np.float64]
 
@@ -30,13 +30,13 @@ class Base:
 
     settings: Settings
     frame: Frame
-    whole: KernelContext | None
+    global_kernel: KernelContext | None
     residual: Floats  # leave-one-out residuals about the trend, of the first rows, as they came
 
     _schema = Schema(
         settings=Object(Settings),
         frame=Object(Frame, p="p"),
-        whole=Maybe(Object(KernelContext, p="p")),
+        global_kernel=Maybe(Object(KernelContext, p="p")),
         residual=Array(float, "n_residuals"),
         check=lambda state, scope: _check_base(state),
     )
@@ -44,13 +44,13 @@ class Base:
     @classmethod
     def of(cls, forest: Forest) -> "Base":
         """That of a fitted forest."""
-        return cls(forest.settings, forest.frame, forest.whole, np.empty(0))
+        return cls(forest.settings, forest.frame, forest.global_kernel, np.empty(0))
 
 
 def _check_base(state: Any) -> None:
     smooth = any(part.smooth for part in state.settings.part_of_trees())
     require("trend", not smooth or state.frame.trend is not None)
-    require("kernel", (state.whole is not None) == (state.settings.kernel > 0))
+    require("kernel", (state.global_kernel is not None) == (state.settings.kernel > 0))
 
 
 def base_of(X: Floats, y: Floats, settings: Settings, names: list[str], *, chosen: bool) -> Base:
@@ -61,7 +61,7 @@ def base_of(X: Floats, y: Floats, settings: Settings, names: list[str], *, chose
     order = canonical_order(X, y)
     residual = np.empty(len(y))
     residual[order] = forest.fit_experts(X[order], y[order])
-    return Base(settings, forest.frame, forest.whole, residual)
+    return Base(settings, forest.frame, forest.global_kernel, residual)
 
 
 def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:
@@ -74,7 +74,7 @@ def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, sett
         target = target - rows.trend
         known = order < len(base.residual)
         target[known] = base.residual[order[known]]
-    n_levels = levels_seen(X, base.frame.n_levels)
+    n_categories = categories_seen(X, base.frame.n_categories)
     leaves = min(MAX_LEAVES, (settings.max_contexts + 1) // 2)
     tree = grow_tree(
         rows.Z,
@@ -83,23 +83,23 @@ def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, sett
         min_rows=max(plan.min_rows, math.ceil(len(y) / leaves)),
         n_candidates=plan.n_candidates,
         n_judged=plan.n_judged,
-        n_levels=n_levels,
+        n_categories=n_categories,
     )
     grid = grid_of(plan, part.degree, X.shape[1], len(y))
-    fitted = fit_tree(tree, rows.Z, target, grid, (part.stop,), kernel_tables(), n_levels)
+    fitted = fit_tree(tree, rows.Z, target, grid, (part.stop,), kernel_tables(), n_categories)
     return ready(Member(base.frame, tree, fitted, part, grid.degree), rows.Z, now)
 
 
-def levels_seen(X: Floats, n_levels: tuple[int, ...]) -> tuple[int, ...]:
+def categories_seen(X: Floats, n_categories: tuple[int, ...]) -> tuple[int, ...]:
     """How many levels each category has in rows X (n, p): some may have come since the frame was made.
 
     >>> levels_seen(np.array([[np.nan, 4.0], [7.0, np.nan]]), (0, 2))
     (0, 5)
     """
-    if not n_levels:
+    if not n_categories:
         return ()
     largest = np.where(np.isnan(X), 0.0, X).max(axis=0, initial=0.0).astype(np.int64)
-    return tuple(max(n, int(most) + 1) if n else 0 for n, most in zip(n_levels, largest))
+    return tuple(max(n, int(most) + 1) if n else 0 for n, most in zip(n_categories, largest))
 
 
 def grow_all(X: Floats, y: Floats, now: int, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:
@@ -113,7 +113,7 @@ def ready(member: Member, Z: Floats, now: int) -> Member:
     """The member with the precision of its planes, from the rows Z (n, p) that it was fitted to, of ``now`` rows."""
     tree, fitted = member.tree, member.fitted
     perm, layout = tree.arrange(Z)
-    X = local_columns(tree, Z, fitted.fill, member.frame.n_levels)[perm]
+    X = local_columns(tree, Z, fitted.fill, member.frame.n_categories)[perm]
     C, m = fitted.learned.plane.shape
     inverse = np.empty((C, m, m))
     set_precision(X, layout.start, layout.end, fitted.records, inverse)

@@ -5,7 +5,7 @@ Given log densities L (n, E) of held-out rows under E experts, the weights maxim
     sum_i log sum_e v_e exp(L_ie) + (a - 1) sum_e log v_e
 
 with a Dirichlet prior of a - 1 rows for each expert. The function is concave; expectation maximisation climbs it and
-cannot overshoot. On a stream the same update goes on row by row: `_kernels.learned.pool_rows`.
+cannot overshoot. On a stream the same update goes on row by row: `_kernels.forest.learned.pool_rows`.
 """
 
 import numpy as np

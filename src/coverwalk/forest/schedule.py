@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from coverwalk.files.schema import Flag, Object, Real, Schema, Whole
-from coverwalk.forests.forest import Settings
+from coverwalk.forest.forest import Settings
 
 __all__ = ["NEVER", "Job", "StreamSettings", "installed_at", "next_turn"]
 

@@ -1,9 +1,9 @@
 """ForestStream: a forest for one output that learns row by row, and is the forest that `fit` makes.
 
-Between growths a row updates what the contexts on its way have learned, in every tree (`_kernels.learned`), and the
-weights of the pool. A tree grows again, by the code that `fit` uses, when its rows have doubled, the trees in
-rotation. A growth begins at one number of rows, on a thread of its own, and is installed at a later one, whatever the
-clock says: what is learned never depends on time, threads or chunks.
+Between growths a row updates what the contexts on its way have learned, in every tree
+(`_kernels.forest.learned`), and the weights of the pool. A tree grows again, by the code that `fit` uses, when its
+rows have doubled, the trees in rotation. A growth begins at one number of rows, on a thread of its own, and is
+installed at a later one, whatever the clock says: what is learned never depends on time, threads or chunks.
 """
 
 from dataclasses import replace
@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.covers.adaptive import AdaptiveTree
-from coverwalk.distribution import PredictiveDistribution
+from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole, require, stored
-from coverwalk.forest.growth import Base, base_of, grow_all, grow_one, levels_seen, ready
+from coverwalk.forest.check import check_tree
+from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.growth import Base, base_of, categories_seen, grow_all, grow_one, ready
+from coverwalk.forest.members import FittedTree, Frame, Member, Part
 from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
-from coverwalk.forests.forest import Forest, Settings
-from coverwalk.forests.forest_check import check_tree
-from coverwalk.forests.members import FittedTree, Frame, Member, Part
-from coverwalk.forests.tree_table import STUDENT, TreeTable
+from coverwalk.forest.tree_table import STUDENT, TreeTable
 from coverwalk.preparation.rounding import find_rounding
 
 __all__ = ["ForestStream"]
@@ -67,7 +67,7 @@ class ForestStream:
 
     Examples
     --------
-    >>> from coverwalk.forests.forest import Settings
+    >>> from coverwalk.forest.forest import Settings
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(500, 2))
     >>> y = X[:, 0] + 0.1 * rng.standard_normal(500)
@@ -83,8 +83,8 @@ class ForestStream:
         settings=Object(StreamSettings),
         p=Whole("p", "p"),
         names=List(Text(), "p"),
-        levels=List(List(Text())),
-        categories=Array(bool, "p"),
+        categories=List(List(Text())),
+        categorical=Array(bool, "p"),
         X=Array(float, "n", "p", nan=True),
         y=Array(float, "n"),
         learned=Array(np.int64, 1, low=0, high=2**53),
@@ -103,11 +103,11 @@ class ForestStream:
     )
 
     def __init__(
-        self, settings: StreamSettings, p: int, names: list[str], categories: NDArray[np.bool_] | None = None
+        self, settings: StreamSettings, p: int, names: list[str], categorical: NDArray[np.bool_] | None = None
     ) -> None:
         self.settings, self.p, self.names = settings, p, names
-        self.categories = np.zeros(p, bool) if categories is None else categories
-        self.levels: list[list[str]] = []  # names of the categories, for people
+        self.categorical = np.zeros(p, bool) if categorical is None else categorical
+        self.categories: list[list[str]] = []  # names of the categories, for people
         self.X, self.y = np.empty((0, p)), np.empty(0)  # the rows to grow from, with capacity for more
         self.first_row = 0  # number of the first of them
         self.learned = np.zeros(1, np.int64)  # how many rows, where kernels count
@@ -125,9 +125,9 @@ class ForestStream:
 
         A forest of sums has no rows to grow from: its contexts learn, and its trees stay.
         """
-        n_levels = forest.settings.n_levels
-        stream = cls(settings, forest.X.shape[1], forest.names, np.array(n_levels, bool) if n_levels else None)
-        stream.levels = forest.levels
+        n_categories = forest.settings.n_categories
+        stream = cls(settings, forest.X.shape[1], forest.names, np.array(n_categories, bool) if n_categories else None)
+        stream.categories = forest.categories
         members, base = forest.members(), Base.of(forest)
         if forest.n_summed:
             stream._begin(base, [member.copy() for member in members], forest.n_rows)
@@ -188,7 +188,7 @@ class ForestStream:
         if self.base is None:
             return False
         settings = self.base.settings
-        return bool(self.base.whole or settings.steps or settings.rounding)
+        return bool(self.base.global_kernel or settings.y_cells or settings.rounding)
 
     def _latent(self, X: Floats, y: Floats) -> Floats:
         """y (n,) as the trees learn it: see `Rounding`."""
@@ -285,7 +285,9 @@ class ForestStream:
         settings = self.settings.forest if self.base is None or not self.settings.choose else self.base.settings
         return replace(
             settings,
-            n_levels=levels_seen(X, tuple(self.categories.astype(int).tolist())) if self.categories.any() else (),
+            n_categories=categories_seen(X, tuple(self.categorical.astype(int).tolist()))
+            if self.categorical.any()
+            else (),
         )
 
     def _seed(self, k: int) -> int:
@@ -322,7 +324,7 @@ class ForestStream:
         """Put all trees in one table."""
         assert self.base is not None
         plan = self.base.settings
-        self.table = TreeTable(self.members, self.base.whole, plan.kernel, plan.steps)
+        self.table = TreeTable(self.members, self.base.global_kernel, plan.kernel, plan.y_cells)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -334,7 +336,7 @@ class ForestStream:
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p)."""
         weights = self.counts / self.counts.sum()
-        dist = self.table.predict_dist(X, self.n_rows, self.names, self.levels, weights)
+        dist = self.table.predict_dist(X, self.n_rows, self.names, self.categories, weights)
         dist.rounding = self.base.settings.rounding if self.base else None
         return dist
 
@@ -383,16 +385,16 @@ def _check_stream(state: Any) -> None:
     require("rows", len(state.y) == (n_rows - state.first_row if state.next_event < NEVER else 0))
     require("members", bool(state.members) == (state.base is not None) == (n_rows > 0))
     require("base", state.base is None or len(state.members) == state.base.settings.n_trees)
-    require("levels", len(state.levels) <= len(state.names))
+    require("categories", len(state.categories) <= len(state.names))
     require("a growth", state.grown is not None or state.grown_base is None)
     for member in members:
         frame = state.frames[member.frame]
-        n_levels = np.array(frame.n_levels or (0,) * len(state.names), np.int64)
-        require("categories", (n_levels > 0) <= state.categories)
+        n_categories = np.array(frame.n_categories or (0,) * len(state.names), np.int64)
+        require("categorical", (n_categories > 0) <= state.categorical)
         require("trend", not member.part.smooth or frame.trend is not None)
         require("weight", len(member.fitted.records.weight) == 1)
         require("inverse", len(member.fitted.learned.inverse) == len(member.fitted.records.low))
-        check_tree(member.tree, member.fitted, member.degree, n_levels)
+        check_tree(member.tree, member.fitted, member.degree, n_categories)
 
 
 def _grown(

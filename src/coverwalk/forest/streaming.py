@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.forest.chain import StreamChain
+from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.schedule import StreamSettings
-from coverwalk.forests.forest import Forest, Settings
 from coverwalk.locks import adopt, alone, reads, twin, writes
 from coverwalk.preparation.checked_rows import as_outputs, as_row
 from coverwalk.preparation.stream_inputs import StreamInputs
@@ -63,7 +63,7 @@ class Streaming(StreamInputs):
             raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
         X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
         chain = model._next_chain(settings, X.shape[1], Y.shape[1])
-        chain.name_levels(model._mixed.level_names)
+        chain.name_categories(model._mixed.category_names)
         log_density = chain.learn(X, np.require(Y, requirements="W"), scored=scored)
         model._show_chain(chain, Y.shape[1], flat)
         adopt(self, model)
@@ -84,9 +84,9 @@ class Streaming(StreamInputs):
         stream = self.__dict__.get("stream_")
         begun = "n_outputs_" in self.__dict__
         mixed = self._mixed
-        if any(mixed.levels) or not begun:
-            mixed = self._with_levels(x, begun)
-        row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, gaps=True)
+        if any(mixed.categories) or not begun:
+            mixed = self._with_categories(x, begun)
+        row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, with_missing=True)
         outputs = as_row(y, "y", self.n_outputs_ if begun else None)
         if stream is None:
             settings = self._stream_settings()
@@ -94,13 +94,13 @@ class Streaming(StreamInputs):
                 self.n_features_in_ = row.shape[1]
             self._mixed = mixed
             stream = self._next_chain(settings, row.shape[1], outputs.shape[1])
-            stream.name_levels(mixed.level_names)
+            stream.name_categories(mixed.category_names)
             self._show_chain(stream, outputs.shape[1], np.ndim(y) == 0)
         with alone(self):
             self.__dict__.pop("calibration_", None)
             if mixed is not self._mixed:
                 self._mixed = mixed
-                stream.name_levels(mixed.level_names)
+                stream.name_categories(mixed.category_names)
             log_density = stream.learn_one(row, outputs)
         return log_density
 
@@ -119,7 +119,7 @@ class Streaming(StreamInputs):
     def _mean_of_row(self, row: Floats) -> float:
         """As `predict`, for a checked row (1, p) of one output."""
         stream = self.__dict__.get("stream_")
-        if stream is None or any(self._mixed.levels):
+        if stream is None or any(self._mixed.categories):
             return float(self.predict(row)[0])  # type: ignore[attr-defined]
         return float(stream.streams[0].predict_dist(row).mean()[0])
 
@@ -145,7 +145,7 @@ class Streaming(StreamInputs):
             each = [replace(settings, forest=forest.settings) for forest in self.forests_]
             return StreamChain.of(self.forests_, each)
         names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(p)]))
-        return StreamChain.new(settings, names, q, self._mixed.n_levels)
+        return StreamChain.new(settings, names, q, self._mixed.n_categories)
 
     def _show_chain(self, chain: StreamChain, q: int, flat: bool) -> None:
         """Have the model be a stream."""

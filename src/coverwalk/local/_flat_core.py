@@ -1,7 +1,7 @@
-"""A law that is flat on [-c, c] and has the tails of Student's t with 2 degrees of freedom beyond.
+"""A distribution that is flat on [-c, c] and has the tails of Student's t with 2 degrees of freedom beyond.
 
 Dyadic cells of its cdf are intervals of equal length where the data are. The streaming kernels use the same law
-(`coverwalk._kernels.real_line`); here it is written independently, for arrays.
+(`coverwalk._kernels.distributions.real_line`); here it is written independently, for arrays.
 """
 
 import numpy as np

@@ -66,7 +66,7 @@ class TreeDensity(LocalModel):
         stop=Real(above=0, below=1),
         loc=Real(low=-1e300, high=1e300),
         scale=Real(low=1e-300, high=1e300),
-        law=Text(*_LAWS),
+        dist=Text(*_LAWS),
     )
 
     def __init__(
@@ -77,16 +77,16 @@ class TreeDensity(LocalModel):
         stop: float = 0.5,
         loc: float = 0.0,
         scale: float = 1.0,
-        law: Literal["student2", "flat"] = "student2",
+        dist: Literal["student2", "flat"] = "student2",
     ) -> None:
-        if law not in _LAWS:
-            raise ValueError(f"law must be one of {tuple(_LAWS)}, got {law!r}")
+        if dist not in _LAWS:
+            raise ValueError(f"dist must be one of {tuple(_LAWS)}, got {dist!r}")
         if not (a > 0 and scale > 0 and 0 < stop < 1):
             raise ValueError(f"a and scale must be positive and stop in (0, 1), got {a!r}, {scale!r}, {stop!r}")
         if not 0 <= max_depth <= 50 * q:
             raise ValueError(f"max_depth must lie between 0 and 50 a output, got {max_depth!r}")
         self.q, self.max_depth, self.a, self.stop = q, max_depth, float(a), float(stop)
-        self.loc, self.scale, self.law = float(loc), float(scale), law
+        self.loc, self.scale, self.dist = float(loc), float(scale), dist
 
     def start(self, parent: Posterior | None = None) -> "TreeDensityPosterior":
         """The tree of no rows. A parent changes nothing: cells must be the same for statistics to add up."""
@@ -130,7 +130,7 @@ class TreeDensityPosterior(RealPosterior):
     def _path(self, y: Any) -> list[_Cell]:
         """The cells of y from the root to max_depth."""
         m = self._model
-        u = _LAWS[m.law].cdf(np.atleast_1d(y), m.loc, m.scale)
+        u = _LAWS[m.dist].cdf(np.atleast_1d(y), m.loc, m.scale)
         low, high = np.zeros(m.q), np.ones(m.q)
         cell = (0, 0)
         cells = [cell]
@@ -153,7 +153,7 @@ class TreeDensityPosterior(RealPosterior):
 
     def _log_map_density(self, y: Any) -> float:
         m = self._model
-        return float(np.sum(_LAWS[m.law].logpdf(np.atleast_1d(y), m.loc, m.scale)))
+        return float(np.sum(_LAWS[m.dist].logpdf(np.atleast_1d(y), m.loc, m.scale)))
 
     def _weigh(self, cell: _Cell) -> None:
         """Z = w + (1-w) B(l+a, r+a)/B(a, a) 2^n Z_l Z_r, of which the second part is kept."""
@@ -221,13 +221,13 @@ class TreeDensityPosterior(RealPosterior):
         m = self._model
         if m.q > 1:
             raise ValueError(f"cdf is for one output, this model has q = {m.q}")
-        u = _LAWS[m.law].cdf(np.atleast_1d(y), m.loc, m.scale)[0]
+        u = _LAWS[m.dist].cdf(np.atleast_1d(y), m.loc, m.scale)[0]
         return float(sum(p * np.clip((u - low[0]) / (high[0] - low[0]), 0.0, 1.0) for p, low, high in self._cells()))
 
     def mean(self, x: Any) -> Floats:
         """Cell by cell, by the integral of the map's quantile function."""
         m = self._model
-        integral = _LAWS[m.law].ppf_integral
+        integral = _LAWS[m.dist].ppf_integral
         total = np.zeros(m.q)
         for mass, low, high in self._cells():
             total += mass * (integral(high) - integral(low)) / (high - low)
@@ -247,7 +247,7 @@ class TreeDensityPosterior(RealPosterior):
             j = cell[0] % m.q
             (low if go_right else high)[j] = 0.5 * (low[j] + high[j])
             cell = right if go_right else left
-        return _LAWS[m.law].ppf(rng.uniform(low, high), m.loc, m.scale)
+        return _LAWS[m.dist].ppf(rng.uniform(low, high), m.loc, m.scale)
 
     def merge(self, other: Self) -> None:
         """Add the counts and make the evidences again."""

@@ -37,7 +37,7 @@ def figure1(sizes: Sequence[int], out: Path, step: Callable[[str], Any]) -> Resu
     path = out / "figure1.csv"
     return Result(
         "Figure 1. A Gaussian on a ring",
-        "p(y | x) as a shade, dark where likely; below, the probability that a normal speaks for x (orange) "
+        "p(y | x) as a shade, dark where likely; below, the probability that a normal predicts for x (orange) "
         "and not a tree density (blue).",
         csv=write_csv(path, _COLUMNS, rows),
         png=_draw(panels, truth, out / "figure1.png"),
@@ -74,7 +74,7 @@ def _draw(panels: Sequence[tuple[int, Any, Any, float]], truth: float, path: Pat
     from matplotlib.colors import LinearSegmentedColormap
 
     shades = LinearSegmentedColormap.from_list("ink", ["#ffffff", "#cfe0ea", BLUE, INK])
-    voices = LinearSegmentedColormap.from_list("voices", [BLUE, "#f4f1ec", ORANGE])
+    components = LinearSegmentedColormap.from_list("components", [BLUE, "#f4f1ec", ORANGE])
     fig, axes = figure(
         2, len(panels), 3.1 * len(panels), 3.7, sharex=True, height_ratios=[12, 1], gridspec_kw={"hspace": 0.02}
     )
@@ -83,7 +83,7 @@ def _draw(panels: Sequence[tuple[int, Any, Any, float]], truth: float, path: Pat
         ax.set_title(f"{n:,} observations", fontsize=10, color=INK, loc="left")
         ax.text(0.98, 0.97, f"loss {loss:.3f}", transform=ax.transAxes, fontsize=8.5, color=INK, ha="right", va="top")
         ax.grid(False)
-        strip.imshow(normal[None, :], aspect="auto", extent=(-2, 2, 0, 1), cmap=voices, vmin=0, vmax=1)
+        strip.imshow(normal[None, :], aspect="auto", extent=(-2, 2, 0, 1), cmap=components, vmin=0, vmax=1)
         strip.set_yticks([])
         strip.grid(False)
         strip.set_xlabel("x", fontsize=9, color=INK)

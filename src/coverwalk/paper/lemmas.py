@@ -15,7 +15,7 @@ from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, figure, name_line, sa
 
 __all__ = ["lemmas"]
 
-_COLUMNS = ("rows T", "depth", "upper bound", "balanced tree", "microseconds an observation to learn", "to ask")
+_COLUMNS = ("rows T", "depth", "upper bound", "balanced tree", "µs per observation to learn", "to ask")
 _ALPHA, _BRANCHES = 2.0, 2.0
 
 
@@ -101,7 +101,7 @@ def _draw(rows: Sequence[tuple[Any, ...]], path: Path) -> Path:
     name_line(right, t[-1], learn[-1], "learn", BLUE, dy=9)
     name_line(right, t[-1], ask[-1], "ask", ORANGE, dy=9)
     right.set_ylim(0, 1.15 * max(learn))
-    right.set_ylabel("microseconds an observation", fontsize=9, color=INK)
+    right.set_ylabel("µs per observation", fontsize=9, color=INK)
     for ax in (left, right):
         ax.set_xscale("log")
         ax.set_xlabel("observations T", fontsize=9, color=INK)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coverwalk._kernels.warped import EXPONENTIAL, LINEAR
+from coverwalk._kernels.distributions.warped import EXPONENTIAL, LINEAR
 from coverwalk.files.schema import Real, Schema, require
 
 __all__ = ["Bounds", "check_within", "checked_bounds", "natural_bounds"]

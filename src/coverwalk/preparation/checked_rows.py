@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from coverwalk._kernels.units import all_finite
+from coverwalk._kernels.forest.scaling import all_finite
 
 __all__ = ["as_outputs", "as_row", "numbers_only", "refuse_nonfinite"]
 
 Floats = NDArray[np.float64]
 
 
-def refuse_nonfinite(table: Floats, name: str, *, gaps: bool = False) -> Floats:
-    """The table, or a ValueError that names the row and column of its first infinity or, without ``gaps``, NaN."""
+def refuse_nonfinite(table: Floats, name: str, *, with_missing: bool = False) -> Floats:
+    """The table, or a ValueError that names the place of its first infinity or, without ``with_missing``, NaN."""
     if not np.isfinite(table).all():  # one pass; the search below is for the unhappy case
-        bad = np.isinf(table) if gaps else ~np.isfinite(table)
+        bad = np.isinf(table) if with_missing else ~np.isfinite(table)
         if not bad.any():
             return table
         row, column = np.argwhere(bad)[0]
@@ -58,10 +58,10 @@ def as_outputs(y: Any, n: int | None = None) -> tuple[Floats, bool]:
     return refuse_nonfinite(Y, "y"), flat
 
 
-def as_row(value: Any, name: str, size: int | None, *, gaps: bool = False) -> Floats:
+def as_row(value: Any, name: str, size: int | None, *, with_missing: bool = False) -> Floats:
     """One row (1, size) of finite numbers, by the shortest way: a stream calls this for every row.
 
-    With ``gaps`` there may be NaN.
+    With ``with_missing`` there may be NaN.
     """
     try:
         row = np.array(value, dtype=np.float64, ndmin=2)
@@ -70,7 +70,7 @@ def as_row(value: Any, name: str, size: int | None, *, gaps: bool = False) -> Fl
     if row.shape != (1, size) and (size is not None or row.ndim != 2 or row.shape[0] != 1 or row.shape[1] == 0):
         wanted = "a number or a vector of numbers" if size is None else f"{size} number{'s' * (size > 1)}"
         raise ValueError(f"{name} must be {wanted}, got shape {np.shape(value)}: {value!r}")
-    if not all_finite(row) and (not gaps or np.isinf(row).any()):
+    if not all_finite(row) and (not with_missing or np.isinf(row).any()):
         raise ValueError(
             f"{name} must be finite, got {value!r}: drop the row or fill the value in; nothing was learned"
         )

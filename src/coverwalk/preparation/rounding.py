@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import poisson
 
-from coverwalk._kernels.warped import CONSTANT, LINEAR
+from coverwalk._kernels.distributions.warped import CONSTANT, LINEAR
 from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, require
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.mixed_inputs import MixedInputs, read_inputs
 from coverwalk.preparation.checked_rows import numbers_only, refuse_nonfinite
+from coverwalk.preparation.columns import MixedInputs, read_inputs
 
 __all__ = ["StreamInputs"]
 
@@ -26,9 +26,9 @@ class StreamInputs:
             table: Floats = read_inputs(
                 self, X, reset=not begun, mixed=mixed.grown(X), order="C", ensure_all_finite=False
             )
-        return refuse_nonfinite(table, "X", gaps=True)
+        return refuse_nonfinite(table, "X", with_missing=True)
 
-    def _with_levels(self, x: Any, begun: bool) -> MixedInputs:
+    def _with_categories(self, x: Any, begun: bool) -> MixedInputs:
         """The known categories, with those of one row x."""
         x = np.asarray(x, dtype=object).reshape(-1) if np.ndim(x) != 1 else x  # a number, or a row of a table
         if begun and self._mixed.knows(x):

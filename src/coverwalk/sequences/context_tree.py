@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels import suffix_tree, suffix_walk
+from coverwalk._kernels.sequences import suffix_tree, suffix_walk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels import suffix_tree, suffix_walk
+from coverwalk._kernels.sequences import suffix_tree, suffix_walk
 from coverwalk.sequences.context_tree import context_text
 
 __all__ = ["ContextWeight", "context_weights", "weights_text"]

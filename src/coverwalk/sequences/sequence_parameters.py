@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coverwalk._kernels import suffix_tree, suffix_walk
-from coverwalk._kernels.suffix_tree import SuffixStore
+from coverwalk._kernels.sequences import suffix_tree, suffix_walk
+from coverwalk._kernels.sequences.suffix_tree import SuffixStore
 from coverwalk.sequences.alphabet import BYTES, Alphabet
 from coverwalk.sequences.lattice_engine import FAMILIES
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from coverwalk._kernels import suffix_tree, suffix_walk
+from coverwalk._kernels.sequences import suffix_tree, suffix_walk
 from coverwalk._kernels.sequences.store import COVERS, LatticeStore
 from coverwalk.locks import reading, reads
 from coverwalk.sequences import lattice_engine, suffix_engine

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels import suffix_learn, suffix_sample, suffix_tree, suffix_walk
-from coverwalk._kernels.suffix_tree import SuffixStore
+from coverwalk._kernels.sequences import suffix_learn, suffix_sample, suffix_tree, suffix_walk
+from coverwalk._kernels.sequences.suffix_tree import SuffixStore
 
 __all__ = ["Place", "after", "beginning", "distribution", "draw", "here", "learn", "prime", "read", "start_document"]
 
@@ -34,7 +34,7 @@ def depth_of(store: SuffixStore) -> int:
 
 def start_document(store: SuffixStore, borders: bool) -> SuffixStore:
     """End the present document: what comes next does not follow from it."""
-    store = _with_room(store, 1)
+    store = _with_capacity(store, 1)
     suffix_tree.start_document(store, int(borders))
     return store
 
@@ -42,7 +42,7 @@ def start_document(store: SuffixStore, borders: bool) -> SuffixStore:
 def prime(store: SuffixStore, codes: Codes) -> SuffixStore:
     """Put symbols behind without learning them."""
     for symbol in codes[max(len(codes) - depth_of(store), 0) :]:
-        store = _with_room(store, 1)
+        store = _with_capacity(store, 1)
         suffix_learn.prime(store, np.array([symbol], np.int32))
     return store
 
@@ -55,18 +55,18 @@ def learn(store: SuffixStore, codes: Codes, losses: Floats) -> SuffixStore:
         if store.size[suffix_tree.HISTORY] >= window:
             store = _newest(store, window // 2)
         end = min(done + CHUNK, len(codes), done + window - int(store.size[suffix_tree.HISTORY]))
-        store = _with_room(store, end - done)
+        store = _with_capacity(store, end - done)
         done = suffix_learn.learn(store, codes[:end], done, losses)
     return store
 
 
-def _with_room(store: SuffixStore, symbols: int) -> SuffixStore:
+def _with_capacity(store: SuffixStore, symbols: int) -> SuffixStore:
     """The store with room to learn; where that would take more memory than allowed, without the older half."""
-    larger = suffix_tree.with_room(store, depth_of(store), symbols)
+    larger = suffix_tree.with_capacity(store, depth_of(store), symbols)
     if nbytes(larger) <= store.settings[suffix_walk.MEMORY] or store.size[suffix_tree.HISTORY] < _MIN_HISTORY:
         return larger
     half = int(store.size[suffix_tree.HISTORY]) - int(store.size[suffix_tree.HISTORY]) // 2
-    return suffix_tree.with_room(_newest(store, half), depth_of(store), symbols)
+    return suffix_tree.with_capacity(_newest(store, half), depth_of(store), symbols)
 
 
 def _newest(store: SuffixStore, n: int) -> SuffixStore:

@@ -41,7 +41,7 @@ _COUNTERS = {
 # masks and tables that cover the whole type. What must fit are sizes, and the few numbers by which kernels index.
 @stored(
     covers=Array(np.uint64, "n", below=COVERS),  # functions, which the others are, cannot be stored
-    slots=Array(np.uint8, "room"),
+    slots=Array(np.uint8, "capacity"),
     maps=Array(np.uint32, "256 * (n + 1)"),
     weights=Array(np.int32, "n_weights"),
     finals=Array(np.int32, 256, SETS),
@@ -101,9 +101,9 @@ def n_inputs(covers: int) -> int:
 
 def _aligned(size: int) -> NDArray[np.uint8]:
     """Zeros that begin at a line of the processor's cache."""
-    room = np.zeros(size + BUCKET, np.uint8)
-    start = -room.ctypes.data % BUCKET
-    return room[start : start + size]
+    capacity = np.zeros(size + BUCKET, np.uint8)
+    start = -capacity.ctypes.data % BUCKET
+    return capacity[start : start + size]
 
 
 def new_store(covers: NDArray[np.uint64], buckets: int, history: int, matches: int) -> LatticeStore:
@@ -161,7 +161,7 @@ def _check_store(state: Any, scope: Scope) -> None:
     """Sizes that kernels take for granted."""
     require("covers", len(np.unique(state.covers)) == scope["n"])
     require("weights", scope["n_weights"] == WEIGHT_ROWS * n_inputs(scope["n"]))
-    require("slots", scope["room"] % BUCKET == 0 and scope["room"] >= 2 * BUCKET)
+    require("slots", scope["capacity"] % BUCKET == 0 and scope["capacity"] >= 2 * BUCKET)
     require("history", scope["length"] >= 4096 and scope["length"].bit_count() == 1)
     require("matches", scope["n_matches"] > 0)
     require("counters", state.counters[DOCUMENT] <= state.counters[POSITION])

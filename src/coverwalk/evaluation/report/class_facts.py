@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk.classifier import ContextClassifier
 from coverwalk.evaluation.report.facts import N_SURPRISING, permuted_losses
-from coverwalk.forests.class_forest import n_threads
+from coverwalk.forest.class_forest import n_threads
 
 __all__ = ["gather_classes"]
 

@@ -5,21 +5,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.polynomial import n_features
+from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.report.packing import pack, packed_size
-from coverwalk.forests.forest import FittedTree, Forest
-from coverwalk.forests.kernel_context import KernelContext
-from coverwalk.forests.steps import UNIT_CELL
-from coverwalk.forests.tree_table import OUTLIER_ROWS
-from coverwalk.shapes import Shapes
+from coverwalk.forest.experts.global_kernel import KernelContext
+from coverwalk.forest.experts.y_cells import UNIT_CELL
+from coverwalk.forest.forest import FittedTree, Forest
+from coverwalk.forest.tree_table import OUTLIER_ROWS
 
 __all__ = ["Exported", "export"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_NODES = ("dim", "cut", "left", "seat", "first", "last")
+_NODES = ("feature", "cut", "left", "slot", "first", "last")
 _RECORDS = ("kind", "weight", "s2", "shape")
 _SEATS = ("low", "high", "centre", "mean", "degree", "ridge", "leverage", "n_rows", "rows_at", "factor_at")
 _PAGE_NAMES = {"centre": "centres", "degree": "seat_degree"}  # the page has numbers of the plain names
@@ -48,9 +48,9 @@ def export(forest: Forest, budget: int = 1_800_000) -> Exported:
             "centre": float(forest.output.centre[0]),
             "unit": float(forest.output.scale[0]),
             "spread": forest.settings.spread,
-            "kernel": forest.settings.kernel if forest.whole else 0.0,
-            "step_share": forest.settings.steps.share if forest.settings.steps else 0.0,
-            "step_power": forest.settings.steps.power if forest.settings.steps else 1.0,
+            "kernel": forest.settings.kernel if forest.global_kernel else 0.0,
+            "step_share": forest.settings.y_cells.weight if forest.settings.y_cells else 0.0,
+            "step_power": forest.settings.y_cells.power if forest.settings.y_cells else 1.0,
             "n_rows_in_all": len(forest.y),
         },
         n_trees,
@@ -70,15 +70,15 @@ def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
     roots, shapes, base = (
         [],
         [Shapes.student(3.0)],
-        dict.fromkeys(("node", "record", "seat", "row", "factor", "shape"), 0),
+        dict.fromkeys(("node", "record", "slot", "row", "factor", "shape"), 0),
     )
-    base["shape"] = 1  # the law of outliers
+    base["shape"] = 1  # the distribution of outliers
     for tree, fitted in zip(forest.trees[:n_trees], forest.fitted):
         part = _prune(tree, fitted)
         short = n_features(_degree(forest), len(forest.names)) - part["centre"].shape[1]
         part["centre"] = np.pad(part["centre"], ((0, 0), (0, short)))
         roots.append(base["node"])
-        moved = {"left": "node", "seat": "seat", "rows_at": "row", "factor_at": "factor"}
+        moved = {"left": "node", "slot": "slot", "rows_at": "row", "factor_at": "factor"}
         for name, owner in moved.items():
             part[name] = np.where(part[name] >= 0, part[name] + base[owner], -1)
         part["first"], part["last"] = part["first"] + base["record"], part["last"] + base["record"]
@@ -86,21 +86,21 @@ def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
         for name, array in part.items():
             columns[name].append(array)
         shapes.append(fitted.shapes)
-        sizes = {"node": "dim", "record": "kind", "seat": "mean", "row": "rows", "factor": "factors"}
+        sizes = {"node": "feature", "record": "kind", "slot": "mean", "row": "rows", "factor": "factors"}
         for owner, name in sizes.items():
             base[owner] += len(part[name])
         base["shape"] += len(fitted.shapes)
     joined = {_PAGE_NAMES.get(name, name): np.concatenate(parts) for name, parts in columns.items()}
     used, joined["shape"] = np.unique(np.concatenate([[0], joined["shape"]]), return_inverse=True)
     joined["shape"] = joined["shape"][1:]
-    if forest.whole is not None:
-        shapes.append(forest.whole.shapes)
-        joined |= _nodes(forest.whole, len(used))
-        used = np.concatenate([used, base["shape"] + np.arange(len(forest.whole.shapes))])
-        base["shape"] += len(forest.whole.shapes)
-    if forest.settings.steps is not None:
+    if forest.global_kernel is not None:
+        shapes.append(forest.global_kernel.shapes)
+        joined |= _nodes(forest.global_kernel, len(used))
+        used = np.concatenate([used, base["shape"] + np.arange(len(forest.global_kernel.shapes))])
+        base["shape"] += len(forest.global_kernel.shapes)
+    if forest.settings.y_cells is not None:
         shapes.append(UNIT_CELL)
-        joined |= {f"step_{name}": ends for name, ends in forest.settings.steps.cells._asdict().items()}
+        joined |= {f"step_{name}": ends for name, ends in forest.settings.y_cells.cells._asdict().items()}
         joined["step_shape"] = np.array([len(used)])
         used = np.append(used, base["shape"])
     return {
@@ -111,12 +111,12 @@ def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
     }
 
 
-def _nodes(whole: KernelContext, first: int) -> dict[str, NDArray[Any]]:
+def _nodes(global_kernel: KernelContext, first: int) -> dict[str, NDArray[Any]]:
     """The grid of the kernel density over all rows, and the shape of its first node."""
     return {
-        "node_low": whole.low,
-        "node_step": whole.step,
-        "node_size": whole.size,
+        "node_low": global_kernel.low,
+        "node_step": global_kernel.step,
+        "node_size": global_kernel.size,
         "node_first": np.array([first]),
     }
 
@@ -154,12 +154,12 @@ def _shapes(shapes: Shapes, used: Ints) -> dict[str, NDArray[Any]]:
 def _prune(tree: AdaptiveTree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
     """The contexts that speak, or have one below them that does, and their records, renumbered from 0."""
     records = fitted.records
-    kept, left, depth = _heard(tree.left, np.diff(records.first) > 0)
+    kept, left, depth = _nonzero(tree.left, np.diff(records.first) > 0)
     first, last = records.first[kept], records.first[kept + 1]
     of_records = _ranges(first, last)
     ends = np.cumsum(last - first)
-    seats = records.seat[kept]
-    used = np.unique(seats[seats >= 0])
+    slots = records.slot[kept]
+    used = np.unique(slots[slots >= 0])
     solved_in_rows = records.rows_at[used] >= 0
     n_rows = np.where(solved_in_rows, records.n_rows[used], 0)
     rows = _ranges(records.rows_at[used], records.rows_at[used] + n_rows)
@@ -167,9 +167,9 @@ def _prune(tree: AdaptiveTree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
     size = np.where(solved_in_rows, records.n_rows[used], terms)
     n_factors = np.where(records.leverage[used] < 0, size * (size + 1) // 2, 0)
     factors = _ranges(records.factor_at[used], records.factor_at[used] + n_factors)
-    part = {"dim": tree.dim[kept], "cut": tree.cut[kept], "left": left, "depth": depth}
+    part = {"feature": tree.feature[kept], "cut": tree.split[kept], "left": left, "depth": depth}
     part |= {"first": ends - (last - first), "last": ends}
-    part["seat"] = np.where(seats >= 0, np.searchsorted(used, seats), -1)
+    part["slot"] = np.where(slots >= 0, np.searchsorted(used, slots), -1)
     part |= {name: getattr(records, name)[of_records] for name in ("kind", "s2")}
     part["weight"] = records.weight[0, of_records]
     part["shape"] = fitted.shape[of_records].astype(np.int64)
@@ -180,7 +180,7 @@ def _prune(tree: AdaptiveTree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
     return part
 
 
-def _heard(left: Ints, speaks: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
+def _nonzero(left: Ints, speaks: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
     """Contexts worth keeping, in their order; where their children now are, -1 for none; and their depths."""
     below, depth = speaks.copy(), np.zeros(len(left), np.int64)
     inner = left >= 0

@@ -11,8 +11,8 @@ from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.evaluation.baselines import Line, plain_inputs
 from coverwalk.evaluation.metrics import pit
 from coverwalk.evaluation.scores import row_keys
-from coverwalk.forests.forest import Forest
-from coverwalk.forests.forest_summary import summarise
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.summary import summarise
 
 __all__ = ["Subject", "gather", "is_mixed", "permuted_losses"]
 
@@ -41,14 +41,14 @@ class Subject(NamedTuple):
     names: list[str] | None = None
     learned: tuple[Floats, Floats] | None = None  # rows (m, p) and y (m,), where they were kept
     facts: dict[str, Any] | None = None  # of a model that is no forest
-    n_levels: tuple[int, ...] = ()
+    n_categories: tuple[int, ...] = ()
 
-    def ask(self, X: Floats) -> UnivariateDistribution:
+    def predict_dist(self, X: Floats) -> UnivariateDistribution:
         """The distributions of the target in rows X."""
         if self.predict is not None:
             return self.predict(X)
         assert self.forest is not None
-        return self.forest.ask(X)
+        return self.forest.predict_dist(X)
 
     @property
     def inputs(self) -> list[str]:
@@ -63,7 +63,7 @@ class Subject(NamedTuple):
     @property
     def levels(self) -> tuple[int, ...]:
         """Number of categories of each input; empty where all are numbers."""
-        return self.n_levels if self.forest is None else self.forest.settings.n_levels
+        return self.n_categories if self.forest is None else self.forest.settings.n_categories
 
 
 class Answers(NamedTuple):
@@ -105,7 +105,7 @@ def _ask(subject: Subject) -> Answers:
     parts = []
     for start in range(0, len(subject.y), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
-        dist, y = subject.ask(subject.X[rows]), subject.y[rows]
+        dist, y = subject.predict_dist(subject.X[rows]), subject.y[rows]
         parts.append((dist.logpdf(y), pit(y, dist), dist.mean(), *dist.interval(0.9), dist.crps(y)))
     return Answers(*(np.concatenate(columns) for columns in zip(*parts)))
 
@@ -177,7 +177,7 @@ def permuted_losses(X: Floats, losses: Callable[[Floats, NDArray[np.int64]], flo
 
 def _importances(subject: Subject, answers: Answers) -> Any:
     def losses(X: Floats, rows: NDArray[np.int64]) -> float:
-        return -float(np.mean(subject.ask(X).logpdf(subject.y[rows])))
+        return -float(np.mean(subject.predict_dist(X).logpdf(subject.y[rows])))
 
     return permuted_losses(subject.X, losses, subject.inputs)
 

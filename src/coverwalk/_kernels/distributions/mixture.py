@@ -1,0 +1,202 @@
+"""Rows of mixtures: every row is a weighted set of components, a component is y = loc + scale * e."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.distributions.shapes import (
+    FAR,
+    KERNELS,
+    STUDENT,
+    T2_CELLS,
+    Table,
+    atoms_tails,
+    cells_density,
+    kernels_density,
+    log_density,
+    t2_density,
+    t2_lower,
+)
+from coverwalk._kernels.distributions.student import student_density, student_tail
+
+__all__ = [
+    "Components",
+    "draw_components",
+    "mixture_cdf",
+    "mixture_logpdf",
+    "mixture_moments",
+    "row_densities",
+    "row_density",
+    "row_tails",
+]
+
+_LEAST = 1e-280  # a sum of densities above this has lost nothing to underflow
+
+
+class Components(NamedTuple):
+    """The n rows' m components, flat; row i is answered by components offsets[i]:offsets[i+1]."""
+
+    offsets: NDArray[np.int64]  # (n + 1,)
+    weight: NDArray[np.float64]  # (m,) sums to one in each row
+    loc: NDArray[np.float64]  # (m,)
+    scale: NDArray[np.float64]  # (m,) positive
+    shape: NDArray[np.int32]  # (m,) index into the table of shapes
+
+
+@kernel
+def row_density(components: Components, table: Table, i: int, y: float) -> float:
+    """Density of row i at y, as a plain sum: 0 or inf where it leaves the range of floats.
+
+    The hot path: arrays are taken out of their tuples first, since to hand a table of a dozen arrays to a function
+    costs more than the density of a Student t.
+    """
+    loc, scale, shape = components.loc, components.scale, components.shape
+    kind, df, log_norm, start = table.kind, table.df, table.log_norm, table.start
+    mass, center, width, log_height = table.weight, table.center, table.width, table.log_height
+    total = 0.0
+    for m in range(components.offsets[i], components.offsets[i + 1]):
+        s = shape[m]
+        e = (y - loc[m]) / scale[m]
+        if abs(e) > FAR:
+            continue
+        if kind[s] == STUDENT:
+            p = student_density(e, df[s], log_norm[s])
+        elif kind[s] == KERNELS:
+            p = kernels_density(log_height, center, width, start[s], start[s + 1], e)
+        elif kind[s] == T2_CELLS:
+            p = cells_density(mass, center, width, start[s], start[s + 1], t2_lower(e)) * t2_density(e)
+        else:
+            p = cells_density(mass, center, width, start[s], start[s + 1], e)
+        total += components.weight[m] / scale[m] * p
+    return total
+
+
+@kernel
+def row_densities(components: Components, table: Table, y: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Fill out (n,): the density of row i at y[i], as a plain sum."""
+    for i in range(len(y)):
+        out[i] = row_density(components, table, i, y[i])
+
+
+@kernel
+def row_log_density(components: Components, table: Table, i: int, y: float) -> float:
+    """Log density of row i at y by a log-sum-exp in one pass, for the far tails and the extreme scales."""
+    top, total = -math.inf, 0.0
+    for m in range(components.offsets[i], components.offsets[i + 1]):
+        if components.weight[m] == 0.0:
+            continue
+        scale = components.scale[m]
+        e = (y - components.loc[m]) / scale
+        log_scale = math.log(scale)
+        log_abs_e = 0.0
+        if abs(e) > FAR:
+            log_abs_e = math.log(abs(0.5 * y - 0.5 * components.loc[m])) + math.log(2.0) - log_scale
+        term = math.log(components.weight[m]) - log_scale + log_density(table, components.shape[m], e, log_abs_e)
+        if term > top:
+            total = total * math.exp(top - term) + 1.0
+            top = term
+        elif term > -math.inf:
+            total += math.exp(term - top)
+    return top + math.log(total) if total > 0.0 else -math.inf
+
+
+@kernel
+def mixture_logpdf(components: Components, table: Table, y: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Fill out (n, k): log density of row i at y[i, j]. NaN in, NaN out.
+
+    The sum of densities costs one logarithm and one exponential a component; its log is exact unless the sum leaves
+    the range of floats, and only then is the row summed again in logarithms.
+    """
+    for i in range(y.shape[0]):
+        for j in range(y.shape[1]):
+            at = y[i, j]
+            if math.isnan(at):
+                out[i, j] = math.nan
+            elif math.isinf(at):
+                out[i, j] = -math.inf
+            else:
+                total = row_density(components, table, i, at)
+                if total > _LEAST and total < math.inf:
+                    out[i, j] = math.log(total)
+                else:
+                    out[i, j] = row_log_density(components, table, i, at)
+
+
+@kernel
+def row_tails(components: Components, table: Table, i: int, y: float) -> tuple[float, float]:
+    """P(Y <= y) and P(Y > y) of row i."""
+    weight, loc, scale, shape = components.weight, components.loc, components.scale, components.shape
+    kind, df, log_norm = table.kind, table.df, table.log_norm
+    lower, upper = 0.0, 0.0
+    for m in range(components.offsets[i], components.offsets[i + 1]):
+        s = shape[m]
+        e = (y - loc[m]) / scale[m]
+        if kind[s] == STUDENT:
+            tail = student_tail(e, df[s], log_norm[s])
+            lower += weight[m] * (tail if e < 0.0 else 1.0 - tail)
+            upper += weight[m] * (1.0 - tail if e < 0.0 else tail)
+        else:
+            below, above = atoms_tails(table, s, e)
+            lower += weight[m] * below
+            upper += weight[m] * above
+    # weights sum to one to rounding only; a probability of 1 + 2e-16 would not be one
+    return min(lower, 1.0), min(upper, 1.0)
+
+
+@kernel
+def mixture_cdf(
+    components: Components, table: Table, y: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> None:
+    """Fill lower, upper (n, k): P(Y <= y[i, j]) and P(Y > y[i, j]) of row i. NaN in, NaN out."""
+    for i in range(y.shape[0]):
+        for j in range(y.shape[1]):
+            at = y[i, j]
+            if math.isnan(at):
+                lower[i, j] = upper[i, j] = math.nan
+            elif math.isinf(at):
+                lower[i, j] = 1.0 if at > 0.0 else 0.0
+                upper[i, j] = 1.0 - lower[i, j]
+            else:
+                lower[i, j], upper[i, j] = row_tails(components, table, i, at)
+
+
+@kernel
+def mixture_moments(components: Components, table: Table, mean: NDArray[np.float64], var: NDArray[np.float64]) -> None:
+    """Fill mean, var (n,): exact sums over components; the variance about the mean by a second pass."""
+    for i in range(mean.size):
+        first, last = components.offsets[i], components.offsets[i + 1]
+        center = 0.0
+        for m in range(first, last):
+            if components.weight[m] > 0.0:
+                center += components.weight[m] * (
+                    components.loc[m] + components.scale[m] * table.mean[components.shape[m]]
+                )
+        spread = 0.0
+        for m in range(first, last):
+            if components.weight[m] > 0.0:
+                s, scale = components.shape[m], components.scale[m]
+                away = components.loc[m] + scale * table.mean[s] - center
+                # 0 * inf is NaN: a component whose scale^2 underflows still has no variance if its shape has none
+                own = table.var[s] if table.var[s] == math.inf else scale * scale * table.var[s]
+                spread += components.weight[m] * (own + away * away)
+        mean[i], var[i] = center, spread
+
+
+@kernel
+def draw_components(components: Components, u: NDArray[np.float64], out: NDArray[np.int64]) -> None:
+    """Fill out (n, k): the component that speaks in row i, chosen by the uniform u[i, j] with its weight."""
+    for i in range(u.shape[0]):
+        first, last = components.offsets[i], components.offsets[i + 1]
+        for j in range(u.shape[1]):
+            rest = u[i, j]
+            chosen = -1
+            for m in range(first, last):
+                if components.weight[m] > 0.0:
+                    chosen = m  # the last component with a weight, should rounding leave a rest
+                    rest -= components.weight[m]
+                    if rest < 0.0:
+                        break
+            out[i, j] = chosen

@@ -1,0 +1,262 @@
+"""Mixtures of y that is rounded: mean densities over cells, and moments of what rounding makes of the mixture."""
+
+# A compiled function is Any to its caller.
+# mypy: disable-error-code="no-any-return"
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.distributions.mixture import Components, row_log_density
+from coverwalk._kernels.distributions.shapes import (
+    CELLS,
+    FAR,
+    KERNELS,
+    STUDENT,
+    Table,
+    atoms_tails,
+    find_cell,
+    log_density,
+)
+from coverwalk._kernels.distributions.student import student_density, student_tail
+
+__all__ = ["cell_densities", "cell_logpdf", "grid_moments"]
+
+Floats = NDArray[np.float64]
+
+_LEAST = 1e-280  # a sum of densities above this has lost nothing to underflow
+_NARROW = 0.03  # deviations below which a cell's mean density is that of its middle and a curvature: good to 1e-9
+_SMOOTH_STUDENT, _SMOOTH_NORMAL = 2.5, 1.2  # scales, in steps, from which rounding adds step^2 / 12 alone: 1e-10, 1e-12
+_STEPS = 40  # on either side of a narrow Student t that are summed one by one; then an integral
+_SQRT_HALF = math.sqrt(0.5)
+_NORM = 1.0 / math.sqrt(2.0 * math.pi)
+
+
+@kernel
+def _normal_between(low: float, high: float) -> float:
+    """P(low < Z < high), exact in both tails."""
+    if low > 0.0:
+        return 0.5 * (math.erfc(low * _SQRT_HALF) - math.erfc(high * _SQRT_HALF))
+    return 0.5 * (math.erfc(-high * _SQRT_HALF) - math.erfc(-low * _SQRT_HALF))
+
+
+@kernel
+def _student_mean_density(low: float, high: float, df: float, log_norm: float) -> float:
+    width, middle = high - low, 0.5 * (low + high)
+    if width * max(1.0, abs(middle)) < _NARROW:
+        square = middle * middle
+        if df == math.inf:
+            bend = square - 1.0
+        else:
+            bend = (df + 1.0) * ((df + 2.0) * square - df) / ((df + square) * (df + square))
+        return student_density(middle, df, log_norm) * (1.0 + width * width / 24.0 * bend)
+    below, above = student_tail(low, df, log_norm), student_tail(high, df, log_norm)
+    if low > 0.0:
+        return (below - above) / width
+    return ((above - below) if high < 0.0 else (1.0 - below - above)) / width
+
+
+@kernel
+def _kernels_mean_density(table: Table, s: int, low: float, high: float) -> float:
+    total, width = 0.0, high - low
+    for a in range(table.start[s], table.start[s + 1]):
+        h = table.width[a]
+        z, w = (0.5 * (low + high) - table.center[a]) / h, width / h
+        if abs(z) - 0.5 * w > 38.0:
+            continue
+        if w * max(1.0, abs(z)) < _NARROW:
+            total += table.weight[a] / h * _NORM * math.exp(-0.5 * z * z) * (1.0 + w * w / 24.0 * (z * z - 1.0))
+        else:
+            total += table.weight[a] * _normal_between(z - 0.5 * w, z + 0.5 * w) / width
+    return total
+
+
+@kernel
+def _mean_density(table: Table, s: int, low: float, high: float) -> float:
+    """The mean density of shape s between low and high; where they are one its density there."""
+    if table.kind[s] == STUDENT:
+        return _student_mean_density(low, high, table.df[s], table.log_norm[s])
+    if table.kind[s] == KERNELS:
+        return _kernels_mean_density(table, s, low, high)
+    if low == high:
+        return math.exp(log_density(table, s, low, 0.0))
+    if table.kind[s] == CELLS:
+        a = find_cell(table.center, table.start[s], table.start[s + 1], low)
+        if a >= table.start[s] and high - table.center[a] <= table.width[a]:  # one cell holds both
+            return table.weight[a] / table.width[a]
+    below_low, above_low = atoms_tails(table, s, low)
+    below_high, above_high = atoms_tails(table, s, high)
+    return ((below_high - below_low) if below_low < 0.5 else (above_low - above_high)) / (high - low)
+
+
+@kernel
+def _row_mean_density(components: Components, table: Table, i: int, low: float, high: float) -> float:
+    total = 0.0
+    for m in range(components.offsets[i], components.offsets[i + 1]):
+        loc, scale = components.loc[m], components.scale[m]
+        start, end = (low - loc) / scale, (high - loc) / scale
+        if max(abs(start), abs(end)) <= FAR:
+            total += components.weight[m] / scale * _mean_density(table, components.shape[m], start, end)
+    return total
+
+
+@kernel
+def cell_densities(components: Components, table: Table, low: Floats, high: Floats, out: Floats) -> None:
+    """Fill out (n,): the mean density of row i between low[i] and high[i], as a plain sum."""
+    for i in range(len(out)):
+        out[i] = _row_mean_density(components, table, i, low[i], high[i])
+
+
+@kernel
+def cell_logpdf(components: Components, table: Table, low: Floats, high: Floats, out: Floats) -> None:
+    """Fill out (n, k): the log of the mean density of row i between low[i, j] and high[i, j]. NaN in, NaN out."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            start, end = low[i, j], high[i, j]
+            if math.isnan(start):
+                out[i, j] = math.nan
+            elif math.isinf(start):
+                out[i, j] = -math.inf
+            else:
+                total = _row_mean_density(components, table, i, start, end)
+                if total > _LEAST and total < math.inf:
+                    out[i, j] = math.log(total)
+                else:  # so far out that a cell is a point
+                    out[i, j] = row_log_density(components, table, i, 0.5 * start + 0.5 * end)
+
+
+# -- moments ----------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _normal_excess(z: float) -> tuple[float, float]:
+    """E[(Z - z)+] and E[(Z - z)+^2] / 2 of a standard normal."""
+    density, tail = _NORM * math.exp(-0.5 * z * z), 0.5 * math.erfc(z * _SQRT_HALF)
+    return density - z * tail, 0.5 * ((1.0 + z * z) * tail - z * density)
+
+
+@kernel
+def _student_excess(e: float, df: float, log_norm: float) -> tuple[float, float]:
+    """E[(T - e)+] and E[(T - e)+^2] / 2; for df > 1 and df > 2, else infinite."""
+    if df == math.inf:
+        return _normal_excess(e)
+    tail = student_tail(e, df, log_norm)
+    tail = tail if e >= 0.0 else 1.0 - tail
+    if df <= 1.0:
+        return math.inf, math.inf
+    first = (df + e * e) / (df - 1.0) * student_density(e, df, log_norm)  # E[T; T > e]
+    if df <= 2.0:
+        return first - e * tail, math.inf
+    ratio = (df - 1.0) / (df - 2.0)
+    shrink = math.sqrt((df - 2.0) / df)
+    fewer = student_tail(e * shrink, df - 2.0, log_norm - math.log(ratio * shrink))
+    second = df * (ratio * (fewer if e >= 0.0 else 1.0 - fewer) - tail)  # E[T^2; T > e]
+    return first - e * tail, 0.5 * (second - 2.0 * e * first + e * e * tail)
+
+
+@kernel
+def _excess(table: Table, s: int, e: float) -> tuple[float, float]:
+    """E[(E - e)+] and E[(E - e)+^2] / 2 of shape s, no histogram in u."""
+    if table.kind[s] == STUDENT:
+        return _student_excess(e, table.df[s], table.log_norm[s])
+    first, second = 0.0, 0.0
+    for a in range(table.start[s], table.start[s + 1]):
+        mass, width = table.weight[a], table.width[a]
+        if table.kind[s] == KERNELS:
+            one, two = _normal_excess((e - table.center[a]) / width)
+            first, second = first + mass * width * one, second + mass * width * width * two
+            continue
+        over = table.center[a] + width - e  # of the cell's upper end
+        if over >= width:
+            away = over - 0.5 * width
+            first, second = first + mass * away, second + 0.5 * mass * (away * away + width * width / 12.0)
+        elif over > 0.0:
+            first += mass * over * over / (2.0 * width)
+            second += mass * over * over * over / (6.0 * width)
+    return first, second
+
+
+@kernel
+def _uniform_sums(end: float) -> tuple[float, float]:
+    """The integrals of R and of R^2, R the nearest whole number, from -1/2 to end."""
+    k = np.ceil(end - 0.5)
+    rest = end - (k - 0.5)
+    return 0.5 * k * (k - 1.0) + rest * k, (k - 1.0) * k * (2.0 * k - 1.0) / 6.0 + rest * k * k
+
+
+@kernel
+def _rounded_normal(center: float, width: float) -> tuple[float, float]:
+    """E[R] and E[R^2] of a normal in steps, rounded."""
+    if width >= _SMOOTH_NORMAL:
+        return center, width * width + center * center + 1.0 / 12.0
+    middle = np.floor(center + 0.5)
+    first, second, k = 0.0, 0.0, 0.0
+    while True:
+        up = 0.5 * math.erfc((middle + k + 0.5 - center) / width * _SQRT_HALF)
+        down = 0.5 * math.erfc((center - middle + k + 0.5) / width * _SQRT_HALF)
+        first, second = first + up - down, second + (2.0 * k + 1.0) * (up + down)
+        k += 1.0
+        if up + down < 1e-18:
+            return middle + first, second + 2.0 * middle * first + middle * middle
+
+
+@kernel
+def _rounded_student(center: float, width: float, df: float, log_norm: float, var: float) -> tuple[float, float]:
+    """E[R] and E[R^2] of a Student t in steps, rounded; far out the integral of which steps are the midpoints."""
+    if width >= _SMOOTH_STUDENT:
+        return center, width * width * var + center * center + 1.0 / 12.0
+    middle = np.floor(center + 0.5)
+    first, second = 0.0, 0.0
+    for k in range(_STEPS):
+        e_up, e_down = (middle + k + 0.5 - center) / width, (center - middle + k + 0.5) / width
+        up, down = student_tail(e_up, df, log_norm), student_tail(e_down, df, log_norm)
+        up, down = (up if e_up >= 0.0 else 1.0 - up), (down if e_down >= 0.0 else 1.0 - down)
+        first, second = first + up - down, second + (2.0 * k + 1.0) * (up + down)
+        if up + down < 1e-18:
+            return middle + first, second + 2.0 * middle * first + middle * middle
+    for side in range(2):
+        sign = 1.0 - 2.0 * side
+        e = (_STEPS + sign * (middle - center)) / width
+        one, two = _student_excess(e, df, log_norm)
+        density, tail = student_density(e, df, log_norm) / width, student_tail(e, df, log_norm)
+        first += sign * (width * one - density / 24.0)
+        second += 2.0 * (_STEPS * width * one + width * width * two) + (tail - _STEPS * density) / 12.0
+    return middle + first, second + 2.0 * middle * first + middle * middle
+
+
+@kernel
+def _rounded_moments(table: Table, s: int, loc: float, scale: float) -> tuple[float, float]:
+    """E[R] and E[R^2] of loc + scale * e, in steps, rounded to whole numbers."""
+    if table.kind[s] == STUDENT:
+        if not table.var[s] < math.inf:
+            return loc + table.mean[s], table.var[s]
+        return _rounded_student(loc, scale, table.df[s], table.log_norm[s], table.var[s])
+    first, second = 0.0, 0.0
+    for a in range(table.start[s], table.start[s + 1]):
+        at, width, mass = loc + scale * table.center[a], scale * table.width[a], table.weight[a]
+        if table.kind[s] == KERNELS:
+            one, two = _rounded_normal(at, width)
+        else:
+            above, above_square = _uniform_sums(at + width)
+            below, below_square = _uniform_sums(at)
+            one, two = (above - below) / width, (above_square - below_square) / width
+        first, second = first + mass * one, second + mass * two
+    return first, second
+
+
+@kernel
+def grid_moments(components: Components, table: Table, origin: float, step: float, mean: Floats, var: Floats) -> None:
+    """Mean and variance (n,) of rows that are rounded to origin + k step; in place of those before rounding."""
+    for i in range(len(mean)):
+        if math.isnan(mean[i]):
+            continue
+        near = np.floor((mean[i] - origin) / step + 0.5)  # moments about it: nothing cancels
+        zero, first, second = origin + near * step, 0.0, 0.0
+        for m in range(components.offsets[i], components.offsets[i + 1]):
+            if components.weight[m] > 0.0:
+                loc, scale = (components.loc[m] - zero) / step, components.scale[m] / step
+                one, two = _rounded_moments(table, components.shape[m], loc, scale)
+                first, second = first + components.weight[m] * one, second + components.weight[m] * two
+        mean[i], var[i] = zero + step * first, step * step * (second - first * first)

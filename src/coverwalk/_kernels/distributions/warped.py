@@ -1,0 +1,142 @@
+"""Moments of bounded y: of functions of the latent y that are, piece by piece, constant, linear or exponential."""
+
+# A compiled function is Any to its caller.
+# mypy: disable-error-code="no-any-return"
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.distributions.mixture import Components
+from coverwalk._kernels.distributions.rounded import _excess, _normal_between
+from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table, atoms_tails
+from coverwalk._kernels.distributions.student import student_density, student_tail
+
+__all__ = ["CONSTANT", "EXPONENTIAL", "LINEAR", "piece_moments"]
+
+Floats = NDArray[np.float64]
+
+CONSTANT, LINEAR, EXPONENTIAL = range(3)
+
+_GAUSS = np.polynomial.legendre.leggauss(12)
+_NODES, _WEIGHTS = _GAUSS[0][6:].copy(), _GAUSS[1][6:].copy()  # of twelve on [-1, 1], those above 0
+_FAR = 40.0  # e^-40 of what there is
+
+
+@kernel
+def shape_tails(table: Table, s: int, e: float) -> tuple[float, float]:
+    """P(E <= e) and P(E > e) of shape s."""
+    if table.kind[s] != STUDENT:
+        return atoms_tails(table, s, e)
+    tail = student_tail(e, table.df[s], table.log_norm[s])
+    return (tail, 1.0 - tail) if e < 0.0 else (1.0 - tail, tail)
+
+
+@kernel
+def _normal_exp(rate: float, loc: float, scale: float, low: float, high: float) -> float:
+    """E[e^(rate Z); low < Z < high] of a normal; low or high bounds e^(rate Z) by one."""
+    shift = loc + rate * scale * scale
+    mass = _normal_between((low - shift) / scale, (high - shift) / scale)
+    power = rate * loc + 0.5 * rate * rate * scale * scale
+    return math.exp(power + math.log(mass)) if mass > 0.0 else 0.0
+
+
+@kernel
+def _student_exp(rate: float, loc: float, scale: float, low: float, high: float, df: float, log_norm: float) -> float:
+    """The same of a Student t: Gauss and Legendre between points that stand the farther apart the farther out."""
+    if rate > 0.0:
+        low = max(low, high - _FAR / rate)
+    else:
+        high = min(high, low - _FAR / rate)
+    start, end = (low - loc) / scale, (high - loc) / scale
+    total, at = 0.0, start
+    while at < end:
+        until = min(end, at + min(max(0.5, 0.25 * abs(at)), 1.5 / (abs(rate) * scale)))
+        half, middle = 0.5 * (until - at), 0.5 * (until + at)
+        for k in range(6):
+            for side in range(2):
+                e = middle + (half if side == 0 else -half) * _NODES[k]
+                total += half * _WEIGHTS[k] * math.exp(rate * (loc + scale * e)) * student_density(e, df, log_norm)
+        at = until
+    return total
+
+
+@kernel
+def _exp_moment(table: Table, s: int, loc: float, scale: float, rate: float, low: float, high: float) -> float:
+    """E[e^(rate Z); low < Z < high] of Z = loc + scale * e, e of shape s, where e^(rate Z) <= 1."""
+    if table.kind[s] == STUDENT:
+        if table.df[s] == math.inf:
+            return _normal_exp(rate, loc, scale, low, high)
+        return _student_exp(rate, loc, scale, low, high, table.df[s], table.log_norm[s])
+    total = 0.0
+    for a in range(table.start[s], table.start[s + 1]):
+        at, width = loc + scale * table.center[a], scale * table.width[a]
+        if table.kind[s] == KERNELS:
+            total += table.weight[a] * _normal_exp(rate, at, width, low, high)
+        else:
+            start, end = max(low, at), min(high, at + width)
+            if start < end:
+                total += table.weight[a] / width * (math.exp(rate * end) - math.exp(rate * start)) / rate
+    return total
+
+
+@kernel
+def _linear_moments(
+    table: Table, s: int, loc: float, scale: float, low: float, high: float
+) -> tuple[float, float, float]:
+    """The integrals of 1, Z and Z^2 from low to high, one of which may be infinite."""
+    mean = loc + scale * table.mean[s]
+    zero, one, two = 1.0, mean, scale * scale * table.var[s] + mean * mean  # of all; less those beyond either end
+    for side in range(2):
+        end = low if side == 0 else high
+        if math.isinf(end):
+            continue
+        e = (end - loc) / scale
+        above = shape_tails(table, s, e)[1]
+        first, second = _excess(table, s, e)
+        first, second = scale * first, 2.0 * scale * scale * second  # E[(Z - end)+] and E[(Z - end)+^2]
+        if side == 0:  # from here upwards
+            zero, one, two = above, first + end * above, second + 2.0 * end * first + end * end * above
+        else:
+            zero, one = zero - above, one - first - end * above
+            two -= second + 2.0 * end * first + end * end * above
+    return zero, one, two
+
+
+@kernel
+def piece_moments(
+    components: Components,
+    table: Table,
+    edges: Floats,
+    kind: NDArray[np.int64],
+    form: Floats,
+    mean: Floats,
+    var: Floats,
+) -> None:
+    """Fill mean, var (n,) of h(Z), which is a + b phi(Z) between edges[k] and edges[k + 1].
+
+    form (P, 4): a, b, rate and origin of each piece; phi is 0, Z - origin, or exp(rate (Z - origin)), at most one.
+    mean comes with a guess, about which squares are summed.
+    """
+    for i in range(len(mean)):
+        guess, first, second = mean[i], 0.0, 0.0
+        for m in range(components.offsets[i], components.offsets[i + 1]):
+            weight, scale, s = components.weight[m], components.scale[m], components.shape[m]
+            if weight == 0.0:
+                continue
+            for k in range(len(kind)):
+                a, b, rate, origin = form[k, 0] - guess, form[k, 1], form[k, 2], form[k, 3]
+                loc, low, high = components.loc[m] - origin, edges[k] - origin, edges[k + 1] - origin
+                below = 0.0 if math.isinf(low) else shape_tails(table, s, (low - loc) / scale)[0]
+                until = 1.0 if math.isinf(high) else shape_tails(table, s, (high - loc) / scale)[0]
+                mass, one, two = until - below, 0.0, 0.0
+                if kind[k] == LINEAR:
+                    mass, one, two = _linear_moments(table, s, loc, scale, low, high)
+                elif kind[k] == EXPONENTIAL:
+                    one = _exp_moment(table, s, loc, scale, rate, low, high)
+                    two = _exp_moment(table, s, loc, scale, 2.0 * rate, low, high)
+                first += weight * (a * mass + b * one)
+                second += weight * (a * a * mass + 2.0 * a * b * one + b * b * two)
+        mean[i], var[i] = guess + first, second - first * first

@@ -1,0 +1,175 @@
+"""The refining walk over one tree of contexts for classes: ask it, or let it learn row by row.
+
+Local models of a context, in this order: class counts under a Dirichlet based on the parent's prediction; then
+discriminants with shared and with own covariances, each at several heats (powers of its odds).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.forest.class_grow import Rows, Tree
+from coverwalk._kernels.forest.discriminant import Factors, log_scores
+from coverwalk._kernels.forest.split import goes_right
+
+__all__ = ["Local", "Walk", "speak", "visit"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+STRANGE = 1e-9  # share of rows that the parent's prediction leaves to all classes alike: no class is ever impossible
+# counts (N, C), shared (N,) and own (N,) the place of a context's factors or -1, factors of both, columns (p,) they use
+Local = tuple[Floats, Integers, Integers, Factors, Factors, Integers]
+# log v (N, J), log w (N,), log(1-w) (N,): which local model speaks, and whether the walk stops
+Walk = tuple[Floats, Floats, Floats]
+
+
+@kernel
+def _soften(scores: Floats, temperature: float, strange: float, base: Floats, out: Floats) -> None:
+    """out = softmax(heat * scores), but for a share of strange rows that follow the base."""
+    top, total = -math.inf, 0.0
+    for c in range(len(scores)):
+        top = max(top, scores[c])
+    for c in range(len(scores)):
+        out[c] = math.exp(temperature * (scores[c] - top))
+        total += out[c]
+    for c in range(len(scores)):
+        out[c] = (1.0 - strange) * out[c] / total + strange * base[c]
+
+
+@kernel
+def speak(
+    k: int, x: Floats, local: Local, log_v: Floats, setting: tuple[float, Floats], base: Floats, phi: Floats, z: Floats
+) -> None:
+    """phi (J, C): what each local model of context k says about x; base (C,) is what its parent said."""
+    counts, shared, own, shared_factors, own_factors, columns = local
+    alpha, temperatures = setting
+    C, T, p = counts.shape[1], len(temperatures), len(columns)
+    total = 0.0
+    for c in range(C):
+        total += counts[k, c]
+    for c in range(C):
+        phi[0, c] = (counts[k, c] + alpha * ((1.0 - STRANGE) * base[c] + STRANGE / C)) / (total + alpha)
+    for kind in range(2):
+        g = shared[k] if kind == 0 else own[k]
+        if g < 0:
+            continue
+        for a in range(p):
+            z[0, a] = x[columns[a]] if x[columns[a]] == x[columns[a]] else 0.0  # missing: the column's mean
+        scores = z[2, :C]
+        if kind == 0:
+            log_scores(shared_factors, g, z[0, :p], z[1, :p], scores)
+        else:
+            log_scores(own_factors, g, z[0, :p], z[1, :p], scores)
+        for j in range(1 + kind * T, 1 + (kind + 1) * T):
+            if log_v[k, j] > -math.inf:
+                _soften(scores, temperatures[j - 1 - kind * T], 1.0 / (total + 1.0), phi[0], phi[j])
+
+
+@kernel
+def _blend(log_v: Floats, phi: Floats, out: Floats) -> None:
+    """phi_M = sum_j v_j phi_j."""
+    out[:] = 0.0
+    for j in range(len(log_v)):
+        if log_v[j] > -math.inf:
+            v = math.exp(log_v[j])
+            for c in range(len(out)):
+                out[c] += v * phi[j, c]
+
+
+@kernel
+def _normalise(log_weight: Floats) -> None:
+    top, total = -math.inf, 0.0
+    for j in range(len(log_weight)):
+        top = max(top, log_weight[j])
+    for j in range(len(log_weight)):
+        total += math.exp(log_weight[j] - top)
+    for j in range(len(log_weight)):
+        log_weight[j] -= top + math.log(total)
+
+
+@kernel
+def _learn(
+    k: int, label: int, m: float, log_phi: Floats, log_stop: float, log_onward: float, counts: Floats, walk: Walk
+) -> None:
+    """Change v, w and the counts of context k for m rows of a class: eqs. 2 and 3 of docs/math.md.
+
+    log_phi (J,) of each local model; log_stop, log_onward: of phi, and of psi further down (0.0 in a leaf).
+    """
+    log_v, log_w, log_1mw = walk
+    counts[k, label] += m
+    for j in range(len(log_phi)):
+        if log_v[k, j] > -math.inf:
+            log_v[k, j] += m * log_phi[j]
+    _normalise(log_v[k])
+    if log_1mw[k] > -math.inf:
+        stop, go = log_w[k] + m * log_stop, log_1mw[k] + m * log_onward
+        top = max(stop, go)
+        total = top + math.log(math.exp(stop - top) + math.exp(go - top))
+        log_w[k], log_1mw[k] = stop - total, go - total
+
+
+@kernel
+def visit(
+    rows: Rows,
+    order: Integers,
+    tree: Tree,
+    local: Local,
+    walk: Walk,
+    setting: tuple[float, Floats],
+    levels: int,
+    learn: bool,
+    psi: Floats,
+) -> None:
+    """Rows in order, each predicted, into psi (len(order), C), and then learned if so asked.
+
+    Levels: contexts on the longest path. A row of weight m counts as m rows that come at once: w' = w (phi/psi)^m,
+    normalised. Where nothing is learned, neither classes nor weights of the rows matter, and nothing changes but psi.
+    """
+    X, y, weight = rows
+    counts, shared, own = local[0], local[1], local[2]
+    axis, split, left, masks = tree
+    log_v, log_w, log_1mw = walk
+    alpha = setting[0]
+    J, C = log_v.shape[1], counts.shape[1]
+    z, phi = np.empty((3, max(C, len(local[5])))), np.empty((J, C))
+    path, blend, log_phi = np.zeros(levels, np.int64), np.empty((levels + 1, C)), np.empty((levels, J))
+    for c in range(C):
+        blend[0, c] = 1.0 / C  # what the root has for a parent
+    for r in range(len(order)):
+        i = order[r]
+        depth = 0
+        while True:
+            k = path[depth]
+            if shared[k] < 0 and own[k] < 0 and not learn and log_v[k, 0] == 0.0:
+                # Counts alone, as in most contexts: `speak` and `_blend` without the time that their arguments take.
+                total = alpha
+                for c in range(C):
+                    total += counts[k, c]
+                for c in range(C):
+                    prior = (1.0 - STRANGE) * blend[depth, c] + STRANGE / C
+                    blend[depth + 1, c] = (counts[k, c] + alpha * prior) / total
+            else:
+                speak(k, X[i], local, log_v, setting, blend[depth], phi, z)
+                _blend(log_v[k], phi, blend[depth + 1])
+            if learn:
+                for j in range(J):
+                    log_phi[depth, j] = math.log(phi[j, y[i]]) if log_v[k, j] > -math.inf else 0.0
+            depth += 1
+            if left[k] < 0:
+                break
+            path[depth] = left[k] + goes_right(X[i, axis[k]], split[k], masks[k])
+        for c in range(C):
+            psi[r, c] = 0.0
+        log_onward = 0.0
+        for d in range(depth - 1, -1, -1):
+            k = path[d]
+            w, go = math.exp(log_w[k]), math.exp(log_1mw[k])
+            for c in range(C):
+                psi[r, c] = w * blend[d + 1, c] + go * psi[r, c]
+            if learn:
+                log_psi = math.log(psi[r, y[i]])
+                _learn(k, y[i], weight[i], log_phi[d], math.log(blend[d + 1, y[i]]), log_onward, counts, walk)
+                log_onward = log_psi

@@ -1,0 +1,369 @@
+"""What a fitted tree keeps of its contexts, and how it answers: a component for each local model heard on the way."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.forest.contexts import Fit, Grid, Layout
+from coverwalk._kernels.forest.polynomial import features, inner_product, n_features, value
+from coverwalk._kernels.forest.regression import add_weighted_gram, kernel_matrix
+from coverwalk._kernels.linalg.cholesky import factorise, pack, packed_leverage
+from coverwalk.files.schema import Array, stored
+
+__all__ = [
+    "Learned",
+    "Records",
+    "at_rest",
+    "empty_records",
+    "inflation_of",
+    "keep_records",
+    "walk_weights",
+    "write_components",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Truths = NDArray[np.bool_]
+
+REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y, TREE_OF_Y = 0, 1, 2, 3
+
+MAX_PLANE = 32  # terms of a plane that is learned row by row; with more inputs it is a constant
+MIN_WEIGHT = 1e-300
+
+
+@stored(
+    kind=Array(np.int64, "R", low=REGRESSION, high=TREE_OF_Y),
+    first=Array(np.int64, "N + 1", offsets="R"),
+    weight=Array(float, "S", "R", low=0, high=1 + 1e-9),
+    s2=Array(float, "R", above=0),
+    n_components=Array(np.int64, "N", low=0, high="R"),
+    total=Array(float, "S", "N"),
+    above=Array(np.int64, "N", index="N", none=True),
+    mean=Array(float, "C"),
+    slot=Array(np.int64, "N", index="C", none=True),
+    low=Array(float, "C", "p"),
+    high=Array(float, "C", "p"),
+    centre=Array(float, "C", "d"),
+    degree=Array(np.int64, "C", low=0, high=2),
+    ridge=Array(float, "C", above=0),
+    leverage=Array(float, "C", low=-1),
+    n_rows=Array(np.int64, "C", low=0, high=2**53),
+    rows=Array(float, "T", "p"),
+    rows_at=Array(np.int64, "C", low=-1, high="T"),
+    factors=Array(float, "F"),
+    factor_at=Array(np.int64, "C"),
+)
+class Records(NamedTuple):
+    """The R components that have weight, those of context k at first[k]:first[k+1]; and C contexts that have any.
+
+    A context's regressions are one component: at its centre mu(x), the average of their functions, with their average
+    variance, and with the leverage of the best of them.
+    """
+
+    first: Ints  # (N + 1,)
+    kind: Ints  # (R,)
+    weight: Floats  # (S, R) posterior probability that the walk stops there and takes this local model, under S priors
+    s2: Floats  # (R,) squared scale, of a regression at leverage 0
+    n_components: Ints  # (N,) records from the root to here
+    total: Floats  # (S, N) their weight
+    above: Ints  # (N,) the next context with records, from the parent upwards; -1 for none
+    slot: Ints  # (N,) row of what follows, -1 for a context without records
+    low: Floats  # (C, p) the range of a context's rows: inputs are clamped to it
+    high: Floats
+    centre: Floats  # (C, d)
+    mean: Floats  # (C,) of y
+    degree: Ints  # (C,) of the best regression
+    ridge: Floats  # (C,)
+    leverage: Floats  # (C,) its mean, or -1 where the factor tells
+    n_rows: Ints  # (C,)
+    rows_at: Ints  # (C,) first of its rows, where the factor is of rows, else -1
+    rows: Floats  # (T, p)
+    factor_at: Ints  # (C,)
+    factors: Floats
+
+
+@stored(
+    plane=Array(float, "C", "m"),
+    inverse=Array(float, "I", "m", "m"),
+    nu=Array(float, "C", above=0),
+    psi=Array(float, "C", above=0),
+    log_odds=Array(float, "C"),
+    log_choice=Array(float, "R"),
+    seen=Array(np.int64, "C", low=0, high=2**53),
+)
+class Learned(NamedTuple):
+    """What C contexts and R components have learned since their growth; see `_kernels.forest.learned`."""
+
+    plane: Floats  # (C, m) theta; m = 1 + p, or 1 where inputs are many
+    inverse: Floats  # (C, m, m) P; (0, m, m) before the first row
+    nu: Floats  # (C,) rows
+    psi: Floats  # (C,) squared residuals in units of those at the growth: scales are times sqrt(psi / nu)
+    log_odds: Floats  # (C,) to stop here and not below, added to those of the growth
+    log_choice: Floats  # (R,) of a component within its context, likewise
+    seen: Ints  # (C,) number of the last row that came
+
+
+def at_rest(records: Records) -> Learned:
+    """Nothing learned yet."""
+    C, p = records.low.shape
+    m = p + 1 if p < MAX_PLANE else 1
+    nu: Floats = records.n_rows.astype(np.float64) + 2.0
+    choice, seen = np.zeros(len(records.kind)), np.zeros(C, np.int64)
+    return Learned(np.zeros((C, m)), np.zeros((0, m, m)), nu, nu.copy(), np.zeros(C), choice, seen)
+
+
+@kernel
+def walk_weights(layout: Layout, log_weight: Floats, log_stop: Floats, log_go: Floats, weight: Floats) -> None:
+    """Write the posterior probabilities (S, N, M) that the walk stops in a context and takes a local model, given that
+    x lies in it; log_stop, log_go (S, N): the posteriors of the walk under S priors.
+    """
+    S, N, M = weight.shape
+    log_reach = np.zeros(N)
+    for s in range(S):
+        for k in range(N):
+            if k > 0:
+                log_reach[k] = log_reach[layout.parent[k]] + log_go[s, layout.parent[k]]
+            for m in range(M):
+                weight[s, k, m] = math.exp(log_reach[k] + log_stop[s, k] + log_weight[k, m])
+
+
+def empty_records(p: int, layout: Layout, grid: Grid, fit: Fit, nonzero: Truths, S: int) -> Records:
+    """What `keep_records` fills for the local models that are heard (N, M), and where it lies."""
+    n_nonzero, d = nonzero.sum(axis=1), fit.centre.shape[1]
+    N, L, R = len(n_nonzero), len(grid.ridges), int(n_nonzero.sum())
+    k = np.flatnonzero(n_nonzero)
+    n, degree, ridge = (layout.end - layout.start)[k], fit.best[k] // L, grid.ridges[fit.best[k] % L]
+    size = np.array([n_features(g, p) for g in range(grid.degree + 1)])[degree]
+    # a question costs less in rows
+    by_rows = (n > 0) & (degree > 0) & (n <= size) & (n * (n + 6 * p) < size * size)
+    mean = (n > 0) & ~by_rows & (n >= grid.many * size)
+    order = np.where(by_rows, n, size)  # of a factor
+    n_factors = np.where((n == 0) | mean, 0, order * (order + 1) // 2)
+    n_kept = np.where(by_rows, n, 0)
+    slot = np.full(N, -1)
+    slot[k] = np.arange(len(k))
+    return Records(
+        first=np.concatenate([[0], np.cumsum(n_nonzero)]),
+        kind=np.zeros(R, np.int64),
+        weight=np.zeros((S, R)),
+        s2=np.zeros(R),
+        n_components=np.zeros(N, np.int64),
+        total=np.zeros((S, N)),
+        above=np.full(N, -1),
+        slot=slot,
+        low=np.full((len(k), p), math.inf),
+        high=np.full((len(k), p), -math.inf),
+        centre=np.zeros((len(k), d)),
+        mean=np.zeros(len(k)),
+        degree=degree,
+        ridge=ridge,
+        leverage=np.where(mean, size / (n + ridge), np.where(n > 0, -1.0, 0.0)),
+        n_rows=n,
+        rows_at=np.where(by_rows, np.cumsum(n_kept) - n_kept, -1),
+        rows=np.zeros((int(n_kept.sum()), p)),
+        factor_at=np.cumsum(n_factors) - n_factors,
+        factors=np.zeros(int(n_factors.sum())),
+    )
+
+
+@kernel
+def _slot_context(X: Floats, w: Floats, c: int, work: Floats, out: Records) -> None:
+    """Range, rows and factor of the context in seat c, whose rows are X with weights w, or none."""
+    A = work
+    for q in range(len(X)):
+        for a in range(X.shape[1]):
+            out.low[c, a] = min(out.low[c, a], X[q, a])
+            out.high[c, a] = max(out.high[c, a], X[q, a])
+    if out.leverage[c] >= 0.0:
+        return
+    g = out.degree[c]
+    size = n_features(g, X.shape[1])
+    if out.rows_at[c] >= 0:
+        size = len(X)
+        for q in range(size):
+            for a in range(X.shape[1]):
+                out.rows[out.rows_at[c] + q, a] = X[q, a]
+        kernel_matrix(X, g, A)
+    else:
+        for a in range(size):
+            for j in range(size):
+                A[a, j] = 0.0
+        add_weighted_gram(X, w, g, A)
+    for a in range(size):
+        A[a, a] += out.ridge[c] if len(w) == 0 or out.rows_at[c] < 0 else out.ridge[c] / w[a]
+    factorise(A, size)
+    pack(A, size, out.factors, out.factor_at[c])
+
+
+@kernel
+def keep_records(X: Floats, layout: Layout, fit: Fit, weight: Floats, nonzero: Truths, out: Records) -> None:
+    """Fill the `empty_records` of the local models that are heard (N, M), with these weights (S, N, M); rows X sorted
+    by leaf, as in fit_contexts.
+    """
+    S, d = len(weight), fit.centre.shape[1]
+    work = np.empty((d, d))
+    for k in range(len(layout.start)):
+        parent = layout.parent[k]
+        out.n_components[k] = out.first[k + 1] - out.first[k]
+        if k > 0:
+            out.n_components[k] += out.n_components[parent]
+            for s in range(S):
+                out.total[s, k] = out.total[s, parent]
+            out.above[k] = parent if out.slot[parent] >= 0 else out.above[parent]
+        c = out.slot[k]
+        if c < 0:
+            continue
+        home = k  # a context without rows has the range of the nearest one above that has some
+        while layout.start[home] == layout.end[home] and home > 0:
+            home = layout.parent[home]
+        s, e = layout.start[home], layout.end[home]
+        _slot_context(X[s:e], layout.weight[s:e], c, work, out)
+        for a in range(d):
+            out.centre[c, a] = fit.centre[k, a]
+        out.mean[c] = fit.mean[k]
+        q = out.first[k]
+        for m in range(nonzero.shape[1]):
+            if nonzero[k, m]:
+                out.kind[q] = m
+                out.s2[q] = fit.s2[k] if m == REGRESSION else fit.scale[k, m - 1] ** 2
+                for s in range(S):
+                    out.weight[s, q] = weight[s, k, m]
+                    out.total[s, k] += weight[s, k, m]
+                q += 1
+
+
+@kernel
+def _leverage(x: Floats, degree: int, factors: Floats, at: int, f: Floats) -> float:
+    """f(x)' (F'F + ridge I)^-1 f(x) from the packed factor in features."""
+    features(x, degree, f)
+    h: float = packed_leverage(factors, at, n_features(degree, len(x)), f)
+    return h
+
+
+@kernel
+def _leverage_in_rows(
+    x: Floats, degree: int, ridge: float, rows: Floats, first: int, n: int, factors: Floats, at: int, f: Floats
+) -> float:
+    """The same from the packed factor of FF' + ridge I, of the context's rows."""
+    for j in range(n):
+        f[j] = inner_product(rows[first + j], x, degree)
+    h: float = max(inner_product(x, x, degree) - packed_leverage(factors, at, n, f), 0.0) / ridge
+    return h
+
+
+@kernel
+def inflation_of(x: Floats, c: int, records: Records, f: Floats) -> float:
+    """1 + the leverage of x, clamped, in the context of seat c."""
+    leverage = records.leverage[c]
+    if leverage >= 0.0:
+        return 1.0 + leverage
+    if records.rows_at[c] < 0:
+        return 1.0 + _leverage(x, records.degree[c], records.factors, records.factor_at[c], f)
+    return 1.0 + _leverage_in_rows(
+        x,
+        records.degree[c],
+        records.ridge[c],
+        records.rows,
+        records.rows_at[c],
+        records.n_rows[c],
+        records.factors,
+        records.factor_at[c],
+        f,
+    )
+
+
+@kernel
+def _path_weights(k: int, s: int, records: Records, learned: Learned, at: int, out: Floats) -> None:
+    """Weights of the components from context k upwards, into out from ``at`` on; they sum to one.
+
+    The growth's weights are those of the whole way. In a context that had u of them, and B below it, the odds to stop
+    are u / B exp(log_odds).
+    """
+    j, below = at, 0.0
+    while k >= 0:
+        c, first, last = records.slot[k], records.first[k], records.first[k + 1]
+        here, total = 0.0, 0.0
+        for q in range(first, last):
+            w = max(records.weight[s, q], MIN_WEIGHT)
+            here += w
+            out[j + q - first] = w * math.exp(learned.log_choice[q])
+            total += out[j + q - first]
+        stop = 1.0
+        if below > 0.0:
+            odds = here / below * math.exp(min(learned.log_odds[c], 600.0))
+            stop = odds / (1.0 + odds)
+            for i in range(at, j):
+                out[i] *= 1.0 - stop
+        for q in range(first, last):
+            out[j + q - first] *= stop / total
+        below += here
+        j += last - first
+        k = records.above[k]
+
+
+@kernel
+def write_components(
+    X: Floats,
+    leaf: Ints,
+    order: Ints,
+    degree: int,
+    records: Records,
+    learned: Learned,
+    at: Ints,
+    component: tuple[Any, ...],
+    out: tuple[Any, ...],
+) -> None:
+    """Write the components of each row from at[i] on, and move at past them; leaf (n,) is where each row ends.
+
+    Rows are taken in an order (n,): those of a leaf one after the other find its contexts where they are read fast.
+
+    component: the weight of the tree, shape (R,) of each record and where its table begins, label of context
+    0, from where locations count in each row (n,), and the centre, the unit and the unit of scales of what is written;
+    out: weight (S, m) under each prior, loc, scale, shape, label (m,).
+    """
+    share, shape, first_shape, label, origin, (middle, unit, spread) = component
+    out_weight, out_loc, out_scale, out_shape, out_label = out
+    # Out of the tuple first: to hand two dozen arrays to a function costs more than what it does with them.
+    first, kind, weight, s2 = records.first, records.kind, records.weight, records.s2
+    slot, above, low, high, centre, mean = (
+        records.slot,
+        records.above,
+        records.low,
+        records.high,
+        records.centre,
+        records.mean,
+    )
+    plane, nu, psi = learned.plane, learned.nu, learned.psi
+    p, m = X.shape[1], learned.plane.shape[1]
+    x, f = np.empty(p), np.empty(centre.shape[1])
+    for i in order:
+        k = leaf[i] if slot[leaf[i]] >= 0 else above[leaf[i]]
+        j = at[i]
+        for s in range(len(weight)):
+            _path_weights(k, s, records, learned, j, out_weight[s])
+        while k >= 0:
+            c = slot[k]
+            for a in range(p):
+                x[a] = min(max(X[i, a], low[c, a]), high[c, a])
+            loc = value(x, degree, centre[c]) + plane[c, 0]
+            for a in range(m - 1):
+                loc += plane[c, 1 + a] * x[a]
+            ratio = psi[c] / nu[c]
+            for q in range(first[k], first[k + 1]):
+                square = s2[q]
+                if kind[q] == REGRESSION:
+                    square *= inflation_of(x, c, records, f)
+                if kind[q] < DENSITY_OF_Y:
+                    square *= ratio
+                for s in range(len(weight)):
+                    out_weight[s, j] *= share
+                out_loc[j] = middle + unit * (origin[i] + (mean[c] if kind[q] >= DENSITY_OF_Y else loc))
+                out_scale[j] = spread * math.sqrt(square)
+                out_shape[j] = first_shape + shape[q]
+                out_label[j] = label + k
+                j += 1
+            k = above[k]
+        at[i] = j

@@ -1,0 +1,385 @@
+"""The local models of every context of one tree: priors downwards with the rows' leave-one-out evidence, then evidence
+upwards.
+
+A context refines the function of its parent: mu(x) = mu_parent(x) + f(x)'c, for every degree and every ridge a
+regression of the residuals its parent left. Rows come sorted by leaf, so that a context holds rows start[k]:end[k].
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.forest.binned_tree import gamma_tables, tree_evidence
+from coverwalk._kernels.forest.kernel_density import N_BINS, density_evidence
+from coverwalk._kernels.forest.polynomial import add_features, n_features
+from coverwalk._kernels.forest.regression import (
+    LANES,
+    add_weighted_gram,
+    in_rows,
+    kernel_matrix,
+    leave_each_out,
+    leave_one_out,
+    leave_one_out_weighted,
+    mean_keep,
+    project,
+    solve_coefficients,
+    solve_rows,
+)
+from coverwalk._kernels.forest.weighted_bins import weighted_densities
+
+__all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts", "local_evidence", "stop_weights"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+N_SHAPES = 3  # of a context: kernel densities of its leave-one-out residuals and of y, and a tree density of y
+N_BINNED = 2  # what is binned: those residuals, and y about its mean
+SHAPE_ROWS = 12  # a context with fewer rows has none
+
+
+PROMISING = 4.0  # y is not asked for its density where regression narrows it more than this
+
+
+class Layout(NamedTuple):
+    """The N contexts of a tree, parents first, siblings side by side; left is -1 in a leaf."""
+
+    start: Ints
+    end: Ints
+    left: Ints
+    parent: Ints
+    weight: Floats = np.empty(0)  # (n,) of the rows, in their order; empty where all have weight one
+
+
+class Grid(NamedTuple):
+    """The local regressions of a context, and what bounds them."""
+
+    ridges: Floats  # (L,); model m = degree * L + index of the ridge
+    degree: int  # the largest
+    nu_0: float  # a context's variance starts at its parent's, with the weight of this many rows
+    many: float  # rows a feature from which on one ridge is as good as another, and the mean leverage as each row's own
+    min_scale: float  # no residual scale falls below: y has no more digits
+
+
+class Fit(NamedTuple):
+    """The local models of N contexts; M regressions and N_SHAPES densities in each."""
+
+    centre: Floats  # (N, d) coefficients of mu, the average over the regressions
+    log_score: Floats  # (N, M + N_SHAPES) leave-one-out log densities
+    psi: Floats  # (N, M)
+    best: Ints  # (N,) the regression of most weight
+    s2: Floats  # (N,) residual variance, averaged over the regressions
+    place: Ints  # (N, M) where the coefficients of a regression start
+    coefficients: Floats  # flat: d of c, or n of alpha
+    scale: Floats  # (N, N_SHAPES)
+    width: Ints  # (N, N_BINNED) index of the bandwidth
+    mean: Floats  # (N,) of y
+    shaped: Ints  # (N,) row of counts, -1 for none
+    counts: NDArray[np.int32]  # (., N_BINNED, N_BINS)
+
+
+@kernel
+def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
+    """F'WF at the largest degree of each context with more rows than features, summed from the leaves upwards."""
+    N, d = len(layout.start), n_features(degree, X.shape[1])
+    which = np.full(N, -1, np.int64)
+    n_grams = 0
+    for k in range(N):
+        if layout.end[k] - layout.start[k] > d:
+            which[k] = n_grams
+            n_grams += 1
+    grams = np.zeros((n_grams, d, d))
+    for k in range(N - 1, -1, -1):
+        if which[k] < 0:
+            continue
+        G = grams[which[k]]
+        if layout.left[k] < 0:
+            s, e = layout.start[k], layout.end[k]
+            add_weighted_gram(X[s:e], layout.weight[s:e], degree, G)
+            continue
+        for child in range(layout.left[k], layout.left[k] + 2):
+            if which[child] < 0:
+                s, e = layout.start[child], layout.end[child]
+                add_weighted_gram(X[s:e], layout.weight[s:e], degree, G)
+                continue
+            for a in range(d):
+                for j in range(a, d):
+                    G[a, j] += grams[which[child], a, j]
+    return which, grams
+
+
+@kernel
+def _regress(
+    X: Floats,
+    r: Floats,
+    w: Floats,
+    grid: Grid,
+    psi_0: float,
+    gram: Floats,
+    has_gram: bool,
+    fit: Fit,
+    k: int,
+    work: tuple[Floats, ...],
+) -> None:
+    """Every regression of context k, whose rows are X and r with weights w; fills error and keep (M, rows) of the work
+    space.
+    """
+    A, small, z, F, lanes, b, error, keep = work
+    n, p, L = len(r), X.shape[1], len(grid.ridges)
+    nu = grid.nu_0 + (n if len(w) == 0 else w.sum())
+    largest, square = 0, 0.0
+    wr = r if len(w) == 0 else w * r
+    for g in range(1, grid.degree + 1):
+        largest = largest if in_rows(n, g, p) else g
+    project(X, wr, largest, b, lanes)
+    for q in range(n):
+        square += wr[q] * r[q]
+    for g in range(grid.degree + 1):
+        d = n_features(g, p)
+        rows = in_rows(n, g, p)
+        many = g == 0 or n >= grid.many * d
+        first, last = (g * L + L // 2, g * L + L // 2 + 1) if many else (g * L, g * L + L)
+        K = gram if has_gram and not rows else small
+        if rows:
+            kernel_matrix(X, g, small)
+        elif not has_gram:
+            for a in range(d):
+                for j in range(d):
+                    small[a, j] = 0.0
+            add_weighted_gram(X, w, g, small)
+        for m in range(first, last):
+            ridge, c, factor = grid.ridges[m - g * L], fit.coefficients[fit.place[k, m] :], A[m - first]
+            if rows:
+                rest = solve_rows(K, r, w, ridge, c, error[m], keep[m], (factor, z, lanes))
+            else:
+                rest = square - solve_coefficients(K, b, d, ridge, c, factor)
+            if many:
+                mean = mean_keep(factor, d, ridge, n, z, lanes)
+                for q in range(n):
+                    keep[m, q] = mean
+            fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.min_scale**2)
+        if not rows:
+            factors = A[:0] if many else A
+            known = fit.coefficients, fit.place[k]
+            leave_each_out(X, r, g, (first, last), known, factors, (error, keep), (F, lanes), w)
+        for m in range(first, last):
+            if len(w) == 0:
+                fit.log_score[k, m] = leave_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
+            else:
+                fit.log_score[k, m] = leave_one_out_weighted(error[m, :n], keep[m, :n], w, nu, fit.psi[k, m])
+
+
+@kernel
+def _posterior(log_score: Floats, weight: Floats) -> None:
+    """Weights of the regressions, proportional to exp(log_score)."""
+    best = -math.inf
+    for m in range(len(weight)):
+        best = max(best, log_score[m])
+    total = 0.0
+    for m in range(len(weight)):
+        weight[m] = math.exp(log_score[m] - best)
+        total += weight[m]
+    for m in range(len(weight)):
+        weight[m] /= total
+
+
+@kernel
+def _recentre(X: Floats, grid: Grid, weight: Floats, fit: Fit, k: int) -> None:
+    """Add the average of the regressions of context k to its centre, which came from the parent."""
+    n, p, L = len(X), X.shape[1], len(grid.ridges)
+    for m in range(len(weight)):
+        if weight[m] < 1e-13:
+            continue
+        g = m // L
+        at = fit.place[k, m]
+        if in_rows(n, g, p):
+            for q in range(n):
+                add_features(X[q], g, weight[m] * fit.coefficients[at + q], fit.centre[k])
+        else:
+            for a in range(n_features(g, p)):
+                fit.centre[k, a] += weight[m] * fit.coefficients[at + a]
+
+
+@kernel
+def _add_errors(weight: float, error: Floats, keep: Floats, r: Floats, loo: Floats) -> None:
+    """Add a regression's share to the residuals of the rows, in them and left out."""
+    for q in range(len(r)):
+        t = weight * error[q]
+        r[q] += t
+        loo[q] += t / keep[q]
+
+
+@kernel
+def _densities(
+    y: Floats,
+    loo: Floats,
+    w: Floats,
+    grid: Grid,
+    tables: tuple[Floats, Floats],
+    gammas: tuple[Floats, Floats],
+    fit: Fit,
+    k: int,
+) -> None:
+    """The densities of context k: kernels of leave-one-out residuals and of y about its mean, a tree of the latter."""
+    n, M = len(y), fit.psi.shape[1]
+    total, rows = 0.0, 0.0
+    for q in range(n):
+        own = 1.0 if len(w) == 0 else w[q]
+        total += own * y[q]
+        rows += own
+    fit.mean[k] = total / rows
+    for shape in range(N_BINNED):
+        if shape == 1:
+            square = 0.0
+            for q in range(n):
+                loo[q] = y[q] - fit.mean[k]
+                square += loo[q] * loo[q] * (1.0 if len(w) == 0 else w[q])
+            if square > rows * (PROMISING * fit.scale[k, 0]) ** 2:
+                return
+        if len(w) > 0:
+            score, tree, fit.scale[k, shape], fit.width[k, shape] = weighted_densities(
+                loo, w, grid.min_scale, tables, gammas, fit.counts[fit.shaped[k], shape]
+            )
+            fit.log_score[k, M + shape] = score
+            if shape == 1:
+                fit.scale[k, 2], fit.log_score[k, M + 2] = fit.scale[k, 1], tree
+            continue
+        score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
+            loo, grid.min_scale, tables, fit.counts[fit.shaped[k], shape]
+        )
+        fit.log_score[k, M + shape] = score
+    if len(w) > 0:
+        return
+    fit.scale[k, 2] = fit.scale[k, 1]
+    fit.log_score[k, M + 2] = tree_evidence(loo, fit.scale[k, 2], fit.counts[fit.shaped[k], 1], gammas)
+
+
+def empty_fit(layout: Layout, grid: Grid, p: int) -> Fit:
+    """What `fit_contexts` fills."""
+    rows, L = layout.end - layout.start, len(grid.ridges)
+    N, M = len(rows), (grid.degree + 1) * L
+    sizes = np.ones((N, M), np.int64)  # numbers of coefficients
+    for m in range(L, M):
+        sizes[:, m] = np.minimum(rows, n_features(m // L, p))
+    place = (np.cumsum(sizes) - sizes.ravel()).reshape(N, M)
+    has_shapes = rows >= SHAPE_ROWS
+    shaped = np.where(has_shapes, np.cumsum(has_shapes) - 1, -1)
+    return Fit(
+        np.zeros((N, n_features(grid.degree, p))),
+        np.full((N, M + N_SHAPES), -math.inf),
+        np.ones((N, M)),
+        np.zeros(N, np.int64),
+        np.zeros(N),
+        place,
+        np.zeros(int(sizes.sum())),
+        np.ones((N, N_SHAPES)),
+        np.zeros((N, N_BINNED), np.int64),
+        np.zeros(N),
+        shaped,
+        np.zeros((int(has_shapes.sum()), N_BINNED, N_BINS), np.int32),
+    )
+
+
+@kernel
+def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple[Floats, Floats], fit: Fit) -> None:
+    """Fit the local models of every context to rows X (n, p), y (n,), sorted by leaf, parents first: fills the
+    `empty_fit`.
+    """
+    n_rows, p = X.shape
+    N, M = fit.psi.shape
+    widest = 0
+    for k in range(N):
+        widest = max(widest, layout.end[k] - layout.start[k])
+    d = n_features(grid.degree, p)
+    which, grams = _grams(X, layout, grid.degree)
+    none = np.empty((0, 0))
+    error, keep = np.empty((M, widest)), np.empty((M, widest))
+    work = (
+        np.empty((len(grid.ridges), d, d)),
+        np.empty((d, d)),
+        np.empty(d),
+        np.empty((d, LANES)),
+        np.empty((d + 1, LANES)),
+        np.empty(d),
+        error,
+        keep,
+    )
+    r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
+    gammas = gamma_tables(widest)
+    s2_root, plain = grid.min_scale**2, len(layout.weight) == 0
+    rows = float(n_rows) if plain else layout.weight.sum()
+    for i in range(n_rows):
+        s2_root += y[i] * y[i] * (1.0 if plain else layout.weight[i]) / rows
+    for k in range(N):
+        s, e = layout.start[k], layout.end[k]
+        n = e - s
+        above = s2_root if k == 0 else s2[layout.parent[k]]
+        if k > 0:
+            for a in range(d):
+                fit.centre[k, a] = fit.centre[layout.parent[k], a]
+        if n == 0:  # a context without rows says what its parent says
+            for m in range(M):
+                fit.log_score[k, m] = 0.0
+                fit.psi[k, m] = grid.nu_0 * above
+            s2[k] = above
+            continue
+        G = grams[which[k]] if which[k] >= 0 else none
+        _regress(X[s:e], r[s:e], layout.weight[s:e], grid, grid.nu_0 * above, G, which[k] >= 0, fit, k, work)
+        _posterior(fit.log_score[k], weight)
+        _recentre(X[s:e], grid, weight, fit, k)
+        fit.best[k] = np.argmax(weight)
+        for m in range(M):
+            s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + (n if plain else layout.weight[s:e].sum()))
+        for i in range(s, e):
+            r[i] = loo[i] = 0.0
+        for m in range(M):
+            if weight[m] > 0.0:
+                _add_errors(weight[m], error[m], keep[m], r[s:e], loo[s:e])
+        if fit.shaped[k] >= 0:
+            _densities(y[s:e], loo[s:e], layout.weight[s:e], grid, tables, gammas, fit, k)
+
+
+@kernel
+def local_evidence(log_score: Floats, n_regressions: int, log_weight: Floats, log_phi: Floats) -> None:
+    """Sum out the local models of each context, half of the prior on its regressions: log evidences into log_phi (N,).
+
+    Fills log_weight (N, 1 + N_SHAPES), the posterior of all regressions together and of each density.
+    """
+    log_prior = math.log(0.5 / N_SHAPES)
+    for k in range(len(log_score)):
+        high = -math.inf
+        for m in range(n_regressions):
+            high = max(high, log_score[k, m])
+        total = 0.0
+        for m in range(n_regressions):
+            total += math.exp(log_score[k, m] - high)
+        log_weight[k, 0] = high + math.log(0.5 * total / n_regressions)
+        high = log_weight[k, 0]
+        for m in range(N_SHAPES):
+            log_weight[k, 1 + m] = log_prior + log_score[k, n_regressions + m]
+            high = max(high, log_weight[k, 1 + m])
+        total = 0.0
+        for m in range(1 + N_SHAPES):
+            total += math.exp(log_weight[k, m] - high)
+        log_phi[k] = high + math.log(total)
+        for m in range(1 + N_SHAPES):
+            log_weight[k, m] -= log_phi[k]
+
+
+@kernel
+def stop_weights(left: Ints, log_phi: Floats, w: float, log_stop: Floats, log_go: Floats) -> float:
+    """Z_M = w phi_M + (1 - w) Z_left Z_right: writes the log probabilities to stop and to go on; log Z of the root."""
+    N = len(left)
+    log_z = np.empty(N)
+    log_w, log_1mw = math.log(w), math.log1p(-w)
+    for k in range(N - 1, -1, -1):
+        if left[k] < 0:
+            log_z[k], log_stop[k], log_go[k] = log_phi[k], 0.0, -math.inf
+            continue
+        stop, go = log_w + log_phi[k], log_1mw + log_z[left[k]] + log_z[left[k] + 1]
+        high = max(stop, go)
+        log_z[k] = high + math.log(math.exp(stop - high) + math.exp(go - high))
+        log_stop[k], log_go[k] = stop - log_z[k], go - log_z[k]
+    return log_z[0]

@@ -1,0 +1,153 @@
+"""Kernel density of the residuals of one context, binned; its bandwidth is chosen by leave-one-out evidence."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import fused_kernel, kernel
+
+__all__ = [
+    "BASE_WEIGHT",
+    "BASE_WIDTH",
+    "BIN",
+    "MIDDLE",
+    "N_BINS",
+    "bandwidths",
+    "base_density",
+    "bin_centres",
+    "bins_evidence",
+    "density_evidence",
+    "kernel_tables",
+]
+
+Floats = NDArray[np.float64]
+
+N_BINS, H = 128, 8  # bins, bandwidths
+BIN = 1.0 / 16.0  # in units of the context's own scale: the bins reach four scales to either side
+# The place of zero, in bins: in the middle of one, so that residuals that are zero but for rounding stand together and
+# the density of a value that all rows have is even about it.
+MIDDLE = 0.5 * N_BINS + 0.5
+GIVE_UP = 2.0  # nats that a finer bandwidth may lose before the search ends
+# Under the kernels, with the weight of one row and of the rows beyond the bins: three wide normals.
+BASE_WEIGHT, BASE_WIDTH = (0.6, 0.3, 0.1), (1.0, 3.0, 9.0)
+
+
+def bandwidths() -> Floats:
+    """The grid h = 2^(-0.6 k), in units of the context's scale."""
+    return np.asarray(2.0 ** (-0.6 * np.arange(H)))
+
+
+def bin_centres() -> Floats:
+    """The middles of the bins, in units of the context's scale."""
+    return np.asarray((np.arange(N_BINS) + 0.5 - MIDDLE) * BIN)
+
+
+def kernel_tables() -> tuple[Floats, Floats]:
+    """Normal kernels by difference in bins, 0 in the middle, (2 N_BINS - 1, H), and the base density at the bins'
+    centres (N_BINS,).
+    """
+    h, apart = bandwidths(), np.arange(1 - N_BINS, N_BINS)[:, None] * BIN
+    kernels = np.exp(-0.5 * (apart / h) ** 2) / (h * math.sqrt(2.0 * math.pi))
+    return kernels, np.array([base_density(e) for e in bin_centres()])
+
+
+@kernel
+def base_density(e: float) -> float:
+    """The base's density; at least the least normal number, which is that of 340 scales."""
+    total = 0.0
+    for j in range(3):
+        t = e / BASE_WIDTH[j]
+        total += BASE_WEIGHT[j] / BASE_WIDTH[j] * math.exp(-0.5 * t * t)
+    return max(total / math.sqrt(2.0 * math.pi), 1e-300)
+
+
+@kernel
+def _bin(e: Floats, scale: float, counts: NDArray[np.int32]) -> tuple[int, float]:
+    """Count e into bins; returns how many are beyond them and the sum of their log densities under the base."""
+    n_outside, log_outside = 0, 0.0
+    for q in range(len(e)):
+        place = e[q] / (scale * BIN) + MIDDLE
+        if 0.0 <= place < N_BINS:
+            counts[int(place)] += 1
+        else:
+            n_outside += 1
+            log_outside += math.log(base_density(e[q] / scale))
+    return n_outside, log_outside
+
+
+@fused_kernel
+def _masses(counts: NDArray[np.int32], filled: NDArray[np.int64], kernels: Floats, mass: Floats) -> None:
+    """Fill mass (filled, H): of the kernels of all rows at each bin that has some, under every bandwidth.
+
+    One variable a bandwidth, not an array of them: they stay in registers.
+    """
+    for i in range(len(filled)):
+        m0 = m1 = m2 = m3 = m4 = m5 = m6 = m7 = 0.0
+        middle = N_BINS - 1 - filled[i]
+        for j in filled:
+            n, k = float(counts[j]), kernels[middle + j]
+            m0 += n * k[0]
+            m1 += n * k[1]
+            m2 += n * k[2]
+            m3 += n * k[3]
+            m4 += n * k[4]
+            m5 += n * k[5]
+            m6 += n * k[6]
+            m7 += n * k[7]
+        at = mass[i]
+        at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7] = m0, m1, m2, m3, m4, m5, m6, m7
+
+
+@kernel
+def bins_evidence(
+    counts: NDArray[np.int32], n: int, n_outside: int, log_outside: float, scale: float, tables: tuple[Floats, Floats]
+) -> tuple[float, int]:
+    """Log evidence averaged over bandwidths, and the best bandwidth, of n rows counted into bins.
+
+    Evidence of a bandwidth: sum_i log[(sum_{j != i} K_h(e_i - e_j) + base(e_i)) / n]; rows beyond the bins have the
+    base for a kernel.
+    """
+    kernels, base = tables
+    outside = log_outside + n_outside * math.log(max(n_outside, 1)) - n * math.log(scale * n)
+    filled = np.flatnonzero(counts)
+    mass = np.empty((len(filled), H))
+    _masses(counts, filled, kernels, mass)
+    best, best_score, previous, total = 0, -math.inf, -math.inf, 0.0
+    for k in range(H):
+        score, product = outside, 1.0
+        for i in range(len(filled)):  # logarithms of products: fewer of them
+            at = filled[i]
+            t = max((1 + n_outside) * base[at] + (mass[i, k] - kernels[N_BINS - 1, k]), base[at])
+            if counts[at] <= 2 and 1e-100 < t < 1e100:
+                product *= t if counts[at] == 1 else t * t
+                if not 1e-100 < product < 1e100:
+                    score += math.log(product)
+                    product = 1.0
+            else:
+                score += counts[at] * math.log(t)
+        score += math.log(product)
+        if score > best_score:
+            total = total * math.exp(best_score - score) + 1.0
+            best, best_score = k, score
+        else:
+            total += math.exp(score - best_score)
+        if score < previous - GIVE_UP:  # finer ones are too fine
+            break
+        previous = score
+    return best_score + math.log(total / H), best
+
+
+@kernel
+def density_evidence(
+    e: Floats, min_scale: float, tables: tuple[Floats, Floats], counts: NDArray[np.int32]
+) -> tuple[float, float, int]:
+    """Bin e (n,) into counts (N_BINS,); returns log evidence averaged over bandwidths, scale, best bandwidth."""
+    n = len(e)
+    square = 0.0
+    for q in range(n):
+        square += e[q] * e[q]
+    scale = max(math.sqrt(square / n), min_scale)
+    n_outside, log_outside = _bin(e, scale, counts)
+    score, best = bins_evidence(counts, n, n_outside, log_outside, scale, tables)
+    return score, scale, best

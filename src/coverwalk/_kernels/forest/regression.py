@@ -1,0 +1,335 @@
+"""One Bayesian polynomial regression in one context, and the leave-one-out log density of its rows.
+
+Residuals r of n rows, features f(x) of length d, prior c ~ N(0, sigma^2 / ridge), sigma^2 with nu_0 degrees about
+psi_0 / nu_0. With more rows than features it is solved for the d coefficients, else for the n weights alpha of the
+rows: c = F'alpha.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import fused_kernel, kernel
+from coverwalk._kernels.forest.polynomial import features, n_features
+from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
+
+__all__ = [
+    "LANES",
+    "add_gram",
+    "add_weighted_gram",
+    "in_rows",
+    "inverse_diagonal",
+    "keep_each",
+    "kernel_matrix",
+    "leave_each_out",
+    "leave_one_out",
+    "leave_one_out_given",
+    "leave_one_out_weighted",
+    "log_gamma_ratio",
+    "mean_keep",
+    "project",
+    "solve_coefficients",
+    "solve_rows",
+]
+
+Floats = NDArray[np.float64]
+
+LANES = 16  # rows that are worked on together, one a column
+_NONE = np.empty(0)
+LEAST_KEEP = 1e-9  # of 1 - leverage and of what is left of psi without a row: rounding may take them to zero
+
+
+@kernel
+def in_rows(n: int, degree: int, p: int) -> bool:
+    """Whether a context of n rows solves for rows and not for coefficients."""
+    few: bool = degree > 0 and n <= n_features(degree, p)
+    return few
+
+
+@fused_kernel
+def add_gram(X: Floats, degree: int, G: Floats) -> None:
+    """Add F'F of the rows X to the upper triangle of G, four rows at a time: G is read a quarter as often."""
+    n, d = len(X), n_features(degree, X.shape[1])
+    F = np.zeros((4, d))
+    for s in range(0, n, 4):
+        for q in range(4):
+            if s + q < n:
+                features(X[s + q], degree, F[q])
+            else:
+                for a in range(d):
+                    F[q, a] = 0.0
+        for a in range(d):
+            t0, t1, t2, t3 = F[0, a], F[1, a], F[2, a], F[3, a]
+            for j in range(a, d):
+                G[a, j] += t0 * F[0, j] + t1 * F[1, j] + t2 * F[2, j] + t3 * F[3, j]
+
+
+@fused_kernel
+def add_weighted_gram(X: Floats, w: Floats, degree: int, G: Floats) -> None:
+    """Add F'WF of the rows X with weights w (n,) to the upper triangle of G; without weights F'F."""
+    if len(w) == 0:
+        add_gram(X, degree, G)
+        return
+    d = n_features(degree, X.shape[1])
+    f = np.empty(d)
+    for q in range(len(X)):
+        features(X[q], degree, f)
+        for a in range(d):
+            t = w[q] * f[a]
+            for j in range(a, d):
+                G[a, j] += t * f[j]
+
+
+@fused_kernel
+def kernel_matrix(X: Floats, degree: int, K: Floats) -> None:
+    """Write FF' of the rows X into the upper triangle of K: `inner_product` of each with all that follow."""
+    n, p = X.shape
+    columns, square = np.empty((p, n)), np.empty(n)
+    for i in range(n):
+        for a in range(p):
+            columns[a, i] = X[i, a]
+    for i in range(n):
+        for j in range(i, n):
+            K[i, j] = square[j] = 0.0
+        if degree >= 1:
+            for a in range(p):
+                x = X[i, a]
+                for j in range(i, n):
+                    t = x * columns[a, j]
+                    K[i, j] += t
+                    square[j] += t * t
+        if degree >= 2:
+            for j in range(i, n):
+                K[i, j] += 0.5 * (K[i, j] * K[i, j] + square[j])
+        for j in range(i, n):
+            K[i, j] += 1.0
+
+
+@kernel
+def _lane_features(X: Floats, s: int, degree: int, lanes: Floats) -> None:
+    """Fill the columns of lanes (d, LANES) with the features of rows s, s + 1, ... of X; those beyond are the last."""
+    n, p = X.shape
+    for q in range(LANES):
+        lanes[0, q] = 1.0
+    if degree >= 1:
+        for q in range(LANES):
+            i = min(s + q, n - 1)
+            for a in range(p):
+                lanes[1 + a, q] = X[i, a]
+    if degree >= 2:
+        at = 1 + p
+        for a in range(p):
+            for b in range(a + 1):
+                for q in range(lanes.shape[1]):
+                    lanes[at + b, q] = lanes[1 + a, q] * lanes[1 + b, q]
+            at += a + 1
+
+
+@fused_kernel
+def project(X: Floats, r: Floats, degree: int, b: Floats, lanes: Floats) -> None:
+    """b = F'r."""
+    n, d = len(r), n_features(degree, X.shape[1])
+    for a in range(d):
+        b[a] = 0.0
+    for s in range(0, n, LANES):
+        _lane_features(X, s, degree, lanes)
+        for a in range(d):
+            t = 0.0
+            for q in range(min(LANES, n - s)):
+                t += lanes[a, q] * r[s + q]
+            b[a] += t
+
+
+@kernel
+def _ridged(K: Floats, d: int, ridge: float, w: Floats, A: Floats) -> None:
+    """A = the factor of K + ridge I, or of K + ridge W^-1."""
+    for a in range(d):
+        for j in range(a, d):
+            A[a, j] = K[a, j]
+        A[a, a] += ridge if len(w) == 0 else ridge / w[a]
+    factorise(A, d)
+
+
+@fused_kernel
+def _lengths(U: Floats, d: int, start: int, lanes: Floats) -> None:
+    """Squared lengths of U'^-1 z for the columns z (d,) of lanes, zero before ``start``, into its row d.
+
+    The factor is read once for all of them, and four of its rows at a time.
+    """
+    width = lanes.shape[1]
+    for q in range(width):
+        lanes[d, q] = 0.0
+    for s in range(start, d, 4):
+        e = min(s + 4, d)
+        for k in range(s, e):
+            scale = 1.0 / U[k, k]
+            for q in range(width):
+                lanes[k, q] *= scale
+                lanes[d, q] += lanes[k, q] * lanes[k, q]
+            for j in range(k + 1, e):
+                u = U[k, j]
+                for q in range(width):
+                    lanes[j, q] -= u * lanes[k, q]
+        for j in range(e, d):  # there are such rows after whole fours only
+            t0, t1, t2, t3 = U[s, j], U[s + 1, j], U[s + 2, j], U[s + 3, j]
+            for q in range(width):
+                lanes[j, q] -= t0 * lanes[s, q] + t1 * lanes[s + 1, q] + t2 * lanes[s + 2, q] + t3 * lanes[s + 3, q]
+
+
+@kernel
+def inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
+    """The diagonal of (U'U)^-1."""
+    for s in range(0, d, LANES):
+        for k in range(s, d):
+            for q in range(lanes.shape[1]):
+                lanes[k, q] = 1.0 if k == s + q else 0.0
+        _lengths(U, d, s, lanes)
+        for q in range(min(LANES, d - s)):
+            out[s + q] = lanes[d, q]
+
+
+@kernel
+def keep_each(X: Floats, degree: int, U: Floats, lanes: Floats, keep: Floats) -> None:
+    """keep = 1 - f'(U'U)^-1 f of every row of X."""
+    n, d = len(X), n_features(degree, X.shape[1])
+    for s in range(0, n, LANES):
+        _lane_features(X, s, degree, lanes)
+        _lengths(U, d, 0, lanes)
+        for q in range(min(LANES, n - s)):
+            keep[s + q] = max(1.0 - lanes[d, q], LEAST_KEEP)
+
+
+@kernel
+def solve_rows(
+    K: Floats, r: Floats, w: Floats, ridge: float, alpha: Floats, error: Floats, keep: Floats, work: tuple[Floats, ...]
+) -> float:
+    """Solve for alpha; fill error = (I - H) r and keep = 1 - diag H; returns r'W(I - H) r. Weights w (n,), or none.
+
+    With weights W, c = F'alpha where (FF' + ridge W^-1) alpha = r: a row of weight w has a ridge of its own.
+    """
+    A, z, lanes = work
+    n = len(r)
+    _ridged(K, n, ridge, w, A)
+    for a in range(n):
+        alpha[a] = r[a]
+    square: float = forward_solve(A, n, alpha, 0)
+    back_solve(A, n, alpha)
+    inverse_diagonal(A, n, lanes, z)
+    for a in range(n):
+        own = ridge if len(w) == 0 else ridge / w[a]
+        error[a] = own * alpha[a]
+        keep[a] = min(own * z[a], 1.0)
+    return ridge * square
+
+
+@kernel
+def solve_coefficients(G: Floats, b: Floats, d: int, ridge: float, c: Floats, A: Floats) -> float:
+    """Solve for c, b = F'r; leaves the factor in A and returns r'H r."""
+    _ridged(G, d, ridge, _NONE, A)
+    for a in range(d):
+        c[a] = b[a]
+    explained: float = forward_solve(A, d, c, 0)
+    back_solve(A, d, c)
+    return explained
+
+
+@kernel
+def mean_keep(A: Floats, d: int, ridge: float, n: int, z: Floats, lanes: Floats) -> float:
+    """The mean of 1 - diag H over n rows, from the factor."""
+    mean = 1.0
+    inverse_diagonal(A, d, lanes, z)
+    for a in range(d):
+        mean -= (1.0 - ridge * z[a]) / n
+    return mean
+
+
+@fused_kernel
+def leave_each_out(
+    X: Floats,
+    r: Floats,
+    degree: int,
+    models: tuple[int, int],
+    coefficients: tuple[Floats, Floats],
+    factors: Floats,
+    out: tuple[Floats, Floats],
+    work: tuple[Floats, Floats],
+    w: Floats,
+) -> None:
+    """Fill error = (I - H) r and, where there are factors (models, d, d), keep = 1 - diag H of some models.
+
+    models: the first, and one past the last, rows of out = error, keep; coefficients: all of them, and where those of a
+    model start; w: weights (n,) of the rows, or none.
+    """
+    (first, last), (flat, place), (error, keep), (F, lanes) = models, coefficients, out, work
+    n, d = len(r), n_features(degree, X.shape[1])
+    for s in range(0, n, LANES):
+        _lane_features(X, s, degree, F)
+        e = min(s + LANES, n)
+        for m in range(first, last):
+            for i in range(s, e):
+                error[m, i] = r[i]
+            for a in range(d):
+                t = flat[place[m] + a]
+                for i in range(s, e):
+                    error[m, i] -= t * F[a, i - s]
+            if len(factors) == 0:
+                continue
+            for a in range(d):
+                for q in range(F.shape[1]):
+                    lanes[a, q] = F[a, q]
+            _lengths(factors[m - first], d, 0, lanes)
+            for i in range(s, e):
+                own = 1.0 if len(w) == 0 else w[i]
+                keep[m, i] = max(1.0 - own * lanes[d, i - s], LEAST_KEEP)
+
+
+@kernel
+def leave_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
+    """Sum over rows of the log density of each given the others.
+
+    With g = error^2 / keep, leaving a row out turns psi into psi - g and its residual into error / keep; its density
+    is Student's t with nu - 1 degrees and comes down to keep and 1 - g / psi. Their logs are summed as logs of
+    products of some rows.
+    """
+    score: float = leave_one_out_given(error, keep, nu, psi, log_gamma_ratio(nu))
+    return score
+
+
+@kernel
+def leave_one_out_weighted(error: Floats, keep: Floats, w: Floats, nu: float, psi: float) -> float:
+    """`leave_one_out` of rows with weights w (n,): each is left out with all its weight, and counts for so much.
+
+    Without a row nu is less by w and psi by w error^2 / keep; its leverage among the others is (1 - keep) / (w keep).
+    """
+    score = 0.0
+    for q in range(len(error)):
+        df = nu - w[q]
+        rest = max(psi - w[q] * error[q] * error[q] / keep[q], LEAST_KEEP * psi)
+        spread = rest * (1.0 + (1.0 - keep[q]) / (w[q] * keep[q]))
+        far = error[q] / keep[q]
+        log_t = log_gamma_ratio(df + 1.0) - 0.5 * math.log(math.pi * spread)
+        score += w[q] * (log_t - 0.5 * (df + 1.0) * math.log(1.0 + far * far / spread))
+    return score
+
+
+@kernel
+def log_gamma_ratio(nu: float) -> float:
+    """log Gamma(nu/2) / Gamma((nu - 1)/2): the same for all regressions of a context."""
+    return math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - 1.0))
+
+
+@kernel
+def leave_one_out_given(error: Floats, keep: Floats, nu: float, psi: float, log_ratio: float) -> float:
+    """As `leave_one_out`, where `log_gamma_ratio` is known."""
+    n = len(error)
+    log_keep, log_left, a, b = 0.0, 0.0, 1.0, 1.0
+    for q in range(n):
+        a *= keep[q]
+        b *= max(1.0 - error[q] * error[q] / (keep[q] * psi), LEAST_KEEP)
+        if a < 1e-200 or b < 1e-200 or q == n - 1:
+            log_keep += math.log(a)
+            log_left += math.log(b)
+            a, b = 1.0, 1.0
+    log_t = log_ratio - 0.5 * math.log(math.pi * psi)
+    return n * log_t + 0.5 * log_keep + 0.5 * (nu - 1.0) * log_left

@@ -1,0 +1,279 @@
+"""The local regressions of every context of one tree from sums alone: rows are added to leaves, and may be forgotten.
+
+A leaf holds the packed upper triangle of the sum of g g' over its rows, where g = (f(x), y): n, F'F, F'y and y'y in
+one. A context's rows lie within its parent's, where no clamp acts, so the parent's function is a polynomial c_P there
+and F'r = F'y - F'F c_P needs no row.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.forest.contexts import Grid, Layout, _posterior
+from coverwalk._kernels.forest.polynomial import features, n_features
+from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
+
+__all__ = [
+    "Regressions",
+    "add_moments",
+    "empty_regressions",
+    "n_moments",
+    "regress_moments",
+    "sum_upwards",
+    "summed_evidence",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ALIKE = 8.0  # rows a term from which on one ridge is as good as another
+KURTOSIS = 3.0  # of the leave-one-out residuals in the second-order term of their evidence: that of the normal
+
+
+class Regressions(NamedTuple):
+    """The regressions of N contexts, M in each, and what their residuals need."""
+
+    centre: Floats  # (N, d) coefficients of mu, the average over the regressions
+    log_score: Floats  # (N, M) leave-one-out log densities
+    psi: Floats  # (N, M)
+    best: Ints  # (N,)
+    s2: Floats  # (N,) residual variance, averaged over the regressions
+    mean: Floats  # (N,) of y
+    spread: Floats  # (N,) standard deviation of y
+    gain: Floats  # (N,) a row's leave-one-out residual is gain y - f(x)'loo
+    loo: Floats  # (N, d)
+    loo_scale: Floats  # (N,) its root mean square
+
+
+@kernel
+def n_moments(degree: int, p: int) -> int:
+    """Numbers in the packed triangle of a context."""
+    D = n_features(degree, p) + 1
+    return D * (D + 1) // 2
+
+
+@kernel
+def add_moments(
+    X: Floats, y: Floats, layout: Layout, place: Ints, degree: int, moments: Floats, low: Floats, high: Floats
+) -> None:
+    """Add rows, sorted by leaf as ``layout`` says, to the moments and ranges of the leaves; place (N,) of each leaf.
+
+    Four rows at a time, as in `regression.add_gram`.
+    """
+    p = X.shape[1]
+    d = n_features(degree, p)
+    F = np.zeros((4, d + 1))
+    for k in range(len(layout.left)):
+        s, e = layout.start[k], layout.end[k]
+        if layout.left[k] >= 0 or s == e:
+            continue
+        l = place[k]
+        S = moments[l]
+        for q in range(s, e, 4):
+            for i in range(4):
+                F[i, :] = 0.0
+                if q + i < e:
+                    features(X[q + i], degree, F[i])
+                    F[i, d] = y[q + i]
+            at = 0
+            for a in range(d + 1):
+                t0, t1, t2, t3 = F[0, a], F[1, a], F[2, a], F[3, a]
+                row = S[at : at + d + 1 - a]
+                f0, f1, f2, f3 = F[0, a:], F[1, a:], F[2, a:], F[3, a:]
+                for j in range(d + 1 - a):
+                    row[j] += t0 * f0[j] + t1 * f1[j] + t2 * f2[j] + t3 * f3[j]
+                at += d + 1 - a
+        for q in range(s, e):
+            for a in range(p):
+                low[l, a] = min(low[l, a], X[q, a])
+                high[l, a] = max(high[l, a], X[q, a])
+
+
+@kernel
+def sum_upwards(
+    left: Ints, place: Ints, moments: Floats, low: Floats, high: Floats, total: Floats, lows: Floats, highs: Floats
+) -> None:
+    """Write the moments total (N, m) and ranges lows, highs (N, p) of all contexts from those of the leaves."""
+    N = len(left)
+    for k in range(N - 1, -1, -1):
+        if left[k] < 0:
+            total[k, :] = moments[place[k]]
+            lows[k, :] = low[place[k]]
+            highs[k, :] = high[place[k]]
+            continue
+        for j in range(total.shape[1]):
+            total[k, j] = total[left[k], j] + total[left[k] + 1, j]
+        for a in range(low.shape[1]):
+            lows[k, a] = min(lows[left[k], a], lows[left[k] + 1, a])
+            highs[k, a] = max(highs[left[k], a], highs[left[k] + 1, a])
+
+
+@kernel
+def summed_evidence(n: float, square: float, keep: float, nu: float, psi: float) -> float:
+    """`regression.leave_one_out` from e'e alone, the leverage of each row being the mean.
+
+    With g_i = e_i^2 / keep, sum_i log(1 - g_i/psi) is -t - KURTOSIS t^2 / (2 n) - O(1/n^2), t = e'e / (keep psi): the
+    second term is 3/4 of a nat in every context, however many rows it has.
+    """
+    t = square / (keep * psi)
+    log_left = -t - KURTOSIS * t * t / (2.0 * n)
+    log_t = math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - 1.0)) - 0.5 * math.log(math.pi * psi)
+    return n * log_t + 0.5 * n * math.log(keep) + 0.5 * (nu - 1.0) * log_left
+
+
+@kernel
+def _unpack(S: Floats, d: int, G: Floats, b: Floats) -> float:
+    """The triangle of F'F into G, F'y into b; returns y'y."""
+    at = 0
+    for a in range(d):
+        for j in range(a, d):
+            G[a, j] = S[at]
+            at += 1
+        b[a] = S[at]
+        at += 1
+    return S[at]
+
+
+@kernel
+def _subtract(G: Floats, d: int, centre: Floats, b: Floats, yy: float) -> float:
+    """F'y and y'y become F'r and r'r, r = y - F centre; returns the latter."""
+    for a in range(d):
+        yy -= 2.0 * centre[a] * b[a]
+    for a in range(d):
+        t = G[a, a] * centre[a]
+        for j in range(a + 1, d):
+            t += G[a, j] * centre[j]
+            b[j] -= G[a, j] * centre[a]
+        b[a] -= t
+        yy += centre[a] * (2.0 * t - G[a, a] * centre[a])
+    return max(yy, 0.0)
+
+
+@kernel
+def _leverage_sum(A: Floats, d: int, ridge: float, z: Floats) -> float:
+    """The trace of the hat matrix, from the factor of F'F + ridge I."""
+    total = 0.0
+    for a in range(d):
+        for j in range(a, d):
+            z[j] = 0.0
+        z[a] = 1.0
+        total += 1.0 - ridge * forward_solve(A, d, z, a)
+    return total
+
+
+@kernel
+def _regress(
+    n: float, square: float, grid: Grid, psi_0: float, p: int, out: Regressions, k: int, work: tuple[Floats, ...]
+) -> None:
+    """The regressions of context k, of every degree that has rows enough; G, b and r'r = square.
+
+    Fills c (M, d) and keep (M,) of the work space.
+    """
+    G, b, A, z, c, keep = work
+    L = len(grid.ridges)
+    nu = grid.nu_0 + n
+    for g in range(grid.degree + 1):
+        d = n_features(g, p)
+        if g > 0 and n < grid.many * d:
+            continue
+        alike = g == 0 or n >= ALIKE * d
+        for m in range(g * L + L // 2, g * L + L // 2 + 1) if alike else range(g * L, g * L + L):
+            ridge = grid.ridges[m - g * L]
+            for a in range(d):
+                for j in range(a, d):
+                    A[a, j] = G[a, j]
+                A[a, a] += ridge
+                c[m, a] = b[a]
+            factorise(A, d)
+            rest = square - forward_solve(A, d, c[m], 0)
+            back_solve(A, d, c[m])
+            keep[m] = 1.0 - _leverage_sum(A, d, ridge, z) / n
+            length = 0.0
+            for a in range(d):
+                length += c[m, a] * c[m, a]
+            out.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.min_scale**2)
+            out.log_score[k, m] = summed_evidence(n, max(rest - ridge * length, 0.0), keep[m], nu, out.psi[k, m])
+
+
+@kernel
+def _average(
+    n: float, square: float, d: int, weight: Floats, out: Regressions, k: int, work: tuple[Floats, ...]
+) -> None:
+    """Average the regressions of context k into its centre, which came from the parent, and into its residuals."""
+    G, b, _, z, c, keep = work
+    centre, loo = out.centre[k], out.loo[k]
+    gain = 0.0
+    for m in range(len(weight)):
+        if weight[m] > 0.0:
+            gain += weight[m] / keep[m]
+    z[:] = 0.0  # what the leave-one-out residuals take off gain r
+    for m in range(len(weight)):
+        if weight[m] > 0.0:
+            for a in range(d):
+                z[a] += weight[m] / keep[m] * c[m, a]
+    error = gain * gain * square
+    for a in range(d):
+        t = 0.5 * G[a, a] * z[a]
+        for j in range(a + 1, d):
+            t += G[a, j] * z[j]
+        error += 2.0 * z[a] * (t - gain * b[a])
+        loo[a] = gain * centre[a] + z[a]
+    for m in range(len(weight)):
+        if weight[m] > 0.0:
+            for a in range(d):
+                centre[a] += weight[m] * c[m, a]
+    out.gain[k] = gain
+    out.loo_scale[k] = math.sqrt(max(error, 0.0) / n)
+
+
+def empty_regressions(N: int, grid: Grid, p: int) -> Regressions:
+    """What `regress_moments` fills for N contexts."""
+    M, d = (grid.degree + 1) * len(grid.ridges), n_features(grid.degree, p)
+    return Regressions(
+        np.zeros((N, d)),
+        np.full((N, M), -math.inf),
+        np.ones((N, M)),
+        np.zeros(N, np.int64),
+        np.zeros(N),
+        np.zeros(N),
+        np.zeros(N),
+        np.zeros(N),
+        np.zeros((N, d)),
+        np.zeros(N),
+    )
+
+
+@kernel
+def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int, out: Regressions) -> None:
+    """Fit the regressions of every context to moments (N, m); parents first, each centred on its parent's function.
+
+    Fills the `empty_regressions`.
+    """
+    N, M, d = len(parent), (grid.degree + 1) * len(grid.ridges), n_features(grid.degree, p)
+    work = (np.zeros((d, d)), np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros((M, d)), np.ones(M))
+    G, b, c, weight = work[0], work[1], work[4], np.empty(M)
+    for k in range(N):
+        yy = _unpack(total[k], d, G, b)
+        n = G[0, 0]
+        if k > 0:
+            out.centre[k, :] = out.centre[parent[k]]
+        above = out.s2[parent[k]] if k > 0 else grid.min_scale**2 + yy / max(n, 1.0)
+        if n == 0.0:  # a context without rows says what its parent says
+            out.log_score[k, :] = 0.0
+            out.psi[k, :] = grid.nu_0 * above
+            out.s2[k] = above
+            continue
+        out.mean[k] = b[0] / n
+        out.spread[k] = math.sqrt(max(yy / n - out.mean[k] ** 2, 0.0))
+        c[:] = 0.0
+        square = _subtract(G, d, out.centre[k], b, yy)
+        _regress(n, square, grid, grid.nu_0 * above, p, out, k, work)
+        _posterior(out.log_score[k], weight)
+        _average(n, square, d, weight, out, k, work)
+        out.best[k] = np.argmax(weight)
+        for m in range(M):
+            if weight[m] > 0.0:
+                out.s2[k] += weight[m] * out.psi[k, m] / (grid.nu_0 + n)

@@ -1,0 +1,240 @@
+"""All trees of a forest in one call: rows in the units of each frame, their leaves, their components, and learning.
+
+A frame is what trees were fitted in: units of x and y, and a trend. Trees and frames come as tables of addresses.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.distributions.shapes import FAR, Table, log_density
+from coverwalk._kernels.forest.components import Learned, Records, write_components
+from coverwalk._kernels.forest.learned import learn_rows, pool_rows
+from coverwalk._kernels.forest.scaling import to_units
+from coverwalk._kernels.forest.split import goes_right
+from coverwalk._kernels.forest.trend import fourier_value
+from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1, small_ints_1
+
+__all__ = ["Trees", "learn_all", "predict_all", "route_all"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# columns of `Trees.numbers`
+FRAME, DEGREE, SMOOTH, LABEL, SHAPE, MIDDLE, UNIT, FACTOR = range(8)
+# arrays of a tree in `Trees.where`, after which come those of `Records` and `Learned`
+DIM, LEFT, CUT, LEVELS, FILL_COLUMN, FILL_MEAN, SHAPES, RECORDS = range(8)
+LEARNED = RECORDS + 20
+# arrays of a frame
+CENTRE, SCALE, CATEGORY, TURNS, PHASE, COEFFICIENTS, LOW, HIGH = range(8)
+
+
+class Trees(NamedTuple):
+    """K trees and F frames."""
+
+    where: Ints  # (K + F, A) addresses of arrays, of trees and then of frames
+    size: Ints  # (K + F, A, 3) their shapes
+    numbers: Floats  # (K, 8)
+    weight: Floats  # (K,) of each tree in the mixture
+
+
+@kernel
+def _records(where: Ints, size: Ints, t: int) -> Records:
+    return Records(
+        ints_1(where, size, t, RECORDS),  # first
+        ints_1(where, size, t, RECORDS + 1),  # kind
+        floats_2(where, size, t, RECORDS + 2),  # weight
+        floats_1(where, size, t, RECORDS + 3),  # s2
+        ints_1(where, size, t, RECORDS + 4),  # n_voices
+        floats_2(where, size, t, RECORDS + 5),  # total
+        ints_1(where, size, t, RECORDS + 6),  # above
+        ints_1(where, size, t, RECORDS + 7),  # seat
+        floats_2(where, size, t, RECORDS + 8),  # low
+        floats_2(where, size, t, RECORDS + 9),  # high
+        floats_2(where, size, t, RECORDS + 10),  # centre
+        floats_1(where, size, t, RECORDS + 11),  # mean
+        ints_1(where, size, t, RECORDS + 12),  # degree
+        floats_1(where, size, t, RECORDS + 13),  # ridge
+        floats_1(where, size, t, RECORDS + 14),  # leverage
+        ints_1(where, size, t, RECORDS + 15),  # n_rows
+        ints_1(where, size, t, RECORDS + 16),  # rows_at
+        floats_2(where, size, t, RECORDS + 17),  # rows
+        ints_1(where, size, t, RECORDS + 18),  # factor_at
+        floats_1(where, size, t, RECORDS + 19),  # factors
+    )
+
+
+@kernel
+def _learned(where: Ints, size: Ints, t: int) -> Learned:
+    return Learned(
+        floats_2(where, size, t, LEARNED + 0),  # plane
+        floats_3(where, size, t, LEARNED + 1),  # inverse
+        floats_1(where, size, t, LEARNED + 2),  # nu
+        floats_1(where, size, t, LEARNED + 3),  # psi
+        floats_1(where, size, t, LEARNED + 4),  # log_odds
+        floats_1(where, size, t, LEARNED + 5),  # log_choice
+        ints_1(where, size, t, LEARNED + 6),  # seen
+    )
+
+
+@kernel
+def _frame_rows(X: Floats, trees: Trees, f: int, R: Floats, origin: Floats) -> None:
+    """Rows X (n, p) as the splits of frame f read them, into R, and its trend there, into origin (n,)."""
+    where, size = trees.where, trees.size
+    n, p = X.shape
+    centre, scale = floats_1(where, size, f, CENTRE), floats_1(where, size, f, SCALE)
+    category = ints_1(where, size, f, CATEGORY)
+    turns, phase = floats_2(where, size, f, TURNS), floats_1(where, size, f, PHASE)
+    coefficients = floats_1(where, size, f, COEFFICIENTS)
+    low, high = floats_1(where, size, f, LOW), floats_1(where, size, f, HIGH)
+    z, t = np.empty(p), np.empty(len(phase))
+    for i in range(n):
+        for a in range(p):
+            x = X[i, a]
+            R[i, a] = x if category[a] > 0 or x != x else to_units(x, centre[a], scale[a], True)
+        origin[i] = 0.0
+        if len(coefficients) > 0:
+            for a in range(p):
+                z[a] = 0.0 if category[a] > 0 or X[i, a] != X[i, a] else R[i, a]
+                z[a] = min(max(z[a], low[a]), high[a])
+            origin[i] = fourier_value(z, turns, phase, coefficients, t)
+
+
+@kernel
+def _seen(R: Floats, leaf: Ints, trees: Trees, t: int, f: int, out: Floats) -> None:
+    """What local models of tree t see of rows R (n, p): no category; a missing value at its leaf's mean, or at 0."""
+    category = ints_1(trees.where, trees.size, f, CATEGORY)
+    column, mean = ints_1(trees.where, trees.size, t, FILL_COLUMN), floats_2(trees.where, trees.size, t, FILL_MEAN)
+    for i in range(len(R)):
+        for a in range(R.shape[1]):
+            z = R[i, a]
+            if category[a] > 0:
+                z = 0.0
+            elif z != z:
+                z = 0.0
+                for j in range(len(column)):
+                    if column[j] == a:
+                        z = mean[leaf[i], j]
+            out[i, a] = z
+
+
+@kernel
+def route_all(X: Floats, trees: Trees, R: Floats, origin: Floats, leaf: Ints, count: Ints) -> None:
+    """Rows X (n, p) in all frames, R (F, n, p) and origin (F, n); their leaves in all trees, leaf (K, n).
+
+    Adds to count (n,) the number of components that the trees have for each row.
+    """
+    where, size = trees.where, trees.size
+    K = len(trees.numbers)
+    for f in range(len(R)):
+        _frame_rows(X, trees, K + f, R[f], origin[f])
+    for t in range(K):
+        f = int(trees.numbers[t, FRAME])
+        feature, left, split = ints_1(where, size, t, DIM), ints_1(where, size, t, LEFT), floats_1(where, size, t, CUT)
+        categories, n_components = ints_1(where, size, t, LEVELS), ints_1(where, size, t, RECORDS + 4)
+        for i in range(len(X)):
+            k = 0
+            while left[k] >= 0:
+                k = left[k] + goes_right(R[f, i, feature[k]], split[k], categories[k])
+            leaf[t, i] = k
+            count[i] += n_components[k]
+
+
+@kernel
+def _by_leaf(leaf: Ints, n_nodes: int, start: Ints, order: Ints) -> None:
+    """An order of the rows in which those of a leaf follow each other."""
+    for k in range(n_nodes + 1):
+        start[k] = 0
+    for k in leaf:
+        start[k + 1] += 1
+    for k in range(n_nodes):
+        start[k + 1] += start[k]
+    for i in range(len(leaf)):
+        order[start[leaf[i]]] = i
+        start[leaf[i]] += 1
+
+
+@kernel
+def predict_all(trees: Trees, R: Floats, origin: Floats, leaf: Ints, at: Ints, out: tuple[Any, ...]) -> None:
+    """Write the components of each row from at[i] on, and move at past them; see `components.write_components`."""
+    where, size, numbers = trees.where, trees.size, trees.numbers
+    n, p = R.shape[1], R.shape[2]
+    seen, order, nowhere = np.empty((n, p)), np.empty(n, np.int64), np.zeros(n)
+    for t in range(len(numbers)):
+        f, n_nodes = int(numbers[t, FRAME]), size[t, LEFT, 0]
+        _seen(R[f], leaf[t], trees, t, len(numbers) + f, seen)
+        if n > 1:
+            _by_leaf(leaf[t], n_nodes, np.empty(n_nodes + 1, np.int64), order)
+        else:
+            order[0] = 0
+        unit = numbers[t, UNIT]
+        component = (
+            trees.weight[t],
+            small_ints_1(where, size, t, SHAPES),
+            int(numbers[t, SHAPE]),
+            int(numbers[t, LABEL]),
+            origin[f] if numbers[t, SMOOTH] > 0.0 else nowhere,
+            (numbers[t, MIDDLE], unit, unit * numbers[t, FACTOR]),
+        )
+        records, learned = _records(where, size, t), _learned(where, size, t)
+        write_components(seen, leaf[t], order, int(numbers[t, DEGREE]), records, learned, at, component, out)
+
+
+@kernel
+def learn_all(
+    X: Floats,
+    y: Floats,
+    trees: Trees,
+    work: tuple[Floats, Floats, Ints, Ints],
+    table: Table,
+    pool: tuple[Ints, Floats, Floats],
+    outliers: tuple[float, float, float],
+    n_rows: Ints,
+    decay: float,
+    out: Floats,
+) -> None:
+    """Predict rows X (n, p), y (n,) in order and learn each, in all trees and in the pool: one call learns all or none.
+
+    pool: group, size and counts as in `pool_rows`; outliers: weight in rows, centre and unit of the distribution of
+    outliers, shape 0; n_rows (1,): rows learned so far, moved on. Fills out (n,): log densities before each row.
+    """
+    where, size, numbers = trees.where, trees.size, trees.numbers
+    R, origin, leaf, count = work
+    n, K = len(y), len(numbers)
+    route_all(X, trees, R, origin, leaf, count)
+    seen, target, log_psi = np.empty(X.shape), np.empty(n), np.empty((K, n))
+    for t in range(K):
+        f, unit = int(numbers[t, FRAME]), numbers[t, UNIT]
+        _seen(R[f], leaf[t], trees, t, K + f, seen)
+        for i in range(n):
+            target[i] = to_units(y[i], numbers[t, MIDDLE], unit, False)
+            if numbers[t, SMOOTH] > 0.0:
+                target[i] -= origin[f, i]
+        learn_rows(
+            seen,
+            leaf[t],
+            target,
+            int(numbers[t, DEGREE]),
+            _records(where, size, t),
+            _learned(where, size, t),
+            small_ints_1(where, size, t, SHAPES),
+            int(numbers[t, SHAPE]),
+            table,
+            numbers[t, FACTOR],
+            n_rows[0],
+            decay,
+            log_psi[t],
+        )
+        for i in range(n):
+            log_psi[t, i] -= math.log(unit)
+    log_other, other = np.empty(n), np.empty(n)
+    for i in range(n):
+        e = to_units(y[i], outliers[1], outliers[2], False)
+        log_abs = math.log(abs(e)) if abs(e) > FAR else 0.0
+        log_other[i] = log_density(table, 0, e, log_abs) - math.log(outliers[2])
+        other[i] = outliers[0] / (n_rows[0] + i + 1.0)
+    pool_rows(log_psi, pool[0], pool[1], pool[2], log_other, other, decay, out)
+    n_rows[0] += n

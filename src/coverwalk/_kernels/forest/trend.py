@@ -1,0 +1,71 @@
+"""A line and cosine waves, row by row: their features, and their values, in which a row does not depend on others."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import fused_kernel, kernel
+
+__all__ = ["fourier", "fourier_features", "fourier_value"]
+
+Floats = NDArray[np.float64]
+
+# cos(2 pi t) = sum_k (-1)^k (2 pi t)^2k / (2k)!, for |t| <= 1/2; the next term is below 1e-15
+SERIES = np.array([(-1.0) ** k * (2 * math.pi) ** (2 * k) / math.factorial(2 * k) for k in range(15)])
+
+
+@fused_kernel
+def _turn(t: Floats) -> None:
+    """Overwrite t with cos(2 pi t): a series without branches, so that the loop vectorises: a quarter of the time."""
+    for k in range(len(t)):
+        u = t[k] - math.floor(t[k] + 0.5)
+        square = u * u
+        cosine = SERIES[14]
+        for j in range(13, -1, -1):
+            cosine = cosine * square + SERIES[j]
+        t[k] = cosine
+
+
+@fused_kernel
+def fourier_features(Z: Floats, turns: Floats, phase: Floats, height: float, F: Floats) -> None:
+    """1, z_a, height cos(2 pi (turns_k'z + phase_k)) of rows Z (n, p); turns (p, D); into F (n, 1 + p + D)."""
+    n, p = Z.shape
+    D = len(phase)
+    t = np.empty(D)
+    for i in range(n):
+        F[i, 0] = 1.0
+        for k in range(D):
+            t[k] = phase[k]
+        for a in range(p):
+            z = F[i, 1 + a] = Z[i, a]
+            for k in range(D):
+                t[k] += z * turns[a, k]
+        _turn(t)
+        for k in range(D):
+            F[i, 1 + p + k] = height * t[k]
+
+
+@fused_kernel
+def fourier_value(z: Floats, turns: Floats, phase: Floats, coefficients: Floats, t: Floats) -> float:
+    """c_0 + c_a z_a + c_k cos(2 pi (turns_k'z + phase_k)) at z (p,); turns (p, D), coefficients (1 + p + D,)."""
+    p, D = len(z), len(phase)
+    total = coefficients[0]
+    for k in range(D):
+        t[k] = phase[k]
+    for a in range(p):
+        total += coefficients[1 + a] * z[a]
+        for k in range(D):
+            t[k] += z[a] * turns[a, k]
+    _turn(t)
+    for k in range(D):
+        total += coefficients[1 + p + k] * t[k]
+    return total
+
+
+@kernel
+def fourier(Z: Floats, turns: Floats, phase: Floats, coefficients: Floats, out: Floats) -> None:
+    """Fill out (n,): the value in each row of Z (n, p)."""
+    t = np.empty(len(phase))
+    for i in range(len(Z)):
+        out[i] = fourier_value(Z[i], turns, phase, coefficients, t)

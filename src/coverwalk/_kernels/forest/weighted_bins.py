@@ -1,0 +1,67 @@
+"""Densities of the residuals of rows with weights: bins hold whole numbers of rows, fractions go to the next bin."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.forest.binned_tree import base_height, tree_bins_evidence
+from coverwalk._kernels.forest.kernel_density import BIN, MIDDLE, N_BINS, base_density, bins_evidence
+
+__all__ = ["weighted_densities"]
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int32]
+
+
+@kernel
+def _count(e: Floats, w: Floats, scale: float, counts: Counts) -> tuple[int, int]:
+    """Fill counts (N_BINS,), so that the sum up to any bin is that of the weights, within one half; returns the rows
+    of all weights together, and how many of them are beyond the bins.
+    """
+    mass, total = np.zeros(N_BINS), w.sum()
+    for q in range(len(e)):
+        place = e[q] / (scale * BIN) + MIDDLE
+        if 0.0 <= place < N_BINS:
+            mass[int(place)] += w[q]
+    n, below, taken = max(int(total + 0.5), 1), 0.0, 0
+    for b in range(N_BINS):
+        below += mass[b]
+        counts[b] = min(int(below + 0.5), n) - taken
+        taken += counts[b]
+    return n, n - taken
+
+
+@kernel
+def _outside(e: Floats, w: Floats, scale: float, n_out: int, n_rows: int, boxes: bool) -> float:
+    """The log density that n_out rows beyond the bins have under the base, or under the boxes of a tree density."""
+    total, mass = 0.0, 0.0
+    for q in range(len(e)):
+        place = e[q] / (scale * BIN) + MIDDLE
+        if not 0.0 <= place < N_BINS:
+            height = base_height(e[q] / scale, n_rows) if boxes else base_density(e[q] / scale)
+            total += w[q] * math.log(max(height, 1e-300))
+            mass += w[q]
+    return n_out * total / mass if mass > 0.0 else n_out * math.log(base_density(4.0))
+
+
+@kernel
+def weighted_densities(
+    e: Floats,
+    w: Floats,
+    min_scale: float,
+    tables: tuple[Floats, Floats],
+    gammas: tuple[Floats, Floats],
+    counts: Counts,
+) -> tuple[float, float, float, int]:
+    """As `density_evidence` and `tree_evidence`, of rows e (n,) with weights w (n,): both evidences, scale, width."""
+    square, total = 0.0, 0.0
+    for q in range(len(e)):
+        square += w[q] * e[q] * e[q]
+        total += w[q]
+    scale = max(math.sqrt(square / total), min_scale)
+    n, n_out = _count(e, w, scale, counts)
+    kernels, width = bins_evidence(counts, n, n_out, _outside(e, w, scale, n_out, n, False), scale, tables)
+    tree = tree_bins_evidence(counts, n, n_out, _outside(e, w, scale, n_out, n, True), scale, gammas)
+    return kernels, tree, scale, width

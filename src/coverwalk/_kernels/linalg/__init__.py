@@ -1,0 +1,1 @@
+"""Linear algebra, random numbers and arrays by address."""

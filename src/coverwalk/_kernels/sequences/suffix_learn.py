@@ -1,0 +1,250 @@
+"""How both walks learn a symbol: evidence for stopping, tied priors, counts. See docs/sequences.md."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.sequences.suffix_tree import (
+    ALPHABET,
+    FULL,
+    HISTORY,
+    LAST,
+    PATH,
+    STOP,
+    C,
+    N,
+    SuffixStore,
+    T,
+    add_entry,
+    advance,
+    find_entries,
+    has_capacity,
+    materialise,
+)
+from coverwalk._kernels.sequences.suffix_walk import (
+    ALPHA,
+    BACK,
+    COARSEN_MIXED,
+    COLUMN,
+    DEPTH,
+    EAGER,
+    KINDS_COLUMNS,
+    LEVEL_COLUMNS,
+    MODE,
+    P_DISCOUNT,
+    P_FULL,
+    P_REPEAT,
+    P_STOP,
+    RATE,
+    REFINE,
+    REPEAT,
+    ROW,
+    SEEN,
+    SHARE,
+    D,
+    Kind,
+    R,
+    W,
+    alphabet_size,
+    ask,
+    longest_path,
+    newest_row,
+    weigh,
+)
+
+__all__ = ["learn", "observe", "prime"]
+
+
+@kernel
+def _shared(log_odds: float, share: float) -> float:
+    """Fixed share: the odds after both sides handed ``share`` of their probability to the other."""
+    if share <= 0.0:
+        return log_odds
+    odds = math.exp(log_odds)
+    return math.log(((1.0 - share) * odds + share) / (share * odds + 1.0 - share))
+
+
+@kernel
+def _nudge(tied: NDArray[np.float64], parameter: np.int64, kind: Kind, step: float) -> None:
+    """One step up the slope of log psi."""
+    order, away, row, column, newest = kind
+    tied[parameter, 0, order, 0] += step
+    tied[parameter, 1, row, column] += step
+    tied[parameter, 2, away, column] += step
+    tied[parameter, 3, newest, min(order, KINDS_COLUMNS - 1)] += step
+
+
+@kernel
+def _learn_mixed(
+    tree: SuffixStore,
+    level: NDArray[np.float64],
+    entries: NDArray[np.int64],
+    phi: NDArray[np.float64],
+    psi: NDArray[np.float64],
+) -> None:
+    """Evidence and tied priors after a symbol, finest context first; the counts are still as they were.
+
+    ``reach`` is d log psi / d psi_k: how much the prediction owes to this order. It carries the slopes
+    down the path, and scales the evidence between the local models: where finer contexts spoke, it says nothing.
+    """
+    length = tree.size[PATH]
+    share, alpha, rates = tree.settings[SHARE], tree.settings[ALPHA], tree.settings[RATE:]
+    path, node_value, entry_value, tied = tree.path, tree.node_value, tree.entry_value, tree.tied
+    newest = newest_row(tree, path, length)
+    reach = 1.0 / psi[length]
+    for order in range(length - 1, -1, -1):
+        w = level[order, W]
+        if level[order, SEEN] > 0.0:
+            node = path[order]
+            d, r, q = level[order, D], level[order, R], level[order, REPEAT]
+            row, column = np.int64(level[order, ROW]), np.int64(level[order, COLUMN])
+            kind = (order, length - 1 - order, row, column, newest)
+            below = psi[order]
+            c_all, t_all, n_all = node_value[node, C], node_value[node, T], node_value[node, N]
+            entry = entries[order]
+            c = t = n = 0.0
+            if entry >= 0:
+                c, t, n = entry_value[entry, 0], entry_value[entry, 1], entry_value[entry, 2]
+            tables = (c - d * t + d * t_all * below) / c_all
+            full = (n + alpha * below) / (n_all + alpha)
+            counted = (1.0 - r) * tables + r * full
+            again = (phi[order] - (1.0 - q) * counted) / q
+            if order > 0:
+                _nudge(tied, P_STOP, kind, rates[P_STOP] * reach * w * (1.0 - w) * (phi[order] - below))
+                node_value[node, STOP] = _shared(node_value[node, STOP] + math.log(phi[order] / below), share)
+            _nudge(tied, P_REPEAT, kind, rates[P_REPEAT] * reach * w * q * (1.0 - q) * (again - counted))
+            here = reach * w * (1.0 - q)
+            _nudge(tied, P_FULL, kind, rates[P_FULL] * here * r * (1.0 - r) * (full - tables))
+            slope = (t_all * below - t) / c_all
+            _nudge(tied, P_DISCOUNT, kind, rates[P_DISCOUNT] * here * (1.0 - r) * slope * d * (1.0 - d))
+            log_full = node_value[node, FULL] + here * counted * math.log(full / tables)
+            node_value[node, FULL] = _shared(log_full, share)
+        reach *= (1.0 - w) + w * level[order, BACK]
+
+
+@kernel
+def _learn_stops(
+    tree: SuffixStore, level: NDArray[np.float64], phi: NDArray[np.float64], psi: NDArray[np.float64], longest: int
+) -> None:
+    """w_M' = w_M phi_M / psi_M as log evidence: the ratio of what stopping and going on predicted."""
+    length = tree.size[PATH]
+    share = tree.settings[SHARE]
+    refining = tree.settings[MODE] == REFINE
+    for order in range(length):
+        if refining:
+            if order == longest - 1:
+                continue
+            going_on = psi[order + 1] if order + 1 < length else 1.0 / alphabet_size(tree)
+        else:
+            if order == 0:
+                continue
+            going_on = psi[order]
+        node = tree.path[order]
+        tree.node_value[node, STOP] = _shared(tree.node_value[node, STOP] + math.log(phi[order] / going_on), share)
+
+
+@kernel
+def _count(
+    tree: SuffixStore, level: NDArray[np.float64], entries: NDArray[np.int64], psi: NDArray[np.float64], symbol: int
+) -> None:
+    """Add the symbol to the counts of its path, finest first.
+
+    Of a customer of weight kappa, the part that opened a new table goes on to the parent:
+    f = d T psi_P / (d T psi_P + c - d t), or 1 where the symbol is new.
+    """
+    mixed = tree.settings[MODE] == COARSEN_MIXED
+    path, node_value, node_link, entry_value = tree.path, tree.node_value, tree.node_link, tree.entry_value
+    kappa = 1.0
+    for order in range(tree.size[PATH] - 1, -1, -1):
+        node = path[order]
+        entry = entries[order]
+        opened = 1.0
+        if entry < 0:
+            entry = add_entry(tree, node, symbol, -1 - (tree.size[HISTORY] + 1))
+            entries[order] = entry
+        elif mixed and entry_value[entry, 0] > 0.0:
+            d = level[order, D]
+            new = d * node_value[node, T] * psi[order]
+            opened = new / (new + entry_value[entry, 0] - d * entry_value[entry, 1])
+        if mixed:
+            entry_value[entry, 0] += kappa
+            entry_value[entry, 1] += kappa * opened
+            node_value[node, C] += kappa
+            node_value[node, T] += kappa * opened
+            kappa *= opened
+        entry_value[entry, 2] += 1.0
+        node_value[node, N] += 1.0
+        node_link[node, LAST] = symbol
+
+
+@kernel
+def _step(tree: SuffixStore, entries: NDArray[np.int64], symbol: int) -> None:
+    """Put a symbol behind: into the history, and the path on to the contexts that come after it."""
+    tree.history[tree.size[HISTORY]] = symbol
+    tree.size[HISTORY] += 1
+    if symbol == tree.size[ALPHABET]:
+        tree.size[ALPHABET] += 1
+    tree.size[PATH] = advance(tree, tree.path, tree.path_entry, entries, tree.size[PATH], symbol, 1)
+
+
+@kernel
+def observe(
+    tree: SuffixStore,
+    symbol: int,
+    level: NDArray[np.float64],
+    entries: NDArray[np.int64],
+    phi: NDArray[np.float64],
+    psi: NDArray[np.float64],
+) -> float:
+    """Learn one symbol; the probability that it had. ``has_capacity`` must hold."""
+    materialise(tree)
+    longest = longest_path(tree)
+    length = tree.size[PATH]
+    find_entries(tree, tree.path, length, symbol, entries)
+    weigh(tree, tree.path, length, longest, level)
+    probability = ask(tree, tree.path, length, level, symbol, entries, phi, psi)
+    if tree.settings[MODE] == COARSEN_MIXED:
+        _learn_mixed(tree, level, entries, phi, psi)
+    else:
+        _learn_stops(tree, level, phi, psi, longest)
+    _count(tree, level, entries, psi, symbol)
+    _step(tree, entries, symbol)
+    return float(probability)
+
+
+@kernel
+def learn(tree: SuffixStore, symbols: NDArray[np.int32], start: int, losses: NDArray[np.float64]) -> int:
+    """Learn symbols from ``start`` on; how far it got before the arrays were full.
+
+    losses (n,)   written: -log p of each symbol, before it was learnt, in nats
+    """
+    depth = int(tree.settings[DEPTH])
+    level = np.empty((depth + 2, LEVEL_COLUMNS))
+    entries = np.empty(depth + 2, np.int64)
+    phi = np.empty(depth + 2)
+    psi = np.empty(depth + 3)
+    for i in range(start, len(symbols)):
+        if not has_capacity(tree, depth):
+            return i
+        losses[i] = -math.log(observe(tree, np.int64(symbols[i]), level, entries, phi, psi))
+    return len(symbols)
+
+
+@kernel
+def prime(tree: SuffixStore, symbols: NDArray[np.int32]) -> None:
+    """Append symbols without learning them: their contexts are opened, with no counts. ``has_capacity`` for each."""
+    eager = tree.settings[EAGER]
+    tree.settings[EAGER] = 1.0
+    entries = np.empty(len(tree.path), np.int64)
+    for i in range(len(symbols)):
+        symbol = np.int64(symbols[i])
+        materialise(tree)
+        find_entries(tree, tree.path, tree.size[PATH], symbol, entries)
+        for order in range(tree.size[PATH]):
+            if entries[order] < 0:
+                entries[order] = add_entry(tree, tree.path[order], symbol, -1 - (tree.size[HISTORY] + 1))
+        _step(tree, entries, symbol)
+    materialise(tree)
+    tree.settings[EAGER] = eager

@@ -1,0 +1,425 @@
+"""The store of a sequence model: which contexts were seen, what followed them, and the way from one to the next.
+
+A *context* is a node; context 0 is the empty one. An *entry* is a symbol that followed a context ``u``, with its counts
+and its *successor*: the context ``us`` that is met next if ``s`` follows ``u``. So the contexts of the next moment,
+of every order, are found by reading the successors of the entries of this moment: one look-up a level gives
+both the counts of the symbol and the path to come.
+
+A context seen once is not stored. Its successor link holds the place in the history of the one symbol that followed
+it (a *tail*), and that says all there is to say about it, and about all longer contexts at that place. It becomes a
+node when it is met for the second time. A text of n symbols has about n to 2n nodes, whatever the depth.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk.files.schema import Array, Limits, Scope, require, stored
+
+__all__ = [
+    "FRESH",
+    "SuffixStore",
+    "add_entry",
+    "advance",
+    "find_entries",
+    "has_capacity",
+    "materialise",
+    "start_document",
+]
+
+# columns of node_value
+C, T, N, STOP, FULL = (
+    0,
+    1,
+    2,
+    3,
+    4,
+)  # fractional counts, tables, full counts, log evidence for stopping, for full counts
+# columns of node_link
+HEAD, KINDS, LAST, PARENT, LABEL = (
+    0,
+    1,
+    2,
+    3,
+    4,
+)  # first entry, distinct symbols, newest symbol, one order less, by what
+# columns of entry_value: fractional count, tables, full count
+# columns of entry_link
+SYMBOL, NEXT, SUCCESSOR, OWNER = 0, 1, 2, 3
+# places of size
+NODES, ENTRIES, HISTORY, PATH, ALPHABET, BEGIN, START = 0, 1, 2, 3, 4, 5, 6
+
+BORDER = -1  # between two documents in the history; the label of a context that begins with its document
+MOST_SYMBOLS = 2**31 - 8  # places in the history are 32-bit links
+FRESH = -(2**40)  # on a path: a context never met before
+
+
+_NODE_LINKS = {
+    HEAD: Limits(index="entries", none=True),
+    KINDS: Limits(low=0, high="A"),
+    LAST: Limits(index="A", none=True),
+    PARENT: Limits(index="nodes", none=True),
+    LABEL: Limits(index="A", none=True),
+}
+_ENTRY_LINKS = {
+    SYMBOL: Limits(index="A"),
+    NEXT: Limits(index="entries", none=True),
+    SUCCESSOR: Limits(low="-2 - past", below="nodes"),
+    OWNER: Limits(index="nodes"),
+}
+_SETTINGS = {  # the places of `suffix_walk`
+    0: Limits(low="length - 2", high="length - 2"),  # depth
+    1: Limits(low=0, high=1),
+    2: Limits(low=0, high=2**62),  # memory in bytes
+    3: Limits(low=0, high=2, integral=True),  # mode
+    4: Limits(low=0, high=0.49),
+    5: Limits(above=0, high=1e300),
+    6: Limits(low="int(grows)", high="int(grows)"),
+    7: Limits(low=0, below=1),
+    8: Limits(low=2, integral=True),  # symbols that are remembered, at most
+    **{place: Limits(low=0, high=1) for place in range(9, 13)},
+}
+
+
+@stored(
+    size=Array(np.int64, 7, low=0, high=2**31),
+    path=Array(np.int64, "length"),
+    path_entry=Array(np.int64, "length", low=-1),
+    node_value=Array(float, "nodes", 5),
+    entry_value=Array(float, "entries", 3),
+    history=Array(np.int32, "past", low=BORDER, below="A"),
+    node_link=Array(np.int32, "nodes", 5, columns=_NODE_LINKS),
+    entry_link=Array(np.int32, "entries", 4, columns=_ENTRY_LINKS),
+    table=Array(np.int32, "slots", index="entries", none=True),
+    tied=Array(float, 4, 4, 256, 8),
+    settings=Array(float, 13, columns=_SETTINGS),
+    check=lambda state, scope: _check_store(state, scope),
+)
+class SuffixStore(NamedTuple):
+    """The whole state of a sequence model as flat arrays; all are owned and changed by the kernels.
+
+    node_value (nodes, 5)   C, T, N, log evidence for stopping here, log evidence for full counts
+    node_link (nodes, 5)    head entry, number of distinct symbols, newest symbol, parent context, label
+    entry_value (entries, 3)  c, t, n of one symbol after one context
+    entry_link (entries, 4) symbol, next entry of the node, successor, node
+    table (2^k,)            hash table of entries by (node, symbol), -1 where free; at most half full
+    history (symbols,)      everything learnt, documents separated by -1
+    path (depth + 2,)       the contexts of the next symbol by order: a node, a tail -1 - place, or FRESH
+    path_entry (depth + 2,) the entry whose successor each context on the path is
+    size (7,)               nodes, entries, history, length of the path, symbols known, place where the document
+                            begins, length of the path there
+    tied (4, 4, rows, 8)    prior log-odds that contexts of one kind share: see suffix_walk
+    settings (13,)          see suffix_walk
+    """
+
+    node_value: NDArray[np.float64]
+    node_link: NDArray[np.int32]
+    entry_value: NDArray[np.float64]
+    entry_link: NDArray[np.int32]
+    table: NDArray[np.int32]
+    history: NDArray[np.int32]
+    path: NDArray[np.int64]
+    path_entry: NDArray[np.int64]
+    size: NDArray[np.int64]
+    tied: NDArray[np.float64]
+    settings: NDArray[np.float64]
+
+
+@kernel
+def _slot(table: NDArray[np.int32], node: int, symbol: int) -> int:
+    """Where the hash table begins to look for (node, symbol): Fibonacci hashing."""
+    mixed = (np.uint64(node) << np.uint64(21)) + np.uint64(symbol) + np.uint64(1)
+    mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    return int(np.int64(mixed & np.uint64(len(table) - 1)))
+
+
+@kernel
+def find_entries(
+    tree: SuffixStore, path: NDArray[np.int64], length: int, symbol: int, entries: NDArray[np.int64]
+) -> None:
+    """For each context of a path the entry of ``symbol``, or -1; written to ``entries``."""
+    # Taking an array out of the tuple counts a reference: once a call, not once a level.
+    node_link, entry_link, table = tree.node_link, tree.entry_link, tree.table
+    mask = len(table) - 1
+    for order in range(length):
+        entries[order] = -1
+        node = path[order]
+        if node < 0:
+            continue
+        head = node_link[node, HEAD]
+        if head < 0:
+            continue
+        if entry_link[head, SYMBOL] == symbol:  # most contexts are followed by one symbol only: no hashing
+            entries[order] = head
+        elif node_link[node, KINDS] > 1:
+            slot = _slot(table, node, symbol)
+            while table[slot] >= 0:
+                entry = table[slot]
+                if entry_link[entry, OWNER] == node and entry_link[entry, SYMBOL] == symbol:
+                    entries[order] = entry
+                    break
+                slot = (slot + 1) & mask
+
+
+@kernel
+def _hash_entry(tree: SuffixStore, entry: int) -> None:
+    table = tree.table
+    mask = len(table) - 1
+    slot = _slot(table, np.int64(tree.entry_link[entry, OWNER]), np.int64(tree.entry_link[entry, SYMBOL]))
+    while table[slot] >= 0:
+        slot = (slot + 1) & mask
+    table[slot] = entry
+
+
+@kernel
+def rehash(tree: SuffixStore) -> None:
+    """Fill an empty, larger hash table."""
+    for entry in range(tree.size[ENTRIES]):
+        _hash_entry(tree, entry)
+
+
+@kernel
+def add_entry(tree: SuffixStore, node: int, symbol: int, successor: int) -> int:
+    """A first entry for ``symbol`` after context ``node``, without counts."""
+    entry = int(tree.size[ENTRIES])
+    tree.size[ENTRIES] = entry + 1
+    head = tree.node_link[node, HEAD]
+    tree.entry_value[entry, 0] = 0.0
+    tree.entry_value[entry, 1] = 0.0
+    tree.entry_value[entry, 2] = 0.0
+    tree.entry_link[entry, SYMBOL] = symbol
+    tree.entry_link[entry, SUCCESSOR] = successor
+    tree.entry_link[entry, OWNER] = node
+    tree.entry_link[entry, NEXT] = -1
+    if head < 0:
+        tree.node_link[node, HEAD] = entry
+    else:  # the head keeps its place: it is the one that is found without hashing
+        tree.entry_link[entry, NEXT] = tree.entry_link[head, NEXT]
+        tree.entry_link[head, NEXT] = entry
+    tree.node_link[node, KINDS] += 1
+    _hash_entry(tree, entry)
+    return entry
+
+
+@kernel
+def has_capacity(tree: SuffixStore, depth: int) -> bool:
+    """Whether one more symbol fits whatever it is: the caller grows the arrays when it might not."""
+    return bool(
+        tree.size[NODES] + depth + 2 <= len(tree.node_value)
+        and tree.size[ENTRIES] + 2 * depth + 4 <= len(tree.entry_value)
+        and 2 * (tree.size[ENTRIES] + 2 * depth + 4) <= len(tree.table)
+        and tree.size[HISTORY] + 2 <= len(tree.history)
+    )
+
+
+@kernel
+def add_node(tree: SuffixStore, parent: int, label: int) -> int:
+    """An empty context: ``label`` further in the past than ``parent``."""
+    node = int(tree.size[NODES])
+    tree.size[NODES] = node + 1
+    for column in range(5):
+        tree.node_value[node, column] = 0.0
+    tree.node_link[node, HEAD] = -1
+    tree.node_link[node, KINDS] = 0
+    tree.node_link[node, LAST] = -1
+    tree.node_link[node, PARENT] = parent
+    tree.node_link[node, LABEL] = label
+    return node
+
+
+@kernel
+def materialise(tree: SuffixStore) -> None:
+    """Make nodes of the tails and fresh contexts on the path, which is about to learn."""
+    path = tree.path
+    for order in range(1, tree.size[PATH]):
+        if path[order] < 0:
+            path[order] = _node_of(tree, order)
+            if tree.path_entry[order] >= 0:
+                tree.entry_link[tree.path_entry[order], SUCCESSOR] = path[order]
+
+
+@kernel
+def _node_of(tree: SuffixStore, order: int) -> int:
+    """A new node for the context of this order on the path."""
+    code = int(tree.path[order])
+    place = tree.size[HISTORY] - order
+    label = np.int64(tree.history[place]) if place >= tree.size[BEGIN] else np.int64(BORDER)
+    node = int(add_node(tree, tree.path[order - 1], label))
+    if code != FRESH:  # seen once: what followed it is in the history
+        seen = -1 - code
+        followed = np.int64(tree.history[seen])
+        entry = add_entry(tree, node, followed, -1 - (seen + 1))
+        for column in range(3):
+            tree.entry_value[entry, column] = 1.0
+            tree.node_value[node, column] = 1.0
+        tree.node_link[node, LAST] = followed
+    return node
+
+
+@kernel
+def _point_to_now(entry_link: NDArray[np.int32], entries: NDArray[np.int64], first: int, length: int, now: int) -> None:
+    """Contexts from order ``first`` on were never followed by a symbol: now they are met for the first time.
+
+    If that holds of one then of all longer ones. Their links may still point to the end of a document.
+    """
+    for order in range(first, length):
+        if entries[order - 1] >= 0:
+            entry_link[entries[order - 1], SUCCESSOR] = -1 - now
+
+
+@kernel
+def advance(
+    tree: SuffixStore,
+    path: NDArray[np.int64],
+    path_entry: NDArray[np.int64],
+    entries: NDArray[np.int64],
+    length: int,
+    symbol: int,
+    keep: int,
+) -> int:
+    """Move a path on by one symbol, in place; the length of the new path.
+
+    path, path_entry (depth + 2,)   the path to move: the tree's own, or a copy that only reads
+    entries (depth + 2,)            the entries of the symbol on it, from ``find_entries``
+    keep                            1: the tree has learnt the symbol; 0: the tree is only read
+    """
+    entry_link, history = tree.entry_link, tree.history
+    eager = tree.settings[1] > 0
+    now = tree.size[HISTORY]
+    new_length = min(length + 1, int(tree.settings[0]) + 1)
+    code = path[0]
+    path[0] = 0
+    path_entry[0] = -1
+    for order in range(1, new_length):
+        entry = entries[order - 1]
+        link = np.int64(FRESH)
+        if entry >= 0:
+            link = np.int64(entry_link[entry, SUCCESSOR])
+        elif code < 0 and code != FRESH and history[-1 - code] == symbol:
+            link = code - 1  # the tail goes on as the history does
+        if link < 0 and link != FRESH:
+            place = -1 - link
+            if place >= now or history[place] == BORDER:  # nothing followed there: as good as never met
+                link = np.int64(FRESH)
+        if link == FRESH and not eager:
+            if keep == 1:
+                _point_to_now(entry_link, entries, order, new_length, now)
+            return order
+        code = path[order]
+        path[order] = link
+        path_entry[order] = entry
+    return new_length
+
+
+@kernel
+def start_document(tree: SuffixStore, borders: int) -> None:
+    """Close the document: its end predicts nothing and the next one begins in the empty context.
+
+    With ``borders`` the beginning of a document is itself a context (node 1), and so are its first symbols.
+    """
+    if tree.size[HISTORY] > tree.size[BEGIN]:
+        tree.history[tree.size[HISTORY]] = BORDER
+        tree.size[HISTORY] += 1
+    tree.size[BEGIN] = tree.size[HISTORY]
+    tree.path[0] = 0
+    tree.path[1] = 1
+    tree.path_entry[0] = -1
+    tree.path_entry[1] = -1
+    tree.size[START] = min(1 + borders, int(tree.settings[0]) + 1)
+    tree.size[PATH] = tree.size[START]
+
+
+def new_tree(settings: NDArray[np.float64], tied: NDArray[np.float64], alphabet: int, depth: int) -> SuffixStore:
+    """An empty tree: the empty context, the context "a document begins here", and a little room."""
+    capacity = 256 + 4 * depth
+    tree = SuffixStore(
+        node_value=np.zeros((capacity, 5)),
+        node_link=np.zeros((capacity, 5), np.int32),
+        entry_value=np.zeros((capacity, 3)),
+        entry_link=np.zeros((capacity, 4), np.int32),
+        table=np.full(4096, -1, np.int32),
+        history=np.zeros(capacity, np.int32),
+        path=np.zeros(depth + 2, np.int64),
+        path_entry=np.full(depth + 2, -1, np.int64),
+        size=np.zeros(7, np.int64),
+        tied=tied,
+        settings=settings,
+    )
+    tree.size[ALPHABET] = alphabet
+    tree.node_link[:2] = [[-1, 0, -1, -1, BORDER], [-1, 0, -1, 0, BORDER]]
+    tree.size[NODES] = 2
+    return tree
+
+
+def with_capacity(tree: SuffixStore, depth: int, symbols: int) -> SuffixStore:
+    """The same tree in arrays with room for at least one more symbol, and for the history of ``symbols`` more.
+
+    Arrays that are nearly full grow by half: what is copied stays a small multiple of what is stored.
+    """
+
+    def longer(array: NDArray[Any], used: int, spare: int) -> NDArray[Any]:
+        if used + spare <= len(array):
+            return array
+        larger = np.zeros((used + max(used // 2, spare), *array.shape[1:]), array.dtype)
+        larger[:used] = array[:used]
+        return larger
+
+    if int(tree.size[HISTORY]) + symbols > MOST_SYMBOLS:
+        raise ValueError(f"a model learns at most {MOST_SYMBOLS} symbols in all: begin a new one")
+    nodes, entries = int(tree.size[NODES]), int(tree.size[ENTRIES])
+    spare_nodes, spare_entries = depth + 2, 2 * depth + 4
+    table = tree.table
+    while len(table) < 2 * (entries + spare_entries):
+        table = np.full(2 * len(table), -1, np.int32)
+    larger = tree._replace(
+        node_value=longer(tree.node_value, nodes, spare_nodes),
+        node_link=longer(tree.node_link, nodes, spare_nodes),
+        entry_value=longer(tree.entry_value, entries, spare_entries),
+        entry_link=longer(tree.entry_link, entries, spare_entries),
+        history=longer(tree.history, int(tree.size[HISTORY]), symbols + 2),
+        table=table,
+    )
+    if table is not tree.table:
+        rehash(larger)
+    return larger
+
+
+def trimmed(tree: SuffixStore) -> SuffixStore:
+    """The same tree in arrays without spare room, as they are written to a file."""
+    nodes, entries, history = (int(n) for n in tree.size[:3])
+    return tree._replace(
+        node_value=tree.node_value[:nodes].copy(),
+        node_link=tree.node_link[:nodes].copy(),
+        entry_value=tree.entry_value[:entries].copy(),
+        entry_link=tree.entry_link[:entries].copy(),
+        history=tree.history[:history].copy(),
+    )
+
+
+def _check_store(state: Any, scope: Scope) -> None:
+    """Sizes are those of the arrays; every entry stands in the list of its node, and is there once."""
+    nodes, entries, past = scope["nodes"], scope["entries"], scope["past"]
+    size = state.size.tolist()
+    require("sizes", [size[k] for k in (NODES, ENTRIES, HISTORY, ALPHABET)] == [nodes, entries, past, scope["A"]])
+    require("sizes", nodes >= 2 and size[BEGIN] <= past and 1 <= size[START] <= 2 and 1 <= size[PATH] < scope["length"])
+    require("table", scope["slots"].bit_count() == 1 and scope["slots"] >= 2 * entries)
+    require("table", np.array_equal(np.sort(state.table[state.table >= 0]), np.arange(entries)))
+    parent = state.node_link[:, PARENT]
+    require("parent", (parent[1:] >= 0).all() and (parent < np.arange(nodes)).all())
+    path = state.path[: size[PATH]]
+    require("path", (path == FRESH) | ((path >= -past) & (path < nodes)))
+    require("path", path[0] == 0 and (state.path_entry < entries).all())
+    head, following, owner = state.node_link[:, HEAD], state.entry_link[:, NEXT], state.entry_link[:, OWNER]
+    listed = np.concatenate([head[head >= 0], following[following >= 0]])
+    require("lists", np.array_equal(np.sort(listed), np.arange(entries)))  # each entry in one list
+    is_head = np.zeros(entries, np.bool_)
+    is_head[head[head >= 0]] = True
+    require("lists", is_head | (following < np.arange(entries)))  # so that none is a ring
+    require("lists", owner[head[head >= 0]] == np.flatnonzero(head >= 0))
+    require("lists", owner[following[following >= 0]] == owner[following >= 0])
+    require("lists", np.bincount(owner, minlength=nodes) == state.node_link[:, KINDS])
+    names = np.unique(np.stack([owner, state.entry_link[:, SYMBOL]]), axis=1)
+    require("entries", names.shape[1] == entries)

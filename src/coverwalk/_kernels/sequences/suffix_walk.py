@@ -1,0 +1,337 @@
+"""Both walks on the contexts of a sequence: what they predict. See docs/sequences.md.
+
+Every context M on the path of a symbol s predicts, from its own counts and from psi of the next coarser context P,
+
+    phi_M(s) = own_M(s) + b_M psi_P(s)
+    psi_M(s) = w_M phi_M(s) + (1 - w_M) psi_P(s)                        coarsening walk, root: w = 1
+    psi_M(s) = w_M phi_M(s) + (1 - w_M) psi_child(s), b_M = 0           refining walk, finest: w = 1
+
+The coefficients of own_M, b_M and w_M do not depend on s: ``weigh`` computes them once for a path, and learning,
+reading and whole distributions share them.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.sequences.suffix_tree import (
+    ALPHABET,
+    BEGIN,
+    BORDER,
+    FRESH,
+    HEAD,
+    HISTORY,
+    KINDS,
+    LABEL,
+    LAST,
+    NEXT,
+    START,
+    STOP,
+    SYMBOL,
+    N,
+    SuffixStore,
+    advance,
+    find_entries,
+)
+
+__all__ = ["alphabet_size", "ask", "distribution", "follow", "longest_path", "prior_log_odds", "weigh"]
+
+COARSEN_MIXED, COARSEN_DIRICHLET, REFINE = 0, 1, 2
+
+# places of settings
+DEPTH, EAGER, MEMORY, MODE, SHARE, ALPHA, GROWING, PRIOR, WINDOW, RATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+# the tied prior log-odds: stopping, discount, full counts against tables, repeating the newest symbol
+P_STOP, P_DISCOUNT, P_FULL, P_REPEAT = np.arange(4)  # not literals: those would compile each use anew
+LIMIT = 6.0  # of a sum of tied log-odds: no kind of context is ever taken for certain
+FLOOR = 2.0**-40  # the weight of the uniform distribution beside the mixed walk: no symbol is ever impossible
+
+# columns of level
+G_PY, D, G_FULL, REPEAT, BACK, FLAT, W, R, ROW, COLUMN, SEEN = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+LEVEL_COLUMNS = 11
+
+# the kind of a context: its order, how far it is from the finest, its counts, its distinct symbols, its newest symbol
+Kind = tuple[int, int, int, int, int]
+COUNT_ROWS, KINDS_COLUMNS, NEWEST_ROWS = 13, 8, 256
+
+
+@kernel
+def sigmoid(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+@kernel
+def _count_row(count: float) -> int:
+    """Counts by powers of two: 0 to 1.5, to 3, to 6, ..."""
+    row = 0
+    while count > 1.5 and row < COUNT_ROWS - 1:
+        count *= 0.5
+        row += 1
+    return row
+
+
+@kernel
+def _kinds_column(kinds: int) -> int:
+    """Numbers of distinct symbols: 0, 1, 2, 3-4, 5-8, 9-16, 17-64, more."""
+    if kinds <= 2:
+        return kinds
+    if kinds <= 4:
+        return 3
+    if kinds <= 8:
+        return 4
+    if kinds <= 16:
+        return 5
+    return 6 if kinds <= 64 else 7
+
+
+@kernel
+def _tied(tied: NDArray[np.float64], parameter: np.int64, kind: Kind) -> float:
+    """The prior log-odds of a context: the sum of four that it shares with others of its kind."""
+    order, away, row, column, newest = kind
+    x = tied[parameter, 0, order, 0] + tied[parameter, 1, row, column] + tied[parameter, 2, away, column]
+    x += tied[parameter, 3, newest, min(order, KINDS_COLUMNS - 1)]
+    return float(max(-LIMIT, min(LIMIT, x)))
+
+
+@kernel
+def newest_row(tree: SuffixStore, path: NDArray[np.int64], length: int) -> int:
+    """Contexts by their newest symbol, told from the context of order 1; 0 if that is the border or new."""
+    if length < 2 or path[1] == FRESH:
+        return 0
+    code = path[1]
+    newest = tree.node_link[code, LABEL] if code >= 0 else tree.history[-1 - code - 1]
+    return 0 if newest == BORDER else 1 + int(newest) % (NEWEST_ROWS - 1)
+
+
+@kernel
+def alphabet_size(tree: SuffixStore) -> float:
+    """Symbols that may come next: those known, and one never seen where the alphabet may grow."""
+    return float(tree.size[ALPHABET] + tree.settings[GROWING])
+
+
+@kernel
+def prior_log_odds(tree: SuffixStore, order: int) -> float:
+    """Of stopping at this order where priors are not learnt: log w/(1-w), w as set or 2^-order."""
+    w = tree.settings[PRIOR]
+    if w <= 0.0:
+        w = 0.5**order
+    return math.log(w) - math.log1p(-w)
+
+
+@kernel
+def _weigh_mixed(
+    tied: NDArray[np.float64],
+    alpha: float,
+    level: NDArray[np.float64],
+    order: int,
+    away: int,
+    kinds: int,
+    newest: int,
+    unknown: bool,
+) -> None:
+    """Three local models in one context, chosen by v: tables (Pitman-Yor), full counts (Dirichlet), the newest again.
+
+    ``unknown`` silences the tables. On entry level[order, 0..4] are C, T, N and the log evidences for stopping
+    and for full counts.
+    """
+    c_all, t_all, n_all = level[order, 0], level[order, 1], level[order, 2]
+    log_stop, log_full = level[order, 3], level[order, 4]
+    if c_all <= 0.0:  # nothing seen: it speaks as its parent does, whatever its weight
+        level[order, G_PY], level[order, D], level[order, G_FULL], level[order, REPEAT] = 0.0, 0.0, 0.0, 0.0
+        level[order, BACK], level[order, W], level[order, R], level[order, SEEN] = 1.0, 0.5, 0.0, 0.0
+        if order == 0:
+            level[order, W] = 1.0
+        return
+    row, column = _count_row(c_all), _kinds_column(kinds)
+    kind = (order, away, row, column, newest)
+    d = sigmoid(_tied(tied, P_DISCOUNT, kind))
+    r = 1.0 if unknown else sigmoid(_tied(tied, P_FULL, kind) + log_full)
+    q = sigmoid(_tied(tied, P_REPEAT, kind))
+    w = 1.0
+    if order > 0:
+        w = sigmoid(_tied(tied, P_STOP, kind) + log_stop)
+    level[order, G_PY] = (1.0 - q) * (1.0 - r) / c_all
+    level[order, D] = d
+    level[order, G_FULL] = (1.0 - q) * r / (n_all + alpha)
+    level[order, REPEAT] = q
+    level[order, BACK] = (1.0 - q) * ((1.0 - r) * d * t_all / c_all + r * alpha / (n_all + alpha))
+    level[order, W] = w
+    level[order, R] = r
+    level[order, ROW] = row
+    level[order, COLUMN] = column
+    level[order, SEEN] = 1.0
+
+
+@kernel
+def weigh(tree: SuffixStore, path: NDArray[np.int64], length: int, longest: int, level: NDArray[np.float64]) -> None:
+    """The coefficients of every context on a path.
+
+    longest                       the length the path would have had all its contexts been met before
+    level (depth + 2, LEVEL_COLUMNS)  written: see the columns above
+    """
+    mode = np.int64(tree.settings[MODE])
+    alpha, depth, size = tree.settings[ALPHA], tree.settings[DEPTH], alphabet_size(tree)
+    node_value, node_link, tied = tree.node_value, tree.node_link, tree.tied
+    newest = newest_row(tree, path, length)
+    for order in range(length):
+        code = path[order]
+        level[order, FLAT] = 0.0
+        kinds = np.int64(1)
+        if code >= 0:
+            for column in range(5):
+                level[order, column] = node_value[code, column]
+            kinds = np.int64(node_link[code, KINDS])
+        else:
+            seen = 0.0 if code == FRESH else 1.0
+            for column in range(3):
+                level[order, column] = seen
+            level[order, 3] = level[order, 4] = 0.0
+        if mode == COARSEN_MIXED:
+            # No more of the past is known: the tables leave out what finer contexts explained, full counts do not.
+            unknown = order == longest - 1 and order < depth and code >= 0
+            if unknown and node_link[code, LABEL] == BORDER:  # it is known: the document begins here
+                unknown = order == 0
+            _weigh_mixed(tied, alpha, level, order, length - 1 - order, kinds, newest, unknown)
+            continue
+        whole = level[order, N] + alpha * size
+        log_stop = level[order, STOP]
+        surely = order == 0 if mode == COARSEN_DIRICHLET else order == longest - 1
+        level[order, W] = 1.0 if surely else sigmoid(prior_log_odds(tree, order) + log_stop)
+        level[order, G_FULL] = 1.0 / whole
+        level[order, FLAT] = alpha / whole
+        level[order, G_PY], level[order, D], level[order, REPEAT], level[order, BACK] = 0.0, 0.0, 0.0, 0.0
+
+
+@kernel
+def ask(
+    tree: SuffixStore,
+    path: NDArray[np.int64],
+    length: int,
+    level: NDArray[np.float64],
+    symbol: int,
+    entries: NDArray[np.int64],
+    phi: NDArray[np.float64],
+    psi: NDArray[np.float64],
+) -> float:
+    """The probability of one symbol, whose entries on the path are given; writes phi and psi of every order.
+
+    psi (depth + 3,)   coarsening: psi[k + 1] is that of order k and psi[0] the uniform base; refining: psi[k] is it
+    """
+    node_link, entry_value, history = tree.node_link, tree.entry_value, tree.history
+    for order in range(length):  # phi holds own_M(s) first
+        code, entry = path[order], entries[order]
+        own = level[order, FLAT]
+        last = -1
+        if code >= 0:
+            last = node_link[code, LAST]
+            if entry >= 0:
+                own += level[order, G_PY] * (entry_value[entry, 0] - level[order, D] * entry_value[entry, 1])
+                own += level[order, G_FULL] * entry_value[entry, 2]
+        elif code != FRESH:
+            last = history[-1 - code]
+            if last == symbol:
+                own += level[order, G_PY] * (1.0 - level[order, D]) + level[order, G_FULL]
+        if last == symbol:
+            own += level[order, REPEAT]
+        phi[order] = own
+    base = 1.0 / alphabet_size(tree)
+    mode = tree.settings[MODE]
+    if mode == REFINE:
+        below = base  # a finer context that was never met
+        for order in range(length - 1, -1, -1):
+            psi[order] = level[order, W] * phi[order] + (1.0 - level[order, W]) * below
+            below = psi[order]
+        return float(below)
+    psi[0] = base
+    for order in range(length):
+        phi[order] += level[order, BACK] * psi[order]
+        psi[order + 1] = level[order, W] * phi[order] + (1.0 - level[order, W]) * psi[order]
+    if mode == COARSEN_MIXED:
+        return float((1.0 - FLOOR) * psi[length] + FLOOR * base)
+    return float(psi[length])
+
+
+@kernel
+def longest_path(tree: SuffixStore) -> int:
+    """How many contexts the past of the next symbol has, met or not."""
+    return min(int(tree.size[START] + tree.size[HISTORY] - tree.size[BEGIN]), int(tree.settings[DEPTH]) + 1)
+
+
+@kernel
+def follow(
+    tree: SuffixStore,
+    path: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    symbols: NDArray[np.int32],
+    losses: NDArray[np.float64],
+) -> None:
+    """Read symbols without learning: moves ``path`` on in place.
+
+    lengths (2,)  of the path, and of what it would be had all its contexts been met before; written too
+    losses (n,)   written: -log p of each symbol in nats; empty to move only
+    """
+    length, longest = lengths
+    depth = int(tree.settings[DEPTH])
+    level = np.empty((depth + 2, LEVEL_COLUMNS))
+    entries = np.empty(depth + 2, np.int64)
+    path_entry = np.empty(depth + 2, np.int64)
+    phi = np.empty(depth + 2)
+    psi = np.empty(depth + 3)
+    for i in range(len(symbols)):
+        symbol = np.int64(symbols[i])
+        find_entries(tree, path, length, symbol, entries)
+        if len(losses) > 0:
+            weigh(tree, path, length, longest, level)
+            losses[i] = -math.log(ask(tree, path, length, level, symbol, entries, phi, psi))
+        length = advance(tree, path, path_entry, entries, length, symbol, 0)
+        longest = min(longest + 1, depth + 1)
+    lengths[0], lengths[1] = length, longest
+
+
+@kernel
+def distribution(
+    tree: SuffixStore,
+    path: NDArray[np.int64],
+    length: int,
+    longest: int,
+    level: NDArray[np.float64],
+    probability: NDArray[np.float64],
+) -> None:
+    """The probability of every symbol after a path; writes ``level`` and ``probability`` (alphabet size,).
+
+    Each order adds its own part once, times the weight with which the finest psi reaches it.
+    """
+    weigh(tree, path, length, longest, level)
+    node_link, entry_link, entry_value, history = tree.node_link, tree.entry_link, tree.entry_value, tree.history
+    mode = tree.settings[MODE]
+    refining = mode == REFINE
+    reach = 1.0 - FLOOR if mode == COARSEN_MIXED else 1.0
+    flat = 1.0 - reach
+    base = 1.0 / alphabet_size(tree)
+    for symbol in range(len(probability)):
+        probability[symbol] = 0.0
+    for step in range(length):
+        order = step if refining else length - 1 - step
+        code = path[order]
+        w = level[order, W]
+        weight = reach * w
+        flat += weight * level[order, FLAT] / base
+        if code >= 0:
+            d, g_py, g_full = level[order, D], level[order, G_PY], level[order, G_FULL]
+            entry = node_link[code, HEAD]
+            while entry >= 0:
+                own = g_py * (entry_value[entry, 0] - d * entry_value[entry, 1])
+                own += g_full * entry_value[entry, 2]
+                probability[entry_link[entry, SYMBOL]] += weight * own
+                entry = entry_link[entry, NEXT]
+            if node_link[code, LAST] >= 0:
+                probability[node_link[code, LAST]] += weight * level[order, REPEAT]
+        elif code != FRESH:
+            own = level[order, G_PY] * (1.0 - level[order, D]) + level[order, G_FULL] + level[order, REPEAT]
+            probability[history[-1 - code]] += weight * own
+        reach *= (1.0 - w) + w * level[order, BACK]
+    flat = (flat + reach) * base
+    for symbol in range(len(probability)):
+        probability[symbol] += flat

@@ -1,0 +1,58 @@
+"""``coverwalk COMMAND``: finds the command's file beside this one, and turns users' mistakes into one line.
+
+Each has ``HELP``, ``add_arguments(parser)`` and ``run(arguments)``. Nothing heavy is imported before ``run``:
+``coverwalk --help`` answers at once.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from coverwalk import __version__
+
+COMMANDS = (
+    *("fit", "predict", "score", "show", "plot", "learn", "report"),
+    *("bits", "compress", "decompress", "reproduce", "demo"),
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="coverwalk", description="Given x, the whole distribution of y: halting walks over sequences of covers."
+    )
+    parser.add_argument("--version", action="version", version=f"coverwalk {__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        command = import_module(f"coverwalk.cli.{name}")
+        subparser = subparsers.add_parser(name, help=command.HELP, description=command.HELP)
+        command.add_arguments(subparser)
+        subparser.set_defaults(run=command.run)
+    return parser
+
+
+def _check_files(arguments: argparse.Namespace) -> None:
+    """Say at once which file is not there: to load what reads it takes seconds."""
+    model, data = getattr(arguments, "model", None), getattr(arguments, "data", None)
+    if model is not None and not os.path.exists(model):
+        raise ValueError(f"there is no file {model}; make one with: coverwalk fit data.csv --target y -o {model}")
+    if data not in (None, "-") and not os.path.exists(data):
+        raise ValueError(f"there is no file {data}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it worked, 1 for a mistake in the input, 2 for a mistake in the call."""
+    arguments = _parser().parse_args(argv)
+    try:
+        _check_files(arguments)
+        arguments.run(arguments)
+    except BrokenPipeError:  # `coverwalk ... | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (ValueError, OSError, ImportError) as mistake:
+        print(f"coverwalk {arguments.command}: {' '.join(str(mistake).split())}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0

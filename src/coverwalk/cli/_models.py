@@ -1,0 +1,131 @@
+"""What commands share: the model in a file, its columns, and the rows of a table in their order."""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree
+    from coverwalk.preparation.tables import Floats
+
+ROWS_AT_ONCE = 5_000
+_JOINT_ROWS_AT_ONCE = 100  # several outputs are asked by draws: a row takes the room of hundreds
+
+
+def add_output(parser: argparse.ArgumentParser, words: str, default: str | None = None) -> None:
+    """``-o/--output``, the same in every command."""
+    shown = "" if default is None else " (default: %(default)s)"
+    parser.add_argument("-o", "--output", default=default, metavar="FILE", help=words + shown)
+
+
+def add_json(parser: argparse.ArgumentParser, words: str = "print the result as one JSON object") -> None:
+    """``--json``, the same in every command."""
+    parser.add_argument("--json", action="store_true", help=words)
+
+
+def print_json(facts: dict[str, Any]) -> None:
+    """One object on one line."""
+    print(json.dumps(facts, allow_nan=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as JSON has them."""
+    return value.tolist()
+
+
+def check_folder(path: str, what: str) -> None:
+    """Refuse a path in a folder that is not there, before the work is done."""
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise ValueError(f"there is no folder {os.path.dirname(path)} for the {what} {path}")
+
+
+def load_model(path: str) -> Any:
+    """The model in a file."""
+    from coverwalk import ModelFileError, load
+
+    if not os.path.exists(path):
+        raise ModelFileError(f"there is no file {path}; make one with: coverwalk fit data.csv --target y -o {path}")
+    return load(path)
+
+
+def load_density(path: str, forest: bool = False) -> Any:
+    """The fitted model in a file: a ConditionalDensity or a DoubleTree; with ``forest``, a forest and no stream."""
+    from coverwalk import ConditionalDensity, DoubleTree, ModelFileError
+
+    model = load_model(path)
+    if not isinstance(model, ConditionalDensity | DoubleTree):
+        raise ModelFileError(f"{path} holds a {type(model).__name__}; this command takes a ConditionalDensity")
+    if not hasattr(model, "n_outputs_"):
+        raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
+    if forest and not hasattr(model, "forests_"):
+        raise ModelFileError(f"{path} holds a stream; this command takes a forest, fitted to all rows by coverwalk fit")
+    return model
+
+
+def load_classifier(path: str) -> "ContextClassifier | None":
+    """The fitted classifier in a file, or None where it holds something else."""
+    from coverwalk import ContextClassifier, ModelFileError
+
+    model = load_model(path)
+    if not isinstance(model, ContextClassifier):
+        return None
+    if not hasattr(model, "classes_"):
+        raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
+    return model
+
+
+def columns_of(model: "ConditionalDensity | ContextClassifier | DoubleTree") -> tuple[list[str], list[str]]:
+    """Names of inputs and of targets; a classifier has one."""
+    inputs = [str(name) for name in getattr(model, "feature_names_in_", [f"x{a}" for a in range(model.n_features_in_)])]
+    n_outputs = getattr(model, "n_outputs_", 1)
+    default = ["y"] if n_outputs == 1 else [f"y{j}" for j in range(n_outputs)]
+    return inputs, list(getattr(model, "target_names_", default))
+
+
+def batch_size(model: "ConditionalDensity | DoubleTree") -> int:
+    """Rows to predict at once."""
+    return ROWS_AT_ONCE if model.n_outputs_ == 1 else _JOINT_ROWS_AT_ONCE
+
+
+def rows_of(model: "ConditionalDensity | DoubleTree", data: str, targets: bool) -> Iterator[tuple["Floats", "Floats"]]:
+    """X and Y of a table, batch by batch; Y has no columns where targets are not asked for; X may have gaps, and has
+    the numbers of levels.
+    """
+    from coverwalk.preparation.tables import open_table
+
+    inputs, outputs = columns_of(model)
+    table = open_table(data).understand(inputs, model._mixed.categories)
+    for rows in table.batches(inputs + outputs * targets, batch_size(model)):
+        yield rows[:, : len(inputs)], rows[:, len(inputs) :]
+
+
+def first_rows(batches: Iterator[tuple["Floats", Any]], n: int) -> tuple["Floats", Any, bool]:
+    """The first n rows of X and Y together, or all; and whether there were more."""
+    import numpy as np
+
+    parts, count = [], 0
+    for X, Y in batches:
+        parts.append((X, Y))
+        count += len(X)
+        if count > n:
+            break
+    return np.concatenate([X for X, _ in parts])[:n], np.concatenate([Y for _, Y in parts])[:n], count > n
+
+
+def probabilities(text: str) -> list[float]:
+    """Probabilities separated by commas, for argparse."""
+    values = [float(part) for part in text.split(",")]
+    if not all(0 < value < 1 for value in values):
+        raise ValueError
+    return values
+
+
+def size(n_bytes: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} GB"

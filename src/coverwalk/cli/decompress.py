@@ -1,0 +1,32 @@
+"""``coverwalk decompress FILE``: the way back from ``coverwalk compress``."""
+
+import argparse
+from pathlib import Path
+
+from coverwalk.cli.compress import SUFFIX, progress_bar, refuse_to_overwrite, write_whole
+
+HELP = "restore a file that `coverwalk compress` made smaller"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The file, and where to write."""
+    parser.add_argument("file", type=Path, help="the compressed file; it stays as it is")
+    parser.add_argument("-o", "--output", type=Path, help=f"where to write; by default FILE without {SUFFIX}")
+    parser.add_argument("-f", "--force", action="store_true", help="write over a file that exists")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Decompress; the check sum has to agree before anything is written."""
+    from coverwalk.sequences.compression import decompress, original_length
+
+    output = arguments.output
+    if output is None:
+        if arguments.file.suffix != SUFFIX:
+            raise ValueError(f"{arguments.file} does not end in {SUFFIX}: say with -o where to write")
+        output = arguments.file.with_suffix("")
+    refuse_to_overwrite(output, arguments.force)
+    packed = arguments.file.read_bytes()
+    with progress_bar(original_length(packed), arguments.file.name) as bar:
+        data = decompress(packed, progress=bar.update)
+    write_whole(output, data)
+    print(f"{output}: {len(data)} bytes")

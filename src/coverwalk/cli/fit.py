@@ -1,0 +1,200 @@
+"""``coverwalk fit``: learn the distribution of some columns given the others."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from coverwalk.cli._models import add_json, add_output
+
+if TYPE_CHECKING:
+    import polars
+    from numpy.typing import NDArray
+
+    from coverwalk.preparation.tables import Floats, Table
+
+LARGE_FILE = 2**29  # bytes: larger ones are read in chunks
+ROWS_AT_ONCE = 2**16
+
+HELP = "learn the distribution of one or more columns, or the class in one, given the others"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Data, targets, and where the model goes."""
+    parser.add_argument("data", help="CSV or Parquet file; - for CSV from standard input")
+    parser.add_argument(
+        "--target", action="append", required=True, metavar="COLUMN", help="what to predict; may be repeated"
+    )
+    parser.add_argument(
+        "--drop", action="append", default=[], metavar="COLUMN", help="leave a column out; may be repeated"
+    )
+    add_output(parser, "the model file; the data's name with the ending .cover if not given")
+    add_json(parser)
+    parser.add_argument(
+        "--test",
+        type=fraction,
+        metavar="FRACTION",
+        help="hold out this fraction of the rows at random, and score the model on them; it learns from the others",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of candidate splits and held-out rows (default: 0)")
+    parser.add_argument(
+        "--trees", type=int, default=None, help="trees in the forest (default: as many as the rows want)"
+    )
+    parser.add_argument(
+        "--classify", action="store_true", help="the target is a class; so is one of text, without being told"
+    )
+    parser.add_argument("--jobs", type=int, default=None, help="threads; -1 for all cores (default: 1)")
+    parser.add_argument(
+        "--chunks",
+        action="store_true",
+        help="read the file in chunks, three times, in bounded memory; so are files of more than 512 MB",
+    )
+    parser.add_argument(
+        "--sample", type=int, default=2**17, metavar="ROWS", help="with chunks: rows that plan the trees (131072)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read the table, fit, save."""
+    from coverwalk import ConditionalDensity, ContextClassifier
+    from coverwalk.cli._models import check_folder, print_json, size
+    from coverwalk.preparation.tables import TableError, listed, open_table
+
+    if arguments.chunks and arguments.data == "-":
+        raise TableError("standard input can be read only once, and --chunks reads it three times: write a file first")
+    table = open_table(arguments.data)
+    targets, out = list(dict.fromkeys(arguments.target)), _out(arguments)
+    excluded = {*targets, *arguments.drop}
+    inputs = [column for column in table.columns if column not in excluded]
+    if not inputs:
+        raise TableError(f"{table.name} has no column besides {', '.join(sorted(excluded))}: nothing to predict from")
+    check_folder(out, "model")
+    unknown = excluded - set(table.columns)
+    if unknown:
+        raise TableError(f"{table.name} has no column {listed(sorted(unknown))}; it has {listed(table.columns)}")
+    chunked = arguments.chunks or (arguments.data != "-" and os.path.getsize(arguments.data) > LARGE_FILE)
+    if chunked and arguments.test:
+        raise TableError("--test holds rows out in memory: leave it out for a file that is read in chunks")
+    X = None if chunked else table.inputs(inputs)
+    Y, labels = (None, None) if chunked else _read(table, targets, arguments.classify)
+    model: ConditionalDensity | ContextClassifier
+    if labels is not None or (chunked and _classifies(table, targets, arguments.classify)):
+        options = {} if arguments.trees is None else {"n_estimators": arguments.trees}
+        model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed)
+    else:
+        model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)
+    if X is None or Y is None:
+        labelled = isinstance(model, ContextClassifier)
+        texts = table.text_columns(inputs)
+        model.fit_chunks(lambda: chunks_of(table, inputs, texts, targets, labelled), sample_rows=arguments.sample)
+        scored = None
+    else:
+        scored = _fit(model, X, labels if labels is not None else Y, arguments)
+    model.target_names_ = targets
+    model.save(out)
+    what = ", ".join(targets) + (f" ({len(model.classes_)} classes)" if isinstance(model, ContextClassifier) else "")
+    given = f"{len(inputs)} column{'s' * (len(inputs) > 1)}"
+    n_rows = model.forests_[0].n_rows if isinstance(model, ConditionalDensity) else model.n_rows_
+    if arguments.json:
+        facts = {"model": out, "bytes": os.path.getsize(out), "targets": targets, "inputs": inputs, "rows": n_rows}
+        print_json(facts | ({} if scored is None else {"test": scored.facts()}))
+        return
+    print(f"{what} given {given}, learned from {n_rows} rows; wrote {out} ({size(os.path.getsize(out))})")
+    if scored is not None:
+        print(f"\nOn the {scored.n} rows held out:\n\n{scored}")
+
+
+def _fit(model: Any, X: Any, y: Any, arguments: argparse.Namespace) -> Any:
+    """Fit to the rows, or to all but those held out, and score on these."""
+    import numpy as np
+
+    from coverwalk.cli._classes import score_classes
+    from coverwalk.evaluation.scores import score
+
+    flat = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if not arguments.test:
+        model.fit(X, flat)
+        return None
+    order = np.random.default_rng(arguments.seed).permutation(len(flat))
+    n_test = round(arguments.test * len(flat))
+    if not 0 < n_test < len(flat):
+        raise ValueError(f"--test {arguments.test:g} of {len(flat)} rows leaves nothing to learn from or to score on")
+    test, train = order[:n_test], np.sort(order[n_test:])
+    model.fit(X[train], flat[train])
+    held_out = model._check(X[test]) if hasattr(model, "_check") else X[test]
+    if hasattr(model, "classes_"):
+        strange = np.setdiff1d(flat[test], model.classes_)
+        if strange.size:
+            raise ValueError(f"the class {strange[0]!r} has all its rows held out: take another --seed")
+        return score_classes(model, [(held_out, flat[test])])
+    return score(model, [(held_out, y[test].reshape(n_test, -1))])
+
+
+def _classifies(table: "Table", targets: list[str], classify: bool) -> bool:
+    """Whether the target of a table that is read in chunks is a class: as told, or as its first rows have it."""
+    from coverwalk.cli._classes import is_text
+    from coverwalk.preparation.tables import TableError
+
+    if len(targets) > 1 and classify:
+        raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
+    return len(targets) == 1 and (classify or is_text(next(table.labelled([], targets[0]))[1]))
+
+
+def chunks_of(
+    table: "Table", inputs: list[str], texts: list[str], targets: list[str], labelled: bool
+) -> Iterator[tuple[Any, Any]]:
+    """The rows of a table in chunks, from the beginning; all labels are numbers if the first ones are, else text."""
+    import polars
+
+    from coverwalk.cli._classes import as_labels
+
+    n = len(inputs) - len(texts)
+    plain = [name for name in inputs if name not in texts]
+    table.understand(plain, [])
+
+    def framed(rows: "Floats", words: "polars.DataFrame | None") -> "polars.DataFrame":
+        frame = polars.DataFrame(rows[:, :n], schema=plain, orient="row")
+        return frame if words is None else polars.concat([frame, words], how="horizontal").select(inputs)
+
+    words: Iterator[Any] = table.texts(texts, ROWS_AT_ONCE) if texts else repeat(None)
+    if not labelled:
+        for rows, beside in zip(table.batches(plain + targets, ROWS_AT_ONCE), words):
+            yield framed(rows, beside), rows[:, n] if len(targets) == 1 else rows[:, n:]
+        return
+    numbers = None
+    for (rows, entries), beside in zip(table.labelled(plain, targets[0], ROWS_AT_ONCE), words):
+        if numbers is None:
+            numbers = as_labels(entries).dtype.kind in "iufb"
+        yield framed(rows, beside), table.numbers(targets[0], entries) if numbers else entries.astype(str)
+
+
+def _read(table: "Table", targets: list[str], classify: bool) -> "tuple[Floats, NDArray[Any] | None]":
+    """The targets as numbers, and labels where the target is a class."""
+    import numpy as np
+
+    from coverwalk.cli._classes import as_labels, is_text
+    from coverwalk.preparation.tables import TableError
+
+    if len(targets) > 1:
+        if classify:
+            raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
+        return table.read(targets), None
+    entries = np.concatenate([part for _, part in table.labelled([], targets[0])])
+    if classify or is_text(entries):
+        return np.empty((len(entries), 0)), as_labels(entries)
+    return table.numbers(targets[0], entries)[:, None], None
+
+
+def _out(arguments: argparse.Namespace) -> str:
+    if arguments.output:
+        return str(arguments.output)
+    return "model.cover" if arguments.data == "-" else os.path.splitext(arguments.data)[0] + ".cover"
+
+
+def fraction(text: str) -> float:
+    """A number strictly between 0 and 1, for argparse."""
+    value = float(text)
+    if not 0 < value < 1:
+        raise ValueError
+    return value

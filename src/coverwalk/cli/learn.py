@@ -1,0 +1,95 @@
+"""``coverwalk learn``: go on learning from more rows."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coverwalk.cli._models import add_json, add_output
+
+if TYPE_CHECKING:
+    from coverwalk import SequenceModel
+
+HELP = "go on learning from more rows, where the model can"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Model, data, and where the model goes."""
+    parser.add_argument("model", help="model file")
+    parser.add_argument("data", help="CSV or Parquet file, or any file for a model of sequences; - for standard input")
+    add_output(parser, "where the model goes: a new file")
+    parser.add_argument("--in-place", action="store_true", help="replace the model file by the model that learned more")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Take every row in, then save; a table with a mistake leaves the model as it was."""
+    from coverwalk import ModelFileError, SequenceModel
+    from coverwalk.cli._models import load_model, print_json
+
+    out = _out(arguments)
+    model = load_model(arguments.model)
+    if not hasattr(model, "partial_fit"):
+        raise ValueError(
+            f"{arguments.model} holds a {type(model).__name__} that cannot go on learning: fit it again on all rows "
+            "with coverwalk fit; streams, classifiers and models of sequences can go on"
+        )
+    if isinstance(model, SequenceModel):
+        learned = _learn_sequence(model, arguments.data)
+    elif not any(hasattr(model, fitted) for fitted in ("n_outputs_", "classes_")):
+        raise ModelFileError(f"{arguments.model} was never fitted, so its columns are not known: coverwalk fit first")
+    else:
+        learned = f"{_learn_rows(model, arguments.data)} more rows"
+    model.save(out)
+    print_json({"learned": learned, "model": out}) if arguments.json else print(f"learned {learned}; wrote {out}")
+
+
+def _out(arguments: argparse.Namespace) -> str:
+    """Where the model goes; a file that is there is replaced only where that was asked for."""
+    if arguments.in_place == bool(arguments.output):
+        raise ValueError(f"say where the model goes: either -o FILE, or --in-place to replace {arguments.model}")
+    if arguments.in_place:
+        return str(arguments.model)
+    if os.path.exists(arguments.output):
+        raise FileExistsError(f"{arguments.output} exists: name another file, or learn --in-place")
+    return str(arguments.output)
+
+
+def _learn_rows(model: Any, data: str) -> int:
+    """Chunk by chunk, in the order of the table, under the names that the model knows its columns by."""
+    import polars
+
+    from coverwalk.cli._classes import labelled_rows
+    from coverwalk.cli._models import columns_of, rows_of
+    from coverwalk.cli.fit import chunks_of
+    from coverwalk.preparation.tables import open_table
+
+    n = 0
+    inputs, targets = columns_of(model)
+    texts = [name for name, categories in zip(inputs, model._mixed.categories) if categories]
+    batches: Any
+    if texts:  # as they stand: levels may be new
+        batches = chunks_of(open_table(data), inputs, texts, targets, hasattr(model, "classes_"))
+    elif hasattr(model, "classes_"):
+        batches = labelled_rows(model, data, known=False)
+    else:
+        batches = rows_of(model, data, targets=True)
+    for X, Y in batches:
+        named = X if texts else polars.DataFrame(X, schema=inputs, orient="row")
+        rows = named if hasattr(model, "feature_names_in_") else named.to_numpy()
+        model.partial_fit(rows if inputs else None, Y[:, 0] if Y.shape[1:] == (1,) else Y)
+        n += len(X)
+    return n
+
+
+def _learn_sequence(model: "SequenceModel", path: str) -> str:
+    """One more document: the file's letters where the model knows letters, else its bytes."""
+    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    letters = all(isinstance(symbol, str) for symbol in model.alphabet_)
+    try:
+        sequence = data.decode() if letters else data
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in UTF-8, which this model of letters needs") from error
+    model.partial_fit(sequence)
+    return f"{len(sequence)} more {'letters' if letters else 'bytes'}"

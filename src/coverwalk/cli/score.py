@@ -1,0 +1,50 @@
+"""``coverwalk score``: how good the predictions are, beside simple baselines."""
+
+import argparse
+import sys
+from typing import Any
+
+from coverwalk.cli._models import add_json, probabilities
+
+HELP = "score a model on held-out rows: log loss, CRPS, RMSE and coverage, or accuracy, beside simple baselines"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Model, data, and the confidence of the intervals."""
+    parser.add_argument("model", help="model file, made by coverwalk fit")
+    parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
+    parser.add_argument(
+        "--interval",
+        type=probabilities,
+        default=[0.9],
+        metavar="C",
+        help="confidence of the intervals whose coverage is shown (default: .9)",
+    )
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Batch by batch, so that no table is too long."""
+    from coverwalk.cli._classes import labelled_rows, score_classes
+    from coverwalk.cli._models import columns_of, load_classifier, load_density, print_json, rows_of
+    from coverwalk.evaluation.scores import score
+
+    result: Any
+    if (classifier := load_classifier(arguments.model)) is not None:
+        result = score_classes(classifier, labelled_rows(classifier, arguments.data, known=True))
+        units, n_seen = f"{len(classifier.classes_)} classes; log loss in nats", 0
+    else:
+        model = load_density(arguments.model)
+        units = f"log loss in nats; CRPS and RMSE in the units of {', '.join(columns_of(model)[1])}"
+        result = score(model, rows_of(model, arguments.data, targets=True), arguments.interval[0])
+        n_seen = result.n_seen
+    if n_seen:
+        print(
+            f"coverwalk score: warning: the model learned from {n_seen} of these {result.n} rows, so the scores "
+            "flatter it; score it on held-out rows (coverwalk fit --test 0.2 does)",
+            file=sys.stderr,
+        )
+    if arguments.json:
+        print_json(result.facts())
+        return
+    print(f"{result.n} rows of {arguments.data}; {units}; less is better\n\n{result}")

@@ -1,0 +1,227 @@
+"""Split conformal calibration on the probability integral transform: coverage that needs no assumption on the model.
+
+Rows that the model has not seen give u_i = F(y_i | x_i). For a further row that is exchangeable with them, u is equally
+likely to fall into each of the m + 1 gaps between the sorted u_i, whatever F is. So the interval of y whose u lies
+between two of them, k gaps apart, holds y with probability k/(m + 1), or more where u_i are tied.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coverwalk.distributions.base import Floats, RandomState, probabilities
+from coverwalk.distributions.univariate import UnivariateDistribution
+from coverwalk.locks import writes
+
+__all__ = ["CalibratedDistribution", "Calibrating", "recalibration"]
+
+_N_LEVELS = 200  # of the quadrature for moments and entropy
+
+
+def recalibration(u: Floats) -> tuple[Floats, Floats]:
+    """Knots (u, level) of the piecewise linear map from F(y) to calibrated probability, from sorted u (m,).
+
+    About 2 m^(1/3) knots at even levels: a finer map would follow the noise of the rows, and the density with it. At
+    its knots the map has the guarantee of `CalibratedDistribution.interval`.
+
+    >>> x, level = recalibration(np.linspace(0.05, 0.95, 19))
+    >>> x.round(2).tolist(), level.round(2).tolist()
+    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    """
+    m = len(u)
+    n_missing = max(1, min(m + 1, int(2 * m ** (1 / 3))))
+    rank = np.unique(np.round(np.linspace(0, m + 1, n_missing + 1)).astype(np.int64))
+    x = np.concatenate([[0.0], u, [1.0]])[rank]
+    kept = np.diff(x, append=2.0) > 0  # of tied knots the last, so that the map is a function
+    kept[x == 0] = False
+    kept[0] = True  # and it begins at zero
+    return x[kept], (rank / (m + 1))[kept]
+
+
+class CalibratedDistribution(UnivariateDistribution):
+    """A distribution of one output whose probabilities were corrected on held-out rows.
+
+    `interval` is the split conformal interval: over rows exchangeable with the m calibration rows it covers y with at
+    least the stated probability, on average over x, whatever the model. Its ends are infinite where m is too small for
+    the confidence, that is below 2/(1 - confidence) - 1. All other answers are those of one smooth correction of the
+    model's cdf, which has the same guarantee at its knots; moments and entropy are integrals over its quantiles.
+
+    Parameters
+    ----------
+    base : UnivariateDistribution
+        What the model said.
+    u : (m,) float
+        Sorted F(y) of the calibration rows.
+    """
+
+    def __init__(self, base: UnivariateDistribution, u: Floats) -> None:
+        self.base, self.u = base, u
+        self._x, self._level = recalibration(u)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n,), or () for one row."""
+        return self.base.shape
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def __iter__(self) -> Iterator["CalibratedDistribution"]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> "CalibratedDistribution":
+        part = self.base[key]
+        assert isinstance(part, UnivariateDistribution)
+        return CalibratedDistribution(part, self.u)
+
+    def __repr__(self) -> str:
+        return f"CalibratedDistribution({self.base!r}, {len(self.u)} calibration rows)"
+
+    def logpdf(self, y: ArrayLike) -> Any:
+        """Log density at y: the model's, plus the log of the correction's slope at F(y)."""
+        slope = np.diff(self._level) / np.diff(self._x)
+        gap = np.clip(np.searchsorted(self._x, self.base.cdf(y), side="right") - 1, 0, len(slope) - 1)
+        return self.base.logpdf(y) + np.log(slope)[gap]
+
+    def cdf(self, y: ArrayLike) -> Any:
+        """P(Y <= y)."""
+        return np.interp(self.base.cdf(y), self._x, self._level)
+
+    def sf(self, y: ArrayLike) -> Any:
+        """P(Y > y), exact in the upper tail."""
+        return np.interp(self.base.sf(y), (1 - self._x)[::-1], (1 - self._level)[::-1])
+
+    def ppf(self, q: ArrayLike) -> Any:
+        """Quantiles: q a number gives (n,), q (k,) gives (n, k)."""
+        return self.base.ppf(np.interp(probabilities(q), self._level, self._x))
+
+    def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
+        """Both ends of the conformal central interval: it covers y with at least this probability."""
+        confidence = np.asarray(confidence, dtype=np.float64)
+        if not np.all((confidence >= 0) & (confidence <= 1)):
+            raise ValueError(f"confidence must lie in [0, 1], got {confidence}")
+        m = len(self.u)
+        # the widest of the intervals between order statistics that may be needed; rounding must not move a rank
+        low = np.floor((m + 1) * (1 - confidence) / 2 + 1e-9).astype(np.int64)
+        ends = np.concatenate([[0.0], self.u, [1.0]])
+        return self._at(ends[low]), self._at(ends[m + 1 - low])
+
+    def _at(self, u: NDArray[np.float64]) -> Any:
+        return self.base.ppf(u)
+
+    def _integral(self, of: Any) -> Any:
+        angle = (np.arange(_N_LEVELS) + 0.5) * (np.pi / 2 / _N_LEVELS)
+        q, weight = np.sin(angle) ** 2, np.sin(2 * angle) * (np.pi / 2 / _N_LEVELS)
+        return of(self.ppf(q)) @ weight
+
+    def mean(self) -> Any:
+        """Expectation, by quadrature over quantiles."""
+        return self._integral(lambda y: y)
+
+    def var(self) -> Any:
+        """Variance, by quadrature over quantiles; that of the tails beyond the outermost ones is left out."""
+        return self._integral(lambda y: y * y) - self.mean() ** 2
+
+    def entropy(self) -> Any:
+        """Differential entropy in nats, by quadrature over quantiles."""
+        return self._integral(lambda y: -self.logpdf(y))
+
+    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: RandomState = None) -> Any:
+        """Draws: one for each row, (n,), or of shape ``(n, size)`` or ``(n, *size)``."""
+        from coverwalk.distributions.mixture import make_uniform
+
+        shape = () if size is None else tuple(np.atleast_1d(size).tolist())
+        u = make_uniform(random_state, self.shape + shape)
+        if not self.shape:
+            return self.ppf(u.ravel()).reshape(shape)[()]
+        flat = u.reshape(len(self), -1)
+        return np.stack([self[i].ppf(levels) for i, levels in enumerate(flat)]).reshape(u.shape)
+
+    def contexts(self, top: int | None = None) -> list[Any]:
+        """The components of what the model said, before the correction."""
+        return self.base.contexts(top)
+
+
+class Calibrating:
+    """What `ConditionalDensity` can do once it was calibrated; and probabilities of events."""
+
+    calibration_: Floats
+    n_outputs_: int
+
+    @writes
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Correct the probabilities on rows that the model has not seen: split conformal prediction on F(y).
+
+        From here on `predict_dist` answers with `CalibratedDistribution`, whose intervals cover y with at least the
+        stated probability on average over new rows, if these are exchangeable with the rows given here. With several
+        outputs that holds for each of them alone. Fitting again, or learning further rows, undoes it. The correction is
+        saved with the model.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows that were not used in `fit`; some hundred, at least 2/(1 - confidence) - 1 for a finite interval.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from coverwalk import ConditionalDensity
+        >>> X = np.random.default_rng(0).uniform(size=(400, 1))
+        >>> y = X[:, 0] + 0.1 * np.random.default_rng(1).standard_normal(400)
+        >>> model = ConditionalDensity(4, stop=0.5).fit(X[:200], y[:200]).calibrate(X[200:300], y[200:300])
+        >>> low, high = model.predict_dist(X[300:]).interval(0.9)
+        >>> bool(np.mean((low <= y[300:]) & (y[300:] <= high)) > 0.8)
+        True
+        """
+        rows = self._check(X)  # type: ignore[attr-defined]
+        Y = np.asarray(y, dtype=np.float64)
+        if len(Y) != len(rows) or Y.size != len(rows) * self.n_outputs_ or not np.all(np.isfinite(Y)):
+            raise ValueError(
+                f"y must have {self.n_outputs_} finite number(s) for each of the {len(rows)} rows; got shape {Y.shape}"
+                + ("" if np.all(np.isfinite(Y)) else " with NaN or infinity")
+            )
+        dist, Y = self._dist(rows), Y.reshape(len(rows), -1)  # type: ignore[attr-defined]
+        u = [dist.marginal(j).cdf(Y[:, j]) for j in range(self.n_outputs_)]
+        self.calibration_ = np.sort(np.stack(u, axis=1), axis=0)
+        return self
+
+    def prob(self, X: Any, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> Any:
+        """P(low < y <= high) in rows X; (n,), or (n, q) for each of several outputs alone.
+
+        Parameters
+        ----------
+        X : array-like
+            Rows.
+        low, high : float or array-like (n,)
+            Ends of the interval.
+
+        Examples
+        --------
+        >>> from coverwalk import ConditionalDensity
+        >>> X = np.linspace(0, 1, 60)[:, None]
+        >>> model = ConditionalDensity(4, stop=0.5).fit(X, X[:, 0] + 0.1 * np.sin(99 * X[:, 0]))
+        >>> (model.prob([[0.5]], 0.2, 0.8) > 0.9).tolist(), (model.exceedance([[0.5]], 0.9) < 0.1).tolist()
+        ([True], [True])
+        """
+        dist = self.predict_dist(X)  # type: ignore[attr-defined]
+        each = [dist.marginal(j).prob(low, high) for j in range(dist.n_outputs)]
+        return each[0] if len(each) == 1 else np.stack(each, axis=1)
+
+    def exceedance(self, X: Any, threshold: ArrayLike) -> Any:
+        """P(y > threshold) in rows X; (n,), or (n, q) for each of several outputs alone."""
+        return self.prob(X, low=threshold)
+
+    def _calibrated(self, dist: Any) -> Any:
+        """A distribution that the model predicts, corrected where it was calibrated."""
+        u = self.__dict__.get("calibration_")
+        if u is None:
+            return dist
+        if isinstance(dist, UnivariateDistribution):
+            return CalibratedDistribution(dist, u[:, 0])
+        dist.calibration = u
+        return dist

@@ -1,0 +1,462 @@
+"""PredictiveDistribution: n distributions of one y, each a mixture of local models, with SciPy's names."""
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coverwalk._kernels.distributions.draws import draw_rows
+from coverwalk._kernels.distributions.entropy import mixture_entropy
+from coverwalk._kernels.distributions.mixture import (
+    Components,
+    draw_components,
+    mixture_cdf,
+    mixture_logpdf,
+    mixture_moments,
+)
+from coverwalk._kernels.distributions.quantile import mixture_ppf, rowwise_ppf
+from coverwalk._kernels.distributions.rounded import cell_logpdf, grid_moments
+from coverwalk._kernels.distributions.warped import piece_moments
+from coverwalk.distributions.base import RandomState, probabilities
+from coverwalk.distributions.rounded_sums import add_rounding, grid_near, sum_over_grid
+from coverwalk.distributions.shapes import Floats, Shapes, flat
+from coverwalk.distributions.univariate import UnivariateDistribution
+from coverwalk.preparation.rounding import Rounding
+
+__all__ = ["Component", "PredictiveDistribution", "Shapes"]
+
+_SUM_TOLERANCE = 1e-9
+_HAIR = 0.01  # of a cell
+
+
+class Component(NamedTuple):
+    """One local model in one context, and how much it says: y = loc + scale * e with e of a standard shape."""
+
+    weight: float
+    loc: float
+    scale: float
+    kind: int
+    context: Any
+
+
+class PredictiveDistribution(UnivariateDistribution):
+    """The distributions of y in n rows, each a mixture of components y = loc + scale * e; all methods are vectorised.
+
+    **Shapes.** Rows come first. ``logpdf``, ``pdf``, ``cdf`` and ``sf`` broadcast y against the axis of rows: a number
+    is asked in every row, y (n,) row by row, y (n, k) asks k points in each row, and so ``grid[None, :]`` asks one grid
+    in all rows; the answer has shape (n,) or (n, k). ``ppf(q)`` and ``interval(c)`` with a number answer (n,), with
+    q (k,) answer (n, k); ``rvs(k)`` draws (n, k). ``dist[i]`` is that of one row: its answers have no axis of
+    rows. ``dist[rows]`` with a slice, a mask or a list of rows is a distribution of those rows.
+
+    **Moments** are those of the mixture, exact sums. A Student t with at most one degree of freedom has no mean (NaN);
+    with at most two its variance is infinite, as that of a histogram over all of R (kind 2 cells). One such component
+    with any weight makes the row's so: `interval` tells of the spread then.
+
+    Parameters
+    ----------
+    offsets : (n + 1,) int
+        Row i is answered by the components offsets[i]:offsets[i+1], at least one.
+    weight, loc, scale : (m,) float
+        Weights sum to one in each row; scales are positive.
+    shape : (m,) int
+        The shape of a component, an index into ``shapes``.
+    shapes : Shapes
+        The table of standard shapes.
+    context : (m,) int, optional
+        A label of the context in which the component speaks.
+    describe : callable, optional
+        Says what a label means: ``describe(label)`` is shown by `contexts` in its place.
+
+    Examples
+    --------
+    Two rows; the first is bimodal.
+
+    >>> normal = Shapes.student(np.inf)
+    >>> dist = PredictiveDistribution([0, 2, 3], [0.5, 0.5, 1.0], [-2.0, 2.0, 1.0], [1.0, 1.0, 3.0], [0, 0, 0], normal)
+    >>> dist
+    PredictiveDistribution(2 rows, 1.5 components per row)
+    >>> dist.mean().tolist(), dist.var().tolist()
+    ([0.0, 1.0], [5.0, 9.0])
+    >>> dist.logpdf([0.0, 1.0]).round(4).tolist()  # row by row
+    [-2.9189, -2.0176]
+    >>> dist.cdf(np.array([[-2.0, 0.0, 2.0]])).round(4).tolist()  # three points in every row
+    [[0.25, 0.5, 0.75], [0.1587, 0.3694, 0.6306]]
+    >>> dist.ppf([0.05, 0.95]).round(3).tolist()
+    [[-3.282, 3.282], [-3.935, 5.935]]
+    >>> dist[1]
+    PredictiveDistribution(one row, 1 component)
+    >>> round(float(dist[1].entropy()), 6), round(float(0.5 * np.log(2 * np.pi * np.e * 9)), 6)
+    (2.517551, 2.517551)
+    """
+
+    def __init__(
+        self,
+        offsets: ArrayLike,
+        weight: ArrayLike,
+        loc: ArrayLike,
+        scale: ArrayLike,
+        shape: ArrayLike,
+        shapes: Shapes,
+        *,
+        context: ArrayLike | None = None,
+        describe: Callable[[int], Any] | None = None,
+    ) -> None:
+        self.components = Components(
+            flat("offsets", offsets, np.int64),
+            flat("weight", weight, np.float64),
+            flat("loc", loc, np.float64),
+            flat("scale", scale, np.float64),
+            flat("shape", shape, np.int32),
+        )
+        self.shapes = shapes
+        self.context = None if context is None else flat("context", context, np.int64)
+        self.describe = describe
+        self.rounding: Rounding | None = None
+        self._one = False
+        _check_components(self.components, shapes, self.context)
+
+    @classmethod
+    def trusted(
+        cls,
+        components: Components,
+        shapes: Shapes,
+        context: NDArray[np.int64] | None = None,
+        describe: Callable[[int], Any] | None = None,
+    ) -> Self:
+        """Of components that need no check: parts of others, and those that a fitted model has just made."""
+        dist = object.__new__(cls)
+        dist.components, dist.shapes, dist.context, dist.describe = components, shapes, context, describe
+        dist.rounding, dist._one = None, False
+        return dist
+
+    def rounded(self, rounding: Rounding | None) -> "PredictiveDistribution":
+        """The distributions of y whose latent y these are: `Rounding` puts the mass of its cells on their values."""
+        part = copy(self)
+        part.rounding = rounding
+        return part
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n,), or () for the distribution of one row."""
+        return () if self._one else (self._n,)
+
+    @property
+    def _n(self) -> int:
+        return self.components.offsets.size - 1
+
+    def __len__(self) -> int:
+        if self._one:
+            raise TypeError("the distribution of one row has no length")
+        return self._n
+
+    def __iter__(self) -> Iterator["PredictiveDistribution"]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> "PredictiveDistribution":
+        if self._one:
+            raise IndexError("the distribution of one row cannot be indexed")
+        rows = np.arange(self._n)[key]
+        if rows.ndim > 1:
+            raise IndexError(f"a distribution has one axis, of rows; the index selects an array of shape {rows.shape}")
+        offsets, columns = self.components.offsets, self.components[1:]
+        counts = np.diff(offsets)[np.atleast_1d(rows)]
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        if (isinstance(key, slice) and key.step in (None, 1)) or rows.ndim == 0:
+            first = offsets[np.atleast_1d(rows)[0]] if rows.size else 0
+            picked: Any = slice(first, first + ends[-1])
+        else:
+            picked = np.repeat(offsets[:-1][rows] - ends[:-1], counts) + np.arange(ends[-1])
+        components = Components(ends, *(column[picked] for column in columns))
+        part = self.trusted(
+            components, self.shapes, None if self.context is None else self.context[picked], self.describe
+        )
+        part.rounding, part._one = self.rounding, rows.ndim == 0
+        return part
+
+    def __repr__(self) -> str:
+        if self._one:
+            count = self.components.weight.size
+            return f"PredictiveDistribution(one row, {count} component{'s' * (count != 1)})"
+        mean = self.components.weight.size / max(self._n, 1)
+        return f"PredictiveDistribution({self._n} row{'s' * (self._n != 1)}, {mean:.4g} components per row)"
+
+    def _points(self, y: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
+        """Y as (n, k) points, and the shape of the answer."""
+        y = np.asarray(y, dtype=np.float64)
+        if self._one:
+            return np.require(y.reshape(1, -1), requirements=["C", "W"]), y.shape
+        shape = (self._n, *y.shape[1:])
+        if y.ndim and y.shape[0] not in (1, self._n):
+            raise ValueError(
+                f"y must be a number, one y for each of the {self._n} rows, or have rows first; got shape {y.shape}. "
+                "To ask one grid of points in every row pass grid[None, :]"
+            )
+        k = int(np.prod(y.shape[1:], dtype=np.int64))
+        return np.require(np.broadcast_to(y, shape).reshape(self._n, k), requirements=["C", "W"]), shape
+
+    def _answer(self, values: NDArray[Any], shape: tuple[int, ...]) -> Any:
+        """An array of the wanted shape; a plain number for shape ()."""
+        values = values.reshape(shape)
+        return values if values.ndim else values[()]
+
+    # -- densities ----------------------------------------------------------------------------------------------------
+
+    def logpdf(self, y: ArrayLike) -> Any:
+        """Log density at y. Finite far out in Student and kind 2 tails; NaN only where y is.
+
+        Where y is rounded to a grid it is the log of the mass of y's cell over the step: a density of the rounded
+        quantity, the same wherever in the cell y is. At a single value with a mass of its own, beside a continuous
+        part, it is the log of that mass, as in the likelihood of hurdle and Tobit models.
+        """
+        points, shape = self._points(y)
+        out = np.empty_like(points)
+        if self.rounding is None:
+            mixture_logpdf(self.components, self.shapes.table, points, out)
+        else:
+            cell_logpdf(self.components, self.shapes.table, *self.rounding.cells(points), out)
+            out += self.rounding.log_unit(points)
+        return self._answer(out, shape)
+
+    def _tails(self, y: ArrayLike) -> tuple[Any, Any]:
+        points, shape = self._points(y)
+        if self.rounding is not None:
+            points = self.rounding.below(points)
+        lower, upper = np.empty_like(points), np.empty_like(points)
+        mixture_cdf(self.components, self.shapes.table, points, lower, upper)
+        return self._answer(lower, shape), self._answer(upper, shape)
+
+    def cdf(self, y: ArrayLike) -> Any:
+        """P(Y <= y), exact in the lower tail; it jumps by `pmf` at an atom."""
+        return self._tails(y)[0]
+
+    def sf(self, y: ArrayLike) -> Any:
+        """P(Y > y), exact in the upper tail."""
+        return self._tails(y)[1]
+
+    def pmf(self, y: ArrayLike) -> Any:
+        """P(Y = y): the mass of an atom, and 0 where y is continuous."""
+        points, shape = self._points(y)
+        out = np.zeros_like(points)
+        if self.rounding is not None:
+            low, high = self.rounding.cells(points)
+            cell_logpdf(self.components, self.shapes.table, low, high, out)
+            with np.errstate(invalid="ignore"):
+                out = np.where(self.rounding.is_atom(points) & (low < high), np.exp(out) * (high - low), 0.0)
+        return self._answer(out, shape)
+
+    def atoms(self, mass: float = 1.0 - 1e-6) -> tuple[Floats, Any]:
+        """Values (k,) that have a mass of their own, and these masses, (n, k), or (k,) for one row.
+
+        Of a grid, which has no end: the values between the quantiles that leave out (1 - ``mass``) / 2 on either side.
+        """
+        if self.rounding is None:
+            values = np.empty(0)
+        elif self.rounding.step:
+            low, high = self.interval(mass)
+            values = self.rounding.between(float(np.min(low)), float(np.max(high)))
+        else:
+            values = self.rounding.values.copy()
+        return values, self.pmf(values if self._one else values[None, :])
+
+    def ppf(self, q: ArrayLike) -> Any:
+        """Quantiles, the least y with P(Y <= y) >= q: q a number gives (n,), q (k,) gives (n, k).
+
+        They never cross. Between 0.001 and 0.999 cdfs are read from tables, with an error of at most 1e-7 of a
+        probability, in the tests below 2e-9; beyond, the tail is met to 1e-12 of itself.
+        """
+        q = probabilities(q)
+        levels, out = q.ravel(), np.empty((self._n, q.size))
+        order = slice(None) if (levels[1:] >= levels[:-1]).all() else np.argsort(levels)
+        mixture_ppf(self.components, self.shapes.table, self.shapes.cdf_tables, levels[order], out)
+        if not isinstance(order, slice):
+            out[:, order] = out.copy()
+        if self.rounding is not None:
+            out = self._rounded_quantiles(out, levels)
+        return self._answer(out, self.shape + q.shape)
+
+    def _rounded_quantiles(self, latent: Floats, q: Floats) -> Floats:
+        """The values of latent quantiles (n, k) at q (k,); a quantile that is a hair too high is not the next value."""
+        assert self.rounding is not None
+        values = self.rounding.value(latent)
+        if self.rounding.step:
+            lower = self.rounding.value_before(values)
+            end, next_end = self.rounding.below(lower), self.rounding.below(values)
+            with np.errstate(invalid="ignore"):  # at a limit both may be infinite
+                near = latent - end < _HAIR * (next_end - end)
+            if near.any():
+                below, _ = self._tails(lower[0] if self._one else lower)
+                values = np.where(near & (np.reshape(below, values.shape) >= q - _SUM_TOLERANCE), lower, values)
+        return values
+
+    def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
+        """Both ends of the central interval that holds this much probability."""
+        confidence = np.asarray(confidence, dtype=np.float64)
+        if not ((confidence >= 0) & (confidence <= 1)).all():
+            raise ValueError(f"confidence must lie in [0, 1], got {confidence}: probabilities are in [0, 1]")
+        ends = self.ppf(np.array([(1 - confidence) / 2, (1 + confidence) / 2]))
+        return (ends[0], ends[1]) if self._one else (ends[:, 0], ends[:, 1])
+
+    def crps(self, y: ArrayLike) -> Any:
+        """Continuous ranked probability score of each row's y (n,), in the units of y: less is better.
+
+        By quantiles; of y on a grid the sum over its values.
+        """
+        values = grid_near(self, np.asarray(y, dtype=np.float64))
+        if values is None or self.rounding is None or np.shape(y) != self.shape:
+            return super().crps(y)
+        points = np.asarray(y, dtype=np.float64)[..., None]
+        above = self.cdf(values if self._one else values[None, :]) - (values >= points)
+        return (np.sum(above**2, axis=-1) * self.rounding.step)[()]
+
+    # -- summaries ----------------------------------------------------------------------------------------------------
+
+    def _moments(self) -> tuple[Any, Any]:
+        mean, var = np.empty(self._n), np.empty(self._n)
+        mixture_moments(self.components, self.shapes.table, mean, var)
+        if self.rounding is not None:
+            self._rounded_moments(self.rounding, mean, var)
+        return self._answer(mean, self.shape), self._answer(var, self.shape)
+
+    def _rounded_moments(self, rounding: Rounding, mean: Floats, var: Floats) -> None:
+        """Those of y in place of those of the latent y."""
+        if rounding.step and not rounding.limited:
+            grid_moments(self.components, self.shapes.table, rounding.origin, rounding.step, mean, var)
+        elif rounding.step:
+            sum_over_grid(self, mean, var)
+        else:
+            mean[:] = rounding.value(mean)  # about which squares are summed
+            piece_moments(self.components, self.shapes.table, *rounding.pieces(), mean, var)
+
+    def mean(self) -> Any:
+        """Expectation; NaN where a component has none."""
+        return self._moments()[0]
+
+    def var(self) -> Any:
+        """Variance; inf where a component's is."""
+        return self._moments()[1]
+
+    def entropy(self) -> Any:
+        """Differential entropy in nats, by adaptive quadrature between quantiles.
+
+        Good to 1e-7; to about 1e-4 where hundreds of histograms put thousands of steps into one density. Where y has
+        atoms it is the mean of -logpdf.
+        """
+        out = np.empty(self._n)
+        mixture_entropy(self.components, self.shapes.table, out)
+        if self.rounding is not None:
+            add_rounding(self, out)
+        return self._answer(out, self.shape)
+
+    # -- samples ------------------------------------------------------------------------------------------------------
+
+    def rvs(self, size: int | tuple[int, ...] | None = None, random_state: RandomState = None) -> Any:
+        """Exact draws: one a row, (n,), or of shape ``(n, size)`` or ``(n, *size)``."""
+        shape = () if size is None else tuple(np.atleast_1d(size).tolist())
+        u = make_uniform(random_state, (3, self._n, int(np.prod(shape, dtype=np.int64))))
+        out = np.empty(u.shape[1:])
+        draw_rows(self.components, self.shapes.table, u, out)
+        if self.rounding is not None:
+            out = self.rounding.value(out)
+        return self._answer(out, self.shape + shape)
+
+    def draw(self, u_component: Floats, u_value: Floats) -> Floats:
+        """Draws (n, k) from uniform numbers: u_voice (n, k) choose components, u_value (n, k) their quantiles."""
+        chosen = np.empty(u_component.shape, np.int64)
+        draw_components(self.components, np.ascontiguousarray(u_component), chosen)
+        _, _, loc, scale, shape = self.components
+        picked = chosen.ravel()
+        alone = Components(np.arange(picked.size + 1), np.ones(picked.size), loc[picked], scale[picked], shape[picked])
+        out = np.empty(picked.size)
+        # generators give multiples of 2^-53, and 0 too, whose quantile would be -inf
+        rowwise_ppf(alone, self.shapes.table, np.maximum(u_value.ravel(), 2.0**-54), out)
+        if self.rounding is not None:
+            out = self.rounding.value(out)
+        return out.reshape(u_component.shape)
+
+    def pool(self, k: int) -> "PredictiveDistribution":
+        """Every k consecutive rows mixed with equal weights into one: n/k rows."""
+        if self._one or k < 1 or self._n % k:
+            raise ValueError(f"pool mixes k consecutive rows, so k must divide the number of rows; got {k}")
+        part = self[:]
+        part.components = self.components._replace(
+            offsets=self.components.offsets[::k].copy(), weight=self.components.weight / k
+        )
+        return part
+
+    # -- why ----------------------------------------------------------------------------------------------------------
+
+    def contexts(self, top: int | None = None) -> list[Any]:
+        """The components of a row, the heaviest first, at most ``top``; for many rows a list of such lists.
+
+        >>> dist = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 1.0], [0, 0], Shapes.student(4.0),
+        ...                               context=[10, 11], describe=lambda label: f"box {label}")
+        >>> dist[0].contexts(top=1)
+        [Voice(weight=0.7, loc=1.0, scale=1.0, kind=0, context='box 11')]
+        """
+        if not self._one:
+            return [row.contexts(top) for row in self]
+        order = np.argsort(-self.components.weight, kind="stable")[:top]
+        return [self.component(m) for m in order.tolist()]
+
+    def component(self, m: int) -> Component:
+        """Component m, in the order of ``components``."""
+        _, weight, loc, scale, shape = self.components
+        label = None if self.context is None else int(self.context[m])
+        context = label if self.describe is None or label is None else self.describe(label)
+        return Component(float(weight[m]), float(loc[m]), float(scale[m]), int(self.shapes.kind[shape[m]]), context)
+
+    def to_scipy(self) -> Any:
+        """The distribution of one row as a frozen `scipy.stats` distribution."""
+        if self._n != 1:
+            raise ValueError(
+                f"to_scipy takes one row, this distribution has {self._n}: index it first, dist[i].to_scipy()"
+            )
+        from coverwalk.distributions.scipy import freeze
+
+        return freeze(self if self._one else self[0])
+
+    log_prob = logpdf
+    icdf = ppf
+    quantile = ppf
+    sample = rvs
+
+
+def make_uniform(random_state: RandomState, shape: tuple[int, ...]) -> Floats:
+    """Uniform numbers in [0, 1) from a seed, a Generator, SciPy's older RandomState, or fresh."""
+    if isinstance(random_state, np.random.RandomState):
+        return random_state.random_sample(shape)
+    return np.random.default_rng(random_state).random(shape)
+
+
+def _check_components(components: Components, shapes: Shapes, context: NDArray[np.int64] | None) -> None:
+    offsets, weight, loc, scale, shape = components
+    m = weight.size
+    sizes = {"loc": loc.size, "scale": scale.size, "shape": shape.size}
+    if context is not None:
+        sizes["context"] = context.size
+    for name, size in sizes.items():
+        if size != m:
+            raise ValueError(f"{name} must have one entry for each of the {m} weights, got {size}")
+    if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != m:
+        raise ValueError(f"offsets must begin with 0 and end with the number of components, {m}")
+    if np.any(np.diff(offsets) <= 0):
+        raise ValueError("offsets must rise: every row needs at least one component")
+    if m and (shape.min() < 0 or shape.max() >= len(shapes)):
+        raise ValueError(f"shape must index the table of {len(shapes)} shapes, got {shape.min()} to {shape.max()}")
+    if not np.all(np.isfinite(loc)):
+        raise ValueError("loc must be finite, got NaN or infinity")
+    if not np.all((scale > 0) & np.isfinite(scale)):
+        raise ValueError("scale must be positive and finite; got zero, negative, infinite or NaN")
+    if not np.all(weight >= 0):
+        raise ValueError("weight must not be negative or NaN")
+    totals = np.add.reduceat(weight, offsets[:-1]) if m else weight
+    wrong = np.flatnonzero(np.abs(totals - 1) > _SUM_TOLERANCE)
+    if wrong.size:
+        row = int(wrong[0])
+        raise ValueError(
+            f"weights must sum to one in each row, those of row {row} sum to {totals[row]!r}: normalise them"
+        )

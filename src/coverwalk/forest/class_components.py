@@ -1,0 +1,121 @@
+"""Which components have weight for an x: contexts and local models of a forest for classes, in the user's units."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.forest.class_grow import side
+from coverwalk._kernels.forest.class_walk import speak
+from coverwalk.forest.class_forest import ClassForest, Standard
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree
+
+__all__ = ["ClassComponent", "components"]
+
+Floats = NDArray[np.float64]
+
+
+class ClassComponent(NamedTuple):
+    """One local model in one context that predicts for an x."""
+
+    weight: float  # probability that the walk stops in the context with this local model, times the tree's share
+    tree: int  # trees that count come first, then those with discriminants
+    depth: int  # 0 is the context of all x
+    local: str  # "counts", or a discriminant: its covariances, and the power of its odds
+    # bounds of the context, open below and closed above, or its levels; columns without are free
+    box: dict[str, tuple[float, float] | list[str]]
+    counts: dict[Any, float]  # weight of the rows of each class in the context
+    probabilities: dict[Any, float]  # what this local model says of x
+
+
+class _Found(NamedTuple):
+    """A component before it is put in the user's words."""
+
+    weight: float
+    number: int
+    tree: ClassTree
+    local: str
+    path: tuple[int, ...]  # contexts, coarse to fine
+    said: Floats
+
+
+def components(
+    forest: ClassForest,
+    x: Floats,
+    columns: Sequence[str],
+    classes: NDArray[Any],
+    top: int,
+    categories: Sequence[Sequence[str]] = (),
+) -> list[ClassComponent]:
+    """The weightiest components for x (p,), the weightiest first. All weights together sum to one.
+
+    ``categories`` names those of each column, where some are categories.
+    """
+    z = forest.standard(x[None, :])[0]
+    weight = forest.exponents.reshape(-1, 2).sum(axis=1)  # a kind of trees speaks by the powers of its pools
+    weight = weight / weight.sum() if weight.sum() > 0.0 else np.full(len(weight), 1.0 / len(weight))
+    found: list[_Found] = []
+    number = 0
+    for (growth, trees), of_kind in zip(forest.kinds, weight):
+        for tree in trees:
+            found += _of_tree(tree, growth, z, number, float(of_kind) / len(trees))
+            number += 1
+    labels = classes.tolist()
+    return [
+        ClassComponent(
+            component.weight,
+            component.number,
+            len(component.path) - 1,
+            component.local,
+            _box(component, forest.standard, columns, categories),
+            dict(zip(labels, component.tree.local[0][component.path[-1]].tolist())),
+            dict(zip(labels, component.said.tolist())),
+        )
+        for component in sorted(found, key=lambda component: -component.weight)[:top]
+    ]
+
+
+def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, reach: float) -> list[_Found]:
+    """Every component of one tree along the path of z; ``reach`` is the tree's share."""
+    left, local, (log_v, log_w, log_1mw) = planted.tree[2], planted.local, planted.walk
+    C = local[0].shape[1]
+    base, work, names = np.full(C, 1.0 / C), np.empty((3, max(C, len(local[5])))), growth.names()
+    found: list[_Found] = []
+    path = [0]
+    while True:
+        k = path[-1]
+        phi = np.zeros((log_v.shape[1], C))
+        speak(k, z, local, log_v, growth.setting, base, phi, work)
+        v = np.exp(log_v[k])
+        stop = reach * float(np.exp(log_w[k]))
+        found += [
+            _Found(stop * float(v[j]), number, planted, names[j], tuple(path), phi[j]) for j in np.flatnonzero(v > 0.0)
+        ]
+        if left[k] < 0:
+            return found
+        base = v @ phi
+        reach *= float(np.exp(log_1mw[k]))
+        path.append(int(left[k]) + side(planted.tree, k, z))
+
+
+def _box(
+    component: _Found, standard: Standard, columns: Sequence[str], categories: Sequence[Sequence[str]]
+) -> dict[str, tuple[float, float] | list[str]]:
+    """The bounds and levels that the splits along the path leave, in the user's units and names."""
+    axis, split, left, masks = component.tree.tree
+    bounds: dict[str, tuple[float, float]] = {}
+    sets: dict[str, list[str]] = {}
+    for k, child in pairwise(component.path):
+        a, goes_left = int(axis[k]), child == left[k]
+        name = columns[a]
+        if np.isnan(split[k]):
+            mask = int(masks[k]) if goes_left else ~int(masks[k])
+            inside = [category for i, category in enumerate(categories[a]) if mask >> i & 1]
+            sets[name] = [category for category in sets.get(name, inside) if category in inside]
+        else:
+            low, high = bounds.get(name, (-np.inf, np.inf))
+            bound = standard.back(a, split[k])
+            bounds[name] = (low, bound) if goes_left else (bound, high)
+    return bounds | sets

@@ -1,0 +1,308 @@
+"""A forest of trees of contexts for classes: who leaves which rows out, and how the trees are pooled."""
+
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.forest.class_grow import Rows
+from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
+from coverwalk.forest.class_pool import Pools, Unseen, log_softmax, pool_rows
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree, plant
+
+__all__ = ["ClassForest", "Sheaf", "Standard", "n_threads"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+MANY_ROWS = 2**14  # distinct rows that need not come in more parts than folds
+CHUNK = 4096  # rows that a thread predicts at a time
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Columns with mean 0 and variance 1, computed so that neither 1e300 nor 1e-300 overflows; a constant one is 0.
+
+    Categories keep the numbers of their levels, for splits; behind all columns come indicators of levels that some
+    rows have and some have not, for discriminants, likewise with mean 0 and variance 1 and NaN where one is missing.
+    """
+
+    size: Floats
+    mean: Floats
+    deviation: Floats
+    indicators: Integers = field(default_factory=lambda: np.empty((0, 2), np.int64))  # (m, 2) column and level
+    shares: Floats = field(default_factory=lambda: np.empty(0))  # (m,) of the rows that have a value
+
+    _schema = Schema(
+        size=Array(float, "p", above=0),
+        mean=Array(float, "p"),
+        deviation=Array(float, "p", above=0),
+        indicators=Array(np.int64, "m", 2, columns={0: Limits(index="p")}),
+        shares=Array(float, "m", above=0, below=1),
+    )
+
+    @classmethod
+    def of(cls, X: Floats, weight: Floats, n_categories: tuple[int, ...] = ()) -> "Standard":
+        """The standard of weighted rows. Missing values are passed over; categories keep their numbers."""
+        if n_categories or np.isnan(X).any():
+            return cls._of_mixed(X, weight, n_categories)
+        size = np.abs(X).max(axis=0)
+        size[size == 0.0] = 1.0
+        unit = X / size
+        share = weight / weight.sum()
+        mean = share @ unit
+        deviation = np.sqrt(share @ (unit - mean) ** 2)
+        constant = unit.min(axis=0) == unit.max(axis=0)
+        return cls(size, np.where(constant, unit[0], mean), np.where(constant | (deviation == 0.0), 1.0, deviation))
+
+    @classmethod
+    def _of_mixed(cls, X: Floats, weight: Floats, n_categories: tuple[int, ...]) -> "Standard":
+        parts = []
+        for a, column in enumerate(X.T):
+            here = ~np.isnan(column)
+            plain = bool(n_categories and n_categories[a]) or not here.any()
+            parts.append(cls(*np.array([[1.0], [0.0], [1.0]])) if plain else cls.of(column[here, None], weight[here]))
+        size, mean, deviation = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("size", "mean", "deviation")
+        )
+        indicators, shares = [], []
+        for a in np.flatnonzero(n_categories).tolist():
+            counts = np.bincount(X[~np.isnan(X[:, a]), a].astype(np.int64), weight[~np.isnan(X[:, a])])
+            for category, share in enumerate((counts / max(counts.sum(), 1e-300)).tolist()):
+                if 0.0 < share < 1.0:
+                    indicators.append((a, category))
+                    shares.append(share)
+        return cls(size, mean, deviation, np.array(indicators, np.int64).reshape(-1, 2), np.array(shares))
+
+    def __call__(self, X: Floats) -> Floats:
+        """Rows in these units. Beyond 1e100 deviations all x are equally far out, and squares stay finite."""
+        with np.errstate(over="ignore"):
+            Z = np.ascontiguousarray(np.clip((X / self.size - self.mean) / self.deviation, -1e100, 1e100))
+        if not len(self.shares):
+            return Z
+        column, category = self.indicators.T
+        has = np.where(np.isnan(X[:, column]), np.nan, X[:, column] == category)
+        return np.hstack([Z, (has - self.shares) / np.sqrt(self.shares * (1.0 - self.shares))])
+
+    def back(self, axis: int, z: float) -> float:
+        """The largest value of a column, in the user's units, that is at most z in these.
+
+        By bisection over all floats, so that a bound is exact: x is at most it if and only if a tree thinks so.
+        """
+        size, mean, deviation = float(self.size[axis]), float(self.mean[axis]), float(self.deviation[axis])
+        low, high = _rank(-sys.float_info.max), _rank(sys.float_info.max)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if (_ranked(middle) / size - mean) / deviation <= z:
+                low = middle
+            else:
+                high = middle - 1
+        return _ranked(low)
+
+
+def _rank(x: float) -> int:
+    """The place of a float among all floats, in order."""
+    (bits,) = struct.unpack("<q", struct.pack("<d", x))
+    return int(bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF))
+
+
+def _ranked(rank: int) -> float:
+    (x,) = struct.unpack("<d", struct.pack("<q", abs(rank)))
+    return float(x if rank >= 0 else -x)
+
+
+class Sheaf(NamedTuple):
+    """Rows in an order that depends on their values alone; equal rows are bundled, and dealt out in few parts."""
+
+    X: Floats
+    y: Integers
+    weight: Floats
+    bundle: Integers  # (n,) equal rows have the same; parts of a bundle stand side by side
+
+    @classmethod
+    def of(cls, X: Floats, y: Integers, weight: Floats, held_out: int) -> "Sheaf":
+        """Bundle rows by their values and divide the weight of each bundle: its units are dealt to the parts in turn.
+
+        So the order in which rows are given does not matter, and a row of weight m is the same as m rows: a row of
+        weight 1 is one part, and one of weight 6.5 dealt to four parts is 2, 2, 1.5 and 1. Few distinct rows come in
+        many parts, as they would in a sample; many in as many as there are folds, to save work.
+        """
+        X, y, weight = _bundled(X, y, weight)
+        most_parts = max(held_out, MANY_ROWS // len(y))
+        parts = np.minimum(np.ceil(weight), most_parts).astype(np.int64)
+        bundle = np.repeat(np.arange(len(y)), parts)
+        part = np.arange(len(bundle)) - np.repeat(np.cumsum(parts) - parts, parts)
+        whole = np.floor(weight)[bundle]
+        turns, rest = np.divmod(whole, parts[bundle])
+        units = turns + (part < rest) + np.where(part == rest, weight[bundle] - whole, 0.0)
+        return cls(X[bundle], y[bundle], units, bundle)
+
+    def folds(self, n_trees: int, held_out: int, rng: np.random.Generator) -> Iterator[Integers]:
+        """For each tree the parts it leaves out: every ``held_out`` trees leave out each once, classes evenly.
+
+        No fold has two parts of a bundle, if it has at most ``held_out`` of them.
+        """
+        n = len(self.y)
+        for k in range(n_trees):
+            if k % held_out == 0:
+                fold, shuffle = np.empty(n, np.int64), rng.random(self.bundle[-1] + 1)
+                fold[np.lexsort((shuffle[self.bundle], self.y))] = (np.arange(n) + rng.integers(held_out)) % held_out
+            yield np.flatnonzero(fold == k % held_out)
+
+
+def _bundled(X: Floats, y: Integers, weight: Floats) -> tuple[Floats, Integers, Floats]:
+    """Equal rows as one with the sum of their weights, in the order of a hash of their values."""
+    bits = np.ascontiguousarray(X + 0.0).view(np.uint64)  # + 0.0: -0.0 is 0.0
+    name = y.astype(np.uint64)
+    for column in bits.T:
+        name = (name ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        name ^= name >> np.uint64(29)
+        name = name * np.uint64(0xBF58476D1CE4E5B9)
+        name ^= name >> np.uint64(32)
+    order = np.argsort(name, kind="stable")
+    X, y, weight, name, bits = X[order], y[order], weight[order], name[order], bits[order]
+    twin = (name[1:] == name[:-1]) & (y[1:] == y[:-1]) & (bits[1:] == bits[:-1]).all(axis=1)
+    first = np.flatnonzero(np.concatenate([[True], ~twin]))
+    return X[first], y[first], np.add.reduceat(weight, first)
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """scikit-learn's ``n_jobs`` as a number of threads: None is 1, -1 all processors, -2 all but one."""
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0: None is one thread, -1 all processors")
+    if n_jobs is None or n_jobs > 0:
+        return n_jobs or 1
+    return max((os.cpu_count() or 1) + 1 + n_jobs, 1)
+
+
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int) -> Iterator[Result]:
+    """Results in the order of the items, whatever the number of threads."""
+    if n_jobs == 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(n_jobs) as pool:
+        yield from pool.map(function, items)
+
+
+@dataclass
+class ClassForest:
+    """Some kinds of trees (a planting and its trees), each pooled linearly and log-linearly."""
+
+    standard: Standard
+    kinds: list[tuple[ClassGrowth, list[ClassTree]]]
+    unseen: Unseen
+    n_classes: int
+
+    _schema = Schema(
+        n_classes=Whole("C", "C"),
+        standard=Object(Standard, p="p", m="m"),
+        kinds=List(
+            Tuple(
+                Object(ClassGrowth),
+                List(
+                    Object(ClassTree, p="p", columns="p + m", C="C", temperatures="_0.temperatures"), low=1, high=10_000
+                ),
+            ),
+            low=1,
+            high=2,
+        ),
+        unseen=Object(Unseen, n_pools="2 * len(kinds)", C="C"),
+        check=lambda state, scope: _check_splits(state, scope),
+    )
+
+    @classmethod
+    def grow(
+        cls,
+        data: tuple[Floats, Integers, Floats],
+        n_classes: int,
+        kinds: list[tuple[ClassGrowth, int]],
+        held_out: int,
+        seed: int,
+        n_jobs: int,
+        progress: Callable[[], Any] = lambda: None,
+    ) -> "ClassForest":
+        """Grow a forest on rows (X, y, weight > 0); ``kinds``: plantings, and trees of each."""
+        duplicates = Sheaf.of(*data, held_out=held_out)
+        X, y, weight, _ = duplicates
+        standard = Standard.of(X, weight, kinds[0][0].n_categories)
+        rows = (standard(X), y, weight)
+        rng = np.random.default_rng(seed)
+        jobs = [
+            (kind, outside, int(rng.integers(2**62)))
+            for kind, (_, n_trees) in enumerate(kinds)
+            for outside in duplicates.folds(n_trees, held_out, rng)
+        ]
+
+        def grown(job: tuple[int, Integers, int]) -> tuple[ClassTree, Integers, Floats]:
+            kind, outside, tree_seed = job
+            inside = np.delete(np.arange(len(y)), outside)
+            if not len(inside):  # a single row is both what there is to grow on and all there is to learn
+                inside, outside = outside, inside
+            return plant(rows, n_classes, inside, outside, tree_seed, kinds[kind][0])
+
+        n_pool = min(len(y), pool_rows(n_classes))  # the order of the rows is random: the first are a sample
+        pools = Pools(n_pool, n_classes, len(kinds))
+        trees: list[list[ClassTree]] = [[] for _ in kinds]
+        for (kind, _, _), (tree, order, psi) in zip(jobs, in_threads(grown, jobs, n_jobs)):
+            trees[kind].append(tree)
+            progress()
+            pools.add(kind, order[order < n_pool], psi[order < n_pool])
+        unseen = Unseen(len(kinds))
+        unseen.add(pools.log(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
+        return cls(standard, [(p, t) for (p, _), t in zip(kinds, trees)], unseen, n_classes)
+
+    @property
+    def exponents(self) -> Floats:
+        """Of the linear and of the log-linear pool of each kind (2 * kinds,)."""
+        return self.unseen.exponents
+
+    def log_proba(self, X: Floats, n_jobs: int = 1) -> Floats:
+        """Log probabilities (n, C) of the classes of rows in the user's units."""
+        Z = self.standard(X)
+
+        def pooled(start: int) -> Floats:
+            part = Z[start : start + CHUNK]
+            pools = Pools(len(part), self.n_classes, len(self.kinds))
+            for kind, (growth, trees) in enumerate(self.kinds):
+                for tree in trees:
+                    pools.add(kind, slice(None), tree.predict(part, growth))
+            return log_softmax(pools.log() @ self.exponents)
+
+        return np.concatenate(list(in_threads(pooled, range(0, len(Z), CHUNK), n_jobs)))
+
+    def learn(self, X: Floats, y: Integers, weight: Floats, n_jobs: int) -> None:
+        """Learn rows one by one: the counts and walks of all trees, and the powers; splits and discriminants stay.
+
+        Each tree says what it thinks of a row before it learns it, so the rows weigh the pools as held-out rows do.
+        """
+        rows: Rows = (self.standard(X), y, weight)
+        jobs = [(kind, growth, tree) for kind, (growth, trees) in enumerate(self.kinds) for tree in trees]
+        order = np.arange(len(y))
+        pools = Pools(len(y), self.n_classes, len(self.kinds))
+        said = in_threads(lambda job: job[2].learn(rows, order, job[1]), jobs, n_jobs)
+        for (kind, _, _), psi in zip(jobs, said):
+            pools.add(kind, slice(None), psi)
+        self.unseen.add(pools.log(), y, weight)
+
+    def make_writable(self) -> None:
+        """Copy what is read-only."""
+        self.kinds = [(growth, [tree.writable() for tree in trees]) for growth, trees in self.kinds]
+
+
+def _check_splits(state: Any, scope: Scope) -> None:
+    """Cuts between levels where there are levels, and only there."""
+    for growth, trees in state.kinds:
+        require("categories", len(growth.n_categories) in (0, scope["p"]))
+        counts = np.array(growth.n_categories or (0,) * scope["p"])
+        for tree in trees:
+            axis, split, left, _ = tree.tree
+            inner = left >= 0
+            require("split", np.isnan(split[inner]) == (counts[axis[inner]] > 0))

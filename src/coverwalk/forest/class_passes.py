@@ -1,0 +1,205 @@
+"""The pass of `ContextClassifier` after the sample: counts and class moments of all rows, which add up.
+
+The trees, and how far their walks go, come from the sample. The last rows of the sample (those of its highest codes)
+take no part in this: when all else is done they are predicted and then learned one by one, and tell how sharp the pool
+of the trees may be.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.forest.class_grow import Rows
+from coverwalk._kernels.forest.discriminant import moments
+from coverwalk.forest.class_forest import ClassForest, in_threads
+from coverwalk.forest.class_pool import Unseen, pool_rows
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _factors, _Kind, counted, settled_rows
+from coverwalk.forest.passes import Columns, SamplePass
+from coverwalk.preparation.category_counts import category_codes
+from coverwalk.preparation.row_sample import label_numbers
+from coverwalk.preparation.scaling import row_codes
+
+__all__ = ["ClassSums", "plan_classes"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LEAVES = (64, 4096)  # of a tree, at least and at most
+HELD_SHARE = 0.2  # of the sample, that fits the powers of the pools
+ROWS_AT_ONCE = 2**16
+KEPT_ROWS = 10_000  # of the sample, in the fitted classifier
+
+
+class ClassPlan(NamedTuple):
+    """What the sample has settled."""
+
+    model: Any
+    columns: Columns
+    classes: NDArray[Any]
+    forest: ClassForest
+    held: Rows  # in the user's units
+    kept: Any  # some rows of the sample, as the classifier keeps rows
+    bounds: tuple[int, int]  # codes of held rows lie above the first and not above the second
+    n_jobs: int
+
+    @property
+    def trees(self) -> list[tuple[ClassGrowth, ClassTree]]:
+        """All trees, with how each was planted."""
+        return [(growth, tree) for growth, trees in self.forest.kinds for tree in trees]
+
+    def coded(self, X: Floats, y: NDArray[Any]) -> tuple[Floats, Integers, NDArray[np.uint64]]:
+        """Rows X, categories as digests, in the forest's units; classes by number; and the codes of the sample."""
+        numbers = label_numbers(y)[:, 0]
+        place = np.searchsorted(self.classes, y[:, 0])
+        return self.forest.standard(category_codes(X, self.model._mixed)), place, row_codes(X, numbers)
+
+
+def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, drawn: SamplePass) -> "ClassSums":
+    """Grow the trees on the sample, all but its last rows; ``kinds``: plantings, and trees of each."""
+    sample, classes = drawn.sample, np.array(sorted(drawn.classes))
+    y, weight = np.searchsorted(classes, sample.Y[:, 0]), sample.times()
+    n_held = min(math.ceil(HELD_SHARE * len(y)), pool_rows(len(classes)))
+    grown, held = slice(None, len(y) - n_held), slice(len(y) - n_held, None)
+    leaves = int(np.clip(drawn.options.state_bytes // (32 * len(classes) * sum(n for _, n in kinds)), *LEAVES))
+    least = math.ceil((len(y) - n_held) / leaves)
+    kinds = [(replace(growth, min_rows=max(growth.min_rows, least)), n) for growth, n in kinds]
+    X = category_codes(sample.X, model._mixed)
+    rows = (X[grown], y[grown], weight[grown])
+    forest = ClassForest.grow(rows, len(classes), kinds, model.held_out, model._seed, n_jobs)
+    bounds = (int(sample.codes[len(y) - n_held - 1]), sample.bound)
+    held_out = (X[held], y[held], weight[held])
+    kept = model._as_rows(*(part[:KEPT_ROWS] for part in (X, y, weight)))
+    return ClassSums(ClassPlan(model, drawn.columns, classes, forest, held_out, kept, bounds, n_jobs))
+
+
+def _parents(left: Integers) -> Integers:
+    parent = np.full(len(left), -1)
+    inner = np.flatnonzero(left >= 0)
+    parent[left[inner]] = parent[left[inner] + 1] = inner
+    return parent
+
+
+def _kinds(tree: ClassTree) -> tuple[_Kind, _Kind]:
+    """The contexts with discriminants, of shared and own covariances, and those above them, whose priors they need."""
+    counts, shared, own, *_, columns = tree.local
+    parent = _parents(tree.tree[2])
+    kinds = []
+    for has, is_own in (((shared >= 0) | (own >= 0), False), (own >= 0, True)):
+        for k in range(len(has) - 1, 0, -1):  # children come after their parents
+            has[parent[k]] |= has[k]
+        kinds.append(_Kind.of(has, parent, counts.shape[1], len(columns), own=is_own))
+    return kinds[0], kinds[1]
+
+
+class _TreeSums(NamedTuple):
+    """Of one tree: class counts (N, C) of its contexts, and the moments of those with discriminants."""
+
+    counts: Floats
+    shared: _Kind
+    own: _Kind
+
+    @property
+    def arrays(self) -> tuple[Floats, ...]:
+        """What adds up."""
+        return self.counts, *self.shared.total, *self.own.total
+
+
+@dataclass
+class ClassSums:
+    """Counts and class moments of the contexts of a planned forest."""
+
+    plan: ClassPlan
+    n_rows: int = 0
+    trees: list[_TreeSums] = field(default_factory=list)  # nothing before the first row
+
+    @property
+    def columns(self) -> Columns:
+        """What every chunk must have."""
+        return self.plan.columns
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of what travels."""
+        return sum(array.nbytes for tree in self.trees for array in tree.arrays)
+
+    def empty(self) -> "ClassSums":
+        """The same plan without rows."""
+        return ClassSums(self.plan)
+
+    def _make_capacity(self) -> None:
+        if not self.trees:
+            trees = (tree for _, tree in self.plan.trees)
+            self.trees = [_TreeSums(np.zeros_like(tree.local[0]), *_kinds(tree)) for tree in trees]
+
+    def accumulate(self, X: Floats, y: NDArray[Any]) -> None:
+        """Take rows X (n, p) with labels y (n, 1) in."""
+        self.n_rows += len(y)
+        if len(y):
+            self._make_capacity()
+        for start in range(0, len(y), ROWS_AT_ONCE):
+            Z, place, codes = self.plan.coded(X[start : start + ROWS_AT_ONCE], y[start : start + ROWS_AT_ONCE])
+            taken = (codes <= self.plan.bounds[0]) | (codes > self.plan.bounds[1])
+            rows: Rows = (Z[taken], place[taken], np.ones(int(taken.sum())))
+            jobs = zip((tree for _, tree in self.plan.trees), self.trees)
+            list(in_threads(partial(_add_rows, rows), jobs, self.plan.n_jobs))
+
+    def merge(self, other: "ClassSums") -> None:
+        """Take in what another state of the same plan took in."""
+        _check_same_plan(self.plan, other.plan)
+        self.n_rows += other.n_rows
+        if other.trees:
+            self._make_capacity()
+        for tree, others in zip(self.trees, other.trees):
+            for array, more in zip(tree.arrays, others.arrays):
+                array += more
+
+    def finish(self) -> Any:
+        """Discriminants from the moments of all rows; learn those that were held back; and the fitted classifier."""
+        if not self.n_rows:
+            raise ValueError("no rows were accumulated: nothing to learn from")
+        plan, model = self.plan, self.plan.model
+        trees = iter([_relearned(tree, growth, sums) for (growth, tree), sums in zip(plan.trees, self.trees)])
+        kinds = [(growth, [next(trees) for _ in of_kind]) for growth, of_kind in plan.forest.kinds]
+        forest = ClassForest(plan.forest.standard, kinds, Unseen(len(kinds)), len(plan.classes))
+        forest.learn(*plan.held, plan.n_jobs)
+        model._forest, model.classes_, model._declared = forest, plan.classes, True
+        model._rows, model._rows_grown, model._n_summed = [plan.kept], len(plan.kept[1]), self.n_rows
+        return model
+
+
+def _add_rows(rows: Rows, job: tuple[ClassTree, _TreeSums]) -> None:
+    planted, sums = job
+    tree, perm = planted.tree, np.arange(len(rows[1]))
+    parent, span = _parents(tree[2]), settled_rows(rows[0], perm, tree)
+    sums.counts[:] += counted(rows, sums.counts.shape[1], perm, parent, tree[2], span)
+    for kind in (sums.shared, sums.own):
+        moments(rows, perm, span, parent, tree[2], kind.place, planted.local[5], kind.total)
+
+
+def _relearned(planted: ClassTree, growth: ClassGrowth, sums: _TreeSums) -> ClassTree:
+    _, shared, own, *_, columns = planted.local
+    walk = (planted.walk[0].copy(), planted.walk[1].copy(), planted.walk[2].copy())  # the plan's own stay as they are
+    factors = _factors(sums.shared, sums.own, growth)
+    kept = (
+        tuple(part[kind.place[place >= 0]] for part in parts)
+        for parts, kind, place in zip(factors, (sums.shared, sums.own), (shared, own))
+    )
+    return planted._replace(local=(sums.counts.copy(), shared, own, *kept, columns), walk=walk)  # type: ignore[arg-type]
+
+
+def _check_same_plan(a: ClassPlan, b: ClassPlan) -> None:
+    same = a is b or (
+        a.bounds == b.bounds
+        and len(a.trees) == len(b.trees)
+        and all(
+            np.array_equal(u, v, equal_nan=True)
+            for (_, s), (_, t) in zip(a.trees, b.trees)
+            for u, v in zip(s.tree, t.tree)
+        )
+    )
+    if not same:
+        raise ValueError("only states of one plan can be merged: make both with `empty` of the same state")

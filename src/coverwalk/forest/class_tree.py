@@ -1,0 +1,311 @@
+"""One tree of contexts for classes: grown on some rows, weighed by the others, and then learned from all."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.forest.class_grow import Rows, Span, Tree, count, depth, empty_tree, grow, settle
+from coverwalk._kernels.forest.class_walk import Local, Walk, visit
+from coverwalk._kernels.forest.discriminant import Factors, Moments, discriminants, empty_factors, moments
+from coverwalk._kernels.forest.split import MAX_CATEGORIES
+from coverwalk.files.schema import Array, Flag, List, Real, Schema, Scope, Tuple, Whole, require, stored
+
+__all__ = ["ClassGrowth", "ClassTree", "plant"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MOST_COLUMNS = 48  # of a discriminant; where x has more, each tree draws its own
+MOST_FLOATS = 2**20  # of all covariances of one kind in one tree, 8 MB: the largest contexts come first
+FAINT = 1e-4  # a discriminant that predicts for fewer rows of its context is not kept
+
+
+@dataclass(frozen=True)
+class ClassGrowth:
+    """How a tree is grown, and what its contexts believe before they see a row."""
+
+    discriminants: bool
+    min_rows: int = 1  # on either side of a split
+    axes: float = 2.0  # axes to look at in a context, in units of the root of their number
+    splits: int = 16  # drawn on each of them
+    sample: int = 512  # rows that judge the splits
+    stop: float = 0.1  # w
+    alpha: float = 1.0  # prior rows of the class counts, spread like the parent's prediction
+    temperatures: tuple[float, ...] = (1.0, 0.3)  # powers of a discriminant's odds
+    rows_shared: float = 2.0  # rows a column that a context needs for a shared covariance
+    rows_own: float = 1.0  # rows a column and class that it needs for own ones
+    nu0: float = 0.5  # prior rows of a covariance, a column
+    ridge: float = 1.0  # scatter that every column has before any row, in units of its variance
+    n_categories: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
+
+    _schema = Schema(
+        discriminants=Flag(),
+        min_rows=Whole(1),
+        axes=Real(above=0, high=1e6),
+        splits=Whole(1, 10**6),
+        sample=Whole(1),
+        stop=Real(above=0, below=1),
+        alpha=Real(low=1e-100, high=1e100, whole=True),
+        temperatures=List(Real(above=0, high=1e6), low=1, high=100, kind=tuple),
+        rows_shared=Real(low=0),
+        rows_own=Real(low=0),
+        nu0=Real(low=0),
+        ridge=Real(low=0),
+        n_categories=List(Whole(0, MAX_CATEGORIES), kind=tuple),
+    )
+
+    @property
+    def setting(self) -> tuple[float, Floats]:
+        """What the walk's kernels need to know."""
+        return self.alpha, np.array(self.temperatures)
+
+    def names(self) -> list[str]:
+        """The local models of a context, in the order of the kernels."""
+        return [
+            "counts",
+            *(
+                f"{kind} covariance, temperature {temperature:g}"
+                for kind in ("shared", "own")
+                for temperature in self.temperatures
+            ),
+        ]
+
+
+def _factors_of(covariances: int | str) -> Tuple:
+    return Tuple(
+        Array(float, "G", covariances, "width", "width"),
+        Array(float, "G", "C", "width"),
+        Array(float, "G", "C"),
+        Array(float, "G", "C", above=0, high=1),
+        Array(float, "G", "C", above=0),
+    )
+
+
+@stored(
+    tree=Tuple(
+        Array(np.int64, "N", index="p", none=True),
+        Array(float, "N", nan=True),
+        Array(np.int64, "N", children=True),
+        Array(np.int64, "N"),
+    ),
+    local=Tuple(
+        Array(float, "tree.N", "C", low=0),
+        Array(np.int64, "tree.N", low=-1),
+        Array(np.int64, "tree.N", low=-1),
+        _factors_of(1),
+        _factors_of("C"),
+        Array(np.int64, "width", index="columns"),
+    ),
+    walk=Tuple(
+        Array(float, "tree.N", "1 + 2 * len(temperatures)", high=1e-6, inf=True, log_total=1.0),
+        Array(float, "tree.N", high=1e-6, inf=True),
+        Array(float, "tree.N", high=1e-6, inf=True),
+    ),
+    levels=Whole(1, "tree.N"),
+    check=lambda state, scope: _check_tree(state, scope),
+)
+class ClassTree(NamedTuple):
+    """The whole state of a tree: flat arrays."""
+
+    tree: Tree
+    local: Local
+    walk: Walk
+    levels: int  # contexts on the longest path
+
+    def predict(self, X: Floats, growth: ClassGrowth) -> Floats:
+        """psi (n, C), the class probabilities of each row."""
+        unknown = np.zeros(len(X), np.int64)
+        return self._visit((X, unknown, np.zeros(len(X))), np.arange(len(X)), growth, learn=False)
+
+    def learn(self, rows: Rows, order: Integers, growth: ClassGrowth) -> Floats:
+        """psi of each row before it was learned; the state changes in place."""
+        return self._visit(rows, order, growth, learn=True)
+
+    def writable(self) -> "ClassTree":
+        """The same tree in arrays that may be changed."""
+        counts, shared, own, shared_factors, own_factors, columns = self.local
+        factors = (_copied(shared_factors), _copied(own_factors))
+        return ClassTree(
+            _copied(self.tree),
+            (*_copied((counts, shared, own)), *factors, *_copied((columns,))),
+            _copied(self.walk),
+            self.levels,
+        )
+
+    def _visit(self, rows: Rows, order: Integers, growth: ClassGrowth, learn: bool) -> Floats:
+        psi = np.empty((len(order), self.local[0].shape[1]))
+        visit(rows, order, self.tree, self.local, self.walk, growth.setting, self.levels, learn, psi)
+        return psi
+
+
+def _check_tree(state: Any, scope: Scope) -> None:
+    """Discriminants are there, with positive pivots; one that is not there has no weight; a leaf stops."""
+    axis, _, left, _ = state.tree
+    _, shared, own, shared_factors, own_factors, columns = state.local
+    log_v, log_w, log_1mw = state.walk
+    leaf = left < 0
+    require("axis", leaf | (axis >= 0))
+    require("levels", state.levels == depth(left))
+    for place, factors in ((shared, shared_factors), (own, own_factors)):
+        require("factors", len(factors[0]) == 0 or factors[0].shape[2] == len(columns))
+        require("places", place < len(factors[0]))
+        require("factors", np.diagonal(factors[0], axis1=2, axis2=3) > 0)
+    missing = np.repeat(np.stack([shared < 0, own < 0], axis=1), len(scope["temperatures"]), axis=1)
+    require("v", np.isneginf(log_v[:, 1:]) | ~missing)
+    require("w", np.abs(np.exp(log_w) + np.exp(log_1mw) - 1.0) < 1e-6)
+    require("w", np.isneginf(log_1mw) == leaf)
+
+
+def _copied(parts: Any) -> Any:
+    """A tuple of arrays, those that are read-only copied."""
+    return tuple(part if part.flags.writeable else np.array(part) for part in parts)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """The contexts of a tree that have discriminants of one kind, and their moments."""
+
+    place: Integers  # (N,) among the moments, or -1
+    parent: Integers  # (G,) the place of each one's parent, or -1
+    total: Moments
+
+    @classmethod
+    def of(cls, has: NDArray[np.bool_], parent: Integers, n_classes: int, p: int, own: bool) -> "_Kind":
+        capacity = MOST_FLOATS // max(p * p * (n_classes if own else 1), 1)
+        has = has & (np.cumsum(has) <= capacity)
+        for k in np.flatnonzero(has):  # a context has one only if its parent has
+            has[k] = k == 0 or has[parent[k]]
+        place = np.where(has, np.cumsum(has) - 1, -1)
+        G = int(has.sum())
+        total = np.zeros((G, n_classes)), np.zeros((G, n_classes, p)), np.zeros((G, n_classes if own else 1, p, p))
+        above = parent[has]
+        return cls(place, np.where(above >= 0, place[above], -1), total)
+
+
+def grown_tree(
+    rows: Rows,
+    n_classes: int,
+    perm: Integers,
+    seed: Any,
+    min_rows: int,
+    effort: tuple[int, int, int],
+    n_categories: Integers,
+) -> tuple[Tree, Integers, Span]:
+    """Grow a tree on the rows named in ``perm``, which is put in the order of its contexts: as `class_grow.grow`."""
+    grown = empty_tree(len(perm), min_rows)
+    n_nodes = grow(rows, n_classes, perm, seed, min_rows, effort, n_categories, grown)
+    (axis, split, left, levels), parent, (start, end) = grown
+    axis, left, levels, parent, start, end = (
+        part[:n_nodes].copy() for part in (axis, left, levels, parent, start, end)
+    )
+    return (axis, split[:n_nodes].copy(), left, levels), parent, (start, end)
+
+
+def settled_rows(X: Floats, perm: Integers, tree: Tree) -> Span:
+    """Put rows, named in ``perm``, in the order of the contexts of a tree; start and end of each context's."""
+    span = np.empty(len(tree[2]), np.int64), np.empty(len(tree[2]), np.int64)
+    settle(X, perm, tree, span)
+    return span
+
+
+def counted(rows: Rows, n_classes: int, perm: Integers, parent: Integers, left: Integers, span: Span) -> Floats:
+    """Weight of each class in each context (N, C)."""
+    counts = np.zeros((len(left), n_classes))
+    count(rows, perm, parent, left, span, counts)
+    return counts
+
+
+def plant(
+    rows: Rows, n_classes: int, inside: Integers, outside: Integers, seed: int, growth: ClassGrowth
+) -> tuple[ClassTree, Integers, Floats]:
+    """Grow a tree on the rows ``inside``, let those ``outside`` weigh it one by one, and learn all of them.
+
+    Returns the tree, the rows outside in the order they came, and psi (len(outside), C): what the tree said of each
+    before it had seen it.
+    """
+    X = rows[0]
+    p = len(growth.n_categories) or X.shape[1]  # what follows are indicators of levels, which splits have no need of
+    rng = np.random.default_rng(seed)
+    inside, order = rng.permutation(inside), rng.permutation(outside)
+    effort = (max(1, round(growth.axes * p**0.5)), growth.splits, growth.sample)
+    n_categories = np.array(growth.n_categories or (0,) * p, np.int64)
+    tree, parent, span = grown_tree(rows, n_classes, inside, np.uint64(seed), growth.min_rows, effort, n_categories)
+    counts = counted(rows, n_classes, inside, parent, tree[2], span)
+    columns = np.append(np.flatnonzero(n_categories == 0), np.arange(p, X.shape[1]))  # a discriminant takes numbers
+    if len(columns) > MOST_COLUMNS:
+        columns = np.sort(rng.choice(columns, MOST_COLUMNS, replace=False))
+    shared, own = _kinds(counts, span, parent, len(columns), growth)
+    walk, levels = _prior(tree, shared, own, growth), depth(tree[2])
+
+    def planted() -> ClassTree:
+        factors = _factors(shared, own, growth)
+        return ClassTree(tree, (counts, shared.place, own.place, *factors, columns), walk, levels)
+
+    for kind in (shared, own):
+        moments(rows, inside, span, parent, tree[2], kind.place, columns, kind.total)
+    psi = planted().learn(rows, order, growth)  # the counts and the walk have now seen all rows
+    settled = order.copy()
+    span = settled_rows(X, settled, tree)
+    for kind in (shared, own):
+        moments(rows, settled, span, parent, tree[2], kind.place, columns, kind.total)
+    return _without_faint(planted(), growth), order, psi
+
+
+def _kinds(counts: Floats, span: Span, parent: Integers, p: int, growth: ClassGrowth) -> tuple[_Kind, _Kind]:
+    """Which contexts have rows enough for discriminants: of shared, and of own covariances."""
+    size, present = span[1] - span[0], (counts > 0).sum(1)
+    has_shared = (size >= growth.rows_shared * p) & (present > 1) & (growth.discriminants and p > 0)
+    has_own = has_shared & (size >= growth.rows_own * p * present)
+    C = counts.shape[1]
+    shared = _Kind.of(has_shared, parent, C, p, own=False)
+    return shared, _Kind.of(has_own & (shared.place >= 0), parent, C, p, own=True)
+
+
+def _factors(shared: _Kind, own: _Kind, growth: ClassGrowth) -> tuple[Factors, Factors]:
+    p = shared.total[1].shape[2]
+    sigma = np.zeros((len(shared.parent), p, p))
+    nu0 = growth.nu0 * p
+    shared_factors, own_factors = empty_factors(shared.total), empty_factors(own.total)
+    discriminants(shared.total, shared.parent, sigma, nu0, growth.ridge, shared_factors)
+    sigma_of_own = sigma[shared.place[own.place >= 0]]
+    discriminants(own.total, own.parent, sigma_of_own, nu0, growth.ridge, own_factors)
+    return shared_factors, own_factors
+
+
+def _prior(tree: Tree, shared: _Kind, own: _Kind, growth: ClassGrowth) -> Walk:
+    """Uniform v over the local models that a context has; w as set, 1 in a leaf."""
+    N, T = len(tree[2]), len(growth.temperatures)
+    has = np.zeros((N, 1 + 2 * T), bool)
+    has[:, 0] = True
+    has[:, 1 : 1 + T] = (shared.place >= 0)[:, None]
+    has[:, 1 + T :] = (own.place >= 0)[:, None]
+    leaf = tree[2] < 0
+    with np.errstate(divide="ignore"):
+        log_v = np.log(has / has.sum(1, keepdims=True))
+        return log_v, np.log(np.where(leaf, 1.0, growth.stop)), np.log(np.where(leaf, 0.0, 1.0 - growth.stop))
+
+
+def _without_faint(planted: ClassTree, growth: ClassGrowth) -> ClassTree:
+    """The tree without the discriminants that hardly speak: they would cost most of the time and memory."""
+    counts, shared, own, shared_factors, own_factors, columns = planted.local
+    log_v, log_w, log_1mw = planted.walk
+    T = len(growth.temperatures)
+    if not ((shared >= 0) | (own >= 0)).any():
+        return planted
+    faint = log_v < np.log(FAINT)
+    faint[:, 0] = False
+    log_v = np.where(faint, -np.inf, log_v)
+    log_v -= np.log(np.exp(log_v).sum(1, keepdims=True))
+    keep_shared = (shared >= 0) & (log_v[:, 1 : 1 + T] > -np.inf).any(1)
+    keep_own = (own >= 0) & (log_v[:, 1 + T :] > -np.inf).any(1)
+    local = (
+        counts,
+        np.where(keep_shared, np.cumsum(keep_shared) - 1, -1),
+        np.where(keep_own, np.cumsum(keep_own) - 1, -1),
+        tuple(part[shared[keep_shared]] for part in shared_factors),
+        tuple(part[own[keep_own]] for part in own_factors),
+        columns,
+    )
+    return ClassTree(planted.tree, local, (log_v, log_w, log_1mw), planted.levels)  # type: ignore[arg-type]

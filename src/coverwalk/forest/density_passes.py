@@ -1,0 +1,109 @@
+"""The passes of `ConditionalDensity` after the sample: the sums of every output's forest, then their bins."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk.forest.bounds_choice import choose_rounding
+from coverwalk.forest.experts.trend import MOST_ROWS as ROWS_OF_TREND
+from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.passes import Columns, SamplePass
+from coverwalk.forest.sums import ForestShapes, ForestSums, Room, plan_on_sample, scaled
+from coverwalk.forest.tuning import choose
+from coverwalk.preparation.category_counts import category_codes
+from coverwalk.preparation.scaling import row_codes
+
+__all__ = ["DensityPass", "plan_density"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class DensityPass:
+    """Sums, or bins, of the forests of all outputs; each has the earlier outputs as further inputs."""
+
+    model: Any
+    columns: Columns
+    second_pass: bool
+    bound: int  # rows up to this code are those of which trends were made
+    parts: Sequence[Any]  # of one kind: ForestSums, then ForestShapes
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were taken in."""
+        return int(self.parts[0].n_rows)
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of what travels."""
+        return sum(part.n_bytes for part in self.parts)
+
+    def empty(self) -> "DensityPass":
+        """The same pass without rows."""
+        return replace(self, parts=[part.empty() for part in self.parts])
+
+    def accumulate(self, X: Floats, Y: Floats) -> None:
+        """Take rows X (n, p), Y (n, q) in."""
+        seen = row_codes(np.hstack([X, Y[:, :-1]]), Y[:, -1].copy()) <= self.bound
+        X = category_codes(X, self.model._mixed)
+        for j, part in enumerate(self.parts):
+            part.accumulate(np.hstack([X, Y[:, :j]]) if j else X, np.ascontiguousarray(Y[:, j]), seen)
+
+    def merge(self, other: "DensityPass") -> None:
+        """Take in what another took in."""
+        for part, others in zip(self.parts, other.parts):
+            part.merge(others)
+
+    def finish(self) -> Any:
+        """From sums to bins, from bins to the fitted estimator."""
+        done = [part.finish() for part in self.parts]
+        if isinstance(done[0], ForestShapes):
+            following = replace(self, parts=done)
+            return following if self.second_pass else following.finish()
+        return fitted(self.model, done, self.columns)
+
+
+def fitted(model: Any, forests: list[Forest], columns: Columns) -> Any:
+    """The estimator with its forests."""
+    model.forests_, model.n_outputs_, model._flat = forests, len(forests), columns.n_outputs == 0
+    model.__dict__.pop("stream_", None)
+    return model
+
+
+def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
+    """Forests for every output, planned and chosen on the sample as `fit` does: the pass that sums all rows; or the
+    fitted estimator, where the sample pass has kept all rows.
+    """
+    kept, mixed = drawn.sample.lowest(ROWS_OF_TREND), model._mixed
+    X, Y = drawn.sample.lowest(drawn.options.sample_rows).rows()
+    X_kept, Y_kept = kept.rows()
+    X, X_kept = category_codes(X, mixed), category_codes(X_kept, mixed)
+    names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
+    capacity = Room(drawn.options.state_bytes // Y.shape[1], drawn.n_rows, len(Y_kept))
+    with_missing = tuple(sorted(drawn.categories.with_missing))
+    forests, sums = [], []
+    for j in range(Y.shape[1]):
+        inputs, y = np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j])
+        rows = np.hstack([X_kept, Y_kept[:, :j]]), np.ascontiguousarray(Y_kept[:, j])
+        chosen = settings
+        if mixed.n_categories:
+            chosen = replace(chosen, n_categories=(*mixed.n_categories, *[0] * j))
+        bounds = model.bounds[j] if isinstance(model.bounds, list) else model.bounds
+        chosen = replace(chosen, rounding=choose_rounding(inputs, y, bounds, chosen))
+        if model.stop == "auto":
+            chosen = choose(inputs, y, chosen)
+        forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], capacity)
+        forest.categories = mixed.category_names
+        if drawn.all_kept:
+            scaled(forest, *rows)
+            forest.accumulate(*rows)
+            forest.finalize()
+            forests.append(forest)
+        else:
+            sums.append(ForestSums.over(forest, rows, with_missing))
+    if drawn.all_kept:
+        return fitted(model, forests, drawn.columns)
+    return DensityPass(model, drawn.columns, drawn.options.second_pass, kept.bound, sums)

@@ -1,0 +1,1 @@
+"""Experts of the pool beside the trees: the trend, the global kernel, the cells of y."""

@@ -1,0 +1,127 @@
+"""Cells of y between which its density makes steps: found in y's own values, and in what was predicted for them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges, move_edges
+from coverwalk.files.schema import Array, Scope, require, stored
+
+__all__ = ["MOST_CELLS", "Cells", "find_cells"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+N_PLACES = 128  # about which edges are looked for first, on either side of as many quantiles
+MOST_CELLS = 64
+LEAST_WIDTH = 1e-4 / 16  # of a support, in standard deviations of y: an atom is as wide as in the trees' densities
+ATOM_WIDTH = 1e-2  # an atom must be worth its price if it were so wide: y that was rounded more finely has none
+_APART = 1e-9  # of the range of y: places nearer to each other are one
+
+
+@stored(
+    left=Array(float, "C"),
+    right=Array(float, "C"),
+    low=Array(float, "C"),
+    high=Array(float, "C"),
+    check=lambda state, scope: _check_cells(state, scope),
+)
+class Cells(NamedTuple):
+    """C cells from left to right, sorted, and the support of each: where it has its rows."""
+
+    left: Floats  # (C,)
+    right: Floats
+    low: Floats  # of the support, within the cell
+    high: Floats
+
+    @property
+    def narrow(self) -> NDArray[np.bool_]:
+        """Which have a support of their own: atoms of y, and what lies between gaps."""
+        return np.asarray((self.low > self.left) | (self.high < self.right))
+
+    def some(self, which: NDArray[np.bool_]) -> "Cells":
+        """Some of the cells."""
+        return Cells(*(column[which] for column in self))
+
+
+def _check_cells(state: Any, scope: Scope) -> None:
+    """One after the other, each with its support."""
+    require("cells", 1 <= scope["C"] <= MOST_CELLS)
+    require("cells", (state.left <= state.low) & (state.low < state.high) & (state.high <= state.right))
+    require("cells", np.isfinite(state.high - state.low) & np.isfinite(state.right[-1] - state.left[0]))
+    require("cells", state.right[:-1] <= state.left[1:])
+
+
+def find_cells(y: Floats, hinted: Floats, hint: Floats) -> Cells | None:
+    """The best cells of y (n,); None where there are too many.
+
+    A cell tells the density of its rows, uniform over its support; and it tells by their mean the hints of those of
+    its rows that have one: what was predicted for them without knowing their y, hint (m,) at y's hinted (m,). Where x
+    has to do with the cell of y and not with the place in it, both are constant in a cell. A cell costs log n for the
+    place of its edge, as BIC has it half of that for each of the two numbers, and log n for either end of its support
+    where that is not all between the edges.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.append(rng.choice([0.0, 1.0], 300), 5 + rng.uniform(size=200))
+    >>> cells = find_cells(y, y[:0], y[:0])  # no hints
+    >>> cells.right.round(1).tolist(), np.round(0.5 * (cells.low + cells.high), 1).tolist(), cells.narrow.tolist()
+    ([0.5, 3.0, 8.0], [0.0, 1.0, 5.5], [True, True, True])
+    """
+    start, end = float(y.min()), float(y.max())
+    if not 0.0 < end - start < np.inf:
+        return None
+    ordered = np.sort((y - start) / (end - start))
+    rows, noise = _seen_from_places(ordered, (hinted - start) / (end - start), hint)
+    log_n = float(np.log(len(y)))
+    prices = Prices(2.0 * log_n, 2.0 * log_n, ATOM_WIDTH * float(ordered.std()), noise)
+    few = _few(rows.n_rows)
+    chosen = np.empty(len(few), np.int64)
+    n_edges = best_edges(Rows(*(column[few] for column in rows)), prices, chosen)
+    edges = few[chosen[:n_edges]]
+    if len(edges) > MOST_CELLS + 1:
+        return None
+    for _ in range(2):
+        move_edges(rows, prices, edges, int(np.diff(few).max()))
+    least = max(LEAST_WIDTH * float(ordered.std()), _APART)
+    place, low, high = (start + (end - start) * places for places in _supports(rows, prices, edges, least))
+    sound = np.all(np.isfinite(place)) and np.all(np.diff(place) > 0.0) and np.all(high > low)
+    return Cells(place[:-1].copy(), place[1:].copy(), low, high) if sound else None
+
+
+def _seen_from_places(ordered: Floats, hinted: Floats, hint: Floats) -> tuple[Rows, float]:
+    """The rows from the middles between neighbouring y's, and the variance of hints of neighbours."""
+    middles = 0.5 * (ordered[1:] + ordered[:-1])[np.diff(ordered) > _APART]
+    place = np.concatenate([[0.0], middles, [1.0]])
+    order = np.argsort(hinted, kind="stable")
+    told = hint[order] / max(float(np.abs(hint).max(initial=0.0)), np.finfo(float).tiny)  # so that no square overflows
+    told -= told.mean() if len(told) else 0.0
+    noise = max(0.5 * float(np.mean(np.diff(told) ** 2)), 1e-12) if len(told) > 1 else 1.0
+    count, below = np.searchsorted(ordered, place), np.searchsorted(hinted[order], place)
+    count[-1], below[-1] = len(ordered), len(told)
+    first, last = ordered[np.minimum(count, len(ordered) - 1)], ordered[np.maximum(count - 1, 0)]
+    sums = np.concatenate([[0.0], np.cumsum(told)])[below]
+    return Rows(place, count.astype(np.float64), below.astype(np.float64), sums, first, last), noise
+
+
+def _few(n_rows: Floats) -> Ints:
+    """Indices of places at quantiles of the rows; what a frequent value has on either side is among them."""
+    wanted = np.linspace(0.0, n_rows[-1], N_PLACES)
+    above = np.searchsorted(n_rows, wanted)
+    below = np.searchsorted(n_rows, wanted, side="right") - 1
+    return np.unique(np.concatenate([above, below]))
+
+
+def _supports(rows: Rows, prices: Prices, edges: Ints, least: float) -> tuple[Floats, Floats, Floats]:
+    """Edges and supports; the outermost edges are moved outwards, by what rows have told too little of."""
+    place, n = rows.place[edges], np.diff(rows.n_rows[edges])
+    first, last = rows.first[edges[:-1]], rows.last[edges[1:]]
+    whole, reach = np.diff(place), (last - first) * (n + 2.0) / n
+    kept = n * np.log(whole / np.maximum(reach, prices.least)) > prices.support  # a support of its own
+    narrow = np.maximum(reach, least)
+    place = place.copy()
+    place[0] -= place[1] - last[0] if kept[0] else whole[0] / n[0]
+    place[-1] += first[-1] - place[-2] if kept[-1] else whole[-1] / n[-1]
+    low = np.where(kept, np.maximum(0.5 * (first + last - narrow), place[:-1]), place[:-1])
+    high = np.where(kept, np.minimum(0.5 * (first + last + narrow), place[1:]), place[1:])
+    return place, low, high

@@ -1,0 +1,216 @@
+"""A smooth function over the whole space, from which some trees of a forest start: a line and random waves.
+
+Trees are slow at smooth functions of many inputs: every cut halves the rows and speaks of one input. Ridge regression
+on cosines of random frequencies (Rahimi & Recht) is Gaussian process regression with a normal kernel, made finite; it
+is a local model of the root with a basis that grows with the rows.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
+from threadpoolctl import ThreadpoolController
+
+from coverwalk._kernels.forest.trend import fourier, fourier_features
+from coverwalk.files.schema import Array, Real, Schema
+
+__all__ = ["Trend"]
+
+Floats = NDArray[np.float64]
+
+WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
+RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
+N_METRICS = 2  # that are learned, each from the last one's trend
+WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it is noise to the trees
+HEIGHT = 3.0  # of all waves together against a column of the line: the prior deviation of the smooth part
+FEW_WAVES, MOST_WAVES = 384, 1024  # the second where twice as many of them leave much less
+MOST_ROWS = 2**15  # to which a trend is fitted
+JUDGED_ROWS, JUDGED_WAVES = 1024, 128  # with which wavelengths and ridges are compared
+MANY_ROWS = 12  # for each wave: leverages are their mean from there on, and more waves might be worth it
+LEAST_KEEP = 1e-3  # of 1 - leverage
+
+
+@dataclass(frozen=True)
+class Trend:
+    """c_0 + sum_a c_a z_a + sum_k c_k cos(2 pi (turns_k'z + phase_k)).
+
+    Examples
+    --------
+    >>> Z = np.random.default_rng(0).uniform(-2, 2, size=(600, 2))
+    >>> r = np.sin(2 * Z[:, 0]) * np.cos(Z[:, 1])
+    >>> planned, _ = Trend.plan(Z, r, seed=0)
+    >>> trend, left = planned.fit(Z, r)
+    >>> bool(np.std(left) < 0.02 < np.std(r))
+    True
+    >>> bool(np.max(np.abs(r - trend.value(Z))) < 0.1)
+    True
+    """
+
+    turns: Floats  # (p, D)
+    phase: Floats  # (D,)
+    coefficients: Floats  # (1 + p + D,)
+    ridge: float
+    low: Floats  # (p,) the range of the rows: inputs are clamped to it
+    high: Floats
+    keep: float = 1.0  # the mean of 1 - leverage of the rows to which it was fitted
+
+    _schema = Schema(
+        phase=Array(float, "D"),
+        turns=Array(float, "p", "D"),
+        coefficients=Array(float, "1 + p + D"),
+        ridge=Real(above=0),
+        keep=Real(),
+        low=Array(float, "p"),
+        high=Array(float, "p"),
+    )
+
+    @classmethod
+    def plan(cls, Z: Floats, r: Floats, seed: int, n_rows: int = 0) -> tuple["Trend", Floats]:
+        """Waves and ridge for rows Z (n, p), of order one and in random order, and r (n,).
+
+        Wavelength and ridge are those with the least leave-one-out errors on some rows. Returns what a rough trend
+        leaves of r, too. n_rows: how many rows it will be fitted to, if these are a sample of them.
+        """
+        n, p = max(len(Z), n_rows), Z.shape[1]
+        n_frequencies = min(n // 4, JUDGED_WAVES + n // 16, FEW_WAVES)
+        n_judged = min(len(Z), JUDGED_ROWS)
+        few = min(n_judged // 4, JUDGED_WAVES)
+        with _one_thread():
+            judged = Z[:n_judged], r[:n_judged]
+            best = plain = last = _rough(judged, np.eye(p), WAVELENGTHS, few, seed)
+            for _ in range(N_METRICS if p > 1 else 0):
+                last = _rough(judged, _metric(last.trend.slopes(judged[0])), WAVELENGTHS, few, seed)
+                if last.square < min(best.square, WORTH_IT * plain.square):
+                    best = last
+            if n >= MANY_ROWS * JUDGED_WAVES * 2:
+                judged = Z[: 2 * n_judged], r[: 2 * n_judged]
+                some, more = (_rough(judged, best.metric, (1.0,), k * few, seed) for k in (1, 2))
+                if more.square < WORTH_IT * some.square:
+                    best, n_frequencies = more, min(n // 4, MOST_WAVES)
+        ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)}
+        rest = slice(len(best.left), None)
+        left = np.concatenate([best.left, r[rest] - replace(best.trend, **ends).value(Z[rest])])
+        turns, phase = _random_frequencies(best.metric, n_frequencies, seed)
+        return cls(turns, phase, np.zeros(1 + p + n_frequencies), best.trend.ridge, **ends), left
+
+    def fit(self, Z: Floats, r: Floats, weight: Floats | None = None) -> tuple["Trend", Floats]:
+        """The same waves fitted to rows Z (n, p), in random order, and r (n,), with weights (n,) where they have some;
+        and what they leave of r.
+
+        What is left of a row to which they were fitted is its error when it is left out.
+        """
+        n = min(len(r), MOST_ROWS)
+        root = np.ones(n) if weight is None else np.sqrt(weight[:n])
+        with _one_thread():
+            F = _features(Z[:n], self.turns, self.phase)
+            if weight is not None:
+                F *= root[:, None]
+            U = cholesky(F.T @ F + self.ridge * np.eye(F.shape[1]), check_finite=False)
+            coefficients = cho_solve((U, False), F.T @ (root * r[:n]), check_finite=False)
+            if n >= MANY_ROWS * F.shape[1]:
+                inverse = solve_triangular(U, np.eye(len(U)), check_finite=False)
+                leverage = np.full(n, (len(U) - self.ridge * np.sum(inverse**2)) / n)
+            else:
+                leverage = np.sum(solve_triangular(U, F.T, trans=1, check_finite=False) ** 2, axis=0)
+            keep = np.maximum(1.0 - leverage, LEAST_KEEP)
+            left = (r[:n] - (F @ coefficients) / root) / keep
+        ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)} if len(Z) else {}
+        trend = replace(self, coefficients=_in_units(coefficients, Z.shape[1]), keep=float(keep.mean()), **ends)
+        return trend, np.concatenate([left, r[n:] - trend.value(Z[n:])])
+
+    def slopes(self, Z: Floats) -> Floats:
+        """Derivatives by the inputs in rows Z (n, p); (n, p)."""
+        p = Z.shape[1]
+        bent = -2 * np.pi * self.coefficients[1 + p :] * np.sin(2 * np.pi * (Z @ self.turns + self.phase))
+        return bent @ self.turns.T + self.coefficients[1 : 1 + p]
+
+    def value(self, Z: Floats) -> Floats:
+        """In rows Z (n, p)."""
+        values = np.empty(len(Z))
+        fourier(np.minimum(np.maximum(Z, self.low), self.high), self.turns, self.phase, self.coefficients, values)
+        return values
+
+
+class _Rough(NamedTuple):
+    """A trend of some rows, few waves in one metric."""
+
+    square: float  # mean square of the leave-one-out errors
+    trend: Trend
+    metric: Floats  # (p, p): inputs are seen through it
+    left: Floats  # the leave-one-out errors
+
+
+def _rough(
+    judged: tuple[Floats, Floats], metric: Floats, wavelengths: tuple[float, ...], n_frequencies: int, seed: int
+) -> _Rough:
+    """The one of the wavelength and the ridge with the least leave-one-out errors."""
+    Z, r = judged
+    ends = Z.min(axis=0), Z.max(axis=0)
+    tried = []
+    for wavelength in wavelengths:
+        turns, phase = _random_frequencies(metric / wavelength, n_frequencies, seed)
+        for ridge, coefficients, left in _ridges(_features(Z, turns, phase), r):
+            trend = Trend(turns, phase, _in_units(coefficients, len(metric)), ridge, *ends)
+            tried.append(_Rough(float(np.mean(left**2)), trend, metric / wavelength, left))
+    return min(tried, key=lambda rough: rough.square)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # to look for them takes as long as a small trend
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Sums in one order, whatever the number of threads."""
+    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limit
+
+
+def _random_frequencies(metric: Floats, n_frequencies: int, seed: int) -> tuple[Floats, Floats]:
+    rng, p = np.random.default_rng(seed), len(metric)
+    turns = metric @ rng.standard_normal((n_frequencies, p)).T / (2 * np.pi * np.sqrt(max(p, 1)))
+    return np.ascontiguousarray(turns), rng.uniform(0.0, 1.0, n_frequencies)
+
+
+def _metric(slopes: Floats) -> Floats:
+    """The root of the mean of slopes times slopes', its squares of mean one: lengths in it are how much y changes.
+
+    Inputs that do not matter vanish, and waves run along the directions that do (Radhakrishnan et al., "Mechanism for
+    feature learning in neural networks and backpropagation-free machine learning models", Science 2024).
+    """
+    values, vectors = eigh(slopes.T @ slopes, check_finite=False)
+    values = np.maximum(values, 0.0) / max(values.mean(), 1e-300)
+    root: Floats = (vectors * np.sqrt(values)) @ vectors.T
+    return root
+
+
+def _height(n_frequencies: int) -> float:
+    return HEIGHT * float(np.sqrt(2.0 / max(n_frequencies, 1)))
+
+
+def _features(Z: Floats, turns: Floats, phase: Floats) -> Floats:
+    F = np.empty((len(Z), 1 + Z.shape[1] + len(phase)))
+    fourier_features(Z, turns, phase, _height(len(phase)), F)
+    return F
+
+
+def _in_units(coefficients: Floats, p: int) -> Floats:
+    """Coefficients of plain cosines from those of `_features`."""
+    n_frequencies = len(coefficients) - 1 - p
+    return np.concatenate([coefficients[: 1 + p], _height(n_frequencies) * coefficients[1 + p :]])
+
+
+def _ridges(F: Floats, r: Floats) -> Iterator[tuple[float, Floats, Floats]]:
+    """Each ridge with its coefficients and the leave-one-out errors of the rows."""
+    values, vectors = eigh(F.T @ F, check_finite=False)
+    P = F @ vectors
+    b, squares = P.T @ r, P * P
+    for ridge in RIDGES:
+        shrunk = 1.0 / (np.maximum(values, 0.0) + ridge)
+        errors = (r - P @ (b * shrunk)) / np.maximum(1.0 - squares @ shrunk, LEAST_KEEP)
+        yield ridge, vectors @ (b * shrunk), errors

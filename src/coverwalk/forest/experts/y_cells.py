@@ -1,0 +1,192 @@
+"""Steps of y's density at places that are the same for all x: y that was rounded, or jittered, is bounded or has gaps.
+
+A local model blurs such a step, since it looks at few rows. So the forest may share its prediction with a histogram
+over cells common to all x,
+
+    p'(y|x) = (1 - s P(x)) p(y|x) + s P(x) sum_c Q(c|x) U_c(y),      Q(c|x) proportional to P(c|x)^T
+
+in which p itself says how much of it lies in each cell, P(c|x), and in all, P(x); what p has beyond the cells stays
+with p. U_c is uniform where the cell has its rows. The share s and the power T are told by held-out rows, on cells that
+were found without them. See docs/forest.md.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.distributions.mixture import Components
+from coverwalk._kernels.distributions.rounded import cell_logpdf
+from coverwalk._kernels.forest.y_cells import cell_masses, normal_table
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
+from coverwalk.files.schema import Object, Real, stored
+from coverwalk.forest.experts.cell_edges import Cells, find_cells
+
+__all__ = ["STEPS", "UNIT_CELL", "YCells", "choose_y_cells", "with_y_cells"]
+
+Floats = NDArray[np.float64]
+Halves = tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
+
+STEPS = -3  # label of the cells' components
+UNIT_CELL = Shapes.cells([1.0], [0.0], [1.0])
+SHARES = np.append(np.linspace(0.0, 0.9, 10), 0.998)  # never all: y may yet come from beyond the supports
+POWERS = np.array([1.0, 1.25, 1.5, 1.75, 2.0])  # a pool of trees that err each in its own way is blunt
+MIN_WEIGHT_OF_CELLS = 0.3  # less is not worth its components
+LEAST_GAIN = 3.0  # nats, of the held-out rows, in each half of them
+FEWEST_ROWS = 100  # left out; fewer tell nothing
+MOST_JUDGES = 400  # of these; more would tell little more
+MOST_ROWS = 2**15  # in which cells are looked for
+_NORMAL = normal_table()
+
+
+@stored(weight=Real(above=0, below=1), power=Real(low=1, high=2), cells=Object(Cells))
+class YCells(NamedTuple):
+    """A histogram beside the trees."""
+
+    weight: float  # s
+    power: float  # T
+    cells: Cells
+
+
+def with_y_cells(dist: PredictiveDistribution, y_cells: YCells, shape: int) -> PredictiveDistribution:
+    """The same distributions and a component for each cell, ``shape`` being that of `UNIT_CELL` in their table."""
+    low, high = y_cells.cells.low, y_cells.cells.high
+    mass = y_cells.weight * _sharpened(_masses(dist, y_cells.cells), y_cells.power)
+    n, C = mass.shape
+    old, offsets = dist.components, dist.components.offsets + C * np.arange(n + 1)
+    counts = np.diff(old.offsets)
+    kept = np.arange(old.weight.size) + C * np.repeat(np.arange(n), counts)
+    added = offsets[1:, None] - C + np.arange(C)
+    assert dist.context is not None
+    columns = (
+        (old.weight * np.repeat(1.0 - mass.sum(axis=1), counts), mass),
+        (old.loc, low),
+        (old.scale, high - low),
+        (old.shape, np.int32(shape)),
+        (dist.context, STEPS),
+    )
+    joined = []
+    for before, cells in columns:
+        column = np.empty(offsets[-1], before.dtype)
+        column[kept], column[added] = before, cells
+        joined.append(column)
+    part = dist[:]
+    part.components, part.context = Components(offsets, *joined[:4]), joined[4]
+    return part
+
+
+def _masses(dist: PredictiveDistribution, cells: Cells) -> Floats:
+    """What the rows have in each cell, (n, C)."""
+    mass = np.empty((len(dist), len(cells.left)))
+    cell_masses(dist.components, dist.shapes.table, _NORMAL, cells.left, cells.right, mass)
+    return mass
+
+
+def _sharpened(mass: Floats, power: float) -> Floats:
+    """Masses (n, C) to this power, with the sums they had."""
+    total = mass.sum(axis=1, keepdims=True)
+    raised = np.power(mass / np.maximum(mass.max(axis=1, keepdims=True), 1e-300), power)
+    return np.asarray(raised * (total / np.maximum(raised.sum(axis=1, keepdims=True), 1e-300)))
+
+
+def choose_y_cells(
+    y: Floats,
+    observed: tuple[Floats, Floats],
+    folds: Sequence[slice],
+    said: Halves,
+    every: Floats,
+    judge: Callable[[Floats, Floats], Floats],
+    weight: Floats,
+) -> YCells | None:
+    """The cells, the share and the power that held-out rows ask for; None where they do not.
+
+    y (n,), latent where it is rounded, in an order of its own; observed: both ends of its rounding cells, by whose mass
+    all is judged, or y twice; folds: the held-out rows, of which each of two small forests has ``said`` a
+    distribution a fold; every: all y there are; judge: from the log densities of both to that of a whole forest;
+    weight: of the held-out rows, in the order of the folds. Share
+    and power are the means of their posterior, uniform before: half of the held-out rows judge cells that were found
+    without them, then the other half. Histograms over all cells are tried, and over those alone that have a support of
+    their own, where some have.
+    """
+    low, high = observed
+    held_out = np.concatenate([np.arange(len(y))[fold] for fold in folds])
+    if len(held_out) < FEWEST_ROWS:
+        return None
+    said = ([dist.rounded(None) for dist in said[0]], [dist.rounded(None) for dist in said[1]])
+    first, second = (np.concatenate([dist.mean() for dist in dists]) for dists in said)
+    hint = 0.5 * first + 0.5 * second
+    score = np.zeros((2, len(POWERS), len(SHARES)))
+    for half in range(2):
+        judges, others = np.arange(half, len(held_out), 2)[: MOST_JUDGES // 2], slice(1 - half, None, 2)
+        cells = find_cells(np.delete(y, held_out[half::2]), y[held_out[others]], hint[others])
+        if cells is None:
+            return None
+        start = 0
+        for k, fold in enumerate(folds):
+            rows = judges[(judges >= start) & (judges < start + len(said[0][k]))] - start
+            score += _scores(
+                [dists[k][rows] for dists in said],
+                (low[fold][rows], high[fold][rows]),
+                cells,
+                judge,
+                weight[start:][rows],
+            )
+            start += len(said[0][k])
+        if score.max() < score[0, 0, 0] + LEAST_GAIN * (1 + half):
+            return None
+    posterior = np.exp(score - score.max())
+    narrow = bool(posterior[1].sum() > posterior[0].sum())
+    posterior = posterior[int(narrow)] / posterior[int(narrow)].sum()
+    of_cells, power = float(posterior.sum(axis=0) @ SHARES), float(POWERS @ posterior.sum(axis=1))
+    cells = find_cells(every[:MOST_ROWS], y[held_out], hint)
+    if cells is None or of_cells < MIN_WEIGHT_OF_CELLS or (narrow and not cells.narrow.any()):
+        return None
+    return YCells(of_cells, power, cells.some(cells.narrow) if narrow else cells)
+
+
+def _scores(
+    asked: list[PredictiveDistribution],
+    observed: tuple[Floats, Floats],
+    cells: Cells,
+    judge: Callable[[Floats, Floats], Floats],
+    weight: Floats,
+) -> Floats:
+    """The log density of y, summed: of all cells and of narrow ones, for every power and share.
+
+    Where y is rounded, ``observed`` (n,), (n,) being the ends of its rounding cells, a density is the mean over these.
+    """
+    unit = cells.right[-1] - cells.left[0]  # of y: in it densities are of order one
+    plain = [_mean_density(dist, *observed, unit) for dist in asked]
+    masses = [_masses(dist, cells) for dist in asked]
+    uniform = _mean_heights(*observed, cells, unit)
+    out = np.full((2, len(POWERS), len(SHARES)), -np.inf)
+    for only_narrow in range(2):
+        nonzero = cells.narrow if only_narrow else np.full(len(cells.left), True)
+        if only_narrow and nonzero.sum() in (0, len(nonzero)):  # no set of its own
+            continue
+        for k, power in enumerate(POWERS):
+            log_densities = []
+            for p, mass in zip(plain, masses):
+                sharp = _sharpened(mass * nonzero, power)
+                height = np.einsum("nc,nc->n", sharp, uniform)
+                rest = height - sharp.sum(axis=1) * p
+                log_densities.append(np.log(np.maximum(p + SHARES[:, None] * rest, 1e-300)))
+            out[only_narrow, k] = judge(*log_densities) @ weight
+    return out
+
+
+def _mean_density(dist: PredictiveDistribution, low: Floats, high: Floats, unit: float) -> Floats:
+    """Of each row between its own low and high, (n,), in units of y."""
+    out = np.empty((len(low), 1))
+    cell_logpdf(dist.components, dist.shapes.table, low[:, None].copy(), high[:, None].copy(), out)
+    return np.asarray(np.exp(out[:, 0] + np.log(unit)))
+
+
+def _mean_heights(low: Floats, high: Floats, cells: Cells, unit: float) -> Floats:
+    """The mean density, between low and high (n,), of the uniform distribution on each of the supports; (n, C)."""
+    start, end = np.maximum(low[:, None], cells.low), np.minimum(high[:, None], cells.high)
+    width = np.broadcast_to((high - low)[:, None], start.shape)
+    part = np.divide(np.maximum(end - start, 0.0), width, out=(end >= start).astype(np.float64), where=width > 0.0)
+    return np.asarray(part / ((cells.high - cells.low) / unit))

@@ -1,0 +1,220 @@
+"""Why a model predicts what it predicts: importances, dependence of mean and spread, contexts in plain words."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from coverwalk.distributions.explanation import Explanation, explanation_of
+from coverwalk.forest.importance import normalised, regression_gains
+
+__all__ = ["Dependence", "Explaining", "Importance", "permutation_importance"]
+
+Floats = NDArray[np.float64]
+
+
+class Importance(NamedTuple):
+    """Rise of the held-out log loss, in nats per row, when a feature is shuffled; the fields are scikit-learn's."""
+
+    importances_mean: Floats  # (p,)
+    importances_std: Floats  # (p,)
+    importances: Floats  # (p, n_repeats)
+    names: list[str]
+
+    def __str__(self) -> str:
+        order = np.argsort(-self.importances_mean)
+        width = max(len(name) for name in self.names)
+        lines = [
+            f"{self.names[a]:<{width}}  {self.importances_mean[a]:8.4f} ± {self.importances_std[a]:.4f}" for a in order
+        ]
+        return "\n".join(["rise of the log loss, nats per row", *lines])
+
+
+class Dependence(NamedTuple):
+    """Partial dependence on one feature: averages over rows, for each value of the grid (k,)."""
+
+    feature: str
+    grid: NDArray[Any]  # (k,) values of the feature: numbers or categories
+    mean: Floats  # (k,) of the means: what moves the prediction
+    std: Floats  # (k,) of the standard deviations: what moves the uncertainty
+    low: Floats  # (k,) of the 5 % quantiles
+    high: Floats  # (k,) of the 95 % quantiles
+
+
+def feature_names(model: Any) -> list[str]:
+    """Names of the inputs; x0, x1, ... where they had none."""
+    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{a}" for a in range(model.n_features_in_)])]
+
+
+def permutation_importance(model: Any, X: Any, loss: Any, n_repeats: int, random_state: Any) -> Importance:
+    """Importances of the features of X for ``loss(X)``, the mean log loss of the model on rows X and their targets."""
+    if n_repeats < 1:
+        raise ValueError(f"n_repeats must be at least 1, got {n_repeats!r}")
+    rng, base = check_random_state(random_state), loss(X)
+    n = len(X) if hasattr(X, "__len__") else X.shape[0]
+    rise = np.empty((model.n_features_in_, n_repeats))
+    for a in range(model.n_features_in_):
+        for b in range(n_repeats):
+            rise[a, b] = loss(_with_column(X, a, rng.permutation(n))) - base
+    return Importance(rise.mean(axis=1), rise.std(axis=1), rise, feature_names(model))
+
+
+def _with_column(X: Any, a: int, rows: NDArray[Any]) -> Any:
+    """X with its column a taken from other rows; a frame stays a frame."""
+    if hasattr(X, "iloc"):
+        shuffled = X.copy()
+        shuffled.isetitem(a, X.iloc[rows, a].array)
+        return shuffled
+    if hasattr(X, "with_columns"):  # Polars
+        return X.with_columns(X[X.columns[a]].gather(rows))
+    shuffled = np.array(X, dtype=None)
+    shuffled[:, a] = shuffled[rows, a]
+    return shuffled
+
+
+class Explaining:
+    """What `ConditionalDensity` tells of its reasons."""
+
+    n_features_in_: int
+    n_outputs_: int
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Log-loss gain by each feature, (p,); they sum to one.
+
+        A feature gains what the line over all rows loses without it, and what splits on it save: the leave-one-out
+        evidence of both sides less that of the whole, times the probability that the walk goes past the split. It is
+        measured on the rows that the model keeps, each time it is asked for. It tells what the model uses;
+        `importance` tells what held-out predictions lose.
+        """
+        check_is_fitted(self, "n_outputs_")
+        if "forests_" not in self.__dict__:
+            raise AttributeError(
+                "feature_importances_ needs a forest that was fitted to all rows at once; for a stream use "
+                "importance(X, y)"
+            )
+        return normalised(sum(regression_gains(f)[: self.n_features_in_] for f in self.__dict__["forests_"]))
+
+    def importance(self, X: Any, y: Any, *, n_repeats: int = 5, random_state: Any = 0) -> Importance:
+        """Permutation importance: how much the log loss on rows rises when one feature is shuffled among them.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows that the model has not seen, and their y.
+        n_repeats : int
+            Shuffles of each feature.
+        random_state : int, RandomState or None
+            Of the shuffles.
+
+        Returns
+        -------
+        Importance
+            ``importances_mean`` and ``importances_std`` (p,) in nats per row, with scikit-learn's names.
+
+        Examples
+        --------
+        >>> from coverwalk import ConditionalDensity
+        >>> X = np.random.default_rng(0).uniform(size=(200, 2))
+        >>> y = X[:, 1] + 0.1 * np.random.default_rng(1).standard_normal(200)
+        >>> model = ConditionalDensity(4, stop=0.5).fit(X[:150], y[:150])
+        >>> told = model.importance(X[150:], y[150:])
+        >>> bool(told.importances_mean[1] > 0.5 > abs(told.importances_mean[0]))
+        True
+        """
+        y = np.asarray(y)
+
+        def loss(rows: Any) -> float:
+            return -float(np.mean(self.logpdf(rows, y)))  # type: ignore[attr-defined]
+
+        return permutation_importance(self, X, loss, n_repeats, random_state)
+
+    def partial_dependence(
+        self, X: Any, feature: int | str, *, grid: Any = 20, output: int | str = 0, max_rows: int = 200
+    ) -> Dependence:
+        """How mean and spread of the predictions depend on one feature, the others being as they are in rows.
+
+        Parameters
+        ----------
+        X : array-like
+            Rows whose other features are kept.
+        feature : int or str
+            Column to vary, by number or by name.
+        grid : int or sequence
+            Values of the feature, or how many; by default 20 between its 2 % and 98 % quantiles, or all categories.
+        output : int or str
+            Which output, where there are several.
+        max_rows : int
+            Rows of X to average over, evenly spread where there are more.
+        """
+        names = feature_names(self)
+        a = names.index(feature) if isinstance(feature, str) else range(self.n_features_in_)[feature]
+        n = len(X)
+        X = _safe_indexing(X, np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(int)))
+        values = _grid(np.asarray(X[X.columns[a]] if hasattr(X, "columns") else np.asarray(X)[:, a]), grid)
+        answers = np.empty((len(values), 4))
+        for i, value in enumerate(values):
+            dist = self.predict_dist(_with_value(X, a, value)).marginal(output)  # type: ignore[attr-defined]
+            low, high = dist.interval(0.9)
+            answers[i] = dist.mean().mean(), dist.std().mean(), low.mean(), high.mean()
+        return Dependence(names[a], values, *answers.T)
+
+    def explain(self, x: Any, *, output: int | str = 0, top: int = 8) -> Explanation:
+        """Why the distribution at x is what it is: contexts in plain words, alike ones grouped, one line each.
+
+        Parameters
+        ----------
+        x : array-like
+            One row, (p,) or (1, p), or a frame with one row.
+        output : int or str
+            Which output, where there are several.
+        top : int
+            Lines at most; the rest is summed up in one.
+
+        Returns
+        -------
+        Explanation
+            Printed as a table; ``reasons`` holds its lines.
+        """
+        row = x if hasattr(x, "columns") else np.asarray(x, dtype=None).reshape(1, -1)
+        dist = self.predict_dist(row)  # type: ignore[attr-defined]
+        if len(dist) != 1:
+            raise ValueError(f"explain takes one row, got {len(dist)}: explain them one by one")
+        return explanation_of(dist.marginal(output)[0], top)
+
+
+def _grid(column: NDArray[Any], grid: Any) -> NDArray[Any]:
+    if not isinstance(grid, int):
+        return np.asarray(grid)
+    if column.dtype.kind not in "iufb":
+        return np.unique(column[np.array([entry is not None and entry == entry for entry in column])].astype(str))
+    values = np.unique(column[~np.isnan(column.astype(np.float64))])
+    if len(values) <= grid:
+        return values
+    low, high = np.quantile(values.astype(np.float64), [0.02, 0.98])
+    return np.linspace(low, high, grid)
+
+
+def _with_value(X: Any, a: int, value: Any) -> Any:
+    if hasattr(X, "iloc"):
+        import pandas as pd
+
+        changed = X.copy()
+        changed.isetitem(a, pd.Series([value] * len(X), index=X.index, dtype=_dtype_for(X.dtypes.iloc[a], value)))
+        return changed
+    if hasattr(X, "with_columns"):
+        import polars as pl
+
+        name = X.columns[a]
+        dtype = pl.Float64 if X[name].dtype.is_numeric() else X[name].dtype
+        return X.with_columns(pl.Series(name, [value] * len(X), dtype=dtype))
+    changed = np.array(X, dtype=object if np.asarray(X).dtype.kind == "O" else np.float64)
+    changed[:, a] = value
+    return changed
+
+
+def _dtype_for(dtype: Any, value: Any) -> Any:
+    """A column of whole numbers takes fractions; any other keeps its type."""
+    return np.float64 if isinstance(value, float | np.floating) else dtype

@@ -1,0 +1,104 @@
+"""How much log loss the splits on each feature save, weighed by how often the walk goes past them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.forest.contexts import N_SHAPES, empty_fit, fit_contexts, local_evidence, stop_weights
+from coverwalk._kernels.forest.kernel_density import kernel_tables
+from coverwalk.forest.class_forest import ClassForest
+from coverwalk.forest.forest import Forest, in_threads, routed
+from coverwalk.forest.local_columns import fill_of, local_columns, plain_columns
+from coverwalk.preparation.scaling import canonical_order
+
+__all__ = ["class_gains", "normalised", "regression_gains"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def regression_gains(forest: Forest) -> Floats:
+    """Nats saved by each input (p,), over the rows that the forest keeps: by the root's line and by splits.
+
+    The root's line saves what it loses without the input. A split of M saves log phi of both children less log phi of
+    M, leave-one-out evidences. Summed over the contexts that the walk goes past, this is what the walk saves over the
+    root's local model; the mean of all trees.
+    """
+    order = canonical_order(forest.X, forest.y)
+    Z = routed(forest.inputs, forest.X[order], forest.settings)
+    r = forest.targets(forest.X[order], forest.y[order])
+    left = forest.trend.fit(plain_columns(Z, forest.settings.n_categories), r)[1] if forest.trend else r
+    tables, parts = kernel_tables(), forest.settings.part_of_trees()
+
+    def one(k: int) -> Floats:
+        tree, part = forest.trees[k], parts[k]
+        perm, layout = tree.arrange(Z)
+        X = local_columns(tree, Z, fill_of(tree, Z, forest.settings.n_categories), forest.settings.n_categories)[perm]
+        grid = forest.grid_of(part.degree)
+        fit = empty_fit(layout, grid, X.shape[1])
+        fit_contexts(X, (left if part.smooth else r)[perm], layout, grid, tables, fit)
+        N = len(fit.s2)
+        log_phi, log_stop, log_go = (np.empty(N) for _ in range(3))
+        local_evidence(fit.log_score, fit.psi.shape[1], np.empty((N, 1 + N_SHAPES)), log_phi)
+        stop_weights(layout.left, log_phi, part.stop, log_stop, log_go)
+        return _by_feature(tree.feature, layout.left, log_phi, log_go, Z.shape[1])
+
+    gains = in_threads(one, range(len(forest.trees)), forest.settings.n_threads)
+    return np.asarray(np.mean(gains, axis=0)) + _line_gains(plain_columns(Z, forest.settings.n_categories), r)
+
+
+def _line_gains(X: Floats, y: Floats) -> Floats:
+    """Nats that a line with normal noise loses without each column of X (n, p), a missing value being the mean."""
+    F = np.column_stack([np.ones(len(y)), np.where(np.isnan(X), np.nanmean(X, axis=0, keepdims=True), X)])
+    inverse = np.linalg.pinv(F.T @ F, hermitian=True)
+    slope = inverse @ (F.T @ y)
+    rest = float(np.sum((y - F @ slope) ** 2)) + len(y) * np.finfo(float).tiny
+    own = np.diag(inverse)
+    lost = np.divide(slope**2, own, out=np.zeros(len(own)), where=own > 0)  # squared error more without the column
+    return np.asarray(0.5 * len(y) * np.log1p(lost / rest))[1:]
+
+
+def class_gains(forest: ClassForest, n_features: int) -> Floats:
+    """Nats saved by the splits on each input (p,), over the rows that weighed the trees; the mean of all trees.
+
+    The posterior odds of the walk tell the evidence: Z_M = w0 phi_M / w_M, where w0 is the prior of w_M.
+    """
+    total, n_trees = np.zeros(n_features), 0
+    for growth, trees in forest.kinds:
+        for tree in trees:
+            axis, _, left, _ = tree.tree
+            _, log_w, log_1mw = tree.walk
+            inner = left >= 0
+            prior = np.log(growth.stop)
+            refined = np.where(inner, prior - log_w, 0.0)  # log Z_M - log phi_M
+            with np.errstate(invalid="ignore"):
+                saved = np.where(inner, refined + log_1mw - np.log1p(-growth.stop), 0.0)  # log of both Z, - log phi_M
+            children = np.flatnonzero(inner)
+            saved[children] -= refined[left[children]] + refined[left[children] + 1]
+            total += _summed(axis, left, saved, np.where(inner, log_1mw, -np.inf), n_features)
+            n_trees += 1
+    return total / n_trees
+
+
+def _by_feature(axis: Ints, left: Ints, log_phi: Floats, log_go: Floats, p: int) -> Floats:
+    inner = np.flatnonzero(left >= 0)
+    saved = np.zeros(len(left))
+    saved[inner] = log_phi[left[inner]] + log_phi[left[inner] + 1] - log_phi[inner]
+    return _summed(axis, left, saved, log_go, p)
+
+
+def _summed(axis: Ints, left: Ints, saved: Floats, log_go: Floats, p: int) -> Floats:
+    """What is saved in each context, times the probability that the walk goes past it, summed by feature."""
+    past = np.exp(log_go)
+    for k in np.flatnonzero(left >= 0).tolist():  # parents come first
+        past[left[k] : left[k] + 2] *= past[k]
+    inner = left >= 0
+    return np.bincount(axis[inner], weights=(past * saved)[inner], minlength=p)[:p].astype(np.float64)
+
+
+def normalised(gains: Any) -> Floats:
+    """Importances that sum to one; a feature whose splits cost more than they save has none."""
+    positive = np.maximum(np.asarray(gains, dtype=np.float64), 0.0)
+    total = positive.sum()
+    return positive / total if total > 0 else np.full(len(positive), 1.0 / len(positive))

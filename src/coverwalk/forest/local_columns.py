@@ -1,0 +1,60 @@
+"""What local models see of an x that has missing values and categories: the context's mean, and nothing."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.forest.fill import leaf_means
+from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.files.schema import Array, stored
+
+__all__ = ["NO_FILL", "Fill", "fill_of", "local_columns", "plain_columns"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@stored(column=Array(np.int64, "m", index="p"), mean=Array(float, "N if m else 0", "m"))
+class Fill(NamedTuple):
+    """The means of columns that had missing values, in every context of a tree."""
+
+    column: Ints  # (m,)
+    mean: Floats  # (N, m); that of the parent where a context has no value
+
+
+NO_FILL = Fill(np.empty(0, np.int64), np.empty((0, 0)))
+
+
+def fill_of(tree: AdaptiveTree, Z: Floats, n_categories: tuple[int, ...], with_missing: tuple[int, ...] = ()) -> Fill:
+    """From rows Z (n, p); gaps: columns that have missing values, in rows that are not among these."""
+    missing = np.atleast_1d(np.isnan(Z).any(axis=0))
+    missing[list(with_missing)] = True
+    missing[np.flatnonzero(n_categories)] = False
+    column = np.flatnonzero(missing)
+    if not len(column):
+        return NO_FILL
+    mean, count = np.zeros((2, len(tree.parent), len(column)))
+    leaf_means(Z, tree.leaves(Z), tree.parent, column, mean, count)
+    return Fill(column, mean)
+
+
+def plain_columns(Z: Floats, n_categories: tuple[int, ...]) -> Floats:
+    """Rows Z (n, p) with missing values and categories at 0, a column's centre; Z itself where there are neither."""
+    missing = np.isnan(Z)
+    if not n_categories and not missing.any():
+        return Z
+    plain = np.where(missing, 0.0, Z)
+    plain[:, np.flatnonzero(n_categories)] = 0.0
+    return plain
+
+
+def local_columns(tree: AdaptiveTree, Z: Floats, fill: Fill, n_categories: tuple[int, ...]) -> Floats:
+    """As `plain_columns`, but for missing values in columns that had some at fit: those are at their leaf's mean."""
+    plain = plain_columns(Z, n_categories)
+    if len(fill.column) and plain is not Z:
+        leaf = tree.leaves(Z)
+        for j, a in enumerate(fill.column.tolist()):
+            rows = np.flatnonzero(np.isnan(Z[:, a]))
+            plain[rows, a] = fill.mean[leaf[rows], j]
+    return plain

@@ -1,0 +1,130 @@
+"""The trees of a forest as members of a pool: what each was fitted in, and the mixture that they predict together."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.forest.components import Learned, Records
+from coverwalk._kernels.forest.split import MAX_CATEGORIES
+from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.distributions.shapes import Shapes
+from coverwalk.files.schema import Array, Flag, List, Maybe, Object, Real, Whole, require, stored
+from coverwalk.forest.check import check_fitted
+from coverwalk.forest.context import Context
+from coverwalk.forest.experts.trend import Trend
+from coverwalk.forest.local_columns import NO_FILL, Fill, plain_columns
+from coverwalk.preparation.scaling import Scaling
+
+__all__ = [
+    "GLOBAL_KERNEL",
+    "OUTLIERS",
+    "FittedTree",
+    "Frame",
+    "Member",
+    "Part",
+    "RowsInFrame",
+    "describe_context",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+OUTLIERS, GLOBAL_KERNEL = -1, -2  # labels of components that are in no tree
+
+
+@stored(n_trees=Whole(1, 10_000), degree=Whole(0, 2), stop=Real(above=0, below=1), smooth=Flag())
+class Part(NamedTuple):
+    """Trees of a forest that share a prior."""
+
+    n_trees: int
+    degree: int  # the largest, of local polynomials
+    stop: float  # prior probability w that the walk stops in a context
+    smooth: bool  # whether they start from a smooth trend
+
+
+@stored(
+    records=Object(Records, N="N", p="p"),
+    shapes=Object(Shapes),
+    shape=Array(np.int32, "records.R", index="shapes.s"),
+    learned=Object(Learned, C="records.C", R="records.R"),
+    fill=Object(Fill, N="N", p="p"),
+    check=check_fitted,
+)
+class FittedTree(NamedTuple):
+    """The contexts of one tree, fitted, and what they have learned since."""
+
+    records: Records
+    shape: NDArray[np.int32]  # of each record, within the tree's own table
+    shapes: Shapes
+    learned: Learned
+    fill: Fill = NO_FILL
+
+
+@stored(
+    inputs=Object(Scaling, p="p"),
+    output=Object(Scaling, p=1),
+    trend=Maybe(Object(Trend, p="p")),
+    n_categories=List(Whole(0, MAX_CATEGORIES), kind=tuple),
+    scale_factor=Real(above=0),
+    check=lambda state, scope: require("categories", len(state.n_categories) in (0, scope["p"])),
+)
+class Frame(NamedTuple):
+    """Units of x and y, and the trend: what trees are fitted in."""
+
+    inputs: Scaling
+    output: Scaling
+    trend: Trend | None
+    n_categories: tuple[int, ...]  # of each column, 0 for numbers; empty where all are numbers
+    scale_factor: float
+
+    def rows(self, X: Floats) -> "RowsInFrame":
+        """Rows X (n, p) as the trees see them: categories keep their numbers."""
+        Z = self.inputs.forward(X)
+        categorical = np.flatnonzero(self.n_categories)
+        Z[:, categorical] = X[:, categorical]
+        plain = plain_columns(Z, self.n_categories)
+        nowhere = np.zeros(len(Z))
+        return RowsInFrame(Z, plain, self.trend.value(plain) if self.trend else nowhere, nowhere)
+
+
+class RowsInFrame(NamedTuple):
+    """Rows in the units of a frame."""
+
+    Z: Floats  # (n, p) as splits read them
+    plain: Floats  # (n, p) without missing values and categories
+    trend: Floats  # (n,)
+    nowhere: Floats  # (n,) zeros, for trees without a trend
+
+    def origin(self, part: Part) -> Floats:
+        """From where the locations of a tree count."""
+        return self.trend if part.smooth else self.nowhere
+
+
+class Member(NamedTuple):
+    """One tree of a pool."""
+
+    frame: Frame
+    tree: AdaptiveTree
+    fitted: FittedTree
+    part: Part
+    degree: int  # of its polynomials: that of the part, or less where inputs are many
+
+    def copy(self) -> "Member":
+        """A member that learns on its own."""
+        fresh: list[Any] = [array.copy() for array in self.fitted.learned]
+        learned = Learned(*fresh)
+        return self._replace(fitted=self.fitted._replace(learned=learned))
+
+
+def describe_context(member: Member, k: int, context: int, names: list[str], categories: list[list[str]]) -> Context:
+    """What a context of tree k is, in the units and names of the inputs."""
+    tree, records, inputs = member.tree, member.fitted.records, member.frame.inputs
+    slot = records.slot[context]
+    box: dict[str, tuple[float, float] | list[str]] = {
+        names[a]: (float(inputs.backward(low, a)), float(inputs.backward(high, a)))
+        for a, (low, high) in tree.box(context).items()
+    }
+    for a, mask in tree.category_sets(context).items():
+        box[names[a]] = [category for i, category in enumerate(categories[a]) if mask >> i & 1]
+    return Context(k, context, int(records.n_rows[slot]), int(records.degree[slot]), box)

@@ -1,0 +1,385 @@
+"""A forest from sums: rows are read in passes, added to the leaves of trees planned on a sample, and forgotten.
+
+A pass is a state that adds up: ``empty`` makes one without rows, ``accumulate`` takes rows in, ``merge`` adds what
+another took in, ``finish`` gives the state of the next pass, or the forest. The first pass (`ForestSums`) sums moments,
+from which regressions, priors and evidence follow; the second (`ForestShapes`) counts residuals in bins, for the kernel
+densities. Neither sees the order of rows, nor how they were divided, but for rounding.
+
+Everything that is chosen comes with the plan: the groups of trees with their degrees and stopping priors, the trend
+about which some of them regress, the global kernel, the scale factor and the cells of y.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import ceil, isqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.forest.components import MAX_PLANE
+from coverwalk._kernels.forest.contexts import N_BINNED, N_SHAPES, Fit, Grid, Layout
+from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
+from coverwalk._kernels.forest.learned import RIDGE
+from coverwalk._kernels.forest.polynomial import n_features
+from coverwalk._kernels.forest.residual_bins import bin_residuals, bin_scales, density_scores
+from coverwalk._kernels.forest.sums import (
+    Regressions,
+    add_moments,
+    empty_regressions,
+    n_moments,
+    regress_moments,
+    sum_upwards,
+)
+from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk.forest.forest import (
+    MAX_FEATURES,
+    MAX_LEAVES,
+    PLAN_ROWS,
+    FittedTree,
+    Forest,
+    Part,
+    Settings,
+    _same_plan,
+    in_threads,
+    weighted_tree,
+)
+from coverwalk.forest.local_columns import Fill, fill_of, local_columns
+from coverwalk.preparation.scaling import canonical_order
+
+__all__ = ["STATE_BYTES", "ForestShapes", "ForestSums", "Room", "plan_on_sample", "scaled"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Rows = tuple[Floats, Floats]
+
+STATE_BYTES = 2**28  # of the sums of one forest: they are what travels
+ROWS_AT_ONCE = 2**16  # bounds the memory of a chunk's copies
+KEPT_ROWS = 10_000  # of the sample, in the finished forest: for baselines and summaries
+LEAST_LEAVES = 32
+ROWS_A_TERM = 1.0  # from which on a degree is tried: with fewer, what a row adds depends on where it is
+FARTHEST = 1e100  # of a y, in units of the sample's: squares must stay finite
+
+
+class Room(NamedTuple):
+    """What bounds a plan that is made on a sample."""
+
+    state_bytes: int  # of a forest's sums, and of its bins
+    n_rows: int  # that there are
+    n_kept: int  # of which the trend is made
+
+
+@dataclass
+class ForestSums:
+    """The moments of the leaves of a planned forest: n, F'F, F'y, y'y and the range of x.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(3000, 2))
+    >>> y = X[:, 0] + 0.1 * rng.standard_normal(3000)
+    >>> sums = ForestSums.plan(X[:500], y[:500], Settings(n_trees=4))
+    >>> other = sums.empty()
+    >>> sums.accumulate(X[:1000], y[:1000])
+    >>> other.accumulate(X[1000:], y[1000:])
+    >>> sums.merge(other)
+    >>> shapes = sums.finish()
+    >>> shapes.accumulate(X, y)
+    >>> shapes.finish().predict_dist(X[:5])
+    PredictiveDistribution(5 rows, ... components per row)
+    """
+
+    forest: Forest  # the plan, with some rows of the sample
+    moments: list[Floats] = field(default_factory=list)  # of each tree (leaves, m); nothing before the first row
+    low: list[Floats] = field(default_factory=list)  # of each tree (leaves, p)
+    high: list[Floats] = field(default_factory=list)
+    fills: list[Fill] = field(default_factory=list)  # of each tree: where missing values stand, whichever rows come
+
+    @classmethod
+    def plan(cls, X: Floats, y: Floats, settings: Settings, capacity: Room | None = None) -> "ForestSums":
+        """Everything from one sample X (n, p), y (n,) of all rows; see `plan_on_sample` and `over`."""
+        capacity = capacity or Room(STATE_BYTES, len(y), len(y))
+        return cls.over(plan_on_sample(X, y, settings, None, capacity), (X, y))
+
+    @classmethod
+    def over(cls, forest: Forest, rows: Rows, with_missing: tuple[int, ...] = ()) -> "ForestSums":
+        """Sums for a planned forest; what is no sum (trend and global kernel) comes from some rows X (n, p), y (n,).
+
+        gaps: columns that have missing values in some row, of these or not; they stand at the means of these.
+        """
+        order = canonical_order(*rows)
+        X, y = (part[order] for part in rows)
+        forest = replace(forest, X=X[:KEPT_ROWS], y=y[:KEPT_ROWS])
+        forest.fit_experts(X, y)
+        Z, settings = forest.frame.rows(X).Z, forest.settings
+        missing = set(with_missing) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
+        return cls(forest, fills=[fill_of(tree, Z, settings.n_categories, tuple(missing)) for tree in forest.trees])
+
+    def empty(self) -> "ForestSums":
+        """The same plan without rows."""
+        return ForestSums(self.forest, fills=self.fills)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were taken in."""
+        return round(float(self.moments[0][:, 0].sum())) if self.moments else 0
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of what travels."""
+        return sum(array.nbytes for part in (self.moments, self.low, self.high) for array in part)
+
+    def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
+        """Take rows X (n, p), y (n,) in; seen (n,): those to which the trend was fitted, none by default."""
+        if len(y):
+            self._make_capacity()
+
+        def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
+            sums = (self.moments[k], self.low[k], self.high[k])
+            add_moments(*rows, layout, _places(self.forest.trees[k]), degree, *sums)
+
+        _to_trees(self.forest, self.fills, (X, y, seen), add)
+
+    def _make_capacity(self) -> None:
+        if not self.moments:
+            p = self.forest.X.shape[1]
+            leaves = [int((tree.left < 0).sum()) for tree in self.forest.trees]
+            self.moments = [np.zeros((n, n_moments(g.degree, p))) for n, g in zip(leaves, _grids(self.forest))]
+            self.low = [np.full((n, p), np.inf) for n in leaves]
+            self.high = [np.full((n, p), -np.inf) for n in leaves]
+
+    def merge(self, other: "ForestSums") -> None:
+        """Take in what another state of the same plan took in."""
+        _check_same_plan(self.forest, other.forest)
+        if other.moments:
+            self._make_capacity()
+        for k in range(len(other.moments)):
+            self.moments[k] += other.moments[k]
+            np.minimum(self.low[k], other.low[k], out=self.low[k])
+            np.maximum(self.high[k], other.high[k], out=self.high[k])
+
+    def finish(self) -> "ForestShapes":
+        """Sums upwards, regressions and priors downwards: what the second pass needs; its ``finish`` makes the forest,
+        without densities if it has not been given rows.
+        """
+        if self.n_rows == 0:
+            raise ValueError("no rows were accumulated: nothing to learn from")
+        forest = replace(self.forest, n_summed=self.n_rows)
+        grids = _grids(forest)
+
+        def fit(k: int) -> _Contexts:
+            tree, grid = forest.trees[k], grids[k]
+            leaves = (self.moments[k], self.low[k], self.high[k])
+            moments, low, high = (np.empty((len(tree.left), part.shape[1])) for part in leaves)
+            sum_upwards(tree.left, _places(tree), *leaves, moments, low, high)
+            regressions = empty_regressions(len(tree.left), grid, low.shape[1])
+            regress_moments(moments, tree.parent, grid, low.shape[1], regressions)
+            n = np.ascontiguousarray(moments[:, 0])
+            for child in np.flatnonzero(n == 0).tolist():  # parents come first
+                low[child], high[child] = low[tree.parent[child]], high[tree.parent[child]]
+            scale = np.zeros((len(n), N_BINNED))
+            bin_scales(n, regressions, grid.min_scale, scale)
+            return _Contexts(n.round().astype(np.int64), low, high, scale, regressions, _planes(moments, low.shape[1]))
+
+        contexts = in_threads(fit, range(len(self.moments)), forest.settings.n_threads)
+        return ForestShapes(forest, contexts, self.fills)
+
+
+@dataclass(frozen=True)
+class _Contexts:
+    """What the sums of a tree tell of its N contexts."""
+
+    n: Ints
+    low: Floats
+    high: Floats
+    scale: Floats
+    regressions: Regressions
+    planes: Floats  # (N, t) triangles of the sums of (1, x)(1, x)', with which a stream goes on
+
+
+@dataclass
+class ForestShapes:
+    """Residuals and y of every context, counted in bins: the second pass, after `ForestSums`."""
+
+    forest: Forest
+    contexts: list[_Contexts]
+    fills: list[Fill]
+    counts: list[Ints] = field(default_factory=list)  # of each tree (N, N_BINNED, N_BINS + 1); as in ForestSums
+    log_outside: list[Floats] = field(default_factory=list)  # of each tree (N, N_SHAPES)
+    n_rows: int = 0  # that were counted
+
+    def empty(self) -> "ForestShapes":
+        """The same regressions without counts."""
+        return ForestShapes(self.forest, self.contexts, self.fills)
+
+    def _make_capacity(self) -> None:
+        if not self.counts:
+            self.counts = [np.zeros((len(tree.n), N_BINNED, N_BINS + 1), np.int64) for tree in self.contexts]
+            self.log_outside = [np.zeros((len(tree.n), N_SHAPES)) for tree in self.contexts]
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of what travels."""
+        return sum(array.nbytes for array in (*self.counts, *self.log_outside))
+
+    def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
+        """Count rows X (n, p), y (n,); seen (n,): those to which the trend was fitted, none by default."""
+        if len(y):
+            self._make_capacity()
+            self.n_rows += len(y)
+
+        def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
+            regressions = self.contexts[k].regressions
+            lines = (regressions.gain, regressions.loo, regressions.mean)
+            known, bins = (self.contexts[k].n, self.contexts[k].scale), (self.counts[k], self.log_outside[k])
+            bin_residuals(*rows, layout, degree, lines, known, bins)
+
+        _to_trees(self.forest, self.fills, (X, y, seen), add)
+
+    def merge(self, other: "ForestShapes") -> None:
+        """Take in what another state of the same regressions counted."""
+        _check_same_plan(self.forest, other.forest)
+        self.n_rows += other.n_rows
+        if other.counts:
+            self._make_capacity()
+        for k in range(len(other.counts)):
+            self.counts[k] += other.counts[k]
+            self.log_outside[k] += other.log_outside[k]
+
+    def finish(self) -> Forest:
+        """Evidence upwards, and the forest that answers."""
+        if self.n_rows not in (0, self.forest.n_summed):
+            raise ValueError(
+                f"the second pass counted {self.n_rows} rows, the first {self.forest.n_summed}: "
+                "both must read the same rows, or the second none"
+            )
+        self._make_capacity()
+        forest, tables, parts = replace(self.forest), kernel_tables(), self.forest.settings.part_of_trees()
+        forest.fitted = in_threads(
+            lambda k: self._fitted(k, parts[k], tables), range(len(self.counts)), forest.settings.n_threads
+        )
+        forest._table = None
+        return forest
+
+    def _fitted(self, k: int, part: Part, tables: tuple[Floats, Floats]) -> FittedTree:
+        tree, known, p = self.forest.trees[k], self.contexts[k], self.forest.X.shape[1]
+        found = known.regressions
+        scale = known.scale if self.n_rows else np.zeros_like(known.scale)
+        score, width = np.empty((len(scale), N_SHAPES)), np.empty((len(scale), N_BINNED), np.int64)
+        density_scores(scale, self.counts[k], self.log_outside[k], tables, score, width)
+        shaped = np.where(scale[:, 0] > 0, np.arange(len(scale)), -1)
+        fit = Fit(
+            found.centre,
+            np.hstack([found.log_score, score]),
+            found.psi,
+            found.best,
+            found.s2,
+            np.zeros((0, 0), np.int64),
+            np.zeros(0),
+            np.hstack([scale, scale[:, 1:]]),  # the tree density is one of y
+            width,
+            found.mean,
+            shaped,
+            self.counts[k][:, :, :N_BINS],  # type: ignore[arg-type]  # 32 bits hold no 10^10 rows
+        )
+        layout = Layout(np.zeros_like(known.n), known.n, tree.left, tree.parent)
+        grid = _grids(self.forest)[k]
+        nonzero = weighted_tree(np.empty((0, p)), layout, grid, fit, (part.stop,))
+        has_slot = nonzero.records.slot >= 0
+        records = nonzero.records._replace(low=known.low[has_slot], high=known.high[has_slot])
+        C, m = nonzero.learned.plane.shape
+        precision = (known.n[has_slot, None, None] + RIDGE) * np.eye(
+            m
+        )  # where sums tell nothing: as of a unit variance
+        row, column = np.triu_indices(_side(known.planes.shape[1]))
+        precision[:, row, column] = precision[:, column, row] = known.planes[has_slot]
+        precision[:, row[row == column], row[row == column]] += RIDGE
+        inverse: Floats = np.linalg.inv(precision).astype(np.float64)
+        learned = nonzero.learned._replace(inverse=inverse, seen=np.full(C, self.forest.n_summed))
+        return nonzero._replace(records=records, learned=learned, fill=self.fills[k])
+
+
+def _side(size: int) -> int:
+    """Of a square whose upper triangle has this many numbers."""
+    return (isqrt(8 * size + 1) - 1) // 2
+
+
+def _planes(moments: Floats, p: int) -> Floats:
+    """The triangles of (1, x)(1, x)', or of 1, from those of all moments (N, .)."""
+    D = _side(moments.shape[1])
+    row, column = np.triu_indices(p + 1 if p + 1 < D and p < MAX_PLANE else 1)
+    return moments[:, row * D - row * (row - 1) // 2 + column - row]
+
+
+def _places(tree: AdaptiveTree) -> Ints:
+    leaf = tree.left < 0
+    return np.where(leaf, np.cumsum(leaf) - 1, -1)
+
+
+def _grids(forest: Forest) -> list[Grid]:
+    """Of each tree; every regression has its mean leverage."""
+    return [forest.grid_of(part.degree)._replace(many=ROWS_A_TERM) for part in forest.settings.part_of_trees()]
+
+
+def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | None, capacity: Room) -> Forest:
+    """Units and trees from a sample X (n, p), y (n,) of all rows; as many leaves as there is room for.
+
+    A side of a split needs as many rows of the sample as tell of ``min_rows`` of all rows, and at least one.
+    """
+    n, p = min(len(y), PLAN_ROWS), X.shape[1]
+    least = max(int(settings.min_rows * n / max(capacity.n_rows, n)), 1)
+
+    def min_rows(degree: int) -> int:
+        while degree > 0 and n_features(degree, p) > MAX_FEATURES:
+            degree -= 1
+        numbers: int = max(
+            n_moments(degree, p) + 2 * p, 2 * (N_BINNED * (N_BINS + 1) + N_SHAPES)
+        )  # of each pass, a leaf
+        leaves = min(max(capacity.state_bytes // (8 * settings.n_trees * numbers), LEAST_LEAVES), MAX_LEAVES)
+        return max(least, ceil(n / leaves))
+
+    sides = [min_rows(part.degree) for part in settings.part_of_trees()]
+    return Forest.plan(X, y, settings, names, sides, capacity.n_kept)
+
+
+def scaled(forest: Forest, X: Floats, y: Floats) -> Floats:
+    """What the trees are fitted to, in units of order one; an error where a square would be lost.
+
+    Of rounded y equal rows lie at one place of their cell: so it does not matter how rows are divided into chunks.
+    """
+    r = forest.targets(X, y, apart=False)
+    if len(r) and np.abs(r).max() > FARTHEST:
+        raise ValueError(
+            f"y = {y[np.argmax(np.abs(r))]:g} is more than {FARTHEST:g} times as far out as the sample, which set the "
+            "units: its square is lost in sums; leave such rows out, or transform y"
+        )
+    return r
+
+
+def _to_trees(
+    forest: Forest, fills: list[Fill], rows: tuple[Floats, Floats, Any], add: Callable[[int, Rows, Layout, int], None]
+) -> None:
+    """Give every tree rows X (n, p) and y (n,), some at a time and sorted by leaf: y, or what the trend leaves of it.
+
+    The errors of rows that the trend has seen are those it would make if it had not, by the mean leverage.
+    """
+    X, y, seen = rows
+    settings, grids, parts = forest.settings, _grids(forest), forest.settings.part_of_trees()
+    for start in range(0, len(y), ROWS_AT_ONCE):
+        block = slice(start, start + ROWS_AT_ONCE)
+        at, r = forest.frame.rows(X[block]), scaled(forest, X[block], y[block])
+        keep = forest.trend.keep if forest.trend and seen is not None else 1.0
+        left = (r - at.trend) / (np.where(seen[block], keep, 1.0) if keep < 1.0 else 1.0)
+
+        def one(k: int, Z: Floats = at.Z, r: Floats = r, left: Floats = left) -> None:
+            tree, part = forest.trees[k], parts[k]
+            perm, layout = tree.arrange(Z)
+            inputs = local_columns(tree, Z, fills[k], settings.n_categories)
+            add(k, (inputs[perm], (left if part.smooth else r)[perm]), layout, grids[k].degree)
+
+        in_threads(one, range(len(parts)), settings.n_threads)
+
+
+def _check_same_plan(a: Forest, b: Forest) -> None:
+    if a.trees is not b.trees and not _same_plan(a, b):
+        raise ValueError("only states of one plan can be merged: make both with `empty` of the same state")

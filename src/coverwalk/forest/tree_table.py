@@ -1,0 +1,183 @@
+"""The trees of a forest as one table for the kernels, and the mixture that they predict together."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.distributions.mixture import Components
+from coverwalk._kernels.forest.trees import Trees, learn_all, predict_all, route_all
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
+from coverwalk.forest.context import Context
+from coverwalk.forest.experts.global_kernel import KernelContext
+from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, YCells, with_y_cells
+from coverwalk.forest.members import GLOBAL_KERNEL, OUTLIERS, Frame, Member, describe_context
+from coverwalk.forest.tree_shapes import OUTLIER_DF
+
+__all__ = ["OUTLIER_DF", "OUTLIER_ROWS", "TreeTable"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed distribution over all of y
+STUDENT = Shapes.student(OUTLIER_DF)
+_NONE, _NONE_2 = np.empty(0), np.empty((0, 0))
+_KINDS = {np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32)}
+
+
+class TreeTable:
+    """The members of a pool, and the experts that stand beside the trees.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        The trees.
+    whole : KernelContext, optional
+        The kernel density over all rows, in the last member's frame, with the weight ``kernel``.
+    kernel : float
+        See there.
+    steps : Steps, optional
+        The cells of y.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        global_kernel: KernelContext | None = None,
+        kernel: float = 0.0,
+        y_cells: YCells | None = None,
+    ) -> None:
+        self.members, self.global_kernel, self.kernel, self.y_cells = list(members), global_kernel, kernel, y_cells
+        self.frames: list[Frame] = []
+        for member in members:
+            if not any(member.frame is frame for frame in self.frames):
+                self.frames.append(member.frame)
+        tables = [STUDENT, *(member.fitted.shapes for member in members)]
+        self.first_shape = np.cumsum([len(table) for table in tables])
+        self.labels = np.cumsum([0] + [len(member.fitted.records.slot) for member in members])
+        tables += [global_kernel.shapes] if global_kernel else []
+        self.shapes = Shapes.join(tables + ([UNIT_CELL] if y_cells else []))
+        _ = self.shapes.table  # worked out once, here and not with the first answer
+        self.n_priors = len(members[0].fitted.records.weight)
+
+    @cached_property
+    def trees(self) -> Trees:
+        """What the kernels read. The arrays behind the addresses are kept alive by this object."""
+        arrays = [_arrays_of_tree(member) for member in self.members] + [_arrays_of_frame(f) for f in self.frames]
+        K, A = len(self.members), len(arrays[0])
+        where, size = np.zeros((len(arrays), A), np.int64), np.zeros((len(arrays), A, 3), np.int64)
+        for t, own in enumerate(arrays):
+            for a, array in enumerate(own):
+                if array.dtype not in _KINDS or not array.flags.c_contiguous:
+                    raise TypeError(f"array {a} of tree {t} is not as the kernels read it: {array.dtype}")
+                where[t, a] = array.__array_interface__["data"][0]
+                size[t, a, : array.ndim] = array.shape
+        self._alive = arrays
+        numbers = np.empty((K, 8))
+        for t, member in enumerate(self.members):
+            frame = next(f for f, frame in enumerate(self.frames) if frame is member.frame)
+            output, factor = member.frame.output, member.frame.scale_factor
+            numbers[t] = (
+                frame,
+                member.degree,
+                member.part.smooth,
+                self.labels[t],
+                self.first_shape[t],
+                output.centre[0],
+                output.scale[0],
+                factor,
+            )
+        return Trees(where, size, numbers, np.full(K, 1.0 / K))
+
+    def _work(self, n: int, p: int) -> tuple[Floats, Floats, Ints, Ints]:
+        F, K = len(self.frames), len(self.members)
+        return np.empty((F, n, p)), np.empty((F, n)), np.empty((K, n), np.int64), np.zeros(n, np.int64)
+
+    def components(self, X: Floats, n_rows: int, weights: Floats | None = None) -> tuple[list[Components], Ints]:
+        """The components of every row X (n, p), under each prior of the members' fits, and their labels.
+
+        n_rows: how many were learned; weights (K,) of the trees: they sum to one, or are equal.
+        """
+        R, origin, leaf, count = work = self._work(*X.shape)
+        route_all(X, self.trees, *work)
+        global_kernel = self.global_kernel if self.kernel > 0 else None
+        corners = 2 ** X.shape[1] if global_kernel is not None else 0
+        offsets = np.zeros(len(X) + 1, np.int64)
+        np.cumsum(count + (1 + corners), out=offsets[1:])
+        m = offsets[-1]
+        weight = np.empty((self.n_priors, m))
+        out = weight, np.empty(m), np.empty(m), np.empty(m, np.int32), np.empty(m, np.int64)
+        rare, output = OUTLIER_ROWS / (n_rows + 1.0), self.members[-1].frame.output
+        centre, unit = output.centre[0], output.scale[0]
+        at = offsets[:-1].copy()
+        for column, entry in zip(out, (rare, centre, unit, 0, OUTLIERS)):
+            column[..., at] = entry
+        at += 1
+        shares = self.trees.weight if weights is None else weights
+        trees = self.trees._replace(weight=shares * ((1.0 - rare) * (1.0 - self.kernel if global_kernel else 1.0)))
+        predict_all(trees, R, origin, leaf, at, out)
+        if global_kernel is not None:
+            node, corner = global_kernel.nodes_of(R[-1])
+            places = at[:, None] + np.arange(corners)
+            entries = ((1.0 - rare) * self.kernel * corner, centre, unit, self.first_shape[-1] + node, GLOBAL_KERNEL)
+            for column, entry in zip(out, entries):
+                column[..., places] = entry
+        return [Components(offsets, each, *out[1:4]) for each in weight], out[4]
+
+    def predict_dist(
+        self, X: Floats, n_rows: int, names: list[str], categories: list[list[str]], weights: Floats | None = None
+    ) -> PredictiveDistribution:
+        """The distributions of y in rows X (n, p)."""
+        mixture, context = self.components(X, n_rows, weights)
+
+        def describe(label: int) -> Context | None:
+            return self.describe(label, n_rows, names, categories)
+
+        dist = PredictiveDistribution.trusted(mixture[0], self.shapes, context, describe)
+        return with_y_cells(dist, self.y_cells, len(self.shapes) - 1) if self.y_cells else dist
+
+    @cached_property
+    def _groups(self) -> tuple[Ints, Floats]:
+        """The group of each tree, those of one degree, with or without a trend; and how many trees a group has."""
+        kinds = [(member.part.degree, member.part.smooth) for member in self.members]
+        known = sorted(set(kinds))
+        group = np.array([known.index(kind) for kind in kinds])
+        return group, np.bincount(group).astype(np.float64)
+
+    def learn(self, X: Floats, y: Floats, counts: Floats, n_rows: Ints, decay: float) -> Floats:
+        """Learn rows X (n, p), y (n,); the log densities (n,) that the trees gave them just before.
+
+        counts (K,), what each tree has answered for, and n_rows (1,), how many rows were learned, are moved on.
+        """
+        out, output = np.empty(len(y)), self.members[-1].frame.output
+        outliers = OUTLIER_ROWS, output.centre[0], output.scale[0]
+        work, table, pool = self._work(*X.shape), self.shapes.table, (*self._groups, counts)
+        learn_all(X, y, self.trees, work, table, pool, outliers, n_rows, decay, out)
+        return out
+
+    def describe(self, label: int, n_rows: int, names: list[str], categories: list[list[str]]) -> Context | None:
+        """What a context is, in the units and names of the inputs; None for the distribution of outliers."""
+        if label < 0:
+            beside = {GLOBAL_KERNEL: -1, STEPS: -2}
+            return Context(beside[label], 0, n_rows, 0, {}) if label in beside else None
+        k = int(np.searchsorted(self.labels, label, side="right")) - 1
+        return describe_context(self.members[k], k, label - int(self.labels[k]), names, categories)
+
+
+def _arrays_of_tree(member: Member) -> list[NDArray[Any]]:
+    tree, fitted = member.tree, member.fitted
+    own: list[Any] = [tree.feature, tree.left, tree.split, tree.categories, *fitted.fill, fitted.shape]
+    return [*own, *fitted.records, *fitted.learned]
+
+
+def _arrays_of_frame(frame: Frame) -> list[NDArray[Any]]:
+    p = len(frame.inputs.centre)
+    category = np.array(frame.n_categories or (0,) * p, np.int64)
+    fourier = (_NONE_2, _NONE, _NONE, _NONE, _NONE)
+    if frame.trend is not None:
+        trend = frame.trend
+        fourier = (trend.turns, trend.phase, trend.coefficients, trend.low, trend.high)
+    return [frame.inputs.centre, frame.inputs.scale, category, *fourier]

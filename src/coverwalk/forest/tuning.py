@@ -1,0 +1,211 @@
+"""Choose of what a forest is made, on rows that its trees have not seen: groups of trees, their priors, the experts
+beside them, and the scale factor.
+
+Every kind of tree under every stopping prior is an expert of one pool (`coverwalk.forest.pool`), and so is the global
+kernel. The weights say how many trees of each there are to be.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.distributions.mixture import Components, row_densities
+from coverwalk._kernels.distributions.rounded import cell_densities
+from coverwalk._kernels.forest.polynomial import n_features
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.forest.experts.global_kernel import MOST_INPUTS
+from coverwalk.forest.experts.y_cells import choose_y_cells
+from coverwalk.forest.forest import MAX_FEATURES, Forest, Part, Settings, latent
+from coverwalk.forest.pool import MIN_WEIGHT, extrapolated, pool_weights, whole_numbers
+from coverwalk.preparation.scaling import canonical_order
+
+__all__ = ["choose"]
+
+Floats = NDArray[np.float64]
+
+STOPS = (0.5, 0.8, 0.95, 0.99)
+SCALE_FACTORS = (1.07, 1.0, 0.93, 0.87)  # smaller ones were asked for by chance alone, and cost up to 0.14 nats
+SCALE_ROWS = 100  # fewer held-out rows cannot tell a scale factor from chance
+MIN_ROWS = 20  # fewer rows tell nothing
+MIN_KERNEL = 0.15  # weight of the global kernel below which it is not worth its components
+MAX_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
+MAX_NUMBERS = 80_000  # rows times features, between those two
+MIN_DENSITY = 1e-280
+HALF = 3  # trees of a kind in each of two small forests
+HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, held out in turn
+HELD_OUT_OF_MANY = ((0.0, 0.2),)  # of twice as many rows, where there are: nearer to the forest's own size
+
+
+class Kind(NamedTuple):
+    """A way to make trees."""
+
+    degree: int
+    smooth: bool
+
+
+class Expert(NamedTuple):
+    """What two small forests of one kind and prior say of the held-out rows, fold by fold."""
+
+    kind: Kind
+    stop: float
+    dists: tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
+    known: tuple[list[Floats], list[Floats]]  # their log densities
+
+    def log_density(self, n_trees: int) -> Floats:
+        """Log densities (n,) of a forest of n_trees such trees."""
+        first, second = (np.concatenate(half) for half in self.known)
+        return extrapolated(first, second, 2 * HALF, n_trees)
+
+    def halves(self, y: list[Floats], scale_factor: float) -> list[Floats]:
+        """Log densities (n,) of both small forests, all scales times a factor."""
+        return [
+            np.concatenate([_rescaled(dist, scale_factor).logpdf(part) for dist, part in zip(half, y)])
+            for half in self.dists
+        ]
+
+
+def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = None) -> Settings:
+    """The groups of trees, the weight of the global kernel and the cells that predict held-out rows best.
+
+    A context's evidence is that of its rows, but its split was the best of many and its prior is its parent's
+    posterior, which saw them too: evidence alone goes deeper and bends more than it should, by an amount that belongs
+    to the data. weight (n,): of the rows, of mean one, or none.
+    """
+    if len(y) < MIN_ROWS:
+        return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
+    most = int(np.clip(MAX_NUMBERS / n_features(settings.degree, X.shape[1]), *MAX_ROWS))
+    many = len(y) >= 1.5 * most
+    order = canonical_order(X, y)
+    every, order = latent(X[order], y[order], settings), order[: 2 * most if many else most]
+    X, y, weight = X[order], y[order], None if weight is None else weight[order]
+    folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in (HELD_OUT_OF_MANY if many else HELD_OUT)]
+    counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
+    small = _SmallForests(X, y, folds, settings, weight)
+    experts = [expert for kind in _kinds(settings, X.shape[1]) for expert in small.experts(kind)]
+    said = [expert.log_density(settings.n_trees) for expert in experts]
+    kernel, weights = _weights(np.column_stack(said), small.kernel(), counted)
+    chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
+    scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], settings.n_trees, counted)
+    counts = whole_numbers(np.array([weight for _, weight in chosen]), settings.n_trees)
+    parts = tuple(
+        Part(n, expert.kind.degree, expert.stop, expert.kind.smooth) for n, (expert, _) in zip(counts, chosen) if n > 0
+    )
+    largest, best = max(parts), max(chosen, key=lambda pair: pair[1])[0]
+    first, second = ([_rescaled(dist, scale_factor) for dist in half] for half in best.dists)
+
+    def judge(one: Floats, other: Floats) -> Floats:
+        return extrapolated(one, other, 2 * HALF, settings.n_trees)
+
+    cells = settings.rounding.cells(y) if settings.rounding else (y, y)
+    y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, judge, counted)
+    told = replace(settings, degree=largest.degree, stop=largest.stop, spread=scale_factor)
+    return replace(told, parts=parts, y_cells=y_cells, kernel=kernel)
+
+
+def _kinds(settings: Settings, p: int) -> list[Kind]:
+    """Local planes, local curves, and planes about a smooth trend."""
+    degrees = [g for g in range(min(1, settings.degree), settings.degree + 1) if n_features(g, p) <= MAX_FEATURES]
+    plain = [Kind(g, False) for g in degrees or [0]]
+    return plain + ([Kind(1, True)] if settings.degree >= 1 and degrees else [])
+
+
+def _weights(said: Floats, kernel: Floats | None, counted: Floats) -> tuple[float, Floats]:
+    """The weight of the global kernel, and those of the experts, which sum to one; the small ones are dropped."""
+    weights = pool_weights(said if kernel is None else np.column_stack([said, kernel]), counted=counted)
+    of_kernel = 0.0
+    if kernel is not None:
+        of_kernel, weights = float(weights[-1]), weights[:-1]
+        if of_kernel < MIN_KERNEL:
+            of_kernel, weights = 0.0, pool_weights(said, counted=counted)
+    weights = weights / weights.sum()
+    kept = weights >= min(MIN_WEIGHT, weights.max())
+    weights = np.where(kept, weights, 0.0)
+    again = pool_weights(said[:, kept], counted=counted) if of_kernel == 0.0 else weights[kept]
+    weights[kept] = again / again.sum()
+    return of_kernel, weights
+
+
+class _SmallForests:
+    """Two small forests, grown on the other rows of each fold, which predict the fold."""
+
+    def __init__(self, X: Floats, y: Floats, folds: list[slice], settings: Settings, weight: Floats | None) -> None:
+        self.X, self.y, self.folds, self.settings, self.weight = X, y, folds, settings, weight
+        self.grown: dict[bool, list[Forest]] = {}  # with and without a trend
+
+    def experts(self, kind: Kind) -> list[Expert]:
+        """What they say as trees of a kind, under all priors."""
+        found = [Expert(kind, stop, ([], []), ([], [])) for stop in STOPS]
+        parts = (Part(2 * HALF, kind.degree, STOPS[0], kind.smooth),)
+        if kind.smooth not in self.grown:
+            self.grown[kind.smooth] = [self._grow(fold, parts) for fold in self.folds]
+        for fold, forest in zip(self.folds, self.grown[kind.smooth]):
+            forest.settings = replace(forest.settings, parts=parts)
+            forest.finalize(STOPS)
+            for half in range(2):
+                dists = forest.predict_dists(self.X[fold], slice(half, None, 2))
+                for expert, dist, log_density in zip(found, dists, _log_densities(dists, self.y[fold])):
+                    expert.dists[half].append(dist)
+                    expert.known[half].append(log_density)
+        return found
+
+    def kernel(self) -> Floats | None:
+        """Log densities (n,) of the held-out rows under the global kernel; None where inputs are many or mixed."""
+        mixed = bool(self.settings.n_categories) or bool(np.isnan(self.X).any())
+        if mixed or not 1 <= self.X.shape[1] <= MOST_INPUTS:
+            return None
+        said = []
+        for fold, forest in zip(self.folds, self.grown[False]):
+            forest.settings = replace(forest.settings, kernel=1.0)
+            forest.fit_experts(forest.X, forest.y, forest.weight)
+            said.append(forest.predict_dists(self.X[fold], slice(1))[0].logpdf(self.y[fold]))
+            forest.settings = replace(forest.settings, kernel=0.0)
+        return np.concatenate(said)
+
+    def _grow(self, fold: slice, parts: tuple[Part, ...]) -> Forest:
+        rest = np.delete(np.arange(len(self.y)), fold)
+        forest = Forest.plan(self.X[rest], self.y[rest], replace(self.settings, parts=parts))
+        forest.accumulate(self.X[rest], self.y[rest], None if self.weight is None else self.weight[rest])
+        return forest
+
+
+def _rescaled(dist: PredictiveDistribution, factor: float) -> PredictiveDistribution:
+    """The same distributions, the scales of all contexts' components times a factor."""
+    if factor == 1.0:
+        return dist
+    part = dist[:]
+    assert dist.context is not None
+    part.components = dist.components._replace(scale=dist.components.scale * np.where(dist.context < 0, 1.0, factor))
+    return part
+
+
+def _scale_factor(chosen: list[tuple[Expert, float]], y: list[Floats], n_trees: int, counted: Floats) -> float:
+    """The factor on all scales under which the pool predicts held-out rows best.
+
+    A pool of trees that err each in their own way is wider than its own errors.
+    """
+    if sum(map(len, y)) < SCALE_ROWS:
+        return 1.0
+    n_asked = 2 * HALF / sum(weight**2 for _, weight in chosen)  # as many trees of one kind err as much
+    scores = []
+    for factor in SCALE_FACTORS:
+        said = [[half + np.log(weight) for half in expert.halves(y, factor)] for expert, weight in chosen]
+        first, second = (np.logaddexp.reduce([halves[i] for halves in said]) for i in range(2))
+        scores.append(float(extrapolated(first, second, n_asked, n_trees) @ counted))
+    return SCALE_FACTORS[int(np.argmax(scores))]
+
+
+def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Floats]:
+    """Of distributions that have the same components in other weights: each component is evaluated once."""
+    offsets, _, loc, scale, shape = dists[0].components
+    alone = Components(np.arange(len(loc) + 1), np.ones(len(loc)), loc, scale, shape)
+    said, at, rounding = np.empty(len(loc)), np.repeat(y, np.diff(offsets)), dists[0].rounding
+    if rounding is None:
+        row_densities(alone, dists[0].shapes.table, at, said)
+    else:
+        cell_densities(alone, dists[0].shapes.table, *rounding.cells(at), said)
+    densities = np.array([np.add.reduceat(dist.components.weight * said, offsets[:-1]) for dist in dists])
+    if np.all((densities > MIN_DENSITY) & (densities < np.inf)):
+        return list(np.log(densities) + (0.0 if rounding is None else rounding.log_unit(y)))
+    return [dist.logpdf(y) for dist in dists]  # densities beyond the range of floats have logarithms

@@ -1,1 +1,0 @@
-"""Forests of contexts that look at y: one for densities, one for classes, and what they share."""

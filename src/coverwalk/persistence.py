@@ -1,5 +1,0 @@
-"""The former home of `coverwalk.files`."""
-
-from coverwalk.files import ModelFileError, load, save
-
-__all__ = ["ModelFileError", "load", "save"]

@@ -1,0 +1,99 @@
+"""The categories over rows that come in chunks: counted wherever the rows are, and added up.
+
+A chunk does not know the levels of others. So the first pass takes every level by a number that its content decides,
+and counts; when all rows were counted the tables are those of `fit` on all of them, and every later pass goes by them.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coverwalk._kernels.forest.split import UNSEEN
+from coverwalk.preparation.columns import OTHERS, MixedInputs, column_values, columns_of, frequent_categories
+
+__all__ = ["LevelCounts", "category_codes", "digests"]
+
+Floats = NDArray[np.float64]
+
+
+def _digest(value: Any) -> float:
+    kind = "text" if isinstance(value, str) else "number" if isinstance(value, Real) else type(value).__name__
+    name = f"{kind}:{float(value) if kind == 'number' else value}".encode()  # 1, 1.0 and True are one level
+    return float(int.from_bytes(hashlib.blake2b(name, digest_size=6).digest(), "little"))
+
+
+def digests(column: Any) -> Floats:
+    """A number for each value of a column, of what it is alone; NaN where it is missing.
+
+    >>> one, other = digests(["a", None, "b"]), digests(["b", "a"])
+    >>> bool(one[0] == other[1] and one[2] == other[0]), bool(np.isnan(one[1]))
+    (True, True)
+    """
+    values = column_values(column)
+    known = {value: _digest(value) for value in set(values) if value is not None}
+    return np.array([np.nan if value is None else known[value] for value in values], dtype=np.float64)
+
+
+@dataclass
+class LevelCounts:
+    """How often each level of some columns came, and which columns have gaps."""
+
+    columns: tuple[int, ...]
+    n_inputs: int
+    counts: dict[int, dict[Any, int]] = field(default_factory=dict)
+    with_missing: set[int] = field(default_factory=set)
+
+    def empty(self) -> "LevelCounts":
+        """The same columns without rows."""
+        return LevelCounts(self.columns, self.n_inputs)
+
+    def accumulate(self, X: Any, numbers: Floats) -> None:
+        """Count the levels of further rows; ``numbers`` are those rows as numbers."""
+        self.with_missing |= set(np.flatnonzero(np.isnan(numbers).any(axis=0)).tolist())
+        table = columns_of(X) if self.columns else []
+        for a in self.columns:
+            mine = self.counts.setdefault(a, {})
+            for value in column_values(table[a]):
+                if value is not None:
+                    mine[value] = mine.get(value, 0) + 1
+
+    def merge(self, other: "LevelCounts") -> None:
+        """Add what another has counted."""
+        self.with_missing |= other.with_missing
+        for a, counts in other.counts.items():
+            mine = self.counts.setdefault(a, {})
+            for value, count in counts.items():
+                mine[value] = mine.get(value, 0) + count
+
+    def mixed(self) -> MixedInputs:
+        """The tables that `fit` on all rows would have made."""
+        if not self.columns:
+            return MixedInputs([])
+        chosen = set(self.columns)
+        return MixedInputs(
+            [frequent_categories(self.counts.get(a, {})) if a in chosen else [] for a in range(self.n_inputs)]
+        )
+
+    def values(self, a: int, column: Floats) -> list[Any]:
+        """The levels behind the digests of column a; None where one is missing."""
+        value = {_digest(category): category for category in self.counts.get(a, {})}
+        return [None if number != number else value[number] for number in column.tolist()]
+
+
+def category_codes(X: Floats, mixed: MixedInputs) -> Floats:
+    """Rows whose categories are digests, with the numbers of their levels instead."""
+    if not any(mixed.categories):
+        return X
+    coded = X.copy()
+    for a, categories in enumerate(mixed.categories):
+        if categories:
+            number = {_digest(category): float(i) for i, category in enumerate(categories) if category != OTHERS}
+            others = float(categories.index(OTHERS)) if OTHERS in categories else float(UNSEEN)
+            known, place = np.unique(X[:, a], return_inverse=True)
+            table = [np.nan if value != value else number.get(value, others) for value in known.tolist()]
+            coded[:, a] = np.array(table, dtype=np.float64)[place]
+    return coded

@@ -1,0 +1,272 @@
+"""Tables with categories and missing values as arrays of numbers: the one edge where frames are taken apart."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, check_X_y, validate_data
+
+from coverwalk._kernels.forest.split import OWN_LEVELS, UNSEEN
+from coverwalk.files.schema import List, Plain, Schema, Scope, require
+
+__all__ = [
+    "OTHERS",
+    "MixedInputs",
+    "categories_of",
+    "column_values",
+    "columns_of",
+    "encoded",
+    "frequent_categories",
+    "read_inputs",
+]
+
+Floats = NDArray[np.float64]
+
+OTHERS = "(others)"  # the name that levels without a number of their own share
+
+
+@dataclass(frozen=True)
+class MixedInputs:
+    """Which columns are categories, and the levels of each: level number i is levels[column][i].
+
+    Missing values are NaN. A category's levels come as 0, 1, ...; of more than 61 levels the 61 most frequent keep
+    their own number and the others share one. A level that was not there at fit is UNSEEN. On a stream the tables grow:
+    the first levels to come have a number each, those beyond share that of the first entry of a table, OTHERS.
+    """
+
+    categories: list[list[Any]]  # one list a column; empty for numbers
+
+    _schema = Schema(categories=List(List(Plain())), check=lambda state, scope: _check_categories(state, scope))
+
+    @classmethod
+    def of(cls, X: Any, categorical: Any) -> "MixedInputs":
+        """From the table of a fit; ``categorical`` as the estimators document it."""
+        chosen = categories_of(X, categorical)
+        if chosen is None:
+            return cls([])
+        return cls([_levels(column) if a in chosen else [] for a, column in enumerate(columns_of(X))])
+
+    @classmethod
+    def begun(cls, X: Any, categorical: Any) -> "MixedInputs":
+        """From the first table of a stream: which columns are categories. Their levels are still to come, to `grown`.
+
+        >>> begun = MixedInputs.begun([["b", 1.0]], [0])
+        >>> begun.grown([["b", 1.0], ["a", 2.0]]).levels
+        [['(others)', 'b', 'a'], []]
+        """
+        return cls([[OTHERS] if categories else [] for categories in cls.of(X, categorical).categories])
+
+    def grown(self, X: Any) -> "MixedInputs":
+        """With the levels of further rows, numbered as they come; itself where none is new."""
+        columns = columns_of(X) if any(self.categories) else []
+        if len(columns) != len(self.categories):  # all numbers, or a table that will be refused
+            return self
+        new = [
+            _extended(categories, column) if categories else categories
+            for categories, column in zip(self.categories, columns)
+        ]
+        return self if all(a is b for a, b in zip(new, self.categories)) else MixedInputs(new)
+
+    def knows(self, x: Any) -> bool:
+        """Whether `grown` by the row x would change nothing."""
+        return len(x) == len(self.categories) and all(
+            not categories or value in categories or column_values([value])[0] is None
+            for value, categories in zip(x, self.categories)
+        )
+
+    @property
+    def n_categories(self) -> tuple[int, ...]:
+        """Levels of each column; 0 for numbers. Empty where all columns are numbers."""
+        counts = tuple(len(categories) for categories in self.categories)
+        return counts if any(counts) else ()
+
+    def encode(self, X: Any) -> Any:
+        """X with its categories as numbers; X itself where there are none."""
+        if not any(self.categories):
+            return X
+        columns = columns_of(X)
+        coded = [
+            encoded(column, categories) if categories else column
+            for column, categories in zip(columns, self.categories)
+        ]
+        try:
+            table = np.column_stack([np.asarray(column, dtype=np.float64) for column in coded])
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"could not convert a column to numbers ({error}): name columns of text in categorical_features, or "
+                'make them categories: frame.astype({column: "category"})'
+            ) from error
+        return table
+
+    @property
+    def category_names(self) -> list[list[str]]:
+        """The levels as text, for people. Empty where all columns are numbers."""
+        return (
+            [[str(category) for category in categories] for categories in self.categories]
+            if any(self.categories)
+            else []
+        )
+
+    def row(self, x: Any) -> Any:
+        """One row of values as one of numbers; the row itself where there are no categories."""
+        if not any(self.categories):
+            return x
+        if np.ndim(x) != 1:  # a number, or a row of a table
+            x = np.asarray(x, dtype=object).reshape(-1)
+        if len(x) != len(self.categories):
+            raise ValueError(f"x must have {len(self.categories)} values, got {len(x)}: {x!r}")
+        return [_number(value, categories) if categories else value for value, categories in zip(x, self.categories)]
+
+
+def _check_categories(state: Any, scope: Scope) -> None:
+    """Refuse more levels than a mask has bits."""
+    for categories in state.categories:
+        require("categories", len(set(categories)) == len(categories) <= OWN_LEVELS + (OTHERS in categories))
+
+
+def read_inputs(
+    estimator: Any, X: Any, y: Any = "no y", *, reset: bool, mixed: MixedInputs | None = None, **options: Any
+) -> Any:
+    """X (and y) as arrays of numbers with NaN where values are missing; with ``reset`` the estimator learns the levels.
+
+    ``mixed`` says how categories become numbers, if not as at fit. Options are those of scikit-learn's ``check_X_y``.
+    A refused table changes nothing.
+    """
+    if mixed is None:
+        mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
+    options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **options}
+    alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
+    if not any(mixed.categories):
+        checked = validate_data(estimator, X, *([] if alone else [y]), reset=reset, **options)
+    else:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        coded = mixed.encode(X)
+        checked = check_array(coded, input_name="X", **options) if alone else check_X_y(coded, y, **options)
+    estimator._mixed = mixed
+    return checked
+
+
+def categories_of(X: Any, categorical: Any) -> set[int] | None:
+    """Numbers of the columns of a table that are categories; None where there cannot be any."""
+    if categorical is None or (isinstance(categorical, str) and categorical == "from_dtype" and not _framed(X)):
+        return None
+    return _chosen(X, columns_of(X), categorical)
+
+
+def _framed(X: Any) -> bool:
+    return hasattr(X, "columns") or hasattr(X, "column_names")
+
+
+def columns_of(X: Any) -> list[Any]:
+    """The columns of a frame or an array, one by one."""
+    if hasattr(X, "column_names"):  # Arrow
+        return [X.column(a).to_pandas() for a in range(X.num_columns)]
+    if hasattr(X, "columns"):
+        names = list(X.columns)
+        return [X.iloc[:, a] if hasattr(X, "iloc") else X[name] for a, name in enumerate(names)]
+    array = np.asarray(X) if hasattr(X, "__array__") else np.asarray(X, dtype=object)
+    if array.ndim != 2:
+        raise ValueError(f"Expected 2D array, got an array of shape {array.shape}: rows and columns are needed")
+    return [array[:, a] for a in range(array.shape[1])]
+
+
+def _chosen(X: Any, columns: Sequence[Any], categorical: Any) -> set[int]:
+    """Numbers of the columns that are categories."""
+    if isinstance(categorical, str):
+        if categorical != "from_dtype":
+            raise ValueError(
+                'categorical_features must be "from_dtype", None, or columns by name, number or mask; '
+                f"got {categorical!r}"
+            )
+        return {a for a, column in enumerate(columns) if _is_text(column)}
+    given = np.asarray(categorical)
+    if given.size == 0:
+        return set()
+    if given.ndim != 1:
+        raise ValueError(f"categorical_features must be a flat list of columns, got shape {given.shape}")
+    if given.dtype == bool:
+        if len(given) != len(columns):
+            raise ValueError(f"categorical_features is a mask of {len(given)} columns, X has {len(columns)}")
+        return set(np.flatnonzero(given).tolist())
+    names = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", []))]
+    chosen = set()
+    for item in given.tolist():
+        if isinstance(item, str):
+            if item not in names:
+                raise ValueError(
+                    f"categorical_features names {item!r}; the columns of X are {names or 'without names'}"
+                )
+            chosen.add(names.index(item))
+        elif isinstance(item, int) and 0 <= item < len(columns):
+            chosen.add(item)
+        else:
+            raise ValueError(f"categorical_features has column {item!r}; X has columns 0 to {len(columns) - 1}")
+    return chosen
+
+
+def _is_text(column: Any) -> bool:
+    """Whether a column of a frame holds categories or strings."""
+    kind = str(column.dtype).lower()
+    if kind.startswith(("category", "categorical", "enum", "string", "str", "utf8", "large_string")):
+        return True
+    if kind == "object":
+        return any(isinstance(value, str) for value in column)
+    return False
+
+
+def column_values(column: Any) -> list[Any]:
+    """Python values, None where one is missing."""
+    if not isinstance(column, list):
+        column = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
+    plain = (value.item() if isinstance(value, np.generic) else value for value in column)
+    return [None if value is None or type(value).__name__ == "NAType" or value != value else value for value in plain]
+
+
+def _levels(column: Any) -> list[Any]:
+    """The distinct values in a fixed order; of too many the most frequent, and one name for all others."""
+    counts: dict[Any, int] = {}
+    for value in column_values(column):
+        if value is not None:
+            counts[value] = counts.get(value, 0) + 1
+    return frequent_categories(counts)
+
+
+def frequent_categories(counts: dict[Any, int]) -> list[Any]:
+    """The table of levels that came so often."""
+    categories = sorted(
+        counts, key=lambda value: (str(type(value)), value if not isinstance(value, bool) else int(value))
+    )
+    if len(categories) > OWN_LEVELS:
+        kept = set(sorted(categories, key=lambda value: -counts[value])[:OWN_LEVELS])
+        categories = [*(category for category in categories if category in kept), OTHERS]
+    return categories or [OTHERS]  # a column without values is a category of one level that never came
+
+
+def _extended(categories: list[Any], column: Any) -> list[Any]:
+    """A table with the new levels of a column behind it as long as there are numbers; itself where none is new."""
+    known, new = set(categories), []
+    for value in column_values(column):
+        if value is not None and value not in known:
+            if len(known) - (OTHERS in known) >= OWN_LEVELS:
+                new += [] if OTHERS in known else [OTHERS]
+                break
+            known.add(value)
+            new.append(value)
+    return categories + new if new else categories
+
+
+def _number(value: Any, categories: list[Any]) -> float:
+    """As `encoded`, of one value."""
+    if column_values([value])[0] is None:
+        return np.nan
+    known = value if value in categories else OTHERS
+    return float(categories.index(known)) if known in categories else float(UNSEEN)
+
+
+def encoded(column: Any, categories: list[Any]) -> Floats:
+    """The number of each value's level; of others that of OTHERS, or UNSEEN where the table has none."""
+    number = {category: float(i) for i, category in enumerate(categories)}
+    others = number.get(OTHERS, float(UNSEEN))
+    return np.array([np.nan if value is None else number.get(value, others) for value in column_values(column)])
