@@ -57,8 +57,9 @@ class SequenceModel(Saved, SequenceReader):
     memory : str or int
         The most memory that the model may take, such as "256MB", or in bytes. What is least used is forgotten.
     covers : sequence of str and functions, optional
-        For bytes: some of "suffix", "word", "sparse", "record", "image", "match", and functions from the past, as bytes
-        (the newest 256), to an integer, the number of the context. By default those that belong to ``effort``.
+        For bytes: some of "suffix", "word", "sparse", "record", "image", "match", and functions ``f(past)`` or
+        ``f(past, position)`` to an integer, the number of the context: ``past`` are the newest 256 bytes at most,
+        ``position`` is how many there were in the document. By default those that belong to ``effort``.
     forget : float
         The decay rate, for sources that change, up to 0.01: symbols learned n symbols ago count (1 - forget)^n. In the
         lattice counts halve every log(2) / forget symbols, and what was met stays known. The suffix tree remembers the
@@ -135,7 +136,7 @@ class SequenceModel(Saved, SequenceReader):
         *,
         effort: int = 2,
         memory: str | int = "256MB",
-        covers: Sequence[str | Callable[[bytes], int]] | None = None,
+        covers: Sequence[str | Callable[..., int]] | None = None,
         forget: float = 0.0,
         depth: int | None = None,
         walk: str = "coarsen",

@@ -44,7 +44,7 @@ def compressors() -> dict[str, Callable[[bytes], int]]:
 
 
 def _run(command: list[str], data: bytes) -> bytes:
-    return subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True).stdout
+    return subprocess.run(command, input=data, capture_output=True, check=True).stdout
 
 
 def _lpaq_size(lpaq: str, data: bytes) -> int:

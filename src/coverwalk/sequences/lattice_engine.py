@@ -1,5 +1,6 @@
 """The lattice of covers as an engine of SequenceModel, for bytes; see `suffix_engine` for what an engine is."""
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -28,7 +29,7 @@ __all__ = ["FAMILIES", "Place", "contributions", "learn", "new_lattice"]
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
-Cover = Callable[[bytes], int]
+Cover = Callable[..., int]
 
 FAMILIES = ("suffix", "word", "sparse", "record", "image", "match")
 BLOCK = 1 << 14  # symbols from one look at memory and at sleeping covers to the next
@@ -164,13 +165,23 @@ def _extra(place: Place | None, codes: Codes, functions: Sequence[Cover]) -> NDA
     out = np.empty((len(codes), len(functions)), np.uint64)
     if place is None or not functions:
         return out
-    known = _newest(place)
+    known, begun = _newest(place), int(place.known[0])
     text = known + codes.astype(np.uint8).tobytes()
+    calls = [(function, _takes_position(function)) for function in functions]
     for i in range(len(codes)):
         past = text[max(len(known) + i - _SEEN_BY_FUNCTIONS, 0) : len(known) + i]
-        for k, function in enumerate(functions):
-            out[i, k] = _number(function(past), k)
+        for k, (function, takes_position) in enumerate(calls):
+            out[i, k] = _number(function(past, begun + i) if takes_position else function(past), k)
     return out
+
+
+def _takes_position(function: Cover) -> bool:
+    """Whether it wants two arguments, the past and the position; what has no signature gets the past alone."""
+    try:
+        inspect.signature(function).bind(b"", 0)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _number(value: object, which: int) -> int:

@@ -93,7 +93,7 @@ def is_lattice(model: "SequenceModel", alphabet: Alphabet) -> bool:
     return bool(model.effort and plain and unset and alphabet.symbols == list(range(256)) and not alphabet.grows)
 
 
-def lattice_covers(model: "SequenceModel") -> tuple[tuple[str, ...], tuple[Callable[[bytes], int], ...]]:
+def lattice_covers(model: "SequenceModel") -> tuple[tuple[str, ...], tuple[Callable[..., int], ...]]:
     """The families of covers by name, and the functions that are covers of the user's own."""
     if model.covers is None:
         return (("suffix", "match") if model.effort == 1 else FAMILIES), ()

@@ -38,7 +38,7 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     walk: str
     switching: float | None
     borders: bool
-    covers: Sequence[str | Callable[[bytes], int]] | None
+    covers: Sequence[str | Callable[..., int]] | None
     effort: int
     forget: float
 
