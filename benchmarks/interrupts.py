@@ -25,6 +25,7 @@ from sklearn.exceptions import NotFittedError
 from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, DoubleTree, SequenceModel
 from coverwalk.covers import KDTree
 from coverwalk.local import Polynomial
+from coverwalk.sequences.compression import compress, decompress
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(700, 3))
@@ -55,6 +56,14 @@ def cover_model():
 
 def classifier():
     return ContextClassifier(3, 2, random_state=0).fit(X[:200], Y[:200] > 1)
+
+
+def byte_model():
+    return SequenceModel().fit(TEXT.encode())
+
+
+def next_byte(model):
+    return model.predict_proba(b"it was").tobytes()
 
 
 # name: how a model is made, what is interrupted, what tells its state
@@ -92,6 +101,10 @@ TASKS = {
         lambda m: m.fit("abcacb" * 2000),
         lambda m: m.predict_proba("abc").tobytes(),
     ),
+    "SequenceModel.fit, bytes": (byte_model, lambda m: m.fit(TEXT.encode() * 4), next_byte),
+    "SequenceModel.partial_fit, bytes": (byte_model, lambda m: m.partial_fit(TEXT.encode() * 4), next_byte),
+    "SequenceModel.partial_fit, many bytes": (byte_model, lambda m: m.partial_fit(TEXT.encode() * 40), next_byte),
+    "compress": (byte_model, lambda m: decompress(compress(TEXT.encode() * 4)), next_byte),
     "CoverModel.update_many": (
         cover_model,
         lambda m: m.update_many(X[30:110], Y[30:110]),
