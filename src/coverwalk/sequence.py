@@ -173,6 +173,11 @@ class SequenceModel(Saved, SequenceReader):
             Not used; there by convention.
         past : sequence, optional
             Symbols known to come before the document: contexts for it, but not themselves learned.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
         """
         fresh = unfitted(self)
         fresh._learn(sequence, past)
@@ -180,7 +185,18 @@ class SequenceModel(Saved, SequenceReader):
 
     @writes
     def fit_documents(self, documents: Iterable[Any]) -> Self:
-        """Forget everything and learn several documents; no context reaches over their borders."""
+        """Forget everything and learn several documents; no context reaches over their borders.
+
+        Parameters
+        ----------
+        documents : iterable of sequences
+            The documents.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         fresh = unfitted(self)
         for document in documents:
             fresh._learn(document)
@@ -190,13 +206,32 @@ class SequenceModel(Saved, SequenceReader):
 
     @writes
     def partial_fit(self, sequence: Any, y: None = None) -> Self:
-        """Learn one more document on top of what is known."""
+        """Learn one more document on top of what is known.
+
+        Parameters
+        ----------
+        sequence : str, bytes, or sequence of hashable
+            One document.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the document.
+        """
         self._learn(sequence)
         return self
 
     @writes
     def update(self, symbols: Any) -> None:
-        """Go on with the present document: one symbol, or a str, bytes, list, range or array of them."""
+        """Go on with the present document: one symbol, or a str, bytes, list, range or array of them.
+
+        Parameters
+        ----------
+        symbols : hashable or sequence
+            What comes next.
+        """
         several = isinstance(symbols, (str, *BYTES, list, range)) or (isinstance(symbols, np.ndarray) and symbols.ndim)
         self._learn(symbols if several else [symbols], new_document=False)
 
@@ -212,6 +247,22 @@ class SequenceModel(Saved, SequenceReader):
         """Learn a document, or go on with the present one; -log p of each symbol just before it was learned.
 
         The sum is the ideal code length: with the refining walk, that of context tree weighting.
+
+        Parameters
+        ----------
+        sequence : str, bytes, or sequence of hashable
+            One document.
+        past : sequence, optional
+            Symbols before the document, which are not learned.
+        unit : "nats" or "bits"
+            Unit of the result.
+        new_document : bool
+            Begin a document; otherwise go on with the present one.
+
+        Returns
+        -------
+        ndarray
+            One number for each symbol.
         """
         scale = nats_per(unit)
         return self._learn(sequence, past, new_document=new_document, scored=True) / scale
