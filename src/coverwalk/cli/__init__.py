@@ -1,4 +1,8 @@
-"""``coverwalk COMMAND``: finds the command's file under ``commands/`` and turns users' mistakes into one line."""
+"""``coverwalk COMMAND``: finds the command's file beside this one, and turns users' mistakes into one line.
+
+Each has ``HELP``, ``add_arguments(parser)`` and ``run(arguments)``. Nothing heavy is imported before ``run``:
+``coverwalk --help`` answers at once.
+"""
 
 import argparse
 import os
@@ -56,7 +60,3 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"coverwalk {arguments.command}: {' '.join(str(mistake).split())}", file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -88,7 +88,7 @@ class UnivariateDistribution(Distribution):
         **options
             Those of `coverwalk.evaluation.plot_density`: y, rows, confidence, labels, ax.
         """
-        from coverwalk.evaluation.plotting import plot_density
+        from coverwalk.distributions.plotting import plot_density
 
         return plot_density(self, **options)
 

@@ -21,7 +21,7 @@ MODELS = {
     "CoverModel": "coverwalk.cover_model",
     "Density": "coverwalk.density",
     "DoubleTree": "coverwalk.double_tree.estimator",
-    "SequenceClassifier": "coverwalk.sequences.sequence_classifier",
+    "SequenceClassifier": "coverwalk.sequence_classifier",
     "SequenceModel": "coverwalk.sequence",
 }
 

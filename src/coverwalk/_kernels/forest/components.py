@@ -20,8 +20,8 @@ __all__ = [
     "empty_records",
     "inflation_of",
     "keep_records",
-    "write_components",
     "walk_weights",
+    "write_components",
 ]
 
 Floats = NDArray[np.float64]
@@ -57,9 +57,9 @@ MIN_WEIGHT = 1e-300
     factor_at=Array(np.int64, "C"),
 )
 class Records(NamedTuple):
-    """The components worth hearing, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
+    """The R components that have weight, those of context k at first[k]:first[k+1]; and C contexts that have any.
 
-    A context's regressions write_components as one: at its centre mu(x), the average of their functions, with their average
+    A context's regressions are one component: at its centre mu(x), the average of their functions, with their average
     variance, and with the leverage of the best of them.
     """
 
