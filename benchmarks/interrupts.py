@@ -223,7 +223,7 @@ def interrupted_command(command, written, n):
     """Interrupt a command n times, from the same files every time; what came of each."""
     before = {path: path.read_bytes() for path in written.parent.iterdir()}
     start = time.perf_counter()
-    call = [sys.executable, "-m", "coverwalk.cli", *command]
+    call = [sys.executable, "-c", "import sys; from coverwalk.cli import main; sys.exit(main())", *command]
     subprocess.run(call, check=True, capture_output=True)
     took, after = time.perf_counter() - start, written.read_bytes()
     for _ in range(n):
@@ -237,7 +237,7 @@ def interrupted_command(command, written, n):
         _, said = process.communicate()
         now = {path: path.read_bytes() for path in written.parent.iterdir()}
         whole = now == {**before, written: after}
-        right = process.returncode == 0 and whole or process.returncode == 130 and (whole or now == before)
+        right = (process.returncode == 0 and whole) or (process.returncode == 130 and (whole or now == before))
         left = [path.name for path in now.keys() - before.keys() - {written}]
         if right and "Traceback" not in said:
             yield f"ok: exit {process.returncode}"
