@@ -306,6 +306,8 @@ def main():
                         failures.append(told)
                         print(f"file {number}, {name}: {said}", flush=True)
                     bar.update()
+                    if bar.disable and sum(counts.values()) % 10_000 == 0:
+                        print(f"{sum(counts.values())} files, {len(failures)} failures", flush=True)
     seconds, number, name = slowest
     print(f"{arguments.files} files, {len(failures)} failures; {seconds:.2f} s of CPU time for file {number}, {name}")
     totals = collections.Counter()

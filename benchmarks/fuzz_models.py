@@ -136,7 +136,7 @@ def models():
     yield "sequence, suffixes of bytes", SequenceModel(effort=0).fit(b"abcabccbaabc"), sequence(b"abcab")
     texts, kinds = ["abab", "baba", "ccab", "bcca"], ["u", "u", "v", "v"]
     yield "sequence classifier", SequenceClassifier().fit(texts, kinds), documents(texts)
-    yield "sequence, lattice", SequenceModel().fit_documents([b"abcab", b"cab"]), sequence(b"abcab")
+    yield "sequence, lattice", SequenceModel(memory="8MB").fit_documents([b"abcab", b"cab"]), sequence(b"abcab")
     reals = [Polynomial(1), TreeDensity(max_depth=6), KernelDensity()]
     for name, boxes in (
         ("kd-tree", KDTree()),

@@ -115,12 +115,12 @@ TASKS = {
         lambda m: m.predict_proba("abc").tobytes(),
     ),
     "SequenceModel.fit, bytes": (
-        lambda: SequenceModel(memory="1MB").fit(TEXT[:500].encode()),
+        lambda: SequenceModel(memory="8MB").fit(TEXT[:500].encode()),
         lambda m: m.fit(TEXT.encode()),
         next_byte,
     ),
     "SequenceModel.partial_fit": (
-        lambda: SequenceModel(memory="1MB").fit(TEXT[:500].encode()),
+        lambda: SequenceModel(memory="8MB").fit(TEXT[:500].encode()),
         lambda m: m.partial_fit(TEXT.encode()),
         next_byte,
     ),
@@ -210,7 +210,7 @@ def run_command_line(n):
             (["fit", str(table), "--target", "y", "--trees", "3", "-o", model], model),
             (["predict", model, str(table), "-o", out], out),
             (["learn", model, str(table), "--in-place"], model),
-            (["compress", str(text), "--force", "--memory", "1MB"], packed),
+            (["compress", str(text), "--force", "--memory", "8MB"], packed),
             (["decompress", packed, "-o", again, "--force"], again),
         ]
         for command, written in commands:

@@ -12,7 +12,16 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, DoubleTree, ModelFileError, SequenceModel, load
+from coverwalk import (
+    ConditionalDensity,
+    ContextClassifier,
+    CoverModel,
+    DoubleTree,
+    ModelFileError,
+    SequenceClassifier,
+    SequenceModel,
+    load,
+)
 from coverwalk.covers import ChoiceBoxes, SuffixTree
 from coverwalk.files import container
 from coverwalk.files.saving import encoded
@@ -145,6 +154,13 @@ def test_an_unseen_model_asks_for_no_more_than_a_second(tmp_path):
 def test_a_forest_without_sums_cannot_say_that_it_has_some(tmp_path):
     fitted = ConditionalDensity(2, stop=0.5).fit(X, Y)  # it has no precisions, to which a stream of sums would write
     refused(retold(fitted, lambda model: model["forests_"][0].update(n_summed=1000)), tmp_path / "m.cw", says="inverse")
+
+
+def test_a_sequence_classifier_reads_with_the_alphabet_that_it_learned(tmp_path):
+    path = tmp_path / "m.cw"
+    model = SequenceClassifier().fit(["abab", "ccab"], ["u", "v"])
+    path.write_bytes(retold(model, lambda fields: fields["models_"][1].update(alphabet=2.0)))
+    np.testing.assert_array_equal(load(path).predict_proba(["abz"]), model.predict_proba(["abz"]))
 
 
 def test_heavy_rows_are_not_multiplied_beyond_measure(tmp_path):
