@@ -43,7 +43,7 @@ def main() -> None:
     truth = -stats.norm.logpdf(y_test, mean, std).mean()
     forest = model.forests_[0]
     settings, each = forest.settings, 1e6 * seconds / arguments.rows / arguments.trees
-    print(f"chosen: degree {settings.degree}, w {settings.stop}; {len(forest.trees[0].dim)} contexts in a tree")
+    print(f"chosen: degree {settings.degree}, w {settings.stop}; {len(forest.trees[0].feature)} contexts in a tree")
     print(f"fit {seconds:.1f} s: {each:.2f} us a row a tree; peak memory {peak:.2f} GB")
     print(
         f"ask {1e6 * asked / len(y_test):.0f} us a row; NLL {loss:.4f}, truth {truth:.4f}, above it {loss - truth:.4f}"

@@ -91,7 +91,7 @@ def test_walk_equals_cover_model_on_the_same_tree():
     log_v[:, 0] = 0.0
     inner = tree.tree[2] >= 0
     log_w[inner], log_1mw[inner] = np.log(0.1), np.log(0.9)
-    fresh = ClassTree(tree.tree, (np.zeros((N, C)), *tree.local[1:]), (log_v, log_w, log_1mw), tree.categories)
+    fresh = ClassTree(tree.tree, (np.zeros((N, C)), *tree.local[1:]), (log_v, log_w, log_1mw), tree.levels)
     order = np.arange(120)
     psi = fresh.learn((X, y, weight), order, COUNTS)
     slow = CoverModel(_TreeCover(tree.tree), _LiveDirichlet(range(C)), stop=0.1, priors="parent")
@@ -523,7 +523,7 @@ def test_contexts_hold_x_and_explain_the_trees():
                 inside &= (X[name] > low) & (X[name] <= high)
             assert {c: n for c, n in component.counts.items() if n} == y[inside].value_counts().to_dict()
             assert sum(component.probabilities.values()) == pytest.approx(1.0)
-    assert {v.local for v in every[0]} > {"counts", "own covariance, heat 1"}
+    assert {v.local for v in every[0]} > {"counts", "own covariance, temperature 1"}
     assert len(model.contexts(X.iloc[:1])[0]) == 5
     # The components of one tree, mixed by their weights, are what the tree says.
     forest, z = model._forest, model._forest.standard(X.to_numpy()[:1])
@@ -568,7 +568,7 @@ def test_pickle_predicts_the_same_and_asking_changes_nothing():
     [
         ({"n_estimators": -1}, "n_estimators must be"),
         ({"n_estimators": 0, "n_discriminant_trees": 0}, "there must be a tree"),
-        ({"held_out": 1}, "left_out must be"),
+        ({"held_out": 1}, "held_out must be"),
         ({"stop": 1.0}, "stop must lie"),
         ({"alpha": 0.0}, "alpha must be positive"),
         ({"n_jobs": 0}, "n_jobs must not be 0"),

@@ -29,7 +29,7 @@ def fitted(settings, missing=False):
     X, y = data(600, 0, missing)
     X = X[:, : columns(settings)]
     forest = Forest.plan(X, y, settings)
-    forest.levels = [[], [], list("abcd")]
+    forest.categories = [[], [], list("abcd")]
     forest.accumulate(X, y)
     forest.finalize()
     return forest

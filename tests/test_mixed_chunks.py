@@ -205,7 +205,7 @@ def test_one_category_is_drawn_level_by_level(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     FRAME[["city"]].assign(y=Y).to_csv("one.csv", index=False)
     FRAME[["east"]].assign(y=Y).to_csv("gaps.csv", index=False)
-    for name in ("one", "with_missing"):
+    for name in ("one", "gaps"):
         main(["fit", f"{name}.csv", "--target", "y", "--trees", "2", "--out", f"{name}.cw"])
         main(["plot", f"{name}.cw", f"{name}.csv", "--out", f"{name}.png"])
         assert Path(f"{name}.png").stat().st_size > 5000

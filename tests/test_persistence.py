@@ -272,7 +272,7 @@ FITTED = "model.forests_[0].fitted[0]"
 RECORDS = f"{FITTED}.records"
 TREE = "model.forests_[0].trees[0]"
 FORGERIES = {
-    "a cut of an input that is not there": (f"{TREE}.dim", put(7)),
+    "a cut of an input that is not there": (f"{TREE}.feature", put(7)),
     "a child beyond the tree": (f"{TREE}.left", put(10**6)),
     "a tree that runs in circles": (f"{TREE}.left", put(0)),
     "a parent of its own": (f"{TREE}.parent", put(1, at=1)),
@@ -282,11 +282,11 @@ FORGERIES = {
     "a weight above one": (f"{RECORDS}.weight", put(1.1)),
     "a negative variance": (f"{RECORDS}.s2", put(-1.0)),
     "no number for a variance": (f"{RECORDS}.s2", put(np.nan)),
-    "fewer components than are there": (f"{RECORDS}.n_voices", put(0, at=-1)),
+    "fewer components than are there": (f"{RECORDS}.n_components", put(0, at=-1)),
     "totals that do not add up": (f"{RECORDS}.total", put(0.5, at=-1)),
     "ancestors that run in circles": (f"{RECORDS}.above", lambda a: np.arange(len(a))),
-    "a seat beyond the end": (f"{RECORDS}.seat", put(10**9)),
-    "no seat for the root": (f"{RECORDS}.seat", put(-1)),
+    "a slot beyond the end": (f"{RECORDS}.slot", put(10**9)),
+    "no slot for the root": (f"{RECORDS}.slot", put(-1)),
     "a centre of another width": (f"{RECORDS}.centre", lambda a: a[:, :-1].copy()),
     "an infinite coefficient": (f"{RECORDS}.centre", put(np.inf)),
     "a cubic": (f"{RECORDS}.degree", put(3)),

@@ -16,7 +16,7 @@ from coverwalk.evaluation.report.class_facts import gather_classes
 from coverwalk.evaluation.report.explorer import export
 from coverwalk.evaluation.report.facts import Subject, gather
 from coverwalk.forest.experts.cell_edges import Cells
-from coverwalk.forest.experts.y_cells import Steps
+from coverwalk.forest.experts.y_cells import YCells
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.members import Part
 
@@ -253,7 +253,7 @@ def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp
 def counted(forest, X):
     """Components of each row, those of no weight among them: the page keeps them."""
     components, _ = forest.table.components(X, forest.n_rows)
-    cells = len(forest.settings.steps.cells.left) if forest.settings.steps else 0
+    cells = len(forest.settings.y_cells.cells.left) if forest.settings.y_cells else 0
     return (np.diff(components[0].offsets) + cells).tolist()
 
 
@@ -280,7 +280,7 @@ def test_the_page_knows_steps(browser, subject, tmp_path):
     cells = Cells(
         *(np.array(ends) for ends in ([28.0, 30.0, 33.0], [30.0, 32.0, 34.0], [28.0, 30.5, 33.0], [30.0, 31.5, 34.0]))
     )
-    settings = Settings(n_trees=3, steps=Steps(0.8, 1.5, cells))
+    settings = Settings(n_trees=3, y_cells=YCells(0.8, 1.5, cells))
     forest = Forest.plan(subject.X, subject.y, settings, ["a", "b", "c"])
     forest.accumulate(subject.X, subject.y)
     forest.finalize()

@@ -216,7 +216,7 @@ def without_steps(model, X, y):
 
 def test_rounded_y_with_noise_has_steps_and_gains(model):
     y_cells = model.forests_[0].settings.y_cells
-    assert y_cells.share > 0.6
+    assert y_cells.weight > 0.6
     np.testing.assert_allclose(y_cells.cells.right[:-1], [0.5, 1.5, 2.5], atol=0.05)
     X, y = rounded(2000, 1)
     assert model.log_likelihood(X, y) > without_steps(model, X, y) + 0.1

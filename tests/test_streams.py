@@ -273,7 +273,7 @@ for _ in range(100):
     loss = -model.prequential(X, y).mean()
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 stream = model.stream_.streams[0]
-rows = [member.fitted.learned.nu[member.fitted.records.seat[0]] - 2 for member in stream.members]
+rows = [member.fitted.learned.nu[member.fitted.records.slot[0]] - 2 for member in stream.members]
 print(*map(int, rows), peaks[-1] - peaks[9], loss)
 """
 

@@ -19,7 +19,7 @@ def points(n=300, q=1, seed=0):
 def test_equal_to_the_local_models(q):
     Y = points(q=q)
     model = DoubleTree(settle=0, max_depth=9).fit(None, Y)
-    normal, tree = Polynomial(0, q, nu=q + 2).start(), TreeDensity(q, max_depth=9, marginal="flat").start()
+    normal, tree = Polynomial(0, q, nu=q + 2).start(), TreeDensity(q, max_depth=9, dist="flat").start()
     for y in Y:
         normal.update(None, y)
         tree.update(None, y)

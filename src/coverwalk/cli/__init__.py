@@ -1,4 +1,8 @@
-"""``coverwalk COMMAND``: finds the command's file under ``commands/`` and turns users' mistakes into one line."""
+"""``coverwalk COMMAND``: finds the command's file beside this one, and turns users' mistakes into one line.
+
+Each has ``HELP``, ``add_arguments(parser)`` and ``run(arguments)``. Nothing heavy is imported before ``run``:
+``coverwalk --help`` answers at once.
+"""
 
 import argparse
 import os
@@ -52,7 +56,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

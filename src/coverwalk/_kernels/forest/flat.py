@@ -1,8 +1,8 @@
 """All trees of a fitted forest in four flat arrays, and their components in rows of X by one walk over them.
 
-The answers of `components.write_components` tree by tree, without components of no weight (`NEGLIGIBLE`). What a context
-needs lies side by side in ``store``: the range of its rows (2 p), its function's coefficients (d), the mean of y, its
-ridge or mean leverage, then its rows where the leverage is told by them, and the factor with inverted diagonals.
+The answers of `components.write_components` tree by tree, without negligible components. What a context needs lies
+side by side in ``store``: the range of its rows (2 p), its function's coefficients (d), the mean of y, its ridge or
+mean leverage, then its rows where the leverage is told by them, and the factor with inverted diagonals.
 """
 
 # A compiled function is Any to its caller.
