@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from coverwalk import __version__
+from coverwalk.cli._light import import_sklearn
 
 COMMANDS = (
     *("fit", "predict", "score", "show", "plot", "learn", "report"),
@@ -52,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     try:
         _check_files(arguments)
+        import_sklearn()
         arguments.run(arguments)
     except BrokenPipeError:  # `coverwalk ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
