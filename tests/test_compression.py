@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from coverwalk import SequenceModel, __version__
 from coverwalk.cli import main
+from coverwalk.datasets import data_folder
 from coverwalk.sequences import container
 from coverwalk.sequences.compression import compress, decompress
 from coverwalk.sequences.compressors import compressors
@@ -55,6 +56,34 @@ def test_a_learned_page_with_a_blank_end_comes_back(byte):
     page = RNG.choice([0, 0, 0, 0, 255, 3], 30_000).astype(np.uint8).tobytes()
     data = page + bytes([byte]) * 200_000
     assert decompress(compress(data)) == data
+
+
+def test_tails_of_every_byte_come_back():
+    """A learned prefix, then a run of each of the 256 values; a code may end in any byte, any number of times."""
+    for byte in range(256):
+        data = TEXT[:700] + bytes([byte]) * 2000
+        assert decompress(compress(data, effort=1)) == data
+
+
+def test_a_long_run_of_zeros_is_next_to_nothing():
+    data = bytes(300_000)
+    packed = compress(data)
+    assert len(packed) < 200
+    assert decompress(packed) == data
+
+
+@pytest.mark.parametrize("effort", [1, 2, 3])
+def test_files_come_back(effort):
+    """Every file of the benchmark's sequences, or the first 100,000 bytes of it."""
+    try:
+        folder = data_folder(needs="seq")
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+    for path in sorted((folder / "seq").iterdir()):
+        data = path.read_bytes()[:100_000]
+        packed = compress(data, effort=effort, memory="16MB")
+        assert decompress(packed) == data
+        assert len(packed) < 0.6 * len(data)
 
 
 def test_truncated_and_foreign_files_are_refused():

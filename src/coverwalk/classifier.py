@@ -122,7 +122,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         _declared=Absent(Flag()),
         _rows=Absent(List(Object(_Rows, p="n_features_in_", C="C"), low=1)),
         _rows_grown=Absent(Whole(1)),
-        _n_summed=Absent(Whole(0)),
+        _n_summed=Absent(Whole(0, 2**53)),
         _forest=Absent(Object(ClassForest, p="n_features_in_", C="C")),
         check=lambda state, scope: _check_parts(state),
     )

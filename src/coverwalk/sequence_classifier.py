@@ -201,7 +201,8 @@ def _symbols(sequences: list[Any]) -> list[Hashable] | int:
 
 def _known(sequence: Any, model: SequenceModel) -> Any:
     """The sequence with the unknown symbol in place of symbols that no training sequence has."""
-    if isinstance(model.alphabet, int) or isinstance(sequence, BYTES):
+    alphabet = model.alphabet_ if hasattr(model, "_store") else model.alphabet
+    if isinstance(alphabet, int) or isinstance(sequence, BYTES):
         return sequence
-    names = set(model.alphabet or ())
+    names = set(alphabet or ())
     return [symbol if symbol in names else _UNKNOWN for symbol in sequence] if _UNKNOWN in names else sequence

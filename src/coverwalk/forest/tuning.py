@@ -114,7 +114,7 @@ def _weights(experts: list[Expert], kernel: Floats | None, counted: Floats, gain
         first, second = (np.column_stack([half, kernel]) for half in halves)
         of_kernel = float(pool_weights(first, counted=counted, other=second, gain=gain)[-1])
         of_kernel = of_kernel if of_kernel >= MIN_KERNEL else 0.0
-    weights = few_experts(*halves, counted, gain)
+    weights = few_experts(halves[0], halves[1], counted, gain)
     return of_kernel, weights
 
 

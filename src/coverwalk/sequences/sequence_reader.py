@@ -38,8 +38,9 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     walk: str
     switching: float | None
     borders: bool
-    covers: Sequence[str | Callable[[bytes], int]] | None
+    covers: Sequence[str | Callable[..., int]] | None
     effort: int
+    forget: float
 
     @property
     def alphabet_(self) -> list[Hashable]:
