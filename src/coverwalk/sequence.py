@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.sequences.store import LatticeStore
-from coverwalk._kernels.sequences.suffix_tree import SuffixStore, trimmed
+from coverwalk._kernels.sequences.suffix_store import SuffixStore, trimmed
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import Absent, Either, Flag, Maybe, Object, Plain, Real, Schema, Text, Whole, require
 from coverwalk.locks import adopt, alone, twin, unfitted, writes

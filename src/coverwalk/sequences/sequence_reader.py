@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from coverwalk._kernels.sequences import suffix_tree, suffix_walk
+from coverwalk._kernels.sequences import suffix_store, suffix_walk
 from coverwalk._kernels.sequences.store import COVERS, LatticeStore
 from coverwalk.locks import reading, reads
 from coverwalk.sequences import lattice_engine, suffix_engine
@@ -24,7 +24,7 @@ __all__ = ["SequenceReader", "engine_of"]
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Place = suffix_engine.Place | lattice_engine.Place
-Store = suffix_tree.SuffixStore | LatticeStore
+Store = suffix_store.SuffixStore | LatticeStore
 
 
 class SequenceReader(BaseEstimator):  # type: ignore[misc]
@@ -54,7 +54,7 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         if isinstance(self._store, LatticeStore):
             return int(np.count_nonzero(self._store.slots[1::16]))
-        return int(self._store.size[suffix_tree.NODES])
+        return int(self._store.size[suffix_store.NODES])
 
     @property
     def nbytes_(self) -> int:
@@ -206,11 +206,11 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         """
         return order_posterior(stop_weights(self._exact()))
 
-    def _exact(self) -> suffix_tree.SuffixStore:
+    def _exact(self) -> suffix_store.SuffixStore:
         """The suffix tree, where the walk is the exact posterior over context trees."""
         self._check_fitted()
         store = self._store
-        if isinstance(store, suffix_tree.SuffixStore) and not self._alphabet.grows:
+        if isinstance(store, suffix_store.SuffixStore) and not self._alphabet.grows:
             mode, share = store.settings[[suffix_walk.MODE, suffix_walk.SHARE]]
             if mode == suffix_walk.REFINE and share == 0:
                 return store
@@ -248,7 +248,7 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
     def _past(self, context: Any) -> tuple[Hashable, ...]:
         """The symbols before the next one, old to new, at most as many as the suffix tree is deep."""
-        assert isinstance(self._store, suffix_tree.SuffixStore)
+        assert isinstance(self._store, suffix_store.SuffixStore)
         depth = suffix_engine.depth_of(self._store)
         if context is not None:
             return tuple(context)[max(len(context) - depth, 0) :]
