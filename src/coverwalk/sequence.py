@@ -14,6 +14,7 @@ from coverwalk.files.schema import Absent, Either, Flag, Maybe, Object, Plain, R
 from coverwalk.locks import adopt, alone, twin, unfitted, writes
 from coverwalk.sequences import lattice_engine
 from coverwalk.sequences.alphabet import BYTES, Alphabet
+from coverwalk.sequences.sequence_explainer import SequenceExplainer
 from coverwalk.sequences.sequence_parameters import (
     MAX_DECAY,
     MAX_DEPTH,
@@ -27,7 +28,7 @@ from coverwalk.sequences.sequence_parameters import (
     nats_per,
     new_suffix_store,
 )
-from coverwalk.sequences.sequence_reader import SequenceReader, Store, engine_of
+from coverwalk.sequences.sequence_reader import Store, engine_of
 
 __all__ = ["SequenceModel"]
 
@@ -37,7 +38,7 @@ Floats = NDArray[np.float64]
 MANY_SYMBOLS = 2**16  # more are learned by a copy, which readers need not wait for
 
 
-class SequenceModel(Saved, SequenceReader):
+class SequenceModel(Saved, SequenceExplainer):
     """The distribution of the next symbol given the past, learned symbol by symbol.
 
     Bytes are learned by a *lattice of covers* of the past: its suffixes, suffixes with symbols left out, words,
@@ -173,6 +174,11 @@ class SequenceModel(Saved, SequenceReader):
             Not used; there by convention.
         past : sequence, optional
             Symbols known to come before the document: contexts for it, but not themselves learned.
+
+        Returns
+        -------
+        SequenceModel
+            Itself.
         """
         fresh = unfitted(self)
         fresh._learn(sequence, past)
@@ -180,7 +186,18 @@ class SequenceModel(Saved, SequenceReader):
 
     @writes
     def fit_documents(self, documents: Iterable[Any]) -> Self:
-        """Forget everything and learn several documents; no context reaches over their borders."""
+        """Forget everything and learn several documents; no context reaches over their borders.
+
+        Parameters
+        ----------
+        documents : iterable of sequences
+            The documents, at least one.
+
+        Returns
+        -------
+        SequenceModel
+            Itself.
+        """
         fresh = unfitted(self)
         for document in documents:
             fresh._learn(document)
@@ -190,13 +207,32 @@ class SequenceModel(Saved, SequenceReader):
 
     @writes
     def partial_fit(self, sequence: Any, y: None = None) -> Self:
-        """Learn one more document on top of what is known."""
+        """Learn one more document on top of what is known.
+
+        Parameters
+        ----------
+        sequence : bytes, str, array of integers or iterable of hashables
+            The document.
+        y : None
+            Not used; there by convention.
+
+        Returns
+        -------
+        SequenceModel
+            Itself.
+        """
         self._learn(sequence)
         return self
 
     @writes
     def update(self, symbols: Any) -> None:
-        """Go on with the present document: one symbol, or a str, bytes, list, range or array of them."""
+        """Go on with the present document.
+
+        Parameters
+        ----------
+        symbols : symbol, or str, bytes, list, range or array of symbols
+            What comes next. Anything else is one symbol.
+        """
         several = isinstance(symbols, (str, *BYTES, list, range)) or (isinstance(symbols, np.ndarray) and symbols.ndim)
         self._learn(symbols if several else [symbols], new_document=False)
 
@@ -209,9 +245,24 @@ class SequenceModel(Saved, SequenceReader):
 
     @writes
     def prequential(self, sequence: Any, *, past: Any = None, unit: str = "nats", new_document: bool = True) -> Floats:
-        """Learn a document, or go on with the present one; -log p of each symbol just before it was learned.
+        """Learn a document, or go on with the present one, and score each symbol just before it is learned.
 
-        The sum is the ideal code length: with the refining walk, that of context tree weighting.
+        Parameters
+        ----------
+        sequence : bytes, str, array of integers or iterable of hashables
+            The symbols.
+        past : sequence, optional
+            Symbols known to come before: contexts, but not themselves learned.
+        unit : {"nats", "bits"}
+            The unit of the losses.
+        new_document : bool
+            Whether a document begins, or the present one goes on.
+
+        Returns
+        -------
+        array (n,)
+            -log p of each symbol. The sum is the ideal code length: with the refining walk, that of context tree
+            weighting.
         """
         scale = nats_per(unit)
         return self._learn(sequence, past, new_document=new_document, scored=True) / scale
