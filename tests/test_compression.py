@@ -118,7 +118,7 @@ def test_command_line_round_trip(tmp_path, capsys):
     original = tmp_path / "speech.txt"
     original.write_bytes(TEXT)
     assert main(["compress", str(original)]) == 0
-    packed = tmp_path / "speech.txt.cw"
+    packed = tmp_path / "speech.txt.cwz"
     assert packed.stat().st_size < len(TEXT) / 4
     assert main(["decompress", str(packed)]) == 1  # the original is still there
     assert "--force" in capsys.readouterr().err
@@ -134,7 +134,7 @@ def test_command_line_round_trip(tmp_path, capsys):
     other.write_bytes(b"\x89PNG")
     assert main(["decompress", str(other)]) == 1
     assert main(["decompress", str(other), "-o", str(tmp_path / "out")]) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["picture.png", "speech.txt", "speech.txt.cw"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["picture.png", "speech.txt", "speech.txt.cwz"]
 
 
 def test_bits_prints_ours_beside_the_others(tmp_path, capsys):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from coverwalk import __version__
+from coverwalk.cli._light import import_sklearn
 
 COMMANDS = (
     *("fit", "predict", "score", "show", "plot", "learn", "report"),
@@ -42,10 +43,17 @@ def _check_files(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it worked, 1 for a mistake in the input, 2 for a mistake in the call."""
-    arguments = _parser().parse_args(argv)
+    """Run one command; 0 when it worked, 1 for a mistake in the input, 2 in the call, 130 after Ctrl-C."""
+    try:
+        return _run(_parser().parse_args(argv))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: argparse.Namespace) -> int:
     try:
         _check_files(arguments)
+        import_sklearn()
         arguments.run(arguments)
     except BrokenPipeError:  # `coverwalk ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -53,6 +61,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ImportError) as mistake:
         print(f"coverwalk {arguments.command}: {' '.join(str(mistake).split())}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
     return 0

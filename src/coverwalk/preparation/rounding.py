@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import poisson
+from scipy.special import pdtrc
 
 from coverwalk._kernels.distributions.warped import CONSTANT, LINEAR
 from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, require
@@ -349,7 +349,7 @@ def _find_atoms(values: Floats, counts: NDArray[np.int64]) -> Rounding | None:
         around = np.delete(counts[max(i - NEIGHBOURS, 0) : i + NEIGHBOURS + 1], min(i, NEIGHBOURS))
         usual = around[around < counts[i]]
         expected = max(1.0, float(usual.mean()) if len(usual) else 1.0)
-        if poisson.sf(counts[i] - 1, expected) < FALSE_ALARM / m:
+        if pdtrc(counts[i] - 1, expected) < FALSE_ALARM / m:
             found.append(i)
     if not found:
         return None
