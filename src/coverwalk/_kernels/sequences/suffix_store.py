@@ -58,7 +58,7 @@ _SETTINGS = {  # the places of `suffix_walk`
     5: Limits(above=0, high=1e300),
     6: Limits(low="int(grows)", high="int(grows)"),
     7: Limits(low=0, below=1),
-    8: Limits(low=2, integral=True),  # symbols that are remembered, at most
+    8: Limits(low=100, high=2**31, integral=True),  # symbols that are remembered, at most
     **{place: Limits(low=0, high=1) for place in range(9, 13)},
 }
 
