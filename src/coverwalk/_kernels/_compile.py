@@ -7,12 +7,12 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from numba import njit
 from numba.core import event
 
-__all__ = ["fused_kernel", "inlined_kernel", "kernel"]
+__all__ = ["at_first_compilation", "fused_kernel", "inlined_kernel", "kernel"]
 
 
 _IMPORT = re.compile(r"^from (?:coverwalk\._kernels|(?=\.))((?:\.\w+)*|\.) import (.*)$", re.MULTILINE)
@@ -59,6 +59,7 @@ class _FirstCompilation(event.Listener):
 
     said = False
     cached = True  # as far as is known
+    calls: ClassVar[list[Callable[[], object]]] = []  # what else is to happen then
 
     def on_start(self, compilation: Any) -> None:
         ours = compilation.data["dispatcher"].py_func.__module__.startswith("coverwalk.")
@@ -68,12 +69,19 @@ class _FirstCompilation(event.Listener):
             if not self.cached:
                 now = "compiling in memory, at every start: no cache can be written (NUMBA_CACHE_DIR names another) ..."
             print(f"coverwalk: {now}", file=sys.stderr)
+            for call in self.calls:
+                call()
 
     def on_end(self, compilation: Any) -> None:
         pass
 
 
 event.register("numba:compile", _FirstCompilation())  # type: ignore[no-untyped-call]
+
+
+def at_first_compilation(call: Callable[[], object]) -> None:
+    """Have something called when this process first has to compile."""
+    _FirstCompilation.calls.append(call)
 
 
 def _sources(folder: Path) -> dict[str, str]:

@@ -27,7 +27,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     from coverwalk import ConditionalDensity
     from coverwalk.datasets import load_faithful
+    from coverwalk.warmup import help_compiling
 
+    help_compiling("prediction", "distributions")
     last, wait = load_faithful()
     x, following, wait = last[:-1], last[1:, 0], wait[:-1]
     # Waiting times are whole minutes: spread over their minute, or a density could win by guessing the rounding.
