@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 from numba import njit
 from numba.core import event
 
+from coverwalk._kernels._shipped import ShippedCache, shipped
+
 __all__ = ["at_first_compilation", "fused_kernel", "inlined_kernel", "kernel"]
 
 
@@ -44,6 +46,8 @@ def _cached(dispatcher: Any) -> Any:
         if "cannot cache function" not in str(error):
             raise
         _FirstCompilation.cached = False
+    if _SHIPPED:
+        dispatcher._cache = ShippedCache(dispatcher.py_func, dispatcher._cache, _SHIPPED)
     return dispatcher
 
 
@@ -109,14 +113,14 @@ def _sources(folder: Path) -> dict[str, str]:
     return digests
 
 
-def _forget_stale_kernels(folder: Path) -> None:
+def _forget_stale_kernels(folder: Path, digests: dict[str, str] | None = None) -> None:
     """Drop the compiled kernels of a source when it, or a source that it imports, has changed.
 
     Numba compares a cached kernel with its own file only: one that calls a kernel of a changed file would go on
     calling the old one.
     """
     stamp = folder / "__pycache__" / "kernels.json"
-    digests = _sources(folder)
+    digests = digests or _sources(folder)
     before = json.loads(stamp.read_text()) if stamp.exists() else {}
     if before == digests:
         return
@@ -133,4 +137,6 @@ def _forget_stale_kernels(folder: Path) -> None:
             raise
 
 
-_forget_stale_kernels(Path(__file__).parent)
+_DIGESTS = _sources(Path(__file__).parent)
+_forget_stale_kernels(Path(__file__).parent, _DIGESTS)
+_SHIPPED = shipped(_DIGESTS)
