@@ -6,7 +6,7 @@ damaged blindly as well. What loads must predict, learn a row and be saved. Work
 compiled everything. A worker that dies is replaced, and its file counts as a failure, as does one that takes more than
 5 s of CPU time, or more memory than 10 times the file and 300 MB, or that raises another error than ModelFileError.
 
-    python benchmarks/fuzz_files.py [--files 200000] [--seed 0] [--workers 2] [--only NUMBER]
+    python benchmarks/fuzz_files.py [--files 200000] [--seed 0] [--workers 2] [--models TEXT] [--only NUMBER]
 """
 
 import argparse
@@ -269,11 +269,14 @@ def main():
     parser.add_argument("--first", type=int, default=0, help="number of the first file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--models", default="", help="those whose names have this text")
     parser.add_argument("--only", type=int, help="forge one file again, without a worker, and leave it in fuzz.cw")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         originals = []
         for name, model, use in models():
+            if arguments.models not in name:
+                continue
             path = Path(folder) / "whole.cw"
             model.save(path)
             use(load(path))  # which compiles all that the workers will need
@@ -287,7 +290,7 @@ def main():
         numbers = range(arguments.first, arguments.first + arguments.files)
         about = originals, arguments.seed, folder
         workers = [Worker(numbers[k :: arguments.workers], *about) for k in range(arguments.workers)]
-        counts, failures, slowest = collections.Counter(), [], 0.0
+        counts, failures, slowest = collections.Counter(), [], (0.0, 0, "")
         with tqdm(total=arguments.files, disable=None) as bar:
             streams = [worker.outcomes() for worker in workers]
             while streams:
@@ -297,13 +300,16 @@ def main():
                         streams.remove(stream)
                         continue
                     number, name, said, seconds = told
-                    slowest = max(slowest, seconds)
+                    slowest = max(slowest, (seconds, number, name))
                     counts[name, said.split("\n")[0]] += 1
                     if said.startswith("FAILED"):
                         failures.append(told)
                         print(f"file {number}, {name}: {said}", flush=True)
                     bar.update()
-    print(f"{arguments.files} files, {len(failures)} failures; the slowest took {slowest:.2f} s of CPU time")
+                    if bar.disable and sum(counts.values()) % 10_000 == 0:
+                        print(f"{sum(counts.values())} files, {len(failures)} failures", flush=True)
+    seconds, number, name = slowest
+    print(f"{arguments.files} files, {len(failures)} failures; {seconds:.2f} s of CPU time for file {number}, {name}")
     totals = collections.Counter()
     for (_, said), count in counts.items():
         totals[said] += count

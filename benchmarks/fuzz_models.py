@@ -3,7 +3,15 @@
 import numpy as np
 import pandas as pd
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, DoubleTree, SequenceModel
+from coverwalk import (
+    ConditionalDensity,
+    ContextClassifier,
+    CoverModel,
+    Density,
+    DoubleTree,
+    SequenceClassifier,
+    SequenceModel,
+)
 from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
 from coverwalk.datasets import MIXTURES
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
@@ -49,9 +57,17 @@ def sequence(text):
         model.log_loss(text)
         model.predict_proba(text[:2])
         model.sample(3, seed=0)
-        model.posterior(text[:3])
+        model.explain(text[:3])
+        model.anomaly_scores(text)
         model.update(text[:1])
         model.partial_fit(text)
+
+    return use
+
+
+def documents(texts):
+    def use(model):
+        model.predict_proba(texts)
 
     return use
 
@@ -78,11 +94,21 @@ def models():
     yield "forest, chosen", ConditionalDensity(2).fit(ring, z), rows(ring, z)
     rounded = np.round(2 * wide[:500, 0] + RNG.standard_normal(500))
     yield "forest, rounded", ConditionalDensity(2).fit(wide[:500], rounded), rows(X, np.round(y))
+    heap = np.where(y > 0.5, 1.0, y)  # values that pile up at a bound
+    yield "forest, bounded", ConditionalDensity(2, bounds=(None, 1.0)).fit(X, heap), rows(X, heap)
+    atoms = np.where(RNG.random(500) < 0.3, 0.0, 2 * wide[:500, 0] + RNG.standard_normal(500))
+    yield "forest, atoms", ConditionalDensity(2).fit(wide[:500], atoms), rows(X, np.where(y > 0.5, 0.0, y))
+    calibrated = ConditionalDensity(2, stop=0.5).fit(X[:40], y[:40]).calibrate(X[40:], y[40:])
+    yield "forest, calibrated", calibrated, rows(X, y)
+    chunks = [(wide[s : s + 220], wide[s : s + 220, 0] + RNG.standard_normal(220)) for s in range(0, 1100, 220)]
+    yield "forest, chunks", ConditionalDensity(2).fit_chunks(chunks, sample_rows=200), rows(X, y)
     yield "forest, mixed", ConditionalDensity(2, stop=0.5).fit(FRAME, y), rows(FRAME, y)
     yield "forest, outputs", ConditionalDensity(2, stop=0.5).fit(X, Y), rows(X, Y)
     yield "forest, not fitted", ConditionalDensity(), nothing
     yield "stream", ConditionalDensity(3).partial_fit(X, y), rows(X, y)
     yield "stream, mixed", ConditionalDensity(3).partial_fit(FRAME, y), rows(FRAME, y)
+    steps = ConditionalDensity(2).partial_fit(wide[:300], np.round(2 * wide[:300, 0]))
+    yield "stream, rounded", steps, rows(X, np.round(y))
     yield "stream, outputs", ConditionalDensity(2).partial_fit(X, Y), rows(X, Y)
     yield "stream, fitted", ConditionalDensity(2, stop=0.5).fit(X, y).partial_fit(X[:5], y[:5]), rows(X, y)
     growing = ConditionalDensity(3).partial_fit(wide[:1050], wide[:1050, 0])
@@ -100,12 +126,17 @@ def models():
         ContextClassifier(2, 2, random_state=np.random.RandomState(0)).fit(FRAME, LABELS),
         labels(FRAME),
     )
+    learned = ContextClassifier(2, 1, random_state=0).partial_fit(X[:40], LABELS[:40]).partial_fit(X[40:], LABELS[40:])
+    yield "classes, stream", learned, labels(X)
     chunks = [(X[:30], LABELS[:30]), (X[30:], LABELS[30:])]
     yield "classes, chunks", ContextClassifier(2, 1, random_state=0).fit_chunks(chunks, sample_rows=40), labels(X)
     yield "sequence", SequenceModel(alphabet="abc").fit("abcabccbaabc" * 4), sequence("abcab")
     yield "sequence, refining", SequenceModel(walk="refine", depth=5).fit("abcabccbaabc" * 4), sequence("abcab")
     yield "sequence, dirichlet", SequenceModel(estimator="dirichlet").fit("abcabccbaabc"), sequence("abcab")
-    yield "sequence, bytes", SequenceModel().fit_documents([b"abcab", b"cab"]), sequence(b"abcab")
+    yield "sequence, suffixes of bytes", SequenceModel(effort=0).fit(b"abcabccbaabc"), sequence(b"abcab")
+    texts, kinds = ["abab", "baba", "ccab", "bcca"], ["u", "u", "v", "v"]
+    yield "sequence classifier", SequenceClassifier().fit(texts, kinds), documents(texts)
+    yield "sequence, lattice", SequenceModel(memory="8MB").fit_documents([b"abcab", b"cab"]), sequence(b"abcab")
     reals = [Polynomial(1), TreeDensity(max_depth=6), KernelDensity()]
     for name, boxes in (
         ("kd-tree", KDTree()),

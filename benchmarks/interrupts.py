@@ -3,7 +3,8 @@
     python benchmarks/interrupts.py --interrupts 300
 
 Each task runs in a process of its own, which must survive. A call that was interrupted must raise KeyboardInterrupt and
-nothing else, and leave the model as it was, wholly as it would be after the call, or unfitted.
+nothing else, and leave the model as it was, wholly as it would be after the call, or unfitted. A command must end with
+130, or with 0 where it was done, say nothing of Python, and leave its files as they were or whole, and none besides.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from sklearn.exceptions import NotFittedError
 from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, DoubleTree, SequenceModel
 from coverwalk.covers import KDTree
 from coverwalk.local import Polynomial
+from coverwalk.sequences.compression import compress, decompress
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(700, 3))
@@ -32,6 +34,8 @@ Y = X[:, 0] + X[:, 1] ** 2 + 0.3 * RNG.normal(size=700)
 TEXT = "it was the best of times, it was the worst of times, " * 40
 PROBE, AT = X[:5], Y[:5]
 MANY = (np.tile(X, (8, 1)), np.tile(Y, 8))  # more rows than are learned in place
+WIDE = RNG.normal(size=(1300, 2))  # with growths on a thread of their own
+HIGH = WIDE[:, 0] + 0.3 * RNG.normal(size=1300)
 CHUNKS = [(X[s : s + 200], Y[s : s + 200]) for s in range(0, 600, 200)]
 
 
@@ -47,6 +51,15 @@ def stream(**options):
     return ConditionalDensity(n_estimators=3, **options).partial_fit(X[:200], Y[:200])
 
 
+def growing():
+    return ConditionalDensity(n_estimators=2, stop=0.5, degree=1).partial_fit(WIDE[:1040], HIGH[:1040])
+
+
+def learn_each(model):
+    for x, y in zip(WIDE[1040:1300], HIGH[1040:1300]):
+        model.learn_one(x, y)
+
+
 def cover_model():
     model = CoverModel(KDTree(3), Polynomial(0))
     model.update_many(X[:30], Y[:30])
@@ -57,6 +70,18 @@ def classifier():
     return ContextClassifier(3, 2, random_state=0).fit(X[:200], Y[:200] > 1)
 
 
+def byte_model():
+    return SequenceModel().fit(TEXT.encode())
+
+
+def next_byte(model):
+    return model.predict_proba(b"it was").tobytes()
+
+
+def density_of_rows(model):
+    return model.logpdf(WIDE[:5], HIGH[:5]).tobytes()
+
+
 # name: how a model is made, what is interrupted, what tells its state
 TASKS = {
     "fit": (forest, lambda m: m.fit(X, Y), density),
@@ -64,6 +89,8 @@ TASKS = {
     "partial_fit": (stream, lambda m: m.partial_fit(X[200:300], Y[200:300]), density),
     "partial_fit, many rows": (stream, lambda m: m.partial_fit(*MANY), density),
     "learn_one": (stream, lambda m: m.learn_one(X[300], Y[300]), density),
+    "partial_fit, growths beside": (growing, lambda m: m.partial_fit(WIDE[1040:], HIGH[1040:]), density_of_rows),
+    "learn_one, growths beside": (growing, learn_each, lambda m: (m.stream_.n_rows, density_of_rows(m))),
     "DoubleTree.partial_fit": (
         lambda: DoubleTree().fit(X[:200], Y[:200]),
         lambda m: m.partial_fit(X[200:], Y[200:]),
@@ -92,6 +119,10 @@ TASKS = {
         lambda m: m.fit("abcacb" * 2000),
         lambda m: m.predict_proba("abc").tobytes(),
     ),
+    "SequenceModel.fit, bytes": (byte_model, lambda m: m.fit(TEXT.encode() * 4), next_byte),
+    "SequenceModel.partial_fit, bytes": (byte_model, lambda m: m.partial_fit(TEXT.encode() * 4), next_byte),
+    "SequenceModel.partial_fit, many bytes": (byte_model, lambda m: m.partial_fit(TEXT.encode() * 40), next_byte),
+    "compress": (byte_model, lambda m: decompress(compress(TEXT.encode() * 4)), next_byte),
     "CoverModel.update_many": (
         cover_model,
         lambda m: m.update_many(X[30:110], Y[30:110]),
@@ -125,6 +156,15 @@ def interrupted(call, model, delay):
     return raised
 
 
+def moments(model, fingerprint):
+    """The states of a model that learns row by row, which all are whole."""
+    found = set()
+    for x, y in zip(WIDE[1040:1300], HIGH[1040:1300]):
+        model.learn_one(x, y)
+        found.add(fingerprint(model))
+    return found
+
+
 def run(name, n):
     """Interrupt a task n times; how often each outcome was seen. Only those that begin with "ok" are right."""
     make, call, fingerprint = TASKS[name]
@@ -135,7 +175,8 @@ def run(name, n):
     call(after)
     took = time.perf_counter() - start
     outcomes = Counter()
-    model, before, later = make(), fingerprint(first), fingerprint(after)
+    model, before = make(), fingerprint(first)
+    later = moments(deepcopy(first), fingerprint) if call is learn_each else {fingerprint(after)}
     for _ in range(n):
         raised = interrupted(call, model, random.uniform(0.0, took))
         if raised is None:
@@ -149,7 +190,7 @@ def run(name, n):
         except NotFittedError:
             state, outcome = before, f"{outcome}, unfitted"
         if state != before and raised is not None:
-            outcome = "ok: wholly learned" if state == later else "wrong: neither as it was nor wholly learned"
+            outcome = "ok: wholly learned" if state in later else "wrong: neither as it was nor wholly learned"
         if state != before or "unfitted" in outcome:
             model = make()
         outcomes[outcome] += 1
@@ -157,30 +198,57 @@ def run(name, n):
 
 
 def run_command_line(n):
-    """Interrupt ``coverwalk fit`` n times."""
+    """Interrupt each of some commands n times."""
     outcomes = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        table, out = Path(folder, "rows.csv"), Path(folder, "rows.cw")
+        table, text = Path(folder, "rows.csv"), Path(folder, "text")
         np.savetxt(table, np.column_stack([X, Y]), delimiter=",", header="a,b,c,y", comments="")
-        command = [sys.executable, "-m", "coverwalk.cli", "fit", str(table), "--target", "y", "--trees", "3"]
-        start = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
-        took, before = time.perf_counter() - start, out.read_bytes()
-        for _ in range(n):
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            time.sleep(random.uniform(0.5, took))  # not while Python itself starts
-            process.send_signal(signal.SIGINT)
-            _, said = process.communicate()
-            right = process.returncode in (0, 130) and "Traceback" not in said and out.read_bytes() == before
-            left = [path.name for path in Path(folder).iterdir() if path not in (table, out)]
-            outcomes[f"{'ok' if right and not left else 'wrong'}: exit {process.returncode} {left or ''}"] += 1
+        text.write_text(TEXT * 3)
+        model, packed, again, out = (str(Path(folder, name)) for name in ("rows.cw", "text.cw", "again", "out.csv"))
+        commands = [  # with what each writes
+            (["fit", str(table), "--target", "y", "--trees", "3", "-o", model], model),
+            (["predict", model, str(table), "-o", out], out),
+            (["learn", model, str(table), "--in-place"], model),
+            (["compress", str(text), "--force", "--memory", "8MB"], packed),
+            (["decompress", packed, "-o", again, "--force"], again),
+        ]
+        for command, written in commands:
+            for outcome in interrupted_command(command, Path(written), n):
+                outcomes[f"{outcome.partition(':')[0]}: {command[0]},{outcome.partition(':')[2]}"] += 1
     return outcomes
+
+
+def interrupted_command(command, written, n):
+    """Interrupt a command n times, from the same files every time; what came of each."""
+    before = {path: path.read_bytes() for path in written.parent.iterdir()}
+    start = time.perf_counter()
+    call = [sys.executable, "-c", "import sys; from coverwalk.cli import main; sys.exit(main())", *command]
+    subprocess.run(call, check=True, capture_output=True)
+    took, after = time.perf_counter() - start, written.read_bytes()
+    for _ in range(n):
+        for path in written.parent.iterdir():
+            path.unlink()
+        for path, content in before.items():
+            path.write_bytes(content)
+        process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(random.uniform(0.3, took))  # not while Python itself starts
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+        now = {path: path.read_bytes() for path in written.parent.iterdir()}
+        whole = now == {**before, written: after}
+        right = (process.returncode == 0 and whole) or (process.returncode == 130 and (whole or now == before))
+        left = [path.name for path in now.keys() - before.keys() - {written}]
+        if right and "Traceback" not in said:
+            yield f"ok: exit {process.returncode}"
+        else:
+            yield f"wrong: exit {process.returncode}, left {left}, {said[-300:]}"
+    written.write_bytes(after)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--interrupts", type=int, default=300, help="of each task")
-    parser.add_argument("--commands", type=int, default=20, help="interrupts of the command line")
+    parser.add_argument("--commands", type=int, default=20, help="interrupts of each command")
     parser.add_argument("--task", choices=[*TASKS, "command line"], help="this one alone, in this process")
     arguments = parser.parse_args()
     if arguments.task:

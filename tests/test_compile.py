@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
 
+from coverwalk import ConditionalDensity, ContextClassifier, Density, DoubleTree, SequenceModel
 from coverwalk._kernels._compile import _cached, _forget_stale_kernels
 from coverwalk.cli import main
 from coverwalk.warmup import compile_ahead
@@ -119,3 +122,49 @@ def test_a_task_that_fails_is_told():
 
 def test_there_is_no_other_part():
     assert main(["warmup", "--only", "nothing"]) == 1
+
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (60, 2))
+Y = X[:, 0] + 0.3 * RNG.standard_normal(60)
+
+
+def use(model, X, y):
+    model.fit(X, y)
+    model.partial_fit(X[:5], y[:5])
+    return model.predict(X[:5])
+
+
+def sequence(**parameters):
+    model = SequenceModel("abc", depth=4, **parameters).fit("abcab" * 8)
+    return model.predict_proba("ab")
+
+
+def forest(**parameters):
+    return use(ConditionalDensity(2, **parameters), X, Y)
+
+
+def compiled():
+    """How often each kernel was compiled, for one kind of arguments after another."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("coverwalk.")]
+    kernels = {id(item): item for module in modules for item in vars(module).values() if isinstance(item, Dispatcher)}
+    return {f"{item.py_func.__module__}.{item.py_func.__name__}": len(item.overloads) for item in kernels.values()}
+
+
+@pytest.mark.parametrize(
+    ("make", "parameters"),
+    [
+        (lambda **p: use(ContextClassifier(2, 2, random_state=0, **p), X, Y > 0), {"alpha": 2.0}),
+        (lambda **p: use(DoubleTree(**p), X, Y), {"alpha": 2.0, "a": 1.0, "ridge": 1.0, "nu": 4.0, "scatter": 1.0}),
+        (lambda **p: Density(2, **p).fit(X).logpdf(X), {"a": 1.0}),
+        (sequence, {"estimator": "dirichlet", "alpha": 1.0, "switching": 0.0}),
+        (lambda **p: forest(stop=0.5, ridges=(p["ridge"],), forget=p["forget"]), {"ridge": 1.0, "forget": 0.0}),
+    ],
+    ids=["classes", "double tree", "density", "sequence", "forest"],
+)
+def test_whole_numbers_as_parameters_compile_nothing_again(make, parameters):
+    given = make(**parameters)
+    before = compiled()
+    whole = {name: int(value) if isinstance(value, float) else value for name, value in parameters.items()}
+    np.testing.assert_array_equal(make(**whole), given)
+    assert {name: n for name, n in compiled().items() if n != before.get(name)} == {}

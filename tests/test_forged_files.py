@@ -12,7 +12,16 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, DoubleTree, ModelFileError, SequenceModel, load
+from coverwalk import (
+    ConditionalDensity,
+    ContextClassifier,
+    CoverModel,
+    DoubleTree,
+    ModelFileError,
+    SequenceClassifier,
+    SequenceModel,
+    load,
+)
 from coverwalk.covers import ChoiceBoxes, SuffixTree
 from coverwalk.files import container
 from coverwalk.files.saving import encoded
@@ -140,6 +149,34 @@ def test_an_unseen_model_asks_for_no_more_than_a_second(tmp_path):
     refused(retold(boxes, lambda model: model["cover"].update(depth=40)), tmp_path / "m.cw", says="depth")
     letters = CoverModel(SuffixTree(2), Dirichlet("ab"))
     refused(retold(letters, lambda model: model["cover"].update(depth=10**6)), tmp_path / "m.cw", says="depth")
+
+
+def test_a_forest_without_sums_cannot_say_that_it_has_some(tmp_path):
+    fitted = ConditionalDensity(2, stop=0.5).fit(X, Y)  # it has no precisions, to which a stream of sums would write
+    refused(retold(fitted, lambda model: model["forests_"][0].update(n_summed=1000)), tmp_path / "m.cw", says="inverse")
+
+
+def test_a_sequence_classifier_reads_with_the_alphabet_that_it_learned(tmp_path):
+    path = tmp_path / "m.cw"
+    model = SequenceClassifier().fit(["abab", "ccab"], ["u", "v"])
+    path.write_bytes(retold(model, lambda fields: fields["models_"][1].update(alphabet=2.0)))
+    np.testing.assert_array_equal(load(path).predict_proba(["abz"]), model.predict_proba(["abz"]))
+
+
+def test_heavy_rows_are_not_multiplied_beyond_measure(tmp_path):
+    path = tmp_path / "m.cw"
+    model = ContextClassifier(1, 1, random_state=0).fit(X, np.arange(90) % 3 > 1)
+    header, arrays = encoded(model)
+    header["fields"].update(held_out=2**31, _rows_grown=1)  # so that the next row makes it grow again
+    arrays["model._rows[0].weight"] = np.full(90, 1e300)
+    path.write_bytes(file_of(header, arrays))
+    loaded = load(path)
+    tracemalloc.start()
+    try:
+        loaded.partial_fit(X[:1], [True])
+        assert tracemalloc.get_traced_memory()[1] < 2**27
+    finally:
+        tracemalloc.stop()
 
 
 # Sizes and places of arrays

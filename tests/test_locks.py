@@ -88,6 +88,59 @@ def test_readers_see_one_moment_beside_two_writers():
     assert all(first == second for first, second in seen)
 
 
+class SlowPair(Pair):
+    """A pair whose reader stands still between the two numbers until it is told to go on."""
+
+    def __init__(self, pause=0.0):
+        super().__init__(pause)
+        self.inside, self.go_on = threading.Event(), threading.Event()
+
+    @reads
+    def predict(self):
+        first = self.first_
+        self.inside.set()
+        self.go_on.wait(20)
+        return first, self.second_
+
+
+@pytest.mark.parametrize("write", ["learn", "fit"])
+@pytest.mark.parametrize("read", ["predict", "twice"])
+def test_a_writer_waits_until_a_slow_reader_is_done(read, write):
+    model, seen = SlowPair(), []
+    model._set(1)
+    reader = threading.Thread(target=lambda: seen.append(getattr(model, read)()))
+    writer = threading.Thread(target=getattr(model, write), args=(2,))
+    reader.start()
+    assert model.inside.wait(20)
+    writer.start()
+    writer.join(timeout=0.3)
+    waited = writer.is_alive()
+    model.go_on.set()
+    for thread in (reader, writer):
+        thread.join(timeout=20)
+    assert seen == [(1, 1)]
+    assert waited
+    assert (model.first_, model.second_) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "name", ["ConditionalDensity", "DoubleTree", "ContextClassifier", "SequenceModel", "CoverModel"]
+)
+def test_a_model_does_not_change_while_it_is_read(name):
+    task = benchmark("threads").TASKS[name]
+    model = task.make()
+    task.learn(model, 0)
+    writer = threading.Thread(target=task.learn, args=(model, 1))
+    with locks.reading(model):
+        before = task.predict(model)
+        writer.start()
+        writer.join(timeout=0.3)
+        assert writer.is_alive()
+        assert task.predict(model) == before
+    writer.join(timeout=20)
+    assert task.predict(model) != before
+
+
 def interrupt_after(seconds):
     timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()

@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from coverwalk import SequenceModel, load
-from coverwalk.sequences.sequence_classifier import SequenceClassifier, reverse_complement
+from coverwalk.sequence_classifier import SequenceClassifier, reverse_complement
 
 RNG = np.random.default_rng(0)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coverwalk.double_tree.estimator import DoubleTree
     from coverwalk.files import ModelFileError, load
     from coverwalk.sequence import SequenceModel
-    from coverwalk.sequences.sequence_classifier import SequenceClassifier
+    from coverwalk.sequence_classifier import SequenceClassifier
     from coverwalk.shards import merge
 
 __version__ = "0.2.0"
@@ -34,7 +34,7 @@ _HOME = {
     "JointDistribution": "coverwalk.distributions.joint",
     "ModelFileError": "coverwalk.files",
     "PredictiveDistribution": "coverwalk.distributions.mixture",
-    "SequenceClassifier": "coverwalk.sequences.sequence_classifier",
+    "SequenceClassifier": "coverwalk.sequence_classifier",
     "SequenceModel": "coverwalk.sequence",
     "load": "coverwalk.files",
     "merge": "coverwalk.shards",

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from numba import njit
 from numba.core import event
+from numba.core.types import unliteral
 
 from coverwalk._kernels._shipped import ShippedCache, shipped
 
@@ -40,6 +41,7 @@ def _cached(dispatcher: Any) -> Any:
     """Have a kernel kept on disk; where no folder can be written it is compiled in memory, at every start."""
     if not hasattr(dispatcher, "enable_caching"):  # with NUMBA_DISABLE_JIT a kernel is the plain function
         return dispatcher
+    _take_no_literals(dispatcher)
     try:
         dispatcher.enable_caching()
     except RuntimeError as error:
@@ -49,6 +51,20 @@ def _cached(dispatcher: Any) -> Any:
     if _SHIPPED:
         dispatcher._cache = ShippedCache(dispatcher.py_func, dispatcher._cache, _SHIPPED)
     return dispatcher
+
+
+def _take_no_literals(dispatcher: Any) -> None:
+    """Have one kernel for all numbers of a type: Numba would compile one more for each constant that a caller writes.
+
+    The optimiser sees the constants nevertheless, where it puts a kernel into its caller.
+    """
+    template = dispatcher.get_call_template
+
+    def plain(types: Any, keywords: Any) -> Any:
+        general: Any = unliteral
+        return template([general(kind) for kind in types], {name: general(kind) for name, kind in keywords.items()})
+
+    dispatcher.get_call_template = plain
 
 
 def inlined_kernel(function: Callable[..., Any]) -> Any:

@@ -43,8 +43,14 @@ def _check_files(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it worked, 1 for a mistake in the input, 2 for a mistake in the call."""
-    arguments = _parser().parse_args(argv)
+    """Run one command; 0 when it worked, 1 for a mistake in the input, 2 in the call, 130 after Ctrl-C."""
+    try:
+        return _run(_parser().parse_args(argv))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: argparse.Namespace) -> int:
     try:
         _check_files(arguments)
         if arguments.command != "warmup":
@@ -56,6 +62,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ImportError) as mistake:
         print(f"coverwalk {arguments.command}: {' '.join(str(mistake).split())}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
     return 0

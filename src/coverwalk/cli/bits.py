@@ -24,6 +24,9 @@ def run(arguments: argparse.Namespace) -> None:
     from coverwalk.sequences.compressors import compressors
 
     peers = compressors()
+    for file in arguments.files:
+        if file.is_dir():
+            raise ValueError(f"{file} is a folder: name the files in it, such as {file}/*")
     sizes = {file: file.stat().st_size for file in arguments.files}
     for file, size in sizes.items():
         if not size:

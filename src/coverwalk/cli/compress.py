@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 HELP = "compress a file with a sequence model, losslessly"
-SUFFIX = ".cw"
+SUFFIX = ".cwz"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Compress and say how well."""
+    from coverwalk.files.saving import write_whole
     from coverwalk.sequences.compression import compress
 
     output = arguments.output or arguments.file.with_name(arguments.file.name + SUFFIX)
@@ -25,7 +26,7 @@ def run(arguments: argparse.Namespace) -> None:
     data = arguments.file.read_bytes()
     with progress_bar(len(data), arguments.file.name) as bar:
         packed = compress(data, effort=arguments.effort, memory=arguments.memory, progress=bar.update)
-    write_whole(output, packed)
+    write_whole(output, [packed])
     bits = f", {8 * len(packed) / len(data):.3f} bits per byte" if data else ""
     print(f"{output}: {len(data)} bytes to {len(packed)}{bits}")
 
@@ -41,13 +42,3 @@ def refuse_to_overwrite(output: Path, force: bool) -> None:
     """A file that exists is only written over when that was asked for."""
     if output.exists() and not force:
         raise FileExistsError(f"{output} exists: name another file with -o, or write over it with --force")
-
-
-def write_whole(output: Path, data: bytes) -> None:
-    """Write beside the file and move it there: whatever happens, no half a file is left under its name."""
-    partial = output.with_name(output.name + ".partial")
-    try:
-        partial.write_bytes(data)
-        partial.replace(output)
-    finally:
-        partial.unlink(missing_ok=True)

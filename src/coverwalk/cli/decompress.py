@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from coverwalk.cli.compress import SUFFIX, progress_bar, refuse_to_overwrite, write_whole
+from coverwalk.cli.compress import SUFFIX, progress_bar, refuse_to_overwrite
 
 HELP = "restore a file that `coverwalk compress` made smaller"
 
@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Decompress; the check sum has to agree before anything is written."""
+    from coverwalk.files.saving import write_whole
     from coverwalk.sequences.compression import decompress, original_length
 
     output = arguments.output
@@ -28,5 +29,5 @@ def run(arguments: argparse.Namespace) -> None:
     packed = arguments.file.read_bytes()
     with progress_bar(original_length(packed), arguments.file.name) as bar:
         data = decompress(packed, progress=bar.update)
-    write_whole(output, data)
+    write_whole(output, [data])
     print(f"{output}: {len(data)} bytes")

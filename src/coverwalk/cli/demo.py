@@ -32,8 +32,6 @@ def run(arguments: argparse.Namespace) -> None:
     help_compiling("prediction", "distributions")
     last, wait = load_faithful()
     x, following, wait = last[:-1], last[1:, 0], wait[:-1]
-    # Waiting times are whole minutes: spread over their minute, or a density could win by guessing the rounding.
-    wait = wait + np.random.default_rng(0).uniform(-0.5, 0.5, len(wait))
     train, test = slice(None, _N_TRAIN), slice(_N_TRAIN, None)
     durations, waits = (ConditionalDensity().fit(x[train], y[train]) for y in (following, wait))
     rows = np.array(_LAST)[:, None]

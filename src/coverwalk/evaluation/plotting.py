@@ -1,12 +1,12 @@
 """Pictures of predictive distributions; needs matplotlib, the ``plot`` extra."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from coverwalk.distributions.base import Distribution
-from coverwalk.distributions.shapes import Floats
+from coverwalk.distributions.plotting import BLUE, GREY, INK, ORANGE, axes_to_draw_on, grid_of, plot_density
 from coverwalk.evaluation.metrics import calibration_error, pit_histogram, reliability
 
 if TYPE_CHECKING:
@@ -24,75 +24,6 @@ __all__ = [
     "plot_reliability",
 ]
 
-_INK, _BLUE, _ORANGE, _GREY = "#1b2a41", "#2a6f97", "#e07a3f", "#8d99ae"
-
-
-def _axes(ax: "Axes | None", width: float = 6.4, height: float = 3.8) -> "Axes":
-    """The axes to draw on, made if none are given; a clear word when matplotlib is not there."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'coverwalk[plot]'") from error
-    if ax is None:
-        _, ax = plt.subplots(figsize=(width, height), layout="constrained")
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    return ax
-
-
-def _range(dist: Distribution, tail: float = 0.002, points: int = 400) -> Floats:
-    """A grid over what all rows together may show."""
-    ends = dist.ppf([tail, 1 - tail])
-    low, high = float(ends[..., 0].min()), float(ends[..., 1].max())
-    margin = 0.02 * (high - low)
-    return np.linspace(low - margin, high + margin, points)
-
-
-def plot_density(
-    dist: Distribution,
-    y: ArrayLike | None = None,
-    *,
-    rows: Any = slice(0, 8),
-    confidence: float = 0.9,
-    labels: list[str] | None = None,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Densities of the first rows (or ``rows``) as a ridge: one row below another, the central interval filled.
-
-    ``y`` marks what was seen, one for each row of ``dist``.
-
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> two = PredictiveDistribution([0, 1, 2], [1.0, 1.0], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
-    >>> len(plot_density(two, [0.5, 0.5]).lines)
-    4
-    """
-    ax = _axes(ax)
-    seen = None if y is None else np.atleast_1d(np.asarray(y, dtype=np.float64))
-    if dist.shape:
-        dist, seen = dist[rows], seen if seen is None else seen[rows]
-    parts = list(dist) if dist.shape else [dist]
-    grid = _range(dist)
-    for k, part in enumerate(parts):
-        height = part.pdf(grid)
-        height = 0.9 * height / height.max()
-        low, high = part.interval(confidence)
-        inside = (low <= grid) & (grid <= high)
-        ax.fill_between(grid, -k, height - k, color=_BLUE, alpha=0.15, linewidth=0)
-        ax.fill_between(grid, -k, height - k, where=inside.tolist(), color=_BLUE, alpha=0.45, linewidth=0)
-        ax.plot(grid, height - k, color=_INK, linewidth=1.2)
-        if seen is not None:
-            ax.plot(seen[k], -k, "o", color=_ORANGE, markersize=6, zorder=3, clip_on=False)
-    ax.set_title(f"predicted density, {confidence:.0%} interval in dark", fontsize=10, loc="left", color=_INK)
-    if seen is not None:
-        ax.lines[-1].set_label("observed y")
-        ax.legend(loc="upper right", fontsize=8, frameon=False)
-    names = [f"row {k}" for k in range(len(parts))] if dist.shape else [""]
-    ax.set_yticks([-k for k in range(len(parts))], labels or names)
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
-    ax.set_xlabel("y")
-    return ax
-
 
 def plot_conditional(
     dist: Distribution,
@@ -107,6 +38,26 @@ def plot_conditional(
     Every column is scaled to its own highest density, so that narrow and wide stretches can both be read; ``data``
     (x, y) is laid over it.
 
+    Parameters
+    ----------
+    dist : Distribution
+        One row for each value of the grid.
+    x : array-like of shape (n,)
+        The grid.
+    data : pair of array-like, optional
+        Inputs and outputs of rows, drawn as points.
+    quantiles : array-like of shape (k,)
+        Levels between 0 and 1.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> x = np.linspace(0, 1, 5)
     >>> line = PredictiveDistribution(range(6), np.ones(5), x, 0.1 + x, np.zeros(5), Shapes.student(np.inf))
@@ -118,8 +69,8 @@ def plot_conditional(
         raise ValueError(f"x must be a grid with one value for each row, of shape {dist.shape}; got {x.shape}")
     order = np.argsort(x)
     x, dist = x[order], dist[order]
-    ax = _axes(ax, 6.8, 4.2)
-    grid = _range(dist)
+    ax = axes_to_draw_on(ax, 6.8, 4.2)
+    grid = grid_of(dist)
     density = dist.pdf(grid[None, :])
     shade = (density / density.max(axis=1, keepdims=True)).T
     ax.pcolormesh(x, grid, shade, cmap="Blues", vmin=0, vmax=1.25, shading="gouraud", rasterized=True)
@@ -128,13 +79,13 @@ def plot_conditional(
     for q, line in zip(quantiles.tolist(), lines.T):
         middle = abs(q - 0.5) < 1e-12
         ax.plot(
-            x, line, color=_ORANGE if middle else _INK, linewidth=1.8 if middle else 0.8, alpha=0.9 if middle else 0.6
+            x, line, color=ORANGE if middle else INK, linewidth=1.8 if middle else 0.8, alpha=0.9 if middle else 0.6
         )
         ax.annotate(f"{q:.0%}", (x[-1], line[-1]), xytext=(4, 0), textcoords="offset points", fontsize=7, va="center")
     if data is not None:
-        ax.scatter(*data, s=6, color=_INK, alpha=0.35, linewidths=0, zorder=3, label="rows")
+        ax.scatter(*data, s=6, color=INK, alpha=0.35, linewidths=0, zorder=3, label="rows")
         ax.legend(loc="upper left", fontsize=8)
-    ax.set_title("predicted density of y given x, and its quantiles", fontsize=10, loc="left", color=_INK)
+    ax.set_title("predicted density of y given x, and its quantiles", fontsize=10, loc="left", color=INK)
     ax.set_xlim(x[0], x[-1])
     ax.set_xlabel("x")
     ax.set_ylabel("y")
@@ -146,6 +97,24 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 
     The band holds 95 % of the bars of a calibrated model.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    bins : int
+        Number of bins.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> len(plot_pit([-1.0, -0.5, 0.5, 1.0], normals, bins=4).patches) >= 4
@@ -154,23 +123,39 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
     from scipy.stats import binom
 
     heights, edges = pit_histogram(y_true, dist, bins)
-    ax = _axes(ax)
+    ax = axes_to_draw_on(ax)
     n = len(dist)
     low, high = (binom.ppf(q, n, 1 / bins) * bins / n for q in (0.025, 0.975))
-    ax.axhspan(low, high, color=_GREY, alpha=0.25, linewidth=0, label="95 % of bars when calibrated")
-    ax.axhline(1, color=_GREY, linewidth=1)
-    ax.bar(edges[:-1], heights, width=np.diff(edges), align="edge", color=_BLUE, alpha=0.8, edgecolor="white")
+    ax.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0, label="95 % of bars when calibrated")
+    ax.axhline(1, color=GREY, linewidth=1)
+    ax.bar(edges[:-1], heights, width=np.diff(edges), align="edge", color=BLUE, alpha=0.8, edgecolor="white")
     ax.set_xlim(0, 1)
     ax.set_xlabel("F(y)")
     ax.set_ylabel("density")
     ax.legend(loc="lower center", fontsize=8)
-    ax.set_title(f"calibration error {calibration_error(y_true, dist):.3f}", fontsize=10, loc="left", color=_INK)
+    ax.set_title(f"calibration error {calibration_error(y_true, dist):.3f}", fontsize=10, loc="left", color=INK)
     return ax
 
 
 def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None" = None) -> "Axes":
     """Coverage of central intervals against what the intervals claim: on the diagonal when calibrated.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> len(plot_reliability([-1.0, -0.5, 0.5, 1.0], normals).lines)
@@ -178,20 +163,36 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
     """
     levels = np.linspace(0.01, 0.99, 99)
     share = reliability(y_true, dist, levels)
-    ax = _axes(ax, 4.2, 4.2)
+    ax = axes_to_draw_on(ax, 4.2, 4.2)
     noise = 1.96 * np.sqrt(levels * (1 - levels) / len(dist))
-    ax.fill_between(levels, levels - noise, levels + noise, color=_GREY, alpha=0.25, linewidth=0, label="chance")
-    ax.plot([0, 1], [0, 1], color=_GREY, linewidth=1)
-    ax.plot(levels, share, color=_BLUE, linewidth=2, label="coverage")
+    ax.fill_between(levels, levels - noise, levels + noise, color=GREY, alpha=0.25, linewidth=0, label="chance")
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=1)
+    ax.plot(levels, share, color=BLUE, linewidth=2, label="coverage")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence of the interval", ylabel="coverage", aspect="equal")
     ax.legend(loc="upper left", fontsize=8)
-    ax.set_title("coverage of central intervals", fontsize=10, loc="left", color=_INK)
+    ax.set_title("coverage of central intervals", fontsize=10, loc="left", color=INK)
     return ax
 
 
 def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None) -> "Axes":
     """Why one row's density is what it is: the heaviest components, each with its centre, width and weight.
 
+    Parameters
+    ----------
+    dist : Distribution
+        Of one row.
+    top : int
+        Number of components at most, those with the largest weights first.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> two = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
     >>> len(plot_contexts(two[0]).patches)
@@ -200,22 +201,22 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
     if dist.shape:
         raise ValueError(f"plot_contexts shows one row, this distribution has {len(dist)}: index it first, dist[i]")
     components = dist.contexts(top)
-    ax = _axes(ax, 6.4, 0.6 + 0.3 * len(components))
+    ax = axes_to_draw_on(ax, 6.4, 0.6 + 0.3 * len(components))
     for k, component in enumerate(components):
         ax.barh(
             -k,
             2 * component.scale,
             left=component.loc - component.scale,
             height=0.55,
-            color=_BLUE,
+            color=BLUE,
             alpha=0.25 + 0.7 * component.weight,
         )
-        ax.plot(component.loc, -k, "|", color=_INK, markersize=9)
+        ax.plot(component.loc, -k, "|", color=INK, markersize=9)
     names = [f"{v.weight:.1%}" if v.context is None else f"{v.context}  {v.weight:.1%}" for v in components]
     ax.set_yticks([-k for k in range(len(components))], names)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.set_title("heaviest components: centre and width", fontsize=10, loc="left", color=_INK)
+    ax.set_title("heaviest components: centre and width", fontsize=10, loc="left", color=INK)
     ax.set_xlabel("y")
     return ax
 
@@ -223,38 +224,68 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
 def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None" = None) -> "Axes":
     """Bars of permutation importances, as `ConditionalDensity.importance` gives them, the largest first.
 
+    Parameters
+    ----------
+    importance : Importance
+        From `importance`.
+    top : int
+        Number of features at most.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.forest.explain import Importance
     >>> two = Importance(np.array([0.1, 0.5]), np.array([0.0, 0.1]), np.zeros((2, 1)), ["age", "dose"])
     >>> [label.get_text() for label in plot_importance(two).get_yticklabels()]
     ['dose', 'age']
     """
     order = np.argsort(-importance.importances_mean)[:top]
-    ax = _axes(ax, 6.4, 0.8 + 0.28 * len(order))
+    ax = axes_to_draw_on(ax, 6.4, 0.8 + 0.28 * len(order))
     places = -np.arange(len(order))
     mean, std = importance.importances_mean[order], importance.importances_std[order]
-    ax.barh(places, mean, xerr=std, color=_BLUE, ecolor=_INK, height=0.6)
+    ax.barh(places, mean, xerr=std, color=BLUE, ecolor=INK, height=0.6)
     ax.set_yticks(places, [importance.names[a] for a in order])
     ax.set_xlabel("rise of the log loss when shuffled, nats per row")
-    ax.set_title("permutation importance", fontsize=10, loc="left", color=_INK)
+    ax.set_title("permutation importance", fontsize=10, loc="left", color=INK)
     return ax
 
 
 def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "Axes":
     """Average mean and average 90 % interval over one feature, as `partial_dependence` gives them.
 
+    Parameters
+    ----------
+    dependence : Dependence
+        From `partial_dependence`.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.forest.explain import Dependence
     >>> x = np.linspace(0, 1, 5)
     >>> plot_dependence(Dependence("dose", x, x, x, x - 1, x + 1)).get_xlabel()
     'dose'
     """
-    ax = _axes(ax)
+    ax = axes_to_draw_on(ax)
     numbers = dependence.grid.dtype.kind in "iuf"
     x = dependence.grid if numbers else np.arange(len(dependence.grid))
-    ax.fill_between(x, dependence.low, dependence.high, color=_BLUE, alpha=0.2, linewidth=0, label="90 % interval")
-    ax.plot(x, dependence.mean, color=_ORANGE, linewidth=2, label="mean")
+    ax.fill_between(x, dependence.low, dependence.high, color=BLUE, alpha=0.2, linewidth=0, label="90 % interval")
+    ax.plot(x, dependence.mean, color=ORANGE, linewidth=2, label="mean")
     if not numbers:
         ax.set_xticks(x, [str(value) for value in dependence.grid])
     ax.set(xlabel=dependence.feature, ylabel="y")
     ax.legend(loc="upper left", fontsize=8)
-    ax.set_title("average prediction, the other inputs as they are", fontsize=10, loc="left", color=_INK)
+    ax.set_title("average prediction, the other inputs as they are", fontsize=10, loc="left", color=INK)
     return ax

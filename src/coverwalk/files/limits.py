@@ -91,7 +91,7 @@ class Limits:
     log_total: float | None = None
 
     def require(self, values: NDArray[Any], where: str, scope: Scope) -> None:
-        """Raise SchemaError where they do not hold."""
+        """Raise SchemaError where they do not hold; numbers may overflow here, and are refused."""
         if values.dtype.kind == "f":
             if not self.nan and np.isnan(values).any():
                 refuse(where, "numbers, not NaN", values)
@@ -109,21 +109,16 @@ class Limits:
             _require_tree(values, where)
         if self.integral and not (values == np.floor(values))[~np.isnan(values)].all():
             refuse(where, "whole numbers", values)
-        with np.errstate(over="ignore"):
-            for total, of in ((self.total, values), (self.log_total, np.exp(values) if self.log_total else None)):
-                if total is not None and of is not None and not (np.abs(of.sum(axis=-1) - total) < ROUNDING).all():
-                    refuse(where, f"weights that sum to {total}", values)
+        for total, of in ((self.total, values), (self.log_total, np.exp(values) if self.log_total else None)):
+            if total is not None and of is not None and not (np.abs(of.sum(axis=-1) - total) < ROUNDING).all():
+                refuse(where, f"weights that sum to {total}", values)
 
     def _require_bounds(self, values: NDArray[Any], where: str, scope: Scope) -> None:
         low, high, above, below = (evaluate(b, scope) for b in (self.low, self.high, self.above, self.below))
         if self.index is not None:
             low, below = (-1 if self.none else 0), evaluate(self.index, scope)
-        outside: Any = False
-        with np.errstate(invalid="ignore"):
-            for bound, wrong in ((low, np.less), (high, np.greater), (above, np.less_equal), (below, np.greater_equal)):
-                if bound is not None:
-                    outside = outside | wrong(values, bound)
-        if np.any(outside):
+        tests = ((low, np.less), (high, np.greater), (above, np.less_equal), (below, np.greater_equal))
+        if any(bound is not None and wrong(values, bound).any() for bound, wrong in tests):
             bounds = [
                 f"{sign} {b}" for sign, b in ((">=", low), ("<=", high), (">", above), ("<", below)) if b is not None
             ]

@@ -8,6 +8,7 @@ import os
 import secrets
 import stat
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from coverwalk.files.limits import SchemaError
 from coverwalk.files.loading import MODELS, decoded
 from coverwalk.files.objects import schema_of, state_of
 
-__all__ = ["encoded", "save"]
+__all__ = ["encoded", "save", "write_whole"]
 
 _ABANDONED = 60.0  # seconds after which a file that nobody is writing is removed
 
@@ -38,7 +39,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     text = json.dumps(tree, separators=(",", ":"), allow_nan=False)
     refuse_inflation(text, f"this {type(model).__name__}")
     metadata = {"format": "coverwalk", "version": str(FORMAT), "written_by": __version__, "model": text}
-    _write_atomically(Path(os.path.realpath(path)), metadata, arrays)
+    write_whole(path, pieces(metadata, arrays))
 
 
 def encoded(model: Any) -> tuple[Any, Store]:
@@ -49,24 +50,26 @@ def encoded(model: Any) -> tuple[Any, Store]:
     return {"is": name, "fields": schema_of(type(model)).write(state_of(model), "model", arrays)}, arrays
 
 
-def _write_atomically(path: Path, metadata: dict[str, str], arrays: Store) -> None:
-    _remove_abandoned(path)
-    beside = path.parent / f".{path.name}.{secrets.token_hex(8)}.writing"
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # readable by whom the user's umask allows
+def write_whole(path: str | os.PathLike[str], content: Iterable[bytes | memoryview]) -> None:
+    """Write a file, or leave the one that was there as it was: see `save`."""
+    target = Path(os.path.realpath(path))
+    _remove_abandoned(target)
+    beside = target.parent / f".{target.name}.{secrets.token_hex(8)}.writing"
     try:
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # readable as the user's umask allows
         with os.fdopen(handle, "wb") as file:
             fcntl.flock(handle, fcntl.LOCK_EX)
             with contextlib.suppress(FileNotFoundError):
-                os.fchmod(handle, stat.S_IMODE(path.stat().st_mode))
-            for piece in pieces(metadata, arrays):
+                os.fchmod(handle, stat.S_IMODE(target.stat().st_mode))
+            for piece in content:
                 file.write(piece)
             file.flush()
             os.fsync(handle)
-            os.replace(beside, path)
+            os.replace(beside, target)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    folder = os.open(target.parent, os.O_RDONLY)
     try:
         os.fsync(folder)  # the rename itself must reach the disk
     finally:

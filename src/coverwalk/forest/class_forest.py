@@ -24,6 +24,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 MANY_ROWS = 2**14  # distinct rows that need not come in more parts than folds
+MANY_PARTS = 16  # nor, however many folds there are, in more than these
 CHUNK = 4096  # rows that a thread predicts at a time
 
 
@@ -133,10 +134,10 @@ class Sheaf(NamedTuple):
 
         So the order in which rows are given does not matter, and a row of weight m is the same as m rows: a row of
         weight 1 is one part, and one of weight 6.5 dealt to four parts is 2, 2, 1.5 and 1. Few distinct rows come in
-        many parts, as they would in a sample; many in as many as there are folds, to save work.
+        many parts, as they would in a sample; many in as many as there are folds, up to 16, to save work.
         """
         X, y, weight = _bundled(X, y, weight)
-        most_parts = max(held_out, MANY_ROWS // len(y))
+        most_parts = max(min(held_out, MANY_PARTS), MANY_ROWS // len(y))
         parts = np.minimum(np.ceil(weight), most_parts).astype(np.int64)
         bundle = np.repeat(np.arange(len(y)), parts)
         part = np.arange(len(bundle)) - np.repeat(np.cumsum(parts) - parts, parts)

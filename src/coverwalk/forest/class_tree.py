@@ -58,8 +58,8 @@ class ClassGrowth:
 
     @property
     def setting(self) -> tuple[float, Floats]:
-        """What the walk's kernels need to know."""
-        return self.alpha, np.array(self.temperatures)
+        """What the walk's kernels need to know; of an integer they would be compiled again, for seconds."""
+        return float(self.alpha), np.array(self.temperatures, np.float64)
 
     def names(self) -> list[str]:
         """The local models of a context, in the order of the kernels."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.forest.components import MAX_PLANE, REGRESSION, TREE_OF_Y, Learned, Records
+from coverwalk._kernels.forest.components import DENSITY_OF_Y, MAX_PLANE, REGRESSION, Learned, Records
 from coverwalk._kernels.forest.contexts import Layout
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.records import at_rest, fill_spans, find_homes, span_sizes, whole_records
@@ -60,7 +60,7 @@ def _check(tree: Any, scope: Scope) -> None:
 
 
 @stored(
-    kind=Array(np.int64, "R", low=REGRESSION, high=TREE_OF_Y),
+    kind=Array(np.int64, "R", low=REGRESSION, high=DENSITY_OF_Y),
     first=Array(np.int64, "N + 1", offsets="R"),
     weight=Array(float, "S", "R", low=0, high=1 + 1e-9),
     s2=Array(float, "R", above=0),

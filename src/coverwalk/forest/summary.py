@@ -13,7 +13,7 @@ __all__ = ["ForestSummary", "summarise"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-KINDS = ("polynomial", "kernel density of residuals", "kernel density of y", "tree density of y")
+KINDS = ("polynomial", "kernel density of residuals", "kernel density of y")
 
 
 class ForestSummary(NamedTuple):

@@ -38,8 +38,9 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     walk: str
     switching: float | None
     borders: bool
-    covers: Sequence[str | Callable[[bytes], int]] | None
+    covers: Sequence[str | Callable[..., int]] | None
     effort: int
+    forget: float
 
     @property
     def alphabet_(self) -> list[Hashable]:
@@ -70,6 +71,11 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         ----------
         context : sequence, optional
             What came before; by default the present document.
+
+        Returns
+        -------
+        ndarray of shape (n_symbols,)
+            Probabilities, in the order of ``alphabet_``.
         """
         with reading(self):
             place = self._place(context)
@@ -77,18 +83,61 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         return probability
 
     def log_loss(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> float:
-        """Mean -log p of the symbols of a document, without learning them."""
+        """Mean -log p of the symbols of a document, without learning them.
+
+        Parameters
+        ----------
+        sequence : str, bytes, or sequence of hashable
+            One document.
+        context : sequence, optional
+            The symbols before; by default those that were learned last.
+        unit : "nats" or "bits"
+            Unit of the result.
+
+        Returns
+        -------
+        float
+            The mean over the symbols.
+        """
         losses = self.losses(sequence, context=context, unit=unit)
         if not len(losses):
             raise ValueError("the mean loss of an empty sequence is undefined: pass at least one symbol")
         return float(losses.mean())
 
     def losses(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
-        """-log p of each symbol of a document, without learning them."""
+        """-log p of each symbol of a document, without learning them.
+
+        Parameters
+        ----------
+        sequence : str, bytes, or sequence of hashable
+            One document.
+        context : sequence, optional
+            The symbols before; by default those that were learned last.
+        unit : "nats" or "bits"
+            Unit of the result.
+
+        Returns
+        -------
+        ndarray
+            One number for each symbol.
+        """
         return self._along("read", sequence, context, unit)
 
     def score(self, sequence: Any, y: None = None) -> float:
-        """Mean log p of the symbols of a document, in nats: larger is better."""
+        """Mean log p of the symbols of a document, in nats: larger is better.
+
+        Parameters
+        ----------
+        sequence : str, bytes, or sequence of hashable
+            One document.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            In nats per symbol.
+        """
         return -self.log_loss(sequence)
 
     def anomaly_scores(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
@@ -96,6 +145,20 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
         Unlike the loss it does not rise where every symbol is unlikely: under the model a score above s nats comes up
         with probability exp(-s) at most, whatever the place.
+
+        Parameters
+        ----------
+        sequence : str, bytes, or sequence of hashable
+            One document.
+        context : sequence, optional
+            The symbols before; by default those that were learned last.
+        unit : "nats" or "bits"
+            Unit of the result.
+
+        Returns
+        -------
+        ndarray
+            One number for each symbol.
         """
         return self._along("tail_scores", sequence, context, unit)
 
@@ -116,6 +179,22 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         """Draw the next n symbols without learning them: as bytes or a str if such was learned, else as a list.
 
         Below a ``temperature`` of 1 likely symbols become likelier, above it unlikely ones: p^(1/temperature).
+
+        Parameters
+        ----------
+        n : int
+            Number of symbols.
+        seed : int, Generator or None
+            Seed of the draws.
+        context : sequence, optional
+            The symbols before; by default those that were learned last.
+        temperature : float
+            Below 1 the draws are more probable than those of the model, above 1 less so.
+
+        Returns
+        -------
+        bytes, str or list
+            The symbols.
         """
         check("n", n, n >= 0, "0 or more")
         with reading(self):
@@ -128,7 +207,22 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     def generate(
         self, seed: int | np.random.Generator | None = None, context: Any = None, *, temperature: float = 1.0
     ) -> Iterator[Hashable]:
-        """Draw symbols for ever, one at a time."""
+        """Draw symbols for ever, one at a time.
+
+        Parameters
+        ----------
+        seed : int, Generator or None
+            Seed of the draws.
+        context : sequence, optional
+            The symbols before; by default those that were learned last.
+        temperature : float
+            Below 1 the draws are more probable than those of the model, above 1 less so.
+
+        Returns
+        -------
+        iterator of symbols
+            It does not end.
+        """
         rng, store = np.random.default_rng(seed), None
         while True:
             with reading(self):
@@ -143,6 +237,20 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         """The entropy of the next symbol, averaged over a sequence of n symbols drawn from the model.
 
         A float, whose ``standard_error`` says how far chance may have moved it.
+
+        Parameters
+        ----------
+        n : int
+            Length of the drawn sequence.
+        seed : int, Generator or None
+            Seed of the draws.
+        unit : "nats" or "bits"
+            Unit of the result.
+
+        Returns
+        -------
+        EntropyRate
+            The estimate and its standard error.
         """
         check("n", n, n >= 1, "at least 1")
         self._check_fitted()
@@ -156,6 +264,16 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
         The weights sum to one; with the refining walk what is missing belongs to finer contexts never met, which
         predict every symbol alike.
+
+        Parameters
+        ----------
+        context : sequence, optional
+            The symbols before; by default those that were learned last.
+
+        Returns
+        -------
+        list of ContextWeight
+            From the empty context to the longest.
         """
         with reading(self):
             place = self._place(context)
@@ -170,7 +288,13 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
     @reads
     def contributions(self) -> dict[str, float]:
-        """How much of the log-odds of its predictions came from each cover: parts that sum to one."""
+        """How much of the log-odds of its predictions came from each cover: parts that sum to one.
+
+        Returns
+        -------
+        dict
+            From the name of a cover to its part.
+        """
         self._check_fitted()
         if not isinstance(self._store, LatticeStore):
             return {"suffix": 1.0}
@@ -178,7 +302,18 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
     @reads
     def explain(self, context: Any = None) -> str:
-        """The posterior of the contexts as a table; of a lattice, what each cover contributed so far."""
+        """The posterior of the contexts as a table; of a lattice, what each cover contributed so far.
+
+        Parameters
+        ----------
+        context : sequence, optional
+            The symbols before; by default those that were learned last.
+
+        Returns
+        -------
+        str
+            A table.
+        """
         self._check_fitted()
         if isinstance(self._store, LatticeStore):
             return "\n".join(f"{name:10} {part:6.1%}" for name, part in self.contributions().items())
@@ -186,13 +321,37 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
     @reads
     def map_tree(self, k: int = 1) -> list[ContextTree]:
-        """The k most probable context trees with their posterior, best first; for the plain refining walk."""
+        """The k most probable context trees with their posterior, best first; for the plain refining walk.
+
+        Parameters
+        ----------
+        k : int
+            Number of trees.
+
+        Returns
+        -------
+        list of ContextTree
+            The most probable first.
+        """
         check("k", k, k >= 1, "at least 1")
         return map_trees(self._exact(), self._alphabet.symbols, k)
 
     @reads
     def sample_trees(self, n: int, seed: int | np.random.Generator | None = None) -> list[ContextTree]:
-        """Draw n context trees from their posterior, over the contexts that were met; for the plain refining walk."""
+        """Draw n context trees from their posterior, over the contexts that were met; for the plain refining walk.
+
+        Parameters
+        ----------
+        n : int
+            Number of trees.
+        seed : int, Generator or None
+            Seed of the draws.
+
+        Returns
+        -------
+        list of ContextTree
+            The draws.
+        """
         check("n", n, n >= 0, "0 or more")
         weights, rng = stop_weights(self._exact()), np.random.default_rng(seed)
         return [sample_tree(weights, self._alphabet.symbols, rng) for _ in range(n)]
@@ -202,6 +361,11 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         """The posterior of the order of the source, 0 .. depth: the length of the longest context in its tree.
 
         Among the contexts that were met, for of others the data say nothing; for the plain refining walk.
+
+        Returns
+        -------
+        ndarray of shape (depth + 1,)
+            Probabilities.
         """
         return order_posterior(stop_weights(self._exact()))
 

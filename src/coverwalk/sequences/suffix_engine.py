@@ -48,10 +48,13 @@ def prime(store: SuffixStore, codes: Codes) -> SuffixStore:
 
 
 def learn(store: SuffixStore, codes: Codes, losses: Floats) -> SuffixStore:
-    """Learn symbols; ``losses`` (n,) are written, in nats."""
-    done = 0
+    """Learn symbols; ``losses`` (n,) are written, in nats; or (0,), and they are not kept."""
+    losses = losses if len(losses) else np.empty(len(codes))
+    done, window = 0, int(store.settings[suffix_walk.WINDOW])
     while done < len(codes):
-        end = min(done + CHUNK, len(codes))
+        if store.size[suffix_tree.HISTORY] >= window:
+            store = _newest(store, window // 2)
+        end = min(done + CHUNK, len(codes), done + window - int(store.size[suffix_tree.HISTORY]))
         store = _with_capacity(store, end - done)
         done = suffix_learn.learn(store, codes[:end], done, losses)
     return store
@@ -62,17 +65,18 @@ def _with_capacity(store: SuffixStore, symbols: int) -> SuffixStore:
     larger = suffix_tree.with_capacity(store, depth_of(store), symbols)
     if nbytes(larger) <= store.settings[suffix_walk.MEMORY] or store.size[suffix_tree.HISTORY] < _MIN_HISTORY:
         return larger
-    return suffix_tree.with_capacity(_newer_half(store), depth_of(store), symbols)
+    half = int(store.size[suffix_tree.HISTORY]) - int(store.size[suffix_tree.HISTORY]) // 2
+    return suffix_tree.with_capacity(_newest(store, half), depth_of(store), symbols)
 
 
-def _newer_half(store: SuffixStore) -> SuffixStore:
-    """A tree that has learned the newer half of the history alone, with the tied priors of the whole."""
+def _newest(store: SuffixStore, n: int) -> SuffixStore:
+    """A tree that has learned the newest n symbols alone, with the tied priors of all."""
     end, begin = int(store.size[suffix_tree.HISTORY]), int(store.size[suffix_tree.BEGIN])
-    history = store.history[end // 2 : end]
+    history = store.history[end - n : end]
     borders = int(store.size[suffix_tree.START]) > 1
     tied = store.tied.copy()
     unbounded = store.settings.copy()
-    unbounded[suffix_walk.MEMORY] = np.inf
+    unbounded[[suffix_walk.MEMORY, suffix_walk.WINDOW]] = np.inf, suffix_tree.MOST_SYMBOLS
     half = suffix_tree.new_tree(unbounded, tied.copy(), int(store.size[suffix_tree.ALPHABET]), depth_of(store))
     cuts = np.flatnonzero(history == suffix_tree.BORDER)
     documents = np.split(history, cuts)

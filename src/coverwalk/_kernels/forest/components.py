@@ -24,14 +24,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 
-REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y, TREE_OF_Y = 0, 1, 2, 3
+REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
 
 MAX_PLANE = 32  # terms of a plane that is learned row by row; with more inputs it is a constant
 MIN_WEIGHT = 1e-300
 
 
 class Records(NamedTuple):
-    """The components worth hearing, R of them, those of context k at first[k]:first[k+1]; and C contexts that have any.
+    """The R components that have weight, those of context k at first[k]:first[k+1]; and C contexts that have any.
 
     Files hold some of it: see `coverwalk.forest.stored_tree`.
 

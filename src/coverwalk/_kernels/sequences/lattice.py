@@ -79,7 +79,7 @@ def new_scratch(store: LatticeStore) -> Scratch:
         np.zeros(n + 1, np.uint64),
         x,
         np.zeros(16, np.int64),
-        np.zeros(4, np.int64),
+        np.full(4, -1, np.int64),  # without the match cover it stays so
     )
 
 

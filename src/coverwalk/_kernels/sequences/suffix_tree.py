@@ -78,7 +78,8 @@ _SETTINGS = {  # the places of `suffix_walk`
     5: Limits(above=0, high=1e300),
     6: Limits(low="int(grows)", high="int(grows)"),
     7: Limits(low=0, below=1),
-    **{place: Limits(low=0, high=1) for place in range(8, 12)},
+    8: Limits(low=2, integral=True),  # symbols that are remembered, at most
+    **{place: Limits(low=0, high=1) for place in range(9, 13)},
 }
 
 
@@ -93,7 +94,7 @@ _SETTINGS = {  # the places of `suffix_walk`
     entry_link=Array(np.int32, "entries", 4, columns=_ENTRY_LINKS),
     table=Array(np.int32, "slots", index="entries", none=True),
     tied=Array(float, 4, 4, 256, 8),
-    settings=Array(float, 12, columns=_SETTINGS),
+    settings=Array(float, 13, columns=_SETTINGS),
     check=lambda state, scope: _check_store(state, scope),
 )
 class SuffixStore(NamedTuple):
@@ -110,7 +111,7 @@ class SuffixStore(NamedTuple):
     size (7,)               nodes, entries, history, length of the path, symbols known, place where the document
                             begins, length of the path there
     tied (4, 4, rows, 8)    prior log-odds that contexts of one kind share: see suffix_walk
-    settings (12,)          see suffix_walk
+    settings (13,)          see suffix_walk
     """
 
     node_value: NDArray[np.float64]

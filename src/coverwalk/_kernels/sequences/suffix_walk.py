@@ -41,7 +41,7 @@ __all__ = ["alphabet_size", "ask", "distribution", "follow", "longest_path", "pr
 COARSEN_MIXED, COARSEN_DIRICHLET, REFINE = 0, 1, 2
 
 # places of settings
-DEPTH, EAGER, MEMORY, MODE, SHARE, ALPHA, GROWING, PRIOR, RATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+DEPTH, EAGER, MEMORY, MODE, SHARE, ALPHA, GROWING, PRIOR, WINDOW, RATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 # the tied prior log-odds: stopping, discount, full counts against tables, repeating the newest symbol
 P_STOP, P_DISCOUNT, P_FULL, P_REPEAT = np.arange(4)  # not literals: those would compile each use anew
