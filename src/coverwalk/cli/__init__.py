@@ -15,7 +15,7 @@ from coverwalk.cli._light import import_sklearn
 
 COMMANDS = (
     *("fit", "predict", "score", "show", "plot", "learn", "report"),
-    *("bits", "compress", "decompress", "reproduce", "demo"),
+    *("bits", "compress", "decompress", "reproduce", "demo", "warmup"),
 )
 
 
@@ -53,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     try:
         _check_files(arguments)
-        import_sklearn()
+        if arguments.command != "warmup":
+            import_sklearn()
         arguments.run(arguments)
     except BrokenPipeError:  # `coverwalk ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
