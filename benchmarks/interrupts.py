@@ -198,6 +198,9 @@ def run(name, n):
     return outcomes
 
 
+PROGRAM = "import sys; from coverwalk.cli import main; print(flush=True); sys.exit(main())"
+
+
 def run_command_line(n):
     """Interrupt each of some commands n times."""
     outcomes = Counter()
@@ -223,16 +226,17 @@ def interrupted_command(command, written, n):
     """Interrupt a command n times, from the same files every time; what came of each."""
     before = {path: path.read_bytes() for path in written.parent.iterdir()}
     start = time.perf_counter()
-    call = [sys.executable, "-c", "import sys; from coverwalk.cli import main; sys.exit(main())", *command]
+    call = [sys.executable, "-c", PROGRAM, *command]
     subprocess.run(call, check=True, capture_output=True)
-    took, after = time.perf_counter() - start, written.read_bytes()
+    took, after = 0.9 * (time.perf_counter() - start), written.read_bytes()
     for _ in range(n):
         for path in written.parent.iterdir():
             path.unlink()
         for path, content in before.items():
             path.write_bytes(content)
         process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(random.uniform(0.3, took))  # not while Python itself starts
+        process.stdout.readline()  # Python itself has started
+        time.sleep(random.uniform(0.0, took))
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
         now = {path: path.read_bytes() for path in written.parent.iterdir()}
