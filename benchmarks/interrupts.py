@@ -91,8 +91,8 @@ TASKS = {
         lambda m: m.partial_fit(X[200:], Y[200:]),
         density,
     ),
-    "predict": (forest, lambda m: m.predict_dist(X).ppf([0.1, 0.9]), density),
-    "predict, stream": (stream, lambda m: m.predict_dist(X).cdf(0.0), density),
+    "predict": (forest, lambda m: m.predict_dist(MANY[0]).ppf([0.1, 0.9]), density),
+    "predict, stream": (stream, lambda m: m.predict_dist(MANY[0]).cdf(0.0), density),
     "DoubleTree.fit": (lambda: DoubleTree().fit(X[:50], Y[:50]), lambda m: m.fit(X, Y), density),
     "Density.fit": (
         lambda: Density(2).fit(X[:100]),
