@@ -198,7 +198,7 @@ def run(name, n):
     return outcomes
 
 
-PROGRAM = "import sys; from coverwalk.cli import main; print(flush=True); sys.exit(main())"
+PROGRAM = "import sys; from coverwalk.cli import console; print(flush=True); sys.exit(console())"
 
 
 def run_command_line(n):
