@@ -6,16 +6,19 @@ Each has ``HELP``, ``add_arguments(parser)`` and ``run(arguments)``. Nothing hea
 
 import argparse
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
+from types import FrameType
 
 from coverwalk import __version__
 from coverwalk.cli._light import import_sklearn
 
 COMMANDS = (
     *("fit", "predict", "score", "show", "plot", "learn", "report"),
-    *("bits", "compress", "decompress", "reproduce", "demo"),
+    *("bits", "compress", "decompress", "reproduce", "demo", "warmup"),
 )
 
 
@@ -42,6 +45,31 @@ def _check_files(arguments: argparse.Namespace) -> None:
         raise ValueError(f"there is no file {data}")
 
 
+def console() -> int:
+    """`main` as a process of its own, which Ctrl-C ends with 130; it comes too late once the command is done."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have it ignored
+        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        code = main()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        code = 130
+    return code
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, a moment later where LLVM calls Python: what is raised there is dropped."""
+    outer = frame
+    while outer is not None:
+        if outer.f_globals.get("__name__", "").startswith("llvmlite"):
+            again = threading.Timer(0.02, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
+        outer = outer.f_back
+    raise KeyboardInterrupt
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it worked, 1 for a mistake in the input, 2 in the call, 130 after Ctrl-C."""
     try:
@@ -53,7 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     try:
         _check_files(arguments)
-        import_sklearn()
+        if arguments.command != "warmup":
+            import_sklearn()
         arguments.run(arguments)
     except BrokenPipeError:  # `coverwalk ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -27,7 +27,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     from coverwalk import ConditionalDensity
     from coverwalk.datasets import load_faithful
+    from coverwalk.warmup import help_compiling
 
+    help_compiling("prediction", "distributions")
     last, wait = load_faithful()
     x, following, wait = last[:-1], last[1:, 0], wait[:-1]
     train, test = slice(None, _N_TRAIN), slice(_N_TRAIN, None)
