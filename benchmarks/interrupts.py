@@ -96,8 +96,8 @@ TASKS = {
         lambda m: m.partial_fit(X[200:], Y[200:]),
         density,
     ),
-    "predict": (forest, lambda m: m.predict_dist(X).ppf([0.1, 0.9]), density),
-    "predict, stream": (stream, lambda m: m.predict_dist(X).cdf(0.0), density),
+    "predict": (forest, lambda m: m.predict_dist(MANY[0]).ppf([0.1, 0.9]), density),
+    "predict, stream": (stream, lambda m: m.predict_dist(MANY[0]).cdf(0.0), density),
     "DoubleTree.fit": (lambda: DoubleTree().fit(X[:50], Y[:50]), lambda m: m.fit(X, Y), density),
     "Density.fit": (
         lambda: Density(2).fit(X[:100]),
@@ -197,6 +197,9 @@ def run(name, n):
     return outcomes
 
 
+PROGRAM = "import sys; from coverwalk.cli import console; print(flush=True); sys.exit(console())"
+
+
 def run_command_line(n):
     """Interrupt each of some commands n times."""
     outcomes = Counter()
@@ -222,16 +225,17 @@ def interrupted_command(command, written, n):
     """Interrupt a command n times, from the same files every time; what came of each."""
     before = {path: path.read_bytes() for path in written.parent.iterdir()}
     start = time.perf_counter()
-    call = [sys.executable, "-c", "import sys; from coverwalk.cli import main; sys.exit(main())", *command]
+    call = [sys.executable, "-c", PROGRAM, *command]
     subprocess.run(call, check=True, capture_output=True)
-    took, after = time.perf_counter() - start, written.read_bytes()
+    took, after = 0.9 * (time.perf_counter() - start), written.read_bytes()
     for _ in range(n):
         for path in written.parent.iterdir():
             path.unlink()
         for path, content in before.items():
             path.write_bytes(content)
         process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(random.uniform(0.3, took))  # not while Python itself starts
+        process.stdout.readline()  # Python itself has started
+        time.sleep(random.uniform(0.0, took))
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
         now = {path: path.read_bytes() for path in written.parent.iterdir()}

@@ -60,7 +60,7 @@ def files(folder, efforts):
         seconds += [spent for _, spent in measured]
         total += len(data)
         print(
-            f"{path.name:14}" + "".join(f"{bits:10.4f}" for bits in table[-1]) + f" {max(memory.values()):16.0f}",
+            f"{path.name:14}" + "".join(f"{bits:10.4f}" for bits in table[-1]) + f" {list(memory.values())[-1]:16.0f}",
             flush=True,
         )
     print(f"{'mean':14}" + "".join(f"{bits:10.4f}" for bits in np.mean(table, axis=0)))
@@ -83,7 +83,8 @@ def bounded(folder):
         after = model.prequential(other, unit="bits", new_document=False).mean()
         print(f"{path.name} after it in {quarter / 2**20:.1f} MB: {after:.4f}", end="")
         if find_spec("pyppmd"):
-            sizes = [len(import_module("pyppmd").compress(d, 16, quarter, variant="I")) for d in (data, data + other)]
+            ppmd = import_module("pyppmd").compress
+            sizes = [len(ppmd(d, max_order=16, mem_size=quarter, variant="I")) for d in (data, data + other)]
             print(f", PPMd {8 * (sizes[1] - sizes[0]) / len(other):.4f}", end="")
         print()
 

@@ -10,7 +10,7 @@ from coverwalk._kernels.forest.contexts import stop_weights
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.exact import refining_evidence, refining_stop
 from coverwalk.forest import forest as forest_module
-from coverwalk.forest.forest import LEAST_SCALE, Forest, Settings
+from coverwalk.forest.forest import MIN_SCALE, Forest, Settings
 from coverwalk.forest.tree_table import OUTLIER_DF, OUTLIER_ROWS
 
 from .slow_forest import OfForest, SlowTree, TreeCover
@@ -33,7 +33,7 @@ def both(X, y, monkeypatch, stop=0.4, degree=2, **settings):
     forest.finalize()
     Z, r = forest.inputs.forward(X), forest.output.forward(y[:, None])[:, 0]
     ridges, many = forest.settings.ridges, forest.grid.many
-    slow = SlowTree(forest.trees[0], Z, r, degree, ridges, many, LEAST_SCALE)
+    slow = SlowTree(forest.trees[0], Z, r, degree, ridges, many, MIN_SCALE)
     parts = [OfForest(slow, which) for which in KINDS]
     learned, model = (CoverModel(TreeCover(slow), parts, stop=stop) for _ in range(2))
     learned.update_many(enumerate(Z), r)

@@ -5,6 +5,8 @@ import importlib.util
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from coverwalk import DoubleTree, locks
+from coverwalk import DoubleTree, cli, locks
 from coverwalk.locks import adopt, alone, reads, turns_of, unfitted, writes
 
 
@@ -241,6 +243,28 @@ def test_predictions_beside_learning_are_those_of_some_moment(name):
 def test_interrupts_raise_keyboard_interrupt_and_lose_nothing(name):
     outcomes = benchmark("interrupts").run(name, 8)
     assert all(outcome.startswith("ok") for outcome in outcomes), outcomes
+
+
+def test_an_interrupt_where_python_would_drop_it_comes_a_moment_later():
+    names = {"__name__": "llvmlite.binding.executionengine", "interrupt": cli._interrupt, "sys": sys}
+    exec("def called_by_llvm():\n    interrupt(2, sys._getframe())", names)
+    names["called_by_llvm"]()
+    with pytest.raises(KeyboardInterrupt):
+        time.sleep(10)
+    with pytest.raises(KeyboardInterrupt):
+        cli._interrupt(signal.SIGINT, sys._getframe())
+
+
+def test_an_interrupted_command_ends_with_130_and_leaves_nothing(tmp_path):
+    (tmp_path / "text").write_bytes(os.urandom(2**22))
+    program = benchmark("interrupts").PROGRAM
+    command = [sys.executable, "-c", program, "compress", str(tmp_path / "text")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said, os.listdir(tmp_path)) == (130, "", ["text"])
 
 
 def test_locks_are_let_go_with_their_model():

@@ -33,9 +33,8 @@ def make_subject():
         + np.where(X[:, 0] > 0, 3 * rng.choice([-1, 1], 400), 0.3 * X[:, 2])
         + 0.2 * rng.standard_normal(400)
     )
-    y = np.where(X[:, 0] > 0.4, np.round(y), y)  # for the tree density
     parts = (Part(2, 2, 0.5, False), Part(1, 1, 0.5, False), Part(2, 1, 0.5, True))
-    settings = Settings(n_trees=5, spread=0.87, parts=parts)
+    settings = Settings(n_trees=5, scale_factor=0.87, parts=parts)
     forest = Forest.plan(X[:300], y[:300], settings, ["a", "</script><b>", "c"])
     forest.accumulate(X[:300], y[:300])
     forest.finalize()

@@ -40,7 +40,7 @@ def browser(tmp_path_factory):
 def reported(request, tmp_path_factory, browser):
     """The page of a model of this y, open in the browser, and the model's distribution of five rows."""
     y, bounds = TARGETS[request.param]
-    forest = ConditionalDensity(3, stop=0.5, bounds=bounds).fit(X, y).forests_[0]
+    forest = ConditionalDensity(6, bounds=bounds).fit(X, y).forests_[0]
     path = tmp_path_factory.mktemp("report") / "report.html"
     page.write_report(Subject(forest, "y", X[:60], y[:60]), path, "y")
     browser.open(path.as_uri())

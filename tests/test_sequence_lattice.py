@@ -11,7 +11,7 @@ import pytest
 from coverwalk import SequenceModel, load
 from coverwalk._kernels.sequences.logistic import HISTORY_HALF, HISTORY_NEXT, HISTORY_P, SQUASH, STRETCH
 from coverwalk._kernels.sequences.store import DOCUMENT, PERIOD, POSITION, LatticeStore
-from coverwalk._kernels.sequences.suffix_tree import HISTORY
+from coverwalk._kernels.sequences.suffix_store import HISTORY
 from coverwalk.sequence import MANY_SYMBOLS
 from coverwalk.sequences import lattice_engine
 
@@ -187,6 +187,27 @@ def test_a_cover_that_is_left_out_has_no_part(left_out):
     assert set(parts) == set(family) | {"suffix"}
     assert parts["suffix"] < 0.2 or left_out != "suffix"
     assert (left_out == "match") == (not model._store.matches.any())
+
+
+def test_covers_without_use_sleep_and_get_another_chance():
+    """A context that never comes again says nothing: its cover sleeps, but for one block in eight."""
+
+    def never_again(past, position):
+        return position
+
+    block = lattice_engine.BLOCK
+    data = (TEXT * (1 + 9 * block // len(TEXT)))[: 8 * block + 10]
+    model = SequenceModel(covers=["suffix", never_again])
+    asleep = []
+    for begin in range(0, len(data), block):
+        model.update(data[begin : begin + block])
+        asleep.append(model._store.use[:-2, 2].copy())  # six suffixes, the function
+    assert not asleep[0][-1]
+    assert all(rows[-1] for rows in asleep[1:8])
+    assert not asleep[8][-1]
+    assert not any(rows[:3].any() for rows in asleep)  # of use all the time
+    awake = SequenceModel(covers=["suffix", never_again], effort=3).fit(data[: 2 * block])
+    assert not awake._store.use[:-2, 2].any()
 
 
 def test_functions_that_came_or_went_since_the_fit_are_refused():

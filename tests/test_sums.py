@@ -231,9 +231,9 @@ def mean_rows(forest):
 
 def test_the_kernel_over_all_rows_and_the_scale_factor_are_kept():
     X, y = rows(3000, p=2)
-    settings = Settings(n_trees=2, kernel=0.4, spread=1.5)
+    settings = Settings(n_trees=2, kernel=0.4, scale_factor=1.5)
     dists = []
-    for chosen in (settings, replace(settings, spread=1.0)):
+    for chosen in (settings, replace(settings, scale_factor=1.0)):
         sums = ForestSums.plan(X[:500], y[:500], chosen, Room(2**17, 3000, 500))
         sums.accumulate(X, y)
         dists.append(sums.finish().finish().predict_dist(X[:50]))

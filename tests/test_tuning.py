@@ -10,7 +10,9 @@ from coverwalk.forest.pool import extrapolated, few_experts, pool_weights
 from coverwalk.forest.tuning import HALF, choose
 from tests.forging import check
 
-MIXED = Settings(n_trees=6, spread=0.87, parts=(Part(2, 2, 0.5, False), Part(2, 1, 0.8, False), Part(2, 1, 0.5, True)))
+MIXED = Settings(
+    n_trees=6, scale_factor=0.87, parts=(Part(2, 2, 0.5, False), Part(2, 1, 0.8, False), Part(2, 1, 0.5, True))
+)
 
 
 def rows(n=200, p=3, seed=0):
@@ -97,7 +99,7 @@ def test_order_threads_chunks_and_merging_change_nothing():
     X, y = rows()
     order = np.random.default_rng(3).permutation(len(y))
     expected = fitted(X, y).predict_dist(X[:20]).logpdf(y[:20])
-    threaded = Settings(n_trees=6, spread=0.87, parts=MIXED.parts, n_threads=3)
+    threaded = Settings(n_trees=6, scale_factor=0.87, parts=MIXED.parts, n_threads=3)
     other = fitted(X[order], y[order], threaded)
     np.testing.assert_array_equal(other.predict_dist(X[:20]).logpdf(y[:20]), expected)
     chunks = [other.predict_dist(X[i : i + 7]).logpdf(y[i : i + 7]) for i in (0, 7)]

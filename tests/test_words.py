@@ -30,7 +30,7 @@ PRIVATE = {
     r"left-one-out|left one out": "leave-one-out",
     r"rows left out|left-out rows": "held-out rows",
     r"to ask|asks? (?:the|a) model|asked (?:about|after)|asking (?:costs|takes)": "predict, evaluate",
-    r"laws? of (?:y|one|each|the)|base laws?|Student(?:'s|'s t| t) laws?|uniform law": "distribution",
+    r"laws? of (?:y|one|each|the)|base laws?|Student(?:'s|'s t| t) laws?|uniform distribution": "distribution",
     r"sheaf|sheaves": "duplicate rows",
     r"seats?": "slot",
     r"too sure|too timid": "overconfident, underconfident",

@@ -25,7 +25,7 @@ _RING_NOISE = 0.2
 
 
 class Mixture(NamedTuple):
-    """A law of (x, y) in the plane that is known: how to draw from it, and its own log density of y given x."""
+    """A known distribution of (x, y) in the plane: how to draw from it, and its own log density of y given x."""
 
     make: Callable[[int, int], tuple[Floats, Floats]]  # n, seed -> x (n, 1), y (n,)
     log_density: Callable[[Floats, Floats], Floats]  # x (n, 1), y (n,) -> (n,)

@@ -46,7 +46,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     A forest of two kinds of trees. *Cells*: every cell is uniform, or halved along an axis of choice, the optional
     Polya tree; its posterior is exact, and its cells lie elsewhere in every tree. *Normals*: contexts cut where the
-    evidence wants it, with a Normal-Wishart in each. Both, and kernels, are mixed as held-out rows ask for. The
+    evidence wants it, with a Normal-Wishart in each. Both, and kernels, are weighted on held-out rows. The
     defaults are meant to be kept; docs/density.md tells more. For a stream of points see `DoubleTree`, with X=None.
 
     Parameters

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.sequences.store import LatticeStore
-from coverwalk._kernels.sequences.suffix_tree import SuffixStore, trimmed
+from coverwalk._kernels.sequences.suffix_store import SuffixStore, trimmed
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import Absent, Either, Flag, Maybe, Object, Plain, Real, Schema, Text, Whole, require
 from coverwalk.locks import adopt, alone, twin, unfitted, writes
 from coverwalk.sequences import lattice_engine
 from coverwalk.sequences.alphabet import BYTES, Alphabet
+from coverwalk.sequences.sequence_explainer import SequenceExplainer
 from coverwalk.sequences.sequence_parameters import (
     MAX_DECAY,
     MAX_DEPTH,
@@ -27,7 +28,7 @@ from coverwalk.sequences.sequence_parameters import (
     nats_per,
     new_suffix_store,
 )
-from coverwalk.sequences.sequence_reader import SequenceReader, Store, engine_of
+from coverwalk.sequences.sequence_reader import Store, engine_of
 
 __all__ = ["SequenceModel"]
 
@@ -37,7 +38,7 @@ Floats = NDArray[np.float64]
 MANY_SYMBOLS = 2**16  # more are learned by a copy, which readers need not wait for
 
 
-class SequenceModel(Saved, SequenceReader):
+class SequenceModel(Saved, SequenceExplainer):
     """The distribution of the next symbol given the past, learned symbol by symbol.
 
     Bytes are learned by a *lattice of covers* of the past: its suffixes, suffixes with symbols left out, words,
@@ -176,8 +177,8 @@ class SequenceModel(Saved, SequenceReader):
 
         Returns
         -------
-        self
-            The fitted estimator.
+        SequenceModel
+            Itself.
         """
         fresh = unfitted(self)
         fresh._learn(sequence, past)
@@ -190,12 +191,12 @@ class SequenceModel(Saved, SequenceReader):
         Parameters
         ----------
         documents : iterable of sequences
-            The documents.
+            The documents, at least one.
 
         Returns
         -------
-        self
-            The fitted estimator.
+        SequenceModel
+            Itself.
         """
         fresh = unfitted(self)
         for document in documents:
@@ -210,27 +211,27 @@ class SequenceModel(Saved, SequenceReader):
 
         Parameters
         ----------
-        sequence : str, bytes, or sequence of hashable
-            One document.
+        sequence : bytes, str, array of integers or iterable of hashables
+            The document.
         y : None
-            Ignored.
+            Not used; there by convention.
 
         Returns
         -------
-        self
-            The estimator, which has learned the document.
+        SequenceModel
+            Itself.
         """
         self._learn(sequence)
         return self
 
     @writes
     def update(self, symbols: Any) -> None:
-        """Go on with the present document: one symbol, or a str, bytes, list, range or array of them.
+        """Go on with the present document.
 
         Parameters
         ----------
-        symbols : hashable or sequence
-            What comes next.
+        symbols : symbol, or str, bytes, list, range or array of symbols
+            What comes next. Anything else is one symbol.
         """
         several = isinstance(symbols, (str, *BYTES, list, range)) or (isinstance(symbols, np.ndarray) and symbols.ndim)
         self._learn(symbols if several else [symbols], new_document=False)
@@ -244,30 +245,32 @@ class SequenceModel(Saved, SequenceReader):
 
     @writes
     def prequential(self, sequence: Any, *, past: Any = None, unit: str = "nats", new_document: bool = True) -> Floats:
-        """Learn a document, or go on with the present one; -log p of each symbol just before it was learned.
-
-        The sum is the ideal code length: with the refining walk, that of context tree weighting.
+        """Learn a document, or go on with the present one, and score each symbol just before it is learned.
 
         Parameters
         ----------
-        sequence : str, bytes, or sequence of hashable
-            One document.
+        sequence : bytes, str, array of integers or iterable of hashables
+            The symbols.
         past : sequence, optional
-            Symbols before the document, which are not learned.
-        unit : "nats" or "bits"
-            Unit of the result.
+            Symbols known to come before: contexts, but not themselves learned.
+        unit : {"nats", "bits"}
+            The unit of the losses.
         new_document : bool
-            Begin a document; otherwise go on with the present one.
+            Whether a document begins, or the present one goes on.
 
         Returns
         -------
-        ndarray
-            One number for each symbol.
+        array (n,)
+            -log p of each symbol. The sum is the ideal code length: with the refining walk, that of context tree
+            weighting.
         """
         scale = nats_per(unit)
         return self._learn(sequence, past, new_document=new_document, scored=True) / scale
 
-    def _learn(self, sequence: Any, past: Any = None, *, new_document: bool = True, scored: bool = False) -> Floats:
+    def _learn(
+        self, sequence: Any, past: Any = None, *, new_document: bool = True, scored: bool = False, expected: int = 0
+    ) -> Floats:
+        """Learn a document or more of the present one; a new model begins in arrays for ``expected`` symbols."""
         begun = hasattr(self, "_store")
         if not begun:
             check_parameters(self)
@@ -281,7 +284,8 @@ class SequenceModel(Saved, SequenceReader):
             raise ValueError(f"the past has symbols outside the alphabet, such as {unknown[0]!r}: name an alphabet")
         losses = np.empty(len(codes) if scored else 0)
         if not begun:  # from here on nothing can be wrong with the input, but what functions of the user's own say
-            model = twin(self, _store=self._new_store(alphabet, len(codes)), _alphabet=alphabet, n_symbols_seen_=0)
+            store = self._new_store(alphabet, max(len(codes), expected))
+            model = twin(self, _store=store, _alphabet=alphabet, n_symbols_seen_=0)
             model._kind = type(sequence).__name__  # what samples are made of
         elif len(codes) > MANY_SYMBOLS or any(self._functions(self._store)):
             model = twin(self, _store=engine_of(self._store).copied(self._store), _alphabet=deepcopy(alphabet))

@@ -1,4 +1,4 @@
-"""Streams of dictionaries, as river speaks of them: ``pip install 'coverwalk[river]'``.
+"""Streams of dictionaries, as river has them: ``pip install 'coverwalk[river]'``.
 
 Features may appear and vanish at any time: see `coverwalk.adapters._dict_rows` for what that means. Features of text
 are categories, and features that a row lacks are missing values: see docs/mixed_inputs.md.

@@ -1,4 +1,4 @@
-"""Conditional densities as skpro speaks of them: ``pip install 'coverwalk[skpro]'``."""
+"""Conditional densities as skpro has them: ``pip install 'coverwalk[skpro]'``."""
 
 from typing import Any, Self
 
@@ -26,7 +26,7 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
     """Predictive distributions as a table: a row for each x, a column for each output.
 
     Columns are distributions of one output each; where the outputs depend on each other, that is not told here: ask
-    `ConditionalDensity.predict_dist` for the joint law.
+    `ConditionalDensity.predict_dist` for the joint distribution.
 
     Parameters
     ----------

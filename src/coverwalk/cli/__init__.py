@@ -6,9 +6,12 @@ Each has ``HELP``, ``add_arguments(parser)`` and ``run(arguments)``. Nothing hea
 
 import argparse
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
+from types import FrameType
 
 from coverwalk import __version__
 from coverwalk.cli._light import import_sklearn
@@ -40,6 +43,31 @@ def _check_files(arguments: argparse.Namespace) -> None:
         raise ValueError(f"there is no file {model}; make one with: coverwalk fit data.csv --target y -o {model}")
     if data not in (None, "-") and not os.path.exists(data):
         raise ValueError(f"there is no file {data}")
+
+
+def console() -> int:
+    """`main` as a process of its own, which Ctrl-C ends with 130; it comes too late once the command is done."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have it ignored
+        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        code = main()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        code = 130
+    return code
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, a moment later where LLVM calls Python: what is raised there is dropped."""
+    outer = frame
+    while outer is not None:
+        if outer.f_globals.get("__name__", "").startswith("llvmlite"):
+            again = threading.Timer(0.02, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
+        outer = outer.f_back
+    raise KeyboardInterrupt
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,6 +2,6 @@
 
 import sys
 
-from coverwalk.cli import main
+from coverwalk.cli import console
 
-sys.exit(main())
+sys.exit(console())

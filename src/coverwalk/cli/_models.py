@@ -118,7 +118,7 @@ def probabilities(text: str) -> list[float]:
     """Probabilities separated by commas, for argparse."""
     values = [float(part) for part in text.split(",")]
     if not all(0 < value < 1 for value in values):
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"probabilities lie between 0 and 1, got {text}: divide percentages by 100")
     return values
 
 

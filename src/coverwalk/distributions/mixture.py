@@ -334,11 +334,9 @@ class PredictiveDistribution(UnivariateDistribution):
         assert self.rounding is not None
         values = self.rounding.value(latent)
         if self.rounding.step:
-            lower = self.rounding.value_before(values)
-            end, next_end = self.rounding.below(lower), self.rounding.below(values)
-            with np.errstate(invalid="ignore"):  # at a limit both may be infinite
-                near = latent - end < _HAIR * (next_end - end)
+            near = self.rounding.place(latent) < _HAIR
             if near.any():
+                lower = self.rounding.value_before(values)
                 below, _ = self._tails(lower[0] if self._one else lower)
                 values = np.where(near & (np.reshape(below, values.shape) >= q - _SUM_TOLERANCE), lower, values)
         return values

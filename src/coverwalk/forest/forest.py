@@ -56,7 +56,7 @@ Ints = NDArray[np.int64]
 T = TypeVar("T")
 S = TypeVar("S")
 
-LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
+MIN_SCALE = 1e-4  # of a residual, in units of y's scale
 MIN_WEIGHT = 0.03  # components below it, in their tree, are left out and the others made to sum to one
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
@@ -76,7 +76,7 @@ class Settings:
     degree: int = 2
     ridges: tuple[float, ...] = (0.03, 0.3, 3.0)
     stop: float = 0.5
-    spread: float = 1.0
+    scale_factor: float = 1.0
     kernel: float = 0.0
     min_rows: int = 3
     n_candidates: int = 20
@@ -93,7 +93,7 @@ class Settings:
         degree=Whole(0, 2),
         ridges=List(Real(above=0), low=1, high=1000, kind=tuple),
         stop=Real(above=0, below=1),
-        spread=Real(above=0),
+        scale_factor=Real(above=0),
         kernel=Real(low=0, high=1),
         min_rows=Whole(1),
         n_candidates=Whole(1, 10**6),
@@ -159,7 +159,7 @@ class Forest:
     categories: list[list[str]] = field(default_factory=list)  # names of the levels of each column
     fitted: list[FittedTree] = field(default_factory=list)
     trend: Trend | None = None  # from which the trees of smooth parts start
-    global_kernel: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
+    global_kernel: KernelContext | None = None  # a component beside the trees with the weight `Settings.kernel`
     _table: TreeTable | None = field(default=None, compare=False, repr=False)  # made from the rest when it is needed
     n_summed: int = 0  # rows that came as sums (`coverwalk.forest.sums`): X and y are then a sample of them
     weight: Floats = field(default_factory=lambda: np.empty(0))  # of the rows, of mean one; empty: all have weight one
@@ -327,7 +327,7 @@ class Forest:
     @property
     def frame(self) -> Frame:
         """What the trees are fitted in."""
-        return Frame(self.inputs, self.output, self.trend, self.settings.n_categories, self.settings.spread)
+        return Frame(self.inputs, self.output, self.trend, self.settings.n_categories, self.settings.scale_factor)
 
     def members(self) -> list[Member]:
         """The trees as members of a pool."""
@@ -367,7 +367,7 @@ def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:
     while degree > 0 and n_features(degree, p) > MAX_FEATURES:
         degree -= 1
     many = MANY_ROWS if n_rows <= SMALL_SET else MANY_ROWS_LARGE
-    return Grid(np.array(settings.ridges), degree, 2.0, many, LEAST_SCALE)
+    return Grid(np.array(settings.ridges), degree, 2.0, many, MIN_SCALE)
 
 
 def routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:

@@ -149,12 +149,12 @@ def restored(tree: AdaptiveTree, kept: StoredTree, rows: RowsOfForest | None, p:
 
 def _is_cheap(kept: StoredTree, arranged: tuple[Floats, Layout], p: int) -> bool:
     """Whether spans can be made from rows, in little time and memory."""
-    layout, heard = arranged[1], np.diff(kept.first) > 0
-    if not np.array_equal(kept.n_rows, (layout.end - layout.start)[heard]):
+    layout, nonzero = arranged[1], np.diff(kept.first) > 0
+    if not np.array_equal(kept.n_rows, (layout.end - layout.start)[nonzero]):
         return False
-    home = np.empty(len(heard), np.int64)
+    home = np.empty(len(nonzero), np.int64)
     find_homes(layout, home)
-    n = (layout.end - layout.start)[home[heard]].astype(float)
+    n = (layout.end - layout.start)[home[nonzero]].astype(float)
     n_kept, order = span_sizes(kept.n_rows, kept.degree, kept.averaged, p)
     work = n * (p + order * np.where(n_kept > 0, p, order)) + order.astype(float) ** 3
     n_bytes = 8 * (n_kept * p + order * (order + 1) // 2 + 2 * p).sum()

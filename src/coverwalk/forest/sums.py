@@ -56,7 +56,7 @@ Rows = tuple[Floats, Floats]
 STATE_BYTES = 2**28  # of the sums of one forest: they are what travels
 ROWS_AT_ONCE = 2**16  # bounds the memory of a chunk's copies
 KEPT_ROWS = 10_000  # of the sample, in the finished forest: for baselines and summaries
-LEAST_LEAVES = 32
+MIN_LEAVES = 32
 ROWS_A_TERM = 1.0  # from which on a degree is tried: with fewer, what a row adds depends on where it is
 FARTHEST = 1e100  # of a y, in units of the sample's: squares must stay finite
 
@@ -334,7 +334,7 @@ def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | 
         numbers: int = max(
             n_moments(degree, p) + 2 * p, 2 * (N_SHAPES * (N_BINS + 1) + N_SHAPES)
         )  # of each pass, a leaf
-        leaves = min(max(capacity.state_bytes // (8 * settings.n_trees * numbers), LEAST_LEAVES), MAX_LEAVES)
+        leaves = min(max(capacity.state_bytes // (8 * settings.n_trees * numbers), MIN_LEAVES), MAX_LEAVES)
         return max(least, ceil(n / leaves))
 
     sides = [min_rows(part.degree) for part in settings.part_of_trees()]

@@ -15,7 +15,7 @@ from coverwalk._kernels.distributions.mixture import Components, row_densities
 from coverwalk._kernels.distributions.rounded import cell_densities
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.forest.experts.global_kernel import MOST_INPUTS
+from coverwalk.forest.experts.global_kernel import MAX_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
 from coverwalk.forest.forest import MAX_FEATURES, Forest, Part, Settings, latent
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
@@ -95,7 +95,7 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
 
     cells = settings.rounding.cells(y) if settings.rounding else (y, y)
     y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, judge, counted)
-    told = replace(settings, degree=largest.degree, stop=largest.stop, spread=scale_factor)
+    told = replace(settings, degree=largest.degree, stop=largest.stop, scale_factor=scale_factor)
     return replace(told, parts=parts, y_cells=y_cells, kernel=kernel)
 
 
@@ -144,7 +144,7 @@ class _SmallForests:
     def kernel(self) -> Floats | None:
         """Log densities (n,) of the held-out rows under the global kernel; None where inputs are many or mixed."""
         mixed = bool(self.settings.n_categories) or bool(np.isnan(self.X).any())
-        if mixed or not 1 <= self.X.shape[1] <= MOST_INPUTS:
+        if mixed or not 1 <= self.X.shape[1] <= MAX_INPUTS:
             return None
         said = []
         for fold, forest in zip(self.folds, self.grown[False]):

@@ -190,6 +190,13 @@ class Rounding:
         inside = (below > 0) & (t <= end[last] + _SNAP * self.width[last])
         return np.where(inside, self.values[last], y)
 
+    def place(self, latent: Floats) -> Floats:
+        """Where in its cell of the grid a latent y lies: 0 at the lower end, 1 at the upper."""
+        t = latent if self.bounds is None else self.bounds.backward(latent)
+        z = (t - self.origin) / self.step + 0.5
+        with np.errstate(invalid="ignore"):  # infinity less infinity
+            return np.asarray(z - np.ceil(z - 1.0 - _SNAP))
+
     def value_before(self, y: Floats) -> Floats:
         """The value of the grid before each y of it."""
         return self._rounded(y - self.step)

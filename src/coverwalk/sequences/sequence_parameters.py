@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coverwalk._kernels.sequences import suffix_tree, suffix_walk
-from coverwalk._kernels.sequences.suffix_tree import SuffixStore
+from coverwalk._kernels.sequences import suffix_store, suffix_walk
+from coverwalk._kernels.sequences.suffix_store import SuffixStore
 from coverwalk.sequences.alphabet import BYTES, Alphabet
 from coverwalk.sequences.lattice_engine import FAMILIES
 
@@ -123,11 +123,11 @@ def new_suffix_store(model: "SequenceModel", alphabet: Alphabet) -> SuffixStore:
     settings[suffix_walk.ALPHA] = (_CONCENTRATION if mixed else 0.5) if model.alpha is None else model.alpha
     settings[suffix_walk.GROWING] = alphabet.grows
     settings[suffix_walk.PRIOR] = (0.5 if model.walk == "refine" else 0.0) if model.stop is None else model.stop
-    settings[suffix_walk.WINDOW] = min(2 // max(model.forget, 1e-12), suffix_tree.MOST_SYMBOLS)
+    settings[suffix_walk.WINDOW] = min(2 // max(model.forget, 1e-12), suffix_store.MOST_SYMBOLS)
     settings[suffix_walk.RATE :] = _RATES
     tied = np.zeros((len(_RATES), 4, suffix_walk.NEWEST_ROWS, suffix_walk.KINDS_COLUMNS))
     tied[:, 1] = np.log(_FIRST / (1 - _FIRST))[:, None, None]
-    return suffix_tree.new_tree(settings, tied, len(alphabet), depth)
+    return suffix_store.new_tree(settings, tied, len(alphabet), depth)
 
 
 def alphabet_for(alphabet: int | Iterable[Hashable] | None, first: Any) -> Alphabet:

@@ -1,4 +1,4 @@
-"""What a fitted SequenceModel can be asked: probabilities, losses, draws, and where they come from."""
+"""What a fitted SequenceModel predicts: probabilities, losses, draws."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
@@ -8,27 +8,24 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from coverwalk._kernels.sequences import suffix_tree, suffix_walk
+from coverwalk._kernels.sequences import suffix_store
 from coverwalk._kernels.sequences.store import COVERS, LatticeStore
-from coverwalk.locks import reading, reads
+from coverwalk.locks import reading
 from coverwalk.sequences import lattice_engine, suffix_engine
 from coverwalk.sequences.alphabet import Alphabet
-from coverwalk.sequences.context_tree import BORDER_SIGN, ContextTree, map_trees, stop_weights
-from coverwalk.sequences.context_weights import ContextWeight, context_weights, weights_text
 from coverwalk.sequences.entropy_rate import EntropyRate
 from coverwalk.sequences.sequence_parameters import check, lattice_covers, nats_per
-from coverwalk.sequences.tree_posterior import order_posterior, sample_tree
 
 __all__ = ["SequenceReader", "engine_of"]
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Place = suffix_engine.Place | lattice_engine.Place
-Store = suffix_tree.SuffixStore | LatticeStore
+Store = suffix_store.SuffixStore | LatticeStore
 
 
 class SequenceReader(BaseEstimator):  # type: ignore[misc]
-    """The part of SequenceModel that reads and never changes anything."""
+    """The part of SequenceModel that predicts and never changes anything."""
 
     _store: Store
     _alphabet: Alphabet
@@ -54,7 +51,7 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         if isinstance(self._store, LatticeStore):
             return int(np.count_nonzero(self._store.slots[1::16]))
-        return int(self._store.size[suffix_tree.NODES])
+        return int(self._store.size[suffix_store.NODES])
 
     @property
     def nbytes_(self) -> int:
@@ -74,8 +71,8 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        ndarray of shape (n_symbols,)
-            Probabilities, in the order of ``alphabet_``.
+        array (A,) or (A + 1,)
+            Probabilities.
         """
         with reading(self):
             place = self._place(context)
@@ -87,17 +84,17 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        sequence : str, bytes, or sequence of hashable
-            One document.
+        sequence : sequence
+            The symbols of a document; nothing is learned.
         context : sequence, optional
-            The symbols before; by default those that were learned last.
-        unit : "nats" or "bits"
-            Unit of the result.
+            What came before; by default nothing, the beginning of a document.
+        unit : {"nats", "bits"}
+            The unit of information.
 
         Returns
         -------
         float
-            The mean over the symbols.
+            The mean loss; a ``ValueError`` where there are no symbols.
         """
         losses = self.losses(sequence, context=context, unit=unit)
         if not len(losses):
@@ -109,17 +106,17 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        sequence : str, bytes, or sequence of hashable
-            One document.
+        sequence : sequence
+            The symbols of a document; nothing is learned.
         context : sequence, optional
-            The symbols before; by default those that were learned last.
-        unit : "nats" or "bits"
-            Unit of the result.
+            What came before; by default nothing, the beginning of a document.
+        unit : {"nats", "bits"}
+            The unit of information.
 
         Returns
         -------
-        ndarray
-            One number for each symbol.
+        array (n,)
+            The losses.
         """
         return self._along("read", sequence, context, unit)
 
@@ -128,15 +125,15 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        sequence : str, bytes, or sequence of hashable
-            One document.
+        sequence : sequence
+            The symbols of a document; nothing is learned.
         y : None
-            Ignored.
+            Not used; there by convention.
 
         Returns
         -------
         float
-            In nats per symbol.
+            Minus `log_loss`.
         """
         return -self.log_loss(sequence)
 
@@ -148,17 +145,17 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        sequence : str, bytes, or sequence of hashable
-            One document.
+        sequence : sequence
+            The symbols of a document; nothing is learned.
         context : sequence, optional
-            The symbols before; by default those that were learned last.
-        unit : "nats" or "bits"
-            Unit of the result.
+            What came before; by default nothing, the beginning of a document.
+        unit : {"nats", "bits"}
+            The unit of information.
 
         Returns
         -------
-        ndarray
-            One number for each symbol.
+        array (n,)
+            The scores.
         """
         return self._along("tail_scores", sequence, context, unit)
 
@@ -176,25 +173,23 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     def sample(
         self, n: int, seed: int | np.random.Generator | None = None, context: Any = None, *, temperature: float = 1.0
     ) -> Any:
-        """Draw the next n symbols without learning them: as bytes or a str if such was learned, else as a list.
-
-        Below a ``temperature`` of 1 likely symbols become likelier, above it unlikely ones: p^(1/temperature).
+        """Draw the next n symbols without learning them.
 
         Parameters
         ----------
         n : int
-            Number of symbols.
-        seed : int, Generator or None
-            Seed of the draws.
+            How many.
+        seed : int or Generator, optional
+            For the same draws again.
         context : sequence, optional
-            The symbols before; by default those that were learned last.
+            What came before; by default the present document.
         temperature : float
-            Below 1 the draws are more probable than those of the model, above 1 less so.
+            Probabilities are raised to 1 / temperature: below 1 likely symbols become likelier, above 1 unlikely ones.
 
         Returns
         -------
         bytes, str or list
-            The symbols.
+            As what was learned: bytes, a str, or else a list.
         """
         check("n", n, n >= 0, "0 or more")
         with reading(self):
@@ -211,17 +206,17 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        seed : int, Generator or None
-            Seed of the draws.
+        seed : int or Generator, optional
+            For the same draws again.
         context : sequence, optional
-            The symbols before; by default those that were learned last.
+            What came before; by default the present document.
         temperature : float
-            Below 1 the draws are more probable than those of the model, above 1 less so.
+            Probabilities are raised to 1 / temperature: below 1 likely symbols become likelier, above 1 unlikely ones.
 
-        Returns
-        -------
-        iterator of symbols
-            It does not end.
+        Yields
+        ------
+        symbol
+            The next one, given all before it.
         """
         rng, store = np.random.default_rng(seed), None
         while True:
@@ -236,21 +231,19 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     ) -> EntropyRate:
         """The entropy of the next symbol, averaged over a sequence of n symbols drawn from the model.
 
-        A float, whose ``standard_error`` says how far chance may have moved it.
-
         Parameters
         ----------
         n : int
-            Length of the drawn sequence.
-        seed : int, Generator or None
-            Seed of the draws.
-        unit : "nats" or "bits"
-            Unit of the result.
+            How many symbols are drawn.
+        seed : int or Generator, optional
+            For the same draws again.
+        unit : {"nats", "bits"}
+            The unit of information.
 
         Returns
         -------
         EntropyRate
-            The estimate and its standard error.
+            A float, whose ``standard_error`` says how far chance may have moved it.
         """
         check("n", n, n >= 1, "at least 1")
         self._check_fitted()
@@ -258,129 +251,6 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
             place = self._learner.beginning(self._store, self.borders)
             entropies = self._draw(place, n, np.random.default_rng(seed))[1]
         return EntropyRate.of(entropies / nats_per(unit))
-
-    def posterior(self, context: Any = None) -> list[ContextWeight]:
-        """Why this prediction: the suffix tree's contexts, from the empty one to the longest met, with their weights.
-
-        The weights sum to one; with the refining walk what is missing belongs to finer contexts never met, which
-        predict every symbol alike.
-
-        Parameters
-        ----------
-        context : sequence, optional
-            The symbols before; by default those that were learned last.
-
-        Returns
-        -------
-        list of ContextWeight
-            From the empty context to the longest.
-        """
-        with reading(self):
-            place = self._place(context)
-            if isinstance(self._store, LatticeStore):
-                raise ValueError(
-                    "posterior weights of contexts belong to the suffix tree, and this model mixes covers: see "
-                    "`contributions`, or make it with effort=0"
-                )
-            assert isinstance(place, suffix_engine.Place)
-            length, longest = place.lengths
-            return context_weights(self._store, place.path, int(length), int(longest), self._past(context))
-
-    @reads
-    def contributions(self) -> dict[str, float]:
-        """How much of the log-odds of its predictions came from each cover: parts that sum to one.
-
-        Returns
-        -------
-        dict
-            From the name of a cover to its part.
-        """
-        self._check_fitted()
-        if not isinstance(self._store, LatticeStore):
-            return {"suffix": 1.0}
-        return lattice_engine.contributions(self._store, *self._functions(self._store))
-
-    @reads
-    def explain(self, context: Any = None) -> str:
-        """The posterior of the contexts as a table; of a lattice, what each cover contributed so far.
-
-        Parameters
-        ----------
-        context : sequence, optional
-            The symbols before; by default those that were learned last.
-
-        Returns
-        -------
-        str
-            A table.
-        """
-        self._check_fitted()
-        if isinstance(self._store, LatticeStore):
-            return "\n".join(f"{name:10} {part:6.1%}" for name, part in self.contributions().items())
-        return weights_text(self.posterior(context))
-
-    @reads
-    def map_tree(self, k: int = 1) -> list[ContextTree]:
-        """The k most probable context trees with their posterior, best first; for the plain refining walk.
-
-        Parameters
-        ----------
-        k : int
-            Number of trees.
-
-        Returns
-        -------
-        list of ContextTree
-            The most probable first.
-        """
-        check("k", k, k >= 1, "at least 1")
-        return map_trees(self._exact(), self._alphabet.symbols, k)
-
-    @reads
-    def sample_trees(self, n: int, seed: int | np.random.Generator | None = None) -> list[ContextTree]:
-        """Draw n context trees from their posterior, over the contexts that were met; for the plain refining walk.
-
-        Parameters
-        ----------
-        n : int
-            Number of trees.
-        seed : int, Generator or None
-            Seed of the draws.
-
-        Returns
-        -------
-        list of ContextTree
-            The draws.
-        """
-        check("n", n, n >= 0, "0 or more")
-        weights, rng = stop_weights(self._exact()), np.random.default_rng(seed)
-        return [sample_tree(weights, self._alphabet.symbols, rng) for _ in range(n)]
-
-    @reads
-    def order_posterior(self) -> Floats:
-        """The posterior of the order of the source, 0 .. depth: the length of the longest context in its tree.
-
-        Among the contexts that were met, for of others the data say nothing; for the plain refining walk.
-
-        Returns
-        -------
-        ndarray of shape (depth + 1,)
-            Probabilities.
-        """
-        return order_posterior(stop_weights(self._exact()))
-
-    def _exact(self) -> suffix_tree.SuffixStore:
-        """The suffix tree, where the walk is the exact posterior over context trees."""
-        self._check_fitted()
-        store = self._store
-        if isinstance(store, suffix_tree.SuffixStore) and not self._alphabet.grows:
-            mode, share = store.settings[[suffix_walk.MODE, suffix_walk.SHARE]]
-            if mode == suffix_walk.REFINE and share == 0:
-                return store
-        raise ValueError(
-            'context trees have a posterior only with walk="refine", no switching and a fixed alphabet, got '
-            f"walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}: make such a model"
-        )
 
     # ---- where a reader stands --------------------------------------------------------------------------------------
 
@@ -408,15 +278,6 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
             else self._learner.after(self._store, self._read(context))
         )
         return place
-
-    def _past(self, context: Any) -> tuple[Hashable, ...]:
-        """The symbols before the next one, old to new, at most as many as the suffix tree is deep."""
-        assert isinstance(self._store, suffix_tree.SuffixStore)
-        depth = suffix_engine.depth_of(self._store)
-        if context is not None:
-            return tuple(context)[max(len(context) - depth, 0) :]
-        past = tuple(self._alphabet.decode(suffix_engine.newest(self._store)))
-        return (BORDER_SIGN, *past) if len(past) < depth and self.borders else past
 
     def _read(self, sequence: Any) -> Codes:
         """The codes of a sequence that is not learned: all symbols never seen are the one that may come."""

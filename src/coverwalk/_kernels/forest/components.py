@@ -1,4 +1,4 @@
-"""What a fitted tree keeps of its contexts, and how it answers: a component for each local model heard on the way."""
+"""What a fitted tree keeps of its contexts, and how it answers: a component for each local model on the way."""
 
 import math
 from typing import Any, NamedTuple

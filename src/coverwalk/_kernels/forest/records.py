@@ -23,7 +23,7 @@ DIGITS = 36  # binary ones, that records keep
 
 
 def kept_records(layout: Layout, grid: Grid, fit: Fit, weight: Floats, nonzero: Truths, p: int) -> Records:
-    """The records of the local models that are heard (N, M), with these weights (S, N, M); rows are still to come.
+    """The records of the local models with weight (N, M), with these weights (S, N, M); rows are still to come.
 
     Numbers keep `DIGITS` bits, functions as many below the scale of their context: what lies beyond is noise, and would
     be a quarter of a file.
@@ -140,7 +140,7 @@ def _sum_paths(
 
 @kernel
 def _slot_context(X: Floats, w: Floats, c: int, work: Floats, out: Records) -> None:
-    """Range, rows and factor of the context in seat c, whose rows are X with weights w, or none."""
+    """Range, rows and factor of the context in slot c, whose rows are X with weights w, or none."""
     A = work
     for q in range(len(X)):
         for a in range(X.shape[1]):

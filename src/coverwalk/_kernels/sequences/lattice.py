@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import inlined_kernel, kernel
+from coverwalk._kernels.linalg.prefetch import prefetch
 from coverwalk._kernels.sequences.covers import hash2
 from coverwalk._kernels.sequences.logistic import HISTORY_NEXT, MAX_ODDS, RATES, STRETCH
 from coverwalk._kernels.sequences.mixing import bucket_of, dot, find_slot, squash, train
-from coverwalk._kernels.sequences.prefetch import prefetch
 from coverwalk._kernels.sequences.store import (
     APM_MASK2,
     APM_ROWS1,

@@ -33,7 +33,7 @@ _COUNTERS = {
     PERIOD: Limits(low=0, high=MAX_PERIOD),
     MEMORY: Limits(low=8 << 20, high=2**62),
     EFFORT: Limits(low=1, high=3),
-    DECAY: Limits(low=0, high=2**40),
+    DECAY: Limits(low=0, high=2**34),
 }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.sequences.suffix_tree import (
+from coverwalk._kernels.sequences.suffix_store import (
     ALPHABET,
     BEGIN,
     BORDER,
@@ -32,9 +32,8 @@ from coverwalk._kernels.sequences.suffix_tree import (
     SYMBOL,
     N,
     SuffixStore,
-    advance,
-    find_entries,
 )
+from coverwalk._kernels.sequences.suffix_tree import advance, find_entries
 
 __all__ = ["alphabet_size", "ask", "distribution", "follow", "longest_path", "prior_log_odds", "weigh"]
 

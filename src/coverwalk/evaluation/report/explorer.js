@@ -210,7 +210,7 @@ class Explorer {
     if (component.kind < 0) return "outliers: a heavy-tailed distribution over everything";
     const root = ["a constant", "a plane", "a curved surface"][component.degree], rows = `${component.nRows} ${component.nRows === 1 ? "row" : "rows"}`;
     const surface = component.depth === 0 ? root : `its parent's surface, ${["shifted", "tilted", "bent"][component.degree]}`;
-    const what = component.kind === REGRESSION ? surface : component.kind === DENSITY_OF_Y ? "a kernel density of y" : component.kind === TREE_OF_Y ? "a tree density of y" : `a kernel density around ${surface}`;
+    const what = component.kind === REGRESSION ? surface : component.kind === DENSITY_OF_Y ? "a kernel density of y" : `a kernel density around ${surface}`;
     return `${what}; ${rows}, depth ${component.depth} of tree ${component.tree + 1}`;
   }
 

@@ -49,7 +49,7 @@ def export(forest: Forest, budget: int = 1_800_000) -> Exported:
             "outlier": OUTLIER_ROWS / (forest.n_rows + 1.0),
             "centre": float(forest.output.centre[0]),
             "unit": float(forest.output.scale[0]),
-            "spread": forest.settings.spread,
+            "spread": forest.settings.scale_factor,
             "kernel": forest.settings.kernel if forest.global_kernel else 0.0,
             "cell_weight": forest.settings.y_cells.weight if forest.settings.y_cells else 0.0,
             "cell_exponent": forest.settings.y_cells.power if forest.settings.y_cells else 1.0,

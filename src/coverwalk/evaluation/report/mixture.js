@@ -2,7 +2,7 @@
 // The forest's mixture, evaluated as the library's kernels do: walk down every tree, and mix the local models of the contexts.
 // Components are those of the latent y; `density`, `mass` and `quantiles` are of y itself, see rounding.js.
 
-const REGRESSION = 0, DENSITY_OF_Y = 2, TREE_OF_Y = 3, WHOLE = -2, CELLS_OF_Y = -3; // kinds of components
+const REGRESSION = 0, DENSITY_OF_Y = 2, WHOLE = -2, CELLS_OF_Y = -3; // kinds of components
 const STUDENT = 0, CELLS = 3; // kinds of shapes; the others here are sums of normal kernels
 const BULK = 4; // deviations up to which inputs are scaled linearly
 
