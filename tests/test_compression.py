@@ -138,12 +138,14 @@ def test_command_line_round_trip(tmp_path, capsys):
 
 
 def test_bits_prints_ours_beside_the_others(tmp_path, capsys):
-    for name, data in (("a", TEXT), ("b", TEXT[:3000])):
+    once = RNG.integers(97, 123, 150_000, dtype=np.uint8)  # many contexts, more than a model's first tables hold
+    long = once.tobytes() + np.where(RNG.random(150_000) < 0.2, once[::-1], once).tobytes()
+    for name, data in (("a", long), ("b", TEXT[:3000])):
         (tmp_path / name).write_bytes(data)
     assert main(["bits", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["file", "bytes", "coverwalk", *compressors(), "memory", "kB/s"]
-    ours = SequenceModel(256).prequential(TEXT, unit="bits").mean()
+    ours = SequenceModel(256).prequential(long, unit="bits").mean()
     assert float(lines[1].split()[2]) == pytest.approx(ours, abs=1e-4)
     assert lines[3].startswith("mean")
     (tmp_path / "c").write_bytes(b"")

@@ -267,7 +267,10 @@ class SequenceModel(Saved, SequenceExplainer):
         scale = nats_per(unit)
         return self._learn(sequence, past, new_document=new_document, scored=True) / scale
 
-    def _learn(self, sequence: Any, past: Any = None, *, new_document: bool = True, scored: bool = False) -> Floats:
+    def _learn(
+        self, sequence: Any, past: Any = None, *, new_document: bool = True, scored: bool = False, expected: int = 0
+    ) -> Floats:
+        """Learn a document or more of the present one; a new model begins in arrays for ``expected`` symbols."""
         begun = hasattr(self, "_store")
         if not begun:
             check_parameters(self)
@@ -281,7 +284,8 @@ class SequenceModel(Saved, SequenceExplainer):
             raise ValueError(f"the past has symbols outside the alphabet, such as {unknown[0]!r}: name an alphabet")
         losses = np.empty(len(codes) if scored else 0)
         if not begun:  # from here on nothing can be wrong with the input, but what functions of the user's own say
-            model = twin(self, _store=self._new_store(alphabet, len(codes)), _alphabet=alphabet, n_symbols_seen_=0)
+            store = self._new_store(alphabet, max(len(codes), expected))
+            model = twin(self, _store=store, _alphabet=alphabet, n_symbols_seen_=0)
             model._kind = type(sequence).__name__  # what samples are made of
         elif len(codes) > MANY_SYMBOLS or any(self._functions(self._store)):
             model = twin(self, _store=engine_of(self._store).copied(self._store), _alphabet=deepcopy(alphabet))

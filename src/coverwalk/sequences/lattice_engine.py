@@ -87,7 +87,7 @@ def _with_capacity(store: LatticeStore) -> LatticeStore:
     buckets, history, matches = _capacity(memory, position)
     now = len(store.slots) // BUCKET - 1
     grown = now
-    while 3 * grown < 2 * buckets and 2 * grown * BUCKET <= _max_slots(memory):
+    while 20 * grown < 11 * buckets and 2 * grown * BUCKET <= _max_slots(memory):
         grown *= 2
     history, matches = max(history, len(store.history)), max(matches, store.matches.shape[1])
     if (grown, history, matches) == (now, len(store.history), store.matches.shape[1]):

@@ -152,8 +152,10 @@ def _density() -> None:
 
 def _sequences() -> None:
     from coverwalk import SequenceModel
+    from coverwalk.sequences.change_points import change_points
     from coverwalk.sequences.compression import compress, decompress
 
+    change_points("abcabccab" * 6)
     model = SequenceModel("abc", depth=4).fit("abcabccab" * 6)
     model.score("abcab"), model.predict_proba("ab"), model.sample(5)
     decompress(compress(b"abcabccab" * 20))
