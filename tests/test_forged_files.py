@@ -163,6 +163,13 @@ def test_a_sequence_classifier_reads_with_the_alphabet_that_it_learned(tmp_path)
     np.testing.assert_array_equal(load(path).predict_proba(["abz"]), model.predict_proba(["abz"]))
 
 
+def test_an_entry_that_would_not_be_found_is_refused(tmp_path):
+    """It would be made again and again, beyond the room for the symbols of a context."""
+    model = SequenceModel("abc", depth=6).fit("abcabccbaacb" * 4)
+    shuffle = np.random.default_rng(0).permutation
+    refused(forged(model, "model._store.table", shuffle), tmp_path / "m.cw", says="table")
+
+
 def test_heavy_rows_are_not_multiplied_beyond_measure(tmp_path):
     path = tmp_path / "m.cw"
     model = ContextClassifier(1, 1, random_state=0).fit(X, np.arange(90) % 3 > 1)
