@@ -4,7 +4,7 @@ test:
 	pytest
 
 lint:
-	ruff check . && ruff format --check . && mypy
+	ruff check . && ruff format --check . && mypy && lint-imports
 
 format:
 	ruff check --fix . && ruff format .

@@ -26,6 +26,7 @@ from sklearn.exceptions import NotFittedError
 from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, DoubleTree, SequenceModel
 from coverwalk.covers import KDTree
 from coverwalk.local import Polynomial
+from coverwalk.sequences.compression import compress, decompress
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(700, 3))
@@ -69,12 +70,16 @@ def classifier():
     return ContextClassifier(3, 2, random_state=0).fit(X[:200], Y[:200] > 1)
 
 
-def density_of_rows(model):
-    return model.logpdf(WIDE[:5], HIGH[:5]).tobytes()
+def byte_model():
+    return SequenceModel().fit(TEXT.encode())
 
 
 def next_byte(model):
-    return model.predict_proba(b"the ").tobytes()
+    return model.predict_proba(b"it was").tobytes()
+
+
+def density_of_rows(model):
+    return model.logpdf(WIDE[:5], HIGH[:5]).tobytes()
 
 
 # name: how a model is made, what is interrupted, what tells its state
@@ -114,16 +119,10 @@ TASKS = {
         lambda m: m.fit("abcacb" * 2000),
         lambda m: m.predict_proba("abc").tobytes(),
     ),
-    "SequenceModel.fit, bytes": (
-        lambda: SequenceModel(memory="8MB").fit(TEXT[:500].encode()),
-        lambda m: m.fit(TEXT.encode()),
-        next_byte,
-    ),
-    "SequenceModel.partial_fit": (
-        lambda: SequenceModel(memory="8MB").fit(TEXT[:500].encode()),
-        lambda m: m.partial_fit(TEXT.encode()),
-        next_byte,
-    ),
+    "SequenceModel.fit, bytes": (byte_model, lambda m: m.fit(TEXT.encode() * 4), next_byte),
+    "SequenceModel.partial_fit, bytes": (byte_model, lambda m: m.partial_fit(TEXT.encode() * 4), next_byte),
+    "SequenceModel.partial_fit, many bytes": (byte_model, lambda m: m.partial_fit(TEXT.encode() * 40), next_byte),
+    "compress": (byte_model, lambda m: decompress(compress(TEXT.encode() * 4)), next_byte),
     "CoverModel.update_many": (
         cover_model,
         lambda m: m.update_many(X[30:110], Y[30:110]),

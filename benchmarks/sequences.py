@@ -1,13 +1,16 @@
-"""Bits per byte, speed and memory of SequenceModel beside xz, bzip2 and, where installed, PPMd, brotli, zstd and ZPAQ.
+"""Bits per byte, speed and memory of SequenceModel beside xz, bzip2, PPMd, brotli, zstd, ZPAQ and lpaq, if installed.
 
     python benchmarks/sequences.py --data FOLDER       (or set COVERWALK_DATA)
 
-FOLDER/seq holds any files. Model: ideal code length; others: size of the file they write. Then memory: bits per byte of
-text after text and of text after a change of source, in a quarter of the memory; and a Markov chain of known entropy.
+FOLDER/seq holds any files. Model: ideal code length; others: size of the file they write. Speed is per second of CPU.
+Then bounded memory: the longest file in a quarter of its memory, and small files after it, beside PPMd in the same
+memory; decay rates on sources that change; and a Markov chain of known entropy.
 """
 
 import argparse
 import resource
+from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -57,7 +60,7 @@ def files(folder, efforts):
         seconds += [spent for _, spent in measured]
         total += len(data)
         print(
-            f"{path.name:14}" + "".join(f"{bits:10.4f}" for bits in table[-1]) + f" {max(memory.values()):16.0f}",
+            f"{path.name:14}" + "".join(f"{bits:10.4f}" for bits in table[-1]) + f" {list(memory.values())[-1]:16.0f}",
             flush=True,
         )
     print(f"{'mean':14}" + "".join(f"{bits:10.4f}" for bits in np.mean(table, axis=0)))
@@ -66,18 +69,54 @@ def files(folder, efforts):
 
 
 def bounded(folder):
-    """A quarter of the memory on the longest file; and machine-like bytes after it."""
+    """A quarter of the memory on the longest file; and what another source costs after it, beside PPMd."""
     data = max((path.read_bytes() for path in (folder / "seq").iterdir()), key=len)
     free = SequenceModel(256)
     unlimited = free.prequential(data, unit="bits").mean()
     quarter = max(free.nbytes_ // 4, 8 << 20)
     small = SequenceModel(256, memory=quarter)
     bits = small.prequential(data, unit="bits").mean()
-    print(f"\nin {quarter / 2**20:.0f} MB: {bits:.4f} bits per byte, in {free.nbytes_ / 2**20:.0f} MB {unlimited:.4f}")
-    other = min((path.read_bytes() for path in (folder / "seq").iterdir()), key=len)
-    alone = SequenceModel(256).prequential(other, unit="bits").mean()
-    after = small.prequential(other, unit="bits").mean()
-    print(f"another source after it: {after:.4f}, from the start {alone:.4f}")
+    print(f"\nlongest file in {quarter / 2**20:.1f} MB {bits:.4f}, in {free.nbytes_ / 2**20:.1f} MB {unlimited:.4f}")
+    for path in sorted((folder / "seq").iterdir(), key=lambda path: path.stat().st_size)[:3]:
+        other = path.read_bytes()
+        model = SequenceModel(256, memory=quarter).fit(data)
+        after = model.prequential(other, unit="bits", new_document=False).mean()
+        print(f"{path.name} after it in {quarter / 2**20:.1f} MB: {after:.4f}", end="")
+        if find_spec("pyppmd"):
+            ppmd = import_module("pyppmd").compress
+            sizes = [len(ppmd(d, max_order=16, mem_size=quarter, variant="I")) for d in (data, data + other)]
+            print(f", PPMd {8 * (sizes[1] - sizes[0]) / len(other):.4f}", end="")
+        print()
+
+
+def changing(folder, rates=(0.0, 1e-4, 3e-4, 1e-3)):
+    """Decay rates: chains and alphabets that change, files one after the other, and one text."""
+    rng, data = np.random.default_rng(0), [path.read_bytes() for path in sorted((folder / "seq").iterdir())]
+    text = max(data, key=len)[:100_000]
+    sources = {
+        "order 2, 16 letters": np.concatenate([letters(rng, 10_000, 16) for _ in range(8)]).astype(np.uint8).tobytes(),
+        "permuted text": b"".join(
+            text[k : k + 20_000].translate(
+                bytes.maketrans(bytes(range(97, 123)), bytes(97 + rng.permutation(26).astype(np.uint8)))
+            )
+            for k in range(0, 100_000, 20_000)
+        ),
+        "files": b"".join(one[:20_000] for one in data),
+        "one text": text,
+    }
+    print(f"\n{'forget':20}" + "".join(f"{rate:10g}" for rate in rates))
+    for name, source in sources.items():
+        bits = [SequenceModel(256, forget=rate).prequential(source, unit="bits").mean() for rate in rates]
+        print(f"{name:20}" + "".join(f"{b:10.4f}" for b in bits), flush=True)
+
+
+def letters(rng, n, size):
+    """A chain of order 2 with tables of its own."""
+    table, at, out = rng.dirichlet(np.full(size, 0.1), size**2).cumsum(1), 0, np.empty(n, np.int64)
+    for t, u in enumerate(rng.random(n)):
+        out[t] = min(int((u >= table[at]).sum()), size - 1)
+        at = (size * at + out[t]) % size**2
+    return out
 
 
 def chain(seeds=3, half=100_000):
@@ -109,4 +148,5 @@ if __name__ == "__main__":
     folder = data_folder(arguments.data, needs="seq")
     files(folder, arguments.efforts)
     bounded(folder)
+    changing(folder)
     chain()

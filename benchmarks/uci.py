@@ -1,16 +1,17 @@
 """Tabular sets, ours and peers on the same splits in one run: NLL, CRPS, RMSE, coverage of 90 % intervals, CPU times.
 
     OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python benchmarks/uci.py --data FOLDER [--sets boston concrete]
-        [--splits 0 1] [--methods coverwalk ngboost ...] [--table uci.md] [--plot uci.png]
+        [--splits 0 1] [--methods coverwalk ngboost ...] [--results benchmarks/results/uci.json]
 
 Peers come with ``pip install 'coverwalk[bench]'``, those that are not installed are left out; they run at their
 defaults, a tenth of the rows telling the boosters when to stop. Sets named with a + have uniform noise of one rounding
-step added to y, in training and test rows: what is left when integer y cannot be profited from. ``--table`` writes
-the losses and times as Markdown, ``--plot`` draws the losses.
+step added to y, in training and test rows: what is left when integer y cannot be profited from. ``--results`` writes
+all numbers as JSON; ``python benchmarks/uci_table.py`` puts those of ``results/uci.json`` into the README.
 """
 
 import argparse
 import importlib.util
+import json
 import time
 import warnings
 from collections.abc import Callable
@@ -27,17 +28,19 @@ from uci_peers import (
     XGBoostDistribution,
 )
 
+from coverwalk import __version__
 from coverwalk.datasets import data_folder
 
 SETS = ("boston", "concrete", "energy", "power", "wine", "wine+", "yacht")
 ROUNDED = {"wine": 1.0}  # sets whose y are whole steps
+NUMBERS = ("nll", "crps", "rmse", "coverage", "fit_s", "predict_us")  # what `run` measures
 METHODS: dict[str, tuple[str, Callable, str]] = {  # name, class, the module it needs
     "coverwalk": ("coverwalk", Coverwalk, "coverwalk"),
     "ngboost": ("NGBoost", NGBoost, "ngboost"),
     "catboost": ("CatBoost, RMSEWithUncertainty", CatBoost, "catboost"),
     "xgboost": ("xgboost-distribution", XGBoostDistribution, "xgboost_distribution"),
     "hgb": ("HistGradientBoosting + one normal", HistGradientBoosting, "sklearn"),
-    "kernel": ("double kernel, cross-validated", DoubleKernelDensity, "coverwalk"),
+    "kernel": ("conditional kernel density, cross-validated", DoubleKernelDensity, "coverwalk"),
     "leaves": ("random forest, kernels in leaves", LeafKernel, "sklearn"),
 }
 
@@ -66,54 +69,12 @@ def run(method: Callable, X, y, X_test, y_test, step: float = 0.0):
     return np.array([-np.mean(log_density), np.mean(score), rmse, 100 * np.mean(covered), *times])
 
 
-def markdown(results: dict[tuple[str, str], np.ndarray]) -> str:
-    """Three tables: losses, calibration, times; results (set, method) are means over splits."""
-    sets, methods = (list(dict.fromkeys(key[i] for key in results)) for i in range(2))
-    cells = {
-        "NLL (RMSE)": lambda r: f"{r[0]:.2f} ({r[2]:.3g})",
-        "90 % interval covers, % (CRPS)": lambda r: f"{r[3]:.1f} ({r[1]:.3g})",
-        "CPU: fit, s / ask, µs a row": lambda r: f"{r[4]:.2f} / {r[5]:.0f}",
-    }
-    lines = []
-    for title, cell in cells.items():
-        lines += [f"| {title} | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
-        for method in methods:
-            label = f"**{method}**" if method == "coverwalk" else METHODS[method][0]
-            lines.append(f"| {label} | {' | '.join(cell(results[name, method]) for name in sets)} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def draw(results: dict[tuple[str, str], np.ndarray], path: Path) -> None:
-    """Each set's losses on a line, ours marked."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    sets, methods = (list(dict.fromkeys(key[i] for key in results)) for i in range(2))
-    figure, axes = plt.subplots(1, len(sets), figsize=(1.6 * len(sets), 3.2), layout="constrained")
-    for axis, name in zip(np.atleast_1d(axes), sets):
-        for k, method in enumerate(methods):
-            style = {"marker": "D", "s": 60} if method == "coverwalk" else {"marker": "o", "s": 30}
-            axis.scatter([0], [results[name, method][0]], color=f"C{k}", label=METHODS[method][0], zorder=3, **style)
-        axis.set_title(name)
-        axis.set_xticks([])
-        axis.spines[["top", "right", "bottom"]].set_visible(False)
-        axis.grid(axis="y", alpha=0.3)
-    np.atleast_1d(axes)[0].set_ylabel("mean −log density of test rows\n(lower is better)")
-    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    figure.savefig(path, dpi=130)
-
-
 def options(description: str, sets: tuple[str, ...]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=sets, choices=sets)
     parser.add_argument("--splits", nargs="+", type=int, default=range(5))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--table", type=Path)
-    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--results", type=Path, help="JSON file to write")
     return parser
 
 
@@ -125,21 +86,22 @@ def compare(arguments: argparse.Namespace, load: Callable) -> None:
     warm, noise = rng.normal(size=(60, 2)), rng.normal(size=60)
     for method in methods.values():  # compilation and imports are no part of a fit
         run(method, warm, warm[:, 0] + noise, warm, warm[:, 0])
-    results = {}
-    print("| set | method | NLL | CRPS | RMSE | covered % | fit s | ask us a row |\n|---|---|---|---|---|---|---|---|")
+    results: dict[str, dict[str, dict[str, float]]] = {}
+    print("| set | method | NLL | CRPS | RMSE | covered % | fit s | predict us per row |\n" + "|---" * 8 + "|")
     for name in arguments.sets:
         for label, method in methods.items():
             step = ROUNDED.get(name, 0.0)
-            rows = [run(method, *load(name, split), step) for split in arguments.splits]
-            results[name, label] = np.mean(rows, axis=0)
-            nll, score, rmse, covered, fit, ask = results[name, label]
-            error = np.std([row[0] for row in rows]) / np.sqrt(len(rows))
-            line = f"{nll:.3f} ± {error:.3f} | {score:.4g} | {rmse:.4g} | {covered:.1f} | {fit:.2f} | {ask:.0f}"
-            print(f"| {name} | {label} | {line} |", flush=True)
-    if arguments.table:
-        arguments.table.write_text(markdown(results))
-    if arguments.plot:
-        draw(results, arguments.plot)
+            rows = np.array([run(method, *load(name, split), step) for split in arguments.splits])
+            error = rows[:, 0].std() / np.sqrt(len(rows))
+            entry = dict(zip(NUMBERS, rows.mean(axis=0).tolist())) | {"nll_error": float(error)}
+            results.setdefault(label, {})[name] = entry
+            line = "{nll:.3f} ± {nll_error:.3f} | {crps:.4g} | {rmse:.4g} | "
+            line += "{coverage:.1f} | {fit_s:.2f} | {predict_us:.0f}"
+            print(f"| {name} | {label} | {line.format(**entry)} |", flush=True)
+    if arguments.results:
+        labels = {label: METHODS[label][0] for label in results}
+        told = {"version": __version__, "splits": len(arguments.splits), "rounded": [*ROUNDED], "methods": labels}
+        arguments.results.write_text(json.dumps(told | {"results": results}, indent=1) + "\n")
 
 
 def main() -> None:

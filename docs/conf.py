@@ -1,7 +1,8 @@
 """The documentation's settings: ``make docs`` builds it, without a network and without warnings."""
 
+import importlib
+import inspect
 import warnings
-from typing import Any
 
 import coverwalk
 
@@ -18,10 +19,10 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "auto_examples/*.ipynb", "auto_examples/*.py", "auto_examples/**/*.md5"]
+exclude_patterns = ["_build", "recipes", "auto_examples/*.ipynb", "auto_examples/*.py", "auto_examples/**/*.md5"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 
 templates_path = ["_templates"]
@@ -44,14 +45,26 @@ sphinx_gallery_conf = {
 warnings.filterwarnings("ignore", message=".*non-interactive.*")  # the gallery draws to files
 
 
-def setup(app: Any) -> None:
-    """Leave out the methods that scikit-learn adds to every estimator for its own routing."""
-    app.connect("autodoc-skip-member", lambda *event: event[2].endswith("_request") or None)
+def own_methods(module: str, name: str) -> list[str]:
+    """Public methods of a class that are defined in coverwalk: those of other libraries have pages there."""
+    thing = importlib.import_module(module)
+    for part in name.split("."):
+        thing = getattr(thing, part)
+    functions = {n: inspect.unwrap(getattr(getattr(thing, n), "__func__", getattr(thing, n))) for n in dir(thing)}
+    return [
+        n
+        for n, f in functions.items()
+        if n[0] != "_" and inspect.isfunction(f) and f.__module__.startswith("coverwalk")
+    ]
 
+
+autosummary_context = {"own_methods": own_methods}
+suppress_warnings = ["config.cache"]  # the function above is no value to keep
 
 html_theme = "pydata_sphinx_theme"
 html_title = "coverwalk"
 html_theme_options = {
+    "header_links_before_dropdown": 6,  # the API is the fourth: one click from every page
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
     "secondary_sidebar_items": ["page-toc"],

@@ -2,30 +2,49 @@
 A source that changes
 =====================
 
-A model that learns as it reads is surprised when its source changes, and then gets used to it: bits per byte over time.
+A model that learns as it reads is surprised when its source changes, and then gets used to it. The evidence says where
+the source changed: one model for all symbols, or one before a place and another from it on.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from coverwalk import SequenceModel
+from coverwalk.sequences.change_points import change_points
 
 rng = np.random.default_rng(0)
-words = b"it was the best of times the worst age wisdom foolishness epoch belief season light darkness".split()
-text = b" ".join(words[i] for i in rng.integers(0, len(words), 2500))
-numbers = np.cumsum(rng.integers(-4, 5, (3000, 4)), axis=0).astype(">i2").tobytes()
-source = text[:12_000] + numbers[:12_000] + text[12_000:]
+english = b"it was the best of times the worst age wisdom foolishness epoch belief season light darkness".split()
+german = b"es war die beste zeit der welt schlimmste alter weisheit torheit epoche glauben licht dunkel".split()
+
+
+def text(words, n):
+    """Words in any order."""
+    return b" ".join(words[i] for i in rng.integers(0, len(words), n))
+
+
+source = b" ".join([text(english, 500), text(german, 500), text(english, 500)])
 
 bits = SequenceModel().prequential(source, unit="bits")
-smooth = np.convolve(bits, np.full(200, 1 / 200), mode="valid")
+smooth = np.convolve(bits, np.full(100, 1 / 100), mode="valid")
+places = change_points(source)
 
 figure, ax = plt.subplots(figsize=(10, 3.2), layout="constrained")
-ax.plot(np.arange(len(smooth)) + 100, smooth)
-for place in (12_000, 24_000):
-    ax.axvline(place, color="tab:red", linestyle=":")
+ax.plot(np.arange(len(smooth)) + 50, smooth, label="surprise, mean of 100 bytes")
+for i, place in enumerate(places):
+    ax.axvline(place, color="tab:red", linestyle=":", label=None if i else "change, by evidence")
 ax.set(xlabel="bytes read", ylabel="bits per byte")
+ax.legend()
 
 # %%
-# Which covers the predictions came from: words for the text, records for the table of numbers between.
+# Counts that decay (``forget``) follow a source whose rules change. Here they change every 5000 symbols.
 
-SequenceModel().fit(text).contributions(), SequenceModel().fit(numbers).contributions()
+pieces = []
+for _ in range(8):
+    table = rng.dirichlet(np.full(16, 0.2), 16).cumsum(1)
+    piece = [0]
+    for u in rng.random(5000):
+        piece.append(min(int((u >= table[piece[-1]]).sum()), 15))
+    pieces += piece
+for forget in (0.0, 1e-4, 3e-4, 1e-3):
+    changing = SequenceModel(256, forget=forget).prequential(pieces, unit="bits").mean()
+    print(f"forget={forget:6g}: {changing:.3f} bits per symbol")

@@ -5,6 +5,8 @@ Why: importances, dependence, reasons
 What moves the prediction, and what moves its uncertainty.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -38,7 +40,8 @@ print(model.explain(X[400:401]))
 # it is installed.
 
 try:
-    import shap
+    with warnings.catch_warnings(action="ignore"):  # of its own use of matplotlib
+        import shap
 except ImportError:
     print("pip install shap to run this part")
 else:

@@ -21,6 +21,6 @@ ax.set_xticks(np.arange(len(text)), list(text))
 ax.set(ylabel="bits")
 
 # %%
-# Which contexts speak after ``"the pla"``?
+# Which contexts have weight after ``"the pla"``?
 
 print(model.explain("the pla"))

@@ -99,9 +99,9 @@ class Browser:
         self.call("Page.navigate", url=url)
         while "Page.loadEventFired" not in self.events:
             self._message()
-        self.predict_dist("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
-    def ask(self, expression):
+    def evaluate(self, expression):
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"]["exception"]["description"])

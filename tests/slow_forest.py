@@ -6,7 +6,7 @@ by number: x is (number of the row, inputs in units of order one); a question ha
 
 import numpy as np
 from scipy import stats
-from scipy.special import betaln, logsumexp
+from scipy.special import logsumexp
 
 from coverwalk.base import Cover, LocalModel, Posterior
 
@@ -120,49 +120,6 @@ class Kernels:
         return (kernels + base) / (self.n + 1) / self.scale
 
 
-class Cells:
-    """A tree density over the bins of y: its Z by recursion, leave-one-out by taking a row away and asking again."""
-
-    def __init__(self, e):
-        n = len(e)
-        self.scale = np.sqrt(np.mean(e**2))
-        place = e / (self.scale * BIN) + BINS / 2 + 0.5
-        inside = (place >= 0) & (place < BINS)
-        self.counts = np.bincount(place[inside].astype(int), minlength=BINS)
-        self.n, self.n_in, self.global_kernel = n, int(inside.sum()), self.log_z(self.counts)
-        self.log_evidence = -n * np.log(n * self.scale)
-        n_out = n - self.n_in
-        self.log_evidence += sum(np.log(n_out * self.base(t)) for t in e[~inside] / self.scale)
-        for b in np.flatnonzero(self.counts):
-            fewer = self.counts.copy()
-            fewer[b] -= 1
-            tree = np.exp(self.global_kernel - self.log_z(fewer)) / (BINS * BIN)
-            others = (self.n_in - 1) * tree + (1 + n_out) * self.base(0.0)
-            self.log_evidence += self.counts[b] * np.log(others)
-
-    def log_z(self, counts):
-        n = counts.sum()
-        if n <= 1 or len(counts) == 1:
-            return 0.0
-        left, right = np.split(counts, 2)
-        share = betaln(left.sum() + 0.5, right.sum() + 0.5) - betaln(0.5, 0.5)
-        return np.log(0.5) + np.logaddexp(0.0, share + n * np.log(2) + self.log_z(left) + self.log_z(right))
-
-    def base(self, e):
-        half = np.array([4.0, 8.0, max(16.0, 1.001 * np.sqrt(self.n) + BIN / 2)])
-        return np.sum(np.array([0.9, 0.08, 0.02]) / (2 * half) * (abs(e + BIN / 2) <= half))
-
-    def density(self, e):
-        """Of the next row: Z with it over Z without it."""
-        e = e / self.scale
-        place, tree = int(np.floor(e / BIN + BINS / 2 + 0.5)), 0.0
-        if 0 <= place < BINS:
-            more = self.counts.copy()
-            more[place] += 1
-            tree = np.exp(self.log_z(more) - self.global_kernel) / (BINS * BIN)
-        return (self.n_in * tree + (self.n + 1 - self.n_in) * self.base(e)) / (self.n + 1) / self.scale
-
-
 class SlowTree:
     """The local models of every context of one tree, by the numbers of its rows."""
 
@@ -178,12 +135,11 @@ class SlowTree:
             above = self.regressions[tree.parent[k]].s2 if k else min_scale**2 + np.mean(y**2)
             fit = self.regressions[k] = Regressions(Z[i], r[i], above, degree, ridges, many)
             r[i] = fit.rest
-            self.kernels[k] = [None, None, None]
+            self.kernels[k] = [None, None]
             if len(i) >= SHAPE_ROWS:
                 of_residuals, deviation = Kernels(fit.held_out), y[i] - y[i].mean()
                 promising = np.sum(deviation**2) <= len(i) * (PROMISING * of_residuals.scale) ** 2
-                of_y = [Kernels(deviation), Cells(deviation)] if promising else [None, None]
-                self.kernels[k] = [of_residuals, *of_y]
+                self.kernels[k] = [of_residuals, Kernels(deviation) if promising else None]
 
     def path(self, z):
         """The contexts of inputs z, coarse to fine."""
@@ -217,8 +173,7 @@ class SlowTree:
         kernels = self.kernels[k][which - 1]
         if kernels is None:
             return -np.inf
-        with np.errstate(divide="ignore"):  # cells end somewhere
-            return float(np.log(kernels.density(y - (loc if which == 1 else self.y[self.rows[k]].mean()))))
+        return float(np.log(kernels.density(y - (loc if which == 1 else self.y[self.rows[k]].mean()))))
 
 
 class TreeCover(Cover):
@@ -237,7 +192,7 @@ class TreeCover(Cover):
 
 
 class OfForest(LocalModel):
-    """One local model of the forest's contexts: 0 the regressions, 1 and 2 the kernel densities, 3 the tree density."""
+    """One local model of the forest's contexts: 0 the regressions, 1 and 2 the kernel densities."""
 
     def __init__(self, slow, which):
         self.slow, self.which = slow, which

@@ -106,10 +106,10 @@ def test_moments_are_integrals(target):
         assert dist[i].var() == pytest.approx(np.sum(mass * (target.value(t) - mean) ** 2), rel=1e-4)
 
 
-def skewed(n, seed, spread=0.5):
+def skewed(n, seed, scale_factor=0.5):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, 2))
-    return X, np.exp(X[:, 0] + spread * rng.normal(size=n))
+    return X, np.exp(X[:, 0] + scale_factor * rng.normal(size=n))
 
 
 def test_a_positive_y_is_fitted_as_well_as_its_logarithm():

@@ -37,3 +37,24 @@ def test_a_wrong_command_is_a_usage_error(capsys):
         main(["dance"])
     assert stopped.value.code == 2
     assert "dance" in capsys.readouterr().err
+
+
+LIGHT = """
+import sys
+from coverwalk.cli._light import import_sklearn
+import_sklearn()
+import coverwalk.conditional_density
+assert "pandas" not in sys.modules
+assert [name for name in sys.modules if name.startswith("scipy.stats")] == ["scipy.stats"]
+from scipy import stats
+import scipy.stats
+assert scipy.stats.norm is stats.norm is sys.modules["scipy.stats"].norm
+import pandas as pd
+from sklearn.utils.validation import check_array
+print(check_array(pd.DataFrame({"a": [1.0, 2.0]})).shape, round(stats.norm.cdf(0.0), 3))
+"""
+
+
+def test_the_command_line_loads_statistics_and_pandas_when_it_uses_them():
+    run = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True)
+    assert (run.returncode, run.stdout.strip()) == (0, "(2, 1) 0.5"), run.stderr

@@ -238,7 +238,7 @@ def test_report(capsys):
 
 def test_a_report_that_leaves_rows_out_says_so(capsys, monkeypatch):
     for most, held_out in ((159, True), (160, False)):
-        monkeypatch.setattr("coverwalk.cli.report._MOST_ROWS", most)
+        monkeypatch.setattr("coverwalk.cli.report._MAX_ROWS", most)
         code, out, _ = run(capsys, "report", "m.cover", "data.csv", "--out", "part.html")
         assert code == 0
         assert (f"the first {most} rows (a report reads no more) of data.csv" in out) == held_out

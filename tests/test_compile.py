@@ -12,6 +12,8 @@ from numba.core.dispatcher import Dispatcher
 
 from coverwalk import ConditionalDensity, ContextClassifier, Density, DoubleTree, SequenceModel
 from coverwalk._kernels._compile import _cached, _forget_stale_kernels
+from coverwalk.cli import main
+from coverwalk.warmup import compile_ahead
 
 
 def test_a_changed_source_drops_its_kernels_and_those_that_import_it(tmp_path):
@@ -86,6 +88,40 @@ def test_other_troubles_with_the_cache_are_not_hidden():
 
     with pytest.raises(RuntimeError, match="something else"):
         _cached(Broken())
+
+
+WARM = """
+import sys
+from numba.core import event
+compiled = []
+class Count(event.Listener):
+    def on_start(self, e): compiled.append(e.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, e): pass
+event.register("numba:compile", Count())
+from coverwalk.warmup.tasks import run_task
+run_task("density")
+print(len(compiled))
+"""
+
+
+def test_what_was_compiled_ahead_is_not_compiled_again(tmp_path):
+    """In a cache of its own; `warmup` runs the task in a process, with a line when it is done."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "coverwalk.cli", "warmup", "--only", "density"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stderr.startswith("1 of 1: density, ")
+    assert done.stdout.startswith("coverwalk: all kernels are compiled, in ")
+    again = subprocess.run([sys.executable, "-c", WARM], capture_output=True, text=True, env=environment, check=True)
+    assert again.stdout.split() == ["0"], again.stderr
+
+
+def test_a_task_that_fails_is_told():
+    with pytest.raises(RuntimeError, match=r"'nothing' could not be compiled:\n(.|\n)*KeyError"):
+        list(compile_ahead(["nothing"], 1))
+
+
+def test_there_is_no_other_part():
+    assert main(["warmup", "--only", "nothing"]) == 1
 
 
 RNG = np.random.default_rng(0)

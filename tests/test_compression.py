@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from coverwalk import SequenceModel, __version__
 from coverwalk.cli import main
+from coverwalk.datasets import data_folder
 from coverwalk.sequences import container
 from coverwalk.sequences.compression import compress, decompress
 from coverwalk.sequences.compressors import compressors
@@ -57,6 +58,34 @@ def test_a_learned_page_with_a_blank_end_comes_back(byte):
     assert decompress(compress(data)) == data
 
 
+def test_tails_of_every_byte_come_back():
+    """A learned prefix, then a run of each of the 256 values; a code may end in any byte, any number of times."""
+    for byte in range(256):
+        data = TEXT[:700] + bytes([byte]) * 2000
+        assert decompress(compress(data, effort=1)) == data
+
+
+def test_a_long_run_of_zeros_is_next_to_nothing():
+    data = bytes(300_000)
+    packed = compress(data)
+    assert len(packed) < 200
+    assert decompress(packed) == data
+
+
+@pytest.mark.parametrize("effort", [1, 2, 3])
+def test_files_come_back(effort):
+    """Every file of the benchmark's sequences, or the first 100,000 bytes of it."""
+    try:
+        folder = data_folder(needs="seq")
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+    for path in sorted((folder / "seq").iterdir()):
+        data = path.read_bytes()[:100_000]
+        packed = compress(data, effort=effort, memory="16MB")
+        assert decompress(packed) == data
+        assert len(packed) < 0.6 * len(data)
+
+
 def test_truncated_and_foreign_files_are_refused():
     packed = compress(TEXT)
     for end in (0, 1, 2, 3, 6, 8, 12, 20, len(packed) // 2, len(packed) - 1):
@@ -89,7 +118,7 @@ def test_command_line_round_trip(tmp_path, capsys):
     original = tmp_path / "speech.txt"
     original.write_bytes(TEXT)
     assert main(["compress", str(original)]) == 0
-    packed = tmp_path / "speech.txt.cw"
+    packed = tmp_path / "speech.txt.cwz"
     assert packed.stat().st_size < len(TEXT) / 4
     assert main(["decompress", str(packed)]) == 1  # the original is still there
     assert "--force" in capsys.readouterr().err
@@ -105,16 +134,18 @@ def test_command_line_round_trip(tmp_path, capsys):
     other.write_bytes(b"\x89PNG")
     assert main(["decompress", str(other)]) == 1
     assert main(["decompress", str(other), "-o", str(tmp_path / "out")]) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["picture.png", "speech.txt", "speech.txt.cw"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["picture.png", "speech.txt", "speech.txt.cwz"]
 
 
 def test_bits_prints_ours_beside_the_others(tmp_path, capsys):
-    for name, data in (("a", TEXT), ("b", TEXT[:3000])):
+    once = RNG.integers(97, 123, 150_000, dtype=np.uint8)  # many contexts, more than a model's first tables hold
+    long = once.tobytes() + np.where(RNG.random(150_000) < 0.2, once[::-1], once).tobytes()
+    for name, data in (("a", long), ("b", TEXT[:3000])):
         (tmp_path / name).write_bytes(data)
     assert main(["bits", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["file", "bytes", "coverwalk", *compressors(), "memory", "kB/s"]
-    ours = SequenceModel(256).prequential(TEXT, unit="bits").mean()
+    ours = SequenceModel(256).prequential(long, unit="bits").mean()
     assert float(lines[1].split()[2]) == pytest.approx(ours, abs=1e-4)
     assert lines[3].startswith("mean")
     (tmp_path / "c").write_bytes(b"")

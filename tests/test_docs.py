@@ -37,12 +37,13 @@ def test_gallery(script):
     plt.close("all")
 
 
-def test_the_pictures_of_the_readme_are_those_of_the_model(tmp_path):
+@pytest.mark.parametrize("name", ["ring", "walk"])
+def test_plots_of_the_pages_are_those_of_the_model(name, tmp_path):
     """Drawn again and compared in coarse blocks: fonts may differ, what the model predicts may not."""
     plt = pytest.importorskip("matplotlib.pyplot")
     make = runpy.run_path(str(ROOT / "docs" / "img" / "make.py"))
-    make["draw_ring"](tmp_path / "ring.png")
-    shown, drawn = (blocks(plt.imread(folder / "ring.png")) for folder in (ROOT / "docs" / "img", tmp_path))
+    make[f"draw_{name}"](tmp_path / f"{name}.png")
+    shown, drawn = (blocks(plt.imread(folder / f"{name}.png")) for folder in (ROOT / "docs" / "img", tmp_path))
     assert np.abs(shown - drawn).max() < 0.08
 
 
@@ -53,4 +54,4 @@ def blocks(image, size=22):
 
 def test_there_are_pages_and_scripts():
     assert len(PAGES) > 10
-    assert len(EXAMPLES) >= 6
+    assert len(EXAMPLES) >= 10

@@ -39,7 +39,7 @@ def fitted(settings, missing=False):
     ("settings", "missing"),
     [
         (Settings(n_trees=5, parts=PARTS), False),
-        (Settings(n_trees=4, degree=2, kernel=0.3, spread=1.3), False),
+        (Settings(n_trees=4, degree=2, kernel=0.3, scale_factor=1.3), False),
         (Settings(n_trees=4, degree=1, n_categories=(0, 0, 4)), True),
         (Settings(n_trees=4, degree=0), True),
     ],

@@ -11,7 +11,7 @@ import pytest
 from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree, load
 from coverwalk.cli import main
 from coverwalk.forest.passes import RowError, accumulate, finalize, is_pass, merge, plan
-from coverwalk.preparation.category_counts import LevelCounts, category_codes, digests
+from coverwalk.preparation.category_counts import CategoryCounts, category_codes, digests
 from coverwalk.preparation.columns import OTHERS, MixedInputs
 from tests.test_mixed_inputs import table
 
@@ -110,7 +110,7 @@ def test_mistakes_are_told_with_their_place():
 
 
 def test_counts_of_levels_add_up():
-    part, other = LevelCounts((0,), 1), LevelCounts((0,), 1)
+    part, other = CategoryCounts((0,), 1), CategoryCounts((0,), 1)
     for counts, column in ((part, ["b", "a", None, "b"]), (other, ["c", "a"])):
         counts.accumulate(pd.DataFrame({"x": column}), digests(column)[:, None])
     part.merge(other)

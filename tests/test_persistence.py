@@ -131,14 +131,14 @@ def test_foreign_files(tmp_path, good):
 def test_a_newer_format_asks_for_an_upgrade(tmp_path):
     path = tmp_path / "m.cw"
     path.write_bytes(file_of(*encoded(text_model()), version=str(container.FORMAT + 1)))
-    with pytest.raises(ModelFileError, match=r"format '3'.*upgrade"):
+    with pytest.raises(ModelFileError, match=rf"format '{container.FORMAT + 1}'.*upgrade"):
         load(path)
 
 
-def test_a_file_of_version_0_1_says_so(tmp_path):
+def test_a_file_of_an_earlier_version_says_so(tmp_path):
     path = tmp_path / "m.cw"
     path.write_bytes(file_of("{}", {}, version="1", written_by="0.1.0"))
-    with pytest.raises(ModelFileError, match=r"written by version 0\.1 of coverwalk.*fit the model again"):
+    with pytest.raises(ModelFileError, match=r"by version 0\.1\.0 of coverwalk in format 1.*fit the model again"):
         load(path)
 
 
@@ -269,33 +269,24 @@ def test_mutated_forests_are_refused(forest, tmp_path):
 
 
 FITTED = "model.forests_[0].fitted[0]"
-RECORDS = f"{FITTED}.records"
 TREE = "model.forests_[0].trees[0]"
 FORGERIES = {
     "a cut of an input that is not there": (f"{TREE}.feature", put(7)),
     "a child beyond the tree": (f"{TREE}.left", put(10**6)),
     "a tree that runs in circles": (f"{TREE}.left", put(0)),
-    "a parent of its own": (f"{TREE}.parent", put(1, at=1)),
-    "records beyond the end": (f"{RECORDS}.first", put(10**9, at=1)),
-    "records that run backwards": (f"{RECORDS}.first", put(-5, at=1)),
-    "a kind of component that is not there": (f"{RECORDS}.kind", put(3)),
-    "a weight above one": (f"{RECORDS}.weight", put(1.1)),
-    "a negative variance": (f"{RECORDS}.s2", put(-1.0)),
-    "no number for a variance": (f"{RECORDS}.s2", put(np.nan)),
-    "fewer components than are there": (f"{RECORDS}.n_components", put(0, at=-1)),
-    "totals that do not add up": (f"{RECORDS}.total", put(0.5, at=-1)),
-    "ancestors that run in circles": (f"{RECORDS}.above", lambda a: np.arange(len(a))),
-    "a slot beyond the end": (f"{RECORDS}.slot", put(10**9)),
-    "no slot for the root": (f"{RECORDS}.slot", put(-1)),
-    "a centre of another width": (f"{RECORDS}.centre", lambda a: a[:, :-1].copy()),
-    "an infinite coefficient": (f"{RECORDS}.centre", put(np.inf)),
-    "a cubic": (f"{RECORDS}.degree", put(3)),
-    "a negative leverage": (f"{RECORDS}.leverage", put(-2.0)),
-    "rows beyond the end": (f"{RECORDS}.rows_at", put(2**63 - 1)),
-    "a factor beyond the end": (f"{RECORDS}.factor_at", lambda a: np.full_like(a, 2**63 - 1)),
-    "fewer factors than needed": (f"{RECORDS}.factors", lambda a: a[:-1].copy()),
-    "a pivot of zero": (f"{RECORDS}.factors", put(0.0)),
-    "single precision": (f"{RECORDS}.factors", lambda a: a.astype(np.float32)),
+    "records beyond the end": (f"{FITTED}.first", put(10**9, at=1)),
+    "records that run backwards": (f"{FITTED}.first", put(-5, at=1)),
+    "a kind of component that is not there": (f"{FITTED}.kind", put(3)),
+    "a weight above one": (f"{FITTED}.weight", put(1.1)),
+    "a negative variance": (f"{FITTED}.s2", put(-1.0)),
+    "no number for a variance": (f"{FITTED}.s2", put(np.nan)),
+    "a centre of another width": (f"{FITTED}.centre", lambda a: a[:, :-1].copy()),
+    "an infinite coefficient": (f"{FITTED}.centre", put(np.inf)),
+    "a cubic": (f"{FITTED}.degree", put(3)),
+    "another number of rows than the tree leads to it": (f"{FITTED}.n_rows", put(5)),
+    "a mean over no rows": (f"{FITTED}.n_rows", put(0)),
+    "a root without records": (f"{FITTED}.first", put(0, at=1)),
+    "single precision": (f"{FITTED}.mean", lambda a: a.astype(np.float32)),
     "a shape that is not there": (f"{FITTED}.shape", put(10**6)),
     "rows of another width": ("model.forests_[0].X", lambda a: a[:, :2].copy()),
     "atoms that do not sum to one": (f"{FITTED}.shapes.atom_weight", put(0.9)),

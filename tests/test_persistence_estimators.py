@@ -258,8 +258,8 @@ FORGED_CLASSIFIERS = {
     "classes that are not there": ("model._rows[0].y", put(3)),
     "rows of another width": ("model._rows[0].X", lambda a: a[:, :1].copy()),
     "negative weights": ("model._rows[0].weight", put(-1.0)),
-    "pools above one": ("model._forest.unseen._parts[0][0]", put(2.0)),
-    "classes of pools that are not there": ("model._forest.unseen._parts[0][1]", put(-1)),
+    "pools above one": ("model._forest.held_out_rows._parts[0][0]", put(2.0)),
+    "classes of pools that are not there": ("model._forest.held_out_rows._parts[0][1]", put(-1)),
 }
 
 

@@ -33,9 +33,8 @@ def make_subject():
         + np.where(X[:, 0] > 0, 3 * rng.choice([-1, 1], 400), 0.3 * X[:, 2])
         + 0.2 * rng.standard_normal(400)
     )
-    y = np.where(X[:, 0] > 0.4, np.round(y), y)  # for the tree density
     parts = (Part(2, 2, 0.5, False), Part(1, 1, 0.5, False), Part(2, 1, 0.5, True))
-    settings = Settings(n_trees=5, spread=0.87, parts=parts)
+    settings = Settings(n_trees=5, scale_factor=0.87, parts=parts)
     forest = Forest.plan(X[:300], y[:300], settings, ["a", "</script><b>", "c"])
     forest.accumulate(X[:300], y[:300])
     forest.finalize()
@@ -68,10 +67,10 @@ def thinned(forest, n_trees):
     return dataclasses.replace(forest, trees=forest.trees[:n_trees], fitted=forest.fitted[:n_trees], _table=None)
 
 
-def test_the_subject_has_every_kind_of_voice(subject):
+def test_the_subject_has_every_kind_of_component(subject):
     """Or the browser's evaluator would be proved on less than it has to do."""
     records = [tree.records for tree in subject.forest.fitted]
-    assert set(np.concatenate([r.kind for r in records]).tolist()) == {0, 1, 2, 3}
+    assert set(np.concatenate([r.kind for r in records]).tolist()) == {0, 1, 2}
     assert {0, 1, 2} == set(np.concatenate([r.degree for r in records]).tolist())
     solved = [(r.rows_at >= 0, (r.rows_at < 0) & (r.leverage < 0), r.leverage >= 0) for r in records]
     assert all(any(way.any() for way in ways) for ways in zip(*solved))
@@ -133,7 +132,7 @@ def streamed(subject, tmp_path_factory):
     """The page of a model that is no forest: it predicts, and says what it is."""
     plain = subject._replace(
         forest=None,
-        predict=subject.forest.ask,
+        predict=subject.forest.predict_dist,
         names=["a", "b", "c"],
         learned=(subject.forest.X, subject.forest.y),
         facts={"n_rows": 300, "n_trees": 5, "n_contexts": 77},
@@ -172,35 +171,35 @@ def test_facts_of_a_classifier(classes):
 def test_a_page_without_a_forest(browser, streamed):
     browser.open(streamed.as_uri())
     assert browser.errors == []
-    assert browser.predict_dist("document.getElementById('explore')") is None
-    assert browser.predict_dist("document.getElementById('splits-section')") is None
-    assert "no explorer" in browser.predict_dist("document.getElementById('notes').textContent")
+    assert browser.evaluate("document.getElementById('explore')") is None
+    assert browser.evaluate("document.getElementById('splits-section')") is None
+    assert "no explorer" in browser.evaluate("document.getElementById('notes').textContent")
     for chart in ("pit", "coverage", "losses", "importances"):
-        assert browser.predict_dist(f"document.querySelectorAll('#{chart} svg *').length") > 5
+        assert browser.evaluate(f"document.querySelectorAll('#{chart} svg *').length") > 5
 
 
 def test_the_page_of_a_classifier(browser, classes):
     browser.open(classes[0].as_uri())
     assert browser.errors == []
-    assert browser.predict_dist("document.getElementById('pit')") is None
+    assert browser.evaluate("document.getElementById('pit')") is None
     for chart in ("reliability", "losses", "importances"):
-        assert browser.predict_dist(f"document.querySelectorAll('#{chart} svg *').length") > 5
-    cells = browser.predict_dist("[...document.querySelectorAll('#confusion td')].map((n) => Number(n.textContent))")
+        assert browser.evaluate(f"document.querySelectorAll('#{chart} svg *').length") > 5
+    cells = browser.evaluate("[...document.querySelectorAll('#confusion td')].map((n) => Number(n.textContent))")
     assert cells == [count for row in classes[1]["confusion"] for count in row]
-    assert browser.predict_dist("document.querySelectorAll('#surprising tr').length") == 10
-    assert browser.predict_dist("document.getElementById('importances').textContent").count("<b>") == 1
+    assert browser.evaluate("document.querySelectorAll('#surprising tr').length") == 10
+    assert browser.evaluate("document.getElementById('importances').textContent").count("<b>") == 1
 
 
 def test_the_page_prints_well(browser, written):
     """On paper: one column, nothing wider than the sheet, no controls, no chart torn in two."""
     browser.open(written.as_uri(), width=794, height=1123)
     browser.call("Emulation.setEmulatedMedia", media="print")
-    browser.predict_dist("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    assert browser.predict_dist("document.documentElement.scrollWidth") <= 794
-    assert browser.predict_dist("getComputedStyle(document.querySelector('main')).display") == "block"
-    assert browser.predict_dist("getComputedStyle(document.querySelector('.sliders')).display") == "none"
-    assert browser.predict_dist("getComputedStyle(document.querySelector('section')).breakInside") == "avoid"
-    assert browser.predict_dist("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    browser.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 794
+    assert browser.evaluate("getComputedStyle(document.querySelector('main')).display") == "block"
+    assert browser.evaluate("getComputedStyle(document.querySelector('.sliders')).display") == "none"
+    assert browser.evaluate("getComputedStyle(document.querySelector('section')).breakInside") == "avoid"
+    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     pdf = base64.b64decode(browser.call("Page.printToPDF")["data"])
     assert pdf[:5] == b"%PDF-"
     assert 1 <= pdf.count(b"/Type /Page\n") <= 8
@@ -212,13 +211,13 @@ def test_the_page_loads_without_a_complaint(browser, written):
     assert browser.errors == []
     assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
     assert (
-        browser.predict_dist("document.querySelector('h1').textContent")
+        browser.evaluate("document.querySelector('h1').textContent")
         == "What is strength & <i>more</i>, given the rest?"
     )
-    assert browser.predict_dist("document.querySelectorAll('.slider').length") == 3
-    assert "9 %" in browser.predict_dist("document.getElementById('notes').textContent")
+    assert browser.evaluate("document.querySelectorAll('.slider').length") == 3
+    assert "9 %" in browser.evaluate("document.getElementById('notes').textContent")
     for chart in ("density", "pit", "coverage", "losses", "splits", "importances"):
-        assert browser.predict_dist(f"document.querySelectorAll('#{chart} svg *').length") > 5
+        assert browser.evaluate(f"document.querySelectorAll('#{chart} svg *').length") > 5
 
 
 def test_a_broken_page_is_noticed(browser, tmp_path):
@@ -234,20 +233,19 @@ def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp
     page.write_report(subject, tmp_path / "r.html", "r")
     browser.open((tmp_path / "r.html").as_uri())
     forest = thinned(subject.forest, export(subject.forest, budget).n_trees)
-    assert ("carries" in browser.predict_dist("document.getElementById('notes').textContent")) == (budget < 10**6)
+    assert ("carries" in browser.evaluate("document.getElementById('notes').textContent")) == (budget < 10**6)
     rng = np.random.default_rng(1)
     X = np.vstack([subject.X[:20], subject.X[20:40] * rng.uniform(0.5, 3, (20, 3))])
     grid = np.linspace(subject.y.min() - 20, subject.y.max() + 20, 60)
     ours = np.array(
-        browser.predict_dist(
+        browser.evaluate(
             f"{X.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.components(x);"
-            f" return {grid.tolist()}.map((y) => m.density(v, y)).concat([m.meanOf(v), v.length]); }})"
+            f" return {grid.tolist()}.map((y) => m.density(v, y)).concat([v.length]); }})"
         )
     )
     dist = forest.predict_dist(X)
     np.testing.assert_allclose(ours[:, :60], dist.pdf(grid[None, :]), rtol=1e-6)
-    np.testing.assert_allclose(ours[:, 60], dist.mean(), rtol=1e-6)
-    assert ours[:, 61].tolist() == counted(forest, X)
+    assert ours[:, 60].tolist() == counted(forest, X)
 
 
 def counted(forest, X):
@@ -266,7 +264,7 @@ def test_the_page_knows_the_kernel_density_over_all_rows(p, browser, subject, tm
     page.write_report(Subject(forest, "y", X, subject.y), tmp_path / "k.html", "k")
     browser.open((tmp_path / "k.html").as_uri())
     far = np.vstack([X[:20], 5 * X[:20], -50 * X[:5]])
-    shown = browser.predict_dist(
+    shown = browser.evaluate(
         f"{far.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.components(x);"
         " return [m.density(v, 30), v.length]; })"
     )
@@ -288,27 +286,26 @@ def test_the_page_knows_steps(browser, subject, tmp_path):
     browser.open((tmp_path / "s.html").as_uri())
     X = subject.X[:20]
     shown = np.array(
-        browser.predict_dist(
+        browser.evaluate(
             f"{X.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.components(x);"
-            " return [m.density(v, 29), m.density(v, 31), m.meanOf(v), v.length]; })"
+            " return [m.density(v, 29), m.density(v, 31), v.length]; })"
         )
     )
     dist = forest.predict_dist(X)
     np.testing.assert_allclose(shown[:, :2], dist.pdf(np.array([[29.0, 31.0]])), rtol=1e-4)
-    np.testing.assert_allclose(shown[:, 2], dist.mean(), rtol=1e-5)
-    assert shown[:, 3].tolist() == counted(forest, X)
+    assert shown[:, 2].tolist() == counted(forest, X)
     assert browser.errors == []
 
 
 def test_the_page_knows_the_quantiles_and_the_contexts(browser, subject, written):
     browser.open(written.as_uri())
     for i in range(0, 100, 10):
-        browser.predict_dist(f"coverwalk.explorer.choose({i})")
-        dist = subject.forest.predict_dist(np.array([browser.predict_dist("coverwalk.explorer.x")]))[0]
+        browser.evaluate(f"coverwalk.explorer.choose({i})")
+        dist = subject.forest.predict_dist(np.array([browser.evaluate("coverwalk.explorer.x")]))[0]
         levels = [0.005, 0.05, 0.5, 0.95]
-        shown = browser.predict_dist(f"coverwalk.mixture.quantiles(coverwalk.explorer.components, {levels})")
+        shown = browser.evaluate(f"coverwalk.mixture.quantiles(coverwalk.explorer.components, {levels})")
         np.testing.assert_allclose(dist.cdf(np.array(shown)), levels, rtol=1e-5)
-    components = browser.predict_dist(
+    components = browser.evaluate(
         "coverwalk.explorer.components.map((v) => [v.weight, v.tree ?? -1, v.nRows ?? 0]).sort((a, b) => b[0] - a[0])"
     )
     ours = [
@@ -323,44 +320,44 @@ def test_the_page_knows_student(df, browser, written):
     browser.open(written.as_uri())
     e = np.linspace(-8, 8, 41)
     log_norm = stats.t.logpdf(0, df)
-    shown = browser.predict_dist(f"{e.tolist()}.map((e) => studentCdf(e, {df}, {log_norm}))")
+    shown = browser.evaluate(f"{e.tolist()}.map((e) => studentCdf(e, {df}, {log_norm}))")
     np.testing.assert_allclose(shown, stats.t.cdf(e, df), atol=1e-6)
 
 
 def test_a_slider_moves_the_density(browser, written):
     browser.open(written.as_uri())
     state = "[document.getElementById('curve').getAttribute('d'), document.getElementById('contexts').textContent]"
-    before = browser.predict_dist(state)
-    browser.predict_dist(
+    before = browser.evaluate(state)
+    browser.evaluate(
         "(() => { const s = document.querySelector('.slider input'); s.value = s.value > 0 ? -0.9 : 0.9;"
         " s.dispatchEvent(new Event('input', { bubbles: true })); })()"
     )
-    after = browser.predict_dist(state)
+    after = browser.evaluate(state)
     assert before[0] != after[0]
     assert before[1] != after[1]
-    assert browser.predict_dist("document.getElementById('row').value") == "-1"
-    browser.predict_dist("document.getElementById('after').click()")
-    assert browser.predict_dist("document.getElementById('row').value") == "0"
-    assert browser.predict_dist("document.querySelector('.seen-dot') !== null")
+    assert browser.evaluate("document.getElementById('row').value") == "-1"
+    browser.evaluate("document.getElementById('after').click()")
+    assert browser.evaluate("document.getElementById('row').value") == "0"
+    assert browser.evaluate("document.querySelector('.seen-dot') !== null")
     assert browser.errors == []
 
 
 def test_a_surprising_row_leads_to_the_explorer(browser, written):
     browser.open(written.as_uri())
-    browser.predict_dist("document.querySelectorAll('#surprising button')[1].click()")
-    wanted = browser.predict_dist("coverwalk.facts.surprising[1]")
-    assert browser.predict_dist("coverwalk.facts.explore.rows[coverwalk.explorer.row]") == wanted["row"]
+    browser.evaluate("document.querySelectorAll('#surprising button')[1].click()")
+    wanted = browser.evaluate("coverwalk.facts.surprising[1]")
+    assert browser.evaluate("coverwalk.facts.explore.rows[coverwalk.explorer.row]") == wanted["row"]
     assert browser.errors == []
 
 
 def test_a_phone_has_no_sideways_scrolling(browser, written):
     browser.open(written.as_uri(), width=360, height=740)
-    assert browser.predict_dist("window.innerWidth") == 360
-    assert browser.predict_dist("document.documentElement.scrollWidth") <= 360
-    assert browser.predict_dist(
+    assert browser.evaluate("window.innerWidth") == 360
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 360
+    assert browser.evaluate(
         "[...document.querySelectorAll('svg')].every((s) => s.getBoundingClientRect().right <= 360)"
     )
-    sizes = browser.predict_dist(
+    sizes = browser.evaluate(
         "[...document.querySelectorAll('p, li, td, th, text')].map((n) => parseFloat(getComputedStyle(n).fontSize))"
     )
     assert min(sizes) >= 12
@@ -368,7 +365,7 @@ def test_a_phone_has_no_sideways_scrolling(browser, written):
 
 def test_dark_mode_is_dark_and_readable(browser, written):
     def colours():
-        return browser.predict_dist(
+        return browser.evaluate(
             "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,"
             " getComputedStyle(document.querySelector('.curve')).stroke]"
         )

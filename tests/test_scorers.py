@@ -1,8 +1,4 @@
-"""Scorers and pipelines with scikit-learn's own tools; distributions of several outputs; types for users."""
-
-import subprocess
-import sys
-from pathlib import Path
+"""Scorers and pipelines with scikit-learn's own tools; distributions of several outputs."""
 
 import numpy as np
 import pytest
@@ -132,37 +128,3 @@ def test_a_distribution_of_one_output_as_a_table_and_in_a_notebook(rows):
     assert dist.marginal(0) is dist
     with pytest.raises(ValueError, match=r"shape \(30,\); got shape \(29,\)"):
         dist.crps(y[:29])
-
-
-USER = """
-import numpy as np
-from coverwalk import ConditionalDensity, ContextClassifier
-from coverwalk.evaluation import coverage, crps, log_loss, nll_scorer
-
-X = np.random.default_rng(0).uniform(size=(200, 2))
-y = X[:, 0] ** 2
-model = ConditionalDensity(random_state=0).fit(X, y)
-dist = model.predict_dist(X)
-low, high = dist.interval(0.9)
-print(dist.mean(), dist.std(), dist.cdf(0.5), dist.ppf([0.1, 0.9]), dist.logpdf(y), dist.rvs(3), low, high)
-print(dist[0].contexts(top=3), dist.entropy(), dist.crps(y), dist.marginal(0).prob(0.0, 1.0))
-print(log_loss(y, dist), crps(y, dist), coverage(y, dist, 0.9), nll_scorer(model, X, y))
-for row in dist[:3]:
-    print(row.median())
-again = ConditionalDensity.load("m.cover")
-print(again.predict(X[:2]), again.prob(X[:2], 0.2, 0.5), again.explain(X[0]).reasons[0].where)
-print(model.importance(X, y).importances_mean, model.feature_importances_, model.calibrate(X, y))
-print(ContextClassifier().fit(X, y > 0.5).predict_proba(X[:2]))
-"""
-
-
-def test_a_users_script_is_typed(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(USER)
-    root = Path(__file__).parents[1]
-    line = [sys.executable, "-m", "mypy", "--strict", f"--config-file={tmp_path / 'none.ini'}", str(script)]
-    (tmp_path / "none.ini").write_text("[mypy]\n")
-    done = subprocess.run(
-        line, capture_output=True, text=True, cwd=tmp_path, env={"MYPYPATH": str(root / "src"), "PATH": ""}
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

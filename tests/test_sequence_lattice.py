@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from coverwalk import SequenceModel, load
-from coverwalk._kernels.sequences.logistic import HISTORY_NEXT, HISTORY_P, SQUASH, STRETCH
+from coverwalk._kernels.sequences.logistic import HISTORY_HALF, HISTORY_NEXT, HISTORY_P, SQUASH, STRETCH
 from coverwalk._kernels.sequences.store import DOCUMENT, PERIOD, POSITION, LatticeStore
+from coverwalk._kernels.sequences.suffix_store import HISTORY
 from coverwalk.sequence import MANY_SYMBOLS
 from coverwalk.sequences import lattice_engine
 
@@ -19,8 +20,8 @@ WORDS = b"it was the best of times worst age wisdom foolishness epoch belief sea
 TEXT = b" ".join(WORDS[i] for i in RNG.integers(0, len(WORDS), 1500))
 
 
-def column(past):
-    return len(past) % 7
+def column(past, position):
+    return position % 7
 
 
 MODELS = {
@@ -112,10 +113,10 @@ def test_pickle_and_files_go_on_where_it_was(parameters, tmp_path):
         ("weights", lambda a: a[:-8]), ("history", lambda a: a[:5000]), ("history", lambda a: a[:16]),
         ("matches", lambda a: a[:, :0]), ("refined", lambda a: a[:-1]), ("finals", lambda a: a[:4]),
         ("covers", lambda a: a + 400), ("hits", lambda a: a - 2**40), ("use", lambda a: a * np.nan),
-        ("counters", lambda a: np.where(np.arange(5) == PERIOD, 5000, a)),
-        ("counters", lambda a: np.where(np.arange(5) == POSITION, -1, a)),
-        ("counters", lambda a: np.where(np.arange(5) == DOCUMENT, 2**61, a)),
-        ("counters", lambda a: np.where(np.arange(5) == POSITION, 2**40, a)),  # a history longer than there is
+        ("counters", lambda a: np.where(np.arange(6) == PERIOD, 5000, a)),
+        ("counters", lambda a: np.where(np.arange(6) == POSITION, -1, a)),
+        ("counters", lambda a: np.where(np.arange(6) == DOCUMENT, 2**61, a)),
+        ("counters", lambda a: np.where(np.arange(6) == POSITION, 2**40, a)),  # a history longer than there is
         ("covers", lambda a: a * 0),
         ("zero", lambda a: a.astype(np.int64)),
     ],
@@ -161,11 +162,52 @@ def test_each_cover_earns_its_place_where_it_should():
 
 
 def test_a_cover_of_ones_own():
-    """Symbols that depend on the place modulo 7 and on nothing else."""
-    data = bytes((i % 7) * 16 + int(RNG.integers(0, 4)) for i in range(4000))
-    assert bits(data, covers=["suffix", column]) < bits(data, covers=["suffix"])
+    """Symbols that depend on the position modulo 7 and on nothing else: 2 bits of chance, and what learning costs."""
+    data = bytes(int(RNG.integers(0, 4)) * (1 + i % 7) for i in range(4000))
+    assert bits(data, covers=["suffix", column]) < 0.93 * bits(data, covers=["suffix"])
+    told = []
+    SequenceModel(covers=["suffix", lambda past: told.append(past) or 0]).fit(TEXT[:600])
+    assert told == [TEXT[max(i - 256, 0) : i] for i in range(600)]
+    positions = []
+    model = SequenceModel(covers=["suffix", lambda past, position: positions.append(position) or 0])
+    model.fit(TEXT[:300]).update(TEXT[300:310])
+    assert positions == list(range(310))
     with pytest.raises(ValueError, match="must return an integer"):
         SequenceModel(covers=["suffix", lambda past: "a"]).fit(TEXT[:20])
+
+
+@pytest.mark.parametrize("left_out", lattice_engine.FAMILIES)
+def test_a_cover_that_is_left_out_has_no_part(left_out):
+    """Nothing is predicted from it, nothing is learned for it; order zero, the past itself, always stays."""
+    family = [name for name in lattice_engine.FAMILIES if name != left_out]
+    model = SequenceModel(covers=family, effort=3).fit(
+        TEXT[:5000] + np.tile(np.arange(50), 99).astype(np.uint8).tobytes()
+    )
+    parts = model.contributions()
+    assert set(parts) == set(family) | {"suffix"}
+    assert parts["suffix"] < 0.2 or left_out != "suffix"
+    assert (left_out == "match") == (not model._store.matches.any())
+
+
+def test_covers_without_use_sleep_and_get_another_chance():
+    """A context that never comes again says nothing: its cover sleeps, but for one block in eight."""
+
+    def never_again(past, position):
+        return position
+
+    block = lattice_engine.BLOCK
+    data = (TEXT * (1 + 9 * block // len(TEXT)))[: 8 * block + 10]
+    model = SequenceModel(covers=["suffix", never_again])
+    asleep = []
+    for begin in range(0, len(data), block):
+        model.update(data[begin : begin + block])
+        asleep.append(model._store.use[:-2, 2].copy())  # six suffixes, the function
+    assert not asleep[0][-1]
+    assert all(rows[-1] for rows in asleep[1:8])
+    assert not asleep[8][-1]
+    assert not any(rows[:3].any() for rows in asleep)  # of use all the time
+    awake = SequenceModel(covers=["suffix", never_again], effort=3).fit(data[: 2 * block])
+    assert not awake._store.use[:-2, 2].any()
 
 
 def test_functions_that_came_or_went_since_the_fit_are_refused():
@@ -302,3 +344,50 @@ def test_an_interrupt_leaves_the_model_as_it_was_or_wholly_learned(parameters, t
     assert came > 0
     model.save(tmp_path / "model")  # its parts fit together
     assert abs(model.predict_proba().sum() - 1) < 1e-9
+
+
+def changing_chain(rng, pieces, length):
+    """Letters whose next one depends on the last two by a table that changes for each piece."""
+    codes, at = np.empty(pieces * length, np.uint8), 0
+    for t, u in enumerate(rng.random(len(codes))):
+        if t % length == 0:
+            table = rng.dirichlet(np.full(8, 0.2), 64).cumsum(1)
+        codes[t] = symbol = min(int((u >= table[at]).sum()), 7)
+        at = (8 * at + symbol) % 64
+    return codes
+
+
+@pytest.mark.parametrize(
+    ("parameters", "gain"),
+    [({"alphabet": 256}, 0.005), ({"alphabet": 256, "effort": 0}, 0.03), ({"alphabet": 8, "walk": "refine"}, 0.03)],
+)
+def test_a_model_that_forgets_follows_a_source_that_changes(parameters, gain):
+    codes = changing_chain(np.random.default_rng(5), 6, 4000)
+    kept = SequenceModel(**parameters).prequential(codes, unit="bits").mean()
+    model = SequenceModel(forget=3e-4, **parameters)
+    assert model.prequential(codes, unit="bits").mean() < (1 - gain) * kept
+    assert model.n_symbols_seen_ == len(codes)
+    if not isinstance(model._store, LatticeStore):
+        assert 1 / 3e-4 - 1 <= model._store.size[HISTORY] <= 2 / 3e-4
+
+
+@pytest.mark.parametrize("parameters", [{}, {"effort": 0}])
+def test_forgetting_does_not_depend_on_how_symbols_come(parameters):
+    codes = changing_chain(np.random.default_rng(5), 2, 800)
+    whole, stepwise = (SequenceModel(256, forget=4e-3, **parameters) for _ in range(2))
+    losses = whole.prequential(codes)
+    pieces = [stepwise.prequential(codes[a : a + 97], new_document=a == 0) for a in range(0, len(codes), 97)]
+    np.testing.assert_array_equal(np.concatenate(pieces), losses)
+
+
+def test_halved_histories_say_the_same_less_surely():
+    assert (np.arange(256) >= HISTORY_HALF).all()  # larger numbers have seen more
+    assert (HISTORY_HALF[1:253] > 0).all()  # what was met stays known
+    ones = 0
+    for _ in range(40):
+        ones = int(HISTORY_NEXT[2 * ones + 1])
+    surer = HISTORY_P[ones]
+    for _ in range(3):
+        ones = int(HISTORY_HALF[ones])
+        assert 1 << 21 < HISTORY_P[ones] < surer
+        surer = HISTORY_P[ones]

@@ -8,7 +8,7 @@ import pytest
 
 from coverwalk import ConditionalDensity, load
 from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges
-from coverwalk.forest.experts.cell_edges import LEAST_WIDTH, Cells, _seen_from_places, find_cells
+from coverwalk.forest.experts.cell_edges import MIN_WIDTH, Cells, _seen_from_places, find_cells
 from coverwalk.forest.experts.y_cells import STEPS, YCells, _masses
 from coverwalk.forest.forest import Context, Forest, Settings
 from coverwalk.forest.summary import summarise
@@ -39,7 +39,7 @@ def smooth(n, seed):
 
 def fitted(y_cells, seed=0):
     X, y = rounded(300, seed)
-    forest = Forest.plan(X, y, Settings(n_trees=3, spread=0.87, y_cells=y_cells))
+    forest = Forest.plan(X, y, Settings(n_trees=3, scale_factor=0.87, y_cells=y_cells))
     forest.accumulate(X, y)
     forest.finalize()
     return forest, X, y
@@ -93,7 +93,7 @@ def test_atoms_have_a_support_about_their_value_and_gaps_are_left_out():
     atoms = find_cells(y, NONE, NONE)
     assert atoms.narrow.all()
     np.testing.assert_allclose(0.5 * (atoms.low + atoms.high), [2, 3, 4], atol=1e-12)
-    np.testing.assert_allclose(atoms.high - atoms.low, LEAST_WIDTH * y.std(), rtol=1e-9)
+    np.testing.assert_allclose(atoms.high - atoms.low, MIN_WIDTH * y.std(), rtol=1e-9)
     np.testing.assert_allclose(np.append(atoms.left, 4.5), [1.5, 2.5, 3.5, 4.5])
     y = rng.choice([0.0, 10.0], 400) + rng.uniform(size=400)
     gaps = find_cells(y, NONE, NONE)

@@ -75,7 +75,7 @@ PARTS = (Part(1, 1, 0.5, False), Part(1, 2, 0.8, False), Part(1, 1, 0.6, True))
 def fitted_forest(n=700, parts=PARTS):
     from coverwalk.forest.forest import Forest
 
-    settings = Settings(n_trees=len(parts), parts=parts, spread=0.9)
+    settings = Settings(n_trees=len(parts), parts=parts, scale_factor=0.9)
     forest = Forest.plan(X[:n], Y[:n], settings)
     forest.accumulate(X[:n], Y[:n])
     forest.finalize()

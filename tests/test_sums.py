@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coverwalk import ConditionalDensity, ContextClassifier, load
-from coverwalk._kernels.forest.components import TREE_OF_Y
-from coverwalk._kernels.forest.contexts import N_BINNED, N_SHAPES, Grid, Layout, empty_fit, fit_contexts
+from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout, empty_fit, fit_contexts
 from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
 from coverwalk._kernels.forest.residual_bins import bin_residuals, density_scores
 from coverwalk._kernels.forest.sums import add_moments, empty_regressions, n_moments, regress_moments
@@ -103,7 +102,7 @@ def test_all_ridges_are_tried_where_rows_are_few():
 
 
 @pytest.mark.parametrize("tail", [False, True])
-def test_the_tree_density_of_counts_is_that_of_rows(tail):
+def test_the_density_of_counts_is_that_of_rows(tail):
     """Also where rows are beyond the bins, and where they come in two chunks."""
     rng = np.random.default_rng(2)
     X, y = rng.uniform(size=(3000, 1)), rng.choice([-1.0, 0.5, 2.0], 3000) + 0.01 * rng.uniform(size=3000)
@@ -113,16 +112,16 @@ def test_the_tree_density_of_counts_is_that_of_rows(tail):
     grid, tables = Grid(np.array([0.3]), 0, 2.0, 2.0, 1e-4), kernel_tables()
     exact = empty_fit(layout, grid, 1)
     fit_contexts(X, y, layout, grid, tables, exact)
-    scale, mean = exact.scale[:, :2].copy(), exact.mean
-    counts, log_outside = np.zeros((1, N_BINNED, N_BINS + 1), np.int64), np.zeros((1, N_SHAPES))
-    lines, known = (np.ones(1), np.zeros((1, 1)), mean), (np.array([3000]), scale)
+    scale, mean = exact.scale.copy(), exact.mean
+    counts, log_outside = np.zeros((1, N_SHAPES, N_BINS + 1), np.int64), np.zeros((1, N_SHAPES))
+    lines = (np.ones(1), np.zeros((1, 1)), mean)
     for part in (slice(0, 1000), slice(1000, 3000)):
         chunk = layout._replace(end=np.array([len(y[part])]))
-        bin_residuals(X[part], y[part], chunk, 0, lines, known, (counts, log_outside))
+        bin_residuals(X[part], y[part], chunk, 0, lines, scale, (counts, log_outside))
     assert (counts[0, 1, N_BINS] > 0) == tail
-    score, width = np.empty((1, N_SHAPES)), np.empty((1, N_BINNED), np.int64)
+    score, width = np.empty((1, N_SHAPES)), np.empty((1, N_SHAPES), np.int64)
     density_scores(scale, counts, log_outside, tables, score, width)
-    assert score[0, 2] == pytest.approx(exact.log_score[0, -1], rel=1e-9)
+    assert score[0, 1] == pytest.approx(exact.log_score[0, -1], rel=1e-9)
 
 
 def test_sums_predict_as_well_as_rows(planned):
@@ -148,15 +147,6 @@ def test_the_second_pass_finds_shapes_that_sums_cannot():
     one = model.fit_chunks([(X, y)], **SUMS, second_pass=False).log_likelihood(X, y)
     two = model.fit_chunks([(X, y)], **SUMS).log_likelihood(X, y)
     assert two > one + 0.5
-
-
-def test_cells_of_the_second_pass_find_steps():
-    rng = np.random.default_rng(0)
-    X, y = rng.uniform(size=(6000, 2)), rng.choice([0.0, 1.0, 4.0], 6000) + rng.uniform(size=6000)
-    model = ConditionalDensity(n_estimators=2, stop=0.9).fit_chunks([(X, y)], **SUMS)
-    kinds = np.concatenate([tree.records.kind for tree in model.forests_[0].fitted])
-    assert TREE_OF_Y in kinds
-    assert -model.log_likelihood(X, y) < np.log(3) + 0.1
 
 
 # -- what a plan holds ------------------------------------------------------------------------------------------------
@@ -241,9 +231,9 @@ def mean_rows(forest):
 
 def test_the_kernel_over_all_rows_and_the_scale_factor_are_kept():
     X, y = rows(3000, p=2)
-    settings = Settings(n_trees=2, kernel=0.4, spread=1.5)
+    settings = Settings(n_trees=2, kernel=0.4, scale_factor=1.5)
     dists = []
-    for chosen in (settings, replace(settings, spread=1.0)):
+    for chosen in (settings, replace(settings, scale_factor=1.0)):
         sums = ForestSums.plan(X[:500], y[:500], chosen, Room(2**17, 3000, 500))
         sums.accumulate(X, y)
         dists.append(sums.finish().finish().predict_dist(X[:50]))

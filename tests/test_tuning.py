@@ -6,11 +6,13 @@ import pytest
 from coverwalk import ConditionalDensity, load
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.forest import Forest, Part, Settings
-from coverwalk.forest.pool import extrapolated, pool_weights
+from coverwalk.forest.pool import extrapolated, few_experts, pool_weights
 from coverwalk.forest.tuning import HALF, choose
 from tests.forging import check
 
-MIXED = Settings(n_trees=6, spread=0.87, parts=(Part(2, 2, 0.5, False), Part(2, 1, 0.8, False), Part(2, 1, 0.5, True)))
+MIXED = Settings(
+    n_trees=6, scale_factor=0.87, parts=(Part(2, 2, 0.5, False), Part(2, 1, 0.8, False), Part(2, 1, 0.5, True))
+)
 
 
 def rows(n=200, p=3, seed=0):
@@ -97,7 +99,7 @@ def test_order_threads_chunks_and_merging_change_nothing():
     X, y = rows()
     order = np.random.default_rng(3).permutation(len(y))
     expected = fitted(X, y).predict_dist(X[:20]).logpdf(y[:20])
-    threaded = Settings(n_trees=6, spread=0.87, parts=MIXED.parts, n_threads=3)
+    threaded = Settings(n_trees=6, scale_factor=0.87, parts=MIXED.parts, n_threads=3)
     other = fitted(X[order], y[order], threaded)
     np.testing.assert_array_equal(other.predict_dist(X[:20]).logpdf(y[:20]), expected)
     chunks = [other.predict_dist(X[i : i + 7]).logpdf(y[i : i + 7]) for i in (0, 7)]
@@ -126,7 +128,7 @@ def test_the_score_is_that_of_a_pool_of_so_many_trees(n_trees):
     rng = np.random.default_rng(0)
     trees = 1.0 + 0.5 * rng.uniform(-1, 1, size=(n_trees, 200_000))  # densities that each tree gives
     first, second = (np.log(trees[half * HALF : (half + 1) * HALF].mean(axis=0)) for half in range(2))
-    estimate = extrapolated(first, second, 2 * HALF, n_trees).mean()
+    estimate = extrapolated(first, second, 1.0 - 2 * HALF / n_trees).mean()
     assert estimate == pytest.approx(np.log(trees.mean(axis=0)).mean(), abs=4e-4)
 
 
@@ -141,6 +143,34 @@ def test_weights_of_a_pool_are_where_no_expert_gains_on_the_others():
     ratio = np.mean(np.exp(log_density) / (np.exp(log_density) @ weights)[:, None], axis=0)
     np.testing.assert_allclose(ratio[:2], 1, atol=2e-3)
     assert ratio[2] < 1
+
+
+def noisy(log_density, noise, rng):
+    """What two halves of an expert's trees say: the truth, with errors that more trees would average out."""
+    return [np.log(np.exp(log_density) * (1.0 + noise * rng.uniform(-1, 1, log_density.shape))) for _ in range(2)]
+
+
+def test_experts_that_only_average_each_others_noise_are_dropped():
+    """Four experts that are the same but for the noise of few trees: the pool of many trees has nothing to mix."""
+    rng = np.random.default_rng(0)
+    first, second = noisy(np.tile(-0.5 * rng.standard_normal((2000, 1)) ** 2, (1, 4)), 0.8, rng)
+    plain, extrapolating = (pool_weights(first, other=second, gain=gain) for gain in (0.0, 1.0))
+    assert plain.max() < 0.3  # mixed evenly, each averages the others
+    assert np.ptp(extrapolating) > np.ptp(plain)
+    assert np.sum(few_experts(first, second, np.ones(2000), 1.0) > 0) == 1
+
+
+def test_experts_that_are_needed_stay():
+    rng = np.random.default_rng(0)
+    right = rng.random(2000) < 0.3
+    log_density = np.log(np.where(right[:, None], [0.9, 0.1, 0.1], [0.1, 0.9, 0.8]))
+    weights = few_experts(*noisy(log_density, 0.5, rng), np.ones(2000), 0.75)
+    assert weights[2] == 0
+    np.testing.assert_allclose(
+        weights[:2], [0.25, 0.75], atol=0.03
+    )  # where .3 log(.1 + .8 v) + .7 log(.9 - .8 v) is highest
+    one = few_experts(*noisy(log_density[:8], 0.5, rng), np.ones(8), 0.75)  # too few rows to tell
+    assert one.sum() == pytest.approx(1)
 
 
 def test_a_smooth_function_asks_for_the_trend_and_steps_do_not():

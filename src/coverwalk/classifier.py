@@ -58,9 +58,9 @@ class _Rows(NamedTuple):
 class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Class probabilities given x, sharp and calibrated, by halting walks over a forest of contexts.
 
-    Each tree is grown on a part of the rows and weighed by the others, which it had not seen: how far to walk, and
-    whether counts or a small discriminant analysis speak in a context. The same held-out rows decide how sharp the pool
-    of the trees may be. Then all rows are learned. See ``docs/classes.md``.
+    Each tree is grown on a part of the rows. The others, held out, decide how far the walk goes and whether counts or a
+    small discriminant analysis predict in a context. The same held-out rows decide how sharp the pool of the trees may
+    be. Then all rows are learned. See ``docs/classes.md``.
 
     Parameters
     ----------
@@ -69,20 +69,20 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     n_discriminant_trees : int
         Further trees whose large contexts also hold class-conditional Gaussians, with shared and own covariances.
     left_out : int
-        Every tree leaves out one row in so many when it grows.
+        One row in so many is held out when a tree grows.
     min_samples_leaf : int
-        Rows on either side of a cut.
+        Minimum number of rows on either side of a split.
     stop : float
         w: prior probability that the walk stops in a context.
     alpha : float
         Prior rows of a context's class counts, spread like its parent's prediction.
     categorical_features : "from_dtype", None, or sequence of columns
         Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
-        Their levels are cut into sets; see docs/mixed_inputs.md. Missing values (NaN) need no telling.
+        They are split into sets of categories; see docs/mixed_inputs.md. Missing values are NaN.
     n_jobs : int, optional
         Threads; the result does not depend on it. None is one, -1 all processors.
     random_state : int, RandomState or None
-        Seeds the cuts and which rows are left out.
+        Seed of the splits and of the held-out rows.
 
     Attributes
     ----------
@@ -152,7 +152,22 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     @writes
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows X (n, p) with labels y (n,); a row of weight m counts as m rows, one of weight 0 as none."""
+        """Learn from rows X (n, p) with labels y (n,); a row of weight m counts as m rows, one of weight 0 as none.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, relative to each other; 0 leaves a row out.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         self._check_parameters()
         fresh = unfitted(self)
         X, y, weight = fresh._checked(X, y, sample_weight, reset=True)
@@ -173,6 +188,11 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             Read twice: a list, or a function that returns a new iterator; not an iterator, which ends.
         **options
             sample_rows and state_bytes: `coverwalk.forest.passes.Options` tells what they are.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
         """
         return fit_chunks(self, chunks, **options)
 
@@ -203,6 +223,11 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             In the first call: all labels that may come. Otherwise new ones are taken in as they come.
         sample_weight : array-like, optional
             Weight of each row.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the rows.
         """
         self._check_parameters()
         first, model = not hasattr(self, "classes_"), twin(self)  # the levels of rows that are refused are not kept
@@ -241,25 +266,71 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     @reads
     def predict_log_proba(self, X: Any) -> Floats:
-        """Log probability (n, n_classes) of each class, in the order of ``classes_``."""
+        """Log probability (n, n_classes) of each class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Columns are in the order of ``classes_``.
+        """
         check_is_fitted(self)
         X = read_inputs(self, X, reset=False)
         return self._forest.log_proba(X, n_threads(self.n_jobs))
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probability (n, n_classes) of each class, in the order of ``classes_``; rows sum to one."""
+        """Probability (n, n_classes) of each class, in the order of ``classes_``; rows sum to one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Columns are in the order of ``classes_``.
+        """
         p = np.exp(self.predict_log_proba(X))
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     @reads
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable label (n,) of each row."""
+        """The most probable label (n,) of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels.
+        """
         best = self.predict_log_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     @reads
     def contexts(self, X: Any, top: int = 5) -> list[list[ClassComponent]]:
-        """For each row, the contexts and local models that predict for it with the most weight."""
+        """For each row, the contexts and local models that predict for it with the most weight.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+        top : int
+            Number of components at most, those with the largest weights first.
+
+        Returns
+        -------
+        list of list of ClassComponent
+            One list for each row.
+        """
         check_is_fitted(self)
         Z = read_inputs(self, X, reset=False)
         names = getattr(self, "feature_names_in_", None)
@@ -285,6 +356,11 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             Shuffles of each feature.
         random_state : int, RandomState or None
             Of the shuffles.
+
+        Returns
+        -------
+        Importance
+            ``importances_mean`` and ``importances_std`` (p,) in nats per row, with scikit-learn's names.
         """
         from coverwalk.forest.explain import permutation_importance
 

@@ -56,11 +56,10 @@ _ROWS_AT_ONCE = 20_000  # bounds the memory of answers that need no distribution
 class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The distribution of y given x, by a walk over a forest of covers that look at y.
 
-    Each tree cuts the space of x into contexts, coarse to fine; each context refines its parent's polynomial and has
-    kernel densities of its own. How far the walk goes down is decided by the leave-one-out evidence of the rows; the
-    trees are pooled. With one or two inputs a kernel density of y given x over all rows has a share beside them; where
-    y was rounded, is bounded or has gaps, so has a histogram whose steps are common to all x. The defaults are meant to
-    be kept.
+    Each tree splits the space of x into contexts, coarse to fine. Each context refines its parent's polynomial and has
+    residual densities of its own. The leave-one-out evidence of the rows decides how far the walk goes down, and the
+    trees are pooled. With one or two inputs a kernel density over all rows is pooled with them; where the density of y
+    has steps common to all x, so is a histogram of y. The defaults are meant to be kept.
 
     Parameters
     ----------
@@ -73,30 +72,30 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
     stop : float or "auto"
         Prior probability w that the walk stops in a context. "auto" chooses it on held-out rows, with it the degree,
-        a factor on all scales, the share of the kernel density over all rows, and the steps of y.
+        a factor on all scales, the weight of the kernel density over all rows, and the cells of y.
     min_samples_leaf : int
-        Least number of rows on either side of a cut; more than 4096 leaves a tree are not grown.
+        Minimum number of rows on either side of a split. A tree has at most 4096 leaves.
     n_candidates : int
-        Cuts drawn at random in a context, of which the best is taken.
+        Candidate splits drawn at random in a context, of which the best is taken.
     bounds : pair (low, high), "auto" or None
         Bounds of y, None in place of an open end: predictions put nothing beyond. "auto" takes 0, 1 or 100 where y ends
         with a sharp edge there, and values at its ends where it piles up. A list has one entry for each output.
     categorical_features : "from_dtype", None, or sequence of columns
         Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
-        Their levels are cut into sets; see docs/mixed_inputs.md. Missing values (NaN) need no telling.
+        They are split into sets of categories; see docs/mixed_inputs.md. Missing values are NaN.
     max_rows : int
         Of a stream: rows from which trees are grown. Those beyond are learned, and are not kept.
     max_contexts : int
         Of a stream: contexts that a tree may grow.
     forget : float
-        Of a stream: the share of what it knows that it gives up with each row, so that it follows a change. It then
+        Of a stream: the decay rate of what it has learned, per row, so that it follows a change. It then
         remembers some 1/forget rows, from the last of which trees are grown again and again. 0 forgets nothing.
     n_jobs : int, optional
         Threads that grow and fit trees: None is one, -1 all processors. The result does not depend on them.
     verbose : int
         1 prints how long each step of `fit` took.
     random_state : int, RandomState or None
-        Of the candidate cuts. A number gives the same forest every time, whatever the order of the rows.
+        Of the candidate splits. A number gives the same forest every time, whatever the order of the rows.
 
     Attributes
     ----------
@@ -113,7 +112,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         Number of outputs.
     target_names_ : list of str
         Their names, where y was a frame or a named column.
-    calibration_ : array (m, n_outputs_)
+    calibration_ : array of shape (m, q)
         After `calibrate`: the sorted F(y) of its rows.
 
     Examples
@@ -208,6 +207,20 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         and 0 is a row that is not there. Copies of a row are one row of their weight, which is left out as a whole
         where rows are left out: a table repeated five times is that table. Where y is rounded, equal rows are
         observations of their own, unless all of them come as often.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            Their outputs.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, relative to each other; 0 leaves a row out.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
         """
         return adopt(self, unfitted(self)._fit(X, y, sample_weight))
 
@@ -263,6 +276,11 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         **options
             sample_rows, second_pass and state_bytes: `coverwalk.forest.passes.Options` tells what they are.
 
+        Returns
+        -------
+        self
+            The fitted estimator.
+
         Examples
         --------
         >>> def chunks():
@@ -295,7 +313,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         _check_number("max_contexts", self.max_contexts, 1, np.inf)
         forget: Any = self.forget
         if isinstance(forget, bool) or not isinstance(forget, Real) or not 0 <= float(forget) <= 0.1:
-            raise ValueError(f"forget must be a share of at most 0.1 a row, 0 for none; got {self.forget!r}")
+            raise ValueError(f"forget must be a decay rate per row between 0 and 0.1, 0 for none; got {self.forget!r}")
         if isinstance(self.stop, str):
             if self.stop != "auto":
                 raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
@@ -344,6 +362,21 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         them.
 
         For several outputs the axis of outputs comes second: (n, q) or (n, q, k).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+        return_std : bool
+            Also return standard deviations.
+        quantiles : array-like of shape (k,), optional
+            Levels between 0 and 1: return quantiles instead of means.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Means, (n, q) for several outputs; with ``return_std`` a pair of arrays; with ``quantiles`` of shape (n,
+            k).
         """
         if return_std and quantiles is not None:
             raise ValueError("ask for standard deviations or for quantiles, not for both at once")
@@ -359,7 +392,20 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
 
     @reads
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Log densities of the rows' own y; (n,)."""
+        """Log densities of the rows' own y; (n,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            The rows' own y.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log densities in nats.
+        """
         X = self._check(X)
         if "calibration_" in self.__dict__ and self.n_outputs_ == 1:
             return np.asarray(self._calibrated(self._dist(X)).logpdf(y))
@@ -380,7 +426,20 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         return total
 
     def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Mean log density of the rows: the higher, the better; its negative is the NLL."""
+        """Mean log density of the rows: the higher, the better; its negative is the NLL.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            The rows' own y.
+
+        Returns
+        -------
+        float
+            Mean log density in nats.
+        """
         return float(np.mean(self.logpdf(X, y)))
 
     # -- files --------------------------------------------------------------------------------------------------------

@@ -218,14 +218,30 @@ class CoverModel(Saved):
 
     @writes
     def update(self, x: Any, y: Any) -> None:
-        """Learn one row: w, v and phi of every context that the walk can reach for x."""
+        """Learn one row: w, v and phi of every context that the walk can reach for x.
+
+        Parameters
+        ----------
+        x : object
+            Whatever the cover takes: a number, a vector, a string.
+        y : object
+            Whatever the local models take.
+        """
         x, y = self._checked(x, y, learning=True)
         with alone(self, forget=False):
             self._learn(x, y)
 
     @writes
     def update_many(self, X: Iterable[Any], Y: Iterable[Any]) -> None:
-        """Learn rows in order; all are checked first, so that a bad one leaves the model as it was."""
+        """Learn rows in order; all are checked first, so that a bad one leaves the model as it was.
+
+        Parameters
+        ----------
+        X : iterable
+            One x for each row.
+        Y : iterable
+            One y for each row.
+        """
         X, Y = list(X), list(Y)
         if len(X) != len(Y):
             raise ValueError(f"X and Y must have the same number of rows, got {len(X)} and {len(Y)}")
@@ -337,7 +353,13 @@ class CoverModel(Saved):
 
     @writes
     def merge(self, other: "CoverModel") -> None:
-        """Take in what another model has learned on an equal cover; the same as having learned all rows here."""
+        """Take in what another model has learned on an equal cover; the same as having learned all rows here.
+
+        Parameters
+        ----------
+        other : CoverModel
+            It stays as it is.
+        """
         if not isinstance(self.walk, Refining):
             raise ValueError(
                 "models of the coarsening walk do not merge: their weights depend on the order of rows; "
@@ -376,7 +398,20 @@ class CoverModel(Saved):
 
     @reads
     def log_predict(self, x: Any, y: Any) -> float:
-        """Log psi(y | x); changes nothing."""
+        """Log psi(y | x); changes nothing.
+
+        Parameters
+        ----------
+        x : object
+            Whatever the cover takes: a number, a vector, a string.
+        y : object
+            Whatever the local models take.
+
+        Returns
+        -------
+        float
+            Log density, or log probability, in nats.
+        """
         x, y = self._checked(x, y)
         route, beliefs, stopping = self._reach(x)
         log_phi = {M: belief.log_phi(x, y) for M, belief in beliefs.items()}
@@ -384,7 +419,13 @@ class CoverModel(Saved):
 
     @reads
     def log_evidence(self) -> float:
-        """Log probability of all rows seen under the present cover; exact models only."""
+        """Log probability of all rows seen under the present cover; exact models only.
+
+        Returns
+        -------
+        float
+            In nats.
+        """
         if not self.exact:
             raise ValueError("the evidence exists for exact models only; sum log_predict before each update instead")
         roots = [M for M, depth in self._depth.items() if depth == 0]
@@ -392,7 +433,18 @@ class CoverModel(Saved):
 
     @reads
     def posterior(self, x: Any) -> list[Component]:
-        """Every local model of every context that may predict for x, the weightiest first; weights sum to one."""
+        """Every local model of every context that may predict for x, the weightiest first; weights sum to one.
+
+        Parameters
+        ----------
+        x : object
+            Whatever the cover takes: a number, a vector, a string.
+
+        Returns
+        -------
+        list of Component
+            Their weights sum to one.
+        """
         x = self.cover.check(x)
         route, beliefs, stopping = self._reach(x)
         depth = {M: k for M, k, _ in route}
@@ -405,12 +457,36 @@ class CoverModel(Saved):
 
     @reads
     def mean(self, x: Any) -> Floats:
-        """Mean of y given x, for real y."""
+        """Mean of y given x, for real y.
+
+        Parameters
+        ----------
+        x : object
+            Whatever the cover takes: a number, a vector, a string.
+
+        Returns
+        -------
+        ndarray of shape (q,)
+            The mean.
+        """
         return np.asarray(sum(weight * posterior.mean(x) for weight, posterior in self._real_components(x)))
 
     @reads
     def cdf(self, x: Any, y: float) -> float:
-        """P(Y <= y | x), for one real output."""
+        """P(Y <= y | x), for one real output.
+
+        Parameters
+        ----------
+        x : object
+            Whatever the cover takes: a number, a vector, a string.
+        y : float
+            The value.
+
+        Returns
+        -------
+        float
+            The probability.
+        """
         return float(sum(weight * posterior.cdf(x, y) for weight, posterior in self._real_components(x)))
 
     def _real_components(self, x: Any) -> list[tuple[float, RealPosterior]]:
@@ -421,7 +497,20 @@ class CoverModel(Saved):
 
     @reads
     def sample(self, x: Any, rng: np.random.Generator) -> Any:
-        """Draw y given x by walking: stop or move, again and again, then let the local model speak (Sec. 2.2)."""
+        """Draw y given x by walking: stop or move, again and again, then draw from the local model (Sec. 2.2).
+
+        Parameters
+        ----------
+        x : object
+            Whatever the cover takes: a number, a vector, a string.
+        rng : numpy Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        object
+            One y.
+        """
         x = self.cover.check(x)
         route, beliefs, stopping = self._reach(x)
         moves = {M: m for M, _, m in route}

@@ -25,7 +25,7 @@ _RING_NOISE = 0.2
 
 
 class Mixture(NamedTuple):
-    """A law of (x, y) in the plane that is known: how to draw from it, and its own log density of y given x."""
+    """A known distribution of (x, y) in the plane: how to draw from it, and its own log density of y given x."""
 
     make: Callable[[int, int], tuple[Floats, Floats]]  # n, seed -> x (n, 1), y (n,)
     log_density: Callable[[Floats, Floats], Floats]  # x (n, 1), y (n,) -> (n,)
@@ -34,6 +34,15 @@ class Mixture(NamedTuple):
 def load_faithful() -> tuple[Floats, Floats]:
     """Old Faithful: the duration of an eruption, and the waiting time to the next, in minutes.
 
+    Returns
+    -------
+    X : ndarray of shape (272, 1)
+        Durations.
+    y : ndarray of shape (272,)
+        Waiting times.
+
+    Examples
+    --------
     >>> x, y = load_faithful()
     >>> x.shape, y.shape
     ((272, 1), (272,))
@@ -122,6 +131,11 @@ def data_folder(given: str | os.PathLike[str] | None = None, *, needs: str = "")
         A folder named by the user.
     needs : str
         A file or folder that must be inside, such as ``"uci/boston/data.csv"``.
+
+    Returns
+    -------
+    Path
+        The folder.
     """
     named = given or os.environ.get("COVERWALK_DATA")
     if not named:

@@ -46,7 +46,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     A forest of two kinds of trees. *Cells*: every cell is uniform, or halved along an axis of choice, the optional
     Polya tree; its posterior is exact, and its cells lie elsewhere in every tree. *Normals*: contexts cut where the
-    evidence wants it, with a Normal-Wishart in each. Both, and kernels, are mixed as held-out rows ask for. The
+    evidence wants it, with a Normal-Wishart in each. Both, and kernels, are weighted on held-out rows. The
     defaults are meant to be kept; docs/density.md tells more. For a stream of points see `DoubleTree`, with X=None.
 
     Parameters
@@ -128,7 +128,20 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @writes
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Forget everything, then fit to points X (n, q), or (n,) for one column; y is ignored."""
+        """Forget everything, then fit to points X (n, q), or (n,) for one column; y is ignored.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, q)
+            Points; (n,) for one column.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         return adopt(self, unfitted(self)._fit(X, y))
 
     def _fit(self, X: Any, y: Any) -> Self:
@@ -192,34 +205,99 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @reads
     def score_samples(self, X: Any) -> Floats:
-        """Log densities (n,) of points X (n, q), or (n,) for one column."""
+        """Log densities (n,) of points X (n, q), or (n,) for one column.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, q)
+            Points; (n,) for one column.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log densities in nats.
+        """
         check_is_fitted(self)
         return self.forest_.logpdf(self._points(X, reset=False))
 
     logpdf = score_samples
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log density, in nats; y is ignored."""
+        """Mean log density, in nats; y is ignored.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, q)
+            Points; (n,) for one column.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            In nats.
+        """
         return float(self.score_samples(X).mean())
 
     @reads
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
-        """Draws (n_samples, q)."""
+        """Draws (n_samples, q).
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of points.
+        random_state : int, RandomState, Generator or None
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, q)
+            Points.
+        """
         check_is_fitted(self)
         _check_count("n_samples", n_samples)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         return self.forest_.sample(int(n_samples), rng)
 
     def predict_dist(self) -> PredictiveDistribution | JointDistribution:
-        """The distribution of the next point: as a frozen SciPy distribution for one column, else joint."""
+        """The distribution of the next point: as a frozen SciPy distribution for one column, else joint.
+
+        Returns
+        -------
+        PredictiveDistribution or JointDistribution
+            Of one row.
+        """
         return self.conditional({})
 
     def cdf(self, x: ArrayLike) -> Any:
-        """P(Y <= x), for one column."""
+        """P(Y <= x), for one column.
+
+        Parameters
+        ----------
+        x : float or array-like
+            Values.
+
+        Returns
+        -------
+        float or ndarray
+            Probabilities, of the shape of x.
+        """
         return self._line("cdf").cdf(x)
 
     def ppf(self, q: ArrayLike) -> Any:
-        """Quantiles, for one column."""
+        """Quantiles, for one column.
+
+        Parameters
+        ----------
+        q : float or array-like
+            Levels between 0 and 1.
+
+        Returns
+        -------
+        float or ndarray
+            Quantiles, of the shape of q.
+        """
         return self._line("ppf").ppf(q)
 
     def _line(self, method: str) -> PredictiveDistribution:

@@ -76,7 +76,7 @@ def coarsening_predictive(
             likelihood *= stop(M) if stopped else 1 - stop(M)
         totals[0] += likelihood
         for t, (path, density) in enumerate(zip(paths, densities)):
-            speaker = next((M for M in path[:-1] if stops[M]), path[-1])
-            likelihood *= density[speaker]
+            end = next((M for M in path[:-1] if stops[M]), path[-1])
+            likelihood *= density[end]
             totals[t + 1] += likelihood
     return [after / before for before, after in pairwise(totals)]

@@ -47,21 +47,71 @@ class DensityPipeline(pipeline.Pipeline):  # type: ignore[misc]
 
     @available_if(_last_has("predict_dist"))  # type: ignore[untyped-decorator]
     def predict_dist(self, X: Any) -> Distribution:
-        """The distributions of y in rows X."""
+        """The distributions of y in rows X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+
+        Returns
+        -------
+        Distribution
+            Of all rows.
+        """
         dist: Distribution = self._final_estimator.predict_dist(self._inner(X))
         return dist
 
     @available_if(_last_has("logpdf"))  # type: ignore[untyped-decorator]
     def logpdf(self, X: Any, y: ArrayLike) -> Any:
-        """Log densities (n,) of the rows' own y."""
+        """Log densities (n,) of the rows' own y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            The rows' own y.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log densities in nats.
+        """
         return self._final_estimator.logpdf(self._inner(X), y)
 
     @available_if(_last_has("prob"))  # type: ignore[untyped-decorator]
     def prob(self, X: Any, low: Any = float("-inf"), high: Any = float("inf")) -> Any:
-        """P(low < y <= high) in rows X."""
+        """P(low < y <= high) in rows X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+        low : float or array-like
+            Lower end, not included.
+        high : float or array-like
+            Upper end, included.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Probabilities.
+        """
         return self._final_estimator.prob(self._inner(X), low, high)
 
 
 def make_density_pipeline(*steps: Any) -> DensityPipeline:
-    """A `DensityPipeline` of some estimators, named after their classes, as `sklearn.pipeline.make_pipeline` does."""
+    """A `DensityPipeline` of some estimators, named after their classes, as `sklearn.pipeline.make_pipeline` does.
+
+    Parameters
+    ----------
+    *steps : estimators
+        Transformers, and last an estimator with `predict_dist`.
+
+    Returns
+    -------
+    DensityPipeline
+        Not fitted.
+    """
     return DensityPipeline(_name_estimators(steps))

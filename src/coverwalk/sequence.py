@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.sequences.store import LatticeStore
-from coverwalk._kernels.sequences.suffix_tree import SuffixStore, trimmed
+from coverwalk._kernels.sequences.suffix_store import SuffixStore, trimmed
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import Absent, Either, Flag, Maybe, Object, Plain, Real, Schema, Text, Whole, require
 from coverwalk.locks import adopt, alone, twin, unfitted, writes
 from coverwalk.sequences import lattice_engine
 from coverwalk.sequences.alphabet import BYTES, Alphabet
+from coverwalk.sequences.sequence_explainer import SequenceExplainer
 from coverwalk.sequences.sequence_parameters import (
+    MAX_DECAY,
     MAX_DEPTH,
     MAX_MEMORY,
     MIN_MEMORY,
@@ -26,7 +28,7 @@ from coverwalk.sequences.sequence_parameters import (
     nats_per,
     new_suffix_store,
 )
-from coverwalk.sequences.sequence_reader import SequenceReader, Store, engine_of
+from coverwalk.sequences.sequence_reader import Store, engine_of
 
 __all__ = ["SequenceModel"]
 
@@ -36,7 +38,7 @@ Floats = NDArray[np.float64]
 MANY_SYMBOLS = 2**16  # more are learned by a copy, which readers need not wait for
 
 
-class SequenceModel(Saved, SequenceReader):
+class SequenceModel(Saved, SequenceExplainer):
     """The distribution of the next symbol given the past, learned symbol by symbol.
 
     Bytes are learned by a *lattice of covers* of the past: its suffixes, suffixes with symbols left out, words,
@@ -56,8 +58,13 @@ class SequenceModel(Saved, SequenceReader):
     memory : str or int
         The most memory that the model may take, such as "256MB", or in bytes. What is least used is forgotten.
     covers : sequence of str and functions, optional
-        For bytes: some of "suffix", "word", "sparse", "record", "image", "match", and functions from the past, as bytes
-        (the newest 256), to an integer, the number of the context. By default those that belong to ``effort``.
+        For bytes: some of "suffix", "word", "sparse", "record", "image", "match", and functions ``f(past)`` or
+        ``f(past, position)`` to an integer, the number of the context: ``past`` are the newest 256 bytes at most,
+        ``position`` is how many there were in the document. By default those that belong to ``effort``.
+    forget : float
+        The decay rate, for sources that change, up to 0.01: symbols learned n symbols ago count (1 - forget)^n. In the
+        lattice counts halve every log(2) / forget symbols, and what was met stays known. The suffix tree remembers the
+        newest 1 / forget to 2 / forget symbols. 0: nothing decays but what new symbols contradict.
     depth : int, optional
         The length of the longest context of the suffix tree, up to 64; by default 16. Where it is set, or any of the
         following, bytes too are learned by the suffix tree.
@@ -109,6 +116,7 @@ class SequenceModel(Saved, SequenceReader):
         effort=Whole(0, 3),
         memory=Either(Whole(MIN_MEMORY, MAX_MEMORY), Text()),
         covers=Plain(),
+        forget=Real(low=0, high=MAX_DECAY, whole=True),
         depth=Maybe(Whole(0, MAX_DEPTH)),
         walk=Text("coarsen", "refine"),
         estimator=Text("auto", "dirichlet"),
@@ -129,7 +137,8 @@ class SequenceModel(Saved, SequenceReader):
         *,
         effort: int = 2,
         memory: str | int = "256MB",
-        covers: Sequence[str | Callable[[bytes], int]] | None = None,
+        covers: Sequence[str | Callable[..., int]] | None = None,
+        forget: float = 0.0,
         depth: int | None = None,
         walk: str = "coarsen",
         estimator: str = "auto",
@@ -142,6 +151,7 @@ class SequenceModel(Saved, SequenceReader):
         self.effort = effort
         self.memory = memory
         self.covers = covers
+        self.forget = forget
         self.depth = depth
         self.walk = walk
         self.estimator = estimator
@@ -164,6 +174,11 @@ class SequenceModel(Saved, SequenceReader):
             Not used; there by convention.
         past : sequence, optional
             Symbols known to come before the document: contexts for it, but not themselves learned.
+
+        Returns
+        -------
+        SequenceModel
+            Itself.
         """
         fresh = unfitted(self)
         fresh._learn(sequence, past)
@@ -171,7 +186,18 @@ class SequenceModel(Saved, SequenceReader):
 
     @writes
     def fit_documents(self, documents: Iterable[Any]) -> Self:
-        """Forget everything and learn several documents; no context reaches over their borders."""
+        """Forget everything and learn several documents; no context reaches over their borders.
+
+        Parameters
+        ----------
+        documents : iterable of sequences
+            The documents, at least one.
+
+        Returns
+        -------
+        SequenceModel
+            Itself.
+        """
         fresh = unfitted(self)
         for document in documents:
             fresh._learn(document)
@@ -181,13 +207,32 @@ class SequenceModel(Saved, SequenceReader):
 
     @writes
     def partial_fit(self, sequence: Any, y: None = None) -> Self:
-        """Learn one more document on top of what is known."""
+        """Learn one more document on top of what is known.
+
+        Parameters
+        ----------
+        sequence : bytes, str, array of integers or iterable of hashables
+            The document.
+        y : None
+            Not used; there by convention.
+
+        Returns
+        -------
+        SequenceModel
+            Itself.
+        """
         self._learn(sequence)
         return self
 
     @writes
     def update(self, symbols: Any) -> None:
-        """Go on with the present document: one symbol, or a str, bytes, list, range or array of them."""
+        """Go on with the present document.
+
+        Parameters
+        ----------
+        symbols : symbol, or str, bytes, list, range or array of symbols
+            What comes next. Anything else is one symbol.
+        """
         several = isinstance(symbols, (str, *BYTES, list, range)) or (isinstance(symbols, np.ndarray) and symbols.ndim)
         self._learn(symbols if several else [symbols], new_document=False)
 
@@ -200,31 +245,55 @@ class SequenceModel(Saved, SequenceReader):
 
     @writes
     def prequential(self, sequence: Any, *, past: Any = None, unit: str = "nats", new_document: bool = True) -> Floats:
-        """Learn a document, or go on with the present one; -log p of each symbol just before it was learned.
+        """Learn a document, or go on with the present one, and score each symbol just before it is learned.
 
-        The sum is the ideal code length: with the refining walk, that of context tree weighting.
+        Parameters
+        ----------
+        sequence : bytes, str, array of integers or iterable of hashables
+            The symbols.
+        past : sequence, optional
+            Symbols known to come before: contexts, but not themselves learned.
+        unit : {"nats", "bits"}
+            The unit of the losses.
+        new_document : bool
+            Whether a document begins, or the present one goes on.
+
+        Returns
+        -------
+        array (n,)
+            -log p of each symbol. The sum is the ideal code length: with the refining walk, that of context tree
+            weighting.
         """
         scale = nats_per(unit)
-        return self._learn(sequence, past, new_document=new_document) / scale
+        return self._learn(sequence, past, new_document=new_document, scored=True) / scale
 
-    def _learn(self, sequence: Any, past: Any = None, *, new_document: bool = True) -> Floats:
+    def _learn(
+        self, sequence: Any, past: Any = None, *, new_document: bool = True, scored: bool = False, expected: int = 0
+    ) -> Floats:
+        """Learn a document or more of the present one; a new model begins in arrays for ``expected`` symbols."""
         begun = hasattr(self, "_store")
         if not begun:
             check_parameters(self)
         alphabet = self._alphabet if begun else alphabet_for(self.alphabet, sequence)
+        codes: Codes | NDArray[np.uint8]
         codes, fresh = alphabet.encode(sequence)
+        if isinstance(self._store, LatticeStore) if begun else is_lattice(self, alphabet):
+            codes = codes.astype(np.uint8)  # a quarter of the memory
         before, unknown = alphabet.encode(past if past is not None else ())
         if unknown:
             raise ValueError(f"the past has symbols outside the alphabet, such as {unknown[0]!r}: name an alphabet")
+        losses = np.empty(len(codes) if scored else 0)
         if not begun:  # from here on nothing can be wrong with the input, but what functions of the user's own say
-            model = twin(self, _store=self._new_store(alphabet, len(codes)), _alphabet=alphabet, n_symbols_seen_=0)
+            store = self._new_store(alphabet, max(len(codes), expected))
+            model = twin(self, _store=store, _alphabet=alphabet, n_symbols_seen_=0)
             model._kind = type(sequence).__name__  # what samples are made of
         elif len(codes) > MANY_SYMBOLS or any(self._functions(self._store)):
             model = twin(self, _store=engine_of(self._store).copied(self._store), _alphabet=deepcopy(alphabet))
         else:
             with alone(self):
-                return self._learn_codes(codes, before, fresh, starts=new_document, border=past is None)
-        losses = model._learn_codes(codes, before, fresh, starts=new_document or not begun, border=past is None)
+                self._learn_codes(codes, before, fresh, losses, starts=new_document, border=past is None)
+            return losses
+        model._learn_codes(codes, before, fresh, losses, starts=new_document or not begun, border=past is None)
         adopt(self, model)
         return losses
 
@@ -232,11 +301,14 @@ class SequenceModel(Saved, SequenceReader):
         if not is_lattice(self, alphabet):
             return new_suffix_store(self, alphabet)
         families, functions = lattice_covers(self)
-        return lattice_engine.new_lattice(families, len(functions), memory_bytes(self.memory), self.effort, symbols)
+        memory, forget = memory_bytes(self.memory), float(self.forget)
+        return lattice_engine.new_lattice(families, len(functions), memory, self.effort, symbols, forget)
 
-    def _learn_codes(self, codes: Codes, before: Codes, fresh: Any, *, starts: bool, border: bool) -> Floats:
+    def _learn_codes(
+        self, codes: Codes | NDArray[np.uint8], before: Codes, fresh: Any, losses: Floats, *, starts: bool, border: bool
+    ) -> None:
         """Learn symbols in place, after others; ``fresh`` are those that the alphabet does not know yet."""
-        engine, losses = engine_of(self._store), np.empty(len(codes))
+        engine = engine_of(self._store)
         if starts:
             self._store = engine.start_document(self._store, self.borders and border)
         if len(before):
@@ -244,7 +316,6 @@ class SequenceModel(Saved, SequenceReader):
         self._store = engine.learn(self._store, codes, losses, *self._functions(self._store))
         self._alphabet.add(fresh)
         self.n_symbols_seen_ += len(codes)
-        return losses
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

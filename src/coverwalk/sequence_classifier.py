@@ -78,7 +78,20 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
 
     @writes
     def fit(self, X: Sequence[Any], y: Sequence[Any]) -> Self:
-        """Learn one model per class from the sequences ``X`` with the classes ``y``; forgets what was there."""
+        """Learn one model per class from the sequences ``X`` with the classes ``y``; forgets what was there.
+
+        Parameters
+        ----------
+        X : iterable of sequences
+            One document each.
+        y : array-like of shape (n,)
+            Their labels.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         sequences, labels = list(X), np.asarray(y)
         if not sequences or labels.shape != (len(sequences),):
             raise ValueError(
@@ -103,7 +116,20 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
 
     @reads
     def code_lengths(self, X: Iterable[Any], *, unit: str = "bits") -> NDArray[np.float64]:
-        """The length of each sequence coded by each class's model, (sequences, classes); nothing is learned."""
+        """The length of each sequence coded by each class's model, (sequences, classes); nothing is learned.
+
+        Parameters
+        ----------
+        X : iterable of sequences
+            One document each.
+        unit : "nats" or "bits"
+            Unit of the result.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            In nats.
+        """
         if not hasattr(self, "models_"):
             raise NotFittedError("this SequenceClassifier has learned nothing yet: call fit first")
         rows = [[m.losses(_known(sequence, m), unit=unit).sum() for m in self.models_] for sequence in X]
@@ -111,19 +137,52 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
 
     @reads
     def predict_log_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:
-        """log P(class given sequence), by Bayes' rule; where the models are wrong it is overconfident."""
+        """log P(class given sequence), by Bayes' rule; where the models are wrong it is overconfident.
+
+        Parameters
+        ----------
+        X : iterable of sequences
+            One document each.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Columns are in the order of ``classes_``.
+        """
         lengths = self.code_lengths(X, unit="nats")
         joint = self.log_prior_ - lengths
         return np.asarray(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
 
     @reads
     def predict_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:
-        """P(class given sequence), (sequences, classes)."""
+        """P(class given sequence), (sequences, classes).
+
+        Parameters
+        ----------
+        X : iterable of sequences
+            One document each.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Columns are in the order of ``classes_``.
+        """
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     @reads
     def predict(self, X: Iterable[Any]) -> NDArray[Any]:
-        """The most probable class of each sequence."""
+        """The most probable class of each sequence.
+
+        Parameters
+        ----------
+        X : iterable of sequences
+            One document each.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels.
+        """
         return np.asarray(self.classes_[self.predict_log_proba(X).argmax(axis=1)])
 
 

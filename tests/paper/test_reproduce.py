@@ -8,7 +8,7 @@ from scipy import integrate
 
 from coverwalk.cli import main
 from coverwalk.datasets import make_gaussmix
-from coverwalk.paper import figure2, lemmas, run
+from coverwalk.paper import figure2, run
 from coverwalk.paper.double_kernel import DoubleKernel
 
 
@@ -56,12 +56,6 @@ def test_claims_follow_the_numbers():
     assert verdicts(curve("Geyser", [3.5, 3.2], [3.4, 3.15])) == [True, True, True, True]
     assert verdicts(curve("Geyser", [3.5, 3.2], [3.4, 3.0])) == [True, True, False, True]
     assert verdicts(curve("Geyser", [3.5, 3.2], [3.4, 3.3])) == [True, True, False, True]
-
-
-def test_bounds_of_the_lemma_are_its_geometric_sums():
-    for depth in (3, 7, 12):
-        assert lemmas.deepest(sum(2.0**k for k in range(depth + 1))) == pytest.approx(depth)
-        assert lemmas.balanced(sum(4.0**k for k in range(depth + 1))) == pytest.approx(depth)
 
 
 def test_the_double_kernel_is_a_density_and_chooses_sensible_bandwidths():

@@ -7,12 +7,15 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from numba import njit
 from numba.core import event
+from numba.core.types import unliteral
 
-__all__ = ["fused_kernel", "inlined_kernel", "kernel"]
+from coverwalk._kernels._shipped import ShippedCache, shipped
+
+__all__ = ["at_first_compilation", "fused_kernel", "inlined_kernel", "kernel"]
 
 
 _IMPORT = re.compile(r"^from (?:coverwalk\._kernels|(?=\.))((?:\.\w+)*|\.) import (.*)$", re.MULTILINE)
@@ -38,13 +41,30 @@ def _cached(dispatcher: Any) -> Any:
     """Have a kernel kept on disk; where no folder can be written it is compiled in memory, at every start."""
     if not hasattr(dispatcher, "enable_caching"):  # with NUMBA_DISABLE_JIT a kernel is the plain function
         return dispatcher
+    _take_no_literals(dispatcher)
     try:
         dispatcher.enable_caching()
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
             raise
         _FirstCompilation.cached = False
+    if _SHIPPED:
+        dispatcher._cache = ShippedCache(dispatcher.py_func, dispatcher._cache, _SHIPPED)
     return dispatcher
+
+
+def _take_no_literals(dispatcher: Any) -> None:
+    """Have one kernel for all numbers of a type: Numba would compile one more for each constant that a caller writes.
+
+    The optimiser sees the constants nevertheless, where it puts a kernel into its caller.
+    """
+    template = dispatcher.get_call_template
+
+    def plain(types: Any, keywords: Any) -> Any:
+        general: Any = unliteral
+        return template([general(kind) for kind in types], {name: general(kind) for name, kind in keywords.items()})
+
+    dispatcher.get_call_template = plain
 
 
 def inlined_kernel(function: Callable[..., Any]) -> Any:
@@ -59,6 +79,7 @@ class _FirstCompilation(event.Listener):
 
     said = False
     cached = True  # as far as is known
+    calls: ClassVar[list[Callable[[], object]]] = []  # what else is to happen then
 
     def on_start(self, compilation: Any) -> None:
         ours = compilation.data["dispatcher"].py_func.__module__.startswith("coverwalk.")
@@ -68,12 +89,19 @@ class _FirstCompilation(event.Listener):
             if not self.cached:
                 now = "compiling in memory, at every start: no cache can be written (NUMBA_CACHE_DIR names another) ..."
             print(f"coverwalk: {now}", file=sys.stderr)
+            for call in self.calls:
+                call()
 
     def on_end(self, compilation: Any) -> None:
         pass
 
 
 event.register("numba:compile", _FirstCompilation())  # type: ignore[no-untyped-call]
+
+
+def at_first_compilation(call: Callable[[], object]) -> None:
+    """Have something called when this process first has to compile."""
+    _FirstCompilation.calls.append(call)
 
 
 def _sources(folder: Path) -> dict[str, str]:
@@ -101,14 +129,14 @@ def _sources(folder: Path) -> dict[str, str]:
     return digests
 
 
-def _forget_stale_kernels(folder: Path) -> None:
+def _forget_stale_kernels(folder: Path, digests: dict[str, str] | None = None) -> None:
     """Drop the compiled kernels of a source when it, or a source that it imports, has changed.
 
     Numba compares a cached kernel with its own file only: one that calls a kernel of a changed file would go on
     calling the old one.
     """
     stamp = folder / "__pycache__" / "kernels.json"
-    digests = _sources(folder)
+    digests = digests or _sources(folder)
     before = json.loads(stamp.read_text()) if stamp.exists() else {}
     if before == digests:
         return
@@ -125,4 +153,6 @@ def _forget_stale_kernels(folder: Path) -> None:
             raise
 
 
-_forget_stale_kernels(Path(__file__).parent)
+_DIGESTS = _sources(Path(__file__).parent)
+_forget_stale_kernels(Path(__file__).parent, _DIGESTS)
+_SHIPPED = shipped(_DIGESTS)

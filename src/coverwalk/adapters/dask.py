@@ -1,4 +1,4 @@
-"""coverwalk on Dask: estimators that fit and ask Dask arrays and dataframes, partition by partition.
+"""coverwalk on Dask: estimators that fit and predict Dask arrays and dataframes, partition by partition.
 
     pip install 'coverwalk[dask]'
 
@@ -117,7 +117,7 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
         self._remote: Future[Any] | None = None
         return self
 
-    def _ask(self, method: str, X: Any, *others: Any, tail: tuple[int, ...] = (), **keywords: Any) -> Any:
+    def _evaluate(self, method: str, X: Any, *others: Any, tail: tuple[int, ...] = (), **keywords: Any) -> Any:
         """A Dask array of what a method of the fitted estimator says, partition by partition."""
         check_is_fitted(self, "fitted_")
         model = self._model()
@@ -125,8 +125,8 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
         _check_alike(parts)
         lengths = X.chunks[0] if isinstance(X, dask.array.Array) else [np.nan] * len(parts[0])
         dtype = self.fitted_.classes_.dtype if method == "predict" and hasattr(self, "classes_") else np.float64
-        asked = [delayed(_asked, pure=False)(model, method, keywords, *blocks) for blocks in zip(*parts)]
-        arrays = [dask.array.from_delayed(part, (n, *tail), dtype) for part, n in zip(asked, lengths)]
+        evaluated = [delayed(_evaluated, pure=False)(model, method, keywords, *blocks) for blocks in zip(*parts)]
+        arrays = [dask.array.from_delayed(part, (n, *tail), dtype) for part, n in zip(evaluated, lengths)]
         return dask.array.concatenate(arrays, allow_unknown_chunksizes=True)
 
     def _model(self) -> Any:
@@ -179,11 +179,11 @@ class DaskConditionalDensity(_DaskEstimator):
         """Means of y, or quantiles (n, k), as a Dask array."""
         levels = () if quantiles is None else (np.size(quantiles),)
         outputs = () if self._flat() else (self.fitted_.n_outputs_,)
-        return self._ask("predict", X, tail=outputs + levels, quantiles=quantiles)
+        return self._evaluate("predict", X, tail=outputs + levels, quantiles=quantiles)
 
     def logpdf(self, X: Any, y: Any) -> Any:
         """Log densities of the rows' own y, as a Dask array."""
-        return self._ask("logpdf", X, y)
+        return self._evaluate("logpdf", X, y)
 
     def log_likelihood(self, X: Any, y: Any) -> float:
         """Mean log density of the rows; computed at once."""
@@ -221,15 +221,15 @@ class DaskContextClassifier(_DaskEstimator):
 
     def predict(self, X: Any) -> Any:
         """The most probable label of each row, as a Dask array."""
-        return self._ask("predict", X)
+        return self._evaluate("predict", X)
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities (n, n_classes), as a Dask array."""
-        return self._ask("predict_proba", X, tail=(len(self.classes_),))
+        return self._evaluate("predict_proba", X, tail=(len(self.classes_),))
 
     def predict_log_proba(self, X: Any) -> Any:
         """Log probabilities (n, n_classes), as a Dask array."""
-        return self._ask("predict_log_proba", X, tail=(len(self.classes_),))
+        return self._evaluate("predict_log_proba", X, tail=(len(self.classes_),))
 
     def score(self, X: Any, y: Any) -> float:
         """Share of labels that are right; computed at once."""
@@ -338,7 +338,7 @@ def _itself(thing: Any) -> Any:
     return thing
 
 
-def _asked(model: Any, method: str, keywords: dict[str, Any], X: Any, *others: Any) -> Any:
+def _evaluated(model: Any, method: str, keywords: dict[str, Any], X: Any, *others: Any) -> Any:
     if len(X) == 0:  # scikit-learn refuses rows that are not there
         one = [np.zeros((1, np.shape(part)[1]) if np.ndim(part) == 2 else 1) for part in others]
         return getattr(model, method)(_row_like(X), *one, **keywords)[:0]

@@ -1,4 +1,4 @@
-"""Streams of dictionaries, as river speaks of them: ``pip install 'coverwalk[river]'``.
+"""Streams of dictionaries, as river has them: ``pip install 'coverwalk[river]'``.
 
 Features may appear and vanish at any time: see `coverwalk.adapters._dict_rows` for what that means. Features of text
 are categories, and features that a row lacks are missing values: see docs/mixed_inputs.md.
@@ -40,7 +40,7 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     max_rows
         Rows that are kept to be learned again when a new feature comes; in a longer stream new features are ignored.
     seed
-        Of the candidate cuts.
+        Of the candidate splits.
     n_candidates
         Cuts of which a growing tree takes the best. Twenty, as in that model, cost a tenth of the speed and gain
         0.1 to 3 per cent of RMSE on the sets of ``benchmarks/river_streams.py``.
@@ -80,7 +80,15 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
         )
 
     def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
-        """Learn one row."""
+        """Learn one row.
+
+        Parameters
+        ----------
+        x : mapping
+            Features of one row.
+        y : float
+            Its output.
+        """
         y = _number(y)
         whole = self._rows.enter_whole(x, y)
         if whole is not None:
@@ -95,7 +103,15 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
             self._model.learn_one(row, y)
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
-        """Learn the rows of a frame in order; the same as one by one."""
+        """Learn the rows of a frame in order; the same as one by one.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame
+            One row for each row.
+        y : pandas.Series
+            Outputs.
+        """
         numbers = self._rows.knows(X.columns) and not self._rows.categories
         values = np.asarray(X, dtype=np.float64) if numbers else np.empty((0, 0))
         whole = values.size > 0 and set(X.columns) == set(self._rows.columns) and bool(np.isfinite(values).all())
@@ -109,14 +125,36 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
             self.learn_one(x, value)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
-        """The mean of y; 0.0 before anything was learned."""
+        """The mean of y; 0.0 before anything was learned.
+
+        Parameters
+        ----------
+        x : mapping
+            Features of one row.
+
+        Returns
+        -------
+        float
+            The mean.
+        """
         if not self._fitted:
             return 0.0
         whole = self._rows.whole(x)
         return self._model._mean_of_row(self._rows.row(x)[None, :] if whole is None else whole)
 
     def predict_many(self, X: "pd.DataFrame") -> "pd.Series":
-        """The mean of y for each row of a frame."""
+        """The mean of y for each row of a frame.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame
+            One row for each row.
+
+        Returns
+        -------
+        pandas.Series
+            Means.
+        """
         import pandas as pd
 
         if not self._fitted:
@@ -124,12 +162,34 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
         return pd.Series(self._model.predict(self._table(X)), index=X.index)
 
     def predict_dist_one(self, x: Mapping[Any, Any]) -> PredictiveDistribution:
-        """The whole distribution of y: ``pdf``, ``cdf``, ``ppf``, ``interval``, ``rvs`` and so on."""
+        """The whole distribution of y: ``pdf``, ``cdf``, ``ppf``, ``interval``, ``rvs`` and so on.
+
+        Parameters
+        ----------
+        x : mapping
+            Features of one row.
+
+        Returns
+        -------
+        PredictiveDistribution
+            Of one row.
+        """
         dist: Any = self.predict_dist_many([x])
         return dist[0]  # type: ignore[no-any-return]
 
     def predict_dist_many(self, X: Any) -> PredictiveDistribution:
-        """The distributions of y for each row of a frame, or of a list of dictionaries, as one object."""
+        """The distributions of y for each row of a frame, or of a list of dictionaries, as one object.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame
+            One row for each row.
+
+        Returns
+        -------
+        PredictiveDistribution
+            Of all rows.
+        """
         if not self._fitted:
             raise ValueError("there is no distribution before the first row: call learn_one first")
         dist: Any = self._model.predict_dist(self._table(X))
@@ -187,7 +247,15 @@ class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
         return True
 
     def learn_one(self, x: Mapping[Any, Any], y: Hashable) -> None:
-        """Learn one row; its label may be new."""
+        """Learn one row; its label may be new.
+
+        Parameters
+        ----------
+        x : mapping
+            Features of one row.
+        y : hashable
+            Its label.
+        """
         label = _plain(y)
         row, before = self._rows.enter(x, float(self._labels.get(label, len(self._labels))))
         if before is not None:
@@ -199,18 +267,50 @@ class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
             self._model.partial_fit(row[None, :], [code])
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
-        """Learn the rows of a frame in order; the same as one by one."""
+        """Learn the rows of a frame in order; the same as one by one.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame
+            One row for each row.
+        y : pandas.Series
+            Labels.
+        """
         for x, label in zip(_dictionaries(X), y):
             self.learn_one(x, label)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Hashable, float]:
-        """The probability of each label seen so far; none before the first."""
+        """The probability of each label seen so far; none before the first.
+
+        Parameters
+        ----------
+        x : mapping
+            Features of one row.
+        **kwargs : dict
+            Ignored.
+
+        Returns
+        -------
+        dict
+            From labels to probabilities.
+        """
         if not hasattr(self._model, "classes_"):
             return dict.fromkeys(self._labels, 1.0 / max(len(self._labels), 1))
         return dict(zip(self._seen(), self._model.predict_proba(self._rows.row(x)[None, :])[0].tolist()))
 
     def predict_proba_many(self, X: "pd.DataFrame") -> "pd.DataFrame":
-        """The probabilities of the labels, a column for each, for each row of a frame."""
+        """The probabilities of the labels, a column for each, for each row of a frame.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame
+            One row for each row.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One column for each label.
+        """
         import pandas as pd
 
         if not hasattr(self._model, "classes_"):

@@ -1,4 +1,4 @@
-"""Conditional densities as skpro speaks of them: ``pip install 'coverwalk[skpro]'``."""
+"""Conditional densities as skpro has them: ``pip install 'coverwalk[skpro]'``."""
 
 from typing import Any, Self
 
@@ -26,7 +26,7 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
     """Predictive distributions as a table: a row for each x, a column for each output.
 
     Columns are distributions of one output each; where the outputs depend on each other, that is not told here: ask
-    `ConditionalDensity.predict_dist` for the joint law.
+    `ConditionalDensity.predict_dist` for the joint distribution.
 
     Parameters
     ----------
@@ -142,7 +142,18 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Small distributions for skpro's own tests."""
+        """Small distributions for skpro's own tests.
+
+        Parameters
+        ----------
+        parameter_set : str
+            Ignored.
+
+        Returns
+        -------
+        list of dict
+            Parameters.
+        """
 
         def marginal(n: int) -> PredictiveDistribution:
             loc, scale = np.arange(2.0 * n), np.linspace(0.5, 2.0, 2 * n)
@@ -166,7 +177,7 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
     n_estimators : int, optional
         Trees of the forest.
     random_state : int
-        Of the candidate cuts.
+        Of the candidate splits.
 
     Examples
     --------
@@ -217,7 +228,18 @@ class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Small forests for skpro's own tests."""
+        """Small forests for skpro's own tests.
+
+        Parameters
+        ----------
+        parameter_set : str
+            Ignored.
+
+        Returns
+        -------
+        list of dict
+            Parameters.
+        """
         return [{"n_estimators": 2}, {"n_estimators": 3, "random_state": 1}]
 
 

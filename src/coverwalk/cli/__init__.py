@@ -14,10 +14,11 @@ from importlib import import_module
 from types import FrameType
 
 from coverwalk import __version__
+from coverwalk.cli._light import import_sklearn
 
 COMMANDS = (
     *("fit", "predict", "score", "show", "plot", "learn", "report"),
-    *("bits", "compress", "decompress", "reproduce", "demo"),
+    *("bits", "compress", "decompress", "reproduce", "demo", "warmup"),
 )
 
 
@@ -80,6 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     try:
         _check_files(arguments)
+        if arguments.command != "warmup":
+            import_sklearn()
         arguments.run(arguments)
     except BrokenPipeError:  # `coverwalk ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 HELP = "bits per byte of files under a sequence model, beside other compressors, and what each cover contributed"
-_CHUNK = 1 << 16
+_CHUNK = 1 << 14  # bytes: so few are learned in place, without a copy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +24,9 @@ def run(arguments: argparse.Namespace) -> None:
     from coverwalk.sequences.compressors import compressors
 
     peers = compressors()
+    for file in arguments.files:
+        if file.is_dir():
+            raise ValueError(f"{file} is a folder: name the files in it, such as {file}/*")
     sizes = {file: file.stat().st_size for file in arguments.files}
     for file, size in sizes.items():
         if not size:
@@ -54,13 +57,12 @@ def _learn(file: Path, arguments: argparse.Namespace, bar: Any) -> tuple[Path, A
     from coverwalk.sequence import SequenceModel
 
     data = file.read_bytes()
-    model = SequenceModel(alphabet=256, effort=arguments.effort, memory=arguments.memory).fit(b"")
+    model = SequenceModel(alphabet=256, effort=arguments.effort, memory=arguments.memory)
+    model._learn(b"", expected=len(data))  # in tables as large as `fit` and `compress` would have them
     total, start = 0.0, time.thread_time()
     for begin in range(0, len(data), _CHUNK):
         chunk = data[begin : begin + _CHUNK]
-        for half in range(0, len(chunk), 1 << 14):  # short pieces are learned in place, without a copy
-            piece = chunk[half : half + (1 << 14)]
-            total += model.prequential(piece, unit="bits", new_document=False).sum()
+        total += model.prequential(chunk, unit="bits", new_document=False).sum()
         bar.update(len(chunk))
     return file, model, total / len(data), len(data) / 1000 / max(time.thread_time() - start, 1e-9)
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 HELP = "compress a file with a sequence model, losslessly"
-SUFFIX = ".cw"
+SUFFIX = ".cwz"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,11 +27,11 @@ def run(arguments: argparse.Namespace) -> None:
 
     from coverwalk import ConditionalDensity
     from coverwalk.datasets import load_faithful
+    from coverwalk.warmup import help_compiling
 
+    help_compiling("prediction", "distributions")
     last, wait = load_faithful()
     x, following, wait = last[:-1], last[1:, 0], wait[:-1]
-    # Waiting times are whole minutes: spread over their minute, or a density could win by guessing the rounding.
-    wait = wait + np.random.default_rng(0).uniform(-0.5, 0.5, len(wait))
     train, test = slice(None, _N_TRAIN), slice(_N_TRAIN, None)
     durations, waits = (ConditionalDensity().fit(x[train], y[train]) for y in (following, wait))
     rows = np.array(_LAST)[:, None]
@@ -69,7 +69,7 @@ def _print_densities(dist: "Distribution", grid: "Floats", unit: str) -> None:
 def _print_scores(model: "ConditionalDensity", x: "Floats", y: "Floats", train: slice, test: slice) -> None:
     """Held-out log loss and coverage beside a straight line with normal noise."""
     import numpy as np
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
     from coverwalk.evaluation.baselines import Line
     from coverwalk.evaluation.metrics import coverage, log_loss
@@ -80,7 +80,7 @@ def _print_scores(model: "ConditionalDensity", x: "Floats", y: "Floats", train: 
     print(f"  {'coverwalk':<22}{log_loss(y[test], dist):8.3f}   {coverage(y[test], dist, 0.8):.0%}")
     for name, width in (("a straight line", 1), ("one normal for all", 0)):
         line = Line.fit(x[train, :width], y[train])
-        inside = np.abs(y[test] - line.mean(x[test, :width])) <= norm.ppf(0.9) * line.std
+        inside = np.abs(y[test] - line.mean(x[test, :width])) <= ndtri(0.9) * line.std
         print(f"  {name:<22}{-line.logpdf(x[test, :width], y[test]).mean():8.3f}   {inside.mean():.0%}")
 
 

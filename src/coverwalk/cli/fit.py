@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
     from coverwalk import ConditionalDensity, ContextClassifier
     from coverwalk.cli._models import check_folder, print_json, size
     from coverwalk.preparation.tables import TableError, listed, open_table
+    from coverwalk.warmup import help_compiling
 
     if arguments.chunks and arguments.data == "-":
         raise TableError("standard input can be read only once, and --chunks reads it three times: write a file first")
@@ -83,6 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
         options = {} if arguments.trees is None else {"n_estimators": arguments.trees}
         model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed)
     else:
+        help_compiling("prediction", "distributions")
         model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)
     if X is None or Y is None:
         labelled = isinstance(model, ContextClassifier)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 HELP = "write one self-contained page: scores, calibration, importances, surprising rows; of at most 50,000 rows"
 
-_MOST_ROWS = 50_000
+_MAX_ROWS = 50_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _notes(arguments: argparse.Namespace, more: bool) -> list[str]:
-    note = f"{arguments.data} has more rows than a report reads: this page is about the first {_MOST_ROWS:,} only."
+    note = f"{arguments.data} has more rows than a report reads: this page is about the first {_MAX_ROWS:,} only."
     return [note] if more else []
 
 
@@ -57,7 +57,7 @@ def _report_classes(model: "ContextClassifier", arguments: argparse.Namespace) -
     from coverwalk.evaluation.report.page import write_page
 
     inputs, (target,) = columns_of(model)
-    X, labels, more = first_rows(labelled_rows(model, arguments.data, known=True), _MOST_ROWS)
+    X, labels, more = first_rows(labelled_rows(model, arguments.data, known=True), _MAX_ROWS)
     facts = gather_classes(model, X, labels, target, inputs)
     write_page(facts, arguments.output, _title(arguments, target), _notes(arguments, more))
     return len(X), more
@@ -71,7 +71,7 @@ def _report_density(model: "ConditionalDensity", arguments: argparse.Namespace) 
     target = arguments.target or targets[0]
     if target not in targets:
         raise ValueError(f"{arguments.model} has no target {target!r}; it has {', '.join(targets)}")
-    X, Y, more = first_rows(rows_of(model, arguments.data, targets=True), _MOST_ROWS)
+    X, Y, more = first_rows(rows_of(model, arguments.data, targets=True), _MAX_ROWS)
     subject = _subject(model, X, Y, targets.index(target), targets)
     write_report(subject, arguments.output, _title(arguments, target), notes=_notes(arguments, more))
     return len(X), more

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.contexts import Layout
 from coverwalk._kernels.forest.grow import arrange, empty_nodes, grow, route
-from coverwalk.files.schema import Array, Scope, require, stored
+from coverwalk.files.schema import Array, Derived, Scope, require, stored
 
 __all__ = ["AdaptiveTree", "grow_tree"]
 
@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 @stored(
     left=Array(np.int64, "N", children=True),
     feature=Array(np.int64, "N", index="p", none=True),
-    parent=Array(np.int64, "N", index="N", none=True),
+    parent=Derived(lambda tree: _parents(tree.left)),
     split=Array(float, "N", nan=True),
     categories=Array(np.int64, "N"),
     check=lambda state, scope: _check_tree(state, scope),
@@ -81,11 +81,14 @@ class AdaptiveTree(NamedTuple):
 
 
 def _check_tree(state: Any, scope: Scope) -> None:
-    inner = np.flatnonzero(state.left != -1)
-    child = state.left[inner]
-    require("feature", state.feature[inner] >= 0)
-    require("parent", state.parent[0] == -1)
-    require("parent", (state.parent[child] == inner) & (state.parent[child + 1] == inner))
+    require("feature", state.feature[state.left != -1] >= 0)
+
+
+def _parents(left: Ints) -> Ints:
+    """The parent of each context, -1 for the root."""
+    parent, inner = np.full(len(left), -1), np.flatnonzero(left != -1)
+    parent[left[inner]] = parent[left[inner] + 1] = inner
+    return parent
 
 
 def grow_tree(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coverwalk._docstrings import Documented
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -33,7 +35,7 @@ def probabilities(q: ArrayLike) -> Floats:
     return checked
 
 
-class Distribution(ABC):
+class Distribution(Documented, ABC):
     """The distributions of y in n rows, as one vectorised object.
 
     Rows come first in every answer. With one output an answer has shape (n,), or (n, k) for k points or levels. With
@@ -66,70 +68,228 @@ class Distribution(ABC):
         ----------
         y : array-like
             One output: a number, (n,), or (n, k). Several outputs: (n, q), one vector for each row.
+
+        Returns
+        -------
+        float or ndarray
+            Log densities in nats, (n,) or (n, k) as y is.
         """
 
     @abstractmethod
     def cdf(self, y: ArrayLike) -> Any:
-        """P(Y <= y); of several outputs the probability that all are, estimated by draws."""
+        """P(Y <= y); of several outputs the probability that all are, estimated by draws.
+
+        Parameters
+        ----------
+        y : float or array-like
+            Values: one for all rows, (n,) for one in each row, or (n, k) for k in each row.
+
+        Returns
+        -------
+        float or ndarray
+            Probabilities, (n,) or (n, k) as y is.
+        """
 
     @abstractmethod
     def sf(self, y: ArrayLike) -> Any:
-        """P(Y > y); of several outputs the probability that all are, estimated by draws."""
+        """P(Y > y); of several outputs the probability that all are, estimated by draws.
+
+        Parameters
+        ----------
+        y : float or array-like
+            Values: one for all rows, (n,) for one in each row, or (n, k) for k in each row.
+
+        Returns
+        -------
+        float or ndarray
+            Probabilities, (n,) or (n, k) as y is.
+        """
 
     @abstractmethod
     def ppf(self, q: ArrayLike) -> Any:
-        """Quantiles, of each output alone; q a number or (k,)."""
+        """Quantiles, of each output alone; q a number or (k,).
+
+        Parameters
+        ----------
+        q : float or array-like of shape (k,)
+            Levels between 0 and 1.
+
+        Returns
+        -------
+        float or ndarray
+            Quantiles, (n,) or (n, k); with several outputs (n, q) or (n, q, k).
+        """
 
     @abstractmethod
     def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
-        """Both ends of the central interval with this probability, of each output alone."""
+        """Both ends of the central interval with this probability, of each output alone.
+
+        Parameters
+        ----------
+        confidence : float or array-like of shape (k,)
+            Probability inside the interval.
+
+        Returns
+        -------
+        low, high : float or ndarray
+            Its ends, (n,) or (n, k); (n, q) for several outputs.
+        """
 
     @abstractmethod
     def mean(self) -> Any:
-        """Expectation of each output."""
+        """Expectation of each output.
+
+        Returns
+        -------
+        float or ndarray of shape (n,)
+            One number for each row; (n, q) for several outputs.
+        """
 
     @abstractmethod
     def var(self) -> Any:
-        """Variance of each output."""
+        """Variance of each output.
+
+        Returns
+        -------
+        float or ndarray of shape (n,)
+            One number for each row; (n, q) for several outputs.
+        """
 
     @abstractmethod
     def entropy(self) -> Any:
-        """Differential entropy in nats."""
+        """Differential entropy in nats.
+
+        Returns
+        -------
+        float or ndarray of shape (n,)
+            Entropies in nats.
+        """
 
     @abstractmethod
     def rvs(self, size: Any = None, random_state: RandomState = None) -> Any:
-        """Random draws: one for each row, or ``size`` of them."""
+        """Random draws: one for each row, or ``size`` of them.
+
+        Parameters
+        ----------
+        size : int or tuple of int, optional
+            Draws for each row; by default one.
+        random_state : int, RandomState, Generator or None
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray
+            Draws, (n,) or (n, size); with several outputs (n, q) or (n, size, q).
+        """
 
     @abstractmethod
     def contexts(self, top: int | None = None) -> list[Any]:
-        """The components with the largest weights: of each row, and of each output where there are several."""
+        """The components with the largest weights: of each row, and of each output where there are several.
+
+        Parameters
+        ----------
+        top : int, optional
+            Number of components at most, those with the largest weights first; by default all.
+
+        Returns
+        -------
+        list
+            Of one row a list of components; of several rows a list of such lists.
+        """
 
     @abstractmethod
     def marginal(self, output: int | str) -> "UnivariateDistribution":
-        """The distribution of one output alone, by number or by name."""
+        """The distribution of one output alone, by number or by name.
+
+        Parameters
+        ----------
+        output : int or str
+            Number or name of the output.
+
+        Returns
+        -------
+        UnivariateDistribution
+            Of the same rows.
+        """
 
     @abstractmethod
     def crps(self, y: ArrayLike) -> Any:
-        """Continuous ranked probability score of each row (and output), in the units of y: less is better."""
+        """Continuous ranked probability score of each row (and output), in the units of y: less is better.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            One value for each row; (n, q) for several outputs.
+
+        Returns
+        -------
+        float or ndarray of shape (n,)
+            Scores; (n, q) for several outputs.
+        """
 
     @abstractmethod
     def to_frame(self, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Any:
-        """A pandas DataFrame with mean, standard deviation and quantiles of every row."""
+        """A pandas DataFrame with mean, standard deviation and quantiles of every row.
+
+        Parameters
+        ----------
+        quantiles : array-like of shape (k,)
+            Levels between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each row.
+        """
 
     @abstractmethod
     def plot(self, **options: Any) -> "Axes":
-        """Draw the densities; needs matplotlib."""
+        """Draw the densities; needs matplotlib.
+
+        Parameters
+        ----------
+        **options : dict
+            Options of `coverwalk.evaluation.plot_density`.
+
+        Returns
+        -------
+        matplotlib Axes
+            With the densities.
+        """
 
     def pdf(self, y: ArrayLike) -> Any:
-        """Density at y; shapes as for `logpdf`."""
+        """Density at y; shapes as for `logpdf`.
+
+        Parameters
+        ----------
+        y : float or array-like
+            Values: one for all rows, (n,) for one in each row, or (n, k) for k in each row.
+
+        Returns
+        -------
+        ndarray
+            Densities, of the shape of `logpdf`.
+        """
         return np.exp(self.logpdf(y))
 
     def median(self) -> Any:
-        """The quantile at one half."""
+        """The quantile at one half.
+
+        Returns
+        -------
+        float or ndarray of shape (n,)
+            Medians; (n, q) for several outputs.
+        """
         return self.ppf(0.5)
 
     def std(self) -> Any:
-        """Standard deviation; inf where the variance is."""
+        """Standard deviation; inf where the variance is.
+
+        Returns
+        -------
+        float or ndarray of shape (n,)
+            One number for each row; (n, q) for several outputs.
+        """
         return np.sqrt(self.var())
 
 

@@ -200,6 +200,11 @@ class Calibrating:
         low, high : float or array-like (n,)
             Ends of the interval.
 
+        Returns
+        -------
+        ndarray of shape (n,)
+            Probabilities; (n, q) for several outputs.
+
         Examples
         --------
         >>> from coverwalk import ConditionalDensity
@@ -213,7 +218,20 @@ class Calibrating:
         return each[0] if len(each) == 1 else np.stack(each, axis=1)
 
     def exceedance(self, X: Any, threshold: ArrayLike) -> Any:
-        """P(y > threshold) in rows X; (n,), or (n, q) for each of several outputs alone."""
+        """P(y > threshold) in rows X; (n,), or (n, q) for each of several outputs alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+        threshold : float or array-like
+            One for all rows, or (n,).
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Probabilities; (n, q) for several outputs.
+        """
         return self.prob(X, low=threshold)
 
     def _calibrated(self, dist: Any) -> Any:

@@ -127,7 +127,18 @@ class JointDistribution(MultivariateDistribution):
     # -- exact --------------------------------------------------------------------------------------------------------
 
     def logpdf(self, Y: ArrayLike) -> Any:
-        """Log density of the vectors Y (n, q), one for each row; (n,)."""
+        """Log density of the vectors Y (n, q), one for each row; (n,).
+
+        Parameters
+        ----------
+        Y : array-like of shape (n, q)
+            One vector for each row.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log densities in nats.
+        """
         table = self._vectors(Y).reshape(-1, self.n_outputs)
         total = np.zeros(self._rows.size)
         for j in range(self.n_outputs):
@@ -203,6 +214,16 @@ class JointDistribution(MultivariateDistribution):
         """Expectations (n, q); with ``return_error`` also their standard errors, 0 for the first output.
 
         The error is that of independent draws, at or above the Latin hypercube's.
+
+        Parameters
+        ----------
+        return_error : bool
+            Also return the standard errors of the estimates.
+
+        Returns
+        -------
+        ndarray of shape (n, q)
+            Means; with ``return_error`` a pair of arrays.
         """
         mean, _, error = self._moments()
         if self._one:
@@ -227,11 +248,33 @@ class JointDistribution(MultivariateDistribution):
         return total[0] if self._one else total
 
     def cdf(self, Y: ArrayLike) -> Any:
-        """P(all outputs <= Y) for vectors Y (n, q), estimated by the draws; (n,)."""
+        """P(all outputs <= Y) for vectors Y (n, q), estimated by the draws; (n,).
+
+        Parameters
+        ----------
+        Y : array-like of shape (n, q)
+            One vector for each row.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Probabilities.
+        """
         return self._together(Y, upper=False)
 
     def sf(self, Y: ArrayLike) -> Any:
-        """P(all outputs > Y) for vectors Y (n, q), estimated by the draws; (n,)."""
+        """P(all outputs > Y) for vectors Y (n, q), estimated by the draws; (n,).
+
+        Parameters
+        ----------
+        Y : array-like of shape (n, q)
+            One vector for each row.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Probabilities.
+        """
         return self._together(Y, upper=True)
 
     def entropy(self) -> Any:

@@ -65,7 +65,7 @@ class PredictiveDistribution(UnivariateDistribution):
     shapes : Shapes
         The table of standard shapes.
     context : (m,) int, optional
-        A label of the context in which the component speaks.
+        A label of the context that the component belongs to.
     describe : callable, optional
         Says what a label means: ``describe(label)`` is shown by `contexts` in its place.
 
@@ -125,14 +125,42 @@ class PredictiveDistribution(UnivariateDistribution):
         context: NDArray[np.int64] | None = None,
         describe: Callable[[int], Any] | None = None,
     ) -> Self:
-        """Of components that need no check: parts of others, and those that a fitted model has just made."""
+        """Of components that need no check: parts of others, and those that a fitted model has just made.
+
+        Parameters
+        ----------
+        components : Components
+            Flat arrays of all components.
+        shapes : Shapes
+            Their shapes.
+        context : ndarray of int, optional
+            The context of each component.
+        describe : callable, optional
+            From the number of a context to what it is.
+
+        Returns
+        -------
+        PredictiveDistribution
+            Of the given components.
+        """
         dist = object.__new__(cls)
         dist.components, dist.shapes, dist.context, dist.describe = components, shapes, context, describe
         dist.rounding, dist._one = None, False
         return dist
 
     def rounded(self, rounding: Rounding | None) -> "PredictiveDistribution":
-        """The distributions of y whose latent y these are: `Rounding` puts the mass of its cells on their values."""
+        """The distributions of y whose latent y these are: `Rounding` puts the mass of its cells on their values.
+
+        Parameters
+        ----------
+        rounding : Rounding or None
+            How y was rounded; None changes nothing.
+
+        Returns
+        -------
+        PredictiveDistribution
+            Of the same rows.
+        """
         part = copy(self)
         part.rounding = rounding
         return part
@@ -238,7 +266,18 @@ class PredictiveDistribution(UnivariateDistribution):
         return self._tails(y)[1]
 
     def pmf(self, y: ArrayLike) -> Any:
-        """P(Y = y): the mass of an atom, and 0 where y is continuous."""
+        """P(Y = y): the mass of an atom, and 0 where y is continuous.
+
+        Parameters
+        ----------
+        y : float or array-like
+            Values: one for all rows, (n,) for one in each row, or (n, k) for k in each row.
+
+        Returns
+        -------
+        float or ndarray
+            Probabilities, (n,) or (n, k) as y is.
+        """
         points, shape = self._points(y)
         out = np.zeros_like(points)
         if self.rounding is not None:
@@ -252,6 +291,18 @@ class PredictiveDistribution(UnivariateDistribution):
         """Values (k,) that have a mass of their own, and these masses, (n, k), or (k,) for one row.
 
         Of a grid, which has no end: the values between the quantiles that leave out (1 - ``mass``) / 2 on either side.
+
+        Parameters
+        ----------
+        mass : float
+            Values are listed until they have this probability together.
+
+        Returns
+        -------
+        values : ndarray of shape (k,)
+            The atoms.
+        probabilities : ndarray of shape (n, k)
+            Their masses; (k,) for one row.
         """
         if self.rounding is None:
             values = np.empty(0)
@@ -283,11 +334,9 @@ class PredictiveDistribution(UnivariateDistribution):
         assert self.rounding is not None
         values = self.rounding.value(latent)
         if self.rounding.step:
-            lower = self.rounding.value_before(values)
-            end, next_end = self.rounding.below(lower), self.rounding.below(values)
-            with np.errstate(invalid="ignore"):  # at a limit both may be infinite
-                near = latent - end < _HAIR * (next_end - end)
+            near = self.rounding.place(latent) < _HAIR
             if near.any():
+                lower = self.rounding.value_before(values)
                 below, _ = self._tails(lower[0] if self._one else lower)
                 values = np.where(near & (np.reshape(below, values.shape) >= q - _SUM_TOLERANCE), lower, values)
         return values
@@ -364,7 +413,20 @@ class PredictiveDistribution(UnivariateDistribution):
         return self._answer(out, self.shape + shape)
 
     def draw(self, u_component: Floats, u_value: Floats) -> Floats:
-        """Draws (n, k) from uniform numbers: u_voice (n, k) choose components, u_value (n, k) their quantiles."""
+        """Draws (n, k) from uniform numbers: u_component (n, k) choose components, u_value (n, k) their quantiles.
+
+        Parameters
+        ----------
+        u_component : ndarray of shape (n, k)
+            Uniform numbers that choose components.
+        u_value : ndarray of shape (n, k)
+            Uniform numbers that choose the quantiles within them.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            Draws.
+        """
         chosen = np.empty(u_component.shape, np.int64)
         draw_components(self.components, np.ascontiguousarray(u_component), chosen)
         _, _, loc, scale, shape = self.components
@@ -378,7 +440,18 @@ class PredictiveDistribution(UnivariateDistribution):
         return out.reshape(u_component.shape)
 
     def pool(self, k: int) -> "PredictiveDistribution":
-        """Every k consecutive rows mixed with equal weights into one: n/k rows."""
+        """Every k consecutive rows mixed with equal weights into one: n/k rows.
+
+        Parameters
+        ----------
+        k : int
+            Rows to mix; it divides n.
+
+        Returns
+        -------
+        PredictiveDistribution
+            Of n/k rows.
+        """
         if self._one or k < 1 or self._n % k:
             raise ValueError(f"pool mixes k consecutive rows, so k must divide the number of rows; got {k}")
         part = self[:]
@@ -403,14 +476,31 @@ class PredictiveDistribution(UnivariateDistribution):
         return [self.component(m) for m in order.tolist()]
 
     def component(self, m: int) -> Component:
-        """Component m, in the order of ``components``."""
+        """Component m, in the order of ``components``.
+
+        Parameters
+        ----------
+        m : int
+            Number of the component.
+
+        Returns
+        -------
+        Component
+            Its weight, context and local model.
+        """
         _, weight, loc, scale, shape = self.components
         label = None if self.context is None else int(self.context[m])
         context = label if self.describe is None or label is None else self.describe(label)
         return Component(float(weight[m]), float(loc[m]), float(scale[m]), int(self.shapes.kind[shape[m]]), context)
 
     def to_scipy(self) -> Any:
-        """The distribution of one row as a frozen `scipy.stats` distribution."""
+        """The distribution of one row as a frozen `scipy.stats` distribution.
+
+        Returns
+        -------
+        rv_frozen
+            A frozen SciPy distribution.
+        """
         if self._n != 1:
             raise ValueError(
                 f"to_scipy takes one row, this distribution has {self._n}: index it first, dist[i].to_scipy()"

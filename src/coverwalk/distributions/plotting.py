@@ -50,6 +50,28 @@ def plot_density(
 
     ``y`` marks what was seen, one for each row of ``dist``.
 
+    Parameters
+    ----------
+    dist : Distribution
+        What was predicted.
+    y : array-like of shape (n,), optional
+        What was observed, marked in each row.
+    rows : slice or sequence of int
+        Rows to draw.
+    confidence : float
+        Probability that the central interval claims.
+    labels : list of str, optional
+        Names of the rows.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> two = PredictiveDistribution([0, 1, 2], [1.0, 1.0], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
     >>> len(plot_density(two, [0.5, 0.5]).lines)

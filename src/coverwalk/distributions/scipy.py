@@ -19,7 +19,7 @@ class _Law(rv_continuous):
         self.dist = dist
 
     def _updated_ctor_param(self) -> dict[str, Any]:
-        return {"dist": self.dist}  # freezing makes a copy of the law through its constructor
+        return {"dist": self.dist}  # freezing makes a copy of the distribution through its constructor
 
     def _logpdf(self, x: Any) -> Any:  # type: ignore[override]
         return self.dist.logpdf(x)

@@ -10,7 +10,7 @@ __all__ = ["unit_shapes"]
 
 Floats = NDArray[np.float64]
 
-_NOTHING = 1e-300  # a shape whose component never speaks still has masses
+_NOTHING = 1e-300  # a shape whose component has no weight still has masses
 
 
 def unit_shapes(left: Floats, width: Floats, mass: Floats) -> tuple[list[Shapes], list[float]]:

@@ -52,7 +52,18 @@ class UnivariateDistribution(Distribution):
         return (upper - np.where(below, 0.0, self.cdf(low)))[()]
 
     def exceedance(self, threshold: ArrayLike) -> Any:
-        """P(Y > threshold) in every row: the survival function by the name that risk analysts use."""
+        """P(Y > threshold) in every row: the survival function by the name that risk analysts use.
+
+        Parameters
+        ----------
+        threshold : float or array-like
+            One for all rows, or (n,).
+
+        Returns
+        -------
+        float or ndarray of shape (n,)
+            Probabilities.
+        """
         return self.sf(threshold)
 
     def crps(self, y: ArrayLike) -> Any:
@@ -69,6 +80,11 @@ class UnivariateDistribution(Distribution):
         ----------
         quantiles : sequence of float
             Levels of the quantiles; each is a column ``q0.05``, ``q0.5``, ...
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each row.
         """
         try:
             import pandas as pd
@@ -87,6 +103,11 @@ class UnivariateDistribution(Distribution):
         ----------
         **options
             Those of `coverwalk.evaluation.plot_density`: y, rows, confidence, labels, ax.
+
+        Returns
+        -------
+        matplotlib Axes
+            With the densities.
         """
         from coverwalk.distributions.plotting import plot_density
 

@@ -172,19 +172,59 @@ class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator
 
         ``sample_weight`` (n,), optional, counts rows: 2 is the row twice, 0 a row that is not there. Fractions are
         carried over to the next rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            Their outputs.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, relative to each other; 0 leaves a row out.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
         """
         self._learn_rows(X, y, begun=False, sample_weight=sample_weight)
         return self
 
     @writes
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Learn further rows in order. All are checked first: a bad one leaves the model as it was."""
+        """Learn further rows in order. All are checked first: a bad one leaves the model as it was.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            Their outputs.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the rows.
+        """
         self._learn_rows(X, y, begun=hasattr(self, "_engine"))
         return self
 
     @writes
     def prequential(self, X: Any, y: Any) -> Floats:
-        """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
+        """Learn further rows in order; returns the log density (n,) that each had just before it was learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            Their outputs.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log densities in nats, each before its row was learned.
+        """
         return self._learn_rows(X, y, begun=hasattr(self, "_engine"))
 
     def _learn_rows(self, X: Any, y: Any, begun: bool, sample_weight: Any = None) -> Floats:
@@ -219,7 +259,20 @@ class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator
 
     @writes
     def learn_one(self, x: Any, y: Any) -> float:
-        """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
+        """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned.
+
+        Parameters
+        ----------
+        x : float or array-like of shape (p,)
+            Inputs of one row.
+        y : float or array-like of shape (q,)
+            Its output, or outputs.
+
+        Returns
+        -------
+        float
+            Log density of the row, in nats, before it was learned.
+        """
         if x is None:
             return float(self._learn_rows(None, [y], begun=hasattr(self, "_engine"))[0])
         begun = "_engine" in self.__dict__
@@ -262,7 +315,20 @@ class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator
 
     @reads
     def logpdf(self, X: Any, y: Any) -> Floats:
-        """Log density (n,) of y (n,) or (n, q) given X (n, p); X=None for a model without inputs."""
+        """Log density (n,) of y (n,) or (n, q) given X (n, p); X=None for a model without inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            The rows' own y.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log densities in nats.
+        """
         X = self._check(X, len(y))
         Y, _ = self._outputs(y, len(X), begun=True)
         if "calibration_" in self.__dict__:
@@ -270,7 +336,20 @@ class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator
         return self._engine.logpdf(X, Y)
 
     def log_likelihood(self, X: Any, y: Any) -> float:
-        """Mean log density of the rows: the higher, the better; its negative is the NLL."""
+        """Mean log density of the rows: the higher, the better; its negative is the NLL.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            The rows' own y.
+
+        Returns
+        -------
+        float
+            Mean log density in nats.
+        """
         return float(np.mean(self.logpdf(X, y)))
 
     @reads
@@ -279,6 +358,18 @@ class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator
 
         X=None for a model without inputs: one row.
 
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+
+        Returns
+        -------
+        Distribution
+            Of all rows.
+
+        Examples
+        --------
         >>> from coverwalk.datasets import make_ring
         >>> dist = DoubleTree().fit(*make_ring(2000)).predict_dist([[0.0], [1.3]])
         >>> inside, outside = dist.interval(0.9)[1] - dist.interval(0.9)[0]
@@ -292,6 +383,21 @@ class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator
     def predict(self, X: Any, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
         """Means (n,) of y in rows X (n, p), for one output; with standard deviations beside them; or quantiles instead,
         (n, k) for k of them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+        return_std : bool
+            Also return standard deviations.
+        quantiles : array-like of shape (k,), optional
+            Levels between 0 and 1: return quantiles instead of means.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Means, (n, q) for several outputs; with ``return_std`` a pair of arrays; with ``quantiles`` of shape (n,
+            k).
         """
         if return_std and quantiles is not None:
             raise ValueError("choose standard deviations or quantiles: one call gives one of them")
@@ -307,7 +413,20 @@ class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator
 
     @reads
     def component_weights(self, X: Any) -> tuple[Floats, Floats]:
-        """For each x the weight (n,) of the normals, against tree densities, and the mean depth (n,) of stopping."""
+        """For each x the weight (n,) of the normals, against tree densities, and the mean depth (n,) of stopping.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows to predict.
+
+        Returns
+        -------
+        weight : ndarray of shape (n,)
+            Of the normals.
+        depth : ndarray of shape (n,)
+            Mean depth at which the walk stops.
+        """
         X = self._check(X)
         return self._engine.component_weights(X)
 

@@ -7,7 +7,7 @@ __all__ = ["counts_of"]
 
 Floats = NDArray[np.float64]
 
-MOST_COPIES = 2**26  # of all rows together: weights are counts, and so many rows would not fit
+MAX_COPIES = 2**26  # of all rows together: weights are counts, and so many rows would not fit
 _WHOLE = 1e-9  # sums of weights this close to a whole number are that number
 
 
@@ -21,9 +21,9 @@ def counts_of(weight: Floats, order: NDArray[np.int64]) -> NDArray[np.int64]:
     [2, 0, 1, 0, 1]
     """
     total = float(weight.sum())
-    if not 0.0 < total < MOST_COPIES:
+    if not 0.0 < total < MAX_COPIES:
         raise ValueError(
-            f"sample weights are counts of rows: their sum must be positive and below {MOST_COPIES}, got {total:g}. "
+            f"sample weights are counts of rows: their sum must be positive and below {MAX_COPIES}, got {total:g}. "
             "Divide relative weights by their mean"
         )
     sums = np.concatenate([[0.0], np.cumsum(weight[order])])

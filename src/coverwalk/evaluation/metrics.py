@@ -52,6 +52,20 @@ def log_loss(y_true: ArrayLike, dist: Distribution) -> float:
 
     With several outputs it is the loss of the whole vector.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or (n, q)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+
+    Returns
+    -------
+    float
+        The mean over rows.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normal = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student(np.inf))
     >>> round(log_loss([0.0], normal), 6)
@@ -66,6 +80,20 @@ def crps(y_true: ArrayLike, dist: Distribution) -> float:
 
     With several outputs it is the mean over the outputs too, each scored alone.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+
+    Returns
+    -------
+    float
+        The mean over rows.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normal = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student(np.inf))
     >>> round(crps([0.0], normal), 4), round((2**0.5 - 1) / np.pi**0.5, 4)
@@ -76,7 +104,24 @@ def crps(y_true: ArrayLike, dist: Distribution) -> float:
 
 
 def energy_score(y_true: ArrayLike, dist: Distribution, n_draws: int = 200, random_state: int = 0) -> float:
-    """Mean energy score of whole vectors, E|Y - y| - E|Y - Y'|/2, estimated by draws; of one output, the CRPS."""
+    """Mean energy score of whole vectors, ``E|Y - y| - E|Y - Y'|/2``, estimated by draws; of one output, the CRPS.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or (n, q)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    n_draws : int
+        Random draws for each row.
+    random_state : int, RandomState, Generator or None
+        Seed of the draws.
+
+    Returns
+    -------
+    float
+        The mean over rows.
+    """
     y = _rows(y_true, dist, joint=True)
     if dist.n_outputs == 1:
         return crps(y_true, dist)
@@ -86,6 +131,22 @@ def energy_score(y_true: ArrayLike, dist: Distribution, n_draws: int = 200, rand
 def pinball_loss(y_true: ArrayLike, dist: Distribution, quantile: float = 0.5) -> float:
     """Mean pinball loss of the quantile at one level: half the absolute error for the median.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    quantile : float
+        Level between 0 and 1.
+
+    Returns
+    -------
+    float
+        The mean over rows.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
     >>> round(pinball_loss([1.0, -3.0], normals), 6)
@@ -101,6 +162,22 @@ def pinball_loss(y_true: ArrayLike, dist: Distribution, quantile: float = 0.5) -
 def interval_score(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> float:
     """Mean interval (Winkler) score: width of the central interval, plus 2/(1 - confidence) times what y is outside.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    confidence : float
+        Probability that the central interval claims.
+
+    Returns
+    -------
+    float
+        The mean over rows.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
     >>> round(interval_score([0.0, 1.0], normals, 0.9), 4), round(interval_score([0.0, 2.0], normals, 0.9), 4)
@@ -119,6 +196,22 @@ def coverage(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> 
 
     With several outputs it is the mean over the outputs, each taken alone.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    confidence : float
+        Probability that the central interval claims.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> coverage([0.1, -1.0, 1.6, 1.7], normals, confidence=0.9)
@@ -134,6 +227,22 @@ def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) ->
 
     At an atom F jumps, and the transform is drawn evenly from the jump.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    random_state : int, RandomState, Generator or None
+        Of the draws within the jumps at atoms.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Numbers between 0 and 1.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
     >>> pit([0.0, 1.0], normals).round(4).tolist()
@@ -149,6 +258,24 @@ def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) ->
 def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tuple[Floats, Floats]:
     """Histogram of the probability integral transform: heights (bins,), 1 when calibrated, and edges (bins + 1,).
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    bins : int
+        Number of bins.
+
+    Returns
+    -------
+    heights : ndarray of shape (bins,)
+        Densities of the bins.
+    edges : ndarray of shape (bins + 1,)
+        Their ends.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> pit_histogram([-1.0, -0.5, 0.5, 1.0], normals, bins=2)
@@ -160,6 +287,22 @@ def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tupl
 def reliability(y_true: ArrayLike, dist: Distribution, levels: ArrayLike) -> Floats:
     """Fraction of rows covered by the central interval of each confidence level, (k,): the levels when calibrated.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    levels : array-like of shape (k,)
+        Confidence levels.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Fractions of rows.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
     >>> reliability([0.1, 1.0], normals, [0.5, 0.9]).tolist()
@@ -175,6 +318,20 @@ def calibration_error(y_true: ArrayLike, dist: Distribution) -> float:
 
     Even the true distributions have about 0.3 / sqrt(n), the mean height of a Brownian bridge.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+
+    Returns
+    -------
+    float
+        Between 0 and 1/2.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
     >>> round(calibration_error(normals.ppf([0.25, 0.75])[0], normals), 9)

@@ -38,6 +38,26 @@ def plot_conditional(
     Every column is scaled to its own highest density, so that narrow and wide stretches can both be read; ``data``
     (x, y) is laid over it.
 
+    Parameters
+    ----------
+    dist : Distribution
+        One row for each value of the grid.
+    x : array-like of shape (n,)
+        The grid.
+    data : pair of array-like, optional
+        Inputs and outputs of rows, drawn as points.
+    quantiles : array-like of shape (k,)
+        Levels between 0 and 1.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> x = np.linspace(0, 1, 5)
     >>> line = PredictiveDistribution(range(6), np.ones(5), x, 0.1 + x, np.zeros(5), Shapes.student(np.inf))
@@ -77,6 +97,24 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 
     The band holds 95 % of the bars of a calibrated model.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    bins : int
+        Number of bins.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> len(plot_pit([-1.0, -0.5, 0.5, 1.0], normals, bins=4).patches) >= 4
@@ -102,6 +140,22 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None" = None) -> "Axes":
     """Coverage of central intervals against what the intervals claim: on the diagonal when calibrated.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        What was observed.
+    dist : Distribution
+        What was predicted for the same rows.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
     >>> len(plot_reliability([-1.0, -0.5, 0.5, 1.0], normals).lines)
@@ -123,6 +177,22 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
 def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None) -> "Axes":
     """Why one row's density is what it is: the heaviest components, each with its centre, width and weight.
 
+    Parameters
+    ----------
+    dist : Distribution
+        Of one row.
+    top : int
+        Number of components at most, those with the largest weights first.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
     >>> two = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 2.0], [0, 0], Shapes.student(3.0))
     >>> len(plot_contexts(two[0]).patches)
@@ -154,6 +224,22 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
 def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None" = None) -> "Axes":
     """Bars of permutation importances, as `ConditionalDensity.importance` gives them, the largest first.
 
+    Parameters
+    ----------
+    importance : Importance
+        From `importance`.
+    top : int
+        Number of features at most.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.forest.explain import Importance
     >>> two = Importance(np.array([0.1, 0.5]), np.array([0.0, 0.1]), np.zeros((2, 1)), ["age", "dose"])
     >>> [label.get_text() for label in plot_importance(two).get_yticklabels()]
@@ -173,6 +259,20 @@ def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None
 def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "Axes":
     """Average mean and average 90 % interval over one feature, as `partial_dependence` gives them.
 
+    Parameters
+    ----------
+    dependence : Dependence
+        From `partial_dependence`.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        With the plot.
+
+    Examples
+    --------
     >>> from coverwalk.forest.explain import Dependence
     >>> x = np.linspace(0, 1, 5)
     >>> plot_dependence(Dependence("dose", x, x, x, x - 1, x + 1)).get_xlabel()

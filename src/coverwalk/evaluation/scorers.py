@@ -49,6 +49,22 @@ def predictive_distribution(estimator: Any, X: Any) -> Distribution:
 def nll_scorer(estimator: Any, X: Any, y: Any) -> float:
     """Mean log density of the rows, the negative log loss (NLL) with its sign turned.
 
+    Parameters
+    ----------
+    estimator : object
+        A fitted estimator with `predict_dist`, a search over one, or a pipeline that ends in one.
+    X : array-like of shape (n, p)
+        Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+    y : array-like of shape (n,) or (n, q)
+        The rows' own y.
+
+    Returns
+    -------
+    float
+        Greater is better.
+
+    Examples
+    --------
     >>> from sklearn.model_selection import cross_val_score
     >>> from coverwalk import ConditionalDensity
     >>> X = np.linspace(0, 1, 60)[:, None]
@@ -60,7 +76,22 @@ def nll_scorer(estimator: Any, X: Any, y: Any) -> float:
 
 
 def crps_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Mean CRPS with its sign turned; with several outputs the mean over them."""
+    """Mean CRPS with its sign turned; with several outputs the mean over them.
+
+    Parameters
+    ----------
+    estimator : object
+        A fitted estimator with `predict_dist`, a search over one, or a pipeline that ends in one.
+    X : array-like of shape (n, p)
+        Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+    y : array-like of shape (n,) or (n, q)
+        The rows' own y.
+
+    Returns
+    -------
+    float
+        Greater is better.
+    """
     return -metrics.crps(_like(y), predictive_distribution(estimator, X))
 
 

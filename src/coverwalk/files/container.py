@@ -1,4 +1,6 @@
-"""The bytes of a file, in the safetensors format: a header of JSON, then arrays one behind the other.
+"""The bytes of a file: the length of a header of JSON, the header, then arrays one behind the other.
+
+The layout is that of safetensors; an entry also says how its array is held, see `packing`.
 
 A file is read into memory, never mapped: a mapped file that is cut off later kills the process that reads it. What a
 file asks for is compared with its size before anything is allocated.
@@ -7,23 +9,19 @@ file asks for is compared with its size before anything is allocated.
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
-
 from coverwalk import __version__
 from coverwalk.files.fields import Store
+from coverwalk.files.packing import FREE, NAMES, Held, excess, hold, unpack
 
-__all__ = ["FORMAT", "ModelFileError", "digest", "parsed", "pieces", "read_bytes", "refuse_inflation"]
+__all__ = ["FORMAT", "ModelFileError", "parsed", "pieces", "read_bytes", "refuse_inflation"]
 
-FORMAT = 2  # rises when a file of before could be misread
+FORMAT = 3  # rises when a file of before could be misread
 
-_NAMES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1", "BOOL": "|b1"}
-_NAMES |= {"U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1"}
-_CODES = {np.dtype(code).str: name for name, code in _NAMES.items()}
 _SIZES = {"{": 240, "[": 64, ",": 32}  # bytes that the smallest of JSON's objects, lists and items take in memory
 _FREE, _PER_BYTE = 5 * 2**25, 5  # bytes that they may take in all: so much, and so many times the length of the text
 
@@ -32,32 +30,29 @@ class ModelFileError(ValueError):
     """The file is no model, is damaged, or was written by another version of coverwalk."""
 
 
-def digest(metadata: dict[str, str], arrays: Store) -> str:
-    """The checksum of everything in a file but itself."""
-    made = hashlib.blake2b(digest_size=20)
-    for key in sorted(metadata.keys() - {"digest"}):
-        made.update(f"{key}={metadata[key]}\n".encode(errors="surrogatepass"))
-    for name, array in sorted(arrays.items()):
-        made.update(f"{name} {array.dtype.str} {array.shape}\n".encode(errors="surrogatepass"))
-        made.update(array.reshape(-1).view(np.uint8).data)
-    return made.hexdigest()
-
-
 def pieces(metadata: dict[str, str], arrays: Store) -> Iterator[bytes | memoryview]:
-    """The bytes of a file; arrays of wide numbers come first, so that all lie at multiples of their size."""
-    header: dict[str, Any] = {"__metadata__": {**metadata, "digest": digest(metadata, arrays)}}
-    order = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
-    end = 0
-    for name in order:
-        array = arrays[name]
-        begin, end = end, end + array.nbytes
-        header[name] = {"dtype": _CODES[array.dtype.str], "shape": list(array.shape), "data_offsets": [begin, end]}
+    """The bytes of a file."""
+    held, entries, end = hold(arrays.items()), dict[str, Any](), 0
+    for name, one in held.items():
+        begin, end = end, end + len(one.data)
+        entries[name] = {"dtype": one.dtype, "shape": list(one.shape), "data_offsets": [begin, end]}
+        entries[name] |= {"held": one.narrow, "rises": one.rises, "packed": one.packed}
+    made = _digest(metadata, entries)
+    for one in held.values():
+        made.update(one.data)
+    header = {"__metadata__": {**metadata, "digest": made.hexdigest()}, **entries}
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little")
     yield text
-    for name in order:
-        yield arrays[name].reshape(-1).view(np.uint8).data
+    for one in held.values():
+        yield one.data
+
+
+def _digest(metadata: dict[str, str], entries: dict[str, Any]) -> Any:
+    """The checksum of a file's header but for itself, to which the bytes of the arrays are added."""
+    told = {key: text for key, text in metadata.items() if key != "digest"}
+    text = json.dumps([told, entries], sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=20)
 
 
 def read_bytes(path: Path) -> tuple[dict[str, str], Store]:
@@ -77,8 +72,9 @@ def read_bytes(path: Path) -> tuple[dict[str, str], Store]:
         if type(header) is not dict:
             raise ModelFileError(f"{path} is no model file; expected one written by save()")
         metadata = _texts(header.pop("__metadata__", {}), path)
-        arrays = _arrays(file, header, size - 8 - length, path)
-    if metadata.get("digest") != digest(metadata, arrays):
+        made = _digest(metadata, header)
+        arrays = _arrays(file, header, size - 8 - length, path, made.update)
+    if metadata.get("digest") != made.hexdigest():
         raise ModelFileError(f"{path} is damaged: its contents do not match its checksum; use a backup or fit again")
     return metadata, arrays
 
@@ -117,10 +113,10 @@ def _texts(metadata: Any, path: Path) -> dict[str, str]:
     if metadata.get("format") != "coverwalk":
         raise ModelFileError(f"{path} is a safetensors file of something else, expected one written by save()")
     version, writer = metadata.get("version", ""), metadata.get("written_by", "?")
-    if version == "1":
+    if version.isdecimal() and int(version[:9]) < FORMAT:
         raise ModelFileError(
-            f"{path} was written by version 0.1 of coverwalk ({writer}), whose files this coverwalk {__version__} does "
-            "not read: fit the model again, or read it with version 0.1"
+            f"{path} was written by version {writer} of coverwalk in format {version}, which this coverwalk "
+            f"{__version__} does not read (it reads {FORMAT}): fit the model again, or read it with version {writer}"
         )
     if version != str(FORMAT):
         raise ModelFileError(
@@ -132,40 +128,54 @@ def _texts(metadata: Any, path: Path) -> dict[str, str]:
     return metadata
 
 
-def _arrays(file: BinaryIO, header: dict[str, Any], room: int, path: Path) -> Store:
-    """Every array, read into memory of its own; they fill the file without overlap, so they are as long as it."""
-    entries = []
-    for name, entry in header.items():
-        dtype, shape, offsets = _entry(entry, name, path)
-        count = 1
-        for n in shape:
-            count *= n
-        if offsets[1] - offsets[0] != count * dtype.itemsize:
-            raise ModelFileError(f"{path}: the array {name} has not the size that its shape tells")
-        entries.append((offsets[0], offsets[1], name, dtype, shape, count))
-    arrays, at = {}, 0
-    for begin, end, *_ in sorted(entries, key=lambda entry: entry[:2]):
-        if begin != at:
+def _arrays(file: BinaryIO, header: dict[str, Any], room: int, path: Path, read: Callable[[bytes], None]) -> Store:
+    """Every array, in memory of its own; they fill the file without overlap, and inflate it no more than is allowed.
+
+    read: gets the bytes of the arrays, in their order.
+    """
+    entries = [
+        (*entry["data_offsets"], name, held) for name, entry in header.items() for held in [_held(entry, name, path)]
+    ]
+    entries.sort(key=lambda entry: entry[:2])
+    at, more = 0, 0
+    for begin, end, name, held in entries:
+        if begin != at or end < begin:
             raise ModelFileError(f"{path}: its arrays overlap, or leave gaps")
+        if not held.packed and end - begin != held.count * NAMES[held.narrow].itemsize:
+            raise ModelFileError(f"{path}: the array {name} has not the size that its shape tells")
+        more += excess(held.count * NAMES[held.dtype].itemsize, end - begin)
         at = end
     if at != room:
         raise ModelFileError(f"{path} is cut short, or has more behind its arrays than they need")
-    for _, _, name, dtype, shape, count in sorted(entries, key=lambda entry: entry[:2]):
-        array: NDArray[Any] = np.fromfile(file, dtype, count)
-        if array.size != count:
-            raise ModelFileError(f"{path} was cut short while it was read")
-        arrays[name] = array.reshape(shape)
+    if more > FREE:
+        raise ModelFileError(f"{path} has arrays that would take far more memory than the file")
+    arrays = {}
+    for begin, end, name, held in entries:
+        data = file.read(end - begin)
+        read(data)
+        try:
+            arrays[name] = unpack(replace(held, data=data))
+        except ValueError as error:
+            raise ModelFileError(f"{path} is damaged: the array {name}: {error}; use a backup or fit again") from error
     return arrays
 
 
-def _entry(entry: Any, name: str, path: Path) -> tuple[np.dtype[Any], tuple[int, ...], list[int]]:
-    """Dtype, shape and place of an array."""
-    sound = type(entry) is dict and entry.keys() == {"dtype", "shape", "data_offsets"}
-    sound = sound and type(entry["dtype"]) is str and entry["dtype"] in _NAMES
+def _held(entry: Any, name: str, path: Path) -> Held:
+    """How an array is held, and its shape."""
+    valid = type(entry) is dict and entry.keys() == {"dtype", "shape", "data_offsets", "held", "rises", "packed"}
+    for key in ("dtype", "held"):
+        valid = valid and type(entry[key]) is str and entry[key] in NAMES
+    for key in ("rises", "packed"):
+        valid = valid and type(entry[key]) is bool
     for key in ("shape", "data_offsets"):
-        sound = sound and type(entry[key]) is list and all(type(n) is int and 0 <= n < 2**62 for n in entry[key])
-    if not sound or len(entry["data_offsets"]) != 2 or len(entry["shape"]) > 8:
+        valid = valid and type(entry[key]) is list and all(type(n) is int and 0 <= n < 2**62 for n in entry[key])
+    if not valid or len(entry["data_offsets"]) != 2 or len(entry["shape"]) > 8:
         raise ModelFileError(f"{path}: the entry of the array {name} is not one that a model has")
     if 0 in entry["shape"]:
         raise ModelFileError(f"{path}: the array {name} is empty; such arrays stand in the header")
-    return np.dtype(_NAMES[entry["dtype"]]), tuple(entry["shape"]), entry["data_offsets"]
+    dtype, held = NAMES[entry["dtype"]], NAMES[entry["held"]]
+    if dtype != held and not (dtype.kind in "iu" and held.kind in "iu" and held.itemsize < dtype.itemsize):
+        raise ModelFileError(f"{path}: the array {name} is held in numbers that are not its own")
+    if entry["rises"] and dtype.kind not in "iu":
+        raise ModelFileError(f"{path}: the array {name} is held in numbers that are not its own")
+    return Held(entry["dtype"], tuple(entry["shape"]), entry["held"], entry["rises"], entry["packed"])

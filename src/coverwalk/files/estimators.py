@@ -37,6 +37,11 @@ class Saved:
         ------
         ModelFileError
             If the file is damaged, or holds a model of another class.
+
+        Returns
+        -------
+        estimator
+            Of this class.
         """
         from coverwalk.files import ModelFileError, load
 

@@ -1,6 +1,7 @@
 """Fields of a schema that hold one value: a flag, a number, a text, an array, names."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from math import isfinite
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from coverwalk.files.limits import Limits, SchemaError, Scope, evaluate, is_name, refuse
 
-__all__ = ["Array", "Field", "Flag", "Labels", "Names", "Real", "Store", "Text", "Whole"]
+__all__ = ["Array", "Derived", "Field", "Flag", "Labels", "Names", "Real", "Store", "Text", "Whole"]
 
 INLINE = 32  # numbers: smaller arrays stand in the header itself, since thousands of tiny ones would swell the file
 MAX_EMPTY = 4096  # of a dimension that no number of an array bears out
@@ -33,6 +34,19 @@ class Field(ABC):
     @abstractmethod
     def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
         """The value of JSON values, or SchemaError; dimensions that it tells go to the scope."""
+
+
+class Derived(Field):
+    """What follows from the fields before it: files do not hold it, ``make`` gets them as attributes and tells it."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self.make = make
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        raise NotImplementedError
+
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        raise NotImplementedError
 
 
 class _Scalar(Field):
@@ -170,6 +184,8 @@ class Array(Field):
         """Refuse an array that is not of this dtype, shape and limits."""
         if array.dtype != self.dtype or array.ndim != len(self.shape):
             refuse(where, f"an array of {self.dtype} with {len(self.shape)} axes", array)
+        if array.dtype == np.bool_ and (array.view(np.uint8) > 1).any():  # kernels would take it for an index
+            refuse(where, "true or false", array)
         for length, wanted in zip(array.shape, self.shape):
             if is_name(wanted) and wanted not in scope:
                 if array.size == 0 and length > MAX_EMPTY:

@@ -33,6 +33,16 @@ def load(path: str | os.PathLike[str]) -> Any:
     ------
     ModelFileError
         If the file is not a whole and valid model that this version can read.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that `save` wrote.
+
+    Returns
+    -------
+    estimator
+        Of the class that was saved, in the state in which it was.
     """
     path = Path(path)
     if path.is_dir():

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from coverwalk.files.fields import Field, Store
+from coverwalk.files.fields import Derived, Field, Store
 from coverwalk.files.limits import SchemaError, Scope, evaluate, is_name, refuse
 
 __all__ = ["Object", "Schema", "build", "schema_of", "state_of", "stored"]
@@ -33,17 +33,24 @@ class Schema:
         unknown = sorted(state.keys() - self.fields.keys())
         if unknown:
             raise SchemaError(f"{where} has {', '.join(unknown)}, for which files have no place: delete it first")
-        return {name: self.fields[name].write(item, f"{where}.{name}", store) for name, item in state.items()}
+        return {
+            name: self.fields[name].write(item, f"{where}.{name}", store)
+            for name, item in state.items()
+            if not isinstance(self.fields[name], Derived)
+        }
 
     def read(self, node: Any, where: str, store: Store, scope: Scope) -> dict[str, Any]:
         """The checked fields of an object; the scope knows its dimensions afterwards."""
         if type(node) is not dict:
             refuse(where, "an object", node)
-        if node.keys() - self.fields.keys():
-            raise SchemaError(f"{where} has fields that its class has not: {sorted(node.keys() - self.fields.keys())}")
-        state = {}
+        known = {name for name, field in self.fields.items() if not isinstance(field, Derived)}
+        if node.keys() - known:
+            raise SchemaError(f"{where} has fields that its class has not: {sorted(node.keys() - known)}")
+        state: dict[str, Any] = {}
         for name, field in self.fields.items():
-            if name in node:
+            if isinstance(field, Derived):
+                state[name] = field.make(SimpleNamespace(**state))
+            elif name in node:
                 state[name] = field.read(node[name], f"{where}.{name}", store, scope, name)
             elif not field.optional:
                 raise SchemaError(f"{where} lacks {name}")

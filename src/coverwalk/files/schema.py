@@ -4,11 +4,13 @@
         left=Array(np.int64, "N", children=True),           # tells N; -1, or pairs of children after their parent
         feature=Array(np.int64, "N", index="p", none=True), # p comes from whoever holds the tree
         weight=Array(float, "N", "p + 1", low=0, total=1),
+        parent=Derived(lambda tree: parents(tree.left)),    # follows from the fields before it: not in the file
     )
     class Tree(NamedTuple):
         left: Ints
         feature: Ints
         weight: Floats
+        parent: Ints
 
     class Model:
         _schema = Schema(
@@ -34,7 +36,7 @@
 - `save` reads what it wrote before it touches the disk: a class that has changed beside its schema cannot be saved.
 """
 
-from coverwalk.files.fields import Array, Flag, Labels, Names, Real, Text, Whole
+from coverwalk.files.fields import Array, Derived, Flag, Labels, Names, Real, Text, Whole
 from coverwalk.files.limits import Limits, SchemaError, Scope, refuse, require
 from coverwalk.files.nesting import Absent, Either, Fields, Link, List, Maybe, Set, Table, Tuple
 from coverwalk.files.objects import Object, Schema, stored
@@ -43,6 +45,7 @@ from coverwalk.files.plain import Plain, Random
 __all__ = [
     "Absent",
     "Array",
+    "Derived",
     "Either",
     "Fields",
     "Flag",

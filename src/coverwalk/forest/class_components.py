@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.class_grow import side
-from coverwalk._kernels.forest.class_walk import speak
+from coverwalk._kernels.forest.class_walk import predict_locally
 from coverwalk.forest.class_forest import ClassForest, Standard
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree
 
@@ -54,7 +54,7 @@ def components(
     ``categories`` names those of each column, where some are categories.
     """
     z = forest.standard(x[None, :])[0]
-    weight = forest.exponents.reshape(-1, 2).sum(axis=1)  # a kind of trees speaks by the powers of its pools
+    weight = forest.exponents.reshape(-1, 2).sum(axis=1)  # a kind of trees has the weight of its exponents
     weight = weight / weight.sum() if weight.sum() > 0.0 else np.full(len(weight), 1.0 / len(weight))
     found: list[_Found] = []
     number = 0
@@ -87,7 +87,7 @@ def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, re
     while True:
         k = path[-1]
         phi = np.zeros((log_v.shape[1], C))
-        speak(k, z, local, log_v, growth.setting, base, phi, work)
+        predict_locally(k, z, local, log_v, growth.setting, base, phi, work)
         v = np.exp(log_v[k])
         stop = reach * float(np.exp(log_w[k]))
         found += [

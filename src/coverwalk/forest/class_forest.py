@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.class_grow import Rows
 from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
-from coverwalk.forest.class_pool import Pools, Unseen, log_softmax, pool_rows
+from coverwalk.forest.class_pool import HeldOut, Pools, log_softmax, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, plant
 
 __all__ = ["ClassForest", "Sheaf", "Standard", "n_threads"]
@@ -199,7 +199,7 @@ class ClassForest:
 
     standard: Standard
     kinds: list[tuple[ClassGrowth, list[ClassTree]]]
-    unseen: Unseen
+    held_out_rows: HeldOut
     n_classes: int
 
     _schema = Schema(
@@ -215,7 +215,7 @@ class ClassForest:
             low=1,
             high=2,
         ),
-        unseen=Object(Unseen, n_pools="2 * len(kinds)", C="C"),
+        held_out_rows=Object(HeldOut, n_pools="2 * len(kinds)", C="C"),
         check=lambda state, scope: _check_splits(state, scope),
     )
 
@@ -256,14 +256,14 @@ class ClassForest:
             trees[kind].append(tree)
             progress()
             pools.add(kind, order[order < n_pool], psi[order < n_pool])
-        unseen = Unseen(len(kinds))
-        unseen.add(pools.log(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
-        return cls(standard, [(p, t) for (p, _), t in zip(kinds, trees)], unseen, n_classes)
+        held_out_rows = HeldOut(len(kinds))
+        held_out_rows.add(pools.log(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
+        return cls(standard, [(p, t) for (p, _), t in zip(kinds, trees)], held_out_rows, n_classes)
 
     @property
     def exponents(self) -> Floats:
         """Of the linear and of the log-linear pool of each kind (2 * kinds,)."""
-        return self.unseen.exponents
+        return self.held_out_rows.exponents
 
     def log_proba(self, X: Floats, n_jobs: int = 1) -> Floats:
         """Log probabilities (n, C) of the classes of rows in the user's units."""
@@ -291,7 +291,7 @@ class ClassForest:
         said = in_threads(lambda job: job[2].learn(rows, order, job[1]), jobs, n_jobs)
         for (kind, _, _), psi in zip(jobs, said):
             pools.add(kind, slice(None), psi)
-        self.unseen.add(pools.log(), y, weight)
+        self.held_out_rows.add(pools.log(), y, weight)
 
     def make_writable(self) -> None:
         """Copy what is read-only."""

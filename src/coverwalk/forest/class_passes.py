@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels.forest.class_grow import Rows
 from coverwalk._kernels.forest.discriminant import moments
 from coverwalk.forest.class_forest import ClassForest, in_threads
-from coverwalk.forest.class_pool import Unseen, pool_rows
+from coverwalk.forest.class_pool import HeldOut, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _factors, _Kind, counted, settled_rows
 from coverwalk.forest.passes import Columns, SamplePass
 from coverwalk.preparation.category_counts import category_codes
@@ -164,7 +164,7 @@ class ClassSums:
         plan, model = self.plan, self.plan.model
         trees = iter([_relearned(tree, growth, sums) for (growth, tree), sums in zip(plan.trees, self.trees)])
         kinds = [(growth, [next(trees) for _ in of_kind]) for growth, of_kind in plan.forest.kinds]
-        forest = ClassForest(plan.forest.standard, kinds, Unseen(len(kinds)), len(plan.classes))
+        forest = ClassForest(plan.forest.standard, kinds, HeldOut(len(kinds)), len(plan.classes))
         forest.learn(*plan.held, plan.n_jobs)
         model._forest, model.classes_, model._declared = forest, plan.classes, True
         model._rows, model._rows_grown, model._n_summed = [plan.kept], len(plan.kept[1]), self.n_rows

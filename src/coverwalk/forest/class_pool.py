@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coverwalk.files.schema import Array, List, Schema, Tuple, Whole
 
-__all__ = ["Pools", "Unseen", "fit_exponents", "log_softmax", "pool_rows"]
+__all__ = ["HeldOut", "Pools", "fit_exponents", "log_softmax", "pool_rows"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -53,8 +53,8 @@ class Pools:
         return np.ascontiguousarray(np.moveaxis(pools.reshape(2 * len(pools), *pools.shape[2:]), 0, 2))
 
 
-class Unseen:
-    """What the pools said of rows they had not seen, and the powers that these rows ask for."""
+class HeldOut:
+    """What the pools said of rows they had not seen, and the exponents that these rows want."""
 
     _schema = Schema(
         prior=Array(float, "n_pools", low=0, high=1e6),

@@ -17,8 +17,8 @@ __all__ = ["ClassGrowth", "ClassTree", "plant"]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-MOST_COLUMNS = 48  # of a discriminant; where x has more, each tree draws its own
-MOST_FLOATS = 2**20  # of all covariances of one kind in one tree, 8 MB: the largest contexts come first
+MAX_COLUMNS = 48  # of a discriminant; where x has more, each tree draws its own
+MAX_FLOATS = 2**20  # of all covariances of one kind in one tree, 8 MB: the largest contexts come first
 FAINT = 1e-4  # a discriminant that predicts for fewer rows of its context is not kept
 
 
@@ -173,7 +173,7 @@ class _Kind:
 
     @classmethod
     def of(cls, has: NDArray[np.bool_], parent: Integers, n_classes: int, p: int, own: bool) -> "_Kind":
-        capacity = MOST_FLOATS // max(p * p * (n_classes if own else 1), 1)
+        capacity = MAX_FLOATS // max(p * p * (n_classes if own else 1), 1)
         has = has & (np.cumsum(has) <= capacity)
         for k in np.flatnonzero(has):  # a context has one only if its parent has
             has[k] = k == 0 or has[parent[k]]
@@ -234,8 +234,8 @@ def plant(
     tree, parent, span = grown_tree(rows, n_classes, inside, np.uint64(seed), growth.min_rows, effort, n_categories)
     counts = counted(rows, n_classes, inside, parent, tree[2], span)
     columns = np.append(np.flatnonzero(n_categories == 0), np.arange(p, X.shape[1]))  # a discriminant takes numbers
-    if len(columns) > MOST_COLUMNS:
-        columns = np.sort(rng.choice(columns, MOST_COLUMNS, replace=False))
+    if len(columns) > MAX_COLUMNS:
+        columns = np.sort(rng.choice(columns, MAX_COLUMNS, replace=False))
     shared, own = _kinds(counts, span, parent, len(columns), growth)
     walk, levels = _prior(tree, shared, own, growth), depth(tree[2])
 
@@ -288,7 +288,7 @@ def _prior(tree: Tree, shared: _Kind, own: _Kind, growth: ClassGrowth) -> Walk:
 
 
 def _without_faint(planted: ClassTree, growth: ClassGrowth) -> ClassTree:
-    """The tree without the discriminants that hardly speak: they would cost most of the time and memory."""
+    """The tree without the discriminants that hardly have weight: they would cost most of the time and memory."""
     counts, shared, own, shared_factors, own_factors, columns = planted.local
     log_v, log_w, log_1mw = planted.walk
     T = len(growth.temperatures)

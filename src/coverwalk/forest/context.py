@@ -9,7 +9,7 @@ __all__ = ["Context"]
 
 
 class Context(NamedTuple):
-    """A context that speaks: which, how many rows it holds, the degree of its best polynomial, and where it is."""
+    """A context that predicts: which, how many rows it holds, the degree of its best polynomial, and where it is."""
 
     tree: int  # -1: the kernel density of y given x over the whole space; -2: steps of y common to all x
     context: int

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.forest.bounds_choice import choose_rounding
-from coverwalk.forest.experts.trend import MOST_ROWS as ROWS_OF_TREND
+from coverwalk.forest.experts.trend import MAX_ROWS as ROWS_OF_TREND
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.passes import Columns, SamplePass
 from coverwalk.forest.sums import ForestShapes, ForestSums, Room, plan_on_sample, scaled

@@ -148,6 +148,11 @@ class Explaining:
             Which output, where there are several.
         max_rows : int
             Rows of X to average over, evenly spread where there are more.
+
+        Returns
+        -------
+        Dependence
+            ``grid``, ``mean``, ``std``, ``low`` and ``high``, one entry for each value.
         """
         names = feature_names(self)
         a = names.index(feature) if isinstance(feature, str) else range(self.n_features_in_)[feature]

@@ -120,7 +120,7 @@ def _put_nodes(nodes: Any, ends: Any, tree: FlatTree, begins: Ints) -> None:
 
 def _put_contexts(contexts: Any, tree: FlatTree, begins: Ints, at: Ints) -> None:
     records = tree.records
-    node = np.flatnonzero(records.slot >= 0)  # seats are given in the order of nodes
+    node = np.flatnonzero(records.slot >= 0)  # slots are given in the order of nodes
     above = records.above[node]
     contexts["at"] = at
     contexts["up"] = np.where(above >= 0, records.slot[above] + begins[1], -1)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.forest.components import REGRESSION, at_rest, empty_records, keep_records, walk_weights
+from coverwalk._kernels.forest.components import REGRESSION, walk_weights
 from coverwalk._kernels.forest.contexts import (
     N_SHAPES,
     Fit,
@@ -29,6 +29,7 @@ from coverwalk._kernels.forest.contexts import (
 )
 from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk._kernels.forest.polynomial import n_features
+from coverwalk._kernels.forest.records import at_rest, fill_spans, kept_records
 from coverwalk._kernels.forest.split import MAX_CATEGORIES
 from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distributions.mixture import PredictiveDistribution
@@ -41,6 +42,7 @@ from coverwalk.forest.experts.y_cells import YCells
 from coverwalk.forest.local_columns import fill_of, local_columns, plain_columns
 from coverwalk.forest.members import FittedTree, Frame, Member, Part
 from coverwalk.forest.prediction import flat_answer
+from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_store
 from coverwalk.forest.tree_shapes import shapes_of
 from coverwalk.forest.tree_table import TreeTable
 from coverwalk.preparation.rounding import Rounding
@@ -54,7 +56,7 @@ Ints = NDArray[np.int64]
 T = TypeVar("T")
 S = TypeVar("S")
 
-LEAST_SCALE = 1e-4  # of a residual, in units of y's scale
+MIN_SCALE = 1e-4  # of a residual, in units of y's scale
 MIN_WEIGHT = 0.03  # components below it, in their tree, are left out and the others made to sum to one
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
@@ -74,7 +76,7 @@ class Settings:
     degree: int = 2
     ridges: tuple[float, ...] = (0.03, 0.3, 3.0)
     stop: float = 0.5
-    spread: float = 1.0
+    scale_factor: float = 1.0
     kernel: float = 0.0
     min_rows: int = 3
     n_candidates: int = 20
@@ -91,7 +93,7 @@ class Settings:
         degree=Whole(0, 2),
         ridges=List(Real(above=0), low=1, high=1000, kind=tuple),
         stop=Real(above=0, below=1),
-        spread=Real(above=0),
+        scale_factor=Real(above=0),
         kernel=Real(low=0, high=1),
         min_rows=Whole(1),
         n_candidates=Whole(1, 10**6),
@@ -157,7 +159,7 @@ class Forest:
     categories: list[list[str]] = field(default_factory=list)  # names of the levels of each column
     fitted: list[FittedTree] = field(default_factory=list)
     trend: Trend | None = None  # from which the trees of smooth parts start
-    global_kernel: KernelContext | None = None  # speaks beside the trees with the share `Settings.kernel`
+    global_kernel: KernelContext | None = None  # a component beside the trees with the weight `Settings.kernel`
     _table: TreeTable | None = field(default=None, compare=False, repr=False)  # made from the rest when it is needed
     n_summed: int = 0  # rows that came as sums (`coverwalk.forest.sums`): X and y are then a sample of them
     weight: Floats = field(default_factory=lambda: np.empty(0))  # of the rows, of mean one; empty: all have weight one
@@ -171,7 +173,7 @@ class Forest:
         y=Array(float, "n"),
         names=List(Text(), "p"),
         categories=List(List(Text())),
-        fitted=List(Object(FittedTree, N="trees[i].N", p="p"), "len(trees)"),
+        fitted=List(Object(StoredTree, N="trees[i].N", p="p"), "len(trees)"),
         trend=Maybe(Object(Trend, p="p")),
         global_kernel=Maybe(Object(KernelContext, p="p")),
         n_summed=Whole(0, 2**53),
@@ -325,7 +327,7 @@ class Forest:
     @property
     def frame(self) -> Frame:
         """What the trees are fitted in."""
-        return Frame(self.inputs, self.output, self.trend, self.settings.n_categories, self.settings.spread)
+        return Frame(self.inputs, self.output, self.trend, self.settings.n_categories, self.settings.scale_factor)
 
     def members(self) -> list[Member]:
         """The trees as members of a pool."""
@@ -339,11 +341,25 @@ class Forest:
         """What a context is, in the units and names of the inputs; None for the distribution of outliers."""
         return self.table.describe(label, self.n_rows, self.names, self.categories)
 
+    # -- files --------------------------------------------------------------------------------------------------------
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_table"}  # made again where needed
+        state = {name: value for name, value in self.__dict__.items() if name != "_table"}  # made again where needed
+        rows = self._rows() if self.fitted else None
+        return state | {"fitted": [to_store(tree, fitted, rows) for tree, fitted in zip(self.trees, self.fitted)]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _table=None)
+        rows, p = self._rows() if self.fitted else None, self.X.shape[1]
+        self.fitted = [restored(tree, kept, rows, p) for tree, kept in zip(self.trees, state["fitted"])]
+
+    def _rows(self) -> RowsOfForest | None:
+        """The rows to which the trees were fitted, if they are here."""
+        if self.n_summed:
+            return None
+        order = canonical_order(self.X, self.y)
+        weight = self.weight[order] if len(self.weight) else self.weight
+        return RowsOfForest(routed(self.inputs, self.X[order], self.settings), weight, self.settings.n_categories)
 
 
 def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:
@@ -351,7 +367,7 @@ def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:
     while degree > 0 and n_features(degree, p) > MAX_FEATURES:
         degree -= 1
     many = MANY_ROWS if n_rows <= SMALL_SET else MANY_ROWS_LARGE
-    return Grid(np.array(settings.ridges), degree, 2.0, many, LEAST_SCALE)
+    return Grid(np.array(settings.ridges), degree, 2.0, many, MIN_SCALE)
 
 
 def routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:
@@ -407,7 +423,7 @@ def weighted_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[
     walk_weights(layout, log_weight, log_stop, log_go, weight)
     nonzero = np.asarray((weight >= MIN_WEIGHT).any(axis=0))
     nonzero[0, REGRESSION] = True
-    records = empty_records(X.shape[1], layout, grid, fit, nonzero, S)
-    keep_records(X, layout, fit, weight, nonzero, records)
+    records = kept_records(layout, grid, fit, weight, nonzero, X.shape[1])
+    fill_spans(X, layout, records)
     shape, shapes = shapes_of(records, fit, grid, layout)
     return FittedTree(records, shape, shapes, at_rest(records))

@@ -9,8 +9,7 @@ from coverwalk._kernels.forest.components import Learned, Records
 from coverwalk._kernels.forest.split import MAX_CATEGORIES
 from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.distributions.shapes import Shapes
-from coverwalk.files.schema import Array, Flag, List, Maybe, Object, Real, Whole, require, stored
-from coverwalk.forest.check import check_fitted
+from coverwalk.files.schema import Flag, List, Maybe, Object, Real, Whole, require, stored
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.local_columns import NO_FILL, Fill, plain_columns
@@ -43,16 +42,8 @@ class Part(NamedTuple):
     smooth: bool  # whether they start from a smooth trend
 
 
-@stored(
-    records=Object(Records, N="N", p="p"),
-    shapes=Object(Shapes),
-    shape=Array(np.int32, "records.R", index="shapes.s"),
-    learned=Object(Learned, C="records.C", R="records.R"),
-    fill=Object(Fill, N="N", p="p"),
-    check=check_fitted,
-)
 class FittedTree(NamedTuple):
-    """The contexts of one tree, fitted, and what they have learned since."""
+    """The contexts of one tree, fitted, and what they have learned since; files hold a `StoredTree`."""
 
     records: Records
     shape: NDArray[np.int32]  # of each record, within the tree's own table

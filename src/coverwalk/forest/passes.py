@@ -25,7 +25,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from tqdm import tqdm
 
 from coverwalk.locks import adopt
-from coverwalk.preparation.category_counts import LevelCounts, digests
+from coverwalk.preparation.category_counts import CategoryCounts, digests
 from coverwalk.preparation.columns import categories_of, columns_of
 from coverwalk.preparation.row_sample import RowSample
 
@@ -220,7 +220,7 @@ class SamplePass:
     columns: Columns
     sample: RowSample
     options: Options
-    categories: LevelCounts
+    categories: CategoryCounts
     classes: set[Any] = field(default_factory=set)
 
     @property
@@ -290,7 +290,7 @@ def plan(model: Model, X: Any, y: Any, **options: Any) -> SamplePass:
     fresh.n_features_in_ = columns.n_inputs
     if columns.names is not None:
         fresh.feature_names_in_ = np.array(columns.names, dtype=object)
-    categories = LevelCounts(columns.categorical, columns.n_inputs)
+    categories = CategoryCounts(columns.categorical, columns.n_inputs)
     row_bytes = 8 * (columns.n_inputs + max(columns.n_outputs, 1))
     kept = 0 if columns.labels else min(ROWS_KEPT, chosen.state_bytes // row_bytes)
     return SamplePass(fresh, columns, RowSample(max(chosen.sample_rows, kept)), chosen, categories)

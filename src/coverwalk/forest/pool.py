@@ -6,22 +6,39 @@ Given log densities L (n, E) of held-out rows under E experts, the weights maxim
 
 with a Dirichlet prior of a - 1 rows for each expert. The function is concave; expectation maximisation climbs it and
 cannot overshoot. On a stream the same update goes on row by row: `_kernels.forest.learned.pool_rows`.
+
+**Small forests.** Experts that are judged by few trees err each in their own way, and a mixture of many averages their
+errors: it looks better than it will be among forests of many trees, where that noise is gone. So the judged is the
+mixture as it will be with all trees, extrapolated from two halves of the trees (`extrapolated`): with p_1 and p_2
+the mixtures of the halves, p = (p_1 + p_2) / 2 and the gain t,
+
+    sum_i (1 + t) log p(y_i) - t/2 (log p_1(y_i) + log p_2(y_i)).
+
+The part with a minus is convex; put a straight line in its place at the weights that one has, and the rest is
+expectation maximisation again, whose every step climbs (the concave-convex procedure).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MIN_WEIGHT", "extrapolated", "pool_weights", "whole_numbers"]
+__all__ = ["extrapolated", "few_experts", "pool_weights", "whole_numbers"]
 
 Floats = NDArray[np.float64]
 
 PRIOR_ROWS = 1.0  # of the Dirichlet prior, in all
-N_STEPS = 100
+N_STEPS = 200
 TOLERANCE = 1e-4  # of a weight, between two steps
-MIN_WEIGHT = 0.05  # an expert with less is dropped, and its weight given to the others
+MIN_DENSITY = 1e-300  # of a half that rules a row out
 
 
-def pool_weights(log_density: Floats, prior: Floats | None = None, counted: Floats | None = None) -> Floats:
+def pool_weights(
+    log_density: Floats,
+    prior: Floats | None = None,
+    counted: Floats | None = None,
+    *,
+    other: Floats | None = None,
+    gain: float = 0.0,
+) -> Floats:
     """Weights (E,) of experts from their log densities (n, E) of held-out rows.
 
     Parameters
@@ -32,6 +49,10 @@ def pool_weights(log_density: Floats, prior: Floats | None = None, counted: Floa
         Rows of the Dirichlet prior for each expert; by default one row in all, evenly.
     counted : (n,), optional
         Weights of the rows, where they are not all one.
+    other : (n, E), optional
+        The same of other halves of the experts' trees.
+    gain : float
+        How far to extrapolate from the halves: 0 judges both together as they are, 1 a forest without end.
 
     Examples
     --------
@@ -46,33 +67,66 @@ def pool_weights(log_density: Floats, prior: Floats | None = None, counted: Floa
     rows = np.full(E, PRIOR_ROWS / E) if prior is None else prior
     if n == 0:
         return np.asarray(rows / rows.sum())
-    weight = np.full(E, 1.0 / E)
-    best = log_density.max(axis=1, keepdims=True)
-    density = np.exp(log_density - np.where(np.isfinite(best), best, 0.0))
-    counted = np.ones(n) if counted is None else counted
-    density, counted = (
-        density[np.isfinite(best[:, 0])],
-        counted[np.isfinite(best[:, 0])],
-    )  # a row that all rule out says nothing of their weights
+    halves = np.stack([log_density, log_density if other is None else other])
+    best = halves.max(axis=(0, 2))
+    known = np.isfinite(best)  # a row that all rule out says nothing of their weights
+    density = np.exp(halves[:, known] - best[known, None])
+    counted = (np.ones(n) if counted is None else counted)[known]
+    both, weight = density.sum(axis=0), np.full(E, 1.0 / E)
     for _ in range(N_STEPS):
-        joint = density * weight
-        counts = rows + counted @ (joint / joint.sum(axis=1, keepdims=True))
+        right = counted @ (both / np.maximum(both @ weight, MIN_DENSITY)[:, None])
+        noisy = 0.0
+        if gain > 0.0:
+            noisy = gain * np.mean(
+                [counted @ (p / np.maximum(p @ weight, MIN_DENSITY)[:, None]) for p in density], axis=0
+            )
+        counts = rows + weight * (1.0 + gain) * right * counted.sum() / (counted.sum() + noisy)
         before, weight = weight, counts / counts.sum()
         if np.abs(weight - before).max() < TOLERANCE:
             break
     return np.asarray(weight)
 
 
-def extrapolated(first: Floats, second: Floats, n_asked: float, n_trees: int) -> Floats:
-    """Log densities (n,) of a pool of n_trees trees, from those of two halves of n_asked trees.
+def extrapolated(first: Floats, second: Floats, gain: float) -> Floats:
+    """Log densities (n,) of a pool of K trees, from those of two halves of k trees together; gain = 1 - k / K.
 
     A pool of K trees loses c/K to one without end, for some c; two small pools and both together tell c. Without this,
     small pools would ask for a larger scale factor, and for safer priors, than the forest needs.
     """
     with np.errstate(invalid="ignore"):  # densities of 0 and of infinity are what they are
         together = np.where(first == second, first, np.logaddexp(first, second) - np.log(2.0))
-        gain = np.where(np.isfinite(together), together - 0.5 * (first + second), 0.0)
-    return np.asarray(together + (1.0 - n_asked / n_trees) * gain)
+        return np.asarray(together + gain * np.where(np.isfinite(together), together - 0.5 * (first + second), 0.0))
+
+
+def few_experts(log_density: Floats, other: Floats, counted: Floats, gain: float) -> Floats:
+    """Weights (E,) of experts, of which those are dropped that held-out rows do not miss.
+
+    The expert with the least weight goes, and the others are weighed again, until the rows lose more than one standard
+    error by it. A mixture that few rows cannot tell from chance costs more on rows to come than it gained on them.
+    """
+
+    def mixture(kept: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        halves = log_density[:, kept], other[:, kept]
+        weight = pool_weights(halves[0], counted=counted, other=halves[1], gain=gain)
+        first, second = (np.logaddexp.reduce(half + np.log(weight), axis=1) for half in halves)
+        return weight, extrapolated(first, second, gain)
+
+    E = log_density.shape[1]
+    kept, rows = np.arange(E), max(float(counted.sum()), 1.0)
+    weight, said = mixture(kept)
+    while len(kept) > 1:
+        fewer = np.delete(kept, np.argmin(weight))
+        again, now = mixture(fewer)
+        with np.errstate(invalid="ignore"):
+            lost = np.where(np.isfinite(said - now), said - now, 0.0)
+        mean = float(lost @ counted / rows)
+        error = float(np.sqrt(((lost - mean) ** 2) @ counted)) / rows
+        if mean > error:
+            break
+        kept, weight, said = fewer, again, now
+    out = np.zeros(E)
+    out[kept] = weight
+    return out
 
 
 def whole_numbers(weights: Floats, total: int) -> list[int]:

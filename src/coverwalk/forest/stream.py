@@ -19,8 +19,9 @@ from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Who
 from coverwalk.forest.check import check_tree
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.growth import Base, base_of, categories_seen, grow_all, grow_one, ready
-from coverwalk.forest.members import FittedTree, Frame, Member, Part
+from coverwalk.forest.members import Frame, Member, Part
 from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
+from coverwalk.forest.stored_tree import StoredTree, restored, to_store
 from coverwalk.forest.tree_table import STUDENT, TreeTable
 from coverwalk.preparation.rounding import find_rounding
 
@@ -39,14 +40,14 @@ FIRST_CHOICE, LAST_CHOICE = 64, 4096  # rows at which the parts of a forest are 
     part=Object(Part),
     degree=Whole(0, 2),
     tree=Object(AdaptiveTree, p="p"),
-    fitted=Object(FittedTree, N="tree.N", p="p"),
+    fitted=Object(StoredTree, N="tree.N", p="p"),
 )
 class _Stored(NamedTuple):
     """A member in a file, where trees share their frames."""
 
     frame: int
     tree: AdaptiveTree
-    fitted: FittedTree
+    fitted: StoredTree
     part: Part
     degree: int
 
@@ -359,7 +360,7 @@ class ForestStream:
             if not any(one.frame is frame for frame in frames):
                 frames.append(one.frame)
             place = next(i for i, frame in enumerate(frames) if one.frame is frame)
-            saved.append(_Stored(place, *one[1:]))
+            saved.append(_Stored(place, one.tree, to_store(one.tree, one.fitted, None), *one[3:]))
         state["members"], state["frames"] = saved[: len(self.members)], frames
         state["grown"] = saved[-1] if member else None
         state["grown_base"] = base if base is not self.base else None
@@ -368,11 +369,15 @@ class ForestStream:
     def __setstate__(self, state: dict[str, Any]) -> None:
         frames, grown, base = (state.pop(name) for name in ("frames", "grown", "grown_base"))
         self.__dict__.update(state)
-        self.members = [Member(frames[one.frame], *one[1:]) for one in state["members"]]
+
+        def member(one: _Stored) -> Member:
+            return Member(frames[one.frame], one.tree, restored(one.tree, one.fitted, None, self.p), *one[3:])
+
+        self.members = [member(one) for one in state["members"]]
         self.growing = None
         if grown is not None:
             assert self.base is not None
-            done = base or self.base, Member(frames[grown.frame], *grown[1:])
+            done = base or self.base, member(grown)
             self.growing = Job(lambda: done)
         if self.members:
             self._join()
@@ -392,8 +397,8 @@ def _check_stream(state: Any) -> None:
         n_categories = np.array(frame.n_categories or (0,) * len(state.names), np.int64)
         require("categorical", (n_categories > 0) <= state.categorical)
         require("trend", not member.part.smooth or frame.trend is not None)
-        require("weight", len(member.fitted.records.weight) == 1)
-        require("inverse", len(member.fitted.learned.inverse) == len(member.fitted.records.low))
+        require("weight", len(member.fitted.weight) == 1)
+        require("inverse", member.fitted.learned and len(member.fitted.learned.inverse) == len(member.fitted.mean))
         check_tree(member.tree, member.fitted, member.degree, n_categories)
 
 

@@ -40,13 +40,38 @@ class Streaming(StreamInputs):
 
         To that end the rows are learned by a copy of what the model has learned since its trees grew. For single rows,
         `learn_one` is faster: it learns in place.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            Their outputs.
+
+        Returns
+        -------
+        self
+            The estimator, which has learned the rows.
         """
         self._learn_rows(X, y, scored=False)
         return self
 
     @writes
     def prequential(self, X: Any, y: Any) -> Floats:
-        """Learn further rows in order; returns the log density (n,) that each had just before it was learned."""
+        """Learn further rows in order; returns the log density (n,) that each had just before it was learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
+        y : array-like of shape (n,) or (n, q)
+            Their outputs.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log densities in nats, each before its row was learned.
+        """
         return self._learn_rows(X, y, scored=True)
 
     def _learn_rows(self, X: Any, y: Any, *, scored: bool) -> Floats:
@@ -71,7 +96,20 @@ class Streaming(StreamInputs):
 
     @writes
     def learn_one(self, x: Any, y: Any) -> float:
-        """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned."""
+        """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned.
+
+        Parameters
+        ----------
+        x : float or array-like of shape (p,)
+            Inputs of one row.
+        y : float or array-like of shape (q,)
+            Its output, or outputs.
+
+        Returns
+        -------
+        float
+            Log density of the row, in nats, before it was learned.
+        """
         if "stream_" in self.__dict__:
             return self._learn_one(x, y)
         model = twin(self)

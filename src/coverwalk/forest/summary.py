@@ -13,7 +13,7 @@ __all__ = ["ForestSummary", "summarise"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-KINDS = ("polynomial", "kernel density of residuals", "kernel density of y", "tree density of y")
+KINDS = ("polynomial", "kernel density of residuals", "kernel density of y")
 
 
 class ForestSummary(NamedTuple):
@@ -54,7 +54,7 @@ def summarise(forest: Forest) -> ForestSummary:
 
 
 def _shares_of_kinds(forest: Forest, components: Floats) -> dict[str, float]:
-    """Of the trees' local models, and of what speaks beside them: the kernel density over all rows, and the steps."""
+    """Of the trees' local models, and of the experts beside them: the kernel density over all rows, and the steps."""
     kernel, y_cells = forest.settings.kernel if forest.global_kernel else 0.0, forest.settings.y_cells
     share = y_cells.weight if y_cells else 0.0  # at most: of what lies in the cells
     shares = dict(zip(KINDS, ((1.0 - share) * (1.0 - kernel) * components / components.sum()).tolist()))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.components import MAX_PLANE
-from coverwalk._kernels.forest.contexts import N_BINNED, N_SHAPES, Fit, Grid, Layout
+from coverwalk._kernels.forest.contexts import N_SHAPES, Fit, Grid, Layout
 from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
 from coverwalk._kernels.forest.learned import RIDGE
 from coverwalk._kernels.forest.polynomial import n_features
@@ -56,7 +56,7 @@ Rows = tuple[Floats, Floats]
 STATE_BYTES = 2**28  # of the sums of one forest: they are what travels
 ROWS_AT_ONCE = 2**16  # bounds the memory of a chunk's copies
 KEPT_ROWS = 10_000  # of the sample, in the finished forest: for baselines and summaries
-LEAST_LEAVES = 32
+MIN_LEAVES = 32
 ROWS_A_TERM = 1.0  # from which on a degree is tried: with fewer, what a row adds depends on where it is
 FARTHEST = 1e100  # of a y, in units of the sample's: squares must stay finite
 
@@ -177,7 +177,7 @@ class ForestSums:
             n = np.ascontiguousarray(moments[:, 0])
             for child in np.flatnonzero(n == 0).tolist():  # parents come first
                 low[child], high[child] = low[tree.parent[child]], high[tree.parent[child]]
-            scale = np.zeros((len(n), N_BINNED))
+            scale = np.zeros((len(n), N_SHAPES))
             bin_scales(n, regressions, grid.min_scale, scale)
             return _Contexts(n.round().astype(np.int64), low, high, scale, regressions, _planes(moments, low.shape[1]))
 
@@ -204,7 +204,7 @@ class ForestShapes:
     forest: Forest
     contexts: list[_Contexts]
     fills: list[Fill]
-    counts: list[Ints] = field(default_factory=list)  # of each tree (N, N_BINNED, N_BINS + 1); as in ForestSums
+    counts: list[Ints] = field(default_factory=list)  # of each tree (N, N_SHAPES, N_BINS + 1); as in ForestSums
     log_outside: list[Floats] = field(default_factory=list)  # of each tree (N, N_SHAPES)
     n_rows: int = 0  # that were counted
 
@@ -214,7 +214,7 @@ class ForestShapes:
 
     def _make_capacity(self) -> None:
         if not self.counts:
-            self.counts = [np.zeros((len(tree.n), N_BINNED, N_BINS + 1), np.int64) for tree in self.contexts]
+            self.counts = [np.zeros((len(tree.n), N_SHAPES, N_BINS + 1), np.int64) for tree in self.contexts]
             self.log_outside = [np.zeros((len(tree.n), N_SHAPES)) for tree in self.contexts]
 
     @property
@@ -231,8 +231,7 @@ class ForestShapes:
         def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
             regressions = self.contexts[k].regressions
             lines = (regressions.gain, regressions.loo, regressions.mean)
-            known, bins = (self.contexts[k].n, self.contexts[k].scale), (self.counts[k], self.log_outside[k])
-            bin_residuals(*rows, layout, degree, lines, known, bins)
+            bin_residuals(*rows, layout, degree, lines, self.contexts[k].scale, (self.counts[k], self.log_outside[k]))
 
         _to_trees(self.forest, self.fills, (X, y, seen), add)
 
@@ -265,7 +264,7 @@ class ForestShapes:
         tree, known, p = self.forest.trees[k], self.contexts[k], self.forest.X.shape[1]
         found = known.regressions
         scale = known.scale if self.n_rows else np.zeros_like(known.scale)
-        score, width = np.empty((len(scale), N_SHAPES)), np.empty((len(scale), N_BINNED), np.int64)
+        score, width = np.empty((len(scale), N_SHAPES)), np.empty((len(scale), N_SHAPES), np.int64)
         density_scores(scale, self.counts[k], self.log_outside[k], tables, score, width)
         shaped = np.where(scale[:, 0] > 0, np.arange(len(scale)), -1)
         fit = Fit(
@@ -276,7 +275,7 @@ class ForestShapes:
             found.s2,
             np.zeros((0, 0), np.int64),
             np.zeros(0),
-            np.hstack([scale, scale[:, 1:]]),  # the tree density is one of y
+            scale,
             width,
             found.mean,
             shaped,
@@ -333,9 +332,9 @@ def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | 
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
             degree -= 1
         numbers: int = max(
-            n_moments(degree, p) + 2 * p, 2 * (N_BINNED * (N_BINS + 1) + N_SHAPES)
+            n_moments(degree, p) + 2 * p, 2 * (N_SHAPES * (N_BINS + 1) + N_SHAPES)
         )  # of each pass, a leaf
-        leaves = min(max(capacity.state_bytes // (8 * settings.n_trees * numbers), LEAST_LEAVES), MAX_LEAVES)
+        leaves = min(max(capacity.state_bytes // (8 * settings.n_trees * numbers), MIN_LEAVES), MAX_LEAVES)
         return max(least, ceil(n / leaves))
 
     sides = [min_rows(part.degree) for part in settings.part_of_trees()]

@@ -15,10 +15,10 @@ from coverwalk._kernels.distributions.mixture import Components, row_densities
 from coverwalk._kernels.distributions.rounded import cell_densities
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.forest.experts.global_kernel import MOST_INPUTS
+from coverwalk.forest.experts.global_kernel import MAX_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
 from coverwalk.forest.forest import MAX_FEATURES, Forest, Part, Settings, latent
-from coverwalk.forest.pool import MIN_WEIGHT, extrapolated, pool_weights, whole_numbers
+from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["choose"]
@@ -53,11 +53,6 @@ class Expert(NamedTuple):
     dists: tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
     known: tuple[list[Floats], list[Floats]]  # their log densities
 
-    def log_density(self, n_trees: int) -> Floats:
-        """Log densities (n,) of a forest of n_trees such trees."""
-        first, second = (np.concatenate(half) for half in self.known)
-        return extrapolated(first, second, 2 * HALF, n_trees)
-
     def halves(self, y: list[Floats], scale_factor: float) -> list[Floats]:
         """Log densities (n,) of both small forests, all scales times a factor."""
         return [
@@ -84,8 +79,8 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
     small = _SmallForests(X, y, folds, settings, weight)
     experts = [expert for kind in _kinds(settings, X.shape[1]) for expert in small.experts(kind)]
-    said = [expert.log_density(settings.n_trees) for expert in experts]
-    kernel, weights = _weights(np.column_stack(said), small.kernel(), counted)
+    gain = 1.0 - 2 * HALF / settings.n_trees
+    kernel, weights = _weights(experts, small.kernel(), counted, max(gain, 0.0))
     chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
     scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], settings.n_trees, counted)
     counts = whole_numbers(np.array([weight for _, weight in chosen]), settings.n_trees)
@@ -96,11 +91,11 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     first, second = ([_rescaled(dist, scale_factor) for dist in half] for half in best.dists)
 
     def judge(one: Floats, other: Floats) -> Floats:
-        return extrapolated(one, other, 2 * HALF, settings.n_trees)
+        return extrapolated(one, other, gain)
 
     cells = settings.rounding.cells(y) if settings.rounding else (y, y)
     y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, judge, counted)
-    told = replace(settings, degree=largest.degree, stop=largest.stop, spread=scale_factor)
+    told = replace(settings, degree=largest.degree, stop=largest.stop, scale_factor=scale_factor)
     return replace(told, parts=parts, y_cells=y_cells, kernel=kernel)
 
 
@@ -111,19 +106,15 @@ def _kinds(settings: Settings, p: int) -> list[Kind]:
     return plain + ([Kind(1, True)] if settings.degree >= 1 and degrees else [])
 
 
-def _weights(said: Floats, kernel: Floats | None, counted: Floats) -> tuple[float, Floats]:
+def _weights(experts: list[Expert], kernel: Floats | None, counted: Floats, gain: float) -> tuple[float, Floats]:
     """The weight of the global kernel, and those of the experts, which sum to one; the small ones are dropped."""
-    weights = pool_weights(said if kernel is None else np.column_stack([said, kernel]), counted=counted)
+    halves = [np.column_stack([np.concatenate(expert.known[half]) for expert in experts]) for half in range(2)]
     of_kernel = 0.0
     if kernel is not None:
-        of_kernel, weights = float(weights[-1]), weights[:-1]
-        if of_kernel < MIN_KERNEL:
-            of_kernel, weights = 0.0, pool_weights(said, counted=counted)
-    weights = weights / weights.sum()
-    kept = weights >= min(MIN_WEIGHT, weights.max())
-    weights = np.where(kept, weights, 0.0)
-    again = pool_weights(said[:, kept], counted=counted) if of_kernel == 0.0 else weights[kept]
-    weights[kept] = again / again.sum()
+        first, second = (np.column_stack([half, kernel]) for half in halves)
+        of_kernel = float(pool_weights(first, counted=counted, other=second, gain=gain)[-1])
+        of_kernel = of_kernel if of_kernel >= MIN_KERNEL else 0.0
+    weights = few_experts(halves[0], halves[1], counted, gain)
     return of_kernel, weights
 
 
@@ -153,7 +144,7 @@ class _SmallForests:
     def kernel(self) -> Floats | None:
         """Log densities (n,) of the held-out rows under the global kernel; None where inputs are many or mixed."""
         mixed = bool(self.settings.n_categories) or bool(np.isnan(self.X).any())
-        if mixed or not 1 <= self.X.shape[1] <= MOST_INPUTS:
+        if mixed or not 1 <= self.X.shape[1] <= MAX_INPUTS:
             return None
         said = []
         for fold, forest in zip(self.folds, self.grown[False]):
@@ -187,12 +178,12 @@ def _scale_factor(chosen: list[tuple[Expert, float]], y: list[Floats], n_trees: 
     """
     if sum(map(len, y)) < SCALE_ROWS:
         return 1.0
-    n_asked = 2 * HALF / sum(weight**2 for _, weight in chosen)  # as many trees of one kind err as much
+    n_small = 2 * HALF / sum(weight**2 for _, weight in chosen)  # as many trees of one kind err as much
     scores = []
     for factor in SCALE_FACTORS:
         said = [[half + np.log(weight) for half in expert.halves(y, factor)] for expert, weight in chosen]
         first, second = (np.logaddexp.reduce([halves[i] for halves in said]) for i in range(2))
-        scores.append(float(extrapolated(first, second, n_asked, n_trees) @ counted))
+        scores.append(float(extrapolated(first, second, 1.0 - n_small / n_trees) @ counted))
     return SCALE_FACTORS[int(np.argmax(scores))]
 
 

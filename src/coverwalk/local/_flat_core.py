@@ -1,6 +1,6 @@
 """A distribution that is flat on [-c, c] and has the tails of Student's t with 2 degrees of freedom beyond.
 
-Dyadic cells of its cdf are intervals of equal length where the data are. The streaming kernels use the same law
+Dyadic cells of its cdf are intervals of equal length where the data are. The streaming kernels use it too
 (`coverwalk._kernels.distributions.real_line`); here it is written independently, for arrays.
 """
 

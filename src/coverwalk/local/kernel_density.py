@@ -13,7 +13,7 @@ __all__ = ["KernelDensity"]
 
 
 class KernelDensity(LocalModel):
-    """A normal kernel on every row seen, and a heavy-tailed base law that counts as one row more.
+    """A normal kernel on every row seen, and a heavy-tailed base distribution that counts as one more row.
 
     The bandwidth is one of h_k = scale 2^(-0.6 k), k = 0..7, weighed by how well each has predicted every row from
     those before it. Such evidence depends on the order of the rows, so these posteriors do not merge.

@@ -15,27 +15,28 @@ from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, figure, name_line, sa
 
 __all__ = ["lemmas"]
 
-_COLUMNS = ("rows T", "depth", "upper bound", "balanced tree", "µs per observation to learn", "to ask")
+_COLUMNS = ("rows T", "depth", "upper bound", "balanced tree", "µs per row to learn", "to predict")
 _ALPHA, _BRANCHES = 2.0, 2.0
 
 
 def deepest(t: float) -> float:
-    """Every row to the deepest leaf: T = sum_k alpha^k, so d = log_alpha(1 + (alpha - 1) T) - 1.
+    """Upper bound, not reached: a context at depth d - 1 that split held more than alpha^(d - 1) of the T rows.
 
-    A leaf splits when it holds more than alpha^k rows and its children inherit them, which can add one level.
+    Right side of eq. 9a of docs/math.md. The paper prints log_alpha(1 + (alpha - 1) T) - 1, which is too small even
+    where leaves count from their creation (errata, item 8).
     """
-    return log(1 + (_ALPHA - 1) * t) / log(_ALPHA) - 1
+    return 1 + log(t) / log(_ALPHA)
 
 
 def balanced(t: float) -> float:
-    """A balanced tree: T = sum_k (alpha beta)^k with beta children a node."""
-    return log(1 + (_ALPHA * _BRANCHES - 1) * t) / log(_ALPHA * _BRANCHES) - 1
+    """Lower bound: the leaves of a tree of depth d hold at most (alpha beta)^d rows, beta children to a split."""
+    return log(t) / log(_ALPHA * _BRANCHES)
 
 
 def lemmas(t_max: int, out: Path, step: Callable[[str], Any]) -> Result:
     """One stream; depth and CPU time of the stretch that ends at each T."""
     X, y = MIXTURES["gaussmix"].make(t_max, 0)
-    X_ask, y_ask = MIXTURES["gaussmix"].make(20_000, 1000)
+    X_new, y_new = MIXTURES["gaussmix"].make(20_000, 1000)
     ts = [int(t) for t in np.logspace(3, 6, 13).round() if t <= t_max]
     model, rows = DoubleTree(alpha=_ALPHA), []
     DoubleTree().fit(X[:100], y[:100]).logpdf(X[:10], y[:10])  # compiling is not what is measured
@@ -44,16 +45,16 @@ def lemmas(t_max: int, out: Path, step: Callable[[str], Any]) -> Result:
         begin = time.process_time()
         model.partial_fit(X[start:end], y[start:end])
         learned = time.process_time()
-        model.logpdf(X_ask, y_ask)
-        asked = time.process_time()
+        model.logpdf(X_new, y_new)
+        predicted = time.process_time()
         rows.append(
             (end, model.depth_, deepest(end), balanced(end), 1e6 * (learned - begin) / (end - start),
-             1e6 * (asked - learned) / len(X_ask))
+             1e6 * (predicted - learned) / len(X_new))
         )  # fmt: skip
     return Result(
         "Lemmas. Depth and cost",
-        f"The Gaussian mixture, alpha = {_ALPHA:g}. Left: depth of the kd-tree between the lemma's two cases. "
-        "Right: CPU time an observation, on one core. Up to 4,096 rows learning includes setting the units, "
+        f"The Gaussian mixture, alpha = {_ALPHA:g}. Left: depth of the kd-tree between the lemma's two bounds. "
+        "Right: CPU time per row, on one core. Up to 4,096 rows learning includes setting the units, "
         "for which the model is built again at every power of two.",
         csv=write_csv(out / "lemmas.csv", _COLUMNS, rows),
         png=_draw(rows, out / "lemmas.png"),
@@ -69,14 +70,14 @@ def _claims(rows: Sequence[tuple[Any, ...]]) -> list[Claim]:
     growth, allowed = last[4] / first[4], log(last[0]) / log(first[0])
     return [
         Claim(
-            "The depth lies between log_{alpha beta} and log_alpha of T (up to a level).",
-            all(row[3] - 1 <= row[1] <= row[2] + 1 for row in rows),
-            "; ".join(f"T = {row[0]:,}: {row[3]:.1f} <= {row[1]} <= {row[2]:.1f}" for row in (rows[0], rows[-1])),
+            "The depth lies between log_{alpha beta} T and 1 + log_alpha T (Lemma 2, corrected).",
+            all(balanced(row[0] - 1) <= row[1] < row[2] for row in rows),  # a split waits for the next row
+            "; ".join(f"T = {row[0]:,}: {row[3]:.1f} <= {row[1]} < {row[2]:.1f}" for row in (rows[0], rows[-1])),
         ),
         Claim(
-            "The total complexity is O(T log T): time an observation grows no faster than log T.",
+            "The total complexity is O(T log T): time per row grows no faster than log T.",
             growth <= 1.5 * allowed,
-            f"from T = {first[0]:,} to {last[0]:,}: {first[4]:.1f} to {last[4]:.1f} microseconds, "
+            f"from T = {first[0]:,} to {last[0]:,}: {first[4]:.1f} to {last[4]:.1f} µs, "
             f"a factor {growth:.2f}, where log T grows by {allowed:.2f}; "
             "half as much again is allowed for the timer's noise and the caches",
         ),
@@ -84,7 +85,7 @@ def _claims(rows: Sequence[tuple[Any, ...]]) -> list[Claim]:
 
 
 def _draw(rows: Sequence[tuple[Any, ...]], path: Path) -> Path:
-    t, depth, upper, lower, learn, ask = (list(column) for column in zip(*rows))
+    t, depth, upper, lower, learn, predict = (list(column) for column in zip(*rows))
     fig, axes = figure(1, 2, 9.6, 3.6)
     left, right = axes[0]
     left.fill_between(t, lower, upper, color="#e9eff4", lw=0)
@@ -97,12 +98,12 @@ def _draw(rows: Sequence[tuple[Any, ...]], path: Path) -> Path:
     name_line(left, t[-1], depth[-1], "measured", BLUE, dy=9)
     left.set_ylabel("depth of the kd-tree", fontsize=9, color=INK)
     right.plot(t, learn, color=BLUE, lw=2, marker="o", ms=4)
-    right.plot(t, ask, color=ORANGE, lw=2, marker="s", ms=3.5)
+    right.plot(t, predict, color=ORANGE, lw=2, marker="s", ms=3.5)
     name_line(right, t[-1], learn[-1], "learn", BLUE, dy=9)
-    name_line(right, t[-1], ask[-1], "ask", ORANGE, dy=9)
+    name_line(right, t[-1], predict[-1], "predict", ORANGE, dy=9)
     right.set_ylim(0, 1.15 * max(learn))
-    right.set_ylabel("µs per observation", fontsize=9, color=INK)
+    right.set_ylabel("µs per row", fontsize=9, color=INK)
     for ax in (left, right):
         ax.set_xscale("log")
-        ax.set_xlabel("observations T", fontsize=9, color=INK)
+        ax.set_xlabel("rows T", fontsize=9, color=INK)
     return save(fig, path)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels.forest.split import UNSEEN
 from coverwalk.preparation.columns import OTHERS, MixedInputs, column_values, columns_of, frequent_categories
 
-__all__ = ["LevelCounts", "category_codes", "digests"]
+__all__ = ["CategoryCounts", "category_codes", "digests"]
 
 Floats = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ def digests(column: Any) -> Floats:
 
 
 @dataclass
-class LevelCounts:
+class CategoryCounts:
     """How often each level of some columns came, and which columns have gaps."""
 
     columns: tuple[int, ...]
@@ -47,9 +47,9 @@ class LevelCounts:
     counts: dict[int, dict[Any, int]] = field(default_factory=dict)
     with_missing: set[int] = field(default_factory=set)
 
-    def empty(self) -> "LevelCounts":
+    def empty(self) -> "CategoryCounts":
         """The same columns without rows."""
-        return LevelCounts(self.columns, self.n_inputs)
+        return CategoryCounts(self.columns, self.n_inputs)
 
     def accumulate(self, X: Any, numbers: Floats) -> None:
         """Count the levels of further rows; ``numbers`` are those rows as numbers."""
@@ -61,7 +61,7 @@ class LevelCounts:
                 if value is not None:
                     mine[value] = mine.get(value, 0) + 1
 
-    def merge(self, other: "LevelCounts") -> None:
+    def merge(self, other: "CategoryCounts") -> None:
         """Add what another has counted."""
         self.with_missing |= other.with_missing
         for a, counts in other.counts.items():

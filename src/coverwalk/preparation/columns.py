@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from coverwalk._kernels.forest.split import OWN_LEVELS, UNSEEN
+from coverwalk._kernels.forest.split import OWN_CATEGORIES, UNSEEN
 from coverwalk.files.schema import List, Plain, Schema, Scope, require
 
 __all__ = [
@@ -123,7 +123,7 @@ class MixedInputs:
 def _check_categories(state: Any, scope: Scope) -> None:
     """Refuse more levels than a mask has bits."""
     for categories in state.categories:
-        require("categories", len(set(categories)) == len(categories) <= OWN_LEVELS + (OTHERS in categories))
+        require("categories", len(set(categories)) == len(categories) <= OWN_CATEGORIES + (OTHERS in categories))
 
 
 def read_inputs(
@@ -238,8 +238,8 @@ def frequent_categories(counts: dict[Any, int]) -> list[Any]:
     categories = sorted(
         counts, key=lambda value: (str(type(value)), value if not isinstance(value, bool) else int(value))
     )
-    if len(categories) > OWN_LEVELS:
-        kept = set(sorted(categories, key=lambda value: -counts[value])[:OWN_LEVELS])
+    if len(categories) > OWN_CATEGORIES:
+        kept = set(sorted(categories, key=lambda value: -counts[value])[:OWN_CATEGORIES])
         categories = [*(category for category in categories if category in kept), OTHERS]
     return categories or [OTHERS]  # a column without values is a category of one level that never came
 
@@ -249,7 +249,7 @@ def _extended(categories: list[Any], column: Any) -> list[Any]:
     known, new = set(categories), []
     for value in column_values(column):
         if value is not None and value not in known:
-            if len(known) - (OTHERS in known) >= OWN_LEVELS:
+            if len(known) - (OTHERS in known) >= OWN_CATEGORIES:
                 new += [] if OTHERS in known else [OTHERS]
                 break
             known.add(value)

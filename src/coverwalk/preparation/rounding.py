@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import poisson
+from scipy.special import pdtrc
 
 from coverwalk._kernels.distributions.warped import CONSTANT, LINEAR
 from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, require
@@ -190,6 +190,13 @@ class Rounding:
         inside = (below > 0) & (t <= end[last] + _SNAP * self.width[last])
         return np.where(inside, self.values[last], y)
 
+    def place(self, latent: Floats) -> Floats:
+        """Where in its cell of the grid a latent y lies: 0 at the lower end, 1 at the upper."""
+        t = latent if self.bounds is None else self.bounds.backward(latent)
+        z = (t - self.origin) / self.step + 0.5
+        with np.errstate(invalid="ignore"):  # infinity less infinity
+            return np.asarray(z - np.ceil(z - 1.0 - _SNAP))
+
     def value_before(self, y: Floats) -> Floats:
         """The value of the grid before each y of it."""
         return self._rounded(y - self.step)
@@ -349,7 +356,7 @@ def _find_atoms(values: Floats, counts: NDArray[np.int64]) -> Rounding | None:
         around = np.delete(counts[max(i - NEIGHBOURS, 0) : i + NEIGHBOURS + 1], min(i, NEIGHBOURS))
         usual = around[around < counts[i]]
         expected = max(1.0, float(usual.mean()) if len(usual) else 1.0)
-        if poisson.sf(counts[i] - 1, expected) < FALSE_ALARM / m:
+        if pdtrc(counts[i] - 1, expected) < FALSE_ALARM / m:
             found.append(i)
     if not found:
         return None

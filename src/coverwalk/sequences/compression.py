@@ -25,7 +25,23 @@ Progress = Callable[[int], object]
 
 
 def compress(data: bytes, *, effort: int = 2, memory: str | int = "256MB", progress: Progress | None = None) -> bytes:
-    """Compress bytes; ``progress`` is told how many more are done. Decompression takes the same time and memory.
+    """Compress bytes, losslessly.
+
+    Parameters
+    ----------
+    data : bytes
+        Anything, empty too.
+    effort : {1, 2, 3}
+        As for `SequenceModel`: 1 is the fastest, 3 mostly the smallest.
+    memory : str or int
+        The most memory that the model may take. Decompression takes the same memory and time.
+    progress : function, optional
+        It is told how many more bytes are done.
+
+    Returns
+    -------
+    bytes
+        A file as `coverwalk compress` writes it, with a version, lengths and a check sum.
 
     Examples
     --------
@@ -62,7 +78,20 @@ def _encode(data: bytes, effort: int, memory: int, progress: Progress | None) ->
 
 
 def decompress(packed: bytes, *, progress: Progress | None = None) -> bytes:
-    """The bytes that were compressed; a ``ValueError`` if this is not, or not wholly, the work of `compress`."""
+    """The way back from `compress`.
+
+    Parameters
+    ----------
+    packed : bytes
+        What `compress` returned.
+    progress : function, optional
+        It is told how many more bytes are done.
+
+    Returns
+    -------
+    bytes
+        The original; a ``ValueError`` if this is not, or not wholly, the work of `compress`.
+    """
     parts = read_container(packed)
     if parts.model != _MODEL:
         raise ValueError(

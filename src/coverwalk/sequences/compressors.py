@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +18,7 @@ def compressors() -> dict[str, Callable[[bytes], int]]:
     """By name, a function from bytes to their compressed size in bytes; each at its best setting.
 
     xz and bzip2 always; PPMd, brotli and zstd where ``pyppmd``, ``brotli`` and the command ``zstd`` are installed, ZPAQ
-    where the command ``zpaq`` is.
+    and lpaq where the commands ``zpaq``, ``lpaq1`` and ``lpaq8`` are.
 
     >>> compressors()["bzip2"](b"again and " * 1000) < 100
     True
@@ -35,17 +36,25 @@ def compressors() -> dict[str, Callable[[bytes], int]]:
     if zstd := shutil.which("zstd"):
         found["zstd"] = lambda data: len(_run([zstd, "--ultra", "-22", "-c", "-q"], data))
     if zpaq := shutil.which("zpaq"):
-        found["zpaq"] = lambda data: _zpaq_size(zpaq, data)
+        found["zpaq"] = lambda data: _archive_size(lambda file, to: [zpaq, "add", to, file, "-method", "5"], data)
+    for name in ("lpaq1", "lpaq8"):
+        if lpaq := shutil.which(name):
+            found[name] = partial(_lpaq_size, lpaq)
     return found
 
 
 def _run(command: list[str], data: bytes) -> bytes:
-    return subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True).stdout
+    return subprocess.run(command, input=data, capture_output=True, check=True).stdout
 
 
-def _zpaq_size(zpaq: str, data: bytes) -> int:
+def _lpaq_size(lpaq: str, data: bytes) -> int:
+    return _archive_size(lambda file, to: [lpaq, "9", file, to], data)
+
+
+def _archive_size(command: Callable[[str, str], list[str]], data: bytes) -> int:
+    """The size of the file that a command writes, given the names of the original and of that file."""
     with tempfile.TemporaryDirectory() as folder:
         original, archive = Path(folder, "data"), Path(folder, "data.zpaq")
         original.write_bytes(data)
-        _run([zpaq, "add", str(archive), str(original), "-method", "5"], b"")
+        _run(command(str(original), str(archive)), b"")
         return archive.stat().st_size

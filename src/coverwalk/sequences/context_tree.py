@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.sequences import suffix_tree, suffix_walk
+from coverwalk._kernels.sequences import suffix_store, suffix_walk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,25 +138,25 @@ class StopWeights(NamedTuple):
     prior_log_go: NDArray[np.float64]
 
 
-def stop_weights(tree: suffix_tree.SuffixStore) -> StopWeights:
+def stop_weights(tree: suffix_store.SuffixStore) -> StopWeights:
     """Where a refining walk stops, by its state."""
-    nodes = int(tree.size[suffix_tree.NODES])
+    nodes = int(tree.size[suffix_store.NODES])
     depth = int(tree.settings[suffix_walk.DEPTH])
-    parent, label = tree.node_link[:nodes, suffix_tree.PARENT], tree.node_link[:nodes, suffix_tree.LABEL]
+    parent, label = tree.node_link[:nodes, suffix_store.PARENT], tree.node_link[:nodes, suffix_store.LABEL]
     order = np.zeros(nodes, np.int64)
     for node in range(1, nodes):
         order[node] = order[parent[node]] + 1
     prior = np.array([suffix_walk.prior_log_odds(tree, k) for k in range(depth + 1)])
     exists = np.ones(nodes, np.bool_)
-    exists[1] = tree.node_value[1, suffix_tree.N] > 0  # "a document begins" is always stored, met or not
+    exists[1] = tree.node_value[1, suffix_store.N] > 0  # "a document begins" is always stored, met or not
     met = np.flatnonzero(exists)
     place = np.cumsum(exists) - 1  # of the parents among those met
-    log_odds = prior[np.minimum(order, depth)] + tree.node_value[:nodes, suffix_tree.STOP]
-    surely = (order == depth) | ((label == suffix_tree.BORDER) & (order > 0))
+    log_odds = prior[np.minimum(order, depth)] + tree.node_value[:nodes, suffix_store.STOP]
+    surely = (order == depth) | ((label == suffix_store.BORDER) & (order > 0))
     return StopWeights(
         np.where(met > 0, place[parent[met]], -1).astype(np.int32),
         label[met],
-        tree.node_value[met, suffix_tree.N],
+        tree.node_value[met, suffix_store.N],
         np.where(surely, 0.0, -np.logaddexp(0.0, -log_odds))[met],
         np.where(surely, -np.inf, -np.logaddexp(0.0, log_odds))[met],
         -np.logaddexp(0.0, -prior),
@@ -164,7 +164,7 @@ def stop_weights(tree: suffix_tree.SuffixStore) -> StopWeights:
     )
 
 
-def map_trees(tree: suffix_tree.SuffixStore, symbols: list[Hashable], k: int) -> list[ContextTree]:
+def map_trees(tree: suffix_store.SuffixStore, symbols: list[Hashable], k: int) -> list[ContextTree]:
     """The k most probable trees under the state of a refining walk."""
     return best_trees(stop_weights(tree), symbols, k)
 

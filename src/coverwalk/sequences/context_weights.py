@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.sequences import suffix_tree, suffix_walk
+from coverwalk._kernels.sequences import suffix_store, suffix_walk
 from coverwalk.sequences.context_tree import context_text
 
 __all__ = ["ContextWeight", "context_weights", "weights_text"]
@@ -26,7 +26,7 @@ class ContextWeight(NamedTuple):
 
 
 def context_weights(
-    tree: suffix_tree.SuffixStore, path: NDArray[np.int64], length: int, longest: int, past: Sequence[Hashable]
+    tree: suffix_store.SuffixStore, path: NDArray[np.int64], length: int, longest: int, past: Sequence[Hashable]
 ) -> list[ContextWeight]:
     """One row a context of the path, from the empty one on; ``past`` are the symbols before, old to new."""
     level = np.empty((len(path), suffix_walk.LEVEL_COLUMNS))
@@ -41,7 +41,7 @@ def context_weights(
     for order in range(length):
         q, r = level[order, [suffix_walk.REPEAT, suffix_walk.R]] if mode == suffix_walk.COARSEN_MIXED else (0.0, 1.0)
         node = path[order]
-        visits = tree.node_value[node, suffix_tree.N] if node >= 0 else node != suffix_tree.FRESH
+        visits = tree.node_value[node, suffix_store.N] if node >= 0 else node != suffix_store.FRESH
         v = (float((1 - q) * (1 - r)), float((1 - q) * r), float(q))
         context = tuple(past[len(past) - order :])
         rows.append(ContextWeight(order, context, int(visits), float(w[order]), float(weights[order]), *v))

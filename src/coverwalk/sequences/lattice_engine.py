@@ -1,5 +1,7 @@
 """The lattice of covers as an engine of SequenceModel, for bytes; see `suffix_engine` for what an engine is."""
 
+import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -11,6 +13,8 @@ from coverwalk._kernels.sequences.covers import NAMES
 from coverwalk._kernels.sequences.store import (
     BUCKET,
     COVERS,
+    DECAY,
+    DECAY_UNIT,
     DOCUMENT,
     EFFORT,
     MEMORY,
@@ -25,7 +29,7 @@ __all__ = ["FAMILIES", "Place", "contributions", "learn", "new_lattice"]
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
-Cover = Callable[[bytes], int]
+Cover = Callable[..., int]
 
 FAMILIES = ("suffix", "word", "sparse", "record", "image", "match")
 BLOCK = 1 << 14  # symbols from one look at memory and at sleeping covers to the next
@@ -47,12 +51,15 @@ class Place(NamedTuple):
     known: NDArray[np.int64]
 
 
-def new_lattice(families: Sequence[str], functions: int, memory: int, effort: int, expected: int = 0) -> LatticeStore:
+def new_lattice(
+    families: Sequence[str], functions: int, memory: int, effort: int, expected: int = 0, forget: float = 0.0
+) -> LatticeStore:
     """An empty lattice with these families of covers, in arrays that will do for ``expected`` symbols."""
     chosen = [c for c, name in enumerate(NAMES) if name in families and (effort > 1 or c != _LONGEST)]
     covers = np.array(chosen + list(range(COVERS, COVERS + functions)), np.uint64)
     store = new_store(covers, *_capacity(memory, max(expected, 1)))
     store.counters[MEMORY], store.counters[EFFORT] = memory, effort
+    store.counters[DECAY] = round(forget / math.log(2.0) / DECAY_UNIT)
     store.use[-1, 2] = "match" not in families
     return store
 
@@ -80,7 +87,7 @@ def _with_capacity(store: LatticeStore) -> LatticeStore:
     buckets, history, matches = _capacity(memory, position)
     now = len(store.slots) // BUCKET - 1
     grown = now
-    while 3 * grown < 2 * buckets and 2 * grown * BUCKET <= _max_slots(memory):
+    while 20 * grown < 11 * buckets and 2 * grown * BUCKET <= _max_slots(memory):
         grown *= 2
     history, matches = max(history, len(store.history)), max(matches, store.matches.shape[1])
     if (grown, history, matches) == (now, len(store.history), store.matches.shape[1]):
@@ -103,7 +110,7 @@ def start_document(store: LatticeStore, borders: bool) -> LatticeStore:
 
 def learn(
     store: LatticeStore,
-    codes: Codes,
+    codes: Codes | NDArray[np.uint8],
     losses: Floats,
     functions: Sequence[Cover] = (),
     *,
@@ -111,10 +118,13 @@ def learn(
     coder: NDArray[np.uint64] | None = None,
     data: NDArray[np.uint8] | None = None,
 ) -> LatticeStore:
-    """Learn symbols; ``losses`` (n,) are written, in nats. With a coder they are coded, or decoded into ``codes``."""
+    """Learn symbols; with a coder they are coded, or decoded into ``codes``.
+
+    losses (n,)   written, in nats; or (0,), and they are not kept
+    """
     coder = binary_coder.start_coder() if coder is None else coder
     data = np.empty(0, np.uint8) if data is None else data
-    done = 0
+    done, unkept = 0, np.empty(0 if len(losses) else min(BLOCK, len(codes)))
     while done < len(codes):
         position = int(store.counters[POSITION])
         if position % BLOCK == 0:
@@ -122,8 +132,11 @@ def learn(
             _choose_sleepers(store)
         end = min(done + BLOCK - position % BLOCK, len(codes))
         place = here(store) if functions else None
-        extra = _extra(place, codes[done:end], functions)
-        lattice_run.learn(store, codes[done:end], extra, losses[done:end], mode, coder, data)
+        block = codes[done:end].astype(np.int32)
+        extra = _extra(place, block, functions)
+        lattice_run.learn(store, block, extra, losses[done:end] if len(losses) else unkept, mode, coder, data)
+        if mode == lattice_run.DECODE:
+            codes[done:end] = block
         done = end
     return store
 
@@ -152,13 +165,23 @@ def _extra(place: Place | None, codes: Codes, functions: Sequence[Cover]) -> NDA
     out = np.empty((len(codes), len(functions)), np.uint64)
     if place is None or not functions:
         return out
-    known = _newest(place)
+    known, begun = _newest(place), int(place.known[0])
     text = known + codes.astype(np.uint8).tobytes()
+    calls = [(function, _takes_position(function)) for function in functions]
     for i in range(len(codes)):
         past = text[max(len(known) + i - _SEEN_BY_FUNCTIONS, 0) : len(known) + i]
-        for k, function in enumerate(functions):
-            out[i, k] = _number(function(past), k)
+        for k, (function, takes_position) in enumerate(calls):
+            out[i, k] = _number(function(past, begun + i) if takes_position else function(past), k)
     return out
+
+
+def _takes_position(function: Cover) -> bool:
+    """Whether it wants two arguments, the past and the position; what has no signature gets the past alone."""
+    try:
+        inspect.signature(function).bind(b"", 0)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _number(value: object, which: int) -> int:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coverwalk._kernels.sequences import suffix_tree, suffix_walk
-from coverwalk._kernels.sequences.suffix_tree import SuffixStore
+from coverwalk._kernels.sequences import suffix_store, suffix_walk
+from coverwalk._kernels.sequences.suffix_store import SuffixStore
 from coverwalk.sequences.alphabet import BYTES, Alphabet
 from coverwalk.sequences.lattice_engine import FAMILIES
 
@@ -19,6 +19,7 @@ __all__ = ["alphabet_for", "check", "check_parameters", "memory_bytes", "nats_pe
 
 MAX_DEPTH = 64
 _DEPTH = 16
+MAX_DECAY = 0.01
 MIN_MEMORY, MAX_MEMORY = 8 << 20, 2**62
 _NATS_PER = {"nats": 1.0, "bits": math.log(2.0)}
 
@@ -66,6 +67,7 @@ def check_parameters(model: "SequenceModel") -> None:
     check("stop", model.stop, model.stop is None or _is_number(model.stop, tiny, 1 - 1e-16), "between 0 and 1, or None")
     share = model.switching
     check("switching", share, share is None or _is_number(share, 0.0, 0.49), "from 0 to 0.49, or None")
+    check("forget", model.forget, _is_number(model.forget, 0.0, MAX_DECAY), f"from 0 to {MAX_DECAY}")
     mixed = model.walk == "coarsen" and model.estimator == "auto"
     check("stop", model.stop, not mixed or model.stop is None, 'None with estimator="auto", which learns it')
 
@@ -91,7 +93,7 @@ def is_lattice(model: "SequenceModel", alphabet: Alphabet) -> bool:
     return bool(model.effort and plain and unset and alphabet.symbols == list(range(256)) and not alphabet.grows)
 
 
-def lattice_covers(model: "SequenceModel") -> tuple[tuple[str, ...], tuple[Callable[[bytes], int], ...]]:
+def lattice_covers(model: "SequenceModel") -> tuple[tuple[str, ...], tuple[Callable[..., int], ...]]:
     """The families of covers by name, and the functions that are covers of the user's own."""
     if model.covers is None:
         return (("suffix", "match") if model.effort == 1 else FAMILIES), ()
@@ -121,10 +123,11 @@ def new_suffix_store(model: "SequenceModel", alphabet: Alphabet) -> SuffixStore:
     settings[suffix_walk.ALPHA] = (_CONCENTRATION if mixed else 0.5) if model.alpha is None else model.alpha
     settings[suffix_walk.GROWING] = alphabet.grows
     settings[suffix_walk.PRIOR] = (0.5 if model.walk == "refine" else 0.0) if model.stop is None else model.stop
+    settings[suffix_walk.WINDOW] = min(2 // max(model.forget, 1e-12), suffix_store.MOST_SYMBOLS)
     settings[suffix_walk.RATE :] = _RATES
     tied = np.zeros((len(_RATES), 4, suffix_walk.NEWEST_ROWS, suffix_walk.KINDS_COLUMNS))
     tied[:, 1] = np.log(_FIRST / (1 - _FIRST))[:, None, None]
-    return suffix_tree.new_tree(settings, tied, len(alphabet), depth)
+    return suffix_store.new_tree(settings, tied, len(alphabet), depth)
 
 
 def alphabet_for(alphabet: int | Iterable[Hashable] | None, first: Any) -> Alphabet:

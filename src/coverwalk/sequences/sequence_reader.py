@@ -1,4 +1,4 @@
-"""What a fitted SequenceModel can be asked: probabilities, losses, draws, and where they come from."""
+"""What a fitted SequenceModel predicts: probabilities, losses, draws."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
@@ -8,27 +8,24 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from coverwalk._kernels.sequences import suffix_tree, suffix_walk
+from coverwalk._kernels.sequences import suffix_store
 from coverwalk._kernels.sequences.store import COVERS, LatticeStore
-from coverwalk.locks import reading, reads
+from coverwalk.locks import reading
 from coverwalk.sequences import lattice_engine, suffix_engine
 from coverwalk.sequences.alphabet import Alphabet
-from coverwalk.sequences.context_tree import BORDER_SIGN, ContextTree, map_trees, stop_weights
-from coverwalk.sequences.context_weights import ContextWeight, context_weights, weights_text
 from coverwalk.sequences.entropy_rate import EntropyRate
 from coverwalk.sequences.sequence_parameters import check, lattice_covers, nats_per
-from coverwalk.sequences.tree_posterior import order_posterior, sample_tree
 
 __all__ = ["SequenceReader", "engine_of"]
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Place = suffix_engine.Place | lattice_engine.Place
-Store = suffix_tree.SuffixStore | LatticeStore
+Store = suffix_store.SuffixStore | LatticeStore
 
 
 class SequenceReader(BaseEstimator):  # type: ignore[misc]
-    """The part of SequenceModel that reads and never changes anything."""
+    """The part of SequenceModel that predicts and never changes anything."""
 
     _store: Store
     _alphabet: Alphabet
@@ -38,8 +35,9 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     walk: str
     switching: float | None
     borders: bool
-    covers: Sequence[str | Callable[[bytes], int]] | None
+    covers: Sequence[str | Callable[..., int]] | None
     effort: int
+    forget: float
 
     @property
     def alphabet_(self) -> list[Hashable]:
@@ -53,7 +51,7 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         if isinstance(self._store, LatticeStore):
             return int(np.count_nonzero(self._store.slots[1::16]))
-        return int(self._store.size[suffix_tree.NODES])
+        return int(self._store.size[suffix_store.NODES])
 
     @property
     def nbytes_(self) -> int:
@@ -70,6 +68,11 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         ----------
         context : sequence, optional
             What came before; by default the present document.
+
+        Returns
+        -------
+        array (A,) or (A + 1,)
+            Probabilities.
         """
         with reading(self):
             place = self._place(context)
@@ -77,18 +80,61 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         return probability
 
     def log_loss(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> float:
-        """Mean -log p of the symbols of a document, without learning them."""
+        """Mean -log p of the symbols of a document, without learning them.
+
+        Parameters
+        ----------
+        sequence : sequence
+            The symbols of a document; nothing is learned.
+        context : sequence, optional
+            What came before; by default nothing, the beginning of a document.
+        unit : {"nats", "bits"}
+            The unit of information.
+
+        Returns
+        -------
+        float
+            The mean loss; a ``ValueError`` where there are no symbols.
+        """
         losses = self.losses(sequence, context=context, unit=unit)
         if not len(losses):
             raise ValueError("the mean loss of an empty sequence is undefined: pass at least one symbol")
         return float(losses.mean())
 
     def losses(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
-        """-log p of each symbol of a document, without learning them."""
+        """-log p of each symbol of a document, without learning them.
+
+        Parameters
+        ----------
+        sequence : sequence
+            The symbols of a document; nothing is learned.
+        context : sequence, optional
+            What came before; by default nothing, the beginning of a document.
+        unit : {"nats", "bits"}
+            The unit of information.
+
+        Returns
+        -------
+        array (n,)
+            The losses.
+        """
         return self._along("read", sequence, context, unit)
 
     def score(self, sequence: Any, y: None = None) -> float:
-        """Mean log p of the symbols of a document, in nats: larger is better."""
+        """Mean log p of the symbols of a document, in nats: larger is better.
+
+        Parameters
+        ----------
+        sequence : sequence
+            The symbols of a document; nothing is learned.
+        y : None
+            Not used; there by convention.
+
+        Returns
+        -------
+        float
+            Minus `log_loss`.
+        """
         return -self.log_loss(sequence)
 
     def anomaly_scores(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
@@ -96,6 +142,20 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
         Unlike the loss it does not rise where every symbol is unlikely: under the model a score above s nats comes up
         with probability exp(-s) at most, whatever the place.
+
+        Parameters
+        ----------
+        sequence : sequence
+            The symbols of a document; nothing is learned.
+        context : sequence, optional
+            What came before; by default nothing, the beginning of a document.
+        unit : {"nats", "bits"}
+            The unit of information.
+
+        Returns
+        -------
+        array (n,)
+            The scores.
         """
         return self._along("tail_scores", sequence, context, unit)
 
@@ -113,9 +173,23 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     def sample(
         self, n: int, seed: int | np.random.Generator | None = None, context: Any = None, *, temperature: float = 1.0
     ) -> Any:
-        """Draw the next n symbols without learning them: as bytes or a str if such was learned, else as a list.
+        """Draw the next n symbols without learning them.
 
-        Below a ``temperature`` of 1 likely symbols become likelier, above it unlikely ones: p^(1/temperature).
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int or Generator, optional
+            For the same draws again.
+        context : sequence, optional
+            What came before; by default the present document.
+        temperature : float
+            Probabilities are raised to 1 / temperature: below 1 likely symbols become likelier, above 1 unlikely ones.
+
+        Returns
+        -------
+        bytes, str or list
+            As what was learned: bytes, a str, or else a list.
         """
         check("n", n, n >= 0, "0 or more")
         with reading(self):
@@ -128,7 +202,22 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     def generate(
         self, seed: int | np.random.Generator | None = None, context: Any = None, *, temperature: float = 1.0
     ) -> Iterator[Hashable]:
-        """Draw symbols for ever, one at a time."""
+        """Draw symbols for ever, one at a time.
+
+        Parameters
+        ----------
+        seed : int or Generator, optional
+            For the same draws again.
+        context : sequence, optional
+            What came before; by default the present document.
+        temperature : float
+            Probabilities are raised to 1 / temperature: below 1 likely symbols become likelier, above 1 unlikely ones.
+
+        Yields
+        ------
+        symbol
+            The next one, given all before it.
+        """
         rng, store = np.random.default_rng(seed), None
         while True:
             with reading(self):
@@ -142,7 +231,19 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     ) -> EntropyRate:
         """The entropy of the next symbol, averaged over a sequence of n symbols drawn from the model.
 
-        A float, whose ``standard_error`` says how far chance may have moved it.
+        Parameters
+        ----------
+        n : int
+            How many symbols are drawn.
+        seed : int or Generator, optional
+            For the same draws again.
+        unit : {"nats", "bits"}
+            The unit of information.
+
+        Returns
+        -------
+        EntropyRate
+            A float, whose ``standard_error`` says how far chance may have moved it.
         """
         check("n", n, n >= 1, "at least 1")
         self._check_fitted()
@@ -150,73 +251,6 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
             place = self._learner.beginning(self._store, self.borders)
             entropies = self._draw(place, n, np.random.default_rng(seed))[1]
         return EntropyRate.of(entropies / nats_per(unit))
-
-    def posterior(self, context: Any = None) -> list[ContextWeight]:
-        """Why this prediction: the suffix tree's contexts, from the empty one to the longest met, with their weights.
-
-        The weights sum to one; with the refining walk what is missing belongs to finer contexts never met, which
-        predict every symbol alike.
-        """
-        with reading(self):
-            place = self._place(context)
-            if isinstance(self._store, LatticeStore):
-                raise ValueError(
-                    "posterior weights of contexts belong to the suffix tree, and this model mixes covers: see "
-                    "`contributions`, or make it with effort=0"
-                )
-            assert isinstance(place, suffix_engine.Place)
-            length, longest = place.lengths
-            return context_weights(self._store, place.path, int(length), int(longest), self._past(context))
-
-    @reads
-    def contributions(self) -> dict[str, float]:
-        """How much of the log-odds of its predictions came from each cover: parts that sum to one."""
-        self._check_fitted()
-        if not isinstance(self._store, LatticeStore):
-            return {"suffix": 1.0}
-        return lattice_engine.contributions(self._store, *self._functions(self._store))
-
-    @reads
-    def explain(self, context: Any = None) -> str:
-        """The posterior of the contexts as a table; of a lattice, what each cover contributed so far."""
-        self._check_fitted()
-        if isinstance(self._store, LatticeStore):
-            return "\n".join(f"{name:10} {part:6.1%}" for name, part in self.contributions().items())
-        return weights_text(self.posterior(context))
-
-    @reads
-    def map_tree(self, k: int = 1) -> list[ContextTree]:
-        """The k most probable context trees with their posterior, best first; for the plain refining walk."""
-        check("k", k, k >= 1, "at least 1")
-        return map_trees(self._exact(), self._alphabet.symbols, k)
-
-    @reads
-    def sample_trees(self, n: int, seed: int | np.random.Generator | None = None) -> list[ContextTree]:
-        """Draw n context trees from their posterior, over the contexts that were met; for the plain refining walk."""
-        check("n", n, n >= 0, "0 or more")
-        weights, rng = stop_weights(self._exact()), np.random.default_rng(seed)
-        return [sample_tree(weights, self._alphabet.symbols, rng) for _ in range(n)]
-
-    @reads
-    def order_posterior(self) -> Floats:
-        """The posterior of the order of the source, 0 .. depth: the length of the longest context in its tree.
-
-        Among the contexts that were met, for of others the data say nothing; for the plain refining walk.
-        """
-        return order_posterior(stop_weights(self._exact()))
-
-    def _exact(self) -> suffix_tree.SuffixStore:
-        """The suffix tree, where the walk is the exact posterior over context trees."""
-        self._check_fitted()
-        store = self._store
-        if isinstance(store, suffix_tree.SuffixStore) and not self._alphabet.grows:
-            mode, share = store.settings[[suffix_walk.MODE, suffix_walk.SHARE]]
-            if mode == suffix_walk.REFINE and share == 0:
-                return store
-        raise ValueError(
-            'context trees have a posterior only with walk="refine", no switching and a fixed alphabet, got '
-            f"walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}: make such a model"
-        )
 
     # ---- where a reader stands --------------------------------------------------------------------------------------
 
@@ -244,15 +278,6 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
             else self._learner.after(self._store, self._read(context))
         )
         return place
-
-    def _past(self, context: Any) -> tuple[Hashable, ...]:
-        """The symbols before the next one, old to new, at most as many as the suffix tree is deep."""
-        assert isinstance(self._store, suffix_tree.SuffixStore)
-        depth = suffix_engine.depth_of(self._store)
-        if context is not None:
-            return tuple(context)[max(len(context) - depth, 0) :]
-        past = tuple(self._alphabet.decode(suffix_engine.newest(self._store)))
-        return (BORDER_SIGN, *past) if len(past) < depth and self.borders else past
 
     def _read(self, sequence: Any) -> Codes:
         """The codes of a sequence that is not learned: all symbols never seen are the one that may come."""

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.sequences import suffix_learn, suffix_sample, suffix_tree, suffix_walk
-from coverwalk._kernels.sequences.suffix_tree import SuffixStore
+from coverwalk._kernels.sequences import suffix_learn, suffix_sample, suffix_store, suffix_tree, suffix_walk
+from coverwalk._kernels.sequences.suffix_store import SuffixStore
 
 __all__ = ["Place", "after", "beginning", "distribution", "draw", "here", "learn", "prime", "read", "start_document"]
 
@@ -48,10 +48,13 @@ def prime(store: SuffixStore, codes: Codes) -> SuffixStore:
 
 
 def learn(store: SuffixStore, codes: Codes, losses: Floats) -> SuffixStore:
-    """Learn symbols; ``losses`` (n,) are written, in nats."""
-    done = 0
+    """Learn symbols; ``losses`` (n,) are written, in nats; or (0,), and they are not kept."""
+    losses = losses if len(losses) else np.empty(len(codes))
+    done, window = 0, int(store.settings[suffix_walk.WINDOW])
     while done < len(codes):
-        end = min(done + CHUNK, len(codes))
+        if store.size[suffix_store.HISTORY] >= window:
+            store = _newest(store, window // 2)
+        end = min(done + CHUNK, len(codes), done + window - int(store.size[suffix_store.HISTORY]))
         store = _with_capacity(store, end - done)
         done = suffix_learn.learn(store, codes[:end], done, losses)
     return store
@@ -60,27 +63,28 @@ def learn(store: SuffixStore, codes: Codes, losses: Floats) -> SuffixStore:
 def _with_capacity(store: SuffixStore, symbols: int) -> SuffixStore:
     """The store with room to learn; where that would take more memory than allowed, without the older half."""
     larger = suffix_tree.with_capacity(store, depth_of(store), symbols)
-    if nbytes(larger) <= store.settings[suffix_walk.MEMORY] or store.size[suffix_tree.HISTORY] < _MIN_HISTORY:
+    if nbytes(larger) <= store.settings[suffix_walk.MEMORY] or store.size[suffix_store.HISTORY] < _MIN_HISTORY:
         return larger
-    return suffix_tree.with_capacity(_newer_half(store), depth_of(store), symbols)
+    half = int(store.size[suffix_store.HISTORY]) - int(store.size[suffix_store.HISTORY]) // 2
+    return suffix_tree.with_capacity(_newest(store, half), depth_of(store), symbols)
 
 
-def _newer_half(store: SuffixStore) -> SuffixStore:
-    """A tree that has learned the newer half of the history alone, with the tied priors of the whole."""
-    end, begin = int(store.size[suffix_tree.HISTORY]), int(store.size[suffix_tree.BEGIN])
-    history = store.history[end // 2 : end]
-    borders = int(store.size[suffix_tree.START]) > 1
+def _newest(store: SuffixStore, n: int) -> SuffixStore:
+    """A tree that has learned the newest n symbols alone, with the tied priors of all."""
+    end, begin = int(store.size[suffix_store.HISTORY]), int(store.size[suffix_store.BEGIN])
+    history = store.history[end - n : end]
+    borders = int(store.size[suffix_store.START]) > 1
     tied = store.tied.copy()
     unbounded = store.settings.copy()
-    unbounded[suffix_walk.MEMORY] = np.inf
-    half = suffix_tree.new_tree(unbounded, tied.copy(), int(store.size[suffix_tree.ALPHABET]), depth_of(store))
-    cuts = np.flatnonzero(history == suffix_tree.BORDER)
+    unbounded[[suffix_walk.MEMORY, suffix_walk.WINDOW]] = np.inf, suffix_store.MOST_SYMBOLS
+    half = suffix_store.new_tree(unbounded, tied.copy(), int(store.size[suffix_store.ALPHABET]), depth_of(store))
+    cuts = np.flatnonzero(history == suffix_store.BORDER)
     documents = np.split(history, cuts)
     for i, document in enumerate(documents):
         if i == 0 and len(document) == 0:
             continue
         half = start_document(half, borders and i > 0)
-        codes = document[document != suffix_tree.BORDER]
+        codes = document[document != suffix_store.BORDER]
         half = learn(half, codes, np.empty(len(codes)))
     if begin == end:
         half = start_document(half, borders)
@@ -96,7 +100,7 @@ def nbytes(store: SuffixStore) -> int:
 
 def here(store: SuffixStore) -> Place:
     """After the present document."""
-    lengths = np.array([store.size[suffix_tree.PATH], suffix_walk.longest_path(store)], np.int64)
+    lengths = np.array([store.size[suffix_store.PATH], suffix_walk.longest_path(store)], np.int64)
     return Place(store.path.copy(), lengths)
 
 
@@ -140,7 +144,7 @@ def draw(store: SuffixStore, place: Place, power: float, uniforms: Floats, symbo
 
 def newest(store: SuffixStore) -> Codes:
     """The newest symbols of the present document, at most as many as the depth."""
-    end, begin = int(store.size[suffix_tree.HISTORY]), int(store.size[suffix_tree.BEGIN])
+    end, begin = int(store.size[suffix_store.HISTORY]), int(store.size[suffix_store.BEGIN])
     return store.history[max(begin, end - depth_of(store)) : end]
 
 

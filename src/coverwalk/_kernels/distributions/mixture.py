@@ -187,7 +187,7 @@ def mixture_moments(components: Components, table: Table, mean: NDArray[np.float
 
 @kernel
 def draw_components(components: Components, u: NDArray[np.float64], out: NDArray[np.int64]) -> None:
-    """Fill out (n, k): the component that speaks in row i, chosen by the uniform u[i, j] with its weight."""
+    """Fill out (n, k): the component of row i, chosen by the uniform u[i, j] with its weight."""
     for i in range(u.shape[0]):
         first, last = components.offsets[i], components.offsets[i + 1]
         for j in range(u.shape[1]):

@@ -26,7 +26,7 @@ _BIGGEST = 1.7976931348623157e308
 _TAIL = 1e-3  # of a quantile that is searched by exact cdfs
 _CLOSE = 1e-9  # in q, where a tabulated search ends
 _SMOOTH = 1e-7  # where it ends with a last step of Newton's, in rows without cells: the density jumps nowhere there
-_MOST_POINTS = 256  # evaluated in one row; then exact cdfs go on
+_MAX_POINTS = 256  # evaluated in one row; then exact cdfs go on
 
 
 @kernel
@@ -167,7 +167,7 @@ def _search(
     close = _SMOOTH if smooth else _CLOSE
     last_miss = math.inf
     halve = False
-    while n < _MOST_POINTS:
+    while n < _MAX_POINTS:
         k = 0
         while k < n and points[k, 1] < q:
             k += 1
@@ -205,7 +205,7 @@ def mixture_ppf(
     tables: which (s,) of the tables pieces (D, N_PIECES, 6) is that of a shape.
     """
     which, pieces = tables
-    row, points = empty_row(components, table, out.shape[0]), np.empty((_MOST_POINTS, 4))
+    row, points = empty_row(components, table, out.shape[0]), np.empty((_MAX_POINTS, 4))
     for i in range(out.shape[0]):
         center, spread = row_spread(components, i)
         usual = flatten(components, table, which, i, row)

@@ -27,7 +27,7 @@ _LOG_TAILS = log(TAILS)
 
 @kernel
 def to_unit(z: float) -> float:
-    """u = F(z), the cdf of the law above; it rounds to 1 only beyond 10^7."""
+    """u = F(z), the cdf of the distribution above; it rounds to 1 only beyond 10^7."""
     if z > CORE:
         return 1.0 - TAILS * t2_lower(-z)
     if z < -CORE:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import fused_kernel, kernel
+from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp
 from coverwalk._kernels.distributions.student import log1p
 
 __all__ = [
@@ -115,15 +116,14 @@ def log_density(table: Table, s: int, e: float, log_abs_e: float) -> float:
     return math.log(height) - (3.0 * log_abs_e if far else 1.5 * math.log(2.0 + e * e))
 
 
-@kernel
+@fused_kernel
 def kernels_density(log_height: Floats, center: Floats, width: Floats, first: int, last: int, e: float) -> float:
     """Density of the normals first:last at e; 0 where it underflows."""
     total = 0.0
     for a in range(first, last):
         z = (e - center[a]) / width[a]
-        half_square = 0.5 * z * z
-        if half_square < 700.0:
-            total += math.exp(log_height[a] - half_square)
+        term = log_height[a] - 0.5 * z * z
+        total += loop_exp(min(max(term, LOWEST), HIGHEST)) if term > LOWEST else 0.0
     return total
 
 

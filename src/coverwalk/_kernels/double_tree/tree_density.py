@@ -1,14 +1,14 @@
 """The Bayes tree density on (0, 1)^q: cells halved again and again, odds in each, half a cache line a node.
 
-For a cell with n points, relative to the uniform law on it,
+For a cell with n points, relative to the uniform distribution on it,
 
     Z = w + (1 - w) B(nl + a, nr + a) / B(a, a) 2^n Z_left Z_right,        Z = 1 for n <= 1 and at the greatest depth.
 
 The predictive of y is the ratio of the Z's with and without y. Sequentially, with the odds g = Pr(go on) / Pr(stop) and
 going = 2 (n_side + a) / (n + 2 a) * (predictive of the child), it is the mixture of 1 and `going` of `odds.py`.
 
-A context may also stop in its parent's cell instead of the uniform law: `stop[j]` is the predictive of the parent's
-tree in the cell of depth j, 1 for the root. It is overwritten with this tree's, for a child to read in turn.
+A context may also stop in its parent's cell instead of the uniform distribution: `stop[j]` is the predictive of the
+parent's tree in the cell of depth j, 1 for the root. It is overwritten with this tree's, for a child to read in turn.
 
 A node is 32 bytes, seen through two views of the same memory:
     yf (m, 4) float64   [0] g
@@ -58,7 +58,7 @@ def observe_tree(
     path: Ints,
     stop: Floats,
 ) -> float:
-    """The predictive of a row's cells relative to the uniform law, before learning it; then learns it."""
+    """The predictive of a row's cells relative to the uniform distribution, before learning it; then learns it."""
     code = codes[row]
     node = root
     depth = 0
@@ -109,7 +109,7 @@ def predict_tree(
     path: Ints,
     stop: Floats,
 ) -> float:
-    """The predictive of a cell path relative to the uniform law; changes nothing but the scratch."""
+    """The predictive of a cell path relative to the uniform distribution; changes nothing but the scratch."""
     node = root
     depth = 0
     while node >= 0 and depth < max_depth:

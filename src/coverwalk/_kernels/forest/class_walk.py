@@ -1,4 +1,4 @@
-"""The refining walk over one tree of contexts for classes: ask it, or let it learn row by row.
+"""The refining walk over one tree of contexts for classes: predict, or learn row by row.
 
 Local models of a context, in this order: class counts under a Dirichlet based on the parent's prediction; then
 discriminants with shared and with own covariances, each at several heats (powers of its odds).
@@ -14,7 +14,7 @@ from coverwalk._kernels.forest.class_grow import Rows, Tree
 from coverwalk._kernels.forest.discriminant import Factors, log_scores
 from coverwalk._kernels.forest.split import goes_right
 
-__all__ = ["Local", "Walk", "speak", "visit"]
+__all__ = ["Local", "Walk", "predict_locally", "visit"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -22,7 +22,7 @@ Integers = NDArray[np.int64]
 STRANGE = 1e-9  # share of rows that the parent's prediction leaves to all classes alike: no class is ever impossible
 # counts (N, C), shared (N,) and own (N,) the place of a context's factors or -1, factors of both, columns (p,) they use
 Local = tuple[Floats, Integers, Integers, Factors, Factors, Integers]
-# log v (N, J), log w (N,), log(1-w) (N,): which local model speaks, and whether the walk stops
+# log v (N, J), log w (N,), log(1-w) (N,): which local model predicts, and whether the walk stops
 Walk = tuple[Floats, Floats, Floats]
 
 
@@ -40,7 +40,7 @@ def _soften(scores: Floats, temperature: float, strange: float, base: Floats, ou
 
 
 @kernel
-def speak(
+def predict_locally(
     k: int, x: Floats, local: Local, log_v: Floats, setting: tuple[float, Floats], base: Floats, phi: Floats, z: Floats
 ) -> None:
     """phi (J, C): what each local model of context k says about x; base (C,) is what its parent said."""
@@ -123,7 +123,7 @@ def visit(
     learn: bool,
     psi: Floats,
 ) -> None:
-    """Rows in order, each predicted, into psi (len(order), C), and then learned if so asked.
+    """Rows in order, each predicted, into psi (len(order), C), and then learned where that is wanted.
 
     Levels: contexts on the longest path. A row of weight m counts as m rows that come at once: w' = w (phi/psi)^m,
     normalised. Where nothing is learned, neither classes nor weights of the rows matter, and nothing changes but psi.
@@ -144,7 +144,7 @@ def visit(
         while True:
             k = path[depth]
             if shared[k] < 0 and own[k] < 0 and not learn and log_v[k, 0] == 0.0:
-                # Counts alone, as in most contexts: `speak` and `_blend` without the time that their arguments take.
+                # Counts alone, as in most contexts: both calls below without the time that their arguments take.
                 total = alpha
                 for c in range(C):
                     total += counts[k, c]
@@ -152,7 +152,7 @@ def visit(
                     prior = (1.0 - STRANGE) * blend[depth, c] + STRANGE / C
                     blend[depth + 1, c] = (counts[k, c] + alpha * prior) / total
             else:
-                speak(k, X[i], local, log_v, setting, blend[depth], phi, z)
+                predict_locally(k, X[i], local, log_v, setting, blend[depth], phi, z)
                 _blend(log_v[k], phi, blend[depth + 1])
             if learn:
                 for j in range(J):

@@ -1,4 +1,4 @@
-"""What a fitted tree keeps of its contexts, and how it answers: a component for each local model heard on the way."""
+"""What a fitted tree keeps of its contexts, and how it answers: a component for each local model on the way."""
 
 import math
 from typing import Any, NamedTuple
@@ -7,19 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.forest.contexts import Fit, Grid, Layout
+from coverwalk._kernels.forest.contexts import Layout
 from coverwalk._kernels.forest.polynomial import features, inner_product, n_features, value
-from coverwalk._kernels.forest.regression import add_weighted_gram, kernel_matrix
-from coverwalk._kernels.linalg.cholesky import factorise, pack, packed_leverage
+from coverwalk._kernels.linalg.cholesky import packed_leverage
 from coverwalk.files.schema import Array, stored
 
 __all__ = [
     "Learned",
     "Records",
-    "at_rest",
-    "empty_records",
     "inflation_of",
-    "keep_records",
     "walk_weights",
     "write_components",
 ]
@@ -28,36 +24,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 
-REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y, TREE_OF_Y = 0, 1, 2, 3
+REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
 
 MAX_PLANE = 32  # terms of a plane that is learned row by row; with more inputs it is a constant
 MIN_WEIGHT = 1e-300
 
 
-@stored(
-    kind=Array(np.int64, "R", low=REGRESSION, high=TREE_OF_Y),
-    first=Array(np.int64, "N + 1", offsets="R"),
-    weight=Array(float, "S", "R", low=0, high=1 + 1e-9),
-    s2=Array(float, "R", above=0),
-    n_components=Array(np.int64, "N", low=0, high="R"),
-    total=Array(float, "S", "N"),
-    above=Array(np.int64, "N", index="N", none=True),
-    mean=Array(float, "C"),
-    slot=Array(np.int64, "N", index="C", none=True),
-    low=Array(float, "C", "p"),
-    high=Array(float, "C", "p"),
-    centre=Array(float, "C", "d"),
-    degree=Array(np.int64, "C", low=0, high=2),
-    ridge=Array(float, "C", above=0),
-    leverage=Array(float, "C", low=-1),
-    n_rows=Array(np.int64, "C", low=0, high=2**53),
-    rows=Array(float, "T", "p"),
-    rows_at=Array(np.int64, "C", low=-1, high="T"),
-    factors=Array(float, "F"),
-    factor_at=Array(np.int64, "C"),
-)
 class Records(NamedTuple):
     """The R components that have weight, those of context k at first[k]:first[k+1]; and C contexts that have any.
+
+    Files hold some of it: see `coverwalk.forest.stored_tree`.
 
     A context's regressions are one component: at its centre mu(x), the average of their functions, with their average
     variance, and with the leverage of the best of them.
@@ -106,15 +82,6 @@ class Learned(NamedTuple):
     seen: Ints  # (C,) number of the last row that came
 
 
-def at_rest(records: Records) -> Learned:
-    """Nothing learned yet."""
-    C, p = records.low.shape
-    m = p + 1 if p < MAX_PLANE else 1
-    nu: Floats = records.n_rows.astype(np.float64) + 2.0
-    choice, seen = np.zeros(len(records.kind)), np.zeros(C, np.int64)
-    return Learned(np.zeros((C, m)), np.zeros((0, m, m)), nu, nu.copy(), np.zeros(C), choice, seen)
-
-
 @kernel
 def walk_weights(layout: Layout, log_weight: Floats, log_stop: Floats, log_go: Floats, weight: Floats) -> None:
     """Write the posterior probabilities (S, N, M) that the walk stops in a context and takes a local model, given that
@@ -128,111 +95,6 @@ def walk_weights(layout: Layout, log_weight: Floats, log_stop: Floats, log_go: F
                 log_reach[k] = log_reach[layout.parent[k]] + log_go[s, layout.parent[k]]
             for m in range(M):
                 weight[s, k, m] = math.exp(log_reach[k] + log_stop[s, k] + log_weight[k, m])
-
-
-def empty_records(p: int, layout: Layout, grid: Grid, fit: Fit, nonzero: Truths, S: int) -> Records:
-    """What `keep_records` fills for the local models that are heard (N, M), and where it lies."""
-    n_nonzero, d = nonzero.sum(axis=1), fit.centre.shape[1]
-    N, L, R = len(n_nonzero), len(grid.ridges), int(n_nonzero.sum())
-    k = np.flatnonzero(n_nonzero)
-    n, degree, ridge = (layout.end - layout.start)[k], fit.best[k] // L, grid.ridges[fit.best[k] % L]
-    size = np.array([n_features(g, p) for g in range(grid.degree + 1)])[degree]
-    # a question costs less in rows
-    by_rows = (n > 0) & (degree > 0) & (n <= size) & (n * (n + 6 * p) < size * size)
-    mean = (n > 0) & ~by_rows & (n >= grid.many * size)
-    order = np.where(by_rows, n, size)  # of a factor
-    n_factors = np.where((n == 0) | mean, 0, order * (order + 1) // 2)
-    n_kept = np.where(by_rows, n, 0)
-    slot = np.full(N, -1)
-    slot[k] = np.arange(len(k))
-    return Records(
-        first=np.concatenate([[0], np.cumsum(n_nonzero)]),
-        kind=np.zeros(R, np.int64),
-        weight=np.zeros((S, R)),
-        s2=np.zeros(R),
-        n_components=np.zeros(N, np.int64),
-        total=np.zeros((S, N)),
-        above=np.full(N, -1),
-        slot=slot,
-        low=np.full((len(k), p), math.inf),
-        high=np.full((len(k), p), -math.inf),
-        centre=np.zeros((len(k), d)),
-        mean=np.zeros(len(k)),
-        degree=degree,
-        ridge=ridge,
-        leverage=np.where(mean, size / (n + ridge), np.where(n > 0, -1.0, 0.0)),
-        n_rows=n,
-        rows_at=np.where(by_rows, np.cumsum(n_kept) - n_kept, -1),
-        rows=np.zeros((int(n_kept.sum()), p)),
-        factor_at=np.cumsum(n_factors) - n_factors,
-        factors=np.zeros(int(n_factors.sum())),
-    )
-
-
-@kernel
-def _slot_context(X: Floats, w: Floats, c: int, work: Floats, out: Records) -> None:
-    """Range, rows and factor of the context in seat c, whose rows are X with weights w, or none."""
-    A = work
-    for q in range(len(X)):
-        for a in range(X.shape[1]):
-            out.low[c, a] = min(out.low[c, a], X[q, a])
-            out.high[c, a] = max(out.high[c, a], X[q, a])
-    if out.leverage[c] >= 0.0:
-        return
-    g = out.degree[c]
-    size = n_features(g, X.shape[1])
-    if out.rows_at[c] >= 0:
-        size = len(X)
-        for q in range(size):
-            for a in range(X.shape[1]):
-                out.rows[out.rows_at[c] + q, a] = X[q, a]
-        kernel_matrix(X, g, A)
-    else:
-        for a in range(size):
-            for j in range(size):
-                A[a, j] = 0.0
-        add_weighted_gram(X, w, g, A)
-    for a in range(size):
-        A[a, a] += out.ridge[c] if len(w) == 0 or out.rows_at[c] < 0 else out.ridge[c] / w[a]
-    factorise(A, size)
-    pack(A, size, out.factors, out.factor_at[c])
-
-
-@kernel
-def keep_records(X: Floats, layout: Layout, fit: Fit, weight: Floats, nonzero: Truths, out: Records) -> None:
-    """Fill the `empty_records` of the local models that are heard (N, M), with these weights (S, N, M); rows X sorted
-    by leaf, as in fit_contexts.
-    """
-    S, d = len(weight), fit.centre.shape[1]
-    work = np.empty((d, d))
-    for k in range(len(layout.start)):
-        parent = layout.parent[k]
-        out.n_components[k] = out.first[k + 1] - out.first[k]
-        if k > 0:
-            out.n_components[k] += out.n_components[parent]
-            for s in range(S):
-                out.total[s, k] = out.total[s, parent]
-            out.above[k] = parent if out.slot[parent] >= 0 else out.above[parent]
-        c = out.slot[k]
-        if c < 0:
-            continue
-        home = k  # a context without rows has the range of the nearest one above that has some
-        while layout.start[home] == layout.end[home] and home > 0:
-            home = layout.parent[home]
-        s, e = layout.start[home], layout.end[home]
-        _slot_context(X[s:e], layout.weight[s:e], c, work, out)
-        for a in range(d):
-            out.centre[c, a] = fit.centre[k, a]
-        out.mean[c] = fit.mean[k]
-        q = out.first[k]
-        for m in range(nonzero.shape[1]):
-            if nonzero[k, m]:
-                out.kind[q] = m
-                out.s2[q] = fit.s2[k] if m == REGRESSION else fit.scale[k, m - 1] ** 2
-                for s in range(S):
-                    out.weight[s, q] = weight[s, k, m]
-                    out.total[s, k] += weight[s, k, m]
-                q += 1
 
 
 @kernel

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.forest.binned_tree import gamma_tables, tree_evidence
 from coverwalk._kernels.forest.kernel_density import N_BINS, density_evidence
 from coverwalk._kernels.forest.polynomial import add_features, n_features
 from coverwalk._kernels.forest.regression import (
@@ -28,15 +27,14 @@ from coverwalk._kernels.forest.regression import (
     solve_coefficients,
     solve_rows,
 )
-from coverwalk._kernels.forest.weighted_bins import weighted_densities
+from coverwalk._kernels.forest.weighted_bins import weighted_evidence
 
 __all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts", "local_evidence", "stop_weights"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-N_SHAPES = 3  # of a context: kernel densities of its leave-one-out residuals and of y, and a tree density of y
-N_BINNED = 2  # what is binned: those residuals, and y about its mean
+N_SHAPES = 2  # densities of a context: of its leave-one-out residuals, and of y about its mean
 SHAPE_ROWS = 12  # a context with fewer rows has none
 
 
@@ -74,10 +72,10 @@ class Fit(NamedTuple):
     place: Ints  # (N, M) where the coefficients of a regression start
     coefficients: Floats  # flat: d of c, or n of alpha
     scale: Floats  # (N, N_SHAPES)
-    width: Ints  # (N, N_BINNED) index of the bandwidth
+    width: Ints  # (N, N_SHAPES) index of the bandwidth
     mean: Floats  # (N,) of y
     shaped: Ints  # (N,) row of counts, -1 for none
-    counts: NDArray[np.int32]  # (., N_BINNED, N_BINS)
+    counts: NDArray[np.int32]  # (., N_SHAPES, N_BINS)
 
 
 @kernel
@@ -218,11 +216,10 @@ def _densities(
     w: Floats,
     grid: Grid,
     tables: tuple[Floats, Floats],
-    gammas: tuple[Floats, Floats],
     fit: Fit,
     k: int,
 ) -> None:
-    """The densities of context k: kernels of leave-one-out residuals and of y about its mean, a tree of the latter."""
+    """The kernel densities of context k: of leave-one-out residuals, and of y about its mean."""
     n, M = len(y), fit.psi.shape[1]
     total, rows = 0.0, 0.0
     for q in range(n):
@@ -230,7 +227,7 @@ def _densities(
         total += own * y[q]
         rows += own
     fit.mean[k] = total / rows
-    for shape in range(N_BINNED):
+    for shape in range(N_SHAPES):
         if shape == 1:
             square = 0.0
             for q in range(n):
@@ -239,21 +236,14 @@ def _densities(
             if square > rows * (PROMISING * fit.scale[k, 0]) ** 2:
                 return
         if len(w) > 0:
-            score, tree, fit.scale[k, shape], fit.width[k, shape] = weighted_densities(
-                loo, w, grid.min_scale, tables, gammas, fit.counts[fit.shaped[k], shape]
+            score, fit.scale[k, shape], fit.width[k, shape] = weighted_evidence(
+                loo, w, grid.min_scale, tables, fit.counts[fit.shaped[k], shape]
             )
-            fit.log_score[k, M + shape] = score
-            if shape == 1:
-                fit.scale[k, 2], fit.log_score[k, M + 2] = fit.scale[k, 1], tree
-            continue
-        score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
-            loo, grid.min_scale, tables, fit.counts[fit.shaped[k], shape]
-        )
+        else:
+            score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
+                loo, grid.min_scale, tables, fit.counts[fit.shaped[k], shape]
+            )
         fit.log_score[k, M + shape] = score
-    if len(w) > 0:
-        return
-    fit.scale[k, 2] = fit.scale[k, 1]
-    fit.log_score[k, M + 2] = tree_evidence(loo, fit.scale[k, 2], fit.counts[fit.shaped[k], 1], gammas)
 
 
 def empty_fit(layout: Layout, grid: Grid, p: int) -> Fit:
@@ -275,10 +265,10 @@ def empty_fit(layout: Layout, grid: Grid, p: int) -> Fit:
         place,
         np.zeros(int(sizes.sum())),
         np.ones((N, N_SHAPES)),
-        np.zeros((N, N_BINNED), np.int64),
+        np.zeros((N, N_SHAPES), np.int64),
         np.zeros(N),
         shaped,
-        np.zeros((int(has_shapes.sum()), N_BINNED, N_BINS), np.int32),
+        np.zeros((int(has_shapes.sum()), N_SHAPES, N_BINS), np.int32),
     )
 
 
@@ -307,7 +297,6 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
         keep,
     )
     r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
-    gammas = gamma_tables(widest)
     s2_root, plain = grid.min_scale**2, len(layout.weight) == 0
     rows = float(n_rows) if plain else layout.weight.sum()
     for i in range(n_rows):
@@ -338,7 +327,7 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
             if weight[m] > 0.0:
                 _add_errors(weight[m], error[m], keep[m], r[s:e], loo[s:e])
         if fit.shaped[k] >= 0:
-            _densities(y[s:e], loo[s:e], layout.weight[s:e], grid, tables, gammas, fit, k)
+            _densities(y[s:e], loo[s:e], layout.weight[s:e], grid, tables, fit, k)
 
 
 @kernel

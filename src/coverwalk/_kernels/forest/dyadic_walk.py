@@ -1,6 +1,6 @@
 """The walk over the cells of an optional Polya tree: its evidence, its posterior, and the density it predicts.
 
-For a cell with n points, relative to the uniform law on it (Z = 1 where it is not cut),
+For a cell with n points, relative to the uniform distribution on it (Z = 1 where it is not cut),
 
     Z = w + (1 - w) sum_b v_b B(n_below + a, n_above + a) / B(a, a) 2^n Z_below Z_above,        v_b = 1 / moves.
 

@@ -18,6 +18,7 @@ from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.components import DENSITY_OF_Y, REGRESSION, Records
 from coverwalk._kernels.forest.polynomial import features, inner_product, n_features
 from coverwalk._kernels.forest.split import goes_right
+from coverwalk._kernels.linalg.prefetch import prefetch
 
 __all__ = [
     "CONTEXT",
@@ -39,6 +40,8 @@ Ints = NDArray[np.int64]
 # and a scale at most 10^4 times that of the component: no density changes by more than 1e-9 of itself.
 NEGLIGIBLE = 1e-22
 OUTLIERS = -1  # label of the component that is in no tree
+TOGETHER = 16  # rows that go down a tree side by side
+LINES = 4  # of the cache that a context takes at least, and that are fetched ahead
 SORTED_ROWS = 64  # from which rows are taken leaf by leaf: contexts are then read where they were read before
 
 NODE = np.dtype(  # what is read on the way down, as little as possible
@@ -169,18 +172,25 @@ def route_rows(
     offsets[:] = fixed
     offsets[0] = 0
     for t in range(len(leaf)):
-        for i in range(n):
-            k = root[t]
-            while nodes[k].left >= 0:
-                x, split = Z[i, nodes[k].feature], nodes[k].split
-                if x <= split:
-                    k = np.int64(nodes[k].left)
-                elif x > split:
-                    k = np.int64(nodes[k].left + 1)
-                else:
-                    k = np.int64(nodes[k].left + goes_right(x, split, categories[k]))
-            leaf[t, i] = k
-            offsets[i + 1] += ends[k].count
+        for first in range(0, n, TOGETHER):  # side by side: while one waits for memory, the others go on
+            last = min(first + TOGETHER, n)
+            for i in range(first, last):
+                leaf[t, i] = root[t]
+            going = True
+            while going:
+                going = False
+                for i in range(first, last):
+                    k = leaf[t, i]
+                    left = nodes[k].left
+                    if left >= 0:
+                        x, split = Z[i, nodes[k].feature], nodes[k].split
+                        right = np.int64(x > split)
+                        if x != x or split != split:
+                            right = goes_right(x, split, categories[k])
+                        leaf[t, i] = left + right
+                        going = True
+            for i in range(first, last):
+                offsets[i + 1] += ends[leaf[t, i]].count
     for i in range(n):
         offsets[i + 1] += offsets[i]
 
@@ -269,7 +279,14 @@ def flat_components(
     for t in range(len(leaf)):
         if n >= SORTED_ROWS:
             _sort_by(leaf[t], root[t], root[t + 1], order)
-        for i in order:
+        for q in range(n):
+            i = order[q]
+            if q + 3 < n:  # what the next rows will read
+                prefetch(ends, np.uint64(leaf[t, order[q + 3]]))
+                prefetch(contexts, np.uint64(max(ends[leaf[t, order[q + 2]]].context, 0)))
+                ahead = contexts[max(ends[leaf[t, order[q + 1]]].context, 0)].at
+                for line in range(LINES):
+                    prefetch(store, np.uint64(ahead + 8 * line))
             k = leaf[t, i]
             for a in range(p):
                 seen[a] = plain[i, a]
@@ -287,16 +304,16 @@ def flat_components(
                 base += 2 * p
                 loc = _value(x, contexts[c].degree, store, base)
                 base += n_features(contexts[c].degree, p)
-                for q in range(contexts[c].first, contexts[c].last):
-                    if records[q].weight < least:
+                for r in range(contexts[c].first, contexts[c].last):
+                    if records[r].weight < least:
                         continue
                     inflation = 1.0
-                    if records[q].kind == REGRESSION:
+                    if records[r].kind == REGRESSION:
                         inflation += _leverage(store, base + 2, contexts[c].n_rows, contexts[c].best, x, f)
-                    out_weight[j] = records[q].weight / total * share
-                    out_loc[j] = middle + unit * (origin + (store[base] if records[q].kind >= DENSITY_OF_Y else loc))
-                    out_scale[j] = spread * math.sqrt(records[q].s2 * inflation)
-                    out_shape[j] = records[q].shape
+                    out_weight[j] = records[r].weight / total * share
+                    out_loc[j] = middle + unit * (origin + (store[base] if records[r].kind >= DENSITY_OF_Y else loc))
+                    out_scale[j] = spread * math.sqrt(records[r].s2 * inflation)
+                    out_shape[j] = records[r].shape
                     out_label[j] = contexts[c].label
                     j += 1
                 c = contexts[c].up

@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 LANES = 16  # rows that are worked on together, one a column
 _NONE = np.empty(0)
-LEAST_KEEP = 1e-9  # of 1 - leverage and of what is left of psi without a row: rounding may take them to zero
+MIN_KEEP = 1e-9  # of 1 - leverage and of what is left of psi without a row: rounding may take them to zero
 
 
 @kernel
@@ -197,7 +197,7 @@ def keep_each(X: Floats, degree: int, U: Floats, lanes: Floats, keep: Floats) ->
         _lane_features(X, s, degree, lanes)
         _lengths(U, d, 0, lanes)
         for q in range(min(LANES, n - s)):
-            keep[s + q] = max(1.0 - lanes[d, q], LEAST_KEEP)
+            keep[s + q] = max(1.0 - lanes[d, q], MIN_KEEP)
 
 
 @kernel
@@ -281,7 +281,7 @@ def leave_each_out(
             _lengths(factors[m - first], d, 0, lanes)
             for i in range(s, e):
                 own = 1.0 if len(w) == 0 else w[i]
-                keep[m, i] = max(1.0 - own * lanes[d, i - s], LEAST_KEEP)
+                keep[m, i] = max(1.0 - own * lanes[d, i - s], MIN_KEEP)
 
 
 @kernel
@@ -305,7 +305,7 @@ def leave_one_out_weighted(error: Floats, keep: Floats, w: Floats, nu: float, ps
     score = 0.0
     for q in range(len(error)):
         df = nu - w[q]
-        rest = max(psi - w[q] * error[q] * error[q] / keep[q], LEAST_KEEP * psi)
+        rest = max(psi - w[q] * error[q] * error[q] / keep[q], MIN_KEEP * psi)
         spread = rest * (1.0 + (1.0 - keep[q]) / (w[q] * keep[q]))
         far = error[q] / keep[q]
         log_t = log_gamma_ratio(df + 1.0) - 0.5 * math.log(math.pi * spread)
@@ -326,7 +326,7 @@ def leave_one_out_given(error: Floats, keep: Floats, nu: float, psi: float, log_
     log_keep, log_left, a, b = 0.0, 0.0, 1.0, 1.0
     for q in range(n):
         a *= keep[q]
-        b *= max(1.0 - error[q] * error[q] / (keep[q] * psi), LEAST_KEEP)
+        b *= max(1.0 - error[q] * error[q] / (keep[q] * psi), MIN_KEEP)
         if a < 1e-200 or b < 1e-200 or q == n - 1:
             log_keep += math.log(a)
             log_left += math.log(b)

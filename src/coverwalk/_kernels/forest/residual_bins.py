@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.forest.binned_tree import base_height, gamma_tables, tree_bins_evidence
-from coverwalk._kernels.forest.contexts import N_BINNED, PROMISING, SHAPE_ROWS, Layout
+from coverwalk._kernels.forest.contexts import N_SHAPES, PROMISING, SHAPE_ROWS, Layout
 from coverwalk._kernels.forest.kernel_density import BIN, MIDDLE, N_BINS, base_density, bins_evidence
 from coverwalk._kernels.forest.polynomial import features
 from coverwalk._kernels.forest.sums import Regressions
@@ -26,7 +25,7 @@ BLOCK = 64  # rows of a leaf that are looked at together
 
 @kernel
 def bin_scales(n: Floats, regressions: Regressions, min_scale: float, scale: Floats) -> None:
-    """Write the scale (N, N_BINNED) of each context's densities; it stays 0 where there is none."""
+    """Write the scale (N, N_SHAPES) of each context's densities; it stays 0 where there is none."""
     for k in range(len(n)):
         if n[k] < SHAPE_ROWS:
             continue
@@ -50,34 +49,22 @@ def _count(e: Floats, scale: float, counts: Ints) -> float:
 
 
 @kernel
-def _log_boxes(counted: int, e: Floats, scale: float, n_rows: int) -> float:
-    """Sum of the tree density's log base of those rows, if any were counted, that are beyond the bins."""
-    total = 0.0
-    if counted > 0:
-        for q in range(len(e)):
-            if not 0.0 <= e[q] / (scale * BIN) + MIDDLE < N_BINS:
-                total += math.log(base_height(e[q] / scale, n_rows))
-    return total
-
-
-@kernel
 def bin_residuals(
     X: Floats,
     y: Floats,
     layout: Layout,
     degree: int,
     regressions: tuple[Floats, Floats, Floats],
-    known: tuple[Ints, Floats],
+    scale: Floats,
     bins: tuple[Ints, Floats],
 ) -> None:
     """Count rows, sorted by leaf as ``layout`` says, in every context from their leaf to the root.
 
-    regressions: gain (N,), loo (N, d) and mean (N,); known: the rows of each context in all chunks (N,) and its scales
-    (N, N_BINNED); bins: counts (N, N_BINNED, N_BINS + 1), the last of rows beyond the bins, and the sums of their log
+    regressions: gain (N,), loo (N, d) and mean (N,); scale (N, N_SHAPES) of each context's densities;
+    bins: counts (N, N_SHAPES, N_BINS + 1), the last of rows beyond the bins, and the sums of their log
     densities under the base of each density (N, N_SHAPES).
     """
     gain, loo, mean = regressions
-    n_rows, scale = known
     counts, log_outside = bins
     d = loo.shape[1]
     f, F, error = np.empty(d), np.empty((d, BLOCK)), np.empty(BLOCK)
@@ -104,9 +91,7 @@ def bin_residuals(
                 if scale[k, 1] > 0.0:
                     for q in range(n):
                         e[q] = y[s + q] - mean[k]
-                    before = counts[k, 1, N_BINS]
                     log_outside[k, 1] += _count(e, scale[k, 1], counts[k, 1])
-                    log_outside[k, 2] += _log_boxes(counts[k, 1, N_BINS] - before, e, scale[k, 1], n_rows[k])
                 k = layout.parent[k]
 
 
@@ -114,17 +99,14 @@ def bin_residuals(
 def density_scores(
     scale: Floats, counts: Ints, log_outside: Floats, tables: tuple[Floats, Floats], score: Floats, width: Ints
 ) -> None:
-    """Leave-one-out log densities (N, N_SHAPES), -inf where there is none, and the best bandwidths (N, N_BINNED)."""
+    """Leave-one-out log densities (N, N_SHAPES), -inf where there is none, and the best bandwidths (N, N_SHAPES)."""
     N = len(scale)
     score[:] = -math.inf
     width[:] = 0
-    gammas = gamma_tables(counts[0].sum())
     for k in range(N):
-        for shape in range(N_BINNED):
+        for shape in range(N_SHAPES):
             if scale[k, shape] > 0.0:
                 n, inside, beyond = counts[k, shape].sum(), counts[k, shape, :N_BINS], counts[k, shape, N_BINS]
                 score[k, shape], width[k, shape] = bins_evidence(
                     inside, n, beyond, log_outside[k, shape], scale[k, shape], tables
                 )
-                if shape == 1:
-                    score[k, 2] = tree_bins_evidence(inside, n, beyond, log_outside[k, 2], scale[k, 1], gammas)

@@ -13,7 +13,7 @@ from coverwalk._kernels._compile import kernel
 __all__ = [
     "MAX_CATEGORIES",
     "MISSING",
-    "OWN_LEVELS",
+    "OWN_CATEGORIES",
     "UNSEEN",
     "goes_right",
     "mask_of",
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 MAX_CATEGORIES = 62  # categories of a column: bits 0 to 61 of a mask
-OWN_LEVELS = 61  # of them with a bit of their own; one is left for all others
+OWN_CATEGORIES = 61  # of them with a bit of their own; one is left for all others
 UNSEEN = 62  # the number of a level that was not there at fit
 MISSING = 63  # the bit of x = NaN
 

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.forest.binned_tree import base_height, tree_bins_evidence
 from coverwalk._kernels.forest.kernel_density import BIN, MIDDLE, N_BINS, base_density, bins_evidence
 
-__all__ = ["weighted_densities"]
+__all__ = ["weighted_evidence"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
@@ -34,34 +33,27 @@ def _count(e: Floats, w: Floats, scale: float, counts: Counts) -> tuple[int, int
 
 
 @kernel
-def _outside(e: Floats, w: Floats, scale: float, n_out: int, n_rows: int, boxes: bool) -> float:
-    """The log density that n_out rows beyond the bins have under the base, or under the boxes of a tree density."""
+def _outside(e: Floats, w: Floats, scale: float, n_out: int) -> float:
+    """The log density that n_out rows beyond the bins have under the base."""
     total, mass = 0.0, 0.0
     for q in range(len(e)):
         place = e[q] / (scale * BIN) + MIDDLE
         if not 0.0 <= place < N_BINS:
-            height = base_height(e[q] / scale, n_rows) if boxes else base_density(e[q] / scale)
-            total += w[q] * math.log(max(height, 1e-300))
+            total += w[q] * math.log(max(base_density(e[q] / scale), 1e-300))
             mass += w[q]
     return n_out * total / mass if mass > 0.0 else n_out * math.log(base_density(4.0))
 
 
 @kernel
-def weighted_densities(
-    e: Floats,
-    w: Floats,
-    min_scale: float,
-    tables: tuple[Floats, Floats],
-    gammas: tuple[Floats, Floats],
-    counts: Counts,
-) -> tuple[float, float, float, int]:
-    """As `density_evidence` and `tree_evidence`, of rows e (n,) with weights w (n,): both evidences, scale, width."""
+def weighted_evidence(
+    e: Floats, w: Floats, min_scale: float, tables: tuple[Floats, Floats], counts: Counts
+) -> tuple[float, float, int]:
+    """As `density_evidence`, of rows e (n,) with weights w (n,): evidence, scale and width."""
     square, total = 0.0, 0.0
     for q in range(len(e)):
         square += w[q] * e[q] * e[q]
         total += w[q]
     scale = max(math.sqrt(square / total), min_scale)
     n, n_out = _count(e, w, scale, counts)
-    kernels, width = bins_evidence(counts, n, n_out, _outside(e, w, scale, n_out, n, False), scale, tables)
-    tree = tree_bins_evidence(counts, n, n_out, _outside(e, w, scale, n_out, n, True), scale, gammas)
-    return kernels, tree, scale, width
+    score, width = bins_evidence(counts, n, n_out, _outside(e, w, scale, n_out), scale, tables)
+    return score, scale, width

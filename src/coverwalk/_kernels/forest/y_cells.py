@@ -57,7 +57,7 @@ def _score(rows: Rows, a: int, b: int, prices: Prices) -> float:
     n, k, total = rows.n_rows[b] - rows.n_rows[a], rows.hints[b] - rows.hints[a], rows.hinted[b] - rows.hinted[a]
     score = -prices.cell
     if n > 0.0:
-        narrow = max(reach * (n + 2.0) / n, prices.least)  # a uniform law reaches a little beyond its rows
+        narrow = max(reach * (n + 2.0) / n, prices.least)  # a uniform distribution reaches a little beyond its rows
         density = n * math.log(n / whole)
         if n * (whole - narrow) > prices.support * narrow:  # as log t <= t - 1, else it is not worth its price
             density = max(density, n * math.log(n / narrow) - prices.support)

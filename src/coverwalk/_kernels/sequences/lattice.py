@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import inlined_kernel, kernel
+from coverwalk._kernels.linalg.prefetch import prefetch
 from coverwalk._kernels.sequences.covers import hash2
 from coverwalk._kernels.sequences.logistic import HISTORY_NEXT, MAX_ODDS, RATES, STRETCH
 from coverwalk._kernels.sequences.mixing import bucket_of, dot, find_slot, squash, train
-from coverwalk._kernels.sequences.prefetch import prefetch
 from coverwalk._kernels.sequences.store import (
     APM_MASK2,
     APM_ROWS1,
@@ -79,7 +79,7 @@ def new_scratch(store: LatticeStore) -> Scratch:
         np.zeros(n + 1, np.uint64),
         x,
         np.zeros(16, np.int64),
-        np.zeros(4, np.int64),
+        np.full(4, -1, np.int64),  # without the match cover it stays so
     )
 
 

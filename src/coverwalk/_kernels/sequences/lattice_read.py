@@ -27,7 +27,8 @@ def _enter(
     contexts(past, ring, known, min(known, len(ring)), period, scratch.hashes)
     for k in range(len(extra)):
         scratch.hashes[COVERS + k] = extra[k]
-    find_match(store.matches, store.history, ring, known, min(known, len(ring)), scratch.found)
+    if store.use[len(store.use) - 1, 2] == 0.0:
+        find_match(store.matches, store.history, ring, known, min(known, len(ring)), scratch.found)
 
 
 @kernel

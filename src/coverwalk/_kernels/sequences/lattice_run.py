@@ -9,8 +9,12 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences.binary_coder import decode_bit, encode_bit
 from coverwalk._kernels.sequences.covers import PERIOD_EVERY, advance_past, contexts, find_match, find_period
 from coverwalk._kernels.sequences.lattice import learn_bit, new_scratch, open_slots, predict_bit
+from coverwalk._kernels.sequences.logistic import HISTORY_HALF
 from coverwalk._kernels.sequences.store import (
+    BUCKET,
     COVERS,
+    DECAY,
+    DECAY_UNIT,
     DOCUMENT,
     LAST8,
     PERIOD,
@@ -48,13 +52,15 @@ def learn(
     zero, hits, past, history, matches = store.zero, store.hits, store.past, store.history, store.matches
     differences, counters, use = store.differences, store.counters, store.use
     hashes, covers, awake, places, states, x, numbers, found = new_scratch(store)
+    matching = use[len(use) - 1, 2] == 0.0
     for i in range(len(symbols)):
         position, known = counters[POSITION], counters[DOCUMENT]
         period = counters[PERIOD] if counters[PERIOD] > 0 else SMALL_PERIOD
         contexts(past, history, position, min(known, len(history)), period, hashes)
         for k in range(extra.shape[1]):
             hashes[COVERS + k] = extra[i, k]
-        find_match(matches, history, history, position, min(known, len(history)), found)
+        if matching:
+            find_match(matches, history, history, position, min(known, len(history)), found)
         rate = _RATE + _FIRST_RATE * _SOON // (position + _SOON)
         symbol = np.int64(symbols[i])
         node = np.int64(1)
@@ -92,8 +98,28 @@ def learn(
             counters[PERIOD] = find_period(
                 differences, history, position + 1, min(known + 1, len(history)), counters[PERIOD]
             )
+        if counters[DECAY] > 0:
+            _decay(slots, zero, position, counters[DECAY] * DECAY_UNIT)
         counters[POSITION] = position + 1
         counters[DOCUMENT] = known + 1
+
+
+@kernel
+def _decay(slots: NDArray[np.uint8], zero: NDArray[np.uint8], position: int, halvings: float) -> None:
+    """Halve the counts of the buckets whose turn it is: each has it ``halvings`` times per symbol, one after the other.
+
+    What is halved says less against what is new; maps and weights go on as they are.
+    """
+    buckets = len(slots) // BUCKET - 1
+    for turn in range(int(position * halvings * buckets), int((position + 1) * halvings * buckets)):
+        bucket = BUCKET * (turn % buckets)
+        for slot in range(bucket, bucket + BUCKET, 16):
+            if slots[slot + 1] > 0:
+                for place in range(slot + 1, slot + 16):
+                    slots[place] = HISTORY_HALF[slots[place]]
+    if int((position + 1) * halvings) > int(position * halvings):
+        for node in range(256):
+            zero[node] = HISTORY_HALF[zero[node]]
 
 
 @kernel

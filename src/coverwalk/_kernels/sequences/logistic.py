@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HISTORY_NEXT", "HISTORY_P", "MAX_ODDS", "RATES", "SQUASH", "STRETCH"]
+__all__ = ["HISTORY_HALF", "HISTORY_NEXT", "HISTORY_P", "MAX_ODDS", "RATES", "SQUASH", "STRETCH"]
 
 MAX_ODDS = 2800  # of a final log-odds: 1.8e-5 is the smallest probability of a bit
 
@@ -54,11 +54,11 @@ def _after(n0: int, n1: int, bit: int) -> tuple[int, int]:
     return n0, n1
 
 
-def _histories() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _histories() -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]:
     """Bit histories in one byte, after M. Mahoney's ZPAQ: bounded counts of zeros and ones, and the newest bit.
 
-    The state after each bit (512,), two per state, and the first guess of P(1) in 22 bits (256,). State 0 is new;
-    larger numbers have seen more.
+    The state after each bit (512,), two per state; the state with its counts halved (256,), rounded up, so that what
+    was met stays known; and the first guess of P(1) in 22 bits (256,). State 0 is new; larger numbers have seen more.
     """
     states = [
         (n0, total - n0, last)
@@ -67,16 +67,20 @@ def _histories() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         for last in range(_ways(n0, total - n0))
     ]
     number = {state: i for i, state in enumerate(states)}
-    following, p = np.zeros(512, np.uint8), np.full(256, 1 << 21, np.int64)
-    for i, (n0, n1, _) in enumerate(states):
+    following, halved, p = np.zeros(512, np.uint8), np.zeros(256, np.uint8), np.full(256, 1 << 21, np.int64)
+    for i, (n0, n1, last) in enumerate(states):
+        m0, m1 = (n0 + 1) // 2, (n1 + 1) // 2
+        while not _ways(m0, m1):
+            m0, m1 = (m0 - 1, m1) if m0 > m1 else (m0, m1 - 1)
+        halved[i] = number[m0, m1, last if _ways(m0, m1) == 2 else 0]
         p[i] = round((1 << 22) * (n1 + 0.4) / (n0 + n1 + 0.8))
         for bit in (0, 1):
             m0, m1 = _after(n0, n1, bit)
             following[2 * i + bit] = number[m0, m1, bit if _ways(m0, m1) == 2 else 0]
-    return following, p
+    return following, halved, p
 
 
 SQUASH = _squash()
 STRETCH = _stretch()
-HISTORY_NEXT, HISTORY_P = _histories()
+HISTORY_NEXT, HISTORY_HALF, HISTORY_P = _histories()
 RATES = np.array([round(65536 / (n + 1.5)) for n in range(1024)], np.int64)  # of a mean over n + 1.5 observations

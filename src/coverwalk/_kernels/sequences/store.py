@@ -22,7 +22,8 @@ APM_STEPS = 16  # values of the log-odds: two rows are one line of the processor
 MAX_PERIOD = 1024
 SMALL_PERIOD = 4  # where none is found: much data comes in words of four bytes
 # places of counters
-POSITION, DOCUMENT, PERIOD, MEMORY, EFFORT = 0, 1, 2, 3, 4
+POSITION, DOCUMENT, PERIOD, MEMORY, EFFORT, DECAY = 0, 1, 2, 3, 4, 5
+DECAY_UNIT = 2.0**-40
 # places of past: the last eight symbols, hashes of the current word and of the one before
 LAST8, WORD, PREVIOUS = 0, 1, 2
 
@@ -32,6 +33,7 @@ _COUNTERS = {
     PERIOD: Limits(low=0, high=MAX_PERIOD),
     MEMORY: Limits(low=8 << 20, high=2**62),
     EFFORT: Limits(low=1, high=3),
+    DECAY: Limits(low=0, high=2**34),
 }
 
 
@@ -68,9 +70,11 @@ class LatticeStore(NamedTuple):
     matches (2, m)        by a hash of the last 12 and of the last 6 symbols: 1 + the place of the symbol that followed
     hits (64,)            by length of match: the probability that it goes on, in 22 bits
     differences (1025,)   how periods are found: see `find_period`
-    use (inputs + 1, 3)   by cover: its part in the log-odds in this block, in all, and 1 if it sleeps
+    use (inputs + 1, 3)   by cover: its part in the log-odds in this block, in all, and 1 if it sleeps; order zero
+                          and the match come last
     past (3,)             of the present document: last eight symbols, current word, previous word
-    counters (5,)         symbols learned, symbols of this document, period; memory in bytes and effort, as set
+    counters (6,)         symbols learned, symbols of this document, period; memory in bytes and effort, as set; how
+                          often counts halve per symbol, times 2^40
     covers (n,)           which of the hashing covers this model has: below 17 built in, then the user's own
     """
 
@@ -127,7 +131,7 @@ def new_store(covers: NDArray[np.uint64], buckets: int, history: int, matches: i
         differences=np.zeros(MAX_PERIOD + 1, np.int64),
         use=np.zeros((n + 2, 3)),
         past=np.zeros(3, np.uint64),
-        counters=np.zeros(5, np.int64),
+        counters=np.zeros(len(_COUNTERS), np.int64),
         covers=covers,
     )
 

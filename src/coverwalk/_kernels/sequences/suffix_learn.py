@@ -6,23 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.sequences.suffix_tree import (
-    ALPHABET,
-    FULL,
-    HISTORY,
-    LAST,
-    PATH,
-    STOP,
-    C,
-    N,
-    SuffixStore,
-    T,
-    add_entry,
-    advance,
-    find_entries,
-    has_capacity,
-    materialise,
-)
+from coverwalk._kernels.sequences.suffix_store import ALPHABET, FULL, HISTORY, LAST, PATH, STOP, C, N, SuffixStore, T
+from coverwalk._kernels.sequences.suffix_tree import add_entry, advance, find_entries, has_capacity, materialise
 from coverwalk._kernels.sequences.suffix_walk import (
     ALPHA,
     BACK,

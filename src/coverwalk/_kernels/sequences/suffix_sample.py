@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.sequences.suffix_tree import ALPHABET, SuffixStore, advance, find_entries
+from coverwalk._kernels.sequences.suffix_store import ALPHABET, SuffixStore
+from coverwalk._kernels.sequences.suffix_tree import advance, find_entries
 from coverwalk._kernels.sequences.suffix_walk import DEPTH, LEVEL_COLUMNS, alphabet_size, distribution
 
 __all__ = ["draw", "tail_scores"]

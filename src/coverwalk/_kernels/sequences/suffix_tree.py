@@ -10,13 +10,33 @@ it (a *tail*), and that says all there is to say about it, and about all longer 
 node when it is met for the second time. A text of n symbols has about n to 2n nodes, whatever the depth.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk.files.schema import Array, Limits, Scope, require, stored
+from coverwalk._kernels.sequences.suffix_store import (
+    BEGIN,
+    BORDER,
+    ENTRIES,
+    FRESH,
+    HEAD,
+    HISTORY,
+    KINDS,
+    LABEL,
+    LAST,
+    MOST_SYMBOLS,
+    NEXT,
+    NODES,
+    OWNER,
+    PARENT,
+    PATH,
+    START,
+    SUCCESSOR,
+    SYMBOL,
+    SuffixStore,
+)
 
 __all__ = [
     "FRESH",
@@ -28,102 +48,6 @@ __all__ = [
     "materialise",
     "start_document",
 ]
-
-# columns of node_value
-C, T, N, STOP, FULL = (
-    0,
-    1,
-    2,
-    3,
-    4,
-)  # fractional counts, tables, full counts, log evidence for stopping, for full counts
-# columns of node_link
-HEAD, KINDS, LAST, PARENT, LABEL = (
-    0,
-    1,
-    2,
-    3,
-    4,
-)  # first entry, distinct symbols, newest symbol, one order less, by what
-# columns of entry_value: fractional count, tables, full count
-# columns of entry_link
-SYMBOL, NEXT, SUCCESSOR, OWNER = 0, 1, 2, 3
-# places of size
-NODES, ENTRIES, HISTORY, PATH, ALPHABET, BEGIN, START = 0, 1, 2, 3, 4, 5, 6
-
-BORDER = -1  # between two documents in the history; the label of a context that begins with its document
-MOST_SYMBOLS = 2**31 - 8  # places in the history are 32-bit links
-FRESH = -(2**40)  # on a path: a context never met before
-
-
-_NODE_LINKS = {
-    HEAD: Limits(index="entries", none=True),
-    KINDS: Limits(low=0, high="A"),
-    LAST: Limits(index="A", none=True),
-    PARENT: Limits(index="nodes", none=True),
-    LABEL: Limits(index="A", none=True),
-}
-_ENTRY_LINKS = {
-    SYMBOL: Limits(index="A"),
-    NEXT: Limits(index="entries", none=True),
-    SUCCESSOR: Limits(low="-2 - past", below="nodes"),
-    OWNER: Limits(index="nodes"),
-}
-_SETTINGS = {  # the places of `suffix_walk`
-    0: Limits(low="length - 2", high="length - 2"),  # depth
-    1: Limits(low=0, high=1),
-    2: Limits(low=0, high=2**62),  # memory in bytes
-    3: Limits(low=0, high=2, integral=True),  # mode
-    4: Limits(low=0, high=0.49),
-    5: Limits(above=0, high=1e300),
-    6: Limits(low="int(grows)", high="int(grows)"),
-    7: Limits(low=0, below=1),
-    **{place: Limits(low=0, high=1) for place in range(8, 12)},
-}
-
-
-@stored(
-    size=Array(np.int64, 7, low=0, high=2**31),
-    path=Array(np.int64, "length"),
-    path_entry=Array(np.int64, "length", low=-1),
-    node_value=Array(float, "nodes", 5),
-    entry_value=Array(float, "entries", 3),
-    history=Array(np.int32, "past", low=BORDER, below="A"),
-    node_link=Array(np.int32, "nodes", 5, columns=_NODE_LINKS),
-    entry_link=Array(np.int32, "entries", 4, columns=_ENTRY_LINKS),
-    table=Array(np.int32, "slots", index="entries", none=True),
-    tied=Array(float, 4, 4, 256, 8),
-    settings=Array(float, 12, columns=_SETTINGS),
-    check=lambda state, scope: _check_store(state, scope),
-)
-class SuffixStore(NamedTuple):
-    """The whole state of a sequence model as flat arrays; all are owned and changed by the kernels.
-
-    node_value (nodes, 5)   C, T, N, log evidence for stopping here, log evidence for full counts
-    node_link (nodes, 5)    head entry, number of distinct symbols, newest symbol, parent context, label
-    entry_value (entries, 3)  c, t, n of one symbol after one context
-    entry_link (entries, 4) symbol, next entry of the node, successor, node
-    table (2^k,)            hash table of entries by (node, symbol), -1 where free; at most half full
-    history (symbols,)      everything learnt, documents separated by -1
-    path (depth + 2,)       the contexts of the next symbol by order: a node, a tail -1 - place, or FRESH
-    path_entry (depth + 2,) the entry whose successor each context on the path is
-    size (7,)               nodes, entries, history, length of the path, symbols known, place where the document
-                            begins, length of the path there
-    tied (4, 4, rows, 8)    prior log-odds that contexts of one kind share: see suffix_walk
-    settings (12,)          see suffix_walk
-    """
-
-    node_value: NDArray[np.float64]
-    node_link: NDArray[np.int32]
-    entry_value: NDArray[np.float64]
-    entry_link: NDArray[np.int32]
-    table: NDArray[np.int32]
-    history: NDArray[np.int32]
-    path: NDArray[np.int64]
-    path_entry: NDArray[np.int64]
-    size: NDArray[np.int64]
-    tied: NDArray[np.float64]
-    settings: NDArray[np.float64]
 
 
 @kernel
@@ -331,28 +255,6 @@ def start_document(tree: SuffixStore, borders: int) -> None:
     tree.size[PATH] = tree.size[START]
 
 
-def new_tree(settings: NDArray[np.float64], tied: NDArray[np.float64], alphabet: int, depth: int) -> SuffixStore:
-    """An empty tree: the empty context, the context "a document begins here", and a little room."""
-    capacity = 256 + 4 * depth
-    tree = SuffixStore(
-        node_value=np.zeros((capacity, 5)),
-        node_link=np.zeros((capacity, 5), np.int32),
-        entry_value=np.zeros((capacity, 3)),
-        entry_link=np.zeros((capacity, 4), np.int32),
-        table=np.full(4096, -1, np.int32),
-        history=np.zeros(capacity, np.int32),
-        path=np.zeros(depth + 2, np.int64),
-        path_entry=np.full(depth + 2, -1, np.int64),
-        size=np.zeros(7, np.int64),
-        tied=tied,
-        settings=settings,
-    )
-    tree.size[ALPHABET] = alphabet
-    tree.node_link[:2] = [[-1, 0, -1, -1, BORDER], [-1, 0, -1, 0, BORDER]]
-    tree.size[NODES] = 2
-    return tree
-
-
 def with_capacity(tree: SuffixStore, depth: int, symbols: int) -> SuffixStore:
     """The same tree in arrays with room for at least one more symbol, and for the history of ``symbols`` more.
 
@@ -384,56 +286,3 @@ def with_capacity(tree: SuffixStore, depth: int, symbols: int) -> SuffixStore:
     if table is not tree.table:
         rehash(larger)
     return larger
-
-
-def trimmed(tree: SuffixStore) -> SuffixStore:
-    """The same tree in arrays without spare room, as they are written to a file."""
-    nodes, entries, history = (int(n) for n in tree.size[:3])
-    return tree._replace(
-        node_value=tree.node_value[:nodes].copy(),
-        node_link=tree.node_link[:nodes].copy(),
-        entry_value=tree.entry_value[:entries].copy(),
-        entry_link=tree.entry_link[:entries].copy(),
-        history=tree.history[:history].copy(),
-    )
-
-
-def _check_store(state: Any, scope: Scope) -> None:
-    """Sizes are those of the arrays; every entry stands in the list of its node, and is there once."""
-    nodes, entries, past = scope["nodes"], scope["entries"], scope["past"]
-    size = state.size.tolist()
-    require("sizes", [size[k] for k in (NODES, ENTRIES, HISTORY, ALPHABET)] == [nodes, entries, past, scope["A"]])
-    require("sizes", nodes >= 2 and size[BEGIN] <= past and 1 <= size[START] <= 2 and 1 <= size[PATH] < scope["length"])
-    require("table", scope["slots"].bit_count() == 1 and scope["slots"] >= 2 * entries)
-    require("table", np.array_equal(np.sort(state.table[state.table >= 0]), np.arange(entries)))
-    parent = state.node_link[:, PARENT]
-    require("parent", (parent[1:] >= 0).all() and (parent < np.arange(nodes)).all())
-    path = state.path[: size[PATH]]
-    require("path", (path == FRESH) | ((path >= -past) & (path < nodes)))
-    require("path", path[0] == 0 and (state.path_entry < entries).all())
-    head, following, owner = state.node_link[:, HEAD], state.entry_link[:, NEXT], state.entry_link[:, OWNER]
-    listed = np.concatenate([head[head >= 0], following[following >= 0]])
-    require("lists", np.array_equal(np.sort(listed), np.arange(entries)))  # each entry in one list
-    is_head = np.zeros(entries, np.bool_)
-    is_head[head[head >= 0]] = True
-    require("lists", is_head | (following < np.arange(entries)))  # so that none is a ring
-    require("lists", owner[head[head >= 0]] == np.flatnonzero(head >= 0))
-    require("lists", owner[following[following >= 0]] == owner[following >= 0])
-    require("lists", np.bincount(owner, minlength=nodes) == state.node_link[:, KINDS])
-    names = np.unique(np.stack([owner, state.entry_link[:, SYMBOL]]), axis=1)
-    require("entries", names.shape[1] == entries)
-    _check_places(state.table, owner, state.entry_link[:, SYMBOL])
-
-
-def _check_places(table: NDArray[np.int32], owner: NDArray[np.int32], symbol: NDArray[np.int32]) -> None:
-    """No slot is free between where the search for an entry begins and where it stands: all entries are found."""
-    slots = len(table)
-    place = np.flatnonzero(table >= 0)
-    entry = table[place]
-    mixed = (owner[entry].astype(np.uint64) << np.uint64(21)) + symbol[entry].astype(np.uint64) + np.uint64(1)
-    mixed *= np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(29)
-    home = (mixed & np.uint64(slots - 1)).astype(np.int64)  # as `_slot` has it
-    free = np.tile(table < 0, 2)  # the search goes on at the beginning
-    last_free = np.maximum.accumulate(np.where(free, np.arange(2 * slots), -1))[slots + place]
-    require("table", (place - home) % slots < slots + place - last_free)

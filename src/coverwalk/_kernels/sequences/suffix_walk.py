@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.sequences.suffix_tree import (
+from coverwalk._kernels.sequences.suffix_store import (
     ALPHABET,
     BEGIN,
     BORDER,
@@ -32,16 +32,15 @@ from coverwalk._kernels.sequences.suffix_tree import (
     SYMBOL,
     N,
     SuffixStore,
-    advance,
-    find_entries,
 )
+from coverwalk._kernels.sequences.suffix_tree import advance, find_entries
 
 __all__ = ["alphabet_size", "ask", "distribution", "follow", "longest_path", "prior_log_odds", "weigh"]
 
 COARSEN_MIXED, COARSEN_DIRICHLET, REFINE = 0, 1, 2
 
 # places of settings
-DEPTH, EAGER, MEMORY, MODE, SHARE, ALPHA, GROWING, PRIOR, RATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+DEPTH, EAGER, MEMORY, MODE, SHARE, ALPHA, GROWING, PRIOR, WINDOW, RATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 # the tied prior log-odds: stopping, discount, full counts against tables, repeating the newest symbol
 P_STOP, P_DISCOUNT, P_FULL, P_REPEAT = np.arange(4)  # not literals: those would compile each use anew

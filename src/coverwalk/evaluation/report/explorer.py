@@ -1,4 +1,4 @@
-"""What the page needs to answer by itself: the forest as flat arrays, all trees in one, without the silent parts."""
+"""What the page needs to predict by itself: the forest as flat arrays, all trees in one, without parts of no weight."""
 
 from typing import Any, NamedTuple
 
@@ -13,6 +13,8 @@ from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import UNIT_CELL
 from coverwalk.forest.forest import FittedTree, Forest
 from coverwalk.forest.tree_table import OUTLIER_ROWS
+from coverwalk.preparation.bounds import Bounds
+from coverwalk.preparation.rounding import Rounding
 
 __all__ = ["Exported", "export"]
 
@@ -21,8 +23,8 @@ Ints = NDArray[np.int64]
 
 _NODES = ("feature", "cut", "left", "slot", "first", "last")
 _RECORDS = ("kind", "weight", "s2", "shape")
-_SEATS = ("low", "high", "centre", "mean", "degree", "ridge", "leverage", "n_rows", "rows_at", "factor_at")
-_PAGE_NAMES = {"centre": "centres", "degree": "seat_degree"}  # the page has numbers of the plain names
+_SLOTS = ("low", "high", "centre", "mean", "degree", "ridge", "leverage", "n_rows", "rows_at", "factor_at")
+_PAGE_NAMES = {"centre": "centres", "degree": "slot_degree"}  # the page has numbers of the plain names
 
 
 class Exported(NamedTuple):
@@ -47,14 +49,28 @@ def export(forest: Forest, budget: int = 1_800_000) -> Exported:
             "outlier": OUTLIER_ROWS / (forest.n_rows + 1.0),
             "centre": float(forest.output.centre[0]),
             "unit": float(forest.output.scale[0]),
-            "spread": forest.settings.spread,
+            "spread": forest.settings.scale_factor,
             "kernel": forest.settings.kernel if forest.global_kernel else 0.0,
-            "step_share": forest.settings.y_cells.weight if forest.settings.y_cells else 0.0,
-            "step_power": forest.settings.y_cells.power if forest.settings.y_cells else 1.0,
+            "cell_weight": forest.settings.y_cells.weight if forest.settings.y_cells else 0.0,
+            "cell_exponent": forest.settings.y_cells.power if forest.settings.y_cells else 1.0,
             "n_rows_in_all": len(forest.y),
+            "rounding": _rounding(forest.settings.rounding),
         },
         n_trees,
     )
+
+
+def _rounding(rounding: Rounding | None) -> dict[str, Any] | None:
+    """How y is rounded and bounded, with None in place of an open end."""
+    if rounding is None:
+        return None
+    told: dict[str, Any] = {name: getattr(rounding, name) for name in ("step", "origin", "decimals")}
+    told |= {"values": rounding.values.tolist(), "width": rounding.width.tolist()} | _ends(rounding)
+    return told | {"bounds": None if rounding.bounds is None else _ends(rounding.bounds) | {"c": rounding.bounds.c}}
+
+
+def _ends(limits: Rounding | Bounds) -> dict[str, float | None]:
+    return {name: end if np.isfinite(end := getattr(limits, name)) else None for name in ("low", "high")}
 
 
 def _degree(forest: Forest) -> int:
@@ -65,7 +81,7 @@ def _degree(forest: Forest) -> int:
 def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
     """The first trees in one set of arrays; places within a tree become places within all."""
     columns: dict[str, list[NDArray[Any]]] = {
-        name: [] for name in (*_NODES, *_RECORDS, *_SEATS, "depth", "rows", "factors")
+        name: [] for name in (*_NODES, *_RECORDS, *_SLOTS, "depth", "rows", "factors")
     }
     roots, shapes, base = (
         [],
@@ -100,8 +116,8 @@ def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
         base["shape"] += len(forest.global_kernel.shapes)
     if forest.settings.y_cells is not None:
         shapes.append(UNIT_CELL)
-        joined |= {f"step_{name}": ends for name, ends in forest.settings.y_cells.cells._asdict().items()}
-        joined["step_shape"] = np.array([len(used)])
+        joined |= {f"cell_{name}": ends for name, ends in forest.settings.y_cells.cells._asdict().items()}
+        joined["cell_shape"] = np.array([len(used)])
         used = np.append(used, base["shape"])
     return {
         name: pack(array)
@@ -143,7 +159,6 @@ def _shapes(shapes: Shapes, used: Ints) -> dict[str, NDArray[Any]]:
         "shape_kind": table.kind[used],
         "shape_df": np.nan_to_num(table.df[used]),
         "shape_log_norm": np.nan_to_num(table.log_norm[used]),
-        "shape_mean": table.mean[used],
         "shape_start": np.concatenate([[0], np.cumsum(sizes)]),
         "atom_weight": table.weight[atoms],
         "atom_center": table.center[atoms],
@@ -152,7 +167,7 @@ def _shapes(shapes: Shapes, used: Ints) -> dict[str, NDArray[Any]]:
 
 
 def _prune(tree: AdaptiveTree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
-    """The contexts that speak, or have one below them that does, and their records, renumbered from 0."""
+    """The contexts with components, or with one below them that has any, and their records, renumbered from 0."""
     records = fitted.records
     kept, left, depth = _nonzero(tree.left, np.diff(records.first) > 0)
     first, last = records.first[kept], records.first[kept + 1]
@@ -173,16 +188,16 @@ def _prune(tree: AdaptiveTree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
     part |= {name: getattr(records, name)[of_records] for name in ("kind", "s2")}
     part["weight"] = records.weight[0, of_records]
     part["shape"] = fitted.shape[of_records].astype(np.int64)
-    part |= {name: getattr(records, name)[used] for name in _SEATS}
+    part |= {name: getattr(records, name)[used] for name in _SLOTS}
     part["rows_at"] = np.where(solved_in_rows, np.cumsum(n_rows) - n_rows, -1)
     part["factor_at"] = np.cumsum(n_factors) - n_factors
     part["rows"], part["factors"] = records.rows[rows], records.factors[factors]
     return part
 
 
-def _nonzero(left: Ints, speaks: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
+def _nonzero(left: Ints, nonzero: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
     """Contexts worth keeping, in their order; where their children now are, -1 for none; and their depths."""
-    below, depth = speaks.copy(), np.zeros(len(left), np.int64)
+    below, depth = nonzero.copy(), np.zeros(len(left), np.int64)
     inner = left >= 0
     for k in np.flatnonzero(inner)[::-1].tolist():
         inner[k] = below[left[k] : left[k] + 2].any()

@@ -1,7 +1,8 @@
 "use strict";
-// The forest's mixture, evaluated as the library's kernels do: walk down every tree, let each context's local models speak.
+// The forest's mixture, evaluated as the library's kernels do: walk down every tree, and mix the local models of the contexts.
+// Components are those of the latent y; `density`, `mass` and `quantiles` are of y itself, see rounding.js.
 
-const REGRESSION = 0, DENSITY_OF_Y = 2, TREE_OF_Y = 3, WHOLE = -2, STEPS = -3; // kinds of voices
+const REGRESSION = 0, DENSITY_OF_Y = 2, WHOLE = -2, CELLS_OF_Y = -3; // kinds of components
 const STUDENT = 0, CELLS = 3; // kinds of shapes; the others here are sums of normal kernels
 const BULK = 4; // deviations up to which inputs are scaled linearly
 
@@ -48,6 +49,7 @@ class Mixture {
   constructor(payload) {
     Object.assign(this, payload);
     for (const [name, packed] of Object.entries(payload.arrays)) this[name] = unpack(packed);
+    this.rounding = new Rounding(payload.rounding);
     this.logHeight = this.atom_weight.map((w, a) => Math.log(w) - Math.log(this.atom_width[a]) - 0.5 * Math.log(2 * Math.PI));
   }
 
@@ -64,40 +66,40 @@ class Mixture {
     return Math.abs(value) < 1e-12 * this.input_scale[a] ? 0 : value; // what rounding left of a cut at zero
   }
 
-  // Every voice heard at inputs x, in the units of the data: {weight, loc, scale, shape, kind, depth, nRows, degree, tree, box}.
-  voices(x) {
+  // Every component at inputs x, in the units of the data: {weight, loc, scale, shape, kind, depth, nRows, degree, tree, box}.
+  components(x) {
     const z = this.scaled(x);
     const trend = this.trend(z);
-    const heard = [{ weight: this.outlier, loc: this.centre, scale: this.unit, shape: 0, kind: -1, depth: 0 }];
+    const trees = [{ weight: this.outlier, loc: this.centre, scale: this.unit, shape: 0, kind: -1, depth: 0 }];
     this.roots.forEach((root, tree) => {
       const own = this.walk(z, root, tree, this.smooth[tree] ? trend : 0);
-      const total = own.reduce((sum, voice) => sum + voice.weight, 0);
+      const total = own.reduce((sum, component) => sum + component.weight, 0);
       const share = ((1 - this.outlier) * (1 - this.kernel)) / (this.roots.length * total);
-      for (const voice of own) heard.push({ ...voice, weight: voice.weight * share });
+      for (const component of own) trees.push({ ...component, weight: component.weight * share });
     });
-    const all = this.kernel > 0 ? heard.concat(this.nodesAround(z)) : heard;
-    return this.step_share > 0 ? this.withSteps(all) : all;
+    const all = this.kernel > 0 ? trees.concat(this.nodesAround(z)) : trees;
+    return this.cell_weight > 0 ? this.withCells(all) : all;
   }
 
-  // A histogram over cells common to all x: as much in each as the voices have there, sharpened.
-  withSteps(voices) {
-    const below = (y) => voices.reduce((sum, voice) => sum + this.nearlyBelow(voice, y), 0);
-    const masses = Array.from(this.step_left, (left, c) => Math.max(below(this.step_right[c]) - below(left), 0));
+  // A histogram over cells common to all x: as much in each as the components have there, sharpened.
+  withCells(components) {
+    const below = (y) => components.reduce((sum, component) => sum + this.nearlyBelow(component, y), 0);
+    const masses = Array.from(this.cell_left, (left, c) => Math.max(below(this.cell_right[c]) - below(left), 0));
     const inside = masses.reduce((sum, mass) => sum + mass, 0), most = Math.max(...masses, 1e-300);
-    const sharp = masses.map((mass) => (mass / most) ** this.step_power), total = Math.max(sharp.reduce((sum, mass) => sum + mass, 0), 1e-300);
+    const sharp = masses.map((mass) => (mass / most) ** this.cell_exponent), total = Math.max(sharp.reduce((sum, mass) => sum + mass, 0), 1e-300);
     const cells = sharp.map((mass, c) => ({
-      weight: (this.step_share * inside * mass) / total, loc: this.step_low[c], scale: this.step_high[c] - this.step_low[c],
-      shape: this.step_shape[0], kind: STEPS, depth: 0, nRows: this.n_rows_in_all,
+      weight: (this.cell_weight * inside * mass) / total, loc: this.cell_low[c], scale: this.cell_high[c] - this.cell_low[c],
+      shape: this.cell_shape[0], kind: CELLS_OF_Y, depth: 0, nRows: this.n_rows_in_all,
     }));
-    return voices.map((voice) => ({ ...voice, weight: voice.weight * (1 - this.step_share * inside) })).concat(cells);
+    return components.map((component) => ({ ...component, weight: component.weight * (1 - this.cell_weight * inside) })).concat(cells);
   }
 
-  // Weighted P(Y <= y) of one voice, Student's t by Wallace's normal deviate, as the library takes it for cells.
-  nearlyBelow(voice, y) {
-    const s = voice.shape, df = this.shape_df[s], e = (y - voice.loc) / voice.scale;
-    if (this.shape_kind[s] !== STUDENT) return this.probabilityOf(voice, y);
+  // Weighted P(Y <= y) of one component, Student's t by Wallace's normal deviate, as the library takes it for cells.
+  nearlyBelow(component, y) {
+    const s = component.shape, df = this.shape_df[s], e = (y - component.loc) / component.scale;
+    if (this.shape_kind[s] !== STUDENT) return this.probabilityOf(component, y);
     const z = ((8 * df + 1) / (8 * df + 3)) * Math.sqrt(df * Math.log1p((e * e) / df));
-    return voice.weight * normalCdf(e > 0 ? z : -z);
+    return component.weight * normalCdf(e > 0 ? z : -z);
   }
 
   // The kernel density over all rows: its nodes around x, linear between them.
@@ -133,32 +135,32 @@ class Mixture {
     const own = [];
     let box = {};
     for (let k = root; ; ) {
-      const seat = this.seat[k];
+      const slot = this.slot[k];
       let here = null;
       for (let q = this.first[k]; q < this.last[k]; q++) {
-        here = here || this.clamp(z, seat);
-        const loc = origin + (this.kind[q] >= DENSITY_OF_Y ? this.mean[seat] : this.value(here, seat));
-        const s2 = this.s2[q] * (this.kind[q] === REGRESSION ? 1 + this.leverageAt(here, seat) : 1);
+        here = here || this.clamp(z, slot);
+        const loc = origin + (this.kind[q] >= DENSITY_OF_Y ? this.mean[slot] : this.value(here, slot));
+        const s2 = this.s2[q] * (this.kind[q] === REGRESSION ? 1 + this.leverageAt(here, slot) : 1);
         own.push({
           weight: this.weight[q], loc: this.centre + this.unit * loc, scale: this.unit * this.spread * Math.sqrt(s2), shape: this.shape[q],
-          kind: this.kind[q], depth: this.depth[k], nRows: this.n_rows[seat], degree: this.seat_degree[seat], tree, box,
+          kind: this.kind[q], depth: this.depth[k], nRows: this.n_rows[slot], degree: this.slot_degree[slot], tree, box,
         });
       }
       if (this.left[k] < 0) return own;
-      const a = this.dim[k], cut = this.cut[k], [low, high] = box[a] || [-Infinity, Infinity];
+      const a = this.feature[k], cut = this.cut[k], [low, high] = box[a] || [-Infinity, Infinity];
       const below = z[a] <= cut;
       box = { ...box, [a]: below ? [low, Math.min(high, cut)] : [Math.max(low, cut), high] };
       k = this.left[k] + (below ? 0 : 1);
     }
   }
 
-  clamp(z, seat) {
+  clamp(z, slot) {
     const p = this.n_inputs;
-    return z.map((value, a) => Math.min(Math.max(value, this.low[seat * p + a]), this.high[seat * p + a]));
+    return z.map((value, a) => Math.min(Math.max(value, this.low[slot * p + a]), this.high[slot * p + a]));
   }
 
-  value(x, seat) {
-    const c = this.centres.subarray(seat * this.n_features, (seat + 1) * this.n_features), p = x.length;
+  value(x, slot) {
+    const c = this.centres.subarray(slot * this.n_features, (slot + 1) * this.n_features), p = x.length;
     let total = c[0];
     if (this.degree >= 1) for (let a = 0; a < p; a++) total += c[1 + a] * x[a];
     if (this.degree >= 2) {
@@ -199,21 +201,21 @@ class Mixture {
     return square;
   }
 
-  leverageAt(x, seat) {
-    if (this.leverage[seat] >= 0) return this.leverage[seat];
-    const degree = this.seat_degree[seat], at = this.factor_at[seat];
-    if (this.rows_at[seat] < 0) return this.packedLeverage(at, this.features(x, degree));
+  leverageAt(x, slot) {
+    if (this.leverage[slot] >= 0) return this.leverage[slot];
+    const degree = this.slot_degree[slot], at = this.factor_at[slot];
+    if (this.rows_at[slot] < 0) return this.packedLeverage(at, this.features(x, degree));
     const p = this.n_inputs, f = [];
-    for (let j = 0; j < this.n_rows[seat]; j++) {
-      const row = this.rows_at[seat] + j;
+    for (let j = 0; j < this.n_rows[slot]; j++) {
+      const row = this.rows_at[slot] + j;
       f.push(this.inner(this.rows.subarray(row * p, (row + 1) * p), x, degree));
     }
-    return Math.max(this.inner(x, x, degree) - this.packedLeverage(at, f), 0) / this.ridge[seat];
+    return Math.max(this.inner(x, x, degree) - this.packedLeverage(at, f), 0) / this.ridge[slot];
   }
 
-  // Weighted density of one voice at y.
-  densityOf(voice, y) {
-    const s = voice.shape, e = (y - voice.loc) / voice.scale, front = voice.weight / voice.scale;
+  // Weighted density of one component at y.
+  densityOf(component, y) {
+    const s = component.shape, e = (y - component.loc) / component.scale, front = component.weight / component.scale;
     if (this.shape_kind[s] === STUDENT) {
       const df = this.shape_df[s];
       return front * Math.exp(this.shape_log_norm[s] - 0.5 * (df + 1) * Math.log1p((e * e) / df));
@@ -232,38 +234,41 @@ class Mixture {
     return front * total;
   }
 
-  density(voices, y) {
-    let total = 0;
-    for (const voice of voices) total += this.densityOf(voice, y);
-    return total;
+  // Weighted density of one component at a y of the data: on a grid the mass of y's cell over the step, at a single value its mass.
+  densityIn(component, y) {
+    const cell = this.rounding.cell(y);
+    if (!cell) return 0;
+    if (cell[0] === cell[1]) return this.densityOf(component, cell[0]) * this.rounding.slope(y);
+    return (this.probabilityOf(component, cell[1]) - this.probabilityOf(component, cell[0])) / (this.rounding.step || 1);
   }
 
-  // Weighted P(Y <= y) of one voice.
-  probabilityOf(voice, y) {
-    const s = voice.shape, e = (y - voice.loc) / voice.scale;
-    if (this.shape_kind[s] === STUDENT) return voice.weight * studentCdf(e, this.shape_df[s], this.shape_log_norm[s]);
+  density(components, y) {
+    return components.reduce((sum, component) => sum + this.densityIn(component, y), 0);
+  }
+
+  // Weighted P(Y <= y) of one component.
+  probabilityOf(component, y) {
+    if (!Number.isFinite(y)) return y > 0 ? component.weight : 0;
+    const s = component.shape, e = (y - component.loc) / component.scale;
+    if (this.shape_kind[s] === STUDENT) return component.weight * studentCdf(e, this.shape_df[s], this.shape_log_norm[s]);
     let total = 0;
     for (let a = this.shape_start[s]; a < this.shape_start[s + 1]; a++) {
       const z = (e - this.atom_center[a]) / this.atom_width[a];
       total += this.atom_weight[a] * (this.shape_kind[s] === CELLS ? Math.min(Math.max(z, 0), 1) : normalCdf(z));
     }
-    return voice.weight * total;
+    return component.weight * total;
   }
 
-  quantiles(voices, levels) {
-    const least = Math.min(...voices.map((v) => v.loc - 60 * v.scale)), most = Math.max(...voices.map((v) => v.loc + 60 * v.scale));
+  quantiles(components, levels) {
+    const least = Math.min(...components.map((v) => v.loc - 60 * v.scale)), most = Math.max(...components.map((v) => v.loc + 60 * v.scale));
     return levels.map((level) => {
       let low = least, high = most;
       for (let i = 0; i < 40; i++) {
         const middle = (low + high) / 2;
-        if (voices.reduce((sum, voice) => sum + this.probabilityOf(voice, middle), 0) < level) low = middle;
+        if (components.reduce((sum, component) => sum + this.probabilityOf(component, middle), 0) < level) low = middle;
         else high = middle;
       }
-      return (low + high) / 2;
+      return this.rounding.value((low + high) / 2);
     });
-  }
-
-  meanOf(voices) {
-    return voices.reduce((sum, v) => sum + v.weight * (v.loc + v.scale * this.shape_mean[v.shape]), 0);
   }
 }

@@ -28,9 +28,9 @@ function fillModel(facts) {
     item.append(number, label);
     home.appendChild(item);
   }
-  const voices = Object.entries(model.voices ?? {}).filter(([, share]) => share > 0.0005).sort((a, b) => b[1] - a[1]);
-  const shown = voices.map(([kind, share]) => `${kind} ${(100 * share).toFixed(1)} %`).join(", ");
-  document.getElementById("voices").textContent = shown && `Components by weight: ${shown}.`;
+  const components = Object.entries(model.components ?? {}).filter(([, share]) => share > 0.0005).sort((a, b) => b[1] - a[1]);
+  const shown = components.map(([kind, share]) => `${kind} ${(100 * share).toFixed(1)} %`).join(", ");
+  document.getElementById("components").textContent = shown && `Components by weight: ${shown}.`;
 }
 
 function fillNotes(facts) {
@@ -110,12 +110,12 @@ function fillSurprising(facts, explorer) {
 }
 
 function fillCuts(facts) {
-  if (!facts.model.cuts) {
+  if (!facts.model.splits) {
     document.getElementById("splits-section").remove();
     return;
   }
-  const cuts = Object.entries(facts.model.cuts).sort((a, b) => b[1] - a[1]).slice(0, 20);
-  barChart(document.getElementById("cuts"), cuts.map(([name, share]) => ({ name, value: share, text: `${(100 * share).toFixed(1)} %`, strong: true })), 0);
+  const splits = Object.entries(facts.model.splits).sort((a, b) => b[1] - a[1]).slice(0, 20);
+  barChart(document.getElementById("splits"), splits.map(([name, share]) => ({ name, value: share, text: `${(100 * share).toFixed(1)} %`, strong: true })), 0);
 }
 
 function start() {

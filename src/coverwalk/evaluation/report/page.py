@@ -17,11 +17,7 @@ _WITHOUT_EXPLORER = (
     "This page has no explorer: that is for forests of numbers alone, and here are categories, missing values, a "
     "stream or a calibrated model."
 )
-_ROUNDED = (
-    "Values of the target were rounded or repeat. The scores below judge the probabilities of these values; the "
-    "explorer shows the density before rounding."
-)
-_SCRIPTS = ("mixture.js", "charts.js", "explorer.js", "page.js")
+_SCRIPTS = ("rounding.js", "mixture.js", "charts.js", "explorer.js", "page.js")
 
 
 def write_report(subject: Subject, path: str | os.PathLike[str], title: str, notes: Sequence[str] = ()) -> None:
@@ -30,8 +26,11 @@ def write_report(subject: Subject, path: str | os.PathLike[str], title: str, not
     explored = facts["explore"] is not None and subject.forest is not None
     exported = export(subject.forest) if explored and subject.forest is not None else Exported({}, 0)
     facts |= {"forest": exported.payload, "n_trees_here": exported.n_trees}
-    rounded = explored and subject.forest is not None and subject.forest.settings.rounding is not None
-    more = [_ROUNDED] if rounded else [] if explored else [_WITHOUT_EXPLORER]
+    rounding = subject.forest.settings.rounding if subject.forest else None
+    more = (
+        [f"Values of the target: {rounding}. Scores are about the probabilities of these values."] if rounding else []
+    )
+    more += [] if explored else [_WITHOUT_EXPLORER]
     write_page(facts, path, title, [*notes, *more])
 
 

@@ -18,7 +18,7 @@ __all__ = ["CellTree", "grow_cell_tree", "levels_of_choice", "random_units"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_HALVINGS = 40  # of an axis
+MAX_HALVINGS = 40  # of an axis
 _MARGIN = 0.5  # on either side the cells reach beyond the range by up to this part of it, at random
 _CELLS_PER_ROW = 16  # shapes of cells in the widest level of the lattice, at most
 _CELLS = 1_000_000  # and these times the rows
@@ -86,8 +86,8 @@ class CellTree:
         """The boxes on which the density is uniform, which overlap: lower corner and width (m, q), and mass (m,)."""
         low, width = boxes_of(self.steps, len(self.loc))
         heights = np.concatenate([self.height, self.edge.ravel()])
-        speak = heights > 0.0
-        return low[speak], width[speak], heights[speak] * width[speak].prod(axis=1)
+        has_weight = heights > 0.0
+        return low[has_weight], width[has_weight], heights[has_weight] * width[has_weight].prod(axis=1)
 
     def slice(self, y: Floats, known: NDArray[np.bool_], target: int) -> tuple[Floats, Floats, float]:
         """The joint density of the known axes of y (q,) and of one more, along the latter, all others integrated out.
@@ -201,7 +201,7 @@ def grow_cell_tree(Y: Floats, units: Units, step: Floats, stop: float, a: float,
     n, q = Y.shape
     with np.errstate(divide="ignore"):
         narrowest = np.log2(8.0 * CORE / 3.0 * units.scale / step)  # the core has 3/4 of (0, 1)
-    most = np.clip(np.floor(narrowest), 0, MOST_HALVINGS).astype(np.int64)
+    most = np.clip(np.floor(narrowest), 0, MAX_HALVINGS).astype(np.int64)
     codes, slope = np.empty((n, q), np.int64), np.empty(n)
     places(units.apply(Y), codes, slope)
     cells = grown_cells(codes, most, levels_of_choice(n, q))

@@ -21,8 +21,8 @@ __all__ = ["DensityForest", "rounding_step"]
 Floats = NDArray[np.float64]
 
 FOLDS = 5
-MOST_WEIGHED = 100_000  # rows that are enough to learn the shares from
-_UNHEARD = 0.05  # share of the kernels that is not worth their time
+MAX_WEIGHED = 100_000  # rows that are enough to learn the shares from
+_MIN_KERNELS = 0.05  # share of the kernels that is not worth their time
 _CONSTANT = 1e-3  # a constant column is taken as rounded to this part of its size
 
 
@@ -60,19 +60,19 @@ class DensityForest:
             return grow_cell_tree(rows, units, step, stop, a), grow_normals(rows, spread, step, growth, seed)
 
         # Where a row is within its rounding step nobody knows: a density that is sharp at repeated values is no better.
-        judged = Y[:MOST_WEIGHED] + step * (rng.random(Y[:MOST_WEIGHED].shape) - 0.5)
+        judged = Y[:MAX_WEIGHED] + step * (rng.random(Y[:MAX_WEIGHED].shape) - 0.5)
 
         def held_out(fold: int) -> Floats:
             """What each kind says of a fold when grown without it (m, kinds)."""
-            rows = Y[:MOST_WEIGHED]
-            unseen = np.arange(len(rows)) % FOLDS == fold
-            seen = rows[~unseen]
-            if not len(seen) or not unseen.any():
+            rows = Y[:MAX_WEIGHED]
+            held_out_rows = np.arange(len(rows)) % FOLDS == fold
+            seen = rows[~held_out_rows]
+            if not len(seen) or not held_out_rows.any():
                 return np.empty((0, 2 + len(widths)))
             trees = [both(s, seen) for s in (seeds[fold::FOLDS] or seeds[:1])]
             dists = [Normals.pooled([normals for _, normals in trees]), *kernel_mixture(seen, spread, step, widths)]
-            cells = _pool([tree.logpdf(judged[unseen]) for tree, _ in trees])
-            return np.column_stack([cells, *(dist.logpdf(judged[unseen]) for dist in dists)])
+            cells = _pool([tree.logpdf(judged[held_out_rows]) for tree, _ in trees])
+            return np.column_stack([cells, *(dist.logpdf(judged[held_out_rows]) for dist in dists)])
 
         widths = bandwidths(len(Y), Y.shape[1])
         kinds = _shares(np.concatenate(_in_threads(held_out, range(FOLDS), n_threads)))
@@ -121,7 +121,7 @@ def _shares(said: Floats) -> Floats:
     best = 2 + int(np.argmax(said[:, 2:].sum(axis=0)))
     weights = np.zeros(said.shape[1])
     weights[[0, 1, best]] = pool_weights(said[:, [0, 1, best]], np.array([1.0, 1.0, 0.0]))
-    if weights[best] < _UNHEARD:
+    if weights[best] < _MIN_KERNELS:
         weights[:] = 0.0
         weights[:2] = pool_weights(said[:, :2], np.ones(2))
     return weights

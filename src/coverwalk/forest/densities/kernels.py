@@ -10,13 +10,13 @@ __all__ = ["bandwidths", "kernel_mixture"]
 
 Floats = NDArray[np.float64]
 
-MOST_KERNELS = 256
+MAX_KERNELS = 256
 KERNEL_DF = 30.0  # the kernel is a Student t, all but normal
 _FARTHEST = 1e6  # scales, as for the normals
 
 
 def bandwidths(n: int, q: int) -> Floats:
-    """The grid: from what suits one normal law down, in units of the columns."""
+    """The grid: from what suits one normal down, in units of the columns."""
     return np.asarray(n ** (-1.0 / (q + 4.0)) * 1.5 ** -np.arange(7.0))
 
 
@@ -39,13 +39,13 @@ def kernel_mixture(Y: Floats, units: Units, step: Floats, widths: Floats) -> lis
 
 
 def _together(Z: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """An order of the rows in which neighbours stand together, and where each of at most MOST_KERNELS groups begins.
+    """An order of the rows in which neighbours stand together, and where each of at most MAX_KERNELS groups begins.
 
     Groups are halved at their medians, along their widest side.
     """
     n = len(Z)
     order, start = np.arange(n), np.array([0, n])
-    while len(start) - 1 < MOST_KERNELS and 2 * (len(start) - 1) <= n:
+    while len(start) - 1 < MAX_KERNELS and 2 * (len(start) - 1) <= n:
         size = np.diff(start)
         sides = np.maximum.reduceat(Z[order], start[:-1]) - np.minimum.reduceat(Z[order], start[:-1])
         group = np.repeat(np.arange(len(size)), size)

@@ -43,12 +43,17 @@ def _row(forest: DensityForest, y: Floats, known: Bools, target: int) -> tuple[F
     log_weight = np.concatenate([log_weights, log_normal + log_kind[1]])
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
-    speak = weight > 0.0  # far from all known values some underflow
+    has_weight = weight > 0.0  # far from all known values some underflow
     n_cells = len(locs)
-    parts = [table for table, speaks in zip(tables, speak[:n_cells]) if speaks]
-    if speak[n_cells:].any():
-        parts.append(Shapes.student(df[speak[n_cells:]]))
-    return weight[speak], np.append(locs, loc)[speak], np.append(scales, scale)[speak], Shapes.join(parts)
+    parts = [table for table, has in zip(tables, has_weight[:n_cells]) if has]
+    if has_weight[n_cells:].any():
+        parts.append(Shapes.student(df[has_weight[n_cells:]]))
+    return (
+        weight[has_weight],
+        np.append(locs, loc)[has_weight],
+        np.append(scales, scale)[has_weight],
+        Shapes.join(parts),
+    )
 
 
 def _condition(normals: Normals, y: Floats, known: Bools, target: int) -> tuple[Floats, Floats, Floats, Floats]:

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges, move_edges
 from coverwalk.files.schema import Array, Scope, require, stored
 
-__all__ = ["MOST_CELLS", "Cells", "find_cells"]
+__all__ = ["MAX_CELLS", "Cells", "find_cells"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 N_PLACES = 128  # about which edges are looked for first, on either side of as many quantiles
-MOST_CELLS = 64
-LEAST_WIDTH = 1e-4 / 16  # of a support, in standard deviations of y: an atom is as wide as in the trees' densities
+MAX_CELLS = 64
+MIN_WIDTH = 1e-4 / 16  # of a support, in standard deviations of y: an atom is as wide as in the trees' densities
 ATOM_WIDTH = 1e-2  # an atom must be worth its price if it were so wide: y that was rounded more finely has none
 _APART = 1e-9  # of the range of y: places nearer to each other are one
 
@@ -47,7 +47,7 @@ class Cells(NamedTuple):
 
 def _check_cells(state: Any, scope: Scope) -> None:
     """One after the other, each with its support."""
-    require("cells", 1 <= scope["C"] <= MOST_CELLS)
+    require("cells", 1 <= scope["C"] <= MAX_CELLS)
     require("cells", (state.left <= state.low) & (state.low < state.high) & (state.high <= state.right))
     require("cells", np.isfinite(state.high - state.low) & np.isfinite(state.right[-1] - state.left[0]))
     require("cells", state.right[:-1] <= state.left[1:])
@@ -79,11 +79,11 @@ def find_cells(y: Floats, hinted: Floats, hint: Floats) -> Cells | None:
     chosen = np.empty(len(few), np.int64)
     n_edges = best_edges(Rows(*(column[few] for column in rows)), prices, chosen)
     edges = few[chosen[:n_edges]]
-    if len(edges) > MOST_CELLS + 1:
+    if len(edges) > MAX_CELLS + 1:
         return None
     for _ in range(2):
         move_edges(rows, prices, edges, int(np.diff(few).max()))
-    least = max(LEAST_WIDTH * float(ordered.std()), _APART)
+    least = max(MIN_WIDTH * float(ordered.std()), _APART)
     place, low, high = (start + (end - start) * places for places in _supports(rows, prices, edges, least))
     sound = np.all(np.isfinite(place)) and np.all(np.diff(place) > 0.0) and np.all(high > low)
     return Cells(place[:-1].copy(), place[1:].copy(), low, high) if sound else None

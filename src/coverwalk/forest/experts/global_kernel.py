@@ -15,24 +15,24 @@ from coverwalk._kernels.forest.kernel_density import BASE_WEIGHT, BASE_WIDTH
 from coverwalk.distributions.shapes import KERNELS, Shapes
 from coverwalk.files.schema import Array, Object, Real, Schema, Scope, require
 
-__all__ = ["MOST_INPUTS", "KernelContext"]
+__all__ = ["MAX_INPUTS", "KernelContext"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_INPUTS = 2
+MAX_INPUTS = 2
 N_JUDGES, N_ROWS = 500, 2000  # rows that choose the bandwidths, and rows they are judged by
 COARSE = 2.0 ** np.arange(1.0, -5.0, -0.5)  # bandwidths in n^(-1 / (5 + p)), the rate of a density in p + 1 dimensions
 FINE = 2.0 ** np.array([0.3, 0.15, 0.0, -0.15, -0.3])  # about the best of these
 REACH_X, REACH_Y = 5.0, 6.0  # in units of x and of y, where nodes and places of y end
-MOST_NODES = {1: 257, 2: 33}  # on an axis
-MOST_PLACES = 512  # of y
+MAX_NODES = {1: 257, 2: 33}  # on an axis
+MAX_PLACES = 512  # of y
 NO_WEIGHT = np.empty(0)
-LEAST_MASS = 1e-6  # places of y with less are left out
+MIN_MASS = 1e-6  # places of y with less are left out
 
 
 def _check_grid(state: Any, scope: Scope) -> None:
-    require("inputs of the kernel", 1 <= scope["p"] <= MOST_INPUTS)
+    require("inputs of the kernel", 1 <= scope["p"] <= MAX_INPUTS)
     require("nodes", np.prod(state.size) == len(state.shapes) and (state.shapes.kind == KERNELS).all())
 
 
@@ -62,7 +62,7 @@ class KernelContext:
         hy=Real(above=0),
         low=Array(float, "p"),
         step=Array(float, "p", above=0),
-        size=Array(np.int64, "p", low=2, high=max(MOST_NODES.values())),
+        size=Array(np.int64, "p", low=2, high=max(MAX_NODES.values())),
         shapes=Object(Shapes),
         check=lambda state, scope: _check_grid(state, scope),
     )
@@ -75,8 +75,8 @@ class KernelContext:
         low, high = np.minimum(low, REACH_X), np.maximum(high, -REACH_X)
         X = np.clip(X, low, high)
         y_low, y_high = max(float(y.min()), -REACH_Y), min(float(y.max()), REACH_Y)
-        min_x = 2.0 * float((high - low).max()) / (MOST_NODES[p] - 1)
-        min_y = 2.0 * max(y_high - y_low, 0.0) / (MOST_PLACES - 1)
+        min_x = 2.0 * float((high - low).max()) / (MAX_NODES[p] - 1)
+        min_y = 2.0 * max(y_high - y_low, 0.0) / (MAX_PLACES - 1)
         hx, hy = _bandwidths(X, y, max(min_x, 1e-3), max(min_y, 1e-3))
         size = np.maximum(np.ceil((high - low) / (0.5 * hx) - 1e-9).astype(np.int64) + 1, 2)
         step = np.maximum((high - low) / (size - 1), 1e-12)
@@ -113,7 +113,7 @@ def _shapes(mass: Floats, places: Floats, hy: float) -> Shapes:
     # Sharing a y between two places adds this much to its variance on average, which the kernels give back.
     width = np.sqrt(hy**2 - (0.5 * hy) ** 2 / 6.0)
     atoms = np.hstack([mass[:, :1] * BASE_WEIGHT, mass[:, 1:]])
-    atoms[:, 3:][atoms[:, 3:] < LEAST_MASS] = 0.0
+    atoms[:, 3:][atoms[:, 3:] < MIN_MASS] = 0.0
     atoms /= atoms.sum(axis=1, keepdims=True)
     owner, atom = np.nonzero(atoms)
     start = np.concatenate([[0], np.cumsum((atoms > 0).sum(axis=1))])

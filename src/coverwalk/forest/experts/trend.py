@@ -1,6 +1,6 @@
 """A smooth function over the whole space, from which some trees of a forest start: a line and random waves.
 
-Trees are slow at smooth functions of many inputs: every cut halves the rows and speaks of one input. Ridge regression
+Trees are slow at smooth functions of many inputs: every split halves the rows and uses one input. Ridge regression
 on cosines of random frequencies (Rahimi & Recht) is Gaussian process regression with a normal kernel, made finite; it
 is a local model of the root with a basis that grows with the rows.
 """
@@ -28,11 +28,11 @@ RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
 N_METRICS = 2  # that are learned, each from the last one's trend
 WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it is noise to the trees
 HEIGHT = 3.0  # of all waves together against a column of the line: the prior deviation of the smooth part
-FEW_WAVES, MOST_WAVES = 384, 1024  # the second where twice as many of them leave much less
-MOST_ROWS = 2**15  # to which a trend is fitted
+MIN_FREQUENCIES, MAX_FREQUENCIES = 384, 1024  # the second where twice as many of them leave much less
+MAX_ROWS = 2**15  # to which a trend is fitted
 JUDGED_ROWS, JUDGED_WAVES = 1024, 128  # with which wavelengths and ridges are compared
 MANY_ROWS = 12  # for each wave: leverages are their mean from there on, and more waves might be worth it
-LEAST_KEEP = 1e-3  # of 1 - leverage
+MIN_KEEP = 1e-3  # of 1 - leverage
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Trend:
         leaves of r, too. n_rows: how many rows it will be fitted to, if these are a sample of them.
         """
         n, p = max(len(Z), n_rows), Z.shape[1]
-        n_frequencies = min(n // 4, JUDGED_WAVES + n // 16, FEW_WAVES)
+        n_frequencies = min(n // 4, JUDGED_WAVES + n // 16, MIN_FREQUENCIES)
         n_judged = min(len(Z), JUDGED_ROWS)
         few = min(n_judged // 4, JUDGED_WAVES)
         with _one_thread():
@@ -91,7 +91,7 @@ class Trend:
                 judged = Z[: 2 * n_judged], r[: 2 * n_judged]
                 some, more = (_rough(judged, best.metric, (1.0,), k * few, seed) for k in (1, 2))
                 if more.square < WORTH_IT * some.square:
-                    best, n_frequencies = more, min(n // 4, MOST_WAVES)
+                    best, n_frequencies = more, min(n // 4, MAX_FREQUENCIES)
         ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)}
         rest = slice(len(best.left), None)
         left = np.concatenate([best.left, r[rest] - replace(best.trend, **ends).value(Z[rest])])
@@ -104,7 +104,7 @@ class Trend:
 
         What is left of a row to which they were fitted is its error when it is left out.
         """
-        n = min(len(r), MOST_ROWS)
+        n = min(len(r), MAX_ROWS)
         root = np.ones(n) if weight is None else np.sqrt(weight[:n])
         with _one_thread():
             F = _features(Z[:n], self.turns, self.phase)
@@ -117,7 +117,7 @@ class Trend:
                 leverage = np.full(n, (len(U) - self.ridge * np.sum(inverse**2)) / n)
             else:
                 leverage = np.sum(solve_triangular(U, F.T, trans=1, check_finite=False) ** 2, axis=0)
-            keep = np.maximum(1.0 - leverage, LEAST_KEEP)
+            keep = np.maximum(1.0 - leverage, MIN_KEEP)
             left = (r[:n] - (F @ coefficients) / root) / keep
         ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)} if len(Z) else {}
         trend = replace(self, coefficients=_in_units(coefficients, Z.shape[1]), keep=float(keep.mean()), **ends)
@@ -212,5 +212,5 @@ def _ridges(F: Floats, r: Floats) -> Iterator[tuple[float, Floats, Floats]]:
     b, squares = P.T @ r, P * P
     for ridge in RIDGES:
         shrunk = 1.0 / (np.maximum(values, 0.0) + ridge)
-        errors = (r - P @ (b * shrunk)) / np.maximum(1.0 - squares @ shrunk, LEAST_KEEP)
+        errors = (r - P @ (b * shrunk)) / np.maximum(1.0 - squares @ shrunk, MIN_KEEP)
         yield ridge, vectors @ (b * shrunk), errors

@@ -34,10 +34,10 @@ UNIT_CELL = Shapes.cells([1.0], [0.0], [1.0])
 SHARES = np.append(np.linspace(0.0, 0.9, 10), 0.998)  # never all: y may yet come from beyond the supports
 POWERS = np.array([1.0, 1.25, 1.5, 1.75, 2.0])  # a pool of trees that err each in its own way is blunt
 MIN_WEIGHT_OF_CELLS = 0.3  # less is not worth its components
-LEAST_GAIN = 3.0  # nats, of the held-out rows, in each half of them
-FEWEST_ROWS = 100  # left out; fewer tell nothing
-MOST_JUDGES = 400  # of these; more would tell little more
-MOST_ROWS = 2**15  # in which cells are looked for
+MIN_GAIN = 3.0  # nats, of the held-out rows, in each half of them
+MIN_HELD_OUT = 100  # left out; fewer tell nothing
+MAX_JUDGES = 400  # of these; more would tell little more
+MAX_ROWS = 2**15  # in which cells are looked for
 _NORMAL = normal_table()
 
 
@@ -100,7 +100,7 @@ def choose_y_cells(
     judge: Callable[[Floats, Floats], Floats],
     weight: Floats,
 ) -> YCells | None:
-    """The cells, the share and the power that held-out rows ask for; None where they do not.
+    """The cells, their weight and the power, estimated on held-out rows; None where cells do not help.
 
     y (n,), latent where it is rounded, in an order of its own; observed: both ends of its rounding cells, by whose mass
     all is judged, or y twice; folds: the held-out rows, of which each of two small forests has ``said`` a
@@ -112,14 +112,14 @@ def choose_y_cells(
     """
     low, high = observed
     held_out = np.concatenate([np.arange(len(y))[fold] for fold in folds])
-    if len(held_out) < FEWEST_ROWS:
+    if len(held_out) < MIN_HELD_OUT:
         return None
     said = ([dist.rounded(None) for dist in said[0]], [dist.rounded(None) for dist in said[1]])
     first, second = (np.concatenate([dist.mean() for dist in dists]) for dists in said)
     hint = 0.5 * first + 0.5 * second
     score = np.zeros((2, len(POWERS), len(SHARES)))
     for half in range(2):
-        judges, others = np.arange(half, len(held_out), 2)[: MOST_JUDGES // 2], slice(1 - half, None, 2)
+        judges, others = np.arange(half, len(held_out), 2)[: MAX_JUDGES // 2], slice(1 - half, None, 2)
         cells = find_cells(np.delete(y, held_out[half::2]), y[held_out[others]], hint[others])
         if cells is None:
             return None
@@ -134,20 +134,20 @@ def choose_y_cells(
                 weight[start:][rows],
             )
             start += len(said[0][k])
-        if score.max() < score[0, 0, 0] + LEAST_GAIN * (1 + half):
+        if score.max() < score[0, 0, 0] + MIN_GAIN * (1 + half):
             return None
     posterior = np.exp(score - score.max())
     narrow = bool(posterior[1].sum() > posterior[0].sum())
     posterior = posterior[int(narrow)] / posterior[int(narrow)].sum()
     of_cells, power = float(posterior.sum(axis=0) @ SHARES), float(POWERS @ posterior.sum(axis=1))
-    cells = find_cells(every[:MOST_ROWS], y[held_out], hint)
+    cells = find_cells(every[:MAX_ROWS], y[held_out], hint)
     if cells is None or of_cells < MIN_WEIGHT_OF_CELLS or (narrow and not cells.narrow.any()):
         return None
     return YCells(of_cells, power, cells.some(cells.narrow) if narrow else cells)
 
 
 def _scores(
-    asked: list[PredictiveDistribution],
+    predicted: list[PredictiveDistribution],
     observed: tuple[Floats, Floats],
     cells: Cells,
     judge: Callable[[Floats, Floats], Floats],
@@ -158,8 +158,8 @@ def _scores(
     Where y is rounded, ``observed`` (n,), (n,) being the ends of its rounding cells, a density is the mean over these.
     """
     unit = cells.right[-1] - cells.left[0]  # of y: in it densities are of order one
-    plain = [_mean_density(dist, *observed, unit) for dist in asked]
-    masses = [_masses(dist, cells) for dist in asked]
+    plain = [_mean_density(dist, *observed, unit) for dist in predicted]
+    masses = [_masses(dist, cells) for dist in predicted]
     uniform = _mean_heights(*observed, cells, unit)
     out = np.full((2, len(POWERS), len(SHARES)), -np.inf)
     for only_narrow in range(2):

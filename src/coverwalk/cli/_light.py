@@ -1,0 +1,49 @@
+"""scikit-learn without what it loads and the command line seldom uses: SciPy's statistics and pandas."""
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["import_sklearn"]
+
+
+def import_sklearn() -> None:
+    """Import scikit-learn; `scipy.stats` is loaded when something of it is first used, and pandas if we import it.
+
+    The two take twice as long to load as scikit-learn itself.
+    """
+    if "sklearn" in sys.modules:
+        return
+    if "scipy.stats" not in sys.modules:
+        _load_when_used("scipy.stats")
+    seen = "pandas" in sys.modules
+    if not seen:
+        sys.modules["pandas"] = None  # type: ignore[assignment]  # to scikit-learn, which asks once, it is not there
+    try:
+        import sklearn.base  # noqa: F401
+    finally:
+        if not seen:
+            del sys.modules["pandas"]
+
+
+def _load_when_used(name: str) -> None:
+    """Put a module in place of another that loads it at its first attribute.
+
+    `importlib.util.LazyLoader` would load it at the next ``import`` statement, which looks at ``__spec__``.
+    """
+    spec = find_spec(name)
+    assert spec is not None
+    stand_in = ModuleType(name)
+    stand_in.__spec__, stand_in.__path__ = spec, spec.submodule_search_locations or []
+
+    def load(attribute: str) -> Any:
+        if sys.modules.get(name) is stand_in:
+            del sys.modules[name]
+        return getattr(import_module(name), attribute)
+
+    stand_in.__getattr__ = load  # type: ignore[method-assign]
+    sys.modules[name] = stand_in
+    parent, _, child = name.rpartition(".")
+    setattr(sys.modules[parent], child, stand_in)

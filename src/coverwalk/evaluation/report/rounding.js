@@ -1,0 +1,78 @@
+"use strict";
+// Rounded y, single values and bounds: the map between y and the latent y of the mixture, as preparation/rounding.py has it.
+
+const SNAP = 1e-6; // of a step: y so near to a value of the grid is that value
+
+class Rounding {
+  constructor(told) {
+    Object.assign(this, { step: 0, origin: 0, decimals: -1, values: [], width: [], bounds: null }, told);
+    this.low = told?.low ?? -Infinity;
+    this.high = told?.high ?? Infinity;
+    if (this.bounds) this.bounds = { low: this.bounds.low ?? -Infinity, high: this.bounds.high ?? Infinity, c: this.bounds.c };
+  }
+
+  // Near a bound y is seen by its logarithm, and as it is beyond.
+  forward(y) {
+    if (!this.bounds) return y;
+    const { low, high, c } = this.bounds, a = (y - low) / c, b = (high - y) / c;
+    if (high < Infinity && b <= 1) return this.top() - Math.log(Math.max(b, 0));
+    return low === -Infinity ? 1 - b : a <= 1 ? Math.log(Math.max(a, 0)) : a - 1;
+  }
+
+  backward(z) {
+    if (!this.bounds) return z;
+    const { low, high, c } = this.bounds;
+    if (high < Infinity && z > this.top()) return high - c * Math.exp(this.top() - z);
+    return low === -Infinity ? high - c * (1 - z) : z < 0 ? low + c * Math.exp(z) : low + c * (1 + z);
+  }
+
+  top() {
+    return this.bounds.low === -Infinity ? 0 : (this.bounds.high - this.bounds.low) / this.bounds.c - 2;
+  }
+
+  slope(y) {
+    return this.bounds ? 1 / Math.min(y - this.bounds.low, this.bounds.high - y, this.bounds.c) : 1;
+  }
+
+  // y with the widths of the cells that are opened below it.
+  moved(y, included) {
+    return y + this.width.reduce((sum, width, i) => sum + (this.values[i] < y || (included && this.values[i] === y) ? width : 0), 0);
+  }
+
+  // Ends of the latent cell of y: equal where y is continuous, null outside of the limits.
+  cell(y) {
+    if (y < this.low || y > this.high) return null;
+    const z = (y - this.origin) / this.step, k = Math.ceil((Math.abs(z - Math.round(z)) <= SNAP ? Math.round(z) : z) - 0.5);
+    const [left, right] = this.step
+      ? [this.origin + (k - 0.5) * this.step, this.origin + (k + 0.5) * this.step]
+      : [this.moved(y, false), this.moved(y, true)];
+    const atom = left < right;
+    return [atom && y === this.low ? -Infinity : this.forward(left), atom && y === this.high ? Infinity : this.forward(right)];
+  }
+
+  // The y of a latent y.
+  value(latent) {
+    const t = this.backward(latent);
+    let y = t;
+    if (this.step) {
+      y = this.origin + Math.ceil((t - this.origin) / this.step - 0.5 - SNAP) * this.step;
+      if (this.decimals >= 0) y = Number(y.toFixed(this.decimals));
+    } else {
+      let opened = 0;
+      for (let i = 0; i < this.values.length; i++) {
+        const start = this.values[i] + opened, end = start + this.width[i];
+        if (t < start) break;
+        opened += this.width[i];
+        y = t <= end + SNAP * this.width[i] ? this.values[i] : t - opened;
+      }
+    }
+    return Math.min(Math.max(y, this.low), this.high);
+  }
+
+  // Values of the grid between two y, or null where there are too many to be told apart.
+  between(low, high, most) {
+    if (!this.step || (high - low) / this.step > most) return null;
+    const first = Math.ceil((Math.max(low, this.low) - this.origin) / this.step - SNAP), last = Math.floor((Math.min(high, this.high) - this.origin) / this.step + SNAP);
+    return Array.from({ length: Math.max(last - first + 1, 0) }, (_, i) => this.origin + (first + i) * this.step);
+  }
+}

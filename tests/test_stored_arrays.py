@@ -1,0 +1,200 @@
+"""Files are small: narrow whole numbers, compressed arrays, and contexts that are made again from rows, to the bit."""
+
+import json
+import struct
+import time
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+
+from coverwalk import ConditionalDensity, DoubleTree, ModelFileError, load
+from coverwalk.files import packing
+from coverwalk.files.packing import hold, unpack
+from coverwalk.files.saving import encoded
+from coverwalk.forest import stored_tree
+from tests.forging import file_of, forged, put
+
+DTYPES = ["f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(DTYPES).flatmap(
+        lambda code: arrays_of.arrays(code, arrays_of.array_shapes(max_dims=3, max_side=40), fill=st.just(1))
+    ),
+    st.booleans(),
+)
+def test_every_array_comes_back(array, rises):
+    array = np.sort(array, axis=None).reshape(array.shape) if rises else array
+    held = hold([("a", array)])["a"]
+    back = unpack(held)
+    assert back.dtype == array.dtype
+    assert back.tobytes() == array.tobytes()
+    assert back.flags.writeable
+    assert len(held.data) <= array.nbytes
+
+
+@pytest.mark.parametrize(
+    ("array", "n_bytes"),
+    [
+        (np.arange(100) % 7, 100),
+        (np.arange(100) - 50, 100),  # differences of 1, but for the first number
+        (np.arange(100) % 7 * 1000, 200),
+        (np.array([2**63 - 1, -(2**63)] * 20), 320),
+        (np.cumsum(np.arange(100)) + 2**40, 800),
+        (np.cumsum(np.arange(100)), 100),
+    ],
+)
+def test_whole_numbers_are_narrow(array, n_bytes, monkeypatch):
+    monkeypatch.setattr(packing, "MIN_BYTES", 2**20)
+    assert len(hold([("a", array)])["a"].data) == n_bytes
+
+
+def test_a_file_inflates_no_more_than_it_may(monkeypatch, tmp_path):
+    """A table of zeros would be a bomb: what `save` compresses, `load` reads, and the rest stands as it is."""
+    monkeypatch.setattr(packing, "FREE", 2**16)
+    arrays = {f"a{i}": np.zeros(2**k) for i, k in enumerate([8, 10, 12, 14, 16])}
+    held = hold(arrays.items())
+    inside = sum(packing.excess(arrays[name].nbytes, len(one.data)) for name, one in held.items())
+    assert 2**15 < inside <= 2**16
+    assert not held["a4"].packed
+    model = ConditionalDensity(2, stop=0.5).fit(np.zeros((9000, 2)), np.arange(9000.0) % 3)
+    model.save(tmp_path / "m.cw")
+    load(tmp_path / "m.cw")
+
+
+@pytest.fixture(scope="module")
+def tree():
+    rng = np.random.default_rng(0)
+    return DoubleTree().fit(rng.uniform(-1, 1, (90, 2)), rng.standard_normal(90))
+
+
+def with_entries(content, change):
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    change({name: entry for name, entry in header.items() if name != "__metadata__"})
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + content[8 + length :]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda entry: entry.update(shape=[2**31, 2**20]), "far more memory"),
+        (lambda entry: entry.update(shape=[2**20]), "has not the size"),
+        (lambda entry: entry.update(shape=[2]), "has not the size"),
+        (lambda entry: entry.update(packed=False), "has not the size"),
+        (lambda entry: entry.update(packed=1), "not one that a model has"),
+        (lambda entry: entry.update(held="F16"), "not one that a model has"),
+        (lambda entry: entry.update(held="U8"), "not its own"),
+        (lambda entry: entry.update(rises=True), "not its own"),
+    ],
+)
+def test_forged_compression_is_refused(change, says, tree, tmp_path):
+    def forge(entries):
+        change(next(entry for entry in entries.values() if entry["packed"] and entry["dtype"] == "F64"))
+
+    path = tmp_path / "m.cw"
+    path.write_bytes(with_entries(file_of(*encoded(tree)), forge))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match=says):
+            load(path)
+        assert tracemalloc.get_traced_memory()[1] < 10 * path.stat().st_size + 2**24
+    finally:
+        tracemalloc.stop()
+
+
+# Contexts from rows
+
+
+def frame(n):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.uniform(-1, 1, n), "b": rng.uniform(-1, 1, n), "town": rng.choice(["Bern", "Rome"], n)})
+    X.loc[rng.random(n) < 0.1, "b"] = np.nan
+    return X, np.sign(X["a"]).to_numpy() + (X["town"] == "Rome") + 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_contexts_are_made_again_to_the_bit(weighted, tmp_path, monkeypatch):
+    X, y = frame(400)
+    weight = np.random.default_rng(1).uniform(0.5, 2, 400) if weighted else None
+    model = ConditionalDensity(4, random_state=0).fit(X, y, sample_weight=weight)
+    model.save(tmp_path / "small.cw")
+    monkeypatch.setattr(stored_tree, "MAX_BYTES", 0)  # now the file holds them
+    model.save(tmp_path / "large.cw")
+    assert any(name.endswith("spans.low") for name in encoded(model)[1])
+    large = load(tmp_path / "large.cw")
+    monkeypatch.undo()
+    assert not any("spans" in name for name in encoded(model)[1])
+    small = load(tmp_path / "small.cw")
+    for other in (small, large):
+        for ours, theirs in zip(model.forests_[0].fitted, other.forests_[0].fitted):
+            for a, b in zip((*ours.records, *ours.learned), (*theirs.records, *theirs.learned)):
+                assert a.dtype == b.dtype
+                assert np.array_equal(a, b)
+        for ours, theirs in zip(model.forests_[0].trees, other.forests_[0].trees):
+            assert np.array_equal(ours.parent, theirs.parent)
+        assert np.array_equal(model.logpdf(X, y), other.logpdf(X, y))
+
+
+def test_no_file_asks_for_long_work(tmp_path, monkeypatch):
+    """A tree that is one long path leads all rows through each of its contexts."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (3000, 12))
+    model, path = ConditionalDensity(2, stop=0.5).fit(X, X[:, 0] + rng.standard_normal(3000)), tmp_path / "m.cw"
+    chain = {"left": lambda a: path_of(len(a)), "split": lambda a: np.full(len(a), 1e9)}
+    header, arrays = encoded(model)
+    for name, change in chain.items():
+        for k in range(2):
+            arrays[f"model.forests_[0].trees[{k}].{name}"] = change(arrays[f"model.forests_[0].trees[{k}].{name}"])
+            at = f"model.forests_[0].trees[{k}].feature"
+            arrays[at] = np.where(arrays[f"model.forests_[0].trees[{k}].left"] < 0, -1, 0)
+            at = f"model.forests_[0].fitted[{k}].n_rows"
+            arrays[at] = np.full(len(arrays[at]), 3000)
+    path.write_bytes(file_of(header, arrays))
+    started = time.process_time()
+    with pytest.raises(ModelFileError):
+        load(path)
+    assert time.process_time() - started < 5
+
+
+def path_of(n):
+    left = np.full(n, -1)
+    left[0], left[1 : n - 2 : 2] = 1, np.arange(3, n, 2)
+    return left
+
+
+@pytest.fixture(scope="module")
+def stream():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 2))
+    return ConditionalDensity(3).partial_fit(X, np.sign(np.sin(8 * X[:, 0])) * X[:, 1] + 0.1 * rng.standard_normal(400))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("spans.low", put(np.nan)),
+        ("spans.low", lambda a: a[:-1].copy()),
+        ("spans.factors", put(0.0)),
+        ("spans.factors", put(-1.0)),
+        ("spans.factors", lambda a: a[:-1].copy()),
+        ("spans.factors", lambda a: a.astype(np.float32)),
+        ("n_rows", lambda a: a + 10**6),
+        ("averaged", lambda a: ~a),
+    ],
+)
+def test_forged_contexts_of_a_stream_are_refused(name, change, stream, tmp_path):
+    path = tmp_path / "m.cw"
+    whole = next(key for key in encoded(stream)[1] if key.endswith(f"fitted.{name}"))
+    path.write_bytes(forged(stream, whole, lambda array: array))
+    load(path)
+    path.write_bytes(forged(stream, whole, change))
+    with pytest.raises(ModelFileError, match="is not a valid model"):
+        load(path)
