@@ -25,6 +25,7 @@ from coverwalk import (
 from coverwalk.covers import ChoiceBoxes, SuffixTree
 from coverwalk.files import container
 from coverwalk.files.saving import encoded
+from coverwalk.files.schema import Array, SchemaError
 from coverwalk.local import Dirichlet, Polynomial
 from tests.forging import file_of, forged, put, retold, rewritten
 
@@ -161,6 +162,20 @@ def test_a_sequence_classifier_reads_with_the_alphabet_that_it_learned(tmp_path)
     model = SequenceClassifier().fit(["abab", "ccab"], ["u", "v"])
     path.write_bytes(retold(model, lambda fields: fields["models_"][1].update(alphabet=2.0)))
     np.testing.assert_array_equal(load(path).predict_proba(["abz"]), model.predict_proba(["abz"]))
+
+
+def test_an_entry_that_would_not_be_found_is_refused(tmp_path):
+    """It would be made again and again, beyond the room for the symbols of a context."""
+    model = SequenceModel("abc", depth=6).fit("abcabccbaacb" * 4)
+    shuffle = np.random.default_rng(0).permutation
+    refused(forged(model, "model._store.table", shuffle), tmp_path / "m.cw", says="table")
+
+
+def test_a_flag_is_true_or_false():
+    field = Array(bool, "n")
+    field.read("@", "x", {"x": np.array([True, False])}, {}, "x")
+    with pytest.raises(SchemaError, match="true or false"):
+        field.read("@", "x", {"x": np.array([1, 200], np.uint8).view(bool)}, {}, "x")
 
 
 def test_heavy_rows_are_not_multiplied_beyond_measure(tmp_path):

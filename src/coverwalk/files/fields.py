@@ -184,6 +184,8 @@ class Array(Field):
         """Refuse an array that is not of this dtype, shape and limits."""
         if array.dtype != self.dtype or array.ndim != len(self.shape):
             refuse(where, f"an array of {self.dtype} with {len(self.shape)} axes", array)
+        if array.dtype == np.bool_ and (array.view(np.uint8) > 1).any():  # kernels would take it for an index
+            refuse(where, "true or false", array)
         for length, wanted in zip(array.shape, self.shape):
             if is_name(wanted) and wanted not in scope:
                 if array.size == 0 and length > MAX_EMPTY:

@@ -104,8 +104,10 @@ def unpack(held: Held) -> NDArray[Any]:
             raise ValueError(f"what is compressed cannot be read ({error})") from error
         if len(data) != n_bytes or not stream.eof or stream.unused_data:
             raise ValueError("what is compressed has not the size that the shape tells")
-        planes = np.frombuffer(data, np.uint8).reshape(narrow.itemsize, -1)
-        flat = np.ascontiguousarray(planes.T).reshape(-1).view(narrow)
+        flat = (
+            np.ascontiguousarray(np.frombuffer(data, np.uint8).reshape(narrow.itemsize, -1).T).reshape(-1).view(narrow)
+        )
+        data = b""  # two copies at a time, no more
     else:
         flat = np.frombuffer(data, narrow)
         if flat.size != held.count:

@@ -165,3 +165,18 @@ def _check_store(state: Any, scope: Scope) -> None:
     require("lists", np.bincount(owner, minlength=nodes) == state.node_link[:, KINDS])
     names = np.unique(np.stack([owner, state.entry_link[:, SYMBOL]]), axis=1)
     require("entries", names.shape[1] == entries)
+    _check_places(state.table, owner, state.entry_link[:, SYMBOL])
+
+
+def _check_places(table: NDArray[np.int32], owner: NDArray[np.int32], symbol: NDArray[np.int32]) -> None:
+    """No slot is free between where the search for an entry begins and where it stands: all entries are found."""
+    slots = len(table)
+    place = np.flatnonzero(table >= 0)
+    entry = table[place]
+    mixed = (owner[entry].astype(np.uint64) << np.uint64(21)) + symbol[entry].astype(np.uint64) + np.uint64(1)
+    mixed *= np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    home = (mixed & np.uint64(slots - 1)).astype(np.int64)  # as `suffix_tree._slot` has it
+    free = np.tile(table < 0, 2)  # the search goes on at the beginning
+    last_free = np.maximum.accumulate(np.where(free, np.arange(2 * slots), -1))[slots + place]
+    require("table", (place - home) % slots < slots + place - last_free)
