@@ -172,3 +172,13 @@ def test_wrong_bounds_are_refused(bounds, message):
     X, y = skewed(50, 0)
     with pytest.raises(ValueError, match=message):
         ConditionalDensity(n_estimators=2, bounds=bounds).fit(X, y)
+
+
+def test_a_y_in_the_cell_of_a_limit_has_its_density():
+    """Counts from 0 on: 0.3 is in the cell of 0, as 1.3 is in that of 1."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 2))
+    dist = ConditionalDensity(2, bounds=(0, None), random_state=0).fit(X, rng.poisson(2.0, 300)).predict_dist(X[:3])
+    assert dist.rounding.step == 1
+    np.testing.assert_allclose(dist.logpdf(np.array([[0.3, 1.3]])), dist.logpdf(np.array([[0.0, 1.0]])), rtol=1e-12)
+    assert np.all(dist.logpdf(-0.3) == -np.inf)

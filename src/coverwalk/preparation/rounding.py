@@ -120,7 +120,9 @@ class Rounding:
             return left, right
         start, end = (left, right) if self.bounds is None else (self.bounds.forward(left), self.bounds.forward(right))
         with np.errstate(invalid="ignore"):
-            lowest, highest, outside = y == self.low, y == self.high, (y < self.low) | (y > self.high)
+            outside = (y < self.low) | (y > self.high)
+            lowest = left < self.low if self.step else y == self.low  # a y in the cell of the limit, too
+            highest = right > self.high if self.step else y == self.high
             width = np.where(np.isfinite(end - start), _FARTHEST**2 * (end - start), 0.0)
             first = np.where(np.isneginf(start), -_FARTHEST, start - width)
             last = np.where(np.isposinf(end), _FARTHEST, end + width)
