@@ -359,7 +359,8 @@ class Forest:
             return None
         order = canonical_order(self.X, self.y)
         weight = self.weight[order] if len(self.weight) else self.weight
-        return RowsOfForest(routed(self.inputs, self.X[order], self.settings), weight, self.settings.n_categories)
+        rows = routed(self.inputs, self.X[order], self.settings)
+        return RowsOfForest(rows, weight, self.settings.n_categories, len(self.trees))
 
 
 def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:

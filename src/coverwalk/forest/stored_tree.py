@@ -27,7 +27,7 @@ __all__ = ["RowsOfForest", "StoredTree", "restored", "to_store"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MAX_BYTES, MAX_WORK = 2**26, 2e9  # of what is made again: beyond, it is in the file
+MAX_BYTES, MAX_WORK = 2**27, 4e9  # of what all trees of a forest make again: beyond, it is in the file
 _KNOWN = ("first", "kind", "weight", "s2", "centre", "mean", "degree", "ridge", "n_rows")
 
 
@@ -103,6 +103,7 @@ class RowsOfForest(NamedTuple):
     Z: Floats
     weight: Floats  # (n,), or empty
     n_categories: tuple[int, ...]
+    n_trees: int
 
     def arrange(self, tree: AdaptiveTree, fill: Fill) -> tuple[Floats, Layout]:
         """What the local models of a tree see, sorted by leaf."""
@@ -121,7 +122,8 @@ def to_store(tree: AdaptiveTree, fitted: "FittedTree", rows: RowsOfForest | None
     kept = StoredTree._make(
         (*known, records.leverage > 0, fitted.shape, fitted.shapes, fitted.fill, None if new else learned, spans)
     )
-    cheap = rows is not None and _is_cheap(kept, rows.arrange(tree, fitted.fill), records.low.shape[1])
+    p = records.low.shape[1]
+    cheap = rows is not None and _is_cheap(kept, rows.arrange(tree, fitted.fill), p, rows.n_trees)
     return kept._replace(spans=None) if cheap else kept
 
 
@@ -139,7 +141,7 @@ def restored(tree: AdaptiveTree, kept: StoredTree, rows: RowsOfForest | None, p:
         require("rows", rows is not None)
         assert rows is not None
         arranged = rows.arrange(tree, kept.fill)
-        require("rows", _is_cheap(kept, arranged, p))
+        require("rows", _is_cheap(kept, arranged, p, rows.n_trees))
         records = whole_records(tree.parent, p, kept.averaged, (), **known)
         fill_spans(*arranged, records)
     require("weight", records.total[:, tree.left < 0] > 0)  # higher up it may underflow
@@ -147,8 +149,8 @@ def restored(tree: AdaptiveTree, kept: StoredTree, rows: RowsOfForest | None, p:
     return FittedTree(records, kept.shape, kept.shapes, kept.learned or at_rest(records), kept.fill)
 
 
-def _is_cheap(kept: StoredTree, arranged: tuple[Floats, Layout], p: int) -> bool:
-    """Whether spans can be made from rows, in little time and memory."""
+def _is_cheap(kept: StoredTree, arranged: tuple[Floats, Layout], p: int, n_trees: int) -> bool:
+    """Whether spans can be made from rows in little time and memory, in each of n_trees trees."""
     layout, nonzero = arranged[1], np.diff(kept.first) > 0
     if not np.array_equal(kept.n_rows, (layout.end - layout.start)[nonzero]):
         return False
@@ -158,7 +160,7 @@ def _is_cheap(kept: StoredTree, arranged: tuple[Floats, Layout], p: int) -> bool
     n_kept, order = span_sizes(kept.n_rows, kept.degree, kept.averaged, p)
     work = n * (p + order * np.where(n_kept > 0, p, order)) + order.astype(float) ** 3
     n_bytes = 8 * (n_kept * p + order * (order + 1) // 2 + 2 * p).sum()
-    return bool(work.sum() <= MAX_WORK and n_bytes <= MAX_BYTES)
+    return bool(work.sum() * n_trees <= MAX_WORK and n_bytes * n_trees <= MAX_BYTES)
 
 
 def _check_factors(records: Records) -> None:
