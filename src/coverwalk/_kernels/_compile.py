@@ -41,13 +41,13 @@ def _cached(dispatcher: Any) -> Any:
     """Have a kernel kept on disk; where no folder can be written it is compiled in memory, at every start."""
     if not hasattr(dispatcher, "enable_caching"):  # with NUMBA_DISABLE_JIT a kernel is the plain function
         return dispatcher
-    _take_no_literals(dispatcher)
     try:
         dispatcher.enable_caching()
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
             raise
         _FirstCompilation.cached = False
+    _take_no_literals(dispatcher)
     if _SHIPPED:
         dispatcher._cache = ShippedCache(dispatcher.py_func, dispatcher._cache, _SHIPPED)
     return dispatcher

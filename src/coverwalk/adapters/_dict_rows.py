@@ -32,7 +32,7 @@ class DictRows:
     >>> rows.enter({"a": 3.0}, 0.0)
     (array([ 3., nan]), None)
     >>> row, before = rows.enter({"a": 5.0, "c": "red"}, 0.0)  # a new column: the rows before must be learned again
-    >>> row, before[0], rows.categories
+    >>> row, before[0], rows.categorical
     (array([ 5., nan,  0.]), array([[ 1.,  2., nan], [ 3., nan, nan]]), [2])
     """
 

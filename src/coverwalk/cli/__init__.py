@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
 
@@ -50,7 +50,7 @@ def console() -> int:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have it ignored
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        code = main()
+        code = main(prepare=import_sklearn)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
         code = 130
@@ -70,19 +70,22 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it worked, 1 for a mistake in the input, 2 in the call, 130 after Ctrl-C."""
+def main(argv: Sequence[str] | None = None, *, prepare: Callable[[], None] | None = None) -> int:
+    """Run one command; 0 when it worked, 1 for a mistake in the input, 2 in the call, 130 after Ctrl-C.
+
+    prepare: is called when the arguments and files were found to be there.
+    """
     try:
-        return _run(_parser().parse_args(argv))
+        return _run(_parser().parse_args(argv), prepare)
     except KeyboardInterrupt:
         return 130
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace, prepare: Callable[[], None] | None) -> int:
     try:
         _check_files(arguments)
-        if arguments.command != "warmup":
-            import_sklearn()
+        if prepare is not None:
+            prepare()
         arguments.run(arguments)
     except BrokenPipeError:  # `coverwalk ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> None:
     chance = ", ".join(f"{p:.0%} after {d} min" for p, d in zip(waits.exceedance(rows, 70.0), _LAST))
     print(f"P(wait > 70 min | last eruption): {chance}\n")
 
-    print("Why? The contexts behind the prediction of the wait after 3.0 min, alike ones grouped:")
-    print("  " + str(waits.explain(rows[1], top=5)).replace("x0", "the last eruption").replace("\n", "\n  ") + "\n")
+    print("Why two branches? The contexts behind the next eruption after one of 4.3 min, alike ones grouped:")
+    print("  " + str(durations.explain(rows[2], top=5)).replace("x0", "the last eruption").replace("\n", "\n  ") + "\n")
 
     _print_scores(durations, x, following, train, test)
     _draw(durations, waits, (x[:, 0], following, wait), arguments.output)

@@ -468,7 +468,7 @@ class PredictiveDistribution(UnivariateDistribution):
         >>> dist = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 1.0], [0, 0], Shapes.student(4.0),
         ...                               context=[10, 11], describe=lambda label: f"box {label}")
         >>> dist[0].contexts(top=1)
-        [Voice(weight=0.7, loc=1.0, scale=1.0, kind=0, context='box 11')]
+        [Component(weight=0.7, loc=1.0, scale=1.0, kind=0, context='box 11')]
         """
         if not self._one:
             return [row.contexts(top) for row in self]

@@ -24,7 +24,8 @@ def check_forest(forest: Any, scope: Scope) -> None:
     require("trend", (forest.trend is not None) == any(part.smooth for part in parts))
     require("kernel", (forest.global_kernel is not None) == (settings.kernel > 0))
     if forest.n_summed:  # there are no rows to make them of
-        require("inverse", all(len(fitted.learned.inverse) == len(fitted.records.low) for fitted in forest.fitted))
+        whole = [fitted.learned and len(fitted.learned.inverse) == len(fitted.mean) for fitted in forest.fitted]
+        require("inverse", all(whole))
     n_categories = _n_categories(forest, p)
     degrees = Forest(**vars(forest)) if p else None  # knows which polynomials have too many terms
     for part, tree, fitted in zip(parts, forest.trees, forest.fitted):

@@ -102,7 +102,7 @@ def fit_exponents(log_pools: Floats, y: Integers, weight: Floats, prior: Floats,
     >>> blunt = np.log(rng.dirichlet(np.ones(3), size=5000))[:, :, None]
     >>> sharp = np.exp(log_softmax(2 * blunt[:, :, 0]))  # the truth is the square of the pool
     >>> y = (sharp.cumsum(1) < rng.random((5000, 1))).sum(1)
-    >>> fit_powers(blunt, y, np.ones(5000), np.ones(1)).round(1)
+    >>> fit_exponents(blunt, y, np.ones(5000), np.ones(1)).round(1)
     array([2.])
     """
     T, chosen = prior.copy(), log_pools[np.arange(len(y)), y]

@@ -93,7 +93,7 @@ def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, sett
 def categories_seen(X: Floats, n_categories: tuple[int, ...]) -> tuple[int, ...]:
     """How many levels each category has in rows X (n, p): some may have come since the frame was made.
 
-    >>> levels_seen(np.array([[np.nan, 4.0], [7.0, np.nan]]), (0, 2))
+    >>> categories_seen(np.array([[np.nan, 4.0], [7.0, np.nan]]), (0, 2))
     (0, 5)
     """
     if not n_categories:

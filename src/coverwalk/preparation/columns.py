@@ -53,7 +53,7 @@ class MixedInputs:
         """From the first table of a stream: which columns are categories. Their levels are still to come, to `grown`.
 
         >>> begun = MixedInputs.begun([["b", 1.0]], [0])
-        >>> begun.grown([["b", 1.0], ["a", 2.0]]).levels
+        >>> begun.grown([["b", 1.0], ["a", 2.0]]).categories
         [['(others)', 'b', 'a'], []]
         """
         return cls([[OTHERS] if categories else [] for categories in cls.of(X, categorical).categories])

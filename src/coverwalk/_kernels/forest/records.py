@@ -54,8 +54,8 @@ def kept_records(layout: Layout, grid: Grid, fit: Fit, weight: Floats, nonzero: 
 def _rounded(values: Floats, scale: Floats | None = None) -> Floats:
     """Values to `DIGITS` bits below the scale, or of their own.
 
-    >>> float(_rounded(np.array(1 / 3))) - 1 / 3, float(_rounded(np.array(1e6 / 3), np.array(1e-6))) == 1e6 / 3
-    (2.4...e-12, True)
+    >>> _rounded(np.array([1 / 3])) - 1 / 3, _rounded(np.array([1e6 / 3]), np.array([1e-6])) == 1e6 / 3
+    (array([2.42...e-12]), array([ True]))
     """
     exponent = np.frexp(values if scale is None else scale)[1] - DIGITS
     return np.ascontiguousarray(np.ldexp(np.rint(np.ldexp(values, -exponent)), exponent))
