@@ -74,12 +74,8 @@ def pool_weights(
     counted = (np.ones(n) if counted is None else counted)[known]
     both, weight = density.sum(axis=0), np.full(E, 1.0 / E)
     for _ in range(N_STEPS):
-        right = counted @ (both / np.maximum(both @ weight, MIN_DENSITY)[:, None])
-        noisy = 0.0
-        if gain > 0.0:
-            noisy = gain * np.mean(
-                [counted @ (p / np.maximum(p @ weight, MIN_DENSITY)[:, None]) for p in density], axis=0
-            )
+        right, first, second = ((counted / np.maximum(p @ weight, MIN_DENSITY)) @ p for p in (both, *density))
+        noisy = 0.5 * gain * (first + second)
         counts = rows + weight * (1.0 + gain) * right * counted.sum() / (counted.sum() + noisy)
         before, weight = weight, counts / counts.sum()
         if np.abs(weight - before).max() < TOLERANCE:
