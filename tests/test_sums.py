@@ -513,12 +513,20 @@ def test_bad_rows_are_named_and_the_model_stays(spoil, message):
     assert np.array_equal(model.predict(X), before)
 
 
+def test_rows_that_are_kept_are_fitted_as_by_fit_whatever_the_sample():
+    X, y = rows(400)
+    model = ConditionalDensity(n_estimators=3, random_state=0)
+    expected = model.fit(X, y).logpdf(X, y)
+    chunked = ConditionalDensity(n_estimators=3, random_state=0).fit_chunks(split(X, y, 3), sample_rows=100)
+    np.testing.assert_allclose(chunked.logpdf(X, y), expected, rtol=0, atol=1e-9)
+
+
 def test_a_y_beyond_all_units_is_refused():
     X, y = rows(2000)
     y = y * 1e-150
     y[np.argmax(row_codes(X, y))] = 1.0  # not in the sample
     with pytest.raises(ValueError, match="y = 1 is more than"):
-        ConditionalDensity(n_estimators=1, stop=0.5).fit_chunks([(X, y)], sample_rows=100)
+        ConditionalDensity(n_estimators=1, stop=0.5).fit_chunks([(X, y)], **TIGHT | {"sample_rows": 100})
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e150])

@@ -75,10 +75,11 @@ def fitted(model: Any, forests: list[Forest], columns: Columns) -> Any:
 
 def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
     """Forests for every output, planned and chosen on the sample as `fit` does: the pass that sums all rows; or the
-    fitted estimator, where the sample pass has kept all rows.
+    fitted estimator, planned and chosen on all rows, where the sample pass has kept them.
     """
-    kept, mixed = drawn.sample.lowest(ROWS_OF_TREND), model._mixed
-    X, Y = drawn.sample.lowest(drawn.options.sample_rows).rows()
+    mixed, n_kept = model._mixed, drawn.n_rows if drawn.all_kept else ROWS_OF_TREND
+    kept = drawn.sample.lowest(n_kept)
+    X, Y = drawn.sample.lowest(n_kept if drawn.all_kept else drawn.options.sample_rows).rows()
     X_kept, Y_kept = kept.rows()
     X, X_kept = category_codes(X, mixed), category_codes(X_kept, mixed)
     names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
