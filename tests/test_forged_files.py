@@ -22,7 +22,7 @@ from coverwalk import (
     SequenceModel,
     load,
 )
-from coverwalk.covers import ChoiceBoxes, SuffixTree
+from coverwalk.covers import ChoiceBoxes, KDTree, SuffixTree
 from coverwalk.files import container
 from coverwalk.files.saving import encoded
 from coverwalk.files.schema import Array, SchemaError
@@ -304,3 +304,17 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path):
         model.save(path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["m.cw"]
+
+
+def test_rows_of_a_cover_model_are_vectors(tmp_path):
+    """A number passes for a vector of one where rows come in, but a split looks into what is kept."""
+    model = CoverModel(KDTree(), Polynomial(0))
+    for x in np.linspace(-1, 1, 30):
+        model.update([x], x)
+    path = tmp_path / "m.cover"
+    model.save(path)
+    load(path)
+    M, rows = next((M, rows) for M, rows in model._rows.items() if rows)
+    model._rows[M] = [rows[0]._replace(x=float(rows[0].x[0])), *rows[1:]]
+    with pytest.raises(ValueError, match="rows"):
+        model.save(path)

@@ -125,6 +125,8 @@ def _check(state: Any, scope: Scope) -> None:
     for M, rows in state._rows.items():
         for row in rows:
             x, _ = CoverModel._checked(state, row.x, row.y, learning=True)
+            if isinstance(x, np.ndarray):  # a number passes for a vector of one, but is none
+                require("rows", isinstance(row.x, np.ndarray) and row.x.shape == x.shape)
             require("rows", state.cover.contexts(x)[-1][0] == M)
 
 
