@@ -71,12 +71,13 @@ def pool_weights(
     best = halves.max(axis=(0, 2))
     known = np.isfinite(best)  # a row that all rule out says nothing of their weights
     density = np.exp(halves[:, known] - best[known, None])
+    density = np.concatenate([density.sum(axis=0)[None], density])  # of both halves together, of the first, the second
     counted = (np.ones(n) if counted is None else counted)[known]
-    both, weight = density.sum(axis=0), np.full(E, 1.0 / E)
+    total, weight = counted.sum(), np.full(E, 1.0 / E)
     for _ in range(N_STEPS):
-        right, first, second = ((counted / np.maximum(p @ weight, MIN_DENSITY)) @ p for p in (both, *density))
+        right, first, second = ((counted / np.maximum(density @ weight, MIN_DENSITY))[:, None, :] @ density)[:, 0]
         noisy = 0.5 * gain * (first + second)
-        counts = rows + weight * (1.0 + gain) * right * counted.sum() / (counted.sum() + noisy)
+        counts = rows + weight * (1.0 + gain) * right * total / (total + noisy)
         before, weight = weight, counts / counts.sum()
         if np.abs(weight - before).max() < TOLERANCE:
             break

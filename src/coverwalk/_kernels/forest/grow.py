@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import fused_kernel, kernel
+from coverwalk._kernels.forest.regression import add_gram, kernel_matrix
 from coverwalk._kernels.forest.split import goes_right, mask_of, missing_goes, order_categories
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
 from coverwalk._kernels.linalg.splitmix import mix, uniform
@@ -44,38 +45,58 @@ def _gammas(n: int) -> Floats:
 
 
 @kernel
-def _subtract_line(
-    X: Floats, r: Floats, perm: NDArray[np.int64], s: int, e: int, n_sample: int, work: tuple[Floats, ...]
-) -> None:
-    """Take the context's own ridge-linear fit, made on its first rows, off the residuals of all its rows."""
-    A, b, f = work
+def _subtract_line(X: Floats, r: Floats, perm: Ints, s: int, e: int, n_sample: int, work: tuple[Floats, ...]) -> None:
+    """Take the context's own ridge-linear fit, made on its first rows, off the residuals of all its rows.
+
+    With fewer rows than coefficients it is solved for the rows: c = F'alpha.
+    """
+    rows, A, b, alpha = work
     p = X.shape[1]
     d = p + 1
-    for a in range(d):
-        b[a] = 0.0
-        for j in range(d):
-            A[a, j] = 0.0
-    for q in range(s, s + n_sample):
-        i = perm[q]
-        f[0] = 1.0
+    for q in range(n_sample):
+        i = perm[s + q]
+        alpha[q] = r[i]
         for a in range(p):
-            f[a + 1] = X[i, a]
+            rows[q, a] = X[i, a]
+    size = min(n_sample, d)
+    if n_sample < d:
+        kernel_matrix(rows[:n_sample], 1, A)
+    else:
         for a in range(d):
-            t = f[a]
-            b[a] += t * r[i]
             for j in range(a, d):
-                A[a, j] += t * f[j]
-    for a in range(d):
+                A[a, j] = 0.0
+        add_gram(rows[:n_sample], 1, A)
+        _add_rows(rows, alpha, n_sample, b)
+        for a in range(d):
+            alpha[a] = b[a]
+    for a in range(size):
         A[a, a] += RIDGE
-    factorise(A, d)
-    forward_solve(A, d, b, 0)
-    back_solve(A, d, b)
+    factorise(A, size)
+    forward_solve(A, size, alpha, 0)
+    back_solve(A, size, alpha)
+    if n_sample < d:
+        _add_rows(rows, alpha, n_sample, b)
+    else:
+        for a in range(d):
+            b[a] = alpha[a]
     for q in range(s, e):
         i = perm[q]
         t = b[0]
         for a in range(p):
             t += b[a + 1] * X[i, a]
         r[i] -= t
+
+
+@fused_kernel
+def _add_rows(rows: Floats, weight: Floats, n: int, b: Floats) -> None:
+    """b = F'weight, features one and the columns of n rows."""
+    for a in range(len(b)):
+        b[a] = 0.0
+    for q in range(n):
+        t = weight[q]
+        b[0] += t
+        for a in range(rows.shape[1]):
+            b[a + 1] += t * rows[q, a]
 
 
 @kernel
@@ -298,8 +319,8 @@ def grow(
     start, end = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
     name = np.zeros(capacity, np.uint64)  # a context's own random stream: it depends on the path alone
     perm, spare, r, plain = np.arange(n), np.empty(n, np.int64), residual.copy(), _plain(X, n_categories)
-    work = (np.empty((p + 1, p + 1)), np.empty(p + 1), np.empty(p + 1))
     state, most = np.zeros(1, np.uint64), min(n, sample)
+    work = (np.empty((most, p)), np.empty((p + 1, p + 1)), np.empty(p + 1), np.empty(max(most, p + 1)))
     column, log_gamma = (np.empty((p, most)), np.empty((p, most)), np.empty((p, 10))), _gammas(most)
     end[0], name[0], n_nodes = n, mix(np.uint64(seed)), 1
     k = 0

@@ -209,8 +209,7 @@ def _ridges(F: Floats, r: Floats) -> Iterator[tuple[float, Floats, Floats]]:
     """Each ridge with its coefficients and the leave-one-out errors of the rows."""
     values, vectors = eigh(F.T @ F, check_finite=False)
     P = F @ vectors
-    b, squares = P.T @ r, P * P
-    for ridge in RIDGES:
-        shrunk = 1.0 / (np.maximum(values, 0.0) + ridge)
-        errors = (r - P @ (b * shrunk)) / np.maximum(1.0 - squares @ shrunk, MIN_KEEP)
-        yield ridge, vectors @ (b * shrunk), errors
+    shrunk = 1.0 / (np.maximum(values, 0.0)[:, None] + RIDGES)
+    coefficients = (P.T @ r)[:, None] * shrunk
+    errors = (r[:, None] - P @ coefficients) / np.maximum(1.0 - (P * P) @ shrunk, MIN_KEEP)
+    return zip(RIDGES, (vectors @ coefficients).T, errors.T)
