@@ -335,10 +335,11 @@ class PredictiveDistribution(UnivariateDistribution):
         values = self.rounding.value(latent)
         if self.rounding.step:
             near = self.rounding.place(latent) < _HAIR
-            if near.any():
-                lower = self.rounding.value_before(values)
-                below, _ = self._tails(lower[0] if self._one else lower)
-                values = np.where(near & (np.reshape(below, values.shape) >= q - _SUM_TOLERANCE), lower, values)
+            rows = np.flatnonzero(near.any(axis=1))
+            if len(rows):
+                lower = self.rounding.value_before(values[rows])
+                below = self.cdf(lower[0])[None] if self._one else self[rows].cdf(lower)
+                values[rows] = np.where(near[rows] & (below >= q - _SUM_TOLERANCE), lower, values[rows])
         return values
 
     def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
