@@ -20,7 +20,7 @@ from coverwalk._kernels.distributions.quantile import mixture_ppf, rowwise_ppf
 from coverwalk._kernels.distributions.rounded import cell_logpdf, grid_moments
 from coverwalk._kernels.distributions.warped import piece_moments
 from coverwalk.distributions.base import RandomState, probabilities
-from coverwalk.distributions.rounded_sums import add_rounding, grid_near, sum_over_grid
+from coverwalk.distributions.rounded_sums import add_rounding, grid_near, bounded_grid_moments
 from coverwalk.distributions.shapes import Floats, Shapes, flat
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.preparation.rounding import Rounding
@@ -376,7 +376,7 @@ class PredictiveDistribution(UnivariateDistribution):
         if rounding.step and not rounding.limited:
             grid_moments(self.components, self.shapes.table, rounding.origin, rounding.step, mean, var)
         elif rounding.step:
-            sum_over_grid(self, mean, var)
+            bounded_grid_moments(self, mean, var)
         else:
             mean[:] = rounding.value(mean)  # about which squares are summed
             piece_moments(self.components, self.shapes.table, *rounding.pieces(), mean, var)

@@ -20,7 +20,7 @@ __all__ = ["Bounds", "check_within", "checked_bounds", "natural_bounds"]
 Floats = NDArray[np.float64]
 Pair = tuple[float | None, float | None]
 
-NATURAL = (0.0, 1.0, 100.0)  # where y that was given no bounds may have one
+NATURAL = (0.0,), (1.0, 100.0)  # where y that was given no bounds may have a lower one, and an upper one
 EDGE_ROWS = 20  # rows beside a bound that nothing crosses: were there none, chance 2^-20
 EDGE_WIDTH = 0.25  # how far from it, in standard deviations of y
 
@@ -136,7 +136,8 @@ def check_within(y: Floats, bounds: tuple[float, float], name: str = "y") -> Non
 
 
 def natural_bounds(y: Floats, atoms: Floats) -> tuple[float, float] | None:
-    """Bounds that y (n,) shows by itself: where it piles up at an end, and 0, 1 or 100 where it ends with a sharp edge.
+    """Bounds that y (n,) shows by itself: where it piles up at an end, 0 where it begins with a sharp edge,
+    and 1 or 100 where it ends with one.
 
     A sharp edge: nothing beyond, and at least 20 rows within a quarter of a standard deviation; a density that went on
     smoothly beyond would have left none there with a chance of 2^-20.
@@ -144,10 +145,10 @@ def natural_bounds(y: Floats, atoms: Floats) -> tuple[float, float] | None:
     start, end = float(y.min()), float(y.max())
     width = EDGE_WIDTH * float(np.std(y / max(abs(start), abs(end), 1e-300))) * max(abs(start), abs(end))
     low, high = -np.inf, np.inf
-    for value in (*NATURAL, *atoms.tolist()):
-        piles = value in atoms
-        if value <= start and (value == start if piles else np.sum(y - value <= width) >= EDGE_ROWS):
+    for value in (*NATURAL[0], *atoms.tolist()):
+        if value == start if value in atoms else value <= start and np.sum(y - value <= width) >= EDGE_ROWS:
             low = max(low, value)
-        if value >= end and (value == end if piles else np.sum(value - y <= width) >= EDGE_ROWS):
+    for value in (*NATURAL[1], *atoms.tolist()):
+        if value == end if value in atoms else value >= end and np.sum(value - y <= width) >= EDGE_ROWS:
             high = min(high, value)
     return (low, high) if low < high and (low, high) != (-np.inf, np.inf) else None

@@ -215,27 +215,30 @@ class Rounding:
         t = t if self.bounds is None else self.bounds.forward(t)
         return np.where(y < self.low, -np.inf, np.where(y >= self.high, np.inf, t))
 
-    def pieces(self) -> tuple[Floats, NDArray[np.int64], Floats]:
-        """What y is of the latent y, for `piece_moments`: edges, kinds and forms; not for a grid."""
+    def pieces(self, grid: Floats | None = None) -> tuple[Floats, NDArray[np.int64], Floats]:
+        """What y is of the latent y, for `piece_moments`: edges, kinds and forms.
+
+        grid: values of a grid whose cells are told apart, ascending; between the others y is taken for continuous.
+        """
+        values = self.values if grid is None else grid
         edges, forms = self.bounds.pieces() if self.bounds else ([-np.inf, np.inf], [(LINEAR, 0.0, 1.0, 0.0, 0.0)])
-        start, end = self.cells(self.values)
-        start, end = np.where(self.values == self.low, -np.inf, start), np.where(self.values == self.high, np.inf, end)
+        start, end = self.cells(values)
+        start, end = np.where(values == self.low, -np.inf, start), np.where(values == self.high, np.inf, end)
         marks = np.unique(np.concatenate([edges, start, end]))
-        kind, form = [], []
-        for low, high in pairwise(marks.tolist()):
-            near = low if low > -np.inf else min(2.0 * high, -1.0) if high < np.inf else -1.0
-            far = high if high < np.inf else max(2.0 * low, 1.0)
-            middle = 0.5 * near + 0.5 * far
-            inside = np.flatnonzero((start <= middle) & (middle <= end))
-            shift = float(np.sum(self.width[end < middle]))
-            which, a, b, rate, origin = forms[int(np.searchsorted(edges, middle)) - 1]
-            if len(inside):
-                kind.append(CONSTANT)
-                form.append((float(self.values[inside[0]]), 0.0, 0.0, 0.0))
-            else:
-                kind.append(which)
-                form.append((a - shift, b, rate, origin))
-        return marks, np.array(kind, np.int64), np.array(form)
+        low, high = marks[:-1], marks[1:]
+        with np.errstate(invalid="ignore"):  # infinity times zero, in branches that are not taken
+            near = np.where(low > -np.inf, low, np.where(high < np.inf, np.minimum(2.0 * high, -1.0), -1.0))
+            middle = 0.5 * near + 0.5 * np.where(high < np.inf, high, np.maximum(2.0 * near, 1.0))
+        form = np.array(forms)[np.searchsorted(edges, middle) - 1]
+        kind, form = form[:, 0].astype(np.int64), form[:, 1:].copy()
+        if len(values):
+            opened = np.concatenate([[0.0], np.cumsum(self.width)]) if grid is None else np.zeros(len(grid) + 1)
+            form[:, 0] -= opened[np.searchsorted(end, middle)]
+            cell = np.maximum(np.searchsorted(start, middle) - 1, 0)
+            inside = (start[cell] <= middle) & (middle <= end[cell])
+            kind[inside], form[inside] = CONSTANT, 0.0
+            form[inside, 0] = values[cell[inside]]
+        return marks, kind, form
 
     def between(self, low: float, high: float) -> Floats:
         """The values of the grid from low to high."""

@@ -126,10 +126,11 @@ def piece_moments(
             weight, scale, s = components.weight[m], components.scale[m], components.shape[m]
             if weight == 0.0:
                 continue
+            until = 0.0  # the first edge is minus infinity
             for k in range(len(kind)):
                 a, b, rate, origin = form[k, 0] - guess, form[k, 1], form[k, 2], form[k, 3]
                 loc, low, high = components.loc[m] - origin, edges[k] - origin, edges[k + 1] - origin
-                below = 0.0 if math.isinf(low) else shape_tails(table, s, (low - loc) / scale)[0]
+                below = until
                 until = 1.0 if math.isinf(high) else shape_tails(table, s, (high - loc) / scale)[0]
                 mass, one, two = until - below, 0.0, 0.0
                 if kind[k] == LINEAR:
