@@ -80,13 +80,13 @@ class Rounding:
     bounds: Bounds | None = None
 
     _schema = Schema(
-        step=Real(low=0),
-        origin=Real(),
+        step=Real(low=0, any_unit=True),
+        origin=Real(any_unit=True),
         decimals=Whole(-1, MAX_DECIMALS),
-        values=Array(float, "atoms"),
-        width=Array(float, "atoms", above=0),
-        low=Real(inf=True),
-        high=Real(inf=True),
+        values=Array(float, "atoms", any_unit=True),
+        width=Array(float, "atoms", above=0, any_unit=True),
+        low=Real(inf=True, any_unit=True),
+        high=Real(inf=True, any_unit=True),
         bounds=Maybe(Object(Bounds)),
         check=lambda state, scope: _check_rounding(state),
     )
