@@ -179,9 +179,9 @@ class ForestStream:
                 self.next_event = self._find_event()
         return out
 
-    def learn_one(self, x: Floats, y: float) -> float:
-        """Learn one row x (1, p), y; returns the log density that it had just before."""
-        return float(self.learn(x, np.array([y]))[0])
+    def learn_one(self, x: Floats, y: float, *, scored: bool = True) -> float:
+        """Learn one row x (1, p), y; returns the log density that it had just before, as `learn` does."""
+        return float(self.learn(x, np.array([y]), scored=scored)[0])
 
     @property
     def _has_experts(self) -> bool:
@@ -340,6 +340,12 @@ class ForestStream:
         dist = self.table.predict_dist(X, self.n_rows, self.names, self.categories, weights)
         dist.rounding = self.base.settings.rounding if self.base else None
         return dist
+
+    def mean_one(self, x: Floats) -> float:
+        """The mean of y in a row x (1, p)."""
+        if self.base is None or self._has_experts:
+            return float(self.predict_dist(x).mean()[0])
+        return float(self.table.means(x, self.n_rows, self.counts / self.counts.sum())[0])
 
     @property
     def n_contexts(self) -> int:

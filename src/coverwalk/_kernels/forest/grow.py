@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Nodes = tuple[Ints, Ints, Ints, Floats, Ints]  # dim, left, parent, cut, levels
 
+_NO_WEIGHT = np.empty(0)
 RIDGE = 1.0  # of a context's own linear model, and of the line on each side of a candidate cut
 PRIOR_ROWS = 2.0  # a side's variance starts at the context's, with this weight
 
@@ -65,7 +66,7 @@ def _subtract_line(X: Floats, r: Floats, perm: Ints, s: int, e: int, n_sample: i
         for a in range(d):
             for j in range(a, d):
                 A[a, j] = 0.0
-        add_gram(rows[:n_sample], 1, A)
+        add_gram(rows[:n_sample], _NO_WEIGHT, 1, A)
         _add_rows(rows, alpha, n_sample, b)
         for a in range(d):
             alpha[a] = b[a]
