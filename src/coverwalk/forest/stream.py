@@ -32,7 +32,7 @@ Ints = NDArray[np.int64]
 
 HELD_OUT = 0.25  # of the rows of a fit have spoken for the weights of its pool
 MAX_HELD_OUT = 500.0
-FIRST_CHOICE, LAST_CHOICE = 64, 4096  # rows at which the parts of a forest are chosen, and every four times as many
+FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen, and every four times as many
 
 
 @stored(
@@ -272,7 +272,9 @@ class ForestStream:
     def _choice_due(self, n: int) -> bool:
         """Whether the parts of the forest are to be chosen again, as a doubling begins."""
         begins = self.settings.choose and self.turn % max(len(self.members), 1) == 0
-        return begins and self.growing is None and self.chosen_at < LAST_CHOICE and n >= 4 * self.chosen_at
+        return (
+            begins and self.growing is None and self.chosen_at < self.settings.last_choice and n >= 4 * self.chosen_at
+        )
 
     def _begin(self, base: Base, members: list[Member], n: int) -> None:
         """Trees that were all grown from n rows."""
@@ -424,5 +426,6 @@ def _grown(
 ) -> tuple[Base, Member]:
     """Tree k from rows X (n, p), y (n,), in a base or, where it is to be fresh, in a new one."""
     if fresh:
-        base = base_of(X, y, plan, names, chosen=chosen)
+        again = chosen or settings.decay > 0 or len(y) >= settings.plan_again * base.planned
+        base = base_of(X, y, plan, names, chosen=chosen, before=None if again else base)
     return base, grow_one(X, y, now, base, k, seed, settings)
