@@ -38,9 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
     _print_densities(durations.predict_dist(rows), np.linspace(1.2, 5.4, 60), "minutes")
     short = float(durations.prob([[4.3]], high=3.0)[0])
     print("A short eruption is followed by a long one. After a long eruption there are two branches: the next one is")
-    print(
-        f"short with probability {short:.0%} and long with probability {1 - short:.0%}. Few last 3 minutes, which is the mean.\n"
-    )
+    print(f"short with probability {short:.0%}, or long with {1 - short:.0%}. Few last 3 minutes, the mean.\n")
 
     print("How long will the wait for it be?\n")
     _print_densities(waits.predict_dist(rows), np.linspace(40, 100, 60), "minutes")
@@ -106,9 +104,8 @@ def draw(
     durations: "ConditionalDensity", waits: "ConditionalDensity", rows: "tuple[Floats, Floats, Floats]", path: str
 ) -> None:
     """Both densities over the last eruption, and the probability of a long wait; needs matplotlib."""
-    import numpy as np
-
     import matplotlib
+    import numpy as np
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
