@@ -45,7 +45,11 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-@stored(y=Array(np.int64, "n", index="C"), X=Array(float, "n", "p", nan=True), weight=Array(float, "n", low=0))
+@stored(
+    y=Array(np.int64, "n", index="C"),
+    X=Array(float, "n", "p", nan=True, any_unit=True),
+    weight=Array(float, "n", low=0),
+)
 class _Rows(NamedTuple):
     """Rows as they came: X (n, p), class of each (n,), weight of each (n,)."""
 
