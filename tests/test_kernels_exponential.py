@@ -1,4 +1,4 @@
-"""The exponential and the normal's tail of inner loops, and the mean density of normals over cells that are narrow, wide and far."""
+"""The exponential and the tail of inner loops, and mean densities of normals over cells: narrow, wide and far."""
 
 import numpy as np
 import pytest
