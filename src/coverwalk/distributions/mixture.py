@@ -20,7 +20,7 @@ from coverwalk._kernels.distributions.quantile import mixture_ppf, rowwise_ppf
 from coverwalk._kernels.distributions.rounded import cell_logpdf, grid_moments
 from coverwalk._kernels.distributions.warped import piece_moments
 from coverwalk.distributions.base import RandomState, probabilities
-from coverwalk.distributions.rounded_sums import add_rounding, grid_near, bounded_grid_moments
+from coverwalk.distributions.rounded_sums import add_rounding, bounded_grid_moments, grid_near
 from coverwalk.distributions.shapes import Floats, Shapes, flat
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.preparation.rounding import Rounding

@@ -7,7 +7,6 @@ is that of the latent y with the mass of each cell put on its value. Both direct
 """
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
