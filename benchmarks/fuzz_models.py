@@ -23,12 +23,18 @@ FRAME = pd.DataFrame({"a": X[:, 0], "b": RNG.choice(["u", "v", "w"], 60), "c": G
 LABELS = np.array(["no", "yes", "maybe"])[np.arange(60) % 3]
 
 
+def named(X, model):
+    """The rows under the names that the model knows its columns by, which a file may change."""
+    return X.set_axis(model.feature_names_in_, axis=1) if hasattr(model, "feature_names_in_") else X
+
+
 def rows(X, y):
     def use(model):
-        model.logpdf(X, y)
+        rows = named(X, model)
+        model.logpdf(rows, y)
         if np.ndim(y) == 1:
-            model.predict_dist(X[:5]).cdf(0.0)
-        model.partial_fit(X[:1], y[:1])
+            model.predict_dist(rows[:5]).cdf(0.0)
+        model.partial_fit(rows[:1], y[:1])
 
     return use
 
@@ -45,15 +51,22 @@ def points(X):
 
 def labels(X):
     def use(model):
-        model.predict_proba(X)
-        model.contexts(X[:2])
-        model.partial_fit(X[:1], model.classes_[:1])
+        rows = named(X, model)
+        model.predict_proba(rows)
+        model.contexts(rows[:2])
+        model.partial_fit(rows[:1], model.classes_[:1])
 
     return use
 
 
 def sequence(text):
     def use(model):
+        symbols = text
+        if isinstance(text, str) and not model._alphabet.grows:  # a file may have other symbols
+            symbols = [model._alphabet.symbols["abc".index(letter)] for letter in text]
+        check(model, symbols)
+
+    def check(model, text):
         model.log_loss(text)
         model.predict_proba(text[:2])
         model.sample(3, seed=0)

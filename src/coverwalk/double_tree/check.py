@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.double_tree.normal_wishart import MEAN
+from coverwalk._kernels.double_tree.odds import FAR
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
 from coverwalk.files.schema import Scope, require
 
@@ -36,7 +37,7 @@ def check_engine(engine: Any, scope: Scope) -> None:
     _check_contexts(s["xf"], s["xi"], p, q)
     yi = s["yf"].view(np.int32)
     odds = s["yf"].view(np.float64)[:, 0]
-    require("odds", np.isfinite(odds) & (odds > 0))
+    require("odds", (odds >= 1 / FAR) & (odds <= FAR))
     require("points", (yi[:, 2:4] >= 0) & (yi[:, 2:4] <= rows))
     require("exponents", np.abs(yi[:, 6].astype(np.int64)) < _MAX_EXPONENT)
     _check_trees_of_y(s["xi"], yi, rows, c.y_depth)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels.distributions.real_line import CORE
 from coverwalk._kernels.double_tree import walk
 from coverwalk._kernels.double_tree.components import component_weights
+from coverwalk._kernels.double_tree.odds import FAR
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, State, grow, new_state, pack, unpack, widened
 from coverwalk.double_tree.check import check_engine
 from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, Real, Schema, Text, Tuple, Whole, stored
@@ -144,7 +145,7 @@ _LINKS = {
     11: _EXPONENT,
     12: _EXPONENT,
 }
-_ODDS = {1: Limits(above=0), 2: Limits(above=0)}
+_ODDS = {column: Limits(low=1 / FAR, high=FAR) for column in (1, 2)}
 
 
 class DoubleTreeEngine:
@@ -160,24 +161,26 @@ class DoubleTreeEngine:
         missing=Flag(),
         n_rows=Whole(0, 2**31 - 8),
         state=Fields(  # as `pack` has it
-            scale=Array(float, "p", above=0),
+            scale=Array(float, "p", above=0, any_unit=True),
             counts=Array(np.int64, 4, low=0, high=2**31 - 8),
             xi=Array(np.int32, "contexts", 16, columns=_LINKS),
-            xf=Array(float, "contexts", "6 + q + q * (q + 1) // 2 + 2 * p", nan=True, columns=_ODDS),
+            xf=Array(float, "contexts", "6 + q + q * (q + 1) // 2 + 2 * p", nan=True, any_unit=True, columns=_ODDS),
             yf=Array(np.int64, "nodes", 4),
-            row_x=Array(float, "n_rows", "p", nan=True),
-            row_z=Array(float, "n_rows", "q"),
+            row_x=Array(float, "n_rows", "p", nan=True, any_unit=True),
+            row_z=Array(float, "n_rows", "q", any_unit=True),
             row_code=Array(np.int64, "n_rows"),
             row_log_slope=Array(float, "n_rows"),
             row_log_psi=Array(float, "n_rows"),
             row_stop=Array(float, "n_rows", "flowing", above=0),
             row_next=Array(np.int32, "n_rows", index="n_rows", none=True),
-            theta=Array(float, MAX_X_DEPTH + 1, inf=True),
+            theta=Array(float, MAX_X_DEPTH + 1, inf=True, any_unit=True),
             prior=Array(float, MAX_X_DEPTH + 1, inf=True),
             y_depth=Array(np.int32, MAX_X_DEPTH + 1),
             waiting=Array(np.int32, MAX_X_DEPTH + 1),
         ),
-        _early=Maybe(Tuple(Array(float, "n_rows", "p", nan=True), Array(float, "n_rows", "q"))),
+        _early=Maybe(
+            Tuple(Array(float, "n_rows", "p", nan=True, any_unit=True), Array(float, "n_rows", "q", any_unit=True))
+        ),
         check=check_engine,
     )
 

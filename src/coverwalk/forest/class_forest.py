@@ -43,9 +43,9 @@ class Standard:
     shares: Floats = field(default_factory=lambda: np.empty(0))  # (m,) of the rows that have a value
 
     _schema = Schema(
-        size=Array(float, "p", above=0),
-        mean=Array(float, "p"),
-        deviation=Array(float, "p", above=0),
+        size=Array(float, "p", above=0, any_unit=True),
+        mean=Array(float, "p", any_unit=True),
+        deviation=Array(float, "p", above=0, any_unit=True),
         indicators=Array(np.int64, "m", 2, columns={0: Limits(index="p")}),
         shares=Array(float, "m", above=0, below=1),
     )

@@ -72,7 +72,7 @@ class KernelDensityPosterior(RealPosterior):
     _schema = Schema(
         _model=Link(),
         log_weight=Array(float, "model.n_bandwidths", high=1e-6, inf=True, log_total=1.0),
-        _rows=List(Array(float, "model.q")),
+        _rows=List(Array(float, "model.q", any_unit=True)),
         _log_evidence=Real(),
     )
 

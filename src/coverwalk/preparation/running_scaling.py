@@ -24,7 +24,7 @@ _FARTHEST = 1e300  # in units of the scale; beyond it distances count as this
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-@stored(loc=Array(float, "q"), scale=Array(float, "q", above=0))
+@stored(loc=Array(float, "q", any_unit=True), scale=Array(float, "q", above=0, any_unit=True))
 class Units(NamedTuple):
     """z = (y - loc) / scale for each column."""
 

@@ -17,7 +17,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from coverwalk.preparation.columns import encoded
 
@@ -304,6 +303,8 @@ class _CsvTable(Table):
         return nullcontext(sys.stdin.buffer) if self._path == "-" else open(self._path, "rb")
 
     def frames(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
+        from tqdm import tqdm
+
         bar = tqdm(total=self._size, unit="B", unit_scale=True, desc=self.name, disable=None)
         with self._opened() as stream, bar:
             bar.update(len(self._header) if self._path == "-" else len(_records(stream, 1)))  # the header again
@@ -356,6 +357,8 @@ class _ParquetTable(Table):
                     f"{self.name} has {self._nested[column]} in column {column!r}; expected numbers or text: make "
                     f"columns of its parts, or fit with --drop {column}"
                 )
+        from tqdm import tqdm
+
         with tqdm(total=self._height, unit="rows", desc=self.name, disable=None) as bar:
             for start in range(0, self._height, _BLOCK_ROWS):
                 frame = self._scan.select(columns).slice(start, _BLOCK_ROWS).collect()

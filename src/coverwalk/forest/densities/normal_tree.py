@@ -41,8 +41,8 @@ class Normals:
     log_evidence: float  # summed over trees; a lower bound, see `normal_criterion`
 
     _schema = Schema(
-        loc=Array(float, "q"),
-        scale=Array(float, "q", above=0),
+        loc=Array(float, "q", any_unit=True),
+        scale=Array(float, "q", above=0, any_unit=True),
         weight=Array(float, "V", above=0, total=1.0),
         df=Array(float, "V", above=0),
         mean=Array(float, "V", "q"),
