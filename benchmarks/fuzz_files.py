@@ -2,9 +2,10 @@
 
 Real files of every estimator and state are changed by somebody who knows the format and its checksum: keys, items and
 arrays are deleted, added, copied and swapped, numbers become -1, a length, 2**31, 2**63 - 1 or NaN; some files are
-damaged blindly as well. What loads must predict, learn a row and be saved. Workers are forked from one process that has
-compiled everything. A worker that dies is replaced, and its file counts as a failure, as does one that takes more than
-5 s of CPU time, or more memory than 10 times the file and 300 MB, or that raises another error than ModelFileError.
+damaged blindly as well. What loads must predict, learn a row and be saved, without an error of any kind. Workers are
+forked from one process that has compiled everything. A worker that dies is replaced, and its file counts as a failure,
+as does one that takes more than 5 s of CPU time, or more memory than 10 times the file and 300 MB, or that raises
+another error than ModelFileError.
 
     python benchmarks/fuzz_files.py [--files 200000] [--seed 0] [--workers 2] [--models TEXT] [--only NUMBER]
 """
@@ -37,7 +38,7 @@ from coverwalk.files.saving import encoded
 
 SECONDS, TIMES, SPARE = 5.0, 10, 300 * 2**20
 NUMBERS = [-1, 0, 1, 2, 7, 63, 64, 511, 2**31 - 1, 2**31, 2**53, 2**62, 2**63 - 1, -(2**31), -(2**63), 2**64, 10**40]
-REALS = [-1.0, 0.0, 0.5, 1.0, 1e-300, 5e-324, 1e150, 1e300, 1.7e308, -1e300, "nan", "inf", "-inf"]
+REALS = [-1.0, 0.0, 0.5, 1.0, 1e-99, 1e-300, 5e-324, 1e50, 1e99, 1e150, 1e300, 1.7e308, -1e300, "nan", "inf", "-inf"]
 OTHERS = [None, True, False, "", "x", "@", [], {}, [[]], {"list": []}, "y" * 5000, {"array": "<f8", "of": [1.0]}]
 NAMES = [
     "_check_loaded",
@@ -203,8 +204,6 @@ def outcome(path, content, use):
         model.save(path)
     except MemoryError:
         return "FAILED: memory\n" + traceback.format_exc()
-    except (ValueError, ArithmeticError) as error:
-        return f"loaded; then {type(error).__name__}: {str(error).split(' (')[0]}"[:120]
     except BaseException as error:
         return f"FAILED: {type(error).__name__}: {error}\n{traceback.format_exc()}"
     finally:

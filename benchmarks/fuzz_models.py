@@ -23,12 +23,23 @@ FRAME = pd.DataFrame({"a": X[:, 0], "b": RNG.choice(["u", "v", "w"], 60), "c": G
 LABELS = np.array(["no", "yes", "maybe"])[np.arange(60) % 3]
 
 
+def named(X, model):
+    """The rows as the model knows them: a file may change the names of columns, and which of them are categories."""
+    if not isinstance(X, pd.DataFrame):
+        return X
+    X = X.set_axis(model.feature_names_in_, axis=1)
+    texts = [name for name in X if X[name].dtype.kind not in "fi"]
+    numbers = [name for name, known in zip(X, model._mixed.categories or [[]] * X.shape[1]) if not known]
+    return X.assign(**{name: np.arange(len(X)) % 3.0 for name in texts if name in numbers})
+
+
 def rows(X, y):
     def use(model):
-        model.logpdf(X, y)
+        rows = named(X, model)
+        model.logpdf(rows, y)
         if np.ndim(y) == 1:
-            model.predict_dist(X[:5]).cdf(0.0)
-        model.partial_fit(X[:1], y[:1])
+            model.predict_dist(rows[:5]).cdf(0.0)
+        model.partial_fit(rows[:1], y[:1])
 
     return use
 
@@ -45,15 +56,23 @@ def points(X):
 
 def labels(X):
     def use(model):
-        model.predict_proba(X)
-        model.contexts(X[:2])
-        model.partial_fit(X[:1], model.classes_[:1])
+        rows = named(X, model)
+        model.predict_proba(rows)
+        model.contexts(rows[:2])
+        model.partial_fit(rows[:1], model.classes_[:1])
 
     return use
 
 
 def sequence(text):
     def use(model):
+        symbols = text
+        if not model._alphabet.grows:  # a file may have other symbols
+            codes = ["abc".index(letter) for letter in text] if isinstance(text, str) else text
+            symbols = model._alphabet.decode(codes)
+        check(model, symbols)
+
+    def check(model, text):
         model.log_loss(text)
         model.predict_proba(text[:2])
         model.sample(3, seed=0)

@@ -2,8 +2,8 @@
 
     python benchmarks/uci_table.py [--results FILE] [--root FOLDER]
 
-The best of each set is bold: in NLL only where y is continuous. Where y is rounded a density may rise without limit at
-values that repeat, so that NLLs of different methods do not compare there; CRPS does.
+The best method of each set is bold; for NLL only where y is continuous. Where y is rounded, a density can rise without
+limit at values that repeat, so that NLLs of different methods cannot be compared there. CRPS can.
 """
 
 import argparse
@@ -48,8 +48,8 @@ def markdown(told: dict[str, Any], keys: tuple[str, ...]) -> str:
     """Tables of these numbers, with what they were measured by."""
     rounded = ", ".join(told["rounded"])
     note = (
-        f"Version {told['version']}, means of {told['splits']} splits. On {rounded} y is rounded: NLLs of different "
-        "methods do not compare there, and none is bold."
+        f"Version {told['version']}, means of {told['splits']} splits. In `{rounded}` y is rounded: NLLs of different "
+        "methods cannot be compared there, so none is bold."
     )
     tables = [line for title, key, form in TABLES if key in keys for line in table(told, title, key, form)]
     return "\n".join([note, "", *tables])
@@ -65,8 +65,8 @@ def headline(told: dict[str, Any]) -> str:
     ]
     won = f"{sum(gap > 0 for gap in gaps)} of {len(sets)}"
     return (
-        f"- The lowest log loss of {len(results)} methods on {won} public tables with continuous y, "
-        f"{median(gaps):.2f} nats below the best of the others in the median ([compared](#compared))."
+        f"- The lowest log loss of {len(results)} methods on {won} public tables with continuous y. The median lead "
+        f"over the best other method is {median(gaps):.2f} nats ([comparison](#compared))."
     )
 
 
@@ -102,7 +102,8 @@ def draw(told: dict[str, Any], path: Path) -> None:
         axis.set_xticks([])
         axis.spines[["top", "right", "bottom"]].set_visible(False)
         axis.grid(axis="y", alpha=0.3)
-    axes[0, 0].set_ylabel("NLL of test rows, nats\n(less is better)")
+    axes[0, 0].set_ylabel("NLL of test rows, nats\n(lower is better)")
+    figure.suptitle(f"Log loss of {len(results)} methods on {len(sets)} tables with continuous y", fontsize=11)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     figure.savefig(path, dpi=130)

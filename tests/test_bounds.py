@@ -106,6 +106,38 @@ def test_moments_are_integrals(target):
         assert dist[i].var() == pytest.approx(np.sum(mass * (target.value(t) - mean) ** 2), rel=1e-4)
 
 
+GRIDS = [
+    (Rounding(step=0.25, decimals=2, low=0.0, high=2.0), 1e-8),
+    (Rounding(step=0.25, decimals=2, low=0.0, high=2.0, bounds=Bounds(-0.125, 2.125, 0.4)), 1e-8),
+    (Rounding(step=1.0, decimals=0, low=0.0, bounds=Bounds(-0.5, np.inf, 3.0)), 1e-8),
+    (Rounding(step=1.0, decimals=0, low=0.0), 1e-8),
+    # so many cells that they are not told apart, in which histograms have their edges
+    (Rounding(step=0.002, decimals=3, low=-1.0, high=3.0, bounds=Bounds(-1.001, 3.001, 0.8)), 2e-6),
+]
+
+
+@pytest.mark.parametrize(("target", "tolerance"), GRIDS, ids=str)
+def test_moments_on_a_bounded_grid_are_sums_over_its_values_in_every_row(target, tolerance):
+    dist, _ = mixture(target)
+    values = target.between(target.low, min(target.high, 2e5))
+    for i in range(4):
+        mass = dist[i].pmf(values)
+        mean = mass @ values
+        var = mass @ (values - mean) ** 2
+        assert dist.mean()[i] == pytest.approx(mean, abs=tolerance * np.sqrt(var))
+        assert dist.var()[i] == pytest.approx(var, rel=tolerance)
+
+
+def test_limits_between_the_values_of_a_grid_are_those_of_the_values():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(200, 1))
+    y = np.clip(np.round(4 * X[:, 0] + rng.normal(size=200)), 1, 5)
+    dist = ConditionalDensity(4, bounds=(0.3, 5.8)).fit(X, y).predict_dist(X[:20])
+    values = np.arange(1.0, 6.0)
+    np.testing.assert_allclose(dist.pmf(values[None, :]).sum(axis=1), 1.0, atol=1e-9)
+    np.testing.assert_allclose(dist.mean(), dist.pmf(values[None, :]) @ values, atol=1e-6)
+
+
 def skewed(n, seed, scale_factor=0.5):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, 2))

@@ -92,6 +92,28 @@ def test_an_explanation_adds_up_to_the_distribution(model):
         model.explain(frame(np.zeros((2, 3))))
 
 
+@pytest.mark.parametrize("rounded", [False, True], ids=["continuous", "rounded"])
+def test_an_explanation_is_in_the_units_of_y_within_bounds(rounded):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(200, 1))
+    y = np.exp(3 * X[:, 0] + 0.3 * rng.standard_normal(200))
+    model = ConditionalDensity(3, stop=0.5, bounds=(0, None)).fit(X, y.round() if rounded else y)
+    told = model.explain([0.5])
+    assert sum(reason.weight * reason.mean for reason in told.reasons) == pytest.approx(told.mean)
+    assert told.range[0] > 0
+
+
+def test_a_sketch_shows_two_branches():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 1))
+    y = rng.choice([-1.0, 1.0], 300) + 0.1 * rng.standard_normal(300)
+    told = ConditionalDensity(3, stop=0.5).fit(X, y).explain([0.5])
+    assert all(len(reason.sketch) == 24 for reason in told.reasons)
+    ends, middle = told.reasons[0].sketch[:4] + told.reasons[0].sketch[-4:], told.reasons[0].sketch[9:15]
+    assert "█" in ends
+    assert set(middle) <= set(" ▁")
+
+
 def test_a_stream_says_what_it_can(rows):
     X, y = rows
     model = ConditionalDensity(2).partial_fit(X[:200], y[:200])

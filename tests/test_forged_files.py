@@ -25,8 +25,8 @@ from coverwalk import (
 from coverwalk.covers import ChoiceBoxes, KDTree, SuffixTree
 from coverwalk.files import container
 from coverwalk.files.saving import encoded
-from coverwalk.files.schema import Array, SchemaError
-from coverwalk.local import Dirichlet, Polynomial
+from coverwalk.files.schema import Array, Real, SchemaError
+from coverwalk.local import Dirichlet, KernelDensity, Polynomial
 from tests.forging import file_of, forged, put, retold, rewritten
 
 RNG = np.random.default_rng(0)
@@ -184,6 +184,8 @@ def test_heavy_rows_are_not_multiplied_beyond_measure(tmp_path):
     header, arrays = encoded(model)
     header["fields"].update(held_out=2**31, _rows_grown=1)  # so that the next row makes it grow again
     arrays["model._rows[0].weight"] = np.full(90, 1e300)
+    refused(file_of(header, arrays), path, says="weight must be <= 1e")
+    arrays["model._rows[0].weight"] = np.full(90, 1e99)
     path.write_bytes(file_of(header, arrays))
     loaded = load(path)
     tracemalloc.start()
@@ -192,6 +194,114 @@ def test_heavy_rows_are_not_multiplied_beyond_measure(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 2**27
     finally:
         tracemalloc.stop()
+
+
+# What loads can learn and be saved
+
+
+@pytest.mark.parametrize("number", [1.1e100, -1.1e100, 1e300])
+def test_numbers_in_units_of_the_model_are_of_order_one(number):
+    for field in (Array(float, "n"), Array(float, "n", nan=True), Array(float, "n", inf=True), Real()):
+        with pytest.raises(SchemaError, match="1e"):
+            field.read([number] if isinstance(field, Array) else number, "x", {}, {}, "x")
+    assert Array(float, "n", any_unit=True).read([number], "x", {}, {}, "x") == number
+    assert Array(float, "n", low=-1e300, high=1e300).read([number], "x", {}, {}, "x") == number
+    assert Array(float, "n", inf=True).read(["inf", 1e99], "x", {}, {}, "x")[0] == np.inf
+
+
+def test_positive_numbers_are_not_next_to_zero():
+    with pytest.raises(SchemaError, match="1e-100"):
+        Array(float, "n", above=0).read([1e-101], "x", {}, {}, "x")
+    Array(float, "n", above=0).read([1e-99], "x", {}, {}, "x")
+    Array(float, "n", above=0, any_unit=True).read([1e-300], "x", {}, {}, "x")
+
+
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_counts_of_a_context_are_the_sums_of_its_symbols(column, text, tmp_path):
+    def change(values):
+        values[1, column] += 1.0
+        return values
+
+    refused(forged(text, "model._store.node_value", change), tmp_path / "m.cw", says="counts")
+
+
+def test_parameters_of_a_sequence_model_are_those_that_fit_takes(text, tmp_path):
+    refused(retold(text, lambda model: model.update(covers={"list": ["sufix"]})), tmp_path / "m.cw", says="covers")
+    with pytest.raises(ValueError, match="covers must be"):
+        SequenceModel(covers=["sufix"]).save(tmp_path / "m.cw")
+    assert not list(tmp_path.glob("*.writing"))
+
+
+def test_a_discriminant_without_scatter_predicts_probabilities(tmp_path):
+    model = ContextClassifier(2, 1, random_state=0).fit(np.tile(X, (3, 1)), np.arange(270) % 3)
+    names = [name for name in encoded(model)[1] if name.endswith("local[3][0]")]
+    assert names
+    path = tmp_path / "m.cw"
+    for value in (5e-324, 1e-99):
+        path.write_bytes(forged(model, names[0], lambda U, value=value: np.full_like(U, value)))
+        loaded = load(path)
+        loaded.partial_fit(X[:1], [0])
+        assert np.isfinite(loaded.predict_proba(X)).all()
+        loaded.save(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [(1, 1e201), (2, 1e-201), (3, 1e7), (4, 1e3), (4, "nan")],  # odds, log evidence, log determinant
+)
+def test_floats_of_a_context_belong_together(column, value, tree, tmp_path):
+    refused(forged(tree, "model._engine.state.xf", put(float(value), at=column)), tmp_path / "m.cw")
+
+
+@pytest.mark.parametrize(("name", "value"), [("row_z", 1.7e308), ("row_log_psi", 1e5), ("row_log_slope", -1e5)])
+def test_rows_of_a_double_tree_have_densities(name, value, tree, tmp_path):
+    refused(forged(tree, f"model._engine.state.{name}", put(value)), tmp_path / "m.cw", says=name)
+
+
+@pytest.mark.parametrize(("name", "value"), [("nu", 1e10), ("ridge", 1e101), ("a", 1e-101), ("scatter", np.inf)])
+def test_what_a_file_may_not_have_no_user_may_set(name, value):
+    with pytest.raises(ValueError, match=f"{name} must lie between"):
+        DoubleTree(**{name: value}).fit(X, Y)
+
+
+def test_degrees_of_freedom_are_those_of_rows(stream, tmp_path):
+    def change(model):
+        model["stream_"]["streams"][0]["members"][0]["fitted"]["shapes"]["df"][0] = 5e-324
+
+    refused(retold(stream, change), tmp_path / "m.cw", says="df")
+
+
+def test_a_forest_has_the_trees_that_its_settings_say(tmp_path):
+    model = ConditionalDensity(2).fit_chunks([(X, Y)], sample_rows=60)
+    change = lambda model: model["forests_"][0]["settings"].update(n_trees=1)  # noqa: E731
+    refused(retold(model, change), tmp_path / "m.cw", says="trees")
+
+
+def test_a_cover_model_that_saw_whole_numbers_is_saved(tmp_path):
+    model = CoverModel(KDTree(), KernelDensity())
+    model.update_many([[1], [2], [3]], [1, 2, 3])
+    model.save(tmp_path / "m.cw")
+    assert load(tmp_path / "m.cw").log_predict([2], 2) == model.log_predict([2], 2)
+
+
+def test_samples_of_a_wider_alphabet_than_bytes_are_lists():
+    assert isinstance(SequenceModel(1000).fit(b"abcabc").sample(200, seed=0), list)
+    assert isinstance(SequenceModel(256).fit(b"abcabc").sample(20, seed=0), bytes)
+
+
+@pytest.mark.parametrize("unit", [1e-320, 1e-160, 1e160, 1e300])
+@pytest.mark.parametrize("cls", [ConditionalDensity, DoubleTree, ContextClassifier])
+def test_models_of_data_in_any_unit_are_saved_and_go_on(unit, cls, tmp_path):
+    """The other side: the user's units may be as large or small as he likes."""
+    path = tmp_path / "m.cw"
+    model = cls() if cls is DoubleTree else cls(2)
+    y = np.arange(90) % 2 if cls is ContextClassifier else unit * Y
+    model.fit(unit * X, y).save(path)
+    loaded = load(path)
+    loaded.partial_fit(unit * X[:2], y[:2])
+    loaded.save(path)
+    if cls is not ContextClassifier:
+        loaded.partial_fit(X[:1], [1e300]).save(path)  # a y far off
 
 
 # Sizes and places of arrays

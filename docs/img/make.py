@@ -1,4 +1,7 @@
-"""Draws the plots of the README and of "How it works": ``python docs/img/make.py [folder]``; a test compares them."""
+"""Draws the plots of the README and of "How it works": ``python docs/img/make.py [folder]``.
+
+A test draws them again and compares, so that they cannot become stale.
+"""
 
 import sys
 from pathlib import Path
@@ -10,28 +13,17 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from coverwalk import ConditionalDensity, CoverModel
+from coverwalk import CoverModel
+from coverwalk.cli import demo
 from coverwalk.covers import DyadicBoxes
-from coverwalk.datasets import make_ring
-from coverwalk.evaluation import plot_conditional
 from coverwalk.local import Polynomial
 
-COLOURS = ["#6c757d", "#2a9d8f", "#e9a03b", "#c8553d"]  # of the contexts, coarse to fine
+COLOURS = ["#6c757d", "#2a9d8f", "#c77f12", "#c8553d"]  # of the contexts, coarse to fine
 
 
-def draw_ring(path: Path) -> None:
-    """Rows around a ring, and the conditional density fitted to them."""
-    x, y = make_ring(3000, seed=0)
-    grid = np.linspace(-1.6, 1.6, 160)
-    dist = ConditionalDensity().fit(x, y).predict_dist(grid[:, None])
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), sharex=True, sharey=True, layout="constrained")
-    left.plot(x[:, 0], y, ".", markersize=2, color="0.35")
-    left.set(title="3,000 rows", xlabel="x", ylabel="y", xlim=(-1.6, 1.6), ylim=(-1.8, 1.8))
-    plot_conditional(dist, grid, ax=right)
-    right.set_title("", loc="left")
-    right.set(title="p(y | x) and its quantiles, fitted with default parameters", xlabel="x", ylabel="")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+def draw_faithful(path: Path) -> None:
+    """What ``coverwalk demo`` draws."""
+    demo.draw(*demo.fit_models(), str(path))
 
 
 def draw_walk(path: Path) -> None:
@@ -75,7 +67,8 @@ def _draw_covers(ax, cover, x, weights) -> None:  # noqa: ANN001
             ax.add_patch(plt.Rectangle((i / n + 0.003, -k), 1 / n - 0.006, 0.5, color=colour, linewidth=0))
         ax.text(-0.015, -k + 0.25, f"cover {k + 1}", ha="right", va="center", fontsize=9)
         label = f"stops here: {weight:.0%}"
-        ax.text((here + 0.5) / n, -k + 0.25, label if k < 2 else f"{weight:.0%}", ha="center", va="center",
+        place = (here + 0.5) / n if k else 0.5 * x  # beside the line of x
+        ax.text(place, -k + 0.25, label if k < 2 else f"{weight:.0%}", ha="center", va="center",
                 fontsize=9, color="white")  # fmt: skip
     ax.axvline(x, color="black", linewidth=1, linestyle=":")
     low, high = -len(weights) + 1.25, 0.25
@@ -105,5 +98,5 @@ def _draw_densities(ax, model, x, components) -> None:  # noqa: ANN001
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent)
-    draw_ring(folder / "ring.png")
+    draw_faithful(folder / "faithful.png")
     draw_walk(folder / "walk.png")

@@ -120,7 +120,7 @@ class SequenceModel(Saved, SequenceExplainer):
         depth=Maybe(Whole(0, MAX_DEPTH)),
         walk=Text("coarsen", "refine"),
         estimator=Text("auto", "dirichlet"),
-        alpha=Maybe(Real(above=0, high=1e300, whole=True)),
+        alpha=Maybe(Real(low=1e-100, high=1e100, whole=True)),
         stop=Maybe(Real(above=0, below=1)),
         switching=Maybe(Real(low=0, high=0.49, whole=True)),
         borders=Flag(),
@@ -325,6 +325,7 @@ class SequenceModel(Saved, SequenceExplainer):
 
 
 def _check_parts(state: Any) -> None:
+    check_parameters(state)
     has = [hasattr(state, name) for name in ("_store", "_alphabet", "_kind", "n_symbols_seen_")]
     require("the learned parts", all(has) or not any(has))
     if not has[0]:

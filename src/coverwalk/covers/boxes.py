@@ -27,7 +27,12 @@ def _check_boxes(state: Any, scope: Scope) -> None:
     require("depth", p >= 1 and n_boxes <= MAX_BOXES)
 
 
-_SIDES = Schema(low=Array(float, "p"), high=Array(float, "p"), depth=Whole(0, 1000), check=_check_boxes)
+_SIDES = Schema(
+    low=Array(float, "p", any_unit=True),
+    high=Array(float, "p", any_unit=True),
+    depth=Whole(0, 1000),
+    check=_check_boxes,
+)
 
 
 class _Boxes(Cover):

@@ -16,9 +16,9 @@ class _Node:
 
     _schema = Schema(
         depth=Whole(0, "max_depth"),
-        rows=List(Array(float, "p")),
+        rows=List(Array(float, "p", any_unit=True)),
         axis=Whole(-1, "p - 1"),
-        cut=Real(),
+        cut=Real(any_unit=True),
         children=Tuple(Whole(-1), Whole(-1)),
     )
 
@@ -78,7 +78,7 @@ class KDTree(Cover):
     nested = True
     _schema = Schema(
         alpha=Real(above=1),
-        scale=Array(float, "s", above=0),
+        scale=Array(float, "s", above=0, any_unit=True),
         max_depth=Whole(0, 1000),
         _size=Maybe(Whole(1, 10**6)),
         _frozen=Flag(),

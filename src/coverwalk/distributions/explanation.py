@@ -1,8 +1,9 @@
-"""The components of one row's distribution as a table in plain words: alike contexts are grouped, one line each."""
+"""The components of one row's distribution as a table in plain words: similar contexts are grouped, one line each."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coverwalk.distributions.calibrated import CalibratedDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
@@ -10,7 +11,12 @@ from coverwalk.distributions.univariate import UnivariateDistribution
 
 __all__ = ["Explanation", "Reason", "explanation_of"]
 
-_NEGLIGIBLE = 0.005  # weight below which a reason is not told on its own
+Floats = NDArray[np.float64]
+
+_NEGLIGIBLE = 0.005  # weight below which a reason has no line of its own
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_N_BINS = 24  # of a sketch, at most
+_MIN_WIDTH = 12  # characters for the sketch of few bins, to hold the ends of the range above it
 
 
 class Reason(NamedTuple):
@@ -21,36 +27,52 @@ class Reason(NamedTuple):
     mean: float  # of their components
     std: float
     n_rows: float  # rows in such a context, on average by weight
-    where: str  # what x has to be, in the units and names of the inputs
+    where: str  # what x has to be, in the units and names of the inputs; nothing for all rows
+    sketch: str  # their density, in block characters over the range of the explanation
+
+    @property
+    def rows(self) -> str:
+        """The rows that the prediction is based on."""
+        if not self.n_rows:
+            return self.where
+        return f"about {self.n_rows:.0f} rows with {self.where}" if self.where else f"all {self.n_rows:.0f} rows"
 
     def __str__(self) -> str:
-        rows = f" (about {self.n_rows:.0f} rows)" if self.n_rows else ""
-        return f"{self.weight:6.1%}  {self.mean:>9.4g} ± {self.std:<8.3g}  {self.where}{rows}"
+        return f"{self.weight:6.1%}  {self.mean:>9.4g} ± {self.std:<8.3g}  {self.sketch:<{_MIN_WIDTH}}  {self.rows}"
 
 
 class Explanation(NamedTuple):
-    """Why a distribution is what it is, the heaviest reasons first."""
+    """Why a distribution is what it is, the reasons with the largest weights first."""
 
     mean: float
     low: float  # of the 90 % interval
     high: float
     reasons: list[Reason]
+    range: tuple[float, float]  # of the sketches
+
+    @property
+    def _shown(self) -> list[Reason]:
+        return [reason for reason in self.reasons if reason.weight >= 0.0005]
 
     def __str__(self) -> str:
-        head = f"mean {self.mean:.4g}, 90 % interval {self.low:.4g} to {self.high:.4g}, because"
-        return "\n".join([head, f"{'weight':>6}  {'prediction':>9}{'':>11}  where", *map(str, self.reasons)])
+        head = f"mean {self.mean:.4g}, 90 % interval {self.low:.4g} to {self.high:.4g}, a mixture of:"
+        half = max(len(self.reasons[0].sketch), _MIN_WIDTH) // 2
+        scale = f"{self.range[0]:<{half}.3g}{self.range[1]:>{half}.3g}"
+        return "\n".join([head, f"weight       mean ± std       {scale}  based on", *map(str, self._shown)])
 
     def _repr_html_(self) -> str:
         from html import escape
 
         rows = "".join(
-            f"<tr><td>{r.weight:.1%}</td><td>{r.mean:.4g} ± {r.std:.3g}</td><td>{escape(r.where)}</td>"
-            f"<td>{r.n_rows:.0f}</td></tr>"
-            for r in self.reasons
+            f"<tr><td>{r.weight:.1%}</td><td>{r.mean:.4g} ± {r.std:.3g}</td><td>{r.sketch}</td>"
+            f"<td style='text-align:left'>{escape(r.rows)}</td></tr>"
+            for r in self._shown
         )
-        head = "<tr><th>weight</th><th>prediction</th><th>where</th><th>rows</th></tr>"
+        density = f"density from {self.range[0]:.3g} to {self.range[1]:.3g}"
+        head = f"<tr><th>weight</th><th>mean ± std</th><th>{density}</th><th>based on</th></tr>"
         return (
-            f"<p>mean {self.mean:.4g}, 90 % interval {self.low:.4g} to {self.high:.4g}</p><table>{head}{rows}</table>"
+            f"<p>mean {self.mean:.4g}, 90 % interval {self.low:.4g} to {self.high:.4g}, a mixture of:</p>"
+            f"<table>{head}{rows}</table>"
         )
 
 
@@ -72,22 +94,41 @@ def explanation_of(dist: UnivariateDistribution, top: int = 8) -> Explanation:
     weight = inner.components.weight
     ordered = sorted(groups.items(), key=lambda item: -weight[item[1]].sum())
     shown = [item for item in ordered[:top] if weight[item[1]].sum() >= _NEGLIGIBLE]
-    reasons = [_reason(kind, inner, members, contexts) for kind, members in shown]
+    bins, ends = _bins(inner)
+    reasons = [_reason(kind, inner, members, contexts, bins) for kind, members in shown]
     if rest := [m for _, members in ordered[len(shown) :] for m in members]:
-        n = len(ordered) - len(shown)
-        words = f"{n} further kind{'s' * (n > 1)} of contexts"
-        reasons.append(_reason(("named", words), inner, rest, contexts))
-    return Explanation(float(dist.mean()), float(low), float(high), reasons)
+        reasons.append(_reason(("named", "other contexts"), inner, rest, contexts, bins))
+    return Explanation(float(dist.mean()), float(low), float(high), reasons, ends)
+
+
+def _bins(dist: PredictiveDistribution) -> tuple[Floats, tuple[float, float]]:
+    """Edges of the bins of all sketches, and their range; on a grid of rounded y each bin has equally many values."""
+    low, high = (float(end) for end in dist.ppf([0.01, 0.99]))
+    if dist.rounding is not None and dist.rounding.step:
+        step, n_values = dist.rounding.step, np.rint((high - low) / dist.rounding.step) + 1
+        width = np.ceil(n_values / _N_BINS)
+        n_bins = 2 * np.ceil(n_values / width / 2)  # even: the ends of the range are written above the halves
+        return low + step * (width * np.arange(n_bins + 1) - 0.5), (low, low + step * (width * n_bins - 1))
+    if low == high:
+        low, high = low - max(abs(low), 1.0), high + max(abs(low), 1.0)
+    return np.linspace(np.nextafter(low, -np.inf), high, _N_BINS + 1), (low, high)  # an atom at the low end counts
+
+
+def _sketch(alone: PredictiveDistribution, bins: Floats) -> str:
+    """The mass of each bin as a block, relative to the largest."""
+    mass = np.diff(np.asarray(alone.cdf(bins[None, :])).ravel())
+    height = np.ceil(np.maximum(mass, 0) / max(mass.max(), 1e-300) * (len(_BLOCKS) - 1))
+    return "".join(_BLOCKS[int(h)] for h in height)
 
 
 def _kind(context: Any) -> Any:
-    """What makes two contexts alike: the features they bound, and from which sides; or what they are called."""
+    """What makes two contexts similar: the features they bound, and from which sides; or what they are called."""
     if context is None:
-        return ("named", "anything else: the prior for outliers")
+        return ("named", "the prior for outliers")
     if not hasattr(context, "box"):
         return ("named", f"context {context}")
     if context.tree < 0:
-        return ("named", "all rows, by kernels" if context.tree == -1 else "all rows, by cells of y")
+        return ("named", "a kernel density over all rows" if context.tree == -1 else "a histogram of y over all rows")
     sides = []
     for name, side in context.box.items():
         fixed = tuple(side) if isinstance(side, list) else (side[0] > -np.inf, side[1] < np.inf)
@@ -95,22 +136,23 @@ def _kind(context: Any) -> Any:
     return tuple(sorted(sides))
 
 
-def _reason(kind: Any, dist: PredictiveDistribution, members: list[int], contexts: list[Any]) -> Reason:
-    """What some components say together: the moments of their mixture, and their contexts in words."""
+def _reason(kind: Any, dist: PredictiveDistribution, members: list[int], contexts: list[Any], bins: Floats) -> Reason:
+    """What some components predict together: the moments of their mixture, and their contexts in words."""
     _, weight, loc, scale, shape = dist.components
     total = float(weight[members].sum())
     share = weight[members] / total if total > 0 else np.full(len(members), 1 / len(members))
     ends = np.array([0, len(members)])
     alone = PredictiveDistribution.trusted(
         type(dist.components)(ends, share, loc[members], scale[members], shape[members]), dist.shapes
-    )
+    ).rounded(dist.rounding)
+    sketch = _sketch(alone, bins)
     mean, std = float(alone.mean()[0]), float(alone.std()[0])
     if kind and kind[0] == "named":
-        return Reason(total, len(members), mean, std, 0.0, kind[1])
+        return Reason(total, len(members), mean, std, 0.0, kind[1], sketch)
     of = [contexts[m] for m in members]
     n_rows = float(share @ np.array([context.n_rows for context in of]))
     parts = [_words(name, [context.box[name] for context in of], share) for name, _ in kind]
-    return Reason(total, len(members), mean, std, n_rows, " and ".join(parts) or "everywhere")
+    return Reason(total, len(members), mean, std, n_rows, " and ".join(parts), sketch)
 
 
 def _words(name: str, sides: list[Any], share: Any) -> str:

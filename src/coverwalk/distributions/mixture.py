@@ -20,7 +20,7 @@ from coverwalk._kernels.distributions.quantile import mixture_ppf, rowwise_ppf
 from coverwalk._kernels.distributions.rounded import cell_logpdf, grid_moments
 from coverwalk._kernels.distributions.warped import piece_moments
 from coverwalk.distributions.base import RandomState, probabilities
-from coverwalk.distributions.rounded_sums import add_rounding, grid_near, bounded_grid_moments
+from coverwalk.distributions.rounded_sums import add_rounding, bounded_grid_moments, grid_near, no_cells
 from coverwalk.distributions.shapes import Floats, Shapes, flat
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.preparation.rounding import Rounding
@@ -379,7 +379,7 @@ class PredictiveDistribution(UnivariateDistribution):
             bounded_grid_moments(self, mean, var)
         else:
             mean[:] = rounding.value(mean)  # about which squares are summed
-            piece_moments(self.components, self.shapes.table, *rounding.pieces(), mean, var)
+            piece_moments(self.components, self.shapes.table, *rounding.pieces(), no_cells(self._n), mean, var)
 
     def mean(self) -> Any:
         """Expectation; NaN where a component has none."""

@@ -1,6 +1,5 @@
 """Sums over the values of rounded y: entropy, moments, and the values that a CRPS needs."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,16 +11,17 @@ if TYPE_CHECKING:
     from coverwalk.distributions.mixture import PredictiveDistribution
     from coverwalk.preparation.rounding import Rounding
 
-__all__ = ["add_rounding", "bounded_grid_moments", "grid_near"]
+__all__ = ["add_rounding", "bounded_grid_moments", "grid_near", "no_cells"]
 
 Floats = NDArray[np.float64]
+Cells = tuple[NDArray[np.int64], Floats, Floats]
 
-TAIL = 1e-8  # beyond both of these quantiles nothing is summed
+TAIL = 1e-8  # beyond both of these quantiles nothing is summed, and no cell told apart
 MAX_VALUES = 20_000  # of a grid in a row; a finer one changes nothing
 MAX_NUMBERS = 2e6  # values times rows; a grid of more is as good as none
 NEAR = 1e-5  # beyond both of these quantiles F (1 - F) adds nothing
 MAX_STEPS = 2000  # of a grid whose CRPS is a sum over its values
-MAX_CELLS = 128  # of a grid that are told apart for moments
+MAX_CELLS = 256  # of a grid that are told apart
 _LEVELS = 4096  # quantiles, for the entropy under bounds
 _INSIDE = 256  # points in an opened cell
 
@@ -63,39 +63,82 @@ def grid_near(dist: "PredictiveDistribution", y: Floats) -> Floats | None:
 def bounded_grid_moments(dist: "PredictiveDistribution", mean: Floats, var: Floats) -> None:
     """Mean and variance (n,) of y on a grid with bounds, in place of those of the latent y.
 
-    The cells where a row has its mass are told apart. A row that spreads over many is as good as continuous but for the
-    variance of rounding, save near a bound.
+    The cells where a row has its mass are told apart; of a row that spreads over too many, those next to the bounds.
+    Elsewhere y has the moments of a continuous y, and what the formula of Euler and Maclaurin adds for the rounding.
     """
-    rounding = dist.rounding
+    rounding, table = dist.rounding, dist.shapes.table
     assert rounding is not None
-    ends = np.reshape(dist.interval(1.0 - 2.0 * NEAR), (2, -1))
-    for rows, low, high in _alike(*ends, MAX_CELLS * rounding.step):
-        values = rounding.between(low, high) if high - low <= MAX_CELLS * rounding.step else _at_bounds(rounding)
-        components = dist.components if len(rows) == len(mean) else dist[rows].components
+    low, high = np.reshape(dist.interval(1.0 - 2.0 * TAIL), (2, -1))
+    wide = high - low > MAX_CELLS * rounding.step
+    for rows in (np.flatnonzero(~wide), np.flatnonzero(wide)):
+        if not len(rows):
+            continue
+        part = dist if len(rows) == len(mean) else dist[rows]
         first, second = rounding.value(mean[rows]), np.empty(len(rows))
-        piece_moments(components, dist.shapes.table, *rounding.pieces(values), first, second)
-        if len(values):
-            inside = np.sum(dist.pmf(values) if dist.shape == () else dist[rows].pmf(values[None, :]), axis=-1)
-            second += rounding.step**2 / 12.0 * (1.0 - inside)
+        if wide[rows[0]]:
+            cells, (lowest, highest) = no_cells(len(rows)), _beside_bounds(rounding)
+            pieces = rounding.pieces(np.concatenate([lowest, highest]))
+            up, down = (
+                np.full(len(rows), values[k]) if len(values) else None for k, values in ((-1, lowest), (0, highest))
+            )
+        else:
+            cells, up, down = _cells_of_rows(rounding, low[rows], high[rows]), high[rows], low[rows]
+            pieces = rounding.pieces(np.array([end for end in (rounding.low, rounding.high) if np.isfinite(end)]))
+        piece_moments(part.components, table, *pieces, cells, first, second)
+        _add_rounding_between(part, up, down, first, second)
         mean[rows], var[rows] = first, second
 
 
-def _alike(low: Floats, high: Floats, width: float) -> Iterator[tuple[NDArray[np.int64], float, float]]:
-    """Groups of rows that lie from low to high (n,): within some width together, or each wider; with their ends."""
-    wide = high - low > width
-    if wide.any():
-        yield np.flatnonzero(wide), -np.inf, np.inf
-    rest = np.flatnonzero(~wide)
-    rest = rest[np.argsort(low[rest])]
-    while len(rest):
-        together = int(np.argmax(np.append(high[rest] - low[rest[0]] > width, True)))
-        yield rest[:together], float(low[rest[0]]), float(high[rest[:together]].max())
-        rest = rest[together:]
+def no_cells(n: int) -> Cells:
+    """For `piece_moments`: n rows none of whose cells are told apart."""
+    return np.zeros(n + 1, np.int64), np.zeros(1), np.zeros(1)
 
 
-def _at_bounds(rounding: "Rounding") -> Floats:
+def _cells_of_rows(rounding: "Rounding", low: Floats, high: Floats) -> Cells:
+    """For `piece_moments`: the cells of the grid from low to high (n,) of each row."""
+    first = np.rint((low - rounding.origin) / rounding.step).astype(np.int64)
+    counts = np.rint((high - rounding.origin) / rounding.step).astype(np.int64) - first + 1
+    offsets = np.concatenate([[0], np.cumsum(counts + 1)])
+    index = np.repeat(first - offsets[:-1], counts + 1) + np.arange(offsets[-1])  # one beyond the last: only its start
+    values, last = rounding.at_steps(index), offsets[1:] - 1
+    ends, upper = rounding.ends(values)
+    ends[last] = upper[last - 1]
+    return offsets, ends, values
+
+
+def _add_rounding_between(
+    dist: "PredictiveDistribution", up: Floats | None, down: Floats | None, mean: Floats, var: Floats
+) -> None:
+    """Add to moments (n,) what rounding adds where cells were not told apart: above the values up, below down (n,).
+
+    With p the density and M the mass from a to b, both ends of cells, a sum over cells is more than the integral by
+    step^2 / 12 (p(a) - p(b)), and of squares about the mean by step^2 / 12 (M + 2 (a - mean) p(a) - 2 (b - mean) p(b)).
+    """
+    rounding, latent = dist.rounding, dist.rounded(None)
+    assert rounding is not None
+    beyond, shift, squares = np.zeros(len(mean)), np.zeros(len(mean)), np.zeros(len(mean))
+    for sign, values in ((1.0, up), (-1.0, down)):
+        if values is None:
+            beyond += 1.0
+            continue
+        y, z = values + sign * 0.5 * rounding.step, rounding.ends(values)[1 if sign > 0 else 0]
+        inside = np.isfinite(z)
+        slope = rounding.bounds.log_slope(y) if rounding.bounds else 0.0
+        at = z[0] if dist.shape == () else z
+        with np.errstate(invalid="ignore"):
+            density = sign * np.where(inside, np.exp(np.reshape(latent.logpdf(at), -1) + slope), 0.0)
+            squares += np.where(inside, 2.0 * (y - mean) * density, 0.0)
+        beyond += np.reshape(latent.sf(at) if sign > 0 else latent.cdf(at), -1)
+        shift += density
+    twelfth = rounding.step**2 / 12.0
+    wide = up is None or down is None or bool(np.all(up < down))
+    var += twelfth * (beyond - wide + squares) - (twelfth * shift) ** 2
+    mean += twelfth * shift
+
+
+def _beside_bounds(rounding: "Rounding") -> tuple[Floats, Floats]:
     """The first values of a grid above its lower bound, and the last below its upper one."""
-    reach = MAX_CELLS * rounding.step / 2
-    ends = [(low, low + reach) for low in [rounding.low] if low > -np.inf]
-    ends += [(high - reach, high) for high in [rounding.high] if high < np.inf]
-    return np.unique(np.concatenate([rounding.between(*pair) for pair in ends]))
+    reach = MAX_CELLS * rounding.step / 4
+    low = rounding.between(rounding.low, rounding.low + reach) if rounding.low > -np.inf else np.empty(0)
+    high = rounding.between(rounding.high - reach, rounding.high) if rounding.high < np.inf else np.empty(0)
+    return low, high

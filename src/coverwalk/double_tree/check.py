@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.double_tree.normal_wishart import MEAN
+from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN
+from coverwalk._kernels.double_tree.odds import FAR
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
 from coverwalk.files.schema import Scope, require
 
@@ -36,7 +37,7 @@ def check_engine(engine: Any, scope: Scope) -> None:
     _check_contexts(s["xf"], s["xi"], p, q)
     yi = s["yf"].view(np.int32)
     odds = s["yf"].view(np.float64)[:, 0]
-    require("odds", np.isfinite(odds) & (odds > 0))
+    require("odds", (odds >= 1 / FAR) & (odds <= FAR))
     require("points", (yi[:, 2:4] >= 0) & (yi[:, 2:4] <= rows))
     require("exponents", np.abs(yi[:, 6].astype(np.int64)) < _MAX_EXPONENT)
     _check_trees_of_y(s["xi"], yi, rows, c.y_depth)
@@ -60,7 +61,10 @@ def _check_contexts(xf: NDArray[np.float64], xi: Ints, p: int, q: int) -> None:
     box = MEAN + q + q * (q + 1) // 2
     low, high = xf[:, box : box + p], xf[:, box + p :]
     require("contexts", np.isfinite(xf[:, :box]))
-    require("factors", xf[:, MEAN + q + np.array([k * (k + 3) // 2 for k in range(q)])] > 0)
+    factors = xf[:, MEAN + q + np.array([k * (k + 3) // 2 for k in range(q)])]
+    require("factors", factors > 0)
+    log_det = 2.0 * np.log(factors).sum(axis=1)
+    require("determinants", np.abs(xf[:, LOG_DET] - log_det) <= 1e-3 * (1.0 + np.abs(log_det)))
     require("boxes", (low <= high) | (np.isnan(low) & np.isnan(high)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.files.limits import Limits, SchemaError, Scope, evaluate, is_name, refuse
+from coverwalk.files.limits import LARGEST, Limits, SchemaError, Scope, evaluate, is_name, refuse
 
 __all__ = ["Array", "Derived", "Field", "Flag", "Labels", "Names", "Real", "Store", "Text", "Whole"]
 
@@ -94,7 +94,7 @@ class Real(_Scalar):
 
     def __init__(self, *, inf: bool = False, whole: bool = False, **limits: Any) -> None:
         self.whole, self.inf, self.limits = whole, inf, Limits(inf=inf, **limits)
-        self._bounded = bool(limits)
+        self._bounded = bool(limits) or inf
 
     def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
         return super().read(_WORDS.get(node, node) if isinstance(node, str) else node, where, store, scope, name)
@@ -104,8 +104,10 @@ class Real(_Scalar):
             refuse(where, "a number" if self.whole else "a float", value)
         if not self.inf and not isfinite(value):
             refuse(where, "a finite number", value)
-        if self._bounded or self.inf:
+        if self._bounded:
             self.limits.require(np.array(float(value)), where, scope)
+        elif abs(value) > LARGEST:
+            refuse(where, f"a number within {LARGEST:g}", value)
 
 
 class Text(_Scalar):

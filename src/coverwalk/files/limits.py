@@ -8,10 +8,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Limits", "SchemaError", "Scope", "evaluate", "is_name", "refuse", "require"]
+__all__ = ["LARGEST", "Limits", "SchemaError", "Scope", "evaluate", "is_name", "refuse", "require"]
 
 Scope = dict[str, Any]  # dimensions by name, and those of parts by the name of their field
 ROUNDING = 1e-6  # of sums
+LARGEST = 1e100  # of numbers in units of the model, which are of order one: products of three are finite
 _FUNCTIONS = {"__builtins__": {}, "int": int, "len": len, "min": min, "max": max}  # of expressions
 
 
@@ -61,7 +62,10 @@ class Limits:
     Parameters
     ----------
     low, high, above, below : number or expression
-        low <= entry <= high, above < entry < below.
+        low <= entry <= high, above < entry < below. Where nothing else is said, finite entries lie within 1e100, and
+        those above 0 are at least 1e-100: learning goes on from them without overflow.
+    any_unit : bool
+        Entries are in units of the user, or follow from such: they have any size.
     nan, inf : bool
         Whether NaN and infinities are allowed, within the bounds.
     index : expression
@@ -80,6 +84,7 @@ class Limits:
     high: Any = None
     above: Any = None
     below: Any = None
+    any_unit: bool = False
     nan: bool = False
     inf: bool = False
     index: Any = None
@@ -97,6 +102,8 @@ class Limits:
                 refuse(where, "numbers, not NaN", values)
             if not self.inf and np.isinf(values).any():
                 refuse(where, "finite", values)
+            if not self.any_unit:
+                self._require_size(values, where)
         self._require_bounds(values, where, scope)
         if self.offsets is not None:
             end = evaluate(self.offsets, scope)
@@ -112,6 +119,16 @@ class Limits:
         for total, of in ((self.total, values), (self.log_total, np.exp(values) if self.log_total else None)):
             if total is not None and of is not None and not (np.abs(of.sum(axis=-1) - total) < ROUNDING).all():
                 refuse(where, f"weights that sum to {total}", values)
+
+    def _require_size(self, values: NDArray[Any], where: str) -> None:
+        """Refuse finite numbers of sizes that none of order one has, where no bound says which are allowed."""
+        finite = values[np.isfinite(values)] if self.nan or self.inf else values
+        if self.high is None and self.below is None and finite.max(initial=0.0) > LARGEST:
+            refuse(where, f"<= {LARGEST:g}", values)
+        if self.low is None and self.above is None and finite.min(initial=0.0) < -LARGEST:
+            refuse(where, f">= {-LARGEST:g}", values)
+        if self.low is None and self.above == 0 and finite.min(initial=1.0) < 1 / LARGEST:
+            refuse(where, f">= {1 / LARGEST:g}", values)
 
     def _require_bounds(self, values: NDArray[Any], where: str, scope: Scope) -> None:
         low, high, above, below = (evaluate(b, scope) for b in (self.low, self.high, self.above, self.below))

@@ -51,6 +51,7 @@ def _candidates(y: Floats, found: Rounding, ends: tuple[float, float]) -> list[R
     """
     low, high = ends
     if found.step:
+        low, high = found.within(low, high)
         split = replace(found, low=low, high=high)
         return [split, *_mapped(split, (low - 0.5 * found.step, high + 0.5 * found.step), y)]
     reached = [end for end in ends if np.any(y == end)]

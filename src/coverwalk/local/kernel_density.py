@@ -72,7 +72,7 @@ class KernelDensityPosterior(RealPosterior):
     _schema = Schema(
         _model=Link(),
         log_weight=Array(float, "model.n_bandwidths", high=1e-6, inf=True, log_total=1.0),
-        _rows=List(Array(float, "model.q")),
+        _rows=List(Array(float, "model.q", any_unit=True)),
         _log_evidence=Real(),
     )
 
@@ -102,7 +102,7 @@ class KernelDensityPosterior(RealPosterior):
         log_psi = float(np.logaddexp.reduce(joint))
         self.log_weight = joint - log_psi
         self._log_evidence += log_psi
-        self._rows.append(np.atleast_1d(y))
+        self._rows.append(np.atleast_1d(np.asarray(y, np.float64)))
 
     def logpdf(self, x: Any, y: Any) -> float:
         """The mixture over bandwidths."""

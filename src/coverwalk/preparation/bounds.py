@@ -44,9 +44,9 @@ class Bounds:
     c: float
 
     _schema = Schema(
-        low=Real(inf=True),
-        high=Real(inf=True),
-        c=Real(above=0),
+        low=Real(inf=True, any_unit=True),
+        high=Real(inf=True, any_unit=True),
+        c=Real(above=0, any_unit=True),
         check=lambda state, scope: _check_bounds(state),
     )
 

@@ -7,7 +7,6 @@ is that of the latent y with the mass of each cell put on its value. Both direct
 """
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -80,13 +79,13 @@ class Rounding:
     bounds: Bounds | None = None
 
     _schema = Schema(
-        step=Real(low=0),
-        origin=Real(),
+        step=Real(low=0, any_unit=True),
+        origin=Real(any_unit=True),
         decimals=Whole(-1, MAX_DECIMALS),
-        values=Array(float, "atoms"),
-        width=Array(float, "atoms", above=0),
-        low=Real(inf=True),
-        high=Real(inf=True),
+        values=Array(float, "atoms", any_unit=True),
+        width=Array(float, "atoms", above=0, any_unit=True),
+        low=Real(inf=True, any_unit=True),
+        high=Real(inf=True, any_unit=True),
         bounds=Maybe(Object(Bounds)),
         check=lambda state, scope: _check_rounding(state),
     )
@@ -222,8 +221,7 @@ class Rounding:
         """
         values = self.values if grid is None else grid
         edges, forms = self.bounds.pieces() if self.bounds else ([-np.inf, np.inf], [(LINEAR, 0.0, 1.0, 0.0, 0.0)])
-        start, end = self.cells(values)
-        start, end = np.where(values == self.low, -np.inf, start), np.where(values == self.high, np.inf, end)
+        start, end = self.ends(values)
         marks = np.unique(np.concatenate([edges, start, end]))
         low, high = marks[:-1], marks[1:]
         with np.errstate(invalid="ignore"):  # infinity times zero, in branches that are not taken
@@ -245,7 +243,21 @@ class Rounding:
         first, last = np.rint((low - self.origin) / self.step), np.rint((high - self.origin) / self.step)
         if not last - first < MAX_STEPS:
             raise ValueError(f"between {low:g} and {high:g} are more than {MAX_STEPS:g} steps of {self.step:g}")
-        return self._rounded(self.origin + np.arange(first, last + 1) * self.step)
+        return self.at_steps(np.arange(first, last + 1))
+
+    def within(self, low: float, high: float) -> tuple[float, float]:
+        """The first and the last value of the grid between two limits, either of which may be infinite."""
+        first = float(self.at_steps(np.ceil(self._index(np.array(low))))) if low > -np.inf else low
+        return first, float(self.at_steps(np.floor(self._index(np.array(high))))) if high < np.inf else high
+
+    def at_steps(self, k: NDArray[Any]) -> Floats:
+        """The values of the grid at these whole numbers of steps."""
+        return self._rounded(self.origin + k * self.step)
+
+    def ends(self, values: Floats) -> tuple[Floats, Floats]:
+        """Ends of the latent cells of these values; infinite where nothing lies beyond a limit."""
+        start, end = self.cells(values)
+        return np.where(values == self.low, -np.inf, start), np.where(values == self.high, np.inf, end)
 
     # -- words --------------------------------------------------------------------------------------------------------
 

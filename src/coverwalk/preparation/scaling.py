@@ -35,7 +35,9 @@ class Scaling:
     scale: Floats
     squash: bool = True
 
-    _schema = Schema(centre=Array(float, "p"), scale=Array(float, "p", above=0), squash=Flag())
+    _schema = Schema(
+        centre=Array(float, "p", any_unit=True), scale=Array(float, "p", above=0, any_unit=True), squash=Flag()
+    )
 
     @classmethod
     def of(cls, X: Floats, *, squash: bool = True) -> "Scaling":

@@ -63,7 +63,12 @@ def check_parameters(model: "SequenceModel") -> None:
     lattice_covers(model)
     check("walk", model.walk, model.walk in ("coarsen", "refine"), '"coarsen" or "refine"')
     check("estimator", model.estimator, model.estimator in ("auto", "dirichlet"), '"auto" or "dirichlet"')
-    check("alpha", model.alpha, model.alpha is None or _is_number(model.alpha, tiny, 1e300), "positive, or None")
+    check(
+        "alpha",
+        model.alpha,
+        model.alpha is None or _is_number(model.alpha, 1e-100, 1e100),
+        "from 1e-100 to 1e100, or None",
+    )
     check("stop", model.stop, model.stop is None or _is_number(model.stop, tiny, 1 - 1e-16), "between 0 and 1, or None")
     share = model.switching
     check("switching", share, share is None or _is_number(share, 0.0, 0.49), "from 0 to 0.49, or None")

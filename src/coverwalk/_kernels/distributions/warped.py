@@ -23,6 +23,7 @@ CONSTANT, LINEAR, EXPONENTIAL = range(3)
 _GAUSS = np.polynomial.legendre.leggauss(12)
 _NODES, _WEIGHTS = _GAUSS[0][6:].copy(), _GAUSS[1][6:].copy()  # of twelve on [-1, 1], those above 0
 _FAR = 40.0  # e^-40 of what there is
+_NOTHING = 1e-13  # a mass that changes no moment
 
 
 @kernel
@@ -106,38 +107,79 @@ def _linear_moments(
 
 
 @kernel
+def _piece(
+    table: Table, s: int, loc: float, scale: float, kind: int, rate: float, low: float, high: float
+) -> tuple[float, float]:
+    """E[phi(Z)] and E[phi(Z)^2] between low and high; phi is 0, Z, or exp(rate Z), at most one."""
+    if kind == LINEAR:
+        _, one, two = _linear_moments(table, s, loc, scale, low, high)
+        return one, two
+    if kind == EXPONENTIAL:
+        one = _exp_moment(table, s, loc, scale, rate, low, high)
+        return one, _exp_moment(table, s, loc, scale, 2.0 * rate, low, high)
+    return 0.0, 0.0
+
+
+@kernel
+def _first_above(table: Table, s: int, at: float, scale: float, ends: Floats, start: int, stop: int) -> int:
+    """The first of the cells start:stop below whose upper end there is something of at + scale * e."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if math.isinf(ends[middle + 1]) or shape_tails(table, s, (ends[middle + 1] - at) / scale)[0] > 0.0:
+            stop = middle
+        else:
+            start = middle + 1
+    return start
+
+
+@kernel
 def piece_moments(
     components: Components,
     table: Table,
     edges: Floats,
     kind: NDArray[np.int64],
     form: Floats,
+    cells: tuple[NDArray[np.int64], Floats, Floats],
     mean: Floats,
     var: Floats,
 ) -> None:
     """Fill mean, var (n,) of h(Z), which is a + b phi(Z) between edges[k] and edges[k + 1].
 
     form (P, 4): a, b, rate and origin of each piece; phi is 0, Z - origin, or exp(rate (Z - origin)), at most one.
+    cells: of each row some that lie side by side, within which h is constant instead: offsets (n + 1,) into their
+    ends, one more than there are cells, and into their values, of which the last is not read. A row without has none.
     mean comes with a guess, about which squares are summed.
     """
+    offsets, ends, values = cells
     for i in range(len(mean)):
         guess, first, second = mean[i], 0.0, 0.0
+        start, stop = offsets[i], offsets[i + 1] - 1
+        from_, to = (ends[start], ends[stop]) if start < stop else (math.inf, math.inf)  # where the cells lie
         for m in range(components.offsets[i], components.offsets[i + 1]):
-            weight, scale, s = components.weight[m], components.scale[m], components.shape[m]
+            weight, at, scale, s = components.weight[m], components.loc[m], components.scale[m], components.shape[m]
             if weight == 0.0:
                 continue
-            until = 0.0  # the first edge is minus infinity
-            for k in range(len(kind)):
+            # the first cell below whose upper end there is something: normals end somewhere
+            begin = _first_above(table, s, at, scale, ends, start, stop)
+            below = 0.0 if begin > start or math.isinf(from_) else shape_tails(table, s, (from_ - at) / scale)[0]
+            for c in range(begin, stop):
+                if below == 1.0:
+                    break
+                until = 1.0 if math.isinf(ends[c + 1]) else shape_tails(table, s, (ends[c + 1] - at) / scale)[0]
+                mass, away = weight * (until - below), values[c] - guess
+                first, second, below = first + mass * away, second + mass * away * away, until
+            for part in range(2 * len(kind)):  # of each piece what lies below the cells, and what lies above
+                k = part // 2
+                low = edges[k] if part % 2 == 0 else max(edges[k], to)
+                high = min(edges[k + 1], from_) if part % 2 == 0 else edges[k + 1]
+                if low >= high:
+                    continue
                 a, b, rate, origin = form[k, 0] - guess, form[k, 1], form[k, 2], form[k, 3]
-                loc, low, high = components.loc[m] - origin, edges[k] - origin, edges[k + 1] - origin
-                below = until
-                until = 1.0 if math.isinf(high) else shape_tails(table, s, (high - loc) / scale)[0]
-                mass, one, two = until - below, 0.0, 0.0
-                if kind[k] == LINEAR:
-                    mass, one, two = _linear_moments(table, s, loc, scale, low, high)
-                elif kind[k] == EXPONENTIAL:
-                    one = _exp_moment(table, s, loc, scale, rate, low, high)
-                    two = _exp_moment(table, s, loc, scale, 2.0 * rate, low, high)
+                under = 0.0 if math.isinf(low) else shape_tails(table, s, (low - at) / scale)[0]
+                mass = (1.0 if math.isinf(high) else shape_tails(table, s, (high - at) / scale)[0]) - under
+                if kind[k] == EXPONENTIAL and weight * mass < _NOTHING:  # of what is at most one
+                    continue
+                one, two = _piece(table, s, at - origin, scale, kind[k], rate, low - origin, high - origin)
                 first += weight * (a * mass + b * one)
                 second += weight * (a * a * mass + 2.0 * a * b * one + b * b * two)
         mean[i], var[i] = guess + first, second - first * first

@@ -16,11 +16,11 @@ from math import exp, floor, log, log1p
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["FAIR", "log_mixture", "log_odds", "mixture", "odds_from_log", "updated"]
+__all__ = ["FAIR", "FAR", "log_mixture", "log_odds", "mixture", "odds_from_log", "updated"]
 
 FAIR = 1e80
 _STEP = 2.0**332
-_FAR = 2.0**664
+FAR = 2.0**664
 _LOG_STEP = 332 * log(2.0)
 
 
@@ -37,11 +37,11 @@ def mixture(g: float, exponent: int, base: float, rival: float) -> float:
 def updated(g: float, exponent: int, ratio: float) -> tuple[float, int]:
     """(g', exponent') of the odds times ratio = rival / base. Where exponent != 0, odds are beyond 2^332 or 2^-332."""
     g *= ratio
-    if 1.0 / _FAR <= g <= _FAR and exponent == 0:
+    if 1.0 / FAR <= g <= FAR and exponent == 0:
         return g, exponent
-    if (g > _FAR and exponent >= 0) or (g > 1.0 and exponent < 0):
+    if (g > FAR and exponent >= 0) or (g > 1.0 and exponent < 0):
         return g / _STEP, exponent + 1
-    if (g < 1.0 / _FAR and exponent <= 0) or (g < 1.0 and exponent > 0):
+    if (g < 1.0 / FAR and exponent <= 0) or (g < 1.0 and exponent > 0):
         return g * _STEP, exponent - 1
     return g, exponent
 

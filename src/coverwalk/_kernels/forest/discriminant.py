@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Rows = tuple[Floats, Integers, Floats]
 
+FARTHEST = 1e300  # squared distance
 KAPPA = 1.0  # prior rows of a class mean, at the mean of the context
 # weight (G, C), sums (G, C, p), squares (G, 1, p, p) shared or (G, C, p, p) own; upper triangles
 Moments = tuple[Floats, Floats, Floats]
@@ -194,4 +195,6 @@ def log_scores(factors: Factors, g: int, x: Floats, z: Floats, out: Floats) -> N
         square = 0.0
         for a in range(len(z)):
             square += (z[a] - centre[g, c, a]) ** 2
+        if not square < FARTHEST:  # overflow, or NaN after one
+            square = FARTHEST
         out[c] = head[g, c] - power[g, c] * math.log1p(gain[g, c] * square)

@@ -55,7 +55,7 @@ _SETTINGS = {  # the places of `suffix_walk`
     2: Limits(low=0, high=2**62),  # memory in bytes
     3: Limits(low=0, high=2, integral=True),  # mode
     4: Limits(low=0, high=0.49),
-    5: Limits(above=0, high=1e300),
+    5: Limits(low=1e-100, high=1e100),  # alpha
     6: Limits(low="int(grows)", high="int(grows)"),
     7: Limits(low=0, below=1),
     8: Limits(low=100, high=2**31, integral=True),  # symbols that are remembered, at most
@@ -68,7 +68,7 @@ _SETTINGS = {  # the places of `suffix_walk`
     path=Array(np.int64, "length"),
     path_entry=Array(np.int64, "length", low=-1),
     node_value=Array(float, "nodes", 5),
-    entry_value=Array(float, "entries", 3),
+    entry_value=Array(float, "entries", 3, low=0, high=2**53),
     history=Array(np.int32, "past", low=BORDER, below="A"),
     node_link=Array(np.int32, "nodes", 5, columns=_NODE_LINKS),
     entry_link=Array(np.int32, "entries", 4, columns=_ENTRY_LINKS),
@@ -166,6 +166,10 @@ def _check_store(state: Any, scope: Scope) -> None:
     names = np.unique(np.stack([owner, state.entry_link[:, SYMBOL]]), axis=1)
     require("entries", names.shape[1] == entries)
     _check_places(state.table, owner, state.entry_link[:, SYMBOL])
+    require("counts", state.entry_value[:, T] <= state.entry_value[:, C])
+    for column in (C, T, N):  # of a context: the sums of those of its symbols
+        total = np.bincount(owner, weights=state.entry_value[:, column], minlength=nodes)
+        require("counts", np.isclose(state.node_value[:, column], total, rtol=1e-6, atol=0.0))
 
 
 def _check_places(table: NDArray[np.int32], owner: NDArray[np.int32], symbol: NDArray[np.int32]) -> None:

@@ -45,8 +45,8 @@ class CellTree:
     log_evidence: float  # of the rows in these units
 
     _schema = Schema(
-        loc=Array(float, "q"),
-        scale=Array(float, "q", above=0),
+        loc=Array(float, "q", any_unit=True),
+        scale=Array(float, "q", above=0, any_unit=True),
         height=Array(float, "N", low=0),
         move=Array(np.int64, "M", 4, columns=_MOVE),
         first=Array(np.int64, "N + 1", offsets="M"),
