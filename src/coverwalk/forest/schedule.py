@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 NEVER = 2**62  # rows
 RESTARTS = (1, 2, 4, 8)  # rows at which all trees are grown
-FEW_TREES = 8  # a forest of fewer is meant to be fast: it grows, plans and chooses less often
+FEW_TREES = 4  # a forest of fewer is meant to be fast: it grows, plans and chooses less often
 AT_ONCE = 1024  # rows up to which a growth is awaited: a thread would take longer
 
 
@@ -45,8 +45,8 @@ class StreamSettings:
 
     @property
     def plan_again(self) -> float:
-        """By how much the rows have grown when units, and the frequencies of the trend, are found anew."""
-        return 4.0 if self.forest.n_trees < FEW_TREES else 2.0
+        """By how much the rows must have grown since units, and the frequencies of the trend, were found."""
+        return 4.0 if self.forest.n_trees < FEW_TREES else 1.0
 
     @property
     def window(self) -> int:
