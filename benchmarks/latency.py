@@ -1,4 +1,4 @@
-"""What one row costs a forest on a stream, by the clock, while trees grow: learning it, and predicting its distribution.
+"""What one row costs a forest on a stream, by the clock, while trees grow: to learn it, and to predict it.
 
     python benchmarks/latency.py [--rows 100000] [--trees 16] [--inputs 10]
 
