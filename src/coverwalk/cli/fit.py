@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--classify", action="store_true", help="the target is a class; so is one of text, without being told"
     )
-    parser.add_argument("--jobs", type=int, default=None, help="threads; -1 for all cores (default: 1)")
+    parser.add_argument("--jobs", type=int, default=-1, help="threads (default: one for each core)")
     parser.add_argument(
         "--chunks",
         action="store_true",
