@@ -290,7 +290,7 @@ MISTAKES = {
     "an empty file": ("predict m.cover empty.csv", "empty.csv is empty"),
     "no rows": ("predict m.cover header.csv", "has a header and no rows"),
     "two columns of one name": ("predict m.cover twice.csv", "two columns of one name"),
-    "too many fields": ("predict m.cover ragged.csv", "is no sound CSV"),
+    "too many fields": ("predict m.cover ragged.csv", "is not valid CSV: row 1 has 5 fields, expected 3"),
     "no Parquet": ("predict m.cover fake.parquet", "is no Parquet file"),
     "no file": ("predict m.cover nowhere.csv", "there is no file nowhere.csv"),
     "no model": ("predict nowhere.cover data.csv", "there is no file nowhere.cover; make one with: coverwalk fit"),

@@ -5,6 +5,7 @@ Each has ``HELP``, ``add_arguments(parser)`` and ``run(arguments)``. Nothing hea
 """
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -49,8 +50,10 @@ def console() -> int:
     """`main` as a process of its own, which Ctrl-C ends with 130; it comes too late once the command is done."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have it ignored
         signal.signal(signal.SIGINT, _interrupt)
+    gc.set_threshold(50_000)  # what is imported stays: to look for rubbish in it, at the end too, takes half a second
     try:
         code = main(prepare=import_sklearn)
+        gc.freeze()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
         code = 130

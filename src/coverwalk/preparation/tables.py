@@ -17,7 +17,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from coverwalk.preparation.columns import encoded
 
@@ -52,6 +51,16 @@ def listed(names: list[str]) -> str:
     """Names for a message, the first few where they are many."""
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     return ", ".join(map(repr, names[:12])) + more
+
+
+def _brief(entry: str) -> str:
+    """An entry for a message, its beginning where it is long."""
+    return repr(entry) if len(entry) <= 60 else f"{entry[:60]!r}... ({len(entry)} characters)"
+
+
+def _too_large(entry: str) -> bool:
+    """Whether an entry is a number that floats do not hold."""
+    return re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", entry, re.IGNORECASE) is not None
 
 
 class Table:
@@ -181,7 +190,8 @@ class Table:
         column = column.cast(pl.String).str.strip_chars().replace("", None) if text else column
         if column.null_count():
             row = first + int(column.is_null().arg_true()[0]) + 1
-            raise TableError(f"{self.name} has nothing in column {column.name!r}, row {row}: fill in a class")
+            where = f"column {column.name!r}, row {row}"
+            raise TableError(f"{self.name} has nothing in {where}: fill in a value or leave the row out")
         return column.to_numpy() if not text else np.array(column.to_list(), dtype=object)
 
     def _table(self, frame: "polars.DataFrame", columns: list[str], first: int) -> Floats:
@@ -210,13 +220,12 @@ class Table:
             if shown.lower() in _GAPS:
                 if with_missing:
                     continue
-                what = repr(str(entry)) if shown else "nothing"
+                what = _brief(str(entry)) if shown else "nothing"
                 raise TableError(f"{self.name} has {what} in {where}: fill in a finite number or leave the row out")
-            if shown.lower() in ("inf", "-inf", "+inf"):
-                raise TableError(f"{self.name} has {shown!r} in {where}: fill in a finite number or leave the row out")
+            kind = "" if np.isinf(values[i]) or _too_large(shown) else "the text "
             raise TableError(
-                f"{self.name} has the text {str(entry)!r} in {where}; all columns must be numbers: encode the column "
-                f"as numbers, or fit with --drop {column.name}"
+                f"{self.name} has {kind}{_brief(shown)} in {where}, expected a finite number: fill one in or leave the "
+                "row out"
             )
         return values
 
@@ -260,7 +269,7 @@ class _TextCounts:
             return False
         row, entry = self.first
         share = self.n_texts / self.n_there
-        what = f"{self.table} has {entry!r} in column {self.column!r}, row {row}"
+        what = f"{self.table} has {_brief(entry)} in column {self.column!r}, row {row}"
         if share <= _TYPO_SHARE:
             raise TableError(
                 f"{what}, where {self.n_there - self.n_texts} of {self.n_there} entries are numbers: write it as a "
@@ -304,15 +313,20 @@ class _CsvTable(Table):
         return nullcontext(sys.stdin.buffer) if self._path == "-" else open(self._path, "rb")
 
     def frames(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
+        from tqdm import tqdm
+
         bar = tqdm(total=self._size, unit="B", unit_scale=True, desc=self.name, disable=None)
         with self._opened() as stream, bar:
             bar.update(len(self._header) if self._path == "-" else len(_records(stream, 1)))  # the header again
+            n_rows = 0
             while block := _records(stream, _BLOCK_BYTES):
                 if block.strip():
-                    yield self._parse(block).select(columns)
+                    frame = self._parse(block, n_rows)
+                    n_rows += len(frame)
+                    yield frame.select(columns)
                 bar.update(len(block))
 
-    def _parse(self, block: bytes) -> "polars.DataFrame":
+    def _parse(self, block: bytes, first: int) -> "polars.DataFrame":
         """All columns, or lines of too many fields would go unnoticed; as text, to show what is no number."""
         pl = _polars()
         names = self._separator.join(f"column{a}" for a in range(len(self.columns)))  # theirs may need quotes
@@ -320,9 +334,20 @@ class _CsvTable(Table):
         try:
             frame: polars.DataFrame = pl.read_csv(BytesIO(text), separator=self._separator, infer_schema_length=0)
         except pl.exceptions.PolarsError as error:
-            raise TableError(f"{self.name} is no sound CSV: {str(error).splitlines()[0]}") from error
+            raise TableError(f"{self.name} is not valid CSV: {self._mistake(block, first, error)}") from error
         frame.columns = self.columns
         return frame
+
+    def _mistake(self, block: bytes, first: int, error: Exception) -> str:
+        """What is wrong with a block: the first row of too many fields, or what Polars says."""
+        rows = csv.reader(block.decode("utf-8", "replace").splitlines(), delimiter=self._separator)
+        try:
+            for i, row in enumerate(rows, first + 1):
+                if len(row) > len(self.columns):
+                    return f"row {i} has {len(row)} fields, expected {len(self.columns)}"
+        except csv.Error:  # a field longer than this reader takes
+            pass
+        return str(error).splitlines()[0][:200]
 
 
 def _records(stream: IO[bytes], n_bytes: int) -> bytes:
@@ -356,6 +381,8 @@ class _ParquetTable(Table):
                     f"{self.name} has {self._nested[column]} in column {column!r}; expected numbers or text: make "
                     f"columns of its parts, or fit with --drop {column}"
                 )
+        from tqdm import tqdm
+
         with tqdm(total=self._height, unit="rows", desc=self.name, disable=None) as bar:
             for start in range(0, self._height, _BLOCK_ROWS):
                 frame = self._scan.select(columns).slice(start, _BLOCK_ROWS).collect()
