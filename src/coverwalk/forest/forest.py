@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.forest.components import REGRESSION, walk_weights
+from coverwalk._kernels.forest.components import REGRESSION
 from coverwalk._kernels.forest.contexts import (
     N_SHAPES,
     Fit,
@@ -24,14 +24,12 @@ from coverwalk._kernels.forest.contexts import (
     Layout,
     empty_fit,
     fit_contexts,
-    local_evidence,
-    stop_weights,
 )
+from coverwalk._kernels.forest.evidence import local_evidence, stop_weights, walk_weights
 from coverwalk._kernels.forest.kernel_density import kernel_tables
+from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.records import at_rest, fill_spans, kept_records
-from coverwalk._kernels.forest.split import MAX_CATEGORIES
-from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import Array, List, Maybe, Object, Real, Schema, Text, Whole
 from coverwalk.forest.check import check_forest
@@ -43,6 +41,7 @@ from coverwalk.forest.local_columns import fill_of, local_columns, plain_columns
 from coverwalk.forest.members import FittedTree, Frame, Member, Part
 from coverwalk.forest.prediction import flat_answer
 from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_store
+from coverwalk.forest.tree import Tree, grow_tree
 from coverwalk.forest.tree_shapes import shapes_of
 from coverwalk.forest.tree_table import TreeTable
 from coverwalk.preparation.rounding import Rounding
@@ -152,7 +151,7 @@ class Forest:
     settings: Settings
     inputs: Scaling
     output: Scaling
-    trees: list[AdaptiveTree]
+    trees: list[Tree]
     X: Floats
     y: Floats
     names: list[str]
@@ -168,7 +167,7 @@ class Forest:
         inputs=Object(Scaling, p="p"),
         output=Object(Scaling, p=1),
         settings=Object(Settings),
-        trees=List(Object(AdaptiveTree, p="p"), low=1),
+        trees=List(Object(Tree, p="p"), low=1),
         X=Array(float, "n", "p", nan=True, any_unit=True),
         y=Array(float, "n", any_unit=True),
         names=List(Text(), "p"),
@@ -211,7 +210,7 @@ class Forest:
         plain = plain_columns(Z, settings.n_categories)
         trend, left = Trend.plan(plain, r, settings.seed, n_rows) if any(part.smooth for part in parts) else (None, r)
 
-        def one(k: int) -> AdaptiveTree:
+        def one(k: int) -> Tree:
             y, seed = left if parts[k].smooth else r, (settings.seed * 2**20 + k) % 2**62
             return grow_tree(
                 Z,
@@ -387,13 +386,11 @@ def latent(X: Floats, y: Floats, settings: Settings, apart: bool = True) -> Floa
 
 
 def _same_plan(a: Forest, b: Forest) -> bool:
-    return len(a.trees) == len(b.trees) and all(
-        np.array_equal(u, v, equal_nan=True) for s, t in zip(a.trees, b.trees) for u, v in zip(s, t)
-    )
+    return len(a.trees) == len(b.trees) and all(s.same(t) for s, t in zip(a.trees, b.trees))
 
 
 def fit_tree(
-    tree: AdaptiveTree,
+    tree: Tree,
     Z: Floats,
     r: Floats,
     grid: Grid,
@@ -421,7 +418,7 @@ def weighted_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[
     log_stop, log_go, weight = np.empty((S, N)), np.empty((S, N)), np.empty((S, N, 1 + N_SHAPES))
     for s, w in enumerate(stops):
         stop_weights(layout.left, log_phi, w, log_stop[s], log_go[s])
-    walk_weights(layout, log_weight, log_stop, log_go, weight)
+    walk_weights(layout.parent, log_weight, log_stop, log_go, weight)
     nonzero = np.asarray((weight >= MIN_WEIGHT).any(axis=0))
     nonzero[0, REGRESSION] = True
     records = kept_records(layout, grid, fit, weight, nonzero, X.shape[1])

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk._kernels.forest.learned import set_precision
-from coverwalk.covers.adaptive import grow_tree
 from coverwalk.files.schema import Array, Maybe, Object, Schema, require
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.forest import MAX_LEAVES, Forest, Settings, fit_tree, grid_of, in_threads, latent
 from coverwalk.forest.local_columns import local_columns
 from coverwalk.forest.members import Frame, Member
 from coverwalk.forest.schedule import StreamSettings
+from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tuning import choose
 from coverwalk.preparation.scaling import canonical_order
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole, require, stored
 from coverwalk.forest.check import check_tree
@@ -22,6 +21,7 @@ from coverwalk.forest.growth import Base, base_of, categories_seen, grow_all, gr
 from coverwalk.forest.members import Frame, Member, Part
 from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
 from coverwalk.forest.stored_tree import StoredTree, restored, to_store
+from coverwalk.forest.tree import Tree
 from coverwalk.forest.tree_table import STUDENT, TreeTable
 from coverwalk.preparation.rounding import find_rounding
 
@@ -39,14 +39,14 @@ FIRST_CHOICE, LAST_CHOICE = 64, 4096  # rows at which the parts of a forest are 
     frame=Whole(0, "F - 1"),
     part=Object(Part),
     degree=Whole(0, 2),
-    tree=Object(AdaptiveTree, p="p"),
+    tree=Object(Tree, p="p"),
     fitted=Object(StoredTree, N="tree.N", p="p"),
 )
 class _Stored(NamedTuple):
     """A member in a file, where trees share their frames."""
 
     frame: int
-    tree: AdaptiveTree
+    tree: Tree
     fitted: StoredTree
     part: Part
     degree: int

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.distributions.mixture import Components
+from coverwalk._kernels.forest.node import NODE
 from coverwalk._kernels.forest.trees import Trees, learn_all, predict_all, route_all
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
@@ -25,7 +26,7 @@ Ints = NDArray[np.int64]
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed distribution over all of y
 STUDENT = Shapes.student(OUTLIER_DF)
 _NONE, _NONE_2 = np.empty(0), np.empty((0, 0))
-_KINDS = {np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32)}
+_KINDS = {np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32), NODE}
 
 
 class TreeTable:
@@ -169,7 +170,7 @@ class TreeTable:
 
 def _arrays_of_tree(member: Member) -> list[NDArray[Any]]:
     tree, fitted = member.tree, member.fitted
-    own: list[Any] = [tree.feature, tree.left, tree.split, tree.categories, *fitted.fill, fitted.shape]
+    own: list[Any] = [tree.nodes, *fitted.fill, fitted.shape]
     return [*own, *fitted.records, *fitted.learned]
 
 

@@ -5,19 +5,20 @@ discriminants with shared and with own covariances, each at several heats (power
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import inlined_kernel, kernel
-from coverwalk._kernels.forest.class_grow import Rows, Tree
 from coverwalk._kernels.forest.discriminant import Factors, log_scores
-from coverwalk._kernels.forest.split import goes_right
+from coverwalk._kernels.forest.node import child_of
 
-__all__ = ["Local", "Walk", "predict_locally", "visit"]
+__all__ = ["Local", "Rows", "Walk", "predict_locally", "visit"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Rows = tuple[Floats, Integers, Floats]  # X (n, p), class of each row (n,), weight of each row (n,)
 
 STRANGE = 1e-9  # share of rows that the parent's prediction leaves to all classes alike: no class is ever impossible
 # counts (N, C), shared (N,) and own (N,) the place of a context's factors or -1, factors of both, columns (p,) they use
@@ -109,7 +110,7 @@ def _learn(
 def visit(
     rows: Rows,
     order: Integers,
-    tree: Tree,
+    nodes: Any,
     local: Local,
     walk: Walk,
     setting: tuple[float, Floats],
@@ -124,7 +125,6 @@ def visit(
     """
     X, y, weight = rows
     counts, shared, own = local[0], local[1], local[2]
-    axis, split, left, masks = tree
     log_v, log_w, log_1mw = walk
     alpha = setting[0]
     J, C = log_v.shape[1], counts.shape[1]
@@ -158,9 +158,9 @@ def visit(
                 for j in range(J):
                     log_phi[depth, j] = math.log(phi[j, y[i]]) if log_v[k, j] > -math.inf else 0.0
             depth += 1
-            if left[k] < 0:
+            if nodes[k].left < 0:
                 break
-            path[depth] = left[k] + goes_right(X[i, axis[k]], split[k], masks[k])
+            path[depth] = child_of(nodes, k, X[i])
         for c in range(C):
             psi[r, c] = 0.0
         log_onward = 0.0

@@ -1,5 +1,4 @@
-"""The local models of every context of one tree: priors downwards with the rows' leave-one-out evidence, then evidence
-upwards.
+"""The local models of every context of one tree: priors downwards, with the rows' leave-one-out evidence.
 
 A context refines the function of its parent: mu(x) = mu_parent(x) + f(x)'c, for every degree and every ridge a
 regression of the residuals its parent left. Rows come sorted by leaf, so that a context holds rows start[k]:end[k].
@@ -29,7 +28,7 @@ from coverwalk._kernels.forest.regression import (
 )
 from coverwalk._kernels.forest.weighted_bins import weighted_evidence
 
-__all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts", "local_evidence", "stop_weights"]
+__all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -328,47 +327,3 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
                 _add_errors(weight[m], error[m], keep[m], r[s:e], loo[s:e])
         if fit.shaped[k] >= 0:
             _densities(y[s:e], loo[s:e], layout.weight[s:e], grid, tables, fit, k)
-
-
-@kernel
-def local_evidence(log_score: Floats, n_regressions: int, log_weight: Floats, log_phi: Floats) -> None:
-    """Sum out the local models of each context, half of the prior on its regressions: log evidences into log_phi (N,).
-
-    Fills log_weight (N, 1 + N_SHAPES), the posterior of all regressions together and of each density.
-    """
-    log_prior = math.log(0.5 / N_SHAPES)
-    for k in range(len(log_score)):
-        high = -math.inf
-        for m in range(n_regressions):
-            high = max(high, log_score[k, m])
-        total = 0.0
-        for m in range(n_regressions):
-            total += math.exp(log_score[k, m] - high)
-        log_weight[k, 0] = high + math.log(0.5 * total / n_regressions)
-        high = log_weight[k, 0]
-        for m in range(N_SHAPES):
-            log_weight[k, 1 + m] = log_prior + log_score[k, n_regressions + m]
-            high = max(high, log_weight[k, 1 + m])
-        total = 0.0
-        for m in range(1 + N_SHAPES):
-            total += math.exp(log_weight[k, m] - high)
-        log_phi[k] = high + math.log(total)
-        for m in range(1 + N_SHAPES):
-            log_weight[k, m] -= log_phi[k]
-
-
-@kernel
-def stop_weights(left: Ints, log_phi: Floats, w: float, log_stop: Floats, log_go: Floats) -> float:
-    """Z_M = w phi_M + (1 - w) Z_left Z_right: writes the log probabilities to stop and to go on; log Z of the root."""
-    N = len(left)
-    log_z = np.empty(N)
-    log_w, log_1mw = math.log(w), math.log1p(-w)
-    for k in range(N - 1, -1, -1):
-        if left[k] < 0:
-            log_z[k], log_stop[k], log_go[k] = log_phi[k], 0.0, -math.inf
-            continue
-        stop, go = log_w + log_phi[k], log_1mw + log_z[left[k]] + log_z[left[k] + 1]
-        high = max(stop, go)
-        log_z[k] = high + math.log(math.exp(stop - high) + math.exp(go - high))
-        log_stop[k], log_go[k] = stop - log_z[k], go - log_z[k]
-    return log_z[0]
