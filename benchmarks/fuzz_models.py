@@ -24,8 +24,13 @@ LABELS = np.array(["no", "yes", "maybe"])[np.arange(60) % 3]
 
 
 def named(X, model):
-    """The rows under the names that the model knows its columns by, which a file may change."""
-    return X.set_axis(model.feature_names_in_, axis=1) if hasattr(model, "feature_names_in_") else X
+    """The rows as the model knows them: a file may change the names of columns, and which of them are categories."""
+    if not isinstance(X, pd.DataFrame):
+        return X
+    X = X.set_axis(model.feature_names_in_, axis=1)
+    texts = [name for name in X if X[name].dtype.kind not in "fi"]
+    numbers = [name for name, known in zip(X, model._mixed.categories or [[]] * X.shape[1]) if not known]
+    return X.assign(**{name: np.arange(len(X)) % 3.0 for name in texts if name in numbers})
 
 
 def rows(X, y):
@@ -62,8 +67,9 @@ def labels(X):
 def sequence(text):
     def use(model):
         symbols = text
-        if isinstance(text, str) and not model._alphabet.grows:  # a file may have other symbols
-            symbols = [model._alphabet.symbols["abc".index(letter)] for letter in text]
+        if not model._alphabet.grows:  # a file may have other symbols
+            codes = ["abc".index(letter) for letter in text] if isinstance(text, str) else text
+            symbols = model._alphabet.decode(codes)
         check(model, symbols)
 
     def check(model, text):

@@ -65,8 +65,8 @@ def headline(told: dict[str, Any]) -> str:
     ]
     won = f"{sum(gap > 0 for gap in gaps)} of {len(sets)}"
     return (
-        f"- The lowest log loss of {len(results)} methods on {won} public tables with continuous y. The median lead over the "
-        f"best other method is {median(gaps):.2f} nats ([comparison](#compared))."
+        f"- The lowest log loss of {len(results)} methods on {won} public tables with continuous y. The median lead "
+        f"over the best other method is {median(gaps):.2f} nats ([comparison](#compared))."
     )
 
 

@@ -18,7 +18,7 @@ from coverwalk.base import Cover
 from coverwalk.forest import class_forest
 from coverwalk.forest.class_forest import Sheaf, Standard
 from coverwalk.forest.class_pool import fit_exponents, log_softmax
-from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _without_faint, counted, grown_tree, plant, settled_rows
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _without_faint, arranged, counted, grown_tree, plant
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
 
 COUNTS, GAUSS = ClassGrowth(discriminants=False), ClassGrowth(discriminants=True, rows_shared=1.0, rows_own=0.5)
@@ -54,7 +54,7 @@ class _TreeCover(Cover):
         self.tree = tree
 
     def contexts(self, x):
-        axis, split, left, _ = self.tree
+        axis, split, left = self.tree.feature, self.tree.split, self.tree.left
         path = [0]
         while left[path[-1]] >= 0:
             k = path[-1]
@@ -89,7 +89,7 @@ def test_walk_equals_cover_model_on_the_same_tree():
     N, C = tree.local[0].shape
     log_v, log_w, log_1mw = np.full((N, 5), -np.inf), np.zeros(N), np.full(N, -np.inf)
     log_v[:, 0] = 0.0
-    inner = tree.tree[2] >= 0
+    inner = tree.tree.left >= 0
     log_w[inner], log_1mw[inner] = np.log(0.1), np.log(0.9)
     fresh = ClassTree(tree.tree, (np.zeros((N, C)), *tree.local[1:]), (log_v, log_w, log_1mw), tree.levels)
     order = np.arange(120)
@@ -127,7 +127,7 @@ def slow_psi(tree, growth, x, k=0, base=None):
     phi = slow_local(tree, growth, k, x, np.full(C, 1 / C) if base is None else base)
     v = np.exp(tree.walk[0][k])
     mixed = v[v > 0] @ phi[v > 0]
-    axis, split, left, _ = tree.tree
+    axis, split, left = tree.tree.feature, tree.tree.split, tree.tree.left
     if left[k] < 0:
         return mixed
     below = slow_psi(tree, growth, x, left[k] + (x[axis[k]] > split[k]), mixed)
@@ -150,7 +150,7 @@ def slow_learn(tree, growth, x, y, m, k=0, base=None):
     C = tree.local[0].shape[1]
     phi = slow_local(tree, growth, k, x, np.full(C, 1 / C) if base is None else base)
     log_v, log_w, log_1mw = tree.walk
-    v, axis, split, left, _ = np.exp(log_v[k]), *tree.tree
+    v, axis, split, left = np.exp(log_v[k]), tree.tree.feature, tree.tree.split, tree.tree.left
     mixed = v[v > 0] @ phi[v > 0]
     psi = mixed
     if left[k] >= 0:
@@ -190,8 +190,10 @@ def test_discriminants_are_student_t(own):
     sigma = prior[None].copy() if own else np.zeros((1, p, p))
     factors = empty_factors(total)
     discriminants(total, none, sigma, nu0, ridge, factors)
-    out = np.empty(C)
-    log_scores(factors, 0, X[7], np.empty(p), out)
+    work = np.empty((3, max(C, p)))
+    work[0, :p] = X[7]
+    log_scores(factors, 0, p, work)
+    out = work[2, :C]
     mean = np.average(X, axis=0, weights=weight)
     expected, shared = [], np.zeros((p, p))
     n = np.array([weight[y == c].sum() for c in range(C)])
@@ -213,14 +215,15 @@ def test_discriminants_are_student_t(own):
 def test_moments_of_a_tree_are_those_of_its_rows():
     rows = blobs(200)
     perm = np.arange(200)
-    tree, parent, span = grown_tree(rows, 3, perm, np.uint64(5), 10, (2, 8, 64), np.zeros(3, np.int64))
+    growth = ClassGrowth(False, min_rows=10, axes=1.0, splits=8, sample=64)
+    tree, span = grown_tree(rows, 3, perm, 5, growth, np.zeros(3, np.int64))
     size = span[1] - span[0]
     place = np.where(size >= 40, np.cumsum(size >= 40) - 1, -1)
     G = place.max() + 1
     assert 2 < G < len(size)
     total = np.zeros((G, 3)), np.zeros((G, 3, 2)), np.zeros((G, 3, 2, 2))
     columns = np.array([0, 2])
-    moments(rows, perm, span, parent, tree[2], place, columns, total)
+    moments(rows, perm, span, tree.parent, tree.left, place, columns, total)
     for k in np.flatnonzero(place >= 0):
         here = perm[span[0][k] : span[1][k]]
         for c in range(3):
@@ -240,10 +243,9 @@ def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
     X = rng.random((400, 2))
     y = (X[:, 1] > 0.37).astype(np.int64) + (X[:, 0] > 0.8)
     rows, perm = (X, y, np.ones(400)), np.arange(400)
-    tree, parent, (start, end) = grown_tree(
-        rows, 3, perm, np.uint64(1), 3, (2, 200, 1000), np.zeros(X.shape[1], np.int64)
-    )
-    axis, split, left, _ = tree
+    growth = ClassGrowth(False, min_rows=3, axes=2.0, splits=200, sample=1000)
+    tree, (start, end) = grown_tree(rows, 3, perm, 1, growth, np.zeros(X.shape[1], np.int64))
+    axis, split, left, parent = tree.feature, tree.split, tree.left, tree.parent
     # With 200 cuts on each axis tried, the root's is near the best there is.
     best = min(
         entropy(y[X[:, a] <= t], 3) + entropy(y[X[:, a] > t], 3) for a in range(2) for t in np.sort(X[:, a])[3:-3]
@@ -251,7 +253,7 @@ def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
     chosen = X[:, axis[0]] <= split[0]
     assert entropy(y[chosen], 3) + entropy(y[~chosen], 3) < best + 5.0
     assert sorted(perm) == list(range(400))
-    counts = counted(rows, 3, perm, parent, left, (start, end))
+    counts = counted(rows, 3, perm, tree, (start, end))
     for k in range(len(left)):
         here = perm[start[k] : end[k]]
         assert (counts[k] == np.bincount(y[here], minlength=3)).all()
@@ -263,8 +265,9 @@ def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
                 assert parent[child] == k
         elif len(here) >= 6:
             assert len(set(y[here])) == 1
-    again = np.arange(400)
-    for one, other in zip(settled_rows(X, again, tree), (start, end)):
+    again, span = arranged(X, np.arange(400), tree)
+    assert (np.sort(again) == np.arange(400)).all()
+    for one, other in zip(span, (start, end)):
         assert (one == other).all()
 
 
@@ -548,7 +551,7 @@ def test_standard_units_and_back():
     for a in range(4):
         z = standard(X)[:, a]
         for i in range(99):
-            np.testing.assert_array_equal(X[:, a] <= standard.back(a, z[i]), z <= z[i])
+            np.testing.assert_array_equal(X[:, a] <= standard.back(z[i], a), z <= z[i])
 
 
 def test_pickle_predicts_the_same_and_asking_changes_nothing():

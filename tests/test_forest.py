@@ -8,12 +8,13 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from coverwalk import ConditionalDensity
-from coverwalk._kernels.forest.contexts import Grid, empty_fit, fit_contexts, stop_weights
+from coverwalk._kernels.forest.contexts import Grid, empty_fit, fit_contexts
+from coverwalk._kernels.forest.evidence import stop_weights
 from coverwalk._kernels.forest.kernel_density import density_evidence, kernel_tables
 from coverwalk._kernels.forest.polynomial import features, inner_product, n_features, value
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve, log_determinant
-from coverwalk.covers.adaptive import grow_tree
 from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tuning import choose
 from coverwalk.preparation.scaling import Scaling, canonical_order
 

@@ -6,11 +6,11 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from coverwalk import CoverModel
-from coverwalk._kernels.forest.contexts import stop_weights
-from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk._kernels.forest.evidence import stop_weights
 from coverwalk.exact import refining_evidence, refining_stop
 from coverwalk.forest import forest as forest_module
 from coverwalk.forest.forest import MIN_SCALE, Forest, Settings
+from coverwalk.forest.tree import Tree
 from coverwalk.forest.tree_table import OUTLIER_DF, OUTLIER_ROWS
 
 from .slow_forest import OfForest, SlowTree, TreeCover
@@ -76,7 +76,7 @@ def test_every_way_of_solving_is_met(monkeypatch):
 def test_the_walk_is_the_enumeration(monkeypatch):
     X, y = rows(40, 2)
     forest, slow, model = both(X, y, monkeypatch, stop=0.3, min_rows=8)
-    tree: AdaptiveTree = forest.trees[0]
+    tree: Tree = forest.trees[0]
     inner = [k for k in range(len(tree.left)) if tree.left[k] >= 0]
     assert 2 <= len(inner) <= 6
     partitions = {k: [[int(tree.left[k]), int(tree.left[k]) + 1]] for k in inner}

@@ -26,7 +26,7 @@ from coverwalk.covers import ChoiceBoxes, KDTree, SuffixTree
 from coverwalk.files import container
 from coverwalk.files.saving import encoded
 from coverwalk.files.schema import Array, Real, SchemaError
-from coverwalk.local import Dirichlet, Polynomial
+from coverwalk.local import Dirichlet, KernelDensity, Polynomial
 from tests.forging import file_of, forged, put, retold, rewritten
 
 RNG = np.random.default_rng(0)
@@ -243,6 +243,50 @@ def test_a_discriminant_without_scatter_predicts_probabilities(tmp_path):
         loaded.partial_fit(X[:1], [0])
         assert np.isfinite(loaded.predict_proba(X)).all()
         loaded.save(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [(1, 1e201), (2, 1e-201), (3, 1e7), (4, 1e3), (4, "nan")],  # odds, log evidence, log determinant
+)
+def test_floats_of_a_context_belong_together(column, value, tree, tmp_path):
+    refused(forged(tree, "model._engine.state.xf", put(float(value), at=column)), tmp_path / "m.cw")
+
+
+@pytest.mark.parametrize(("name", "value"), [("row_z", 1.7e308), ("row_log_psi", 1e5), ("row_log_slope", -1e5)])
+def test_rows_of_a_double_tree_have_densities(name, value, tree, tmp_path):
+    refused(forged(tree, f"model._engine.state.{name}", put(value)), tmp_path / "m.cw", says=name)
+
+
+@pytest.mark.parametrize(("name", "value"), [("nu", 1e10), ("ridge", 1e101), ("a", 1e-101), ("scatter", np.inf)])
+def test_what_a_file_may_not_have_no_user_may_set(name, value):
+    with pytest.raises(ValueError, match=f"{name} must lie between"):
+        DoubleTree(**{name: value}).fit(X, Y)
+
+
+def test_degrees_of_freedom_are_those_of_rows(stream, tmp_path):
+    def change(model):
+        model["stream_"]["streams"][0]["members"][0]["fitted"]["shapes"]["df"][0] = 5e-324
+
+    refused(retold(stream, change), tmp_path / "m.cw", says="df")
+
+
+def test_a_forest_has_the_trees_that_its_settings_say(tmp_path):
+    model = ConditionalDensity(2).fit_chunks([(X, Y)], sample_rows=60)
+    change = lambda model: model["forests_"][0]["settings"].update(n_trees=1)  # noqa: E731
+    refused(retold(model, change), tmp_path / "m.cw", says="trees")
+
+
+def test_a_cover_model_that_saw_whole_numbers_is_saved(tmp_path):
+    model = CoverModel(KDTree(), KernelDensity())
+    model.update_many([[1], [2], [3]], [1, 2, 3])
+    model.save(tmp_path / "m.cw")
+    assert load(tmp_path / "m.cw").log_predict([2], 2) == model.log_predict([2], 2)
+
+
+def test_samples_of_a_wider_alphabet_than_bytes_are_lists():
+    assert isinstance(SequenceModel(1000).fit(b"abcabc").sample(200, seed=0), list)
+    assert isinstance(SequenceModel(256).fit(b"abcabc").sample(20, seed=0), bytes)
 
 
 @pytest.mark.parametrize("unit", [1e-320, 1e-160, 1e160, 1e300])

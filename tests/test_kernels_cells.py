@@ -9,9 +9,9 @@ from scipy.special import betaln
 
 from coverwalk._kernels.forest.dyadic_cells import BITS
 from coverwalk._kernels.forest.dyadic_walk import cell_density
-from coverwalk._kernels.forest.normal_contexts import Growth, _walk
+from coverwalk._kernels.forest.normal_criterion import NormalPrior
 from coverwalk.forest.densities.cell_tree import boxes_of, grown_cells, levels_of_choice, weighed_cells
-from coverwalk.forest.densities.normal_tree import grow_normals, growth_for
+from coverwalk.forest.densities.normal_tree import grow_normals, growth_for, weigh
 from coverwalk.local import Polynomial
 from coverwalk.preparation.running_scaling import Units
 
@@ -105,7 +105,8 @@ def test_the_normals_walk_equals_the_sum_over_its_maps():
     left = np.array([1, 3, -1, -1, -1])
     size = np.array([10, 7, 3, 4, 3])
     log_phi = np.array([-3.0, -2.0, -1.5, -0.5, -0.7])
-    growth = Growth(1, 1, 1, STOP, A, 1.0, 1.0, 1.0, 0.0)
+    left, parent = left.astype(np.int64), np.array([-1, 0, 0, 1, 1])
+    prior = NormalPrior(1, 1, 1, STOP, A, 1.0, 1.0, 1.0, 0.0)
 
     def maps(k):
         if left[k] < 0:
@@ -129,11 +130,11 @@ def test_the_normals_walk_equals_the_sum_over_its_maps():
             yield p * leaves, masses
 
     Z = math.fsum(p for p, _ in weighed())
-    log_Z, stops = _walk(left, size, log_phi, growth)
+    log_Z, stops = weigh(left, parent, size, log_phi, prior)
     assert log_Z == pytest.approx(math.log(Z), abs=1e-9)
     for k in range(5):
         assert stops[k] == pytest.approx(math.fsum(p * masses.get(k, 0.0) for p, masses in weighed()) / Z, abs=1e-9)
-    assert _walk(left, size, log_phi, growth._replace(faint=0.2))[1].sum() == pytest.approx(1.0, abs=1e-12)
+    assert weigh(left, parent, size, log_phi, prior._replace(faint=0.2))[1].sum() == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("q", [1, 2, 3])

@@ -1,10 +1,10 @@
-"""The exponential of inner loops, and the mean density of normals over cells that are narrow, wide and far."""
+"""The exponential and the tail of inner loops, and mean densities of normals over cells: narrow, wide and far."""
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
-from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp
+from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp, loop_tail
 from coverwalk._kernels.distributions.rounded import _kernels_mean_density
 
 
@@ -13,6 +13,21 @@ def test_exponentials_are_numpys():
     np.testing.assert_allclose([loop_exp(t) for t in x], np.exp(x), rtol=1e-13)
     np.testing.assert_allclose([loop_exp(t) for t in x[np.abs(x) < 1]], np.exp(x[np.abs(x) < 1]), rtol=1e-15)
     assert loop_exp(HIGHEST) == np.inf
+
+
+def test_the_tail_of_inner_loops():
+    z = np.concatenate([np.linspace(0.0, 37.0, 20_001), [1e-300]])
+    np.testing.assert_allclose([loop_tail(t) for t in z], stats.norm.sf(z), rtol=3e-13)
+    np.testing.assert_allclose([loop_tail(t) for t in z[z < 8]], stats.norm.sf(z[z < 8]), rtol=5e-14)
+    assert 0.0 < loop_tail(39.0) < 1e-300
+    # where its numbers come from: the best polynomial of that degree is hardly better
+    t = np.cos(np.pi * (np.arange(400) + 0.5) / 400)
+    t = t[t < 36 / 44]
+    x = 4.0 * (1.0 + t) / (1.0 - t)
+    values = (1.0 + x) * 0.5 * special.erfcx(x / np.sqrt(2.0))
+    fit = np.polynomial.chebyshev.chebfit(t, values, 18, w=1.0 / values)
+    ours = [loop_tail(at) * (1.0 + at) / np.exp(-0.5 * at * at) for at in x[x < 37.0]]
+    np.testing.assert_allclose(ours, np.polynomial.chebyshev.chebval(t[x < 37.0], fit), rtol=2e-13)
 
 
 @pytest.mark.parametrize("width", [1e-3, 0.05, 0.3, 2.0])

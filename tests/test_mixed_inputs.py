@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 
 from coverwalk import ConditionalDensity, ContextClassifier, load
-from coverwalk._kernels.forest.split import MISSING, UNSEEN, goes_right, mask_of, missing_goes, order_categories
-from coverwalk.covers.adaptive import grow_tree
+from coverwalk._kernels.forest.category_split import mask_of, missing_goes, order_categories
+from coverwalk._kernels.forest.node import MISSING, UNSEEN, goes_right
+from coverwalk.forest.tree import grow_tree
 from coverwalk.preparation.columns import OTHERS, MixedInputs
 
 
@@ -227,7 +228,7 @@ def test_discriminants_see_indicators_of_levels():
     np.testing.assert_allclose(np.nanmean(Z[:, 3:], axis=0), 0.0, atol=1e-9)
     np.testing.assert_allclose(np.nanvar(Z[:, 3:], axis=0), 1.0, atol=1e-9)
     trees = [tree for _, trees in model._forest.kinds for tree in trees]
-    assert all((tree.tree[0] < 3).all() for tree in trees)  # splits are between sets of levels
+    assert all((tree.tree.feature < 3).all() for tree in trees)  # splits are between sets of levels
     blind = ContextClassifier(0, 8, random_state=0).fit(frame[["a", "b"]][:600], y[:600])
     loss = log_loss(y[600:], model.predict_proba(frame[600:]))
     assert loss < log_loss(y[600:], blind.predict_proba(frame[["a", "b"]][600:])) - 0.1

@@ -243,10 +243,10 @@ def test_the_header_names_classes_and_columns(classifier, tmp_path):
 TREE_0 = "model._forest.kinds[0][1][0]"
 DISCRIMINANT = "model._forest.kinds[1][1][0]"
 FORGED_CLASSIFIERS = {
-    "an axis that is not there": (f"{TREE_0}.tree[0]", put(7)),
-    "a child beyond the tree": (f"{TREE_0}.tree[2]", put(10**6)),
-    "a tree that runs in circles": (f"{TREE_0}.tree[2]", put(0)),
-    "a cut at no number": (f"{TREE_0}.tree[1]", put(np.nan)),
+    "an axis that is not there": (f"{TREE_0}.tree.feature", put(7)),
+    "a child beyond the tree": (f"{TREE_0}.tree.left", put(10**6)),
+    "a tree that runs in circles": (f"{TREE_0}.tree.left", put(0)),
+    "a cut at no number": (f"{TREE_0}.tree.split", put(np.nan)),
     "fewer than no rows": (f"{TREE_0}.local[0]", put(-1.0)),
     "counts of other classes": (f"{TREE_0}.local[0]", lambda a: a[:, :2].copy()),
     "a discriminant that is not there": (f"{DISCRIMINANT}.local[1]", put(10**6)),

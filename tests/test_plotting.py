@@ -53,6 +53,22 @@ def test_conditional_sorts_x_and_draws_the_quantiles(dist):
     np.testing.assert_allclose(ax.lines[1].get_xdata(), x)
 
 
+def test_the_heat_map_shows_each_density_where_it_belongs(dist):
+    x = np.linspace(0, 1, 30) ** 2  # uneven
+    ax = plotting.plot_conditional(dist, x)
+    (image,) = ax.images
+    left, right, bottom, top = image.get_extent()
+    shade = np.asarray(image.get_array())
+    at_x = left + (np.arange(shade.shape[1]) + 0.5) * (right - left) / shade.shape[1]
+    at_y = bottom + (np.arange(shade.shape[0]) + 0.5) * (top - bottom) / shade.shape[0]
+    assert (at_x[0], at_x[-1]) == pytest.approx((0.0, 1.0), abs=1e-12)
+    for column in (0, 60, 199):
+        row = int(np.argmin(np.abs(x - at_x[column])))
+        density = dist[row].pdf(at_y)
+        near = 0.12 if 0 < column < 199 else 1e-9  # between two rows it is interpolated
+        np.testing.assert_allclose(shade[:, column], density / density.max(), atol=near)
+
+
 def test_refusals(dist):
     with pytest.raises(ValueError, match="grid"):
         plotting.plot_conditional(dist, np.zeros(3))

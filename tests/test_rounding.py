@@ -203,6 +203,8 @@ def test_log_density_is_the_mass_over_the_step_and_the_same_all_over_the_cell():
         mass = latent.cdf(y + 0.25) - latent.cdf(y - 0.25)
         np.testing.assert_allclose(np.exp(dist.logpdf(y)), mass / 0.5, rtol=1e-7, atol=1e-12)
         np.testing.assert_array_equal(dist.logpdf(y + 0.2), dist.logpdf(y))
+    fine = np.linspace(-3.0, 3.0, 50)  # several points in a cell
+    np.testing.assert_array_equal(dist.logpdf(fine[None, :]), np.column_stack([dist.logpdf(y) for y in fine]))
     assert np.all(np.isfinite(dist.logpdf(1e9)))
     assert np.all(dist.logpdf(np.inf) == -np.inf)
     assert np.all(np.isnan(dist.logpdf(np.nan)))

@@ -387,7 +387,7 @@ def test_classes_from_chunks(k, seed, tmp_path):
     many = ContextClassifier(4, 3, random_state=0).fit_chunks(split(X, y, k, seed), **options)
     assert list(one.classes_) == ["high", "low", "middle"]
     assert relative(many.predict_proba(X), one.predict_proba(X)) < 1e-9
-    root = one.contexts(X[:1], top=99)[0]
+    root = one.contexts(X[:1], top=999)[0]
     assert max(sum(component.counts.values()) for component in root) == pytest.approx(
         4000
     )  # every row is counted, once

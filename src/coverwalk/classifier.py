@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
-from tqdm import tqdm
 
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
@@ -453,6 +452,8 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         heavy = rows.weight > 0.0
         data = (rows.X[heavy], rows.y[heavy], rows.weight[heavy])
         kinds = self._kinds()
+        from tqdm import tqdm
+
         bar = tqdm(total=sum(n for _, n in kinds), desc="trees", disable=None, leave=False)
         with bar:
             return ClassForest.grow(

@@ -1,4 +1,4 @@
-"""Streams of dictionaries, as river has them: ``pip install 'coverwalk[river]'``.
+"""Streams of dictionaries with river's interface; needs ``pip install river``.
 
 Features may appear and vanish at any time: see `coverwalk.adapters._dict_rows` for what that means. Features of text
 are categories, and features that a row lacks are missing values: see docs/mixed_inputs.md.
@@ -19,7 +19,7 @@ from coverwalk.distributions.mixture import PredictiveDistribution
 try:
     from river import base
 except ImportError as error:
-    raise ImportError("this adapter needs river: pip install 'coverwalk[river]'") from error
+    raise ImportError("this adapter needs river: pip install river") from error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,8 +35,9 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     Parameters
     ----------
     n_trees
-        Trees of the forest: three are little worse than ten, and three times as fast. None: as many as a stream of that
-        model has.
+        Trees of the forest: three are little worse than ten, and three times as fast. A forest of fewer than four also
+        grows less often from 1024 rows on, and what it is made of is chosen on its first few hundred rows. None: as
+        many as a stream of that model has.
     max_rows
         Rows that are kept to be learned again when a new feature comes; in a longer stream new features are ignored.
     seed

@@ -146,7 +146,7 @@ def class_facts(model: "ContextClassifier") -> dict[str, Any]:
         "classes": [str(label) for label in model.classes_],
         "given": inputs,
         "rows": model.n_rows_,
-        "contexts": sum(len(tree.tree[2]) for tree in trees),
+        "contexts": sum(len(tree.tree) for tree in trees),
         "trees": len(trees),
         "max_depth": max(tree.levels for tree in trees) - 1,
         "exponents": [round(float(power), 4) for power in model.exponents_],

@@ -1,4 +1,4 @@
-"""scikit-learn without what it loads and the command line seldom uses: SciPy's statistics and pandas."""
+"""scikit-learn without what it loads and the command line seldom uses: SciPy's statistics, pandas and others."""
 
 import sys
 from importlib import import_module
@@ -8,16 +8,16 @@ from typing import Any
 
 __all__ = ["import_sklearn"]
 
+_SELDOM = ("asyncio", "numpy.f2py", "numpy.testing", "scipy.stats")  # with pandas longer to load than scikit-learn
+
 
 def import_sklearn() -> None:
-    """Import scikit-learn; `scipy.stats` is loaded when something of it is first used, and pandas if we import it.
-
-    The two take twice as long to load as scikit-learn itself.
-    """
+    """Import scikit-learn; what it seldom uses is loaded when something of it is first used, pandas if we import it."""
     if "sklearn" in sys.modules:
         return
-    if "scipy.stats" not in sys.modules:
-        _load_when_used("scipy.stats")
+    for name in _SELDOM:
+        if name not in sys.modules:
+            _load_when_used(name)
     seen = "pandas" in sys.modules
     if not seen:
         sys.modules["pandas"] = None  # type: ignore[assignment]  # to scikit-learn, which asks once, it is not there
@@ -46,4 +46,5 @@ def _load_when_used(name: str) -> None:
     stand_in.__getattr__ = load  # type: ignore[method-assign]
     sys.modules[name] = stand_in
     parent, _, child = name.rpartition(".")
-    setattr(sys.modules[parent], child, stand_in)
+    if parent:
+        setattr(sys.modules[parent], child, stand_in)

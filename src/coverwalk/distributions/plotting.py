@@ -18,11 +18,11 @@ INK, BLUE, ORANGE, GREY = "#1b2a41", "#2a6f97", "#e07a3f", "#8d99ae"
 
 def axes_to_draw_on(ax: "Axes | None", width: float = 6.4, height: float = 3.8) -> "Axes":
     """The axes to draw on, made if none are given; a clear word when matplotlib is not there."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'coverwalk[plot]'") from error
     if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("plots need matplotlib: pip install matplotlib") from error
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

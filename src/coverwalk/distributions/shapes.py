@@ -63,7 +63,7 @@ class Shapes:
 
     _schema = Schema(
         kind=Array(np.int32, "s"),
-        df=Array(float, "s", inf=True, nan=True),
+        df=Array(float, "s", low=1e-3, inf=True, nan=True),
         atom_weight=Array(float, "a"),
         start=Array(np.int64, "s + 1", offsets="a"),
         atom_center=Array(float, "a", low=-1e150, high=1e150),  # squares exist

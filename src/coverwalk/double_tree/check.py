@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.double_tree.normal_wishart import MEAN
+from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN
 from coverwalk._kernels.double_tree.odds import FAR
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
 from coverwalk.files.schema import Scope, require
@@ -61,7 +61,10 @@ def _check_contexts(xf: NDArray[np.float64], xi: Ints, p: int, q: int) -> None:
     box = MEAN + q + q * (q + 1) // 2
     low, high = xf[:, box : box + p], xf[:, box + p :]
     require("contexts", np.isfinite(xf[:, :box]))
-    require("factors", xf[:, MEAN + q + np.array([k * (k + 3) // 2 for k in range(q)])] > 0)
+    factors = xf[:, MEAN + q + np.array([k * (k + 3) // 2 for k in range(q)])]
+    require("factors", factors > 0)
+    log_det = 2.0 * np.log(factors).sum(axis=1)
+    require("determinants", np.abs(xf[:, LOG_DET] - log_det) <= 1e-3 * (1.0 + np.abs(log_det)))
     require("boxes", (low <= high) | (np.isnan(low) & np.isnan(high)))
 
 

@@ -13,7 +13,7 @@ from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, State, g
 from coverwalk.double_tree.check import check_engine
 from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, Real, Schema, Text, Tuple, Whole, stored
 from coverwalk.locks import MANY_ROWS
-from coverwalk.preparation.running_scaling import Units, units_of
+from coverwalk.preparation.running_scaling import FARTHEST, Units, units_of
 
 __all__ = ["DoubleTreeEngine", "Plan"]
 
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
     a=Real(low=1e-100, high=1e100, whole=True),
     halve=Real(low=1e-100, below=1),
     ridge=Real(low=1e-100, high=1e100, whole=True),
-    nu=Maybe(Real(high=1e100, whole=True)),
+    nu=Maybe(Real(above=0, high=1e9, whole=True)),
     scatter=Real(low=1e-100, high=1e100, whole=True),
     settle=Whole(0),
 )
@@ -63,8 +63,10 @@ class Plan(NamedTuple):
             if value is not None and not 1e-100 <= value < 1:
                 raise ValueError(f"{name} must be a probability in (0, 1), got {value!r}")
         for name in ("a", "ridge", "scatter"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+            if not 1e-100 <= getattr(self, name) <= 1e100:
+                raise ValueError(f"{name} must lie between 1e-100 and 1e100, got {getattr(self, name)!r}")
+        if self.nu is not None and not 0 < self.nu <= 1e9:
+            raise ValueError(f"nu must lie between 0 and 1e9, got {self.nu!r}")
         if self.max_depth is not None and not 1 <= self.max_depth <= 64:
             raise ValueError(f"max_depth must lie between 1 and 64, got {self.max_depth!r}")
         if not self.settle >= 0:
@@ -145,7 +147,10 @@ _LINKS = {
     11: _EXPONENT,
     12: _EXPONENT,
 }
-_ODDS = {column: Limits(low=1 / FAR, high=FAR) for column in (1, 2)}
+_LOG = "4000 * (q + 1)"  # more than the log density of a row comes to, in either direction
+_ODDS = Limits(low=1 / FAR, high=FAR)
+_LOG_Z = Limits(low=f"-{_LOG} * (n_rows + 1)", high=f"{_LOG} * (n_rows + 1)")
+_FLOATS = {1: _ODDS, 2: _ODDS, 3: _LOG_Z}
 
 
 class DoubleTreeEngine:
@@ -164,13 +169,13 @@ class DoubleTreeEngine:
             scale=Array(float, "p", above=0, any_unit=True),
             counts=Array(np.int64, 4, low=0, high=2**31 - 8),
             xi=Array(np.int32, "contexts", 16, columns=_LINKS),
-            xf=Array(float, "contexts", "6 + q + q * (q + 1) // 2 + 2 * p", nan=True, any_unit=True, columns=_ODDS),
+            xf=Array(float, "contexts", "6 + q + q * (q + 1) // 2 + 2 * p", nan=True, any_unit=True, columns=_FLOATS),
             yf=Array(np.int64, "nodes", 4),
             row_x=Array(float, "n_rows", "p", nan=True, any_unit=True),
-            row_z=Array(float, "n_rows", "q", any_unit=True),
+            row_z=Array(float, "n_rows", "q", low=-FARTHEST, high=FARTHEST),
             row_code=Array(np.int64, "n_rows"),
-            row_log_slope=Array(float, "n_rows"),
-            row_log_psi=Array(float, "n_rows"),
+            row_log_slope=Array(float, "n_rows", low=f"-{_LOG}", high=_LOG),
+            row_log_psi=Array(float, "n_rows", low=f"-{_LOG}", high=_LOG),
             row_stop=Array(float, "n_rows", "flowing", above=0),
             row_next=Array(np.int32, "n_rows", index="n_rows", none=True),
             theta=Array(float, MAX_X_DEPTH + 1, inf=True, any_unit=True),

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from coverwalk.distributions.base import Distribution
 from coverwalk.distributions.plotting import BLUE, GREY, INK, ORANGE, axes_to_draw_on, grid_of, plot_density
+from coverwalk.distributions.shapes import Floats
 from coverwalk.evaluation.metrics import calibration_error, pit_histogram, reliability
 
 if TYPE_CHECKING:
@@ -70,10 +71,7 @@ def plot_conditional(
     order = np.argsort(x)
     x, dist = x[order], dist[order]
     ax = axes_to_draw_on(ax, 6.8, 4.2)
-    grid = grid_of(dist)
-    density = dist.pdf(grid[None, :])
-    shade = (density / density.max(axis=1, keepdims=True)).T
-    ax.pcolormesh(x, grid, shade, cmap="Blues", vmin=0, vmax=1.25, shading="gouraud", rasterized=True)
+    _heat_map(ax, x, dist)
     quantiles = np.sort(np.atleast_1d(np.asarray(quantiles, dtype=np.float64)))
     lines = dist.ppf(quantiles)
     for q, line in zip(quantiles.tolist(), lines.T):
@@ -86,10 +84,24 @@ def plot_conditional(
         ax.scatter(*data, s=6, color=INK, alpha=0.35, linewidths=0, zorder=3, label="rows")
         ax.legend(loc="upper left", fontsize=8)
     ax.set_title("predicted density of y given x, and its quantiles", fontsize=10, loc="left", color=INK)
-    ax.set_xlim(x[0], x[-1])
+    ax.set_xlim(float(x[0]), float(x[-1]))
     ax.set_xlabel("x")
     ax.set_ylabel("y")
     return ax
+
+
+def _heat_map(ax: "Axes", x: Floats, dist: Distribution) -> None:
+    """An image of the densities over x, ascending; between two x they are interpolated."""
+    grid = grid_of(dist, points=160)
+    density = dist.pdf(grid[None, :])
+    density /= density.max(axis=1, keepdims=True)
+    even = np.linspace(x[0], x[-1], 200)
+    after = np.clip(np.searchsorted(x, even), 1, len(x) - 1)
+    near = ((even - x[after - 1]) / np.maximum(x[after] - x[after - 1], np.finfo(float).tiny))[:, None]
+    shade = (1 - near) * density[after - 1] + near * density[after]
+    dx, dy = 0.5 * (even[1] - even[0]), 0.5 * (grid[1] - grid[0])  # the middle of a pixel is its value
+    ends = (even[0] - dx, even[-1] + dx, grid[0] - dy, grid[-1] + dy)
+    ax.imshow(shade.T, extent=ends, origin="lower", aspect="auto", cmap="Blues", vmin=0, vmax=1.25)
 
 
 def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes | None" = None) -> "Axes":

@@ -16,11 +16,8 @@ def check_forest(forest: Any, scope: Scope) -> None:
 
     settings, p = forest.settings, scope["p"]
     require("weight", len(forest.weight) in (0, len(forest.y)))
-    if settings.parts:
-        require("parts", sum(part.n_trees for part in settings.parts) == len(forest.trees))
-    else:
-        require("trees", settings.n_trees == len(forest.trees))
     parts = settings.part_of_trees()
+    require("trees", settings.n_trees == len(parts) == len(forest.trees))
     require("trend", (forest.trend is not None) == any(part.smooth for part in parts))
     require("kernel", (forest.global_kernel is not None) == (settings.kernel > 0))
     if forest.n_summed:  # there are no rows to make them of

@@ -1,15 +1,14 @@
 """Which components have weight for an x: contexts and local models of a forest for classes, in the user's units."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.forest.class_grow import side
 from coverwalk._kernels.forest.class_walk import predict_locally
-from coverwalk.forest.class_forest import ClassForest, Standard
+from coverwalk._kernels.forest.node import child_of
+from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree
 
 __all__ = ["ClassComponent", "components"]
@@ -69,7 +68,7 @@ def components(
             component.number,
             len(component.path) - 1,
             component.local,
-            _box(component, forest.standard, columns, categories),
+            component.tree.tree.describe(component.path[-1], columns, categories, forest.standard.back),
             dict(zip(labels, component.tree.local[0][component.path[-1]].tolist())),
             dict(zip(labels, component.said.tolist())),
         )
@@ -79,7 +78,7 @@ def components(
 
 def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, reach: float) -> list[_Found]:
     """Every component of one tree along the path of z; ``reach`` is the tree's share."""
-    left, local, (log_v, log_w, log_1mw) = planted.tree[2], planted.local, planted.walk
+    left, local, (log_v, log_w, log_1mw) = planted.tree.left, planted.local, planted.walk
     C = local[0].shape[1]
     base, work, names = np.full(C, 1.0 / C), np.empty((3, max(C, len(local[5])))), growth.names()
     found: list[_Found] = []
@@ -87,7 +86,7 @@ def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, re
     while True:
         k = path[-1]
         phi = np.zeros((log_v.shape[1], C))
-        predict_locally(k, z, local, log_v, growth.setting, base, phi, work)
+        predict_locally(k, z[None, :], 0, local, log_v, growth.setting, base[None, :], 0, phi, work)
         v = np.exp(log_v[k])
         stop = reach * float(np.exp(log_w[k]))
         found += [
@@ -97,25 +96,4 @@ def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, re
             return found
         base = v @ phi
         reach *= float(np.exp(log_1mw[k]))
-        path.append(int(left[k]) + side(planted.tree, k, z))
-
-
-def _box(
-    component: _Found, standard: Standard, columns: Sequence[str], categories: Sequence[Sequence[str]]
-) -> dict[str, tuple[float, float] | list[str]]:
-    """The bounds and levels that the splits along the path leave, in the user's units and names."""
-    axis, split, left, masks = component.tree.tree
-    bounds: dict[str, tuple[float, float]] = {}
-    sets: dict[str, list[str]] = {}
-    for k, child in pairwise(component.path):
-        a, goes_left = int(axis[k]), child == left[k]
-        name = columns[a]
-        if np.isnan(split[k]):
-            mask = int(masks[k]) if goes_left else ~int(masks[k])
-            inside = [category for i, category in enumerate(categories[a]) if mask >> i & 1]
-            sets[name] = [category for category in sets.get(name, inside) if category in inside]
-        else:
-            low, high = bounds.get(name, (-np.inf, np.inf))
-            bound = standard.back(a, split[k])
-            bounds[name] = (low, bound) if goes_left else (bound, high)
-    return bounds | sets
+        path.append(int(child_of(planted.tree.nodes, k, z)))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.forest.class_grow import Rows
+from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
 from coverwalk.forest.class_pool import HeldOut, Pools, log_softmax, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, plant
@@ -93,11 +93,13 @@ class Standard:
         has = np.where(np.isnan(X[:, column]), np.nan, X[:, column] == category)
         return np.hstack([Z, (has - self.shares) / np.sqrt(self.shares * (1.0 - self.shares))])
 
-    def back(self, axis: int, z: float) -> float:
+    def back(self, z: float, axis: int) -> float:
         """The largest value of a column, in the user's units, that is at most z in these.
 
         By bisection over all floats, so that a bound is exact: x is at most it if and only if a tree thinks so.
         """
+        if np.isinf(z):
+            return z
         size, mean, deviation = float(self.size[axis]), float(self.mean[axis]), float(self.deviation[axis])
         low, high = _rank(-sys.float_info.max), _rank(sys.float_info.max)
         while low < high:
@@ -304,6 +306,5 @@ def _check_splits(state: Any, scope: Scope) -> None:
         require("categories", len(growth.n_categories) in (0, scope["p"]))
         counts = np.array(growth.n_categories or (0,) * scope["p"])
         for tree in trees:
-            axis, split, left, _ = tree.tree
-            inner = left >= 0
-            require("split", np.isnan(split[inner]) == (counts[axis[inner]] > 0))
+            inner = tree.tree.left >= 0
+            require("split", np.isnan(tree.tree.split[inner]) == (counts[tree.tree.feature[inner]] > 0))

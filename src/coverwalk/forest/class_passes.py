@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.forest.class_grow import Rows
+from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk._kernels.forest.discriminant import moments
 from coverwalk.forest.class_forest import ClassForest, in_threads
 from coverwalk.forest.class_pool import HeldOut, pool_rows
-from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _factors, _Kind, counted, settled_rows
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _factors, _Kind, arranged, counted
 from coverwalk.forest.passes import Columns, SamplePass
 from coverwalk.preparation.category_counts import category_codes
 from coverwalk.preparation.row_sample import label_numbers
@@ -76,17 +76,10 @@ def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, 
     return ClassSums(ClassPlan(model, drawn.columns, classes, forest, held_out, kept, bounds, n_jobs))
 
 
-def _parents(left: Integers) -> Integers:
-    parent = np.full(len(left), -1)
-    inner = np.flatnonzero(left >= 0)
-    parent[left[inner]] = parent[left[inner] + 1] = inner
-    return parent
-
-
 def _kinds(tree: ClassTree) -> tuple[_Kind, _Kind]:
     """The contexts with discriminants, of shared and own covariances, and those above them, whose priors they need."""
     counts, shared, own, *_, columns = tree.local
-    parent = _parents(tree.tree[2])
+    parent = tree.tree.parent
     kinds = []
     for has, is_own in (((shared >= 0) | (own >= 0), False), (own >= 0, True)):
         for k in range(len(has) - 1, 0, -1):  # children come after their parents
@@ -173,11 +166,11 @@ class ClassSums:
 
 def _add_rows(rows: Rows, job: tuple[ClassTree, _TreeSums]) -> None:
     planted, sums = job
-    tree, perm = planted.tree, np.arange(len(rows[1]))
-    parent, span = _parents(tree[2]), settled_rows(rows[0], perm, tree)
-    sums.counts[:] += counted(rows, sums.counts.shape[1], perm, parent, tree[2], span)
+    tree = planted.tree
+    perm, span = arranged(rows[0], np.arange(len(rows[1])), tree)
+    sums.counts[:] += counted(rows, sums.counts.shape[1], perm, tree, span)
     for kind in (sums.shared, sums.own):
-        moments(rows, perm, span, parent, tree[2], kind.place, planted.local[5], kind.total)
+        moments(rows, perm, span, tree.parent, tree.left, kind.place, planted.local[5], kind.total)
 
 
 def _relearned(planted: ClassTree, growth: ClassGrowth, sums: _TreeSums) -> ClassTree:
@@ -195,11 +188,7 @@ def _check_same_plan(a: ClassPlan, b: ClassPlan) -> None:
     same = a is b or (
         a.bounds == b.bounds
         and len(a.trees) == len(b.trees)
-        and all(
-            np.array_equal(u, v, equal_nan=True)
-            for (_, s), (_, t) in zip(a.trees, b.trees)
-            for u, v in zip(s.tree, t.tree)
-        )
+        and all(s.tree.same(t.tree) for (_, s), (_, t) in zip(a.trees, b.trees))
     )
     if not same:
         raise ValueError("only states of one plan can be merged: make both with `empty` of the same state")

@@ -6,16 +6,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.forest.class_grow import Rows, Span, Tree, count, depth, empty_tree, grow, settle
-from coverwalk._kernels.forest.class_walk import Local, Walk, visit
+from coverwalk._kernels.forest.class_criterion import classes_of
+from coverwalk._kernels.forest.class_walk import Local, Rows, Walk, visit
 from coverwalk._kernels.forest.discriminant import Factors, Moments, discriminants, empty_factors, moments
-from coverwalk._kernels.forest.split import MAX_CATEGORIES
-from coverwalk.files.schema import Array, Flag, List, Real, Schema, Scope, Tuple, Whole, require, stored
+from coverwalk._kernels.forest.grow import empty_nodes, grow
+from coverwalk._kernels.forest.node import MAX_CATEGORIES
+from coverwalk.files.schema import Array, Flag, List, Object, Real, Schema, Scope, Tuple, Whole, require, stored
+from coverwalk.forest.tree import Tree
 
 __all__ = ["ClassGrowth", "ClassTree", "plant"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Span = tuple[Integers, Integers]  # start (N,), end (N,): the rows of each context in an ordered list of rows
 
 MAX_COLUMNS = 48  # of a discriminant; where x has more, each tree draws its own
 MAX_FLOATS = 2**20  # of all covariances of one kind in one tree, 8 MB: the largest contexts come first
@@ -84,12 +87,7 @@ def _factors_of(covariances: int | str) -> Tuple:
 
 
 @stored(
-    tree=Tuple(
-        Array(np.int64, "N", index="p", none=True),
-        Array(float, "N", nan=True),
-        Array(np.int64, "N", children=True),
-        Array(np.int64, "N"),
-    ),
+    tree=Object(Tree, p="p"),
     local=Tuple(
         Array(float, "tree.N", "C", low=0),
         Array(np.int64, "tree.N", low=-1),
@@ -128,7 +126,7 @@ class ClassTree(NamedTuple):
         counts, shared, own, shared_factors, own_factors, columns = self.local
         factors = (_copied(shared_factors), _copied(own_factors))
         return ClassTree(
-            _copied(self.tree),
+            self.tree,
             (*_copied((counts, shared, own)), *factors, *_copied((columns,))),
             _copied(self.walk),
             self.levels,
@@ -136,18 +134,16 @@ class ClassTree(NamedTuple):
 
     def _visit(self, rows: Rows, order: Integers, growth: ClassGrowth, learn: bool) -> Floats:
         psi = np.empty((len(order), self.local[0].shape[1]))
-        visit(rows, order, self.tree, self.local, self.walk, growth.setting, self.levels, learn, psi)
+        visit(rows, order, self.tree.nodes, self.local, self.walk, growth.setting, self.levels, learn, psi)
         return psi
 
 
 def _check_tree(state: Any, scope: Scope) -> None:
     """Discriminants are there, with positive pivots; one that is not there has no weight; a leaf stops."""
-    axis, _, left, _ = state.tree
     _, shared, own, shared_factors, own_factors, columns = state.local
     log_v, log_w, log_1mw = state.walk
-    leaf = left < 0
-    require("axis", leaf | (axis >= 0))
-    require("levels", state.levels == depth(left))
+    leaf = state.tree.left < 0
+    require("levels", state.levels == state.tree.depth.max() + 1)
     for place, factors in ((shared, shared_factors), (own, own_factors)):
         require("factors", len(factors[0]) == 0 or factors[0].shape[2] == len(columns))
         require("places", place < len(factors[0]))
@@ -185,36 +181,30 @@ class _Kind:
 
 
 def grown_tree(
-    rows: Rows,
-    n_classes: int,
-    perm: Integers,
-    seed: Any,
-    min_rows: int,
-    effort: tuple[int, int, int],
-    n_categories: Integers,
-) -> tuple[Tree, Integers, Span]:
-    """Grow a tree on the rows named in ``perm``, which is put in the order of its contexts: as `class_grow.grow`."""
-    grown = empty_tree(len(perm), min_rows)
-    n_nodes = grow(rows, n_classes, perm, seed, min_rows, effort, n_categories, grown)
-    (axis, split, left, levels), parent, (start, end) = grown
-    axis, left, levels, parent, start, end = (
-        part[:n_nodes].copy() for part in (axis, left, levels, parent, start, end)
-    )
-    return (axis, split[:n_nodes].copy(), left, levels), parent, (start, end)
+    rows: Rows, n_classes: int, perm: Integers, seed: int, growth: ClassGrowth, n_categories: Integers
+) -> tuple[Tree, Span]:
+    """Grow a tree on the rows named in ``perm``, which is put in the order of its contexts; which rows are whose."""
+    X, y, weight = rows
+    n_features = max(1, round(growth.axes * len(n_categories) ** 0.5))
+    classes = classes_of(y, weight, n_classes, n_features, growth.splits, growth.sample)
+    grown = empty_nodes(len(perm), growth.min_rows)
+    n = grow(X, perm, n_categories, np.uint64(seed), growth.min_rows, growth.sample, None, classes, None, grown)
+    return Tree(grown[0][:n].copy()), (grown[2][:n].copy(), grown[3][:n].copy())
 
 
-def settled_rows(X: Floats, perm: Integers, tree: Tree) -> Span:
-    """Put rows, named in ``perm``, in the order of the contexts of a tree; start and end of each context's."""
-    span = np.empty(len(tree[2]), np.int64), np.empty(len(tree[2]), np.int64)
-    settle(X, perm, tree, span)
-    return span
+def arranged(X: Floats, perm: Integers, tree: Tree) -> tuple[Integers, Span]:
+    """The rows named in ``perm`` in the order of a tree's contexts; start and end of each context's."""
+    order, layout = tree.arrange(X[perm])
+    return perm[order], (layout.start, layout.end)
 
 
-def counted(rows: Rows, n_classes: int, perm: Integers, parent: Integers, left: Integers, span: Span) -> Floats:
-    """Weight of each class in each context (N, C)."""
-    counts = np.zeros((len(left), n_classes))
-    count(rows, perm, parent, left, span, counts)
-    return counts
+def counted(rows: Rows, n_classes: int, perm: Integers, tree: Tree, span: Span) -> Floats:
+    """Weight of each class in each context (N, C), of rows in the order of the contexts."""
+    leaf = np.flatnonzero(tree.left < 0)
+    leaf = leaf[np.argsort(span[0][leaf], kind="stable")]
+    place = np.repeat(leaf, (span[1] - span[0])[leaf]) * n_classes + rows[1][perm]
+    counts: Floats = np.bincount(place, rows[2][perm], minlength=len(tree) * n_classes).astype(np.float64)
+    return tree.sum_upwards(counts.reshape(len(tree), n_classes))
 
 
 def plant(
@@ -229,27 +219,25 @@ def plant(
     p = len(growth.n_categories) or X.shape[1]  # what follows are indicators of levels, which splits have no need of
     rng = np.random.default_rng(seed)
     inside, order = rng.permutation(inside), rng.permutation(outside)
-    effort = (max(1, round(growth.axes * p**0.5)), growth.splits, growth.sample)
     n_categories = np.array(growth.n_categories or (0,) * p, np.int64)
-    tree, parent, span = grown_tree(rows, n_classes, inside, np.uint64(seed), growth.min_rows, effort, n_categories)
-    counts = counted(rows, n_classes, inside, parent, tree[2], span)
+    tree, span = grown_tree(rows, n_classes, inside, seed, growth, n_categories)
+    counts = counted(rows, n_classes, inside, tree, span)
     columns = np.append(np.flatnonzero(n_categories == 0), np.arange(p, X.shape[1]))  # a discriminant takes numbers
     if len(columns) > MAX_COLUMNS:
         columns = np.sort(rng.choice(columns, MAX_COLUMNS, replace=False))
-    shared, own = _kinds(counts, span, parent, len(columns), growth)
-    walk, levels = _prior(tree, shared, own, growth), depth(tree[2])
+    shared, own = _kinds(counts, span, tree.parent, len(columns), growth)
+    walk, levels = _prior(tree, shared, own, growth), int(tree.depth.max()) + 1
 
     def planted() -> ClassTree:
         factors = _factors(shared, own, growth)
         return ClassTree(tree, (counts, shared.place, own.place, *factors, columns), walk, levels)
 
     for kind in (shared, own):
-        moments(rows, inside, span, parent, tree[2], kind.place, columns, kind.total)
+        moments(rows, inside, span, tree.parent, tree.left, kind.place, columns, kind.total)
     psi = planted().learn(rows, order, growth)  # the counts and the walk have now seen all rows
-    settled = order.copy()
-    span = settled_rows(X, settled, tree)
+    settled, span = arranged(X, order, tree)
     for kind in (shared, own):
-        moments(rows, settled, span, parent, tree[2], kind.place, columns, kind.total)
+        moments(rows, settled, span, tree.parent, tree.left, kind.place, columns, kind.total)
     return _without_faint(planted(), growth), order, psi
 
 
@@ -276,12 +264,12 @@ def _factors(shared: _Kind, own: _Kind, growth: ClassGrowth) -> tuple[Factors, F
 
 def _prior(tree: Tree, shared: _Kind, own: _Kind, growth: ClassGrowth) -> Walk:
     """Uniform v over the local models that a context has; w as set, 1 in a leaf."""
-    N, T = len(tree[2]), len(growth.temperatures)
+    N, T = len(tree), len(growth.temperatures)
     has = np.zeros((N, 1 + 2 * T), bool)
     has[:, 0] = True
     has[:, 1 : 1 + T] = (shared.place >= 0)[:, None]
     has[:, 1 + T :] = (own.place >= 0)[:, None]
-    leaf = tree[2] < 0
+    leaf = tree.left < 0
     with np.errstate(divide="ignore"):
         log_v = np.log(has / has.sum(1, keepdims=True))
         return log_v, np.log(np.where(leaf, 1.0, growth.stop)), np.log(np.where(leaf, 0.0, 1.0 - growth.stop))

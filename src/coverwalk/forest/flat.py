@@ -10,7 +10,6 @@ from coverwalk._kernels.forest.components import Records
 from coverwalk._kernels.forest.flat import (
     CONTEXT,
     END,
-    NODE,
     RECORD,
     count_components,
     fill_store,
@@ -18,9 +17,10 @@ from coverwalk._kernels.forest.flat import (
     route_rows,
     scale_rows,
 )
+from coverwalk._kernels.forest.node import NODE
 from coverwalk._kernels.forest.polynomial import n_features
-from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forest.experts.trend import Trend
+from coverwalk.forest.tree import Tree
 from coverwalk.preparation.scaling import Scaling
 
 __all__ = ["Components", "FlatForest", "FlatTree"]
@@ -32,7 +32,7 @@ Ints = NDArray[np.int64]
 class FlatTree(NamedTuple):
     """One tree, as it is put into a `FlatForest`."""
 
-    tree: AdaptiveTree
+    tree: Tree
     records: Records
     shape: Ints  # (R,) of each record, in the forest's table of shapes
     degree: int  # of its contexts' functions
@@ -60,7 +60,7 @@ class FlatForest:
         self.inputs = inputs
         self.category = np.zeros(p)
         self.category[np.flatnonzero(n_categories)] = 1.0
-        sizes = [[len(tree.tree.feature), len(tree.records.mean), len(tree.records.kind)] for tree in trees]
+        sizes = [[len(tree.tree), len(tree.records.mean), len(tree.records.kind)] for tree in trees]
         begins = np.concatenate([[[0, 0, 0]], np.cumsum(sizes, axis=0)])
         at = [_places(tree, p) for tree in trees]
         places = np.concatenate([[0], np.cumsum([each[-1] for each in at])])
@@ -78,11 +78,11 @@ class FlatForest:
         smooth = np.array([tree.smooth for tree in trees])
         capacity = max(int(n_features(2, p)), int(contexts["n_rows"].max(initial=0)))
         self.root, self.nodes, self.ends = begins[:, 0].copy(), nodes, ends
-        self.categories = np.concatenate([tree.tree.categories for tree in trees])
         self.arrays = ends, contexts, records, store, self.root, smooth, column, mean, capacity
 
     def components(self, X: Floats, n_more: int, units: tuple[float, ...], trend: Trend | None) -> Components:
         """The components in rows X (n, p), with room for some more at the end of each row; units: see the kernel."""
+        X = np.ascontiguousarray(X)  # one kernel for all layouts
         n, p = X.shape
         Z, plain = np.empty((n, p)), np.empty((n, p))
         if not scale_rows(X, self.inputs.centre, self.inputs.scale, self.category, Z, plain):
@@ -90,7 +90,7 @@ class FlatForest:
             Z[:, self.category > 0] = X[:, self.category > 0]
             plain = np.where(np.isnan(Z) | (self.category > 0), 0.0, Z)
         leaf, offsets = np.empty((len(self.root) - 1, n), np.int64), np.empty(n + 1, np.int64)
-        route_rows(Z, self.nodes, self.categories, self.ends, self.root, 1 + n_more, leaf, offsets)
+        route_rows(Z, self.nodes, self.ends, self.root, 1 + n_more, leaf, offsets)
         m = int(offsets[-1])
         out = np.empty(m), np.empty(m), np.empty(m), np.empty(m, np.int32), np.empty(m, np.int64)
         origin = trend.value(plain) if trend else np.empty(n)
@@ -110,9 +110,9 @@ def _places(tree: FlatTree, p: int) -> Ints:
 
 
 def _put_nodes(nodes: Any, ends: Any, tree: FlatTree, begins: Ints) -> None:
-    cover, records = tree.tree, tree.records
-    nodes["split"], nodes["feature"] = cover.split, cover.feature
-    nodes["left"] = np.where(cover.left >= 0, cover.left + begins[0], -1)
+    records = tree.records
+    nodes[:] = tree.tree.nodes
+    nodes["left"][nodes["left"] >= 0] += begins[0]
     slot = np.where(records.slot >= 0, records.slot, records.slot[records.above])
     ends["context"] = np.where((records.slot >= 0) | (records.above >= 0), slot + begins[1], -1)
     ends["total"] = records.total[0]

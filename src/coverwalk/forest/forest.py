@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.forest.components import REGRESSION, walk_weights
+from coverwalk._kernels.forest.components import REGRESSION
 from coverwalk._kernels.forest.contexts import (
     N_SHAPES,
     Fit,
@@ -24,14 +24,12 @@ from coverwalk._kernels.forest.contexts import (
     Layout,
     empty_fit,
     fit_contexts,
-    local_evidence,
-    stop_weights,
 )
+from coverwalk._kernels.forest.evidence import local_evidence, stop_weights, walk_weights
 from coverwalk._kernels.forest.kernel_density import kernel_tables
+from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.records import at_rest, fill_spans, kept_records
-from coverwalk._kernels.forest.split import MAX_CATEGORIES
-from coverwalk.covers.adaptive import AdaptiveTree, grow_tree
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import Array, Flag, List, Maybe, Object, Real, Schema, Text, Whole
 from coverwalk.forest.check import check_forest
@@ -43,6 +41,7 @@ from coverwalk.forest.local_columns import fill_of, local_columns, plain_columns
 from coverwalk.forest.members import FittedTree, Frame, Member, Part
 from coverwalk.forest.prediction import flat_answer
 from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_store
+from coverwalk.forest.tree import Tree, grow_tree
 from coverwalk.forest.tree_shapes import shapes_of
 from coverwalk.forest.tree_table import TreeTable
 from coverwalk.preparation.rounding import Rounding
@@ -133,12 +132,27 @@ class Settings:
         return replace(self, n_trees=min(n_trees, self.n_trees), parts=parts if self.parts else ())
 
 
-def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
-    """Map in threads; the kernels hold no lock."""
+def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int, shown: str = "") -> list[T]:
+    """Map in threads; the kernels hold no lock. shown: name of a progress bar, if a terminal is to have one."""
+    if shown:
+        return _shown(function, list(items), n_threads, shown)
     if n_threads == 1:
         return [function(item) for item in items]
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(function, items))
+
+
+def _shown(function: Callable[[S], T], items: list[S], n_threads: int, name: str) -> list[T]:
+    from tqdm import tqdm
+
+    with tqdm(total=len(items), desc=name, unit="tree", leave=False, disable=None) as bar:
+
+        def one(item: S) -> T:
+            result = function(item)
+            bar.update()
+            return result
+
+        return in_threads(one, items, n_threads)
 
 
 @dataclass
@@ -161,7 +175,7 @@ class Forest:
     settings: Settings
     inputs: Scaling
     output: Scaling
-    trees: list[AdaptiveTree]
+    trees: list[Tree]
     X: Floats
     y: Floats
     names: list[str]
@@ -177,7 +191,7 @@ class Forest:
         inputs=Object(Scaling, p="p"),
         output=Object(Scaling, p=1),
         settings=Object(Settings),
-        trees=List(Object(AdaptiveTree, p="p"), low=1),
+        trees=List(Object(Tree, p="p"), low=1),
         X=Array(float, "n", "p", nan=True, any_unit=True),
         y=Array(float, "n", any_unit=True),
         names=List(Text(), "p"),
@@ -203,11 +217,13 @@ class Forest:
         n_rows: int = 0,
         *,
         grown: bool = True,
+        shown: bool = False,
     ) -> "Forest":
         """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in.
 
         min_rows: of each tree, on either side of a split, in place of that of the settings; n_rows: to how many rows
-        the trend will be fitted, if these are a sample. Not ``grown``: without trees.
+        the trend will be fitted, if these are a sample. Not ``grown``: without trees. ``shown``: progress on
+        a terminal.
         """
         order = canonical_order(X, y)[:PLAN_ROWS]
         X, share = X[order], len(order) / len(y)
@@ -220,7 +236,7 @@ class Forest:
         plain = plain_columns(Z, settings.n_categories)
         trend, left = Trend.plan(plain, r, settings.seed, n_rows) if any(part.smooth for part in parts) else (None, r)
 
-        def one(k: int) -> AdaptiveTree:
+        def one(k: int) -> Tree:
             y, seed = left if parts[k].smooth else r, (settings.seed * 2**20 + k) % 2**62
             return grow_tree(
                 Z,
@@ -232,7 +248,9 @@ class Forest:
                 n_categories=settings.n_categories,
             )
 
-        trees = in_threads(one, range(len(parts)), settings.n_threads) if grown else []
+        trees: list[Tree] = []
+        if grown:
+            trees = in_threads(one, range(len(parts)), settings.n_threads, "growing trees" if shown else "")
         names = names or [f"x{a}" for a in range(X.shape[1])]
         return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names, trend=trend)
 
@@ -254,9 +272,9 @@ class Forest:
             raise ValueError("only forests of one plan can be merged: make both with `empty` of the same forest")
         self.accumulate(other.X, other.y, other.weight if len(other.weight) else None)
 
-    def finalize(self, stops: tuple[float, ...] | None = None) -> None:
+    def finalize(self, stops: tuple[float, ...] | None = None, *, shown: bool = False) -> None:
         """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
-        probabilities.
+        probabilities. ``shown``: progress on a terminal.
         """
         order = canonical_order(self.X, self.y)
         X, y = self.X[order], self.y[order]
@@ -270,7 +288,8 @@ class Forest:
             y, grid = left if part.smooth else r, self.grid_of(part.degree)
             return fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_categories, weight)
 
-        self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
+        name = "fitting contexts" if shown else ""
+        self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads, name)
         self._table = None
 
     def fit_experts(self, X: Floats, y: Floats, weight: Floats = NO_WEIGHT) -> Floats:
@@ -396,13 +415,11 @@ def latent(X: Floats, y: Floats, settings: Settings, apart: bool = True) -> Floa
 
 
 def _same_plan(a: Forest, b: Forest) -> bool:
-    return len(a.trees) == len(b.trees) and all(
-        np.array_equal(u, v, equal_nan=True) for s, t in zip(a.trees, b.trees) for u, v in zip(s, t)
-    )
+    return len(a.trees) == len(b.trees) and all(s.same(t) for s, t in zip(a.trees, b.trees))
 
 
 def fit_tree(
-    tree: AdaptiveTree,
+    tree: Tree,
     Z: Floats,
     r: Floats,
     grid: Grid,
@@ -430,7 +447,7 @@ def weighted_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[
     log_stop, log_go, weight = np.empty((S, N)), np.empty((S, N)), np.empty((S, N, 1 + N_SHAPES))
     for s, w in enumerate(stops):
         stop_weights(layout.left, log_phi, w, log_stop[s], log_go[s])
-    walk_weights(layout, log_weight, log_stop, log_go, weight)
+    walk_weights(layout.parent, log_weight, log_stop, log_go, weight)
     nonzero = np.asarray((weight >= MIN_WEIGHT).any(axis=0))
     nonzero[0, REGRESSION] = True
     records = kept_records(layout, grid, fit, weight, nonzero, X.shape[1])

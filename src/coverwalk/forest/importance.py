@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.forest.contexts import N_SHAPES, empty_fit, fit_contexts, local_evidence, stop_weights
+from coverwalk._kernels.forest.contexts import N_SHAPES, empty_fit, fit_contexts
+from coverwalk._kernels.forest.evidence import local_evidence, stop_weights
 from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.forest import Forest, in_threads, routed
@@ -67,7 +68,7 @@ def class_gains(forest: ClassForest, n_features: int) -> Floats:
     total, n_trees = np.zeros(n_features), 0
     for growth, trees in forest.kinds:
         for tree in trees:
-            axis, _, left, _ = tree.tree
+            left = tree.tree.left
             _, log_w, log_1mw = tree.walk
             inner = left >= 0
             prior = np.log(growth.stop)
@@ -76,7 +77,7 @@ def class_gains(forest: ClassForest, n_features: int) -> Floats:
                 saved = np.where(inner, refined + log_1mw - np.log1p(-growth.stop), 0.0)  # log of both Z, - log phi_M
             children = np.flatnonzero(inner)
             saved[children] -= refined[left[children]] + refined[left[children] + 1]
-            total += _summed(axis, left, saved, np.where(inner, log_1mw, -np.inf), n_features)
+            total += _summed(tree.tree.feature, left, saved, np.where(inner, log_1mw, -np.inf), n_features)
             n_trees += 1
     return total / n_trees
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.fill import leaf_means
-from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.files.schema import Array, stored
+from coverwalk.forest.tree import Tree, plain_columns
 
 __all__ = ["NO_FILL", "Fill", "fill_of", "local_columns", "plain_columns"]
 
@@ -26,7 +26,7 @@ class Fill(NamedTuple):
 NO_FILL = Fill(np.empty(0, np.int64), np.empty((0, 0)))
 
 
-def fill_of(tree: AdaptiveTree, Z: Floats, n_categories: tuple[int, ...], with_missing: tuple[int, ...] = ()) -> Fill:
+def fill_of(tree: Tree, Z: Floats, n_categories: tuple[int, ...], with_missing: tuple[int, ...] = ()) -> Fill:
     """From rows Z (n, p); gaps: columns that have missing values, in rows that are not among these."""
     missing = np.atleast_1d(np.isnan(Z).any(axis=0))
     missing[list(with_missing)] = True
@@ -39,17 +39,7 @@ def fill_of(tree: AdaptiveTree, Z: Floats, n_categories: tuple[int, ...], with_m
     return Fill(column, mean)
 
 
-def plain_columns(Z: Floats, n_categories: tuple[int, ...]) -> Floats:
-    """Rows Z (n, p) with missing values and categories at 0, a column's centre; Z itself where there are neither."""
-    missing = np.isnan(Z)
-    if not n_categories and not missing.any():
-        return Z
-    plain = np.where(missing, 0.0, Z)
-    plain[:, np.flatnonzero(n_categories)] = 0.0
-    return plain
-
-
-def local_columns(tree: AdaptiveTree, Z: Floats, fill: Fill, n_categories: tuple[int, ...]) -> Floats:
+def local_columns(tree: Tree, Z: Floats, fill: Fill, n_categories: tuple[int, ...]) -> Floats:
     """As `plain_columns`, but for missing values in columns that had some at fit: those are at their leaf's mean."""
     plain = plain_columns(Z, n_categories)
     if len(fill.column) and plain is not Z:

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.components import Learned, Records
-from coverwalk._kernels.forest.split import MAX_CATEGORIES
-from coverwalk.covers.adaptive import AdaptiveTree
+from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Flag, List, Maybe, Object, Real, Whole, require, stored
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.local_columns import NO_FILL, Fill, plain_columns
+from coverwalk.forest.tree import Tree
 from coverwalk.preparation.scaling import Scaling
 
 __all__ = [
@@ -96,7 +96,7 @@ class Member(NamedTuple):
     """One tree of a pool."""
 
     frame: Frame
-    tree: AdaptiveTree
+    tree: Tree
     fitted: FittedTree
     part: Part
     degree: int  # of its polynomials: that of the part, or less where inputs are many
@@ -112,10 +112,5 @@ def describe_context(member: Member, k: int, context: int, names: list[str], cat
     """What a context of tree k is, in the units and names of the inputs."""
     tree, records, inputs = member.tree, member.fitted.records, member.frame.inputs
     slot = records.slot[context]
-    box: dict[str, tuple[float, float] | list[str]] = {
-        names[a]: (float(inputs.backward(low, a)), float(inputs.backward(high, a)))
-        for a, (low, high) in tree.box(context).items()
-    }
-    for a, mask in tree.category_sets(context).items():
-        box[names[a]] = [category for i, category in enumerate(categories[a]) if mask >> i & 1]
+    box = tree.describe(context, names, categories, inputs.backward)
     return Context(k, context, int(records.n_rows[slot]), int(records.degree[slot]), box)

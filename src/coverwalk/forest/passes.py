@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
-from tqdm import tqdm
 
 from coverwalk.locks import adopt
 from coverwalk.preparation.category_counts import CategoryCounts, digests
@@ -345,6 +344,8 @@ def fit_chunks(model: Model, chunks: Chunks, **options: Any) -> Model:
         raise ValueError("there are no chunks: expected at least one pair (X, y)")
     expected: int | None = None
     while is_pass(state):
+        from tqdm import tqdm
+
         bar = tqdm(desc=type(state).__name__.replace("Pass", " pass").lower(), unit="rows", disable=None, leave=False)
         with bar:
             total = accumulate_all(state, _shown(read(), bar))

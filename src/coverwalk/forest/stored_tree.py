@@ -14,10 +14,10 @@ from coverwalk._kernels.forest.components import DENSITY_OF_Y, MAX_PLANE, REGRES
 from coverwalk._kernels.forest.contexts import Layout
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.records import at_rest, fill_spans, find_homes, span_sizes, whole_records
-from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.distributions.shapes import STUDENT, Shapes
 from coverwalk.files.schema import Array, Maybe, Object, Scope, require, stored
 from coverwalk.forest.local_columns import Fill, local_columns
+from coverwalk.forest.tree import Tree
 
 if TYPE_CHECKING:
     from coverwalk.forest.members import FittedTree
@@ -105,7 +105,7 @@ class RowsOfForest(NamedTuple):
     n_categories: tuple[int, ...]
     n_trees: int
 
-    def arrange(self, tree: AdaptiveTree, fill: Fill) -> tuple[Floats, Layout]:
+    def arrange(self, tree: Tree, fill: Fill) -> tuple[Floats, Layout]:
         """What the local models of a tree see, sorted by leaf."""
         perm, layout = tree.arrange(self.Z)
         if len(self.weight):
@@ -113,7 +113,7 @@ class RowsOfForest(NamedTuple):
         return local_columns(tree, self.Z, fill, self.n_categories)[perm], layout
 
 
-def to_store(tree: AdaptiveTree, fitted: "FittedTree", rows: RowsOfForest | None) -> StoredTree:
+def to_store(tree: Tree, fitted: "FittedTree", rows: RowsOfForest | None) -> StoredTree:
     """What a file holds of a tree that was fitted to these rows, or to some that are gone."""
     records, learned = fitted.records, fitted.learned
     new = all(np.array_equal(a, b) for a, b in zip(learned, at_rest(records)))
@@ -127,7 +127,7 @@ def to_store(tree: AdaptiveTree, fitted: "FittedTree", rows: RowsOfForest | None
     return kept._replace(spans=None) if cheap else kept
 
 
-def restored(tree: AdaptiveTree, kept: StoredTree, rows: RowsOfForest | None, p: int) -> "FittedTree":
+def restored(tree: Tree, kept: StoredTree, rows: RowsOfForest | None, p: int) -> "FittedTree":
     """The fitted tree; SchemaError where what is stored is none."""
     from coverwalk.forest.members import FittedTree
 

@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forest.forest import FittedTree, Forest, routed
+from coverwalk.forest.tree import Tree
 
 __all__ = ["ForestSummary", "summarise"]
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 KINDS = ("polynomial", "kernel density of residuals", "kernel density of y")
 
@@ -36,13 +35,12 @@ def summarise(forest: Forest) -> ForestSummary:
     Z = routed(forest.inputs, forest.X, forest.settings)
     components, splits, depth, deepest = np.zeros(len(KINDS)), np.zeros(len(forest.names)), 0.0, 0
     for tree, fitted in zip(forest.trees, forest.fitted):
-        depths = _depths(tree)
-        depth += _add_tree(tree, fitted, Z, depths, components, splits) / len(forest.fitted)
-        deepest = max(deepest, int(depths.max()))
+        depth += _add_tree(tree, fitted, Z, components, splits) / len(forest.fitted)
+        deepest = max(deepest, int(tree.depth.max()))
     return ForestSummary(
         n_rows=forest.n_rows,
         n_trees=len(forest.fitted),
-        n_contexts=sum(len(tree.feature) for tree in forest.trees),
+        n_contexts=sum(len(tree) for tree in forest.trees),
         n_nonzero=sum(len(tree.records.mean) for tree in forest.fitted),
         mean_depth=depth,
         max_depth=deepest,
@@ -63,7 +61,7 @@ def _shares_of_kinds(forest: Forest, components: Floats) -> dict[str, float]:
 
 
 def _n_bytes(forest: Forest) -> int:
-    arrays: list[NDArray[Any]] = [forest.X, forest.y, *(column for tree in forest.trees for column in tree)]
+    arrays: list[NDArray[Any]] = [forest.X, forest.y, *(tree.nodes for tree in forest.trees)]
     if forest.trend:
         arrays += [forest.trend.turns, forest.trend.phase, forest.trend.coefficients]
     for tree in forest.fitted:
@@ -73,17 +71,7 @@ def _n_bytes(forest: Forest) -> int:
     return sum(array.nbytes for array in arrays)
 
 
-def _depths(tree: AdaptiveTree) -> Ints:
-    """Depth of each context; parents come first."""
-    depth = np.zeros(len(tree.left), np.int64)
-    for k in np.flatnonzero(tree.left >= 0).tolist():
-        depth[tree.left[k] : tree.left[k] + 2] = depth[k] + 1
-    return depth
-
-
-def _add_tree(
-    tree: AdaptiveTree, fitted: FittedTree, Z: Floats, depths: Ints, components: Floats, splits: Floats
-) -> float:
+def _add_tree(tree: Tree, fitted: FittedTree, Z: Floats, components: Floats, splits: Floats) -> float:
     """Add the weight of each kind of component and of each input's splits, means over rows; returns the mean depth."""
     records = fitted.records
     share = _shares(tree, Z)
@@ -94,12 +82,10 @@ def _add_tree(
     # a walk that has not stopped on the way to a context, nor in it, meets its cut
     meets = share[inner] * np.maximum(1.0 - records.total[0, inner], 0.0)
     splits += np.bincount(tree.feature[inner], meets, minlength=len(splits))
-    return float(nonzero @ depths[context] / nonzero.sum())
+    return float(nonzero @ tree.depth[context] / nonzero.sum())
 
 
-def _shares(tree: AdaptiveTree, Z: Floats) -> Floats:
+def _shares(tree: Tree, Z: Floats) -> Floats:
     """The share of rows that lie in each context, (N,): of the leaves, then summed upwards."""
-    share = np.bincount(tree.leaves(Z), minlength=len(tree.left)) / max(len(Z), 1)
-    for k in range(len(share) - 1, 0, -1):
-        share[tree.parent[k]] += share[k]
-    return share
+    share = np.bincount(tree.leaves(Z), minlength=len(tree))[:, None] / max(len(Z), 1)
+    return tree.sum_upwards(share)[:, 0]

@@ -31,7 +31,6 @@ from coverwalk._kernels.forest.sums import (
     regress_moments,
     sum_upwards,
 )
-from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.forest.forest import (
     MAX_FEATURES,
     MAX_LEAVES,
@@ -45,6 +44,7 @@ from coverwalk.forest.forest import (
     weighted_tree,
 )
 from coverwalk.forest.local_columns import Fill, fill_of, local_columns
+from coverwalk.forest.tree import Tree
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["STATE_BYTES", "ForestShapes", "ForestSums", "Room", "plan_on_sample", "scaled"]
@@ -310,7 +310,7 @@ def _planes(moments: Floats, p: int) -> Floats:
     return moments[:, row * D - row * (row - 1) // 2 + column - row]
 
 
-def _places(tree: AdaptiveTree) -> Ints:
+def _places(tree: Tree) -> Ints:
     leaf = tree.left < 0
     return np.where(leaf, np.cumsum(leaf) - 1, -1)
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.distributions.mixture import Components
-from coverwalk._kernels.forest.trees import Trees, learn_all, predict_all, route_all
+from coverwalk._kernels.forest.node import NODE
+from coverwalk._kernels.forest.trees import Trees, learn_all, mean_all, predict_all, route_all
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.forest.context import Context
@@ -25,7 +26,7 @@ Ints = NDArray[np.int64]
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed distribution over all of y
 STUDENT = Shapes.student(OUTLIER_DF)
 _NONE, _NONE_2 = np.empty(0), np.empty((0, 0))
-_KINDS = {np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32)}
+_KINDS = {np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32), NODE}
 
 
 class TreeTable:
@@ -139,6 +140,13 @@ class TreeTable:
         dist = PredictiveDistribution.trusted(mixture[0], self.shapes, context, describe)
         return with_y_cells(dist, self.y_cells, len(self.shapes) - 1) if self.y_cells else dist
 
+    def means(self, X: Floats, n_rows: int, weights: Floats) -> Floats:
+        """The means (n,) of y in rows X (n, p) where nothing but the trees predicts; weights (K,) sum to one."""
+        out, rare = np.empty(len(X)), OUTLIER_ROWS / (n_rows + 1.0)
+        trees, outliers = self.trees._replace(weight=weights), (rare, self.members[-1].frame.output.centre[0])
+        mean_all(X, trees, self._work(*X.shape), self.shapes.table.mean, outliers, out)
+        return out
+
     @cached_property
     def _groups(self) -> tuple[Ints, Floats]:
         """The group of each tree, those of one degree, with or without a trend; and how many trees a group has."""
@@ -169,7 +177,7 @@ class TreeTable:
 
 def _arrays_of_tree(member: Member) -> list[NDArray[Any]]:
     tree, fitted = member.tree, member.fitted
-    own: list[Any] = [tree.feature, tree.left, tree.split, tree.categories, *fitted.fill, fitted.shape]
+    own: list[Any] = [tree.nodes, *fitted.fill, fitted.shape]
     return [*own, *fitted.records, *fitted.learned]
 
 

@@ -102,7 +102,7 @@ class KernelDensityPosterior(RealPosterior):
         log_psi = float(np.logaddexp.reduce(joint))
         self.log_weight = joint - log_psi
         self._log_evidence += log_psi
-        self._rows.append(np.atleast_1d(y))
+        self._rows.append(np.atleast_1d(np.asarray(y, np.float64)))
 
     def logpdf(self, x: Any, y: Any) -> float:
         """The mixture over bandwidths."""

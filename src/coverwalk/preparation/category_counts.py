@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.forest.split import UNSEEN
+from coverwalk._kernels.forest.node import UNSEEN
 from coverwalk.preparation.columns import OTHERS, MixedInputs, column_values, columns_of, frequent_categories
 
 __all__ = ["CategoryCounts", "category_codes", "digests"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from coverwalk._kernels.forest.split import OWN_CATEGORIES, UNSEEN
+from coverwalk._kernels.forest.node import OWN_CATEGORIES, UNSEEN
 from coverwalk.files.schema import List, Plain, Schema, Scope, require
 
 __all__ = [

@@ -20,7 +20,7 @@ _OUTLYING = (
     16.0  # robust standard deviations beyond which a range is taken for outliers: the bulk keeps 1/16 of the cells
 )
 _QUARTILES = 1.349  # interquartile range of a normal law, in standard deviations
-_FARTHEST = 1e300  # in units of the scale; beyond it distances count as this
+FARTHEST = 1e300  # in units of the scale; beyond it distances count as this
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -35,7 +35,7 @@ class Units(NamedTuple):
         """Y (n, q) in these units. By halves, so that the difference of opposite extremes does not overflow."""
         with np.errstate(over="ignore"):
             Z = (0.5 * Y - 0.5 * self.loc) / (0.5 * self.scale)
-        return np.clip(Z, -_FARTHEST, _FARTHEST)
+        return np.clip(Z, -FARTHEST, FARTHEST)
 
     def invert(self, Z: Floats) -> Floats:
         """Back to the units of y."""

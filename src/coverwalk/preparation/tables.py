@@ -17,7 +17,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from coverwalk.preparation.columns import encoded
 
@@ -32,7 +31,9 @@ _BLOCK_BYTES = 2**22  # of CSV text at once
 _BLOCK_ROWS = 2**16  # of Parquet at once
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # a frame's row labels, which pandas writes as a column
 _LIKE_NUMBERS = re.compile(r"[-+(]?[$€£]?\s*\d[\d.,:/\s-]*\s*[%$€£)]?(T[\d:.]+Z?)?")  # 1,000, 5%, 2024-01-31, 3/4/2024
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[/.]\d\d?[/.]\d{2,4}")
 _TYPO_SHARE = 0.1  # of text in a column, up to which it is a column of numbers with mistakes in it
+_MIN_IDS, _ID_SHARE = 20, 0.9  # rows, and the fraction of them with a text of its own, of a column of identifiers
 _GAPS = ("", "na", "nan", "null", "none")  # what a missing entry looks like
 
 
@@ -44,7 +45,7 @@ def _polars() -> Any:
     try:
         import polars
     except ImportError as error:
-        raise ImportError("tables are read and written by Polars: pip install 'coverwalk[cli]'") from error
+        raise ImportError("the command line reads and writes tables with Polars: pip install polars") from error
     return polars
 
 
@@ -52,6 +53,16 @@ def listed(names: list[str]) -> str:
     """Names for a message, the first few where they are many."""
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     return ", ".join(map(repr, names[:12])) + more
+
+
+def _brief(entry: str) -> str:
+    """An entry for a message, its beginning where it is long."""
+    return repr(entry) if len(entry) <= 60 else f"{entry[:60]!r}... ({len(entry)} characters)"
+
+
+def _too_large(entry: str) -> bool:
+    """Whether an entry is a number that floats do not hold."""
+    return re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", entry, re.IGNORECASE) is not None
 
 
 class Table:
@@ -86,6 +97,12 @@ class Table:
         counts = _TextCounts(self.name, column.name)
         counts.add(column)
         if counts.is_text():
+            if len(column) >= _MIN_IDS and column.n_unique() > _ID_SHARE * len(column):
+                print(
+                    f"coverwalk: column {column.name!r} has a different text in almost every row, so it cannot help to "
+                    f"predict; if it is an identifier, leave it out: --drop {column.name}",
+                    file=sys.stderr,
+                )
             return column
         numbers: polars.Series = pl.Series(column.name, self._numbers(column, 0, with_missing=True))
         return numbers
@@ -181,7 +198,8 @@ class Table:
         column = column.cast(pl.String).str.strip_chars().replace("", None) if text else column
         if column.null_count():
             row = first + int(column.is_null().arg_true()[0]) + 1
-            raise TableError(f"{self.name} has nothing in column {column.name!r}, row {row}: fill in a class")
+            where = f"column {column.name!r}, row {row}"
+            raise TableError(f"{self.name} has nothing in {where}: fill in a value or leave the row out")
         return column.to_numpy() if not text else np.array(column.to_list(), dtype=object)
 
     def _table(self, frame: "polars.DataFrame", columns: list[str], first: int) -> Floats:
@@ -210,13 +228,12 @@ class Table:
             if shown.lower() in _GAPS:
                 if with_missing:
                     continue
-                what = repr(str(entry)) if shown else "nothing"
+                what = _brief(str(entry)) if shown else "nothing"
                 raise TableError(f"{self.name} has {what} in {where}: fill in a finite number or leave the row out")
-            if shown.lower() in ("inf", "-inf", "+inf"):
-                raise TableError(f"{self.name} has {shown!r} in {where}: fill in a finite number or leave the row out")
+            kind = "" if np.isinf(values[i]) or _too_large(shown) else "the text "
             raise TableError(
-                f"{self.name} has the text {str(entry)!r} in {where}; all columns must be numbers: encode the column "
-                f"as numbers, or fit with --drop {column.name}"
+                f"{self.name} has {kind}{_brief(shown)} in {where}, expected a finite number: fill one in or leave the "
+                "row out"
             )
         return values
 
@@ -232,8 +249,8 @@ def _as_text(column: "polars.Series") -> "polars.Series":
 class _TextCounts:
     """Whether a column holds text or numbers, from all of its entries.
 
-    A few entries that are no numbers among many that are, such as "1,000" or "5%", are mistakes; where they are more,
-    the column is one of names, which is said.
+    A few entries that are not numbers among many that are, such as "1,000" or "5%", are mistakes. If there are more,
+    the column holds names, and a note says so.
     """
 
     def __init__(self, table: str, column: str) -> None:
@@ -260,7 +277,7 @@ class _TextCounts:
             return False
         row, entry = self.first
         share = self.n_texts / self.n_there
-        what = f"{self.table} has {entry!r} in column {self.column!r}, row {row}"
+        what = f"{self.table} has {_brief(entry)} in column {self.column!r}, row {row}"
         if share <= _TYPO_SHARE:
             raise TableError(
                 f"{what}, where {self.n_there - self.n_texts} of {self.n_there} entries are numbers: write it as a "
@@ -268,7 +285,8 @@ class _TextCounts:
             )
         if (share < 1 or _LIKE_NUMBERS.fullmatch(entry)) and not self.told:
             self.told = True
-            print(f"coverwalk: {what}: the column is taken for one of categories, not of numbers", file=sys.stderr)
+            hint = "; for a date, add columns such as month or days since a start" if _DATE.match(entry) else ""
+            print(f"coverwalk: {what}: its values are used as categories, not as numbers{hint}", file=sys.stderr)
         return True
 
 
@@ -297,22 +315,27 @@ class _CsvTable(Table):
         if not any(column.strip() for column in columns):
             raise TableError(f"{name} is empty; expected a first line with the names of the columns")
         if len(set(columns)) < len(columns):
-            raise TableError(f"{name} has two columns of one name in its first line; rename one")
+            raise TableError(f"{name} has two columns with the same name; rename one of them")
         super().__init__(name, columns)
 
     def _opened(self) -> AbstractContextManager[IO[bytes]]:
         return nullcontext(sys.stdin.buffer) if self._path == "-" else open(self._path, "rb")
 
     def frames(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
+        from tqdm import tqdm
+
         bar = tqdm(total=self._size, unit="B", unit_scale=True, desc=self.name, disable=None)
         with self._opened() as stream, bar:
             bar.update(len(self._header) if self._path == "-" else len(_records(stream, 1)))  # the header again
+            n_rows = 0
             while block := _records(stream, _BLOCK_BYTES):
                 if block.strip():
-                    yield self._parse(block).select(columns)
+                    frame = self._parse(block, n_rows)
+                    n_rows += len(frame)
+                    yield frame.select(columns)
                 bar.update(len(block))
 
-    def _parse(self, block: bytes) -> "polars.DataFrame":
+    def _parse(self, block: bytes, first: int) -> "polars.DataFrame":
         """All columns, or lines of too many fields would go unnoticed; as text, to show what is no number."""
         pl = _polars()
         names = self._separator.join(f"column{a}" for a in range(len(self.columns)))  # theirs may need quotes
@@ -320,9 +343,20 @@ class _CsvTable(Table):
         try:
             frame: polars.DataFrame = pl.read_csv(BytesIO(text), separator=self._separator, infer_schema_length=0)
         except pl.exceptions.PolarsError as error:
-            raise TableError(f"{self.name} is no sound CSV: {str(error).splitlines()[0]}") from error
+            raise TableError(f"{self.name} is not valid CSV: {self._mistake(block, first, error)}") from error
         frame.columns = self.columns
         return frame
+
+    def _mistake(self, block: bytes, first: int, error: Exception) -> str:
+        """What is wrong with a block: the first row of too many fields, or what Polars says."""
+        rows = csv.reader(block.decode("utf-8", "replace").splitlines(), delimiter=self._separator)
+        try:
+            for i, row in enumerate(rows, first + 1):
+                if len(row) > len(self.columns):
+                    return f"row {i} has {len(row)} fields, expected {len(self.columns)}"
+        except csv.Error:  # a field longer than this reader takes
+            pass
+        return str(error).splitlines()[0][:200]
 
 
 def _records(stream: IO[bytes], n_bytes: int) -> bytes:
@@ -344,7 +378,7 @@ class _ParquetTable(Table):
             super().__init__(name, [column for column in schema if not _PANDAS_INDEX.fullmatch(column)])
             self._height = int(self._scan.select(pl.len()).collect().item())
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise TableError(f"{name} is no Parquet file: {str(error).splitlines()[0]}") from error
+            raise TableError(f"{name} is not a valid Parquet file: {str(error).splitlines()[0]}") from error
         self._nested = {
             column: kind for column, kind in schema.items() if kind.is_nested() or kind in (pl.Binary, pl.Object)
         }
@@ -356,6 +390,8 @@ class _ParquetTable(Table):
                     f"{self.name} has {self._nested[column]} in column {column!r}; expected numbers or text: make "
                     f"columns of its parts, or fit with --drop {column}"
                 )
+        from tqdm import tqdm
+
         with tqdm(total=self._height, unit="rows", desc=self.name, disable=None) as bar:
             for start in range(0, self._height, _BLOCK_ROWS):
                 frame = self._scan.select(columns).slice(start, _BLOCK_ROWS).collect()

@@ -80,6 +80,10 @@ class Alphabet:
         """The symbols of these codes."""
         return [self.symbols[code] for code in codes]
 
+    def are_bytes(self) -> bool:
+        """Whether all symbols are numbers from 0 to 255."""
+        return all(isinstance(symbol, int) and 0 <= symbol < 256 for symbol in self.symbols)
+
     def __getstate__(self) -> dict[str, Any]:
         return {"symbols": self.symbols, "grows": self.grows}
 

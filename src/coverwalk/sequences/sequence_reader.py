@@ -195,7 +195,7 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         with reading(self):
             symbols = self._draw(self._place(context), n, np.random.default_rng(seed), temperature)[0]
         drawn = self._alphabet.decode(symbols)
-        if self._kind == "bytes":
+        if self._kind == "bytes" and self._alphabet.are_bytes():
             return bytes(drawn)  # type: ignore[arg-type]
         return "".join(map(str, drawn)) if self._kind == "str" else drawn
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,12 @@ def _distributions() -> None:
 
 def _prediction() -> None:
     """A forest of one context, which took no fit."""
+    from coverwalk._kernels.forest.node import NODE
     from coverwalk._kernels.forest.records import at_rest, whole_records
-    from coverwalk.covers.adaptive import AdaptiveTree
     from coverwalk.distributions.shapes import Shapes
     from coverwalk.forest.forest import Forest, Settings
     from coverwalk.forest.members import FittedTree
+    from coverwalk.forest.tree import Tree
     from coverwalk.preparation.scaling import Scaling
 
     X, y = _rows(30)
@@ -72,7 +74,7 @@ def _prediction() -> None:
         ridge=one,
         n_rows=np.array([30]),
     )
-    tree = AdaptiveTree(np.array([-1]), np.array([-1]), np.array([-1]), zero, np.array([0]))
+    tree = Tree(np.array([(0.0, 0, -1, -1)], NODE))
     fitted = FittedTree(records, np.zeros(1, np.int32), Shapes.student([5.0]), at_rest(records))
     units = Scaling.of(X), Scaling.of(y[:, None], squash=False)
     forest = Forest(Settings(n_trees=1), *units, [tree], X, y, ["a", "b"], fitted=[fitted])
@@ -90,6 +92,9 @@ def _forest() -> None:
         model.explain(X[0, :1])
     model = ConditionalDensity(2, stop=0.5, random_state=0).fit(X, y, sample_weight=np.linspace(0.5, 1.5, len(y)))
     model.predict_dist(X[:2]).logpdf(y[:2])
+    with TemporaryDirectory() as folder:
+        model.save(f"{folder}/model.cover")
+        ConditionalDensity.load(f"{folder}/model.cover").predict_dist(X[:2])
 
 
 def _mixed() -> None:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import fused_kernel, kernel
-from coverwalk._kernels.distributions.exponential import LOWEST, loop_exp
+from coverwalk._kernels.distributions.exponential import LOWEST, loop_exp, loop_tail
 from coverwalk._kernels.distributions.mixture import Components, row_log_density
 from coverwalk._kernels.distributions.shapes import (
     CELLS,
     FAR,
+    FAR_NORMAL,
     KERNELS,
     STUDENT,
     Table,
@@ -30,8 +31,8 @@ Floats = NDArray[np.float64]
 _LEAST = 1e-280  # a sum of densities above this has lost nothing to underflow
 _NARROW = 0.03  # deviations below which a cell's mean density is that of its middle and a curvature: good to 1e-9
 _SERIES = 0.6  # the same of a normal's series
-_FAR_NORMAL = 8.5  # deviations beyond which a normal is passed over at first, and its density there at most
-_FAR_DENSITY = math.exp(-0.5 * _FAR_NORMAL**2)
+_AWAY = 8.5  # deviations beyond which a normal is passed over at first, and its density there at most
+_AWAY_DENSITY = math.exp(-0.5 * _AWAY**2)
 _SMOOTH_STUDENT, _SMOOTH_NORMAL = 2.5, 1.2  # scales, in steps, from which rounding adds step^2 / 12 alone: 1e-10, 1e-12
 _STEPS = 40  # on either side of a narrow Student t that are summed one by one; then an integral
 _SQRT_HALF = math.sqrt(0.5)
@@ -62,21 +63,18 @@ def _student_mean_density(low: float, high: float, df: float, log_norm: float) -
     return ((above - below) if high < 0.0 else (1.0 - below - above)) / width
 
 
-@kernel
-def _normal_mean_density(z: float, w: float) -> float:
-    """The mean density of a standard normal over a cell of width w about z.
+@fused_kernel
+def _narrow_density(square: float, t: float) -> float:
+    """The mean density of a standard normal over a narrow cell, whose middle is z = sqrt(square), its width 2 sqrt(t).
 
-    Where the cell is narrow by the series sum_k He_2k(z) (w/2)^2k / (2k+1)! times the density in the middle, He being
-    the Hermite polynomials: five terms are good to 2e-10.
+    By the series sum_k He_2k(z) t^k / (2k+1)! times the density at z, He being the Hermite polynomials: five terms are
+    good to 2e-10.
     """
-    if w * max(1.0, abs(z)) > _SERIES:
-        return _normal_between(z - 0.5 * w, z + 0.5 * w) / w
-    square, t = z * z, 0.25 * w * w
     he_4 = (square - 6.0) * square + 3.0
     he_6 = ((square - 15.0) * square + 45.0) * square - 15.0
     he_8 = (((square - 28.0) * square + 210.0) * square - 420.0) * square + 105.0
-    sum_ = 1.0 + t * ((square - 1.0) / 6.0 + t * (he_4 / 120.0 + t * (he_6 / 5040.0 + t * he_8 / 362880.0)))
-    return _NORM * math.exp(-0.5 * square) * sum_
+    series = 1.0 + t * ((square - 1.0) / 6.0 + t * (he_4 / 120.0 + t * (he_6 / 5040.0 + t * he_8 / 362880.0)))
+    return _NORM * series * loop_exp(max(-0.5 * square, LOWEST))
 
 
 @fused_kernel
@@ -85,22 +83,36 @@ def _narrow_cells(
 ) -> tuple[float, float]:
     """The mean density over a cell of the normals first:last that are wide against it, and a bound on the others'.
 
-    As `_normal_mean_density`, without branches. A normal farther than _FAR_NORMAL deviations is among the others.
+    A normal farther than _AWAY deviations is among the others.
     """
     total, passed = 0.0, 0.0
     for a in range(first, last):
         inverse = 1.0 / width[a]
         z, w = (middle - center[a]) * inverse, span * inverse
         square, t = z * z, 0.25 * w * w
-        he_4 = (square - 6.0) * square + 3.0
-        he_6 = ((square - 15.0) * square + 45.0) * square - 15.0
-        he_8 = (((square - 28.0) * square + 210.0) * square - 420.0) * square + 105.0
-        series = 1.0 + t * ((square - 1.0) / 6.0 + t * (he_4 / 120.0 + t * (he_6 / 5040.0 + t * he_8 / 362880.0)))
         height = mass[a] * inverse
-        narrow = t * max(1.0, square) <= 0.25 * _SERIES**2 and square < _FAR_NORMAL**2
-        total += height * series * loop_exp(max(-0.5 * square, LOWEST)) if narrow else 0.0
-        passed += 0.0 if narrow else height * (1.0 if square < _FAR_NORMAL**2 else _FAR_DENSITY)
-    return total * _NORM, passed
+        narrow = t * max(1.0, square) <= 0.25 * _SERIES**2 and square < _AWAY**2
+        total += height * _narrow_density(square, t) if narrow else 0.0
+        passed += 0.0 if narrow else height * (1.0 if square < _AWAY**2 else _AWAY_DENSITY)
+    return total, passed
+
+
+@fused_kernel
+def _all_cells(mass: Floats, center: Floats, width: Floats, first: int, last: int, middle: float, span: float) -> float:
+    """The mean density over a cell of the normals first:last: of those that are not wide against it, by their tails at
+    its ends.
+    """
+    total = 0.0
+    for a in range(first, last):
+        inverse = 1.0 / width[a]
+        z, w = abs(middle - center[a]) * inverse, span * inverse
+        near, far = z - 0.5 * w, z + 0.5 * w
+        narrow = w * max(1.0, z) <= _SERIES
+        below = loop_tail(min(abs(near), FAR_NORMAL))
+        between = (below if near > 0.0 else 1.0 - below) - loop_tail(min(far, FAR_NORMAL))
+        mean = _narrow_density(z * z, 0.25 * w * w) if narrow else between / w
+        total += mass[a] * inverse * mean if near < FAR_NORMAL else 0.0
+    return total
 
 
 @kernel
@@ -109,15 +121,11 @@ def _kernels_mean_density(
 ) -> float:
     """The mean density of the normals first:last between low and high."""
     middle, span = 0.5 * (low + high), high - low
-    total, passed = _narrow_cells(mass, center, width, first, last, middle, span)
-    if passed <= 1e-12 * total:
-        return total
-    total = 0.0
-    for a in range(first, last):
-        z, w = (middle - center[a]) / width[a], span / width[a]
-        if abs(z) - 0.5 * w < 38.0:
-            total += mass[a] / width[a] * _normal_mean_density(z, w)
-    return total
+    if first < last and span <= _SERIES * width[first]:  # else hardly any are wide against the cell
+        total, passed = _narrow_cells(mass, center, width, first, last, middle, span)
+        if passed <= 1e-12 * total:
+            return total
+    return _all_cells(mass, center, width, first, last, middle, span)
 
 
 @kernel
@@ -174,6 +182,8 @@ def cell_logpdf(components: Components, table: Table, low: Floats, high: Floats,
                 out[i, j] = math.nan
             elif math.isinf(start):
                 out[i, j] = -math.inf
+            elif j > 0 and start == low[i, j - 1] and end == high[i, j - 1]:  # a grid finer than the cells
+                out[i, j] = out[i, j - 1]
             else:
                 total = row_mean_density(components, table, i, start, end)
                 if total > _LEAST and total < math.inf:

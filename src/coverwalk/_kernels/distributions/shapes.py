@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import fused_kernel, kernel
-from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp
+from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp, loop_tail
 from coverwalk._kernels.distributions.student import log1p
 
 __all__ = [
     "CELLS",
     "FAR",
+    "FAR_NORMAL",
     "KERNELS",
     "STUDENT",
     "T2_CELLS",
@@ -33,6 +34,7 @@ STUDENT, KERNELS, T2_CELLS, CELLS = range(4)
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 FAR = 1e150  # beyond this a square overflows
+FAR_NORMAL = 37.0  # deviations beyond which a normal has no mass: 6e-300
 
 
 Floats = NDArray[np.float64]
@@ -127,6 +129,21 @@ def kernels_density(log_height: Floats, center: Floats, width: Floats, first: in
     return total
 
 
+@fused_kernel
+def kernels_tails(
+    weight: Floats, center: Floats, width: Floats, first: int, last: int, e: float
+) -> tuple[float, float]:
+    """P(E <= e) and P(E > e) of the normals first:last."""
+    lower, upper = 0.0, 0.0
+    for a in range(first, last):
+        z = (e - center[a]) / width[a]
+        tail = weight[a] * (loop_tail(min(abs(z), FAR_NORMAL)) if abs(z) < FAR_NORMAL else 0.0)
+        rest = weight[a] - tail
+        lower += tail if z < 0.0 else rest
+        upper += rest if z < 0.0 else tail
+    return lower, upper
+
+
 @kernel
 def cells_density(weight: Floats, left: Floats, width: Floats, first: int, last: int, u: float) -> float:
     """Height of the cells first:last at u: 0 in the gaps between; the last cell owns its right edge."""
@@ -150,14 +167,7 @@ def atoms_tails(table: Table, s: int, e: float) -> tuple[float, float]:
     """P(E <= e) and P(E > e) of shape s, not a Student t: both, as the small one cannot be had from the other."""
     kind = table.kind[s]
     if kind == KERNELS:
-        weight, center, width = table.weight, table.center, table.width
-        lower, upper = 0.0, 0.0
-        for a in range(table.start[s], table.start[s + 1]):
-            z = (e - center[a]) / width[a]
-            tail = 0.5 * math.erfc(abs(z) * math.sqrt(0.5)) if abs(z) < 39.0 else 0.0
-            lower += weight[a] * (tail if z < 0.0 else 1.0 - tail)
-            upper += weight[a] * (1.0 - tail if z < 0.0 else tail)
-        return lower, upper
+        return kernels_tails(table.weight, table.center, table.width, table.start[s], table.start[s + 1], e)
     u = t2_lower(e) if kind == T2_CELLS else e
     a = find_cell(table.center, table.start[s], table.start[s + 1], u)
     if a < table.start[s]:

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.forest.contexts import Layout
 from coverwalk._kernels.forest.polynomial import features, inner_product, n_features, value
 from coverwalk._kernels.linalg.cholesky import packed_leverage
 from coverwalk.files.schema import Array, stored
@@ -16,7 +15,6 @@ __all__ = [
     "Learned",
     "Records",
     "inflation_of",
-    "walk_weights",
     "write_components",
 ]
 
@@ -80,21 +78,6 @@ class Learned(NamedTuple):
     log_odds: Floats  # (C,) to stop here and not below, added to those of the growth
     log_choice: Floats  # (R,) of a component within its context, likewise
     seen: Ints  # (C,) number of the last row that came
-
-
-@kernel
-def walk_weights(layout: Layout, log_weight: Floats, log_stop: Floats, log_go: Floats, weight: Floats) -> None:
-    """Write the posterior probabilities (S, N, M) that the walk stops in a context and takes a local model, given that
-    x lies in it; log_stop, log_go (S, N): the posteriors of the walk under S priors.
-    """
-    S, N, M = weight.shape
-    log_reach = np.zeros(N)
-    for s in range(S):
-        for k in range(N):
-            if k > 0:
-                log_reach[k] = log_reach[layout.parent[k]] + log_go[s, layout.parent[k]]
-            for m in range(M):
-                weight[s, k, m] = math.exp(log_reach[k] + log_stop[s, k] + log_weight[k, m])
 
 
 @kernel

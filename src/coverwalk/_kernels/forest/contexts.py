@@ -1,5 +1,4 @@
-"""The local models of every context of one tree: priors downwards with the rows' leave-one-out evidence, then evidence
-upwards.
+"""The local models of every context of one tree: priors downwards, with the rows' leave-one-out evidence.
 
 A context refines the function of its parent: mu(x) = mu_parent(x) + f(x)'c, for every degree and every ridge a
 regression of the residuals its parent left. Rows come sorted by leaf, so that a context holds rows start[k]:end[k].
@@ -16,7 +15,8 @@ from coverwalk._kernels.forest.kernel_density import N_BINS, density_evidence
 from coverwalk._kernels.forest.polynomial import add_features, n_features
 from coverwalk._kernels.forest.regression import (
     LANES,
-    add_weighted_gram,
+    WIDE,
+    add_gram,
     in_rows,
     kernel_matrix,
     leave_each_out,
@@ -29,7 +29,7 @@ from coverwalk._kernels.forest.regression import (
 )
 from coverwalk._kernels.forest.weighted_bins import weighted_evidence
 
-__all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts", "local_evidence", "stop_weights"]
+__all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -95,12 +95,12 @@ def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
         G = grams[which[k]]
         if layout.left[k] < 0:
             s, e = layout.start[k], layout.end[k]
-            add_weighted_gram(X[s:e], layout.weight[s:e], degree, G)
+            add_gram(X[s:e], layout.weight[s:e], degree, G)
             continue
         for child in range(layout.left[k], layout.left[k] + 2):
             if which[child] < 0:
                 s, e = layout.start[child], layout.end[child]
-                add_weighted_gram(X[s:e], layout.weight[s:e], degree, G)
+                add_gram(X[s:e], layout.weight[s:e], degree, G)
                 continue
             for a in range(d):
                 for j in range(a, d):
@@ -124,14 +124,15 @@ def _regress(
     """Every regression of context k, whose rows are X and r with weights w; fills error and keep (M, rows) of the work
     space.
     """
-    A, small, z, F, lanes, b, error, keep = work
+    A, small, z, lanes, b, error, keep, narrow, wide, wide_lanes = work
     n, p, L = len(r), X.shape[1], len(grid.ridges)
+    F, F_lanes = (narrow, lanes) if n <= 2 * LANES else (wide, wide_lanes)
     nu = grid.nu_0 + (n if len(w) == 0 else w.sum())
     largest, square = 0, 0.0
     wr = r if len(w) == 0 else w * r
     for g in range(1, grid.degree + 1):
         largest = largest if in_rows(n, g, p) else g
-    project(X, wr, largest, b, lanes)
+    project(X, wr, largest, b, F)
     for q in range(n):
         square += wr[q] * r[q]
     for g in range(grid.degree + 1):
@@ -146,7 +147,7 @@ def _regress(
             for a in range(d):
                 for j in range(d):
                     small[a, j] = 0.0
-            add_weighted_gram(X, w, g, small)
+            add_gram(X, w, g, small)
         for m in range(first, last):
             ridge, c, factor = grid.ridges[m - g * L], fit.coefficients[fit.place[k, m] :], A[m - first]
             if rows:
@@ -161,7 +162,7 @@ def _regress(
         if not rows:
             factors = A[:0] if many else A
             known = fit.coefficients, fit.place[k]
-            leave_each_out(X, r, g, (first, last), known, factors, (error, keep), (F, lanes), w)
+            leave_each_out(X, r, g, (first, last), known, factors, (error, keep), (F, F_lanes), w)
         for m in range(first, last):
             if len(w) == 0:
                 fit.log_score[k, m] = leave_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
@@ -290,11 +291,13 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
         np.empty((len(grid.ridges), d, d)),
         np.empty((d, d)),
         np.empty(d),
-        np.empty((d, LANES)),
         np.empty((d + 1, LANES)),
         np.empty(d),
         error,
         keep,
+        np.empty((d, LANES)),
+        np.empty((d, WIDE)),
+        np.empty((d + 1, WIDE)),
     )
     r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
     s2_root, plain = grid.min_scale**2, len(layout.weight) == 0
@@ -328,47 +331,3 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
                 _add_errors(weight[m], error[m], keep[m], r[s:e], loo[s:e])
         if fit.shaped[k] >= 0:
             _densities(y[s:e], loo[s:e], layout.weight[s:e], grid, tables, fit, k)
-
-
-@kernel
-def local_evidence(log_score: Floats, n_regressions: int, log_weight: Floats, log_phi: Floats) -> None:
-    """Sum out the local models of each context, half of the prior on its regressions: log evidences into log_phi (N,).
-
-    Fills log_weight (N, 1 + N_SHAPES), the posterior of all regressions together and of each density.
-    """
-    log_prior = math.log(0.5 / N_SHAPES)
-    for k in range(len(log_score)):
-        high = -math.inf
-        for m in range(n_regressions):
-            high = max(high, log_score[k, m])
-        total = 0.0
-        for m in range(n_regressions):
-            total += math.exp(log_score[k, m] - high)
-        log_weight[k, 0] = high + math.log(0.5 * total / n_regressions)
-        high = log_weight[k, 0]
-        for m in range(N_SHAPES):
-            log_weight[k, 1 + m] = log_prior + log_score[k, n_regressions + m]
-            high = max(high, log_weight[k, 1 + m])
-        total = 0.0
-        for m in range(1 + N_SHAPES):
-            total += math.exp(log_weight[k, m] - high)
-        log_phi[k] = high + math.log(total)
-        for m in range(1 + N_SHAPES):
-            log_weight[k, m] -= log_phi[k]
-
-
-@kernel
-def stop_weights(left: Ints, log_phi: Floats, w: float, log_stop: Floats, log_go: Floats) -> float:
-    """Z_M = w phi_M + (1 - w) Z_left Z_right: writes the log probabilities to stop and to go on; log Z of the root."""
-    N = len(left)
-    log_z = np.empty(N)
-    log_w, log_1mw = math.log(w), math.log1p(-w)
-    for k in range(N - 1, -1, -1):
-        if left[k] < 0:
-            log_z[k], log_stop[k], log_go[k] = log_phi[k], 0.0, -math.inf
-            continue
-        stop, go = log_w + log_phi[k], log_1mw + log_z[left[k]] + log_z[left[k] + 1]
-        high = max(stop, go)
-        log_z[k] = high + math.log(math.exp(stop - high) + math.exp(go - high))
-        log_stop[k], log_go[k] = stop - log_z[k], go - log_z[k]
-    return log_z[0]

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.components import DENSITY_OF_Y, REGRESSION, Records
+from coverwalk._kernels.forest.node import route
 from coverwalk._kernels.forest.polynomial import features, inner_product, n_features
-from coverwalk._kernels.forest.split import goes_right
 from coverwalk._kernels.linalg.prefetch import prefetch
 
 __all__ = [
     "CONTEXT",
     "END",
-    "NODE",
     "OUTLIERS",
     "RECORD",
     "count_components",
@@ -40,18 +39,9 @@ Ints = NDArray[np.int64]
 # and a scale at most 10^4 times that of the component: no density changes by more than 1e-9 of itself.
 NEGLIGIBLE = 1e-22
 OUTLIERS = -1  # label of the component that is in no tree
-TOGETHER = 16  # rows that go down a tree side by side
 LINES = 4  # of the cache that a context takes at least, and that are fetched ahead
 SORTED_ROWS = 64  # from which rows are taken leaf by leaf: contexts are then read where they were read before
 
-NODE = np.dtype(  # what is read on the way down, as little as possible
-    [
-        ("split", np.float64),
-        ("left", np.int32),  # -1 where the walk can end
-        ("feature", np.int32),
-    ],
-    align=True,
-)
 END = np.dtype(  # what is read where it ends
     [
         ("total", np.float64),  # weight of the records from here to the root
@@ -164,33 +154,15 @@ def scale_rows(X: Floats, centre: Floats, scale: Floats, category: Floats, Z: Fl
 
 
 @kernel
-def route_rows(
-    Z: Floats, nodes: Any, categories: Ints, ends: Any, root: Ints, fixed: int, leaf: Ints, offsets: Ints
-) -> None:
+def route_rows(Z: Floats, nodes: Any, ends: Any, root: Ints, fixed: int, leaf: Ints, offsets: Ints) -> None:
     """Fill leaf (T, n), and offsets (n + 1,) of the rows' components, of which ``fixed`` are in no tree."""
     n = len(Z)
     offsets[:] = fixed
     offsets[0] = 0
     for t in range(len(leaf)):
-        for first in range(0, n, TOGETHER):  # side by side: while one waits for memory, the others go on
-            last = min(first + TOGETHER, n)
-            for i in range(first, last):
-                leaf[t, i] = root[t]
-            going = True
-            while going:
-                going = False
-                for i in range(first, last):
-                    k = leaf[t, i]
-                    left = nodes[k].left
-                    if left >= 0:
-                        x, split = Z[i, nodes[k].feature], nodes[k].split
-                        right = np.int64(x > split)
-                        if x != x or split != split:
-                            right = goes_right(x, split, categories[k])
-                        leaf[t, i] = left + right
-                        going = True
-            for i in range(first, last):
-                offsets[i + 1] += ends[leaf[t, i]].count
+        route(Z, nodes, root[t], leaf[t])
+        for i in range(n):
+            offsets[i + 1] += ends[leaf[t, i]].count
     for i in range(n):
         offsets[i + 1] += offsets[i]
 

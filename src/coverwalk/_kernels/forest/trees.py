@@ -7,18 +7,19 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import carray  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.shapes import FAR, Table, log_density
 from coverwalk._kernels.forest.components import Learned, Records, write_components
 from coverwalk._kernels.forest.learned import learn_rows, pool_rows
+from coverwalk._kernels.forest.node import NODE, route
 from coverwalk._kernels.forest.scaling import to_units
-from coverwalk._kernels.forest.split import goes_right
 from coverwalk._kernels.forest.trend import fourier_value
-from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1, small_ints_1
+from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1, pointer, small_ints_1
 
-__all__ = ["Trees", "learn_all", "predict_all", "route_all"]
+__all__ = ["Trees", "learn_all", "mean_all", "predict_all", "route_all"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,7 +27,7 @@ Ints = NDArray[np.int64]
 # columns of `Trees.numbers`
 FRAME, DEGREE, SMOOTH, LABEL, SHAPE, MIDDLE, UNIT, FACTOR = range(8)
 # arrays of a tree in `Trees.where`, after which come those of `Records` and `Learned`
-DIM, LEFT, CUT, LEVELS, FILL_COLUMN, FILL_MEAN, SHAPES, RECORDS = range(8)
+NODES, FILL_COLUMN, FILL_MEAN, SHAPES, RECORDS = range(5)
 LEARNED = RECORDS + 20
 # arrays of a frame
 CENTRE, SCALE, CATEGORY, TURNS, PHASE, COEFFICIENTS, LOW, HIGH = range(8)
@@ -133,14 +134,10 @@ def route_all(X: Floats, trees: Trees, R: Floats, origin: Floats, leaf: Ints, co
         _frame_rows(X, trees, K + f, R[f], origin[f])
     for t in range(K):
         f = int(trees.numbers[t, FRAME])
-        feature, left, split = ints_1(where, size, t, DIM), ints_1(where, size, t, LEFT), floats_1(where, size, t, CUT)
-        categories, n_components = ints_1(where, size, t, LEVELS), ints_1(where, size, t, RECORDS + 4)
+        route(R[f], carray(pointer(where[t, NODES]), (size[t, NODES, 0],), NODE), 0, leaf[t])
+        n_components = ints_1(where, size, t, RECORDS + 4)
         for i in range(len(X)):
-            k = 0
-            while left[k] >= 0:
-                k = left[k] + goes_right(R[f, i, feature[k]], split[k], categories[k])
-            leaf[t, i] = k
-            count[i] += n_components[k]
+            count[i] += n_components[leaf[t, i]]
 
 
 @kernel
@@ -164,7 +161,7 @@ def predict_all(trees: Trees, R: Floats, origin: Floats, leaf: Ints, at: Ints, o
     n, p = R.shape[1], R.shape[2]
     seen, order, nowhere = np.empty((n, p)), np.empty(n, np.int64), np.zeros(n)
     for t in range(len(numbers)):
-        f, n_nodes = int(numbers[t, FRAME]), size[t, LEFT, 0]
+        f, n_nodes = int(numbers[t, FRAME]), size[t, NODES, 0]
         _seen(R[f], leaf[t], trees, t, len(numbers) + f, seen)
         if n > 1:
             _by_leaf(leaf[t], n_nodes, np.empty(n_nodes + 1, np.int64), order)
@@ -181,6 +178,32 @@ def predict_all(trees: Trees, R: Floats, origin: Floats, leaf: Ints, at: Ints, o
         )
         records, learned = _records(where, size, t), _learned(where, size, t)
         write_components(seen, leaf[t], order, int(numbers[t, DEGREE]), records, learned, at, component, out)
+
+
+@kernel
+def mean_all(
+    X: Floats,
+    trees: Trees,
+    work: tuple[Floats, Floats, Ints, Ints],
+    shape_mean: Floats,
+    outliers: tuple[float, float],
+    out: Floats,
+) -> None:
+    """Fill out (n,): the means of y in rows X (n, p); shape_mean: of each shape; outliers: their weight and centre."""
+    R, origin, leaf, count = work
+    route_all(X, trees, R, origin, leaf, count)
+    at, m = np.empty(len(X), np.int64), 0
+    for i in range(len(X)):
+        at[i] = m
+        m += count[i]
+    weight, loc, scale = np.empty((1, m)), np.empty(m), np.empty(m)
+    shape, label = np.empty(m, np.int32), np.empty(m, np.int64)
+    predict_all(trees, R, origin, leaf, at, (weight, loc, scale, shape, label))
+    for i in range(len(X)):
+        mean = outliers[0] * outliers[1]
+        for j in range(at[i] - count[i], at[i]):
+            mean += (1.0 - outliers[0]) * weight[0, j] * (loc[j] + scale[j] * shape_mean[shape[j]])
+        out[i] = mean
 
 
 @kernel

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["floats_1", "floats_2", "floats_3", "ints_1", "small_ints_1"]
+__all__ = ["floats_1", "floats_2", "floats_3", "ints_1", "pointer", "small_ints_1"]
 
 Ints = NDArray[np.int64]
 

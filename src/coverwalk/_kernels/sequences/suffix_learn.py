@@ -33,9 +33,9 @@ from coverwalk._kernels.sequences.suffix_walk import (
     R,
     W,
     alphabet_size,
-    ask,
     longest_path,
     newest_row,
+    predict,
     weigh,
 )
 
@@ -189,7 +189,7 @@ def observe(
     length = tree.size[PATH]
     find_entries(tree, tree.path, length, symbol, entries)
     weigh(tree, tree.path, length, longest, level)
-    probability = ask(tree, tree.path, length, level, symbol, entries, phi, psi)
+    probability = predict(tree, tree.path, length, level, symbol, entries, phi, psi)
     if tree.settings[MODE] == COARSEN_MIXED:
         _learn_mixed(tree, level, entries, phi, psi)
     else:

@@ -35,7 +35,7 @@ from coverwalk._kernels.sequences.suffix_store import (
 )
 from coverwalk._kernels.sequences.suffix_tree import advance, find_entries
 
-__all__ = ["alphabet_size", "ask", "distribution", "follow", "longest_path", "prior_log_odds", "weigh"]
+__all__ = ["alphabet_size", "distribution", "follow", "longest_path", "predict", "prior_log_odds", "weigh"]
 
 COARSEN_MIXED, COARSEN_DIRICHLET, REFINE = 0, 1, 2
 
@@ -204,7 +204,7 @@ def weigh(tree: SuffixStore, path: NDArray[np.int64], length: int, longest: int,
 
 
 @kernel
-def ask(
+def predict(
     tree: SuffixStore,
     path: NDArray[np.int64],
     length: int,
@@ -283,7 +283,7 @@ def follow(
         find_entries(tree, path, length, symbol, entries)
         if len(losses) > 0:
             weigh(tree, path, length, longest, level)
-            losses[i] = -math.log(ask(tree, path, length, level, symbol, entries, phi, psi))
+            losses[i] = -math.log(predict(tree, path, length, level, symbol, entries, phi, psi))
         length = advance(tree, path, path_entry, entries, length, symbol, 0)
         longest = min(longest + 1, depth + 1)
     lengths[0], lengths[1] = length, longest

@@ -43,7 +43,7 @@ def gather_classes(
         "model": {
             "n_rows": model.n_rows_,
             "n_trees": len(trees),
-            "n_contexts": sum(len(tree.tree[2]) for tree in trees),
+            "n_contexts": sum(len(tree.tree) for tree in trees),
         },
         "losses": [
             _loss("coverwalk", log_p, p, code),

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.polynomial import n_features
-from coverwalk.covers.adaptive import AdaptiveTree
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.report.packing import pack, packed_size
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import UNIT_CELL
 from coverwalk.forest.forest import FittedTree, Forest
+from coverwalk.forest.tree import Tree
 from coverwalk.forest.tree_table import OUTLIER_ROWS
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.rounding import Rounding
@@ -167,7 +167,7 @@ def _shapes(shapes: Shapes, used: Ints) -> dict[str, NDArray[Any]]:
     }
 
 
-def _prune(tree: AdaptiveTree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
+def _prune(tree: Tree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
     """The contexts with components, or with one below them that has any, and their records, renumbered from 0."""
     records = fitted.records
     kept, left, depth = _nonzero(tree.left, np.diff(records.first) > 0)

@@ -5,15 +5,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 
-from coverwalk._kernels.forest.normal_contexts import Growth, add_normals, empty_components, normal_contexts
+from coverwalk._kernels.forest.evidence import stop_weights, walk_weights
+from coverwalk._kernels.forest.grow import empty_nodes, grow
+from coverwalk._kernels.forest.normal_criterion import NormalPrior, normals_of
+from coverwalk._kernels.forest.normals import add_normals
 from coverwalk.files.schema import Array, Real, Schema, Scope, require
 from coverwalk.preparation.running_scaling import Units
 
 __all__ = ["Normals", "grow_normals", "growth_for"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _FARTHEST = 1e6  # scales; rows beyond would square themselves into the covariances of all others
 _BEYOND = 1e100  # where densities are asked: squares stay finite
@@ -34,7 +38,7 @@ class Normals:
     df: Floats  # (V,)
     mean: Floats  # (V, q)
     factor: Floats  # (V, q (q + 1) / 2) packed U, the scale matrix being U'U
-    log_evidence: float  # summed over trees; a lower bound, see `normal_contexts`
+    log_evidence: float  # summed over trees; a lower bound, see `normal_criterion`
 
     _schema = Schema(
         loc=Array(float, "q", any_unit=True),
@@ -98,18 +102,48 @@ class Normals:
         return self.units.invert(z)
 
 
-def growth_for(q: int, stop: float, a: float, faint: float = 1e-4) -> Growth:
+def growth_for(q: int, stop: float, a: float, faint: float = 1e-4) -> NormalPrior:
     """How trees of normals are grown for q columns."""
-    return Growth(3 + q, 20, 400, stop, a, 0.3, q + 1.0, 0.3, faint)
+    return NormalPrior(3 + q, 20, 400, stop, a, 0.3, q + 1.0, 0.3, faint)
 
 
-def grow_normals(Y: Floats, units: Units, step: Floats, growth: Growth, seed: int) -> Normals:
+def grow_normals(Y: Floats, units: Units, step: Floats, prior: NormalPrior, seed: int) -> Normals:
     """Grow and weigh a tree on rows Y (n, q) in random order; ``step`` (q,) is what they are rounded to."""
     Z = np.clip(units.apply(Y), -_FARTHEST, _FARTHEST)
-    grain = (step / units.scale) ** 2 / 12.0
-    components = empty_components(len(Z), Z.shape[1], growth)
-    log_Z = normal_contexts(Z, seed, grain, growth, components)
-    V = np.count_nonzero(components[0])
-    weight, df, mean, factor = (part[:V].copy() for part in components)
-    log_evidence = float(log_Z - len(Y) * np.log(units.scale).sum())
-    return Normals(units.loc, units.scale, weight, df, mean, factor, log_evidence)
+    n, q = Z.shape
+    grown = empty_nodes(n, prior.min_rows)
+    contexts = normals_of(Z, (step / units.scale) ** 2 / 12.0, prior, len(grown[0]))
+    rows, no_categories = (np.empty((n, 1)), np.arange(n)), np.zeros(1, np.int64)
+    N = grow(*rows, no_categories, np.uint64(seed), prior.min_rows, prior.n_judged, None, None, contexts, grown)
+    left, parent, size = grown[0]["left"][:N].astype(np.int64), grown[1][:N], (grown[3] - grown[2])[:N]
+    log_Z, mass = weigh(left, parent, size, contexts.log_phi[:N], prior)
+    k = np.flatnonzero(mass > 0.0)
+    df = prior.nu0 + size[k] - q + 1.0
+    scale = np.triu(contexts.Psi[k]) * ((1.0 + 1.0 / (prior.ridge + size[k])) / df)[:, None, None]
+    factor = np.linalg.cholesky(scale + np.triu(scale, 1).transpose(0, 2, 1)).transpose(0, 2, 1)
+    packed = np.ascontiguousarray(factor[:, *np.triu_indices(q)])
+    log_evidence = float(log_Z - n * np.log(units.scale).sum())
+    return Normals(units.loc, units.scale, mass[k], df, contexts.centre[k], packed, log_evidence)
+
+
+def weigh(left: Ints, parent: Ints, size: Ints, log_phi: Floats, prior: NormalPrior) -> tuple[float, Floats]:
+    """Log evidence of a tree, and the probability (N,) that the walk stops in each context; faint ones give theirs up.
+
+    A row chooses the side of a split by the rows there:
+    Z = w Z_normal + (1 - w) B(n_left + a, n_right + a) / B(a, a) Z_left Z_right.
+    """
+    N, a, inner = len(left), prior.a, left >= 0
+    log_split, log_side, mass = np.zeros(N), np.zeros((N, 1)), np.empty((1, N, 1))
+    log_split[inner] = betaln(size[left[inner]] + a, size[left[inner] + 1] + a) - betaln(a, a)
+    log_side[1:, 0] = np.log((size[1:] + a) / (size[parent[1:]] + 2.0 * a))
+    for k, above in enumerate(parent[1:].tolist(), 1):  # to be on the sides of all contexts on the way
+        log_side[k, 0] += log_side[above, 0]
+    log_stop, log_go = np.empty((2, 1, N))
+    log_Z = stop_weights(left, log_phi, prior.stop, log_stop[0], log_go[0], log_split)
+    walk_weights(parent, log_side, log_stop, log_go, mass)
+    kept = mass.ravel().tolist()
+    for k, above in zip(range(N - 1, 0, -1), parent[:0:-1].tolist()):
+        if kept[k] < prior.faint:
+            kept[above] += kept[k]
+            kept[k] = 0.0
+    return float(log_Z), np.array(kept)
