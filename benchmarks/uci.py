@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python benchmarks/uci.py --data FOLDER [--sets boston concrete]
         [--splits 0 1] [--methods coverwalk ngboost ...] [--results benchmarks/results/uci.json]
 
-Peers come with ``pip install 'coverwalk[bench]'``, those that are not installed are left out; they run at their
+Peers come with ``pip install -e '.[bench]'``; those that are not installed are skipped; they run at their
 defaults, a tenth of the rows telling the boosters when to stop. Sets named with a + have uniform noise of one rounding
 step added to y, in training and test rows: what is left when integer y cannot be profited from. ``--results`` writes
 all numbers as JSON; ``python benchmarks/uci_table.py`` puts those of ``results/uci.json`` into the README.

@@ -16,6 +16,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # MathJax in the pages themselves: they need no network
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]

@@ -177,7 +177,7 @@ def test_fit_holds_rows_out(capsys):
     assert facts["test"]["rows"] == 40
     assert facts["test"]["training_rows"] == 0
     assert facts["test"]["coverwalk"]["log_loss"] < facts["test"]["one normal"]["log_loss"]
-    assert "On the 40 rows held out" in run(capsys, *line)[1]
+    assert "On 40 held-out rows" in run(capsys, *line)[1]
     learned = load("held.cover").forests_[0].X
     assert len(learned) == 120
 
@@ -241,8 +241,8 @@ def test_a_report_that_leaves_rows_out_says_so(capsys, monkeypatch):
         monkeypatch.setattr("coverwalk.cli.report._MAX_ROWS", most)
         code, out, _ = run(capsys, "report", "m.cover", "data.csv", "--out", "part.html")
         assert code == 0
-        assert (f"the first {most} rows (a report reads no more) of data.csv" in out) == held_out
-        assert ("data.csv has more rows than a report reads" in Path("part.html").read_text()) == held_out
+        assert (f"the first {most} rows (the maximum) of data.csv" in out) == held_out
+        assert ("data.csv has more rows than a report uses" in Path("part.html").read_text()) == held_out
 
 
 def test_text_and_gaps_in_the_inputs(capsys):
@@ -289,11 +289,11 @@ MISTAKES = {
     "infinity": ("score m.cover inf.csv", "has 'inf' in column 'b', row 1"),
     "an empty file": ("predict m.cover empty.csv", "empty.csv is empty"),
     "no rows": ("predict m.cover header.csv", "has a header and no rows"),
-    "two columns of one name": ("predict m.cover twice.csv", "two columns of one name"),
+    "two columns of one name": ("predict m.cover twice.csv", "two columns with the same name"),
     "too many fields": ("predict m.cover ragged.csv", "is not valid CSV: row 1 has 5 fields, expected 3"),
-    "no Parquet": ("predict m.cover fake.parquet", "is no Parquet file"),
+    "no Parquet": ("predict m.cover fake.parquet", "is not a valid Parquet file"),
     "no file": ("predict m.cover nowhere.csv", "there is no file nowhere.csv"),
-    "no model": ("predict nowhere.cover data.csv", "there is no file nowhere.cover; make one with: coverwalk fit"),
+    "no model": ("predict nowhere.cover data.csv", "there is no file nowhere.cover; create one with: coverwalk fit"),
     "not a model": ("show data.csv", "is no model file"),
     "a folder": ("predict m.cover .", "is a folder"),
     "an unknown target": ("fit data.csv --target q", "data.csv has no column 'q'"),
@@ -338,7 +338,7 @@ def test_learn_says_which_models_can(capsys, tmp_path):
     before = path.read_bytes()
     code, _, err = run(capsys, "learn", path, "data.csv", "--in-place")
     assert code == 1
-    assert "holds a CoverModel that cannot go on learning: fit it again" in err
+    assert "holds a CoverModel, which cannot learn more rows: fit it again" in err
     assert path.read_bytes() == before
 
 
@@ -356,7 +356,7 @@ def test_a_forest_goes_on_as_a_stream_that_all_commands_take(capsys, tmp_path):
     before = path.read_bytes()
     code, _, err = run(capsys, "learn", path, "data.csv")
     assert code == 1
-    assert "either -o FILE, or --in-place" in err
+    assert "-o FILE, or --in-place" in err
     code, _, err = run(capsys, "learn", path, "data.csv", "-o", path)
     assert code == 1
     assert "exists" in err
@@ -418,7 +418,7 @@ def test_score_of_classes(labelled, capsys):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("predict kind.cover kinds.csv --quantiles .5", "no quantiles"),
+        ("predict kind.cover kinds.csv --quantiles .5", "omit --quantiles"),
         (
             "score kind.cover other.csv",
             "has the class 'sideways' in column 'kind', row 2, which the model has never seen",
@@ -516,12 +516,31 @@ def test_a_failed_prediction_leaves_no_file(tables, capsys):
     assert not [name for name in os.listdir(tables) if name.startswith(".coverwalk")]
 
 
+def test_identifiers_and_dates_are_pointed_out(capsys):
+    rows = "".join(f"c{i},2024-01-{i % 28 + 1:02d},{i % 3}\n" for i in range(60))
+    Path("ids.csv").write_text("id,day,y\n" + rows)
+    code, _, err = run(capsys, *["fit", "ids.csv", "--target", "y", "--trees", "2", "-o", "ids.cover"])
+    assert code == 0
+    assert "--drop id" in err
+    assert "days since a start" in err
+    _, _, err = run(capsys, *["fit", "ids.csv", "--target", "y", "--drop", "id", "--trees", "2"])
+    assert "--drop" not in err
+    assert "days since a start" in err
+
+
+@pytest.mark.parametrize("event", ["abc", "70:20", ">"])
+def test_an_event_that_is_none_is_explained(event, capsys):
+    with pytest.raises(SystemExit):
+        run(capsys, "predict", "m.cover", "x.csv", "--prob", event)
+    assert "such as '>70'" in capsys.readouterr().err
+
+
 def test_without_polars_the_message_names_the_remedy(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     for line in ("fit data.csv --target y", "predict m.cover data.csv"):
         code, _, err = run(capsys, *line.split())
         assert code == 1
-        assert "pip install 'coverwalk[cli]'" in err
+        assert "pip install polars" in err
 
 
 def test_quoted_line_breaks_and_byte_order_marks(capsys, monkeypatch):

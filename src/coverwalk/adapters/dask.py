@@ -1,6 +1,6 @@
 """coverwalk on Dask: estimators that fit and predict Dask arrays and dataframes, partition by partition.
 
-    pip install 'coverwalk[dask]'
+    pip install 'dask[distributed]'
 
 Workers take partitions in, states are merged in a tree, and the client plans and finalizes: the four functions of
 `coverwalk.forest.passes`. All that a worker holds can be made again, so one that dies costs time and nothing else.
@@ -31,7 +31,7 @@ try:
     from distributed import Client, Future, get_client
     from distributed.comm.core import CommClosedError
 except ImportError as error:
-    raise ImportError("Dask is not installed: pip install 'coverwalk[dask]'") from error
+    raise ImportError("this adapter needs Dask: pip install 'dask[distributed]'") from error
 
 __all__ = ["DaskConditionalDensity", "DaskContextClassifier"]
 

@@ -1,4 +1,4 @@
-"""Streams of dictionaries, as river has them: ``pip install 'coverwalk[river]'``.
+"""Streams of dictionaries with river's interface; needs ``pip install river``.
 
 Features may appear and vanish at any time: see `coverwalk.adapters._dict_rows` for what that means. Features of text
 are categories, and features that a row lacks are missing values: see docs/mixed_inputs.md.
@@ -19,7 +19,7 @@ from coverwalk.distributions.mixture import PredictiveDistribution
 try:
     from river import base
 except ImportError as error:
-    raise ImportError("this adapter needs river: pip install 'coverwalk[river]'") from error
+    raise ImportError("this adapter needs river: pip install river") from error
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""Conditional densities as skpro has them: ``pip install 'coverwalk[skpro]'``."""
+"""Conditional densities with skpro's interface; needs ``pip install skpro``."""
 
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ try:
     from skpro.distributions.base import BaseDistribution
     from skpro.regression.base import BaseProbaRegressor
 except ImportError as error:
-    raise ImportError("this adapter needs skpro: pip install 'coverwalk[skpro]'") from error
+    raise ImportError("this adapter needs skpro: pip install skpro") from error
 
 __all__ = ["CoverDistribution", "CoverProbaRegressor"]
 

@@ -25,7 +25,7 @@ COMMANDS = (
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="coverwalk", description="Given x, the whole distribution of y: halting walks over sequences of covers."
+        prog="coverwalk", description="Given x, predict the whole distribution of y, from tables or files."
     )
     parser.add_argument("--version", action="version", version=f"coverwalk {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -41,7 +41,7 @@ def _check_files(arguments: argparse.Namespace) -> None:
     """Say at once which file is not there: to load what reads it takes seconds."""
     model, data = getattr(arguments, "model", None), getattr(arguments, "data", None)
     if model is not None and not os.path.exists(model):
-        raise ValueError(f"there is no file {model}; make one with: coverwalk fit data.csv --target y -o {model}")
+        raise ValueError(f"there is no file {model}; create one with: coverwalk fit data.csv --target y -o {model}")
     if data not in (None, "-") and not os.path.exists(data):
         raise ValueError(f"there is no file {data}")
 

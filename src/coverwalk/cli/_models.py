@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from coverwalk.preparation.tables import Floats
 
 ROWS_AT_ONCE = 5_000
-_JOINT_ROWS_AT_ONCE = 100  # several outputs are asked by draws: a row takes the room of hundreds
+_JOINT_ROWS_AT_ONCE = 100  # several outputs are predicted by draws: a row takes the memory of hundreds
 
 
 def add_output(parser: argparse.ArgumentParser, words: str, default: str | None = None) -> None:
@@ -46,7 +46,7 @@ def load_model(path: str) -> Any:
     from coverwalk import ModelFileError, load
 
     if not os.path.exists(path):
-        raise ModelFileError(f"there is no file {path}; make one with: coverwalk fit data.csv --target y -o {path}")
+        raise ModelFileError(f"there is no file {path}; create one with: coverwalk fit data.csv --target y -o {path}")
     return load(path)
 
 
@@ -58,7 +58,7 @@ def load_density(path: str, forest: bool = False) -> Any:
     if not isinstance(model, ConditionalDensity | DoubleTree):
         raise ModelFileError(f"{path} holds a {type(model).__name__}; this command takes a ConditionalDensity")
     if not hasattr(model, "n_outputs_"):
-        raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
+        raise ModelFileError(f"{path} holds a model that was never fitted: fit it and save it again")
     if forest and not hasattr(model, "forests_"):
         raise ModelFileError(f"{path} holds a stream; this command takes a forest, fitted to all rows by coverwalk fit")
     return model
@@ -72,7 +72,7 @@ def load_classifier(path: str) -> "ContextClassifier | None":
     if not isinstance(model, ContextClassifier):
         return None
     if not hasattr(model, "classes_"):
-        raise ModelFileError(f"{path} holds a model that was never fitted; fit it, save it, and come again")
+        raise ModelFileError(f"{path} holds a model that was never fitted: fit it and save it again")
     return model
 
 
@@ -90,9 +90,7 @@ def batch_size(model: "ConditionalDensity | DoubleTree") -> int:
 
 
 def rows_of(model: "ConditionalDensity | DoubleTree", data: str, targets: bool) -> Iterator[tuple["Floats", "Floats"]]:
-    """X and Y of a table, batch by batch; Y has no columns where targets are not asked for; X may have gaps, and has
-    the numbers of levels.
-    """
+    """X and Y of a table, batch by batch. Y has no columns without ``targets``; categories in X are numbers."""
     from coverwalk.preparation.tables import open_table
 
     inputs, outputs = columns_of(model)
@@ -118,7 +116,9 @@ def probabilities(text: str) -> list[float]:
     """Probabilities separated by commas, for argparse."""
     values = [float(part) for part in text.split(",")]
     if not all(0 < value < 1 for value in values):
-        raise argparse.ArgumentTypeError(f"probabilities lie between 0 and 1, got {text}: divide percentages by 100")
+        raise argparse.ArgumentTypeError(
+            f"probabilities must be between 0 and 1, got {text}: divide percentages by 100"
+        )
     return values
 
 

@@ -6,16 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-HELP = "bits per byte of files under a sequence model, beside other compressors, and what each cover contributed"
+HELP = "code length of files in bits per byte, next to other compressors, and what each cover contributes"
 _CHUNK = 1 << 14  # bytes: so few are learned in place, without a copy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, and how much to spend on them."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="any files, each learned by itself")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="any files, each learned on its own")
     parser.add_argument("--effort", type=int, choices=(0, 1, 2, 3), default=2, help="0: the suffix tree; 3: everything")
-    parser.add_argument("--memory", default="256MB", help="for each file's model, by default 256MB")
-    parser.add_argument("--jobs", type=int, default=1, help="files learned at the same time, by default 1")
+    parser.add_argument("--memory", default="256MB", help="memory of each file's model (default: 256MB)")
+    parser.add_argument("--jobs", type=int, default=1, help="files learned at the same time (default: 1)")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from coverwalk.cli.compress import SUFFIX, progress_bar, refuse_to_overwrite
 
-HELP = "restore a file that `coverwalk compress` made smaller"
+HELP = "restore a file that coverwalk compress wrote"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file, and where to write."""
-    parser.add_argument("file", type=Path, help="the compressed file; it stays as it is")
-    parser.add_argument("-o", "--output", type=Path, help=f"where to write; by default FILE without {SUFFIX}")
-    parser.add_argument("-f", "--force", action="store_true", help="write over a file that exists")
+    parser.add_argument("file", type=Path, help="compressed file; it is not changed")
+    parser.add_argument("-o", "--output", type=Path, help=f"file to write (default: FILE without {SUFFIX})")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite an existing file")
 
 
 def run(arguments: argparse.Namespace) -> None:

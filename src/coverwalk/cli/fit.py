@@ -17,41 +17,47 @@ if TYPE_CHECKING:
 LARGE_FILE = 2**29  # bytes: larger ones are read in chunks
 ROWS_AT_ONCE = 2**16
 
-HELP = "learn the distribution of one or more columns, or the class in one, given the others"
+HELP = "learn the distribution of one or more columns, or a class, given the other columns"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Data, targets, and where the model goes."""
     parser.add_argument("data", help="CSV or Parquet file; - for CSV from standard input")
     parser.add_argument(
-        "--target", action="append", required=True, metavar="COLUMN", help="what to predict; may be repeated"
+        "--target", action="append", required=True, metavar="COLUMN", help="what to predict; can be repeated"
     )
     parser.add_argument(
-        "--drop", action="append", default=[], metavar="COLUMN", help="leave a column out; may be repeated"
+        "--drop",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="leave out a column, such as an id; repeatable",
     )
-    add_output(parser, "the model file; the data's name with the ending .cover if not given")
+    add_output(parser, "model file to write (default: the name of the data file, ending in .cover)")
     add_json(parser)
     parser.add_argument(
         "--test",
         type=fraction,
         metavar="FRACTION",
-        help="hold out this fraction of the rows at random, and score the model on them; it learns from the others",
+        help="hold out this fraction of the rows at random, and score the model on them",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of candidate splits and held-out rows (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of splits and held-out rows (default: 0)")
     parser.add_argument(
-        "--trees", type=int, default=None, help="trees in the forest (default: as many as the rows want)"
+        "--trees", type=int, default=None, help="number of trees (default: 16 or 24, depending on the number of rows)"
     )
-    parser.add_argument(
-        "--classify", action="store_true", help="the target is a class; so is one of text, without being told"
-    )
-    parser.add_argument("--jobs", type=int, default=None, help="threads; -1 for all cores (default: 1)")
+    parser.add_argument("--classify", action="store_true", help="the target is a class; a text column always is")
+    parser.add_argument("--jobs", type=int, default=None, help="number of threads; -1 for all cores (default: 1)")
     parser.add_argument(
         "--chunks",
         action="store_true",
-        help="read the file in chunks, three times, in bounded memory; so are files of more than 512 MB",
+        help="read the file in chunks, in bounded memory; the default for files of more than 512 MB",
     )
     parser.add_argument(
-        "--sample", type=int, default=2**17, metavar="ROWS", help="with chunks: rows that plan the trees (131072)"
+        "--sample",
+        type=int,
+        default=2**17,
+        metavar="ROWS",
+        help="with chunks: rows to grow trees from (131072)",
     )
 
 
@@ -63,7 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
     from coverwalk.warmup import help_compiling
 
     if arguments.chunks and arguments.data == "-":
-        raise TableError("standard input can be read only once, and --chunks reads it three times: write a file first")
+        raise TableError("--chunks reads the data three times, but standard input can be read only once: use a file")
     table = open_table(arguments.data)
     targets, out = list(dict.fromkeys(arguments.target)), _out(arguments)
     excluded = {*targets, *arguments.drop}
@@ -76,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise TableError(f"{table.name} has no column {listed(sorted(unknown))}; it has {listed(table.columns)}")
     chunked = arguments.chunks or (arguments.data != "-" and os.path.getsize(arguments.data) > LARGE_FILE)
     if chunked and arguments.test:
-        raise TableError("--test holds rows out in memory: leave it out for a file that is read in chunks")
+        raise TableError("--test does not work with chunks: split the file, and run coverwalk score on the second part")
     X = None if chunked else table.inputs(inputs)
     Y, labels = (None, None) if chunked else _read(table, targets, arguments.classify)
     model: ConditionalDensity | ContextClassifier
@@ -104,7 +110,8 @@ def run(arguments: argparse.Namespace) -> None:
         return
     print(f"{what} given {given}, learned from {n_rows} rows; wrote {out} ({size(os.path.getsize(out))})")
     if scored is not None:
-        print(f"\nOn the {scored.n} rows held out:\n\n{scored}")
+        units = "" if hasattr(model, "classes_") else f"; CRPS and RMSE in the units of {', '.join(targets)}"
+        print(f"\nOn {scored.n} held-out rows (log loss in nats{units}):\n\n{scored}")
 
 
 def _fit(model: Any, X: Any, y: Any, arguments: argparse.Namespace) -> Any:
@@ -121,14 +128,14 @@ def _fit(model: Any, X: Any, y: Any, arguments: argparse.Namespace) -> Any:
     order = np.random.default_rng(arguments.seed).permutation(len(flat))
     n_test = round(arguments.test * len(flat))
     if not 0 < n_test < len(flat):
-        raise ValueError(f"--test {arguments.test:g} of {len(flat)} rows leaves nothing to learn from or to score on")
+        raise ValueError(f"--test {arguments.test:g} of {len(flat)} rows leaves none to learn from or none to score")
     test, train = order[:n_test], np.sort(order[n_test:])
     model.fit(X[train], flat[train])
     held_out = model._check(X[test]) if hasattr(model, "_check") else X[test]
     if hasattr(model, "classes_"):
         strange = np.setdiff1d(flat[test], model.classes_)
         if strange.size:
-            raise ValueError(f"the class {strange[0]!r} has all its rows held out: take another --seed")
+            raise ValueError(f"all rows of the class {strange[0]!r} were held out: use another --seed")
         return score_classes(model, [(held_out, flat[test])])
     return score(model, [(held_out, y[test].reshape(n_test, -1))])
 

@@ -11,15 +11,15 @@ from coverwalk.cli._models import add_json, add_output
 if TYPE_CHECKING:
     from coverwalk import SequenceModel
 
-HELP = "go on learning from more rows, where the model can"
+HELP = "let a model learn more rows"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Model, data, and where the model goes."""
     parser.add_argument("model", help="model file")
-    parser.add_argument("data", help="CSV or Parquet file, or any file for a model of sequences; - for standard input")
-    add_output(parser, "where the model goes: a new file")
-    parser.add_argument("--in-place", action="store_true", help="replace the model file by the model that learned more")
+    parser.add_argument("data", help="CSV or Parquet file, or any file for a sequence model; - for standard input")
+    add_output(parser, "new model file to write")
+    parser.add_argument("--in-place", action="store_true", help="replace the model file")
     add_json(parser)
 
 
@@ -32,13 +32,13 @@ def run(arguments: argparse.Namespace) -> None:
     model = load_model(arguments.model)
     if not hasattr(model, "partial_fit"):
         raise ValueError(
-            f"{arguments.model} holds a {type(model).__name__} that cannot go on learning: fit it again on all rows "
-            "with coverwalk fit; streams, classifiers and models of sequences can go on"
+            f"{arguments.model} holds a {type(model).__name__}, which cannot learn more rows: fit it again on all rows "
+            "with coverwalk fit"
         )
     if isinstance(model, SequenceModel):
         learned = _learn_sequence(model, arguments.data)
     elif not any(hasattr(model, fitted) for fitted in ("n_outputs_", "classes_")):
-        raise ModelFileError(f"{arguments.model} was never fitted, so its columns are not known: coverwalk fit first")
+        raise ModelFileError(f"{arguments.model} holds a model that was never fitted: use coverwalk fit first")
     else:
         learned = f"{_learn_rows(model, arguments.data)} more rows"
     model.save(out)
@@ -46,13 +46,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _out(arguments: argparse.Namespace) -> str:
-    """Where the model goes; a file that is there is replaced only where that was asked for."""
+    """Where the model goes; an existing file is replaced only with --in-place."""
     if arguments.in_place == bool(arguments.output):
-        raise ValueError(f"say where the model goes: either -o FILE, or --in-place to replace {arguments.model}")
+        raise ValueError(f"choose where to write the model: -o FILE, or --in-place to replace {arguments.model}")
     if arguments.in_place:
         return str(arguments.model)
     if os.path.exists(arguments.output):
-        raise FileExistsError(f"{arguments.output} exists: name another file, or learn --in-place")
+        raise FileExistsError(f"{arguments.output} exists: choose another file, or use --in-place")
     return str(arguments.output)
 
 
@@ -69,7 +69,7 @@ def _learn_rows(model: Any, data: str) -> int:
     inputs, targets = columns_of(model)
     texts = [name for name, categories in zip(inputs, model._mixed.categories) if categories]
     batches: Any
-    if texts:  # as they stand: levels may be new
+    if texts:  # as they are: categories may be new
         batches = chunks_of(open_table(data), inputs, texts, targets, hasattr(model, "classes_"))
     elif hasattr(model, "classes_"):
         batches = labelled_rows(model, data, known=False)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from coverwalk.distributions.base import Distribution
     from coverwalk.preparation.tables import Floats
 
-HELP = "draw the predictions of the first rows and how well they are calibrated"
+HELP = "draw predictions and their calibration"
 
 _ROWS, _JOINT_ROWS = 5_000, 300
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
     add_output(parser, "plot to write: .png, .svg or .pdf", "plot.png")
     parser.add_argument(
-        "--target", metavar="COLUMN", help="which target, where the model has several (default: the first)"
+        "--target", metavar="COLUMN", help="which target, if the model has several (default: the first)"
     )
 
 
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         import matplotlib
     except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'coverwalk[cli]'") from error
+        raise ImportError("plots need matplotlib: pip install matplotlib") from error
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

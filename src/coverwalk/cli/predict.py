@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from coverwalk import ConditionalDensity
     from coverwalk.preparation.tables import Floats
 
-HELP = "predict every row of a table: mean and deviation, quantiles, intervals, probabilities, samples; or classes"
+HELP = "predict each row of a table: mean, quantiles, intervals, probabilities of events, samples; or classes"
 
 
 class Event(NamedTuple):
-    """An interval of y whose probability is asked for, and how it was written."""
+    """An interval of y whose probability is wanted, and how it was written."""
 
     text: str
     low: float
@@ -30,22 +30,26 @@ def event(text: str) -> Event:
     >>> event(">70"), event("50:70")
     (Event(text='>70', low=70.0, high=inf), Event(text='50:70', low=50.0, high=70.0))
     """
+    wrong = argparse.ArgumentTypeError(f"expected an event such as '>70', '<=50' or 50:70, got {text!r}")
     text = text.replace(" ", "")
-    if found := re.fullmatch(r"([<>])=?(.+)", text):
-        value = float(found[2])
-        return Event(text, value, float("inf")) if found[1] == ">" else Event(text, float("-inf"), value)
-    low, high = (float(part) for part in text.split(":"))
+    try:
+        if found := re.fullmatch(r"([<>])=?(.+)", text):
+            value = float(found[2])
+            return Event(text, value, float("inf")) if found[1] == ">" else Event(text, float("-inf"), value)
+        low, high = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise wrong from None
     if not low < high:
-        raise ValueError
+        raise wrong
     return Event(text, low, high)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Model, data, and what to say of each row."""
+    """Model, data, and what to predict for each row."""
     parser.add_argument("model", help="model file, made by coverwalk fit")
     parser.add_argument("data", help="CSV or Parquet file with the model's inputs; - for CSV from standard input")
     parser.add_argument(
-        "--keep", action="append", default=[], metavar="COLUMN", help="copy a column, such as an id; may be repeated"
+        "--keep", action="append", default=[], metavar="COLUMN", help="copy a column, such as an id; can be repeated"
     )
     parser.add_argument("--quantiles", type=probabilities, default=[], metavar="Q,Q,...", help="such as .05,.5,.95")
     parser.add_argument("--interval", type=probabilities, default=[], metavar="C", help="central intervals, such as .9")
@@ -55,16 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="EVENT",
-        help="probability of an event, such as '>70', '<50' or 50:70; may be repeated",
+        help="probability of an event, such as '>70', '<50' or 50:70; can be repeated",
     )
     parser.add_argument("--samples", type=int, default=0, metavar="N", help="N random draws of the targets")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the samples (default: 0)")
     parser.add_argument(
         "--density",
         type=int,
         default=0,
         metavar="N",
-        help="densities on a grid of N points over the range of the target",
+        help="density at N points over the range of the target",
     )
     add_output(parser, "CSV or Parquet file; - for standard output", "-")
     parser.add_argument("--json", action="store_true", help="write one JSON object for each row")
@@ -85,14 +89,17 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--samples takes a number of draws up to 10000, got {arguments.samples}")
     if (classifier := load_classifier(arguments.model)) is not None:
         if any(getattr(arguments, name) for name in ("quantiles", "interval", "density", "prob", "samples")):
-            raise ValueError("classes have probabilities, but no quantiles, intervals, events, samples or densities")
+            raise ValueError(
+                "this model is a classifier, which predicts class probabilities: omit --quantiles, --interval, --prob, "
+                "--samples and --density"
+            )
         write_classes(classifier, arguments)
         return
     model = load_density(arguments.model)
     _, targets = columns_of(model)
     rows = learned_rows(model) if arguments.density else None
     if arguments.density and rows is None:
-        raise ValueError(f"{arguments.model} holds a long stream, which has let its rows go: leave --density out")
+        raise ValueError(f"{arguments.model} holds a long stream, which no longer keeps its rows: omit --density")
     grids = [np.empty(0)] * len(targets) if rows is None else [_grid(y, arguments.density) for y in rows[1].T]
     columns = [name for target, grid in zip(targets, grids) for name in _columns(target, grid, arguments)]
     rng = np.random.default_rng(arguments.seed)

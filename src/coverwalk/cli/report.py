@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from coverwalk.evaluation.report.facts import Subject
     from coverwalk.preparation.tables import Floats
 
-HELP = "write one self-contained page: scores, calibration, importances, surprising rows; of at most 50,000 rows"
+HELP = "write a self-contained HTML page: scores, calibration, importances, surprising rows"
 
 _MAX_ROWS = 50_000
 
@@ -20,11 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Model, data, page."""
     parser.add_argument("model", help="model file, made by coverwalk fit")
     parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
-    add_output(parser, "the page", "report.html")
+    add_output(parser, "HTML file to write", "report.html")
     parser.add_argument(
         "--target",
         metavar="COLUMN",
-        help="which of several targets (default: the first), given the inputs and the targets before it",
+        help="which target, if the model has several (default: the first)",
     )
 
 
@@ -37,12 +37,12 @@ def run(arguments: argparse.Namespace) -> None:
         n, more = _report_classes(classifier, arguments)
     else:
         n, more = _report_density(load_density(arguments.model), arguments)
-    which = f"the first {n} rows (a report reads no more)" if more else f"{n} rows"
+    which = f"the first {n} rows (the maximum)" if more else f"{n} rows"
     print(f"wrote {arguments.output} ({size(os.path.getsize(arguments.output))}): {which} of {arguments.data}")
 
 
 def _notes(arguments: argparse.Namespace, more: bool) -> list[str]:
-    note = f"{arguments.data} has more rows than a report reads: this page is about the first {_MAX_ROWS:,} only."
+    note = f"{arguments.data} has more rows than a report uses: this page is about the first {_MAX_ROWS:,}."
     return [note] if more else []
 
 

@@ -2,12 +2,12 @@
 
 import argparse
 
-HELP = "make the tables and figures of the paper again, and a page that says which of its claims held"
+HELP = "reproduce the tables and figures of the paper, with a page that says which of its claims hold"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to write, how much to run, where the robot's rows are."""
-    parser.add_argument("--quick", action="store_true", help="fewer rows: minutes become seconds")
+    parser.add_argument("--quick", action="store_true", help="use fewer rows: seconds instead of minutes")
     parser.add_argument(
         "-o", "--output", default="reproduction", metavar="DIR", help="folder to write to (default: %(default)s)"
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from coverwalk.cli._models import add_json, probabilities
 
-HELP = "score a model on held-out rows: log loss, CRPS, RMSE and coverage, or accuracy, beside simple baselines"
+HELP = "score a model on held-out rows, next to simple baselines: log loss, CRPS, RMSE and coverage, or accuracy"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,19 +32,22 @@ def run(arguments: argparse.Namespace) -> None:
     result: Any
     if (classifier := load_classifier(arguments.model)) is not None:
         result = score_classes(classifier, labelled_rows(classifier, arguments.data, known=True))
-        units, n_seen = f"{len(classifier.classes_)} classes; log loss in nats", 0
+        units, n_seen = (
+            f"{len(classifier.classes_)} classes; log loss in nats; a low log loss and Brier score is good",
+            0,
+        )
     else:
         model = load_density(arguments.model)
-        units = f"log loss in nats; CRPS and RMSE in the units of {', '.join(columns_of(model)[1])}"
+        units = f"log loss in nats; CRPS and RMSE in the units of {', '.join(columns_of(model)[1])}; lower is better"
         result = score(model, rows_of(model, arguments.data, targets=True), arguments.interval[0])
         n_seen = result.n_seen
     if n_seen:
         print(
-            f"coverwalk score: warning: the model learned from {n_seen} of these {result.n} rows, so the scores "
-            "flatter it; score it on held-out rows (coverwalk fit --test 0.2 does)",
+            f"coverwalk score: warning: the model learned from {n_seen} of these {result.n} rows, so the scores are "
+            "too optimistic; use rows that it has not seen (coverwalk fit --test 0.2 holds some out)",
             file=sys.stderr,
         )
     if arguments.json:
         print_json(result.facts())
         return
-    print(f"{result.n} rows of {arguments.data}; {units}; less is better\n\n{result}")
+    print(f"{result.n} rows of {arguments.data}; {units}\n\n{result}")

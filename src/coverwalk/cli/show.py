@@ -9,7 +9,7 @@ from coverwalk.cli._models import add_json
 if TYPE_CHECKING:
     from coverwalk import ConditionalDensity
 
-HELP = "describe a model: columns, contexts, weights of its components, size"
+HELP = "describe a model: columns, contexts, component weights, size"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

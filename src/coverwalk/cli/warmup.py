@@ -4,13 +4,13 @@ import argparse
 import os
 import sys
 
-HELP = "compile everything ahead, so that no later start has to"
+HELP = "compile everything in advance, so that later starts are fast"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """How many processes, and which parts."""
-    parser.add_argument("--jobs", type=int, default=None, help="processes (default: one for each core)")
-    parser.add_argument("--only", nargs="+", metavar="PART", help="some parts, in place of all")
+    parser.add_argument("--jobs", type=int, default=None, help="number of processes (default: one per core)")
+    parser.add_argument("--only", nargs="+", metavar="PART", help="compile only these parts")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -22,7 +22,7 @@ def axes_to_draw_on(ax: "Axes | None", width: float = 6.4, height: float = 3.8) 
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
-            raise ImportError("plots need matplotlib: pip install 'coverwalk[plot]'") from error
+            raise ImportError("plots need matplotlib: pip install matplotlib") from error
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

@@ -17,7 +17,7 @@ def figure(rows: int, columns: int, width: float, height: float, **options: Any)
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ValueError("figures need matplotlib: pip install 'coverwalk[plot]'") from error
+        raise ValueError("figures need matplotlib: pip install matplotlib") from error
     fig = Figure(figsize=(width, height), layout="constrained", dpi=150)
     axes = fig.subplots(rows, columns, squeeze=False, **options)
     for ax in axes.flat:

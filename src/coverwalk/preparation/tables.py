@@ -31,7 +31,9 @@ _BLOCK_BYTES = 2**22  # of CSV text at once
 _BLOCK_ROWS = 2**16  # of Parquet at once
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # a frame's row labels, which pandas writes as a column
 _LIKE_NUMBERS = re.compile(r"[-+(]?[$€£]?\s*\d[\d.,:/\s-]*\s*[%$€£)]?(T[\d:.]+Z?)?")  # 1,000, 5%, 2024-01-31, 3/4/2024
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[/.]\d\d?[/.]\d{2,4}")
 _TYPO_SHARE = 0.1  # of text in a column, up to which it is a column of numbers with mistakes in it
+_MIN_IDS, _ID_SHARE = 20, 0.9  # rows, and the fraction of them with a text of its own, of a column of identifiers
 _GAPS = ("", "na", "nan", "null", "none")  # what a missing entry looks like
 
 
@@ -43,7 +45,7 @@ def _polars() -> Any:
     try:
         import polars
     except ImportError as error:
-        raise ImportError("tables are read and written by Polars: pip install 'coverwalk[cli]'") from error
+        raise ImportError("the command line reads and writes tables with Polars: pip install polars") from error
     return polars
 
 
@@ -95,6 +97,12 @@ class Table:
         counts = _TextCounts(self.name, column.name)
         counts.add(column)
         if counts.is_text():
+            if len(column) >= _MIN_IDS and column.n_unique() > _ID_SHARE * len(column):
+                print(
+                    f"coverwalk: column {column.name!r} has a different text in almost every row, so it cannot help to "
+                    f"predict; if it is an identifier, leave it out: --drop {column.name}",
+                    file=sys.stderr,
+                )
             return column
         numbers: polars.Series = pl.Series(column.name, self._numbers(column, 0, with_missing=True))
         return numbers
@@ -241,8 +249,8 @@ def _as_text(column: "polars.Series") -> "polars.Series":
 class _TextCounts:
     """Whether a column holds text or numbers, from all of its entries.
 
-    A few entries that are no numbers among many that are, such as "1,000" or "5%", are mistakes; where they are more,
-    the column is one of names, which is said.
+    A few entries that are not numbers among many that are, such as "1,000" or "5%", are mistakes. If there are more,
+    the column holds names, and a note says so.
     """
 
     def __init__(self, table: str, column: str) -> None:
@@ -277,7 +285,8 @@ class _TextCounts:
             )
         if (share < 1 or _LIKE_NUMBERS.fullmatch(entry)) and not self.told:
             self.told = True
-            print(f"coverwalk: {what}: the column is taken for one of categories, not of numbers", file=sys.stderr)
+            hint = "; for a date, add columns such as month or days since a start" if _DATE.match(entry) else ""
+            print(f"coverwalk: {what}: its values are used as categories, not as numbers{hint}", file=sys.stderr)
         return True
 
 
@@ -306,7 +315,7 @@ class _CsvTable(Table):
         if not any(column.strip() for column in columns):
             raise TableError(f"{name} is empty; expected a first line with the names of the columns")
         if len(set(columns)) < len(columns):
-            raise TableError(f"{name} has two columns of one name in its first line; rename one")
+            raise TableError(f"{name} has two columns with the same name; rename one of them")
         super().__init__(name, columns)
 
     def _opened(self) -> AbstractContextManager[IO[bytes]]:
@@ -369,7 +378,7 @@ class _ParquetTable(Table):
             super().__init__(name, [column for column in schema if not _PANDAS_INDEX.fullmatch(column)])
             self._height = int(self._scan.select(pl.len()).collect().item())
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise TableError(f"{name} is no Parquet file: {str(error).splitlines()[0]}") from error
+            raise TableError(f"{name} is not a valid Parquet file: {str(error).splitlines()[0]}") from error
         self._nested = {
             column: kind for column, kind in schema.items() if kind.is_nested() or kind in (pl.Binary, pl.Object)
         }

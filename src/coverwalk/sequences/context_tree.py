@@ -92,9 +92,7 @@ class ContextTree:
         try:
             import matplotlib.pyplot as plt
         except ImportError:
-            raise ImportError(
-                "plotting needs matplotlib, which is not installed: pip install 'coverwalk[plot]'"
-            ) from None
+            raise ImportError("plots need matplotlib: pip install matplotlib") from None
         axes: Axes = plt.subplots()[1] if ax is None else ax
         heights = {id(leaf): -float(i) for i, leaf in enumerate(self.root.leaves())}
         _draw(axes, self.root, 0, heights)
