@@ -1,9 +1,11 @@
 """CPU time of predictions, quantiles, draws, fits, files and starts, each beside another call of the same run.
 
-    python benchmarks/speed.py [--rows 8000]
+    python benchmarks/speed.py [--rows 8000] [--large]
 
-Friedman's function of ten inputs, one thread. Microseconds differ from machine to machine and from hour to hour; the
-last column, the ratio to what is named beside it, differs less.
+Friedman's function of ten inputs or, where more are named, with further inputs that do not matter; one thread.
+Microseconds differ from machine to machine and from hour to hour; the last column, the ratio to what is named beside
+it, differs less. ``--large`` adds what takes minutes: 10^5 and 10^6 rows, each in a process of its own, two threads
+against one by the clock, memory, and a first start, with nothing compiled.
 """
 
 import argparse
@@ -35,10 +37,10 @@ def _once(function) -> float:
     return 1e6 * (time.process_time() - start)
 
 
-def started(*call: str) -> float:
+def started(*call: str, environment: dict[str, str] | None = None) -> float:
     """CPU microseconds of a process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *call], capture_output=True)
+    subprocess.run([sys.executable, *call], capture_output=True, env=environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return 1e6 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
@@ -73,6 +75,56 @@ def fitted(n: int) -> tuple[ConditionalDensity, HistGradientBoostingRegressor]:
     return model, boosting
 
 
+def wide(n: int, p: int) -> None:
+    """A fit of many inputs."""
+    X, y, _, _ = friedman(n, 0)
+    X = np.hstack([X, np.random.default_rng(1).uniform(size=(n, p - X.shape[1]))])
+    own = cpu(lambda: ConditionalDensity(random_state=0).fit(X, y), 1)
+    peer = cpu(lambda: HistGradientBoostingRegressor(max_iter=500).fit(X, y), 1)
+    show(f"fit, {n} rows of {p} inputs", own, "boosting of 500 trees", peer)
+
+
+FIT = """
+import resource, sys, time
+from scale_forest import friedman
+from coverwalk import ConditionalDensity
+n, n_jobs, degree = map(int, sys.argv[1:])
+ConditionalDensity(random_state=0, degree=degree, n_jobs=n_jobs).fit(*friedman(3000, 1)[:2])  # compiles
+X, y, _, _ = friedman(n, 0)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+clock, own = time.perf_counter(), time.process_time()
+model = ConditionalDensity(random_state=0, degree=degree, n_jobs=n_jobs).fit(X, y)
+clock, own = time.perf_counter() - clock, time.process_time() - own
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(1e6 * clock, 1e6 * own, 1024 * (after - before), len(model.forests_[0].trees), X.nbytes + y.nbytes)
+"""
+
+
+def alone(n: int, n_jobs: int = 1, degree: int = 2) -> list[float]:
+    """A fit in a process of its own: microseconds by the clock and of the CPU, bytes, trees, bytes of the rows."""
+    call = [sys.executable, "-c", FIT, str(n), str(n_jobs), str(degree)]
+    done = subprocess.run(call, capture_output=True, text=True, check=True, cwd=os.path.dirname(__file__) or ".")
+    return [float(word) for word in done.stdout.split()]
+
+
+def large() -> None:
+    """Fits of many rows, and a first start."""
+    X, y, _, _ = friedman(100_000, 0)
+    peer = cpu(lambda: HistGradientBoostingRegressor(max_iter=500).fit(X, y), 1)
+    one, two = alone(100_000), alone(100_000, n_jobs=2)
+    show("fit, 100000 rows", one[1], "boosting of 500 trees", peer)
+    show("the same by the clock, one thread", one[0], "two threads", two[0])
+    many = alone(1_000_000, degree=1)
+    per_row = many[1] / 1_000_000 / many[3]
+    show("fit, 10^6 rows of degree 1, a row a tree", per_row, "10^5 rows of degree 2", one[1] / 100_000 / one[3])
+    show("memory of that fit, bytes", many[2], "the rows", many[4])
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+        first = started("-m", "coverwalk.cli", "demo", "-o", f"{folder}/demo.png", environment=environment)
+        again = started("-m", "coverwalk.cli", "demo", "-o", f"{folder}/demo.png", environment=environment)
+    show("start: demo, first", first, "warm", again)
+
+
 def classes(n: int) -> None:
     X, y, _, _ = friedman(n, 0)
     labels = np.digitize(y, np.quantile(y, [0.33, 0.67]))
@@ -85,13 +137,19 @@ def classes(n: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=8000)
-    n = parser.parse_args().rows
+    parser.add_argument("--large", action="store_true", help="also what takes minutes")
+    given = parser.parse_args()
+    n = given.rows
     print(f"{'':38s} {'microseconds':>12s}      ratio")
     fitted(1000)
     model, boosting = fitted(n)
     X, y, _, _ = friedman(2000, 1)
     predictions(model, boosting, X, y)
     classes(min(n, 2000))
+    for rows, p in ((10_000, 64), (1794, 100), (2309, 128)):
+        wide(rows, p)
+    if given.large:
+        large()
     bare = started("-c", "import sklearn.base, scipy.stats")
     show("start: an error message", started("-m", "coverwalk.cli", "show", "no such file"), "SciPy, scikit-learn", bare)
     show("start: demo, warm", started("-m", "coverwalk.cli", "demo", "-o", os.devnull + ".png"), "the same", bare)

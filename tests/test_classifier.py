@@ -192,8 +192,10 @@ def test_discriminants_are_student_t(own):
     sigma = prior[None].copy() if own else np.zeros((1, p, p))
     factors = empty_factors(total)
     discriminants(total, none, sigma, nu0, ridge, factors)
-    out = np.empty(C)
-    log_scores(factors, 0, X[7], np.empty(p), out)
+    work = np.empty((3, max(C, p)))
+    work[0, :p] = X[7]
+    log_scores(factors, 0, p, work)
+    out = work[2, :C]
     mean = np.average(X, axis=0, weights=weight)
     expected, shared = [], np.zeros((p, p))
     n = np.array([weight[y == c].sum() for c in range(C)])

@@ -1,6 +1,8 @@
 """The estimator's contract: scikit-learn's own checks, frames of every kind, one or several outputs, hostile inputs."""
 
+import io
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -228,3 +230,14 @@ def test_verbose_tells_the_steps(capsys):
     assert [line.split(": ")[1].rsplit(" in ", 1)[0] for line in said] == ["2 trees grown", "contexts fitted"]
     ConditionalDensity(2, stop=0.5).fit(X, X[:, 0])
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("verbose", "n_jobs"), [(1, 1), (1, 2), (0, 1)])
+def test_a_terminal_sees_the_trees_grow(monkeypatch, verbose, n_jobs):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    X = np.linspace(0, 1, 40)[:, None]
+    ConditionalDensity(3, stop=0.5, verbose=verbose, n_jobs=n_jobs).fit(X, X[:, 0])
+    assert ("growing trees: " in terminal.getvalue()) == bool(verbose)
+    assert ("fitting contexts: " in terminal.getvalue()) == bool(verbose)

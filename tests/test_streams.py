@@ -52,6 +52,14 @@ def test_what_is_said_before_a_row_is_what_the_distribution_says(global_kernel):
     assert np.all(np.isfinite(asked.std()))
 
 
+@pytest.mark.parametrize("parameters", [{}, {"stop": 0.9, "n_estimators": 2}])
+def test_the_mean_of_a_row_is_that_of_its_distribution(parameters):
+    model = small(**parameters).partial_fit(X[:700], Y[:700])
+    stream = model.stream_.streams[0]
+    means = [stream.mean_one(X[i : i + 1].copy()) for i in range(700, 760)]
+    np.testing.assert_allclose(means, model.predict_dist(X[700:760]).mean(), rtol=1e-12, atol=1e-12)
+
+
 def test_densities_integrate_to_one(global_kernel):
     _, model = global_kernel
     dist = model.predict_dist(X[:3])

@@ -90,7 +90,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
     n_jobs : int, optional
         Threads that grow and fit trees: None is one, -1 all processors. The result does not depend on them.
     verbose : int
-        1 prints how long each step of `fit` took.
+        1 prints how long each step of `fit` took, and shows its progress on a terminal.
     random_state : int, RandomState or None
         Of the candidate splits. A number gives the same forest every time, whatever the order of the rows.
 
@@ -248,11 +248,12 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
             if self.stop == "auto":
                 chosen = choose(inputs, Y[:, j], chosen, weight)
                 clock.tell("priors and experts chosen on held-out rows")
-            forest = Forest.plan(inputs, Y[:, j], chosen, names + [f"y{i}" for i in range(j)])
+            named = names + [f"y{i}" for i in range(j)]
+            forest = Forest.plan(inputs, Y[:, j], chosen, named, shown=self.verbose > 0)
             clock.tell(f"{len(forest.trees)} trees grown")
             forest.categories = categories
             forest.accumulate(inputs, Y[:, j], weight)
-            forest.finalize()
+            forest.finalize(shown=self.verbose > 0)
             clock.tell("contexts fitted")
             forests.append(forest)
         self.forests_, self.n_outputs_, self._flat = forests, Y.shape[1], np.ndim(y) == 1

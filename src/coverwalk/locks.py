@@ -8,8 +8,8 @@ answered at the end. What takes long (a fit, many rows of a stream) is done asid
 The locks belong to no model: they are kept beside them, by identity, and so are neither pickled, copied nor saved.
 """
 
+import _signal  # type: ignore[import-not-found]  # without the enums of `signal`, which take longer than a row
 import os
-import signal
 import threading
 from collections.abc import Callable
 from functools import wraps
@@ -134,10 +134,10 @@ class alone:  # noqa: N801
         if self.turns is None:
             return None
         if threading.current_thread() is threading.main_thread():
-            handler = signal.getsignal(signal.SIGINT)
+            handler = _signal.getsignal(_signal.SIGINT)
             if callable(handler):
                 self.handler = handler  # before the next line: from there on every interrupt is noted
-                signal.signal(signal.SIGINT, self._note)
+                _signal.signal(_signal.SIGINT, self._note)
         self.outer, self.turns.changing = self.turns.changing, True
         for lock in self.turns.others():
             while not lock.acquire(timeout=_PATIENCE):
@@ -163,7 +163,7 @@ class alone:  # noqa: N801
             self.taken.pop().release()
         self.turns.changing = self.outer
         if self.handler is not None:
-            signal.signal(signal.SIGINT, self.handler)
+            _signal.signal(_signal.SIGINT, self.handler)
             if self.noted:
                 self.handler(*self.noted.pop())
 

@@ -35,8 +35,9 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     Parameters
     ----------
     n_trees
-        Trees of the forest: three are little worse than ten, and three times as fast. None: as many as a stream of that
-        model has.
+        Trees of the forest: three are little worse than ten, and three times as fast. A forest of fewer than four also
+        grows less often from 1024 rows on, and what it is made of is chosen on its first few hundred rows. None: as
+        many as a stream of that model has.
     max_rows
         Rows that are kept to be learned again when a new feature comes; in a longer stream new features are ignored.
     seed

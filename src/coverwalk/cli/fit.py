@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trees", type=int, default=None, help="number of trees (default: 16 or 24, depending on the number of rows)"
     )
     parser.add_argument("--classify", action="store_true", help="the target is a class; a text column always is")
-    parser.add_argument("--jobs", type=int, default=None, help="number of threads; -1 for all cores (default: 1)")
+    parser.add_argument("--jobs", type=int, default=-1, help="number of threads (default: all cores)")
     parser.add_argument(
         "--chunks",
         action="store_true",

@@ -85,7 +85,7 @@ def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, re
     while True:
         k = path[-1]
         phi = np.zeros((log_v.shape[1], C))
-        predict_locally(k, z, local, log_v, growth.setting, base, phi, work)
+        predict_locally(k, z[None, :], 0, local, log_v, growth.setting, base[None, :], 0, phi, work)
         v = np.exp(log_v[k])
         stop = reach * float(expit(log_odds[k]))
         found += [

@@ -82,6 +82,7 @@ class FlatForest:
 
     def components(self, X: Floats, n_more: int, units: tuple[float, ...], trend: Trend | None) -> Components:
         """The components in rows X (n, p), with room for some more at the end of each row; units: see the kernel."""
+        X = np.ascontiguousarray(X)  # one kernel for all layouts
         n, p = X.shape
         Z, plain = np.empty((n, p)), np.empty((n, p))
         if not scale_rows(X, self.inputs.centre, self.inputs.scale, self.category, Z, plain):

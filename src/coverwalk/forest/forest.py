@@ -123,12 +123,27 @@ class Settings:
         return replace(self, n_trees=min(n_trees, self.n_trees), parts=parts if self.parts else ())
 
 
-def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
-    """Map in threads; the kernels hold no lock."""
+def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int, shown: str = "") -> list[T]:
+    """Map in threads; the kernels hold no lock. shown: name of a progress bar, if a terminal is to have one."""
+    if shown:
+        return _shown(function, list(items), n_threads, shown)
     if n_threads == 1:
         return [function(item) for item in items]
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(function, items))
+
+
+def _shown(function: Callable[[S], T], items: list[S], n_threads: int, name: str) -> list[T]:
+    from tqdm import tqdm
+
+    with tqdm(total=len(items), desc=name, unit="tree", leave=False, disable=None) as bar:
+
+        def one(item: S) -> T:
+            result = function(item)
+            bar.update()
+            return result
+
+        return in_threads(one, items, n_threads)
 
 
 @dataclass
@@ -193,11 +208,13 @@ class Forest:
         n_rows: int = 0,
         *,
         grown: bool = True,
+        shown: bool = False,
     ) -> "Forest":
         """Units and trees from rows X (n, p) and y (n,), or a sample of them; takes no rows in.
 
         min_rows: of each tree, on either side of a split, in place of that of the settings; n_rows: to how many rows
-        the trend will be fitted, if these are a sample. Not ``grown``: without trees.
+        the trend will be fitted, if these are a sample. Not ``grown``: without trees. ``shown``: progress on
+        a terminal.
         """
         order = canonical_order(X, y)[:PLAN_ROWS]
         X, share = X[order], len(order) / len(y)
@@ -222,7 +239,9 @@ class Forest:
                 n_categories=settings.n_categories,
             )
 
-        trees = in_threads(one, range(len(parts)), settings.n_threads) if grown else []
+        trees: list[Tree] = []
+        if grown:
+            trees = in_threads(one, range(len(parts)), settings.n_threads, "growing trees" if shown else "")
         names = names or [f"x{a}" for a in range(X.shape[1])]
         return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names, trend=trend)
 
@@ -244,9 +263,9 @@ class Forest:
             raise ValueError("only forests of one plan can be merged: make both with `empty` of the same forest")
         self.accumulate(other.X, other.y, other.weight if len(other.weight) else None)
 
-    def finalize(self, stops: tuple[float, ...] | None = None) -> None:
+    def finalize(self, stops: tuple[float, ...] | None = None, *, shown: bool = False) -> None:
         """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
-        probabilities.
+        probabilities. ``shown``: progress on a terminal.
         """
         order = canonical_order(self.X, self.y)
         X, y = self.X[order], self.y[order]
@@ -260,7 +279,8 @@ class Forest:
             y, grid = left if part.smooth else r, self.grid_of(part.degree)
             return fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_categories, weight)
 
-        self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads)
+        name = "fitting contexts" if shown else ""
+        self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads, name)
         self._table = None
 
     def fit_experts(self, X: Floats, y: Floats, weight: Floats = NO_WEIGHT) -> Floats:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk._kernels.forest.learned import set_precision
-from coverwalk.files.schema import Array, Maybe, Object, Schema, require
+from coverwalk.files.schema import Array, Maybe, Object, Schema, Whole, require
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.forest import MAX_LEAVES, Forest, Settings, fit_tree, grid_of, in_threads, latent
 from coverwalk.forest.local_columns import local_columns
@@ -32,19 +32,21 @@ class Base:
     frame: Frame
     global_kernel: KernelContext | None
     residual: Floats  # leave-one-out residuals about the trend, of the first rows, as they came
+    planned: int  # from how many rows its units, and the frequencies of its trend, were found
 
     _schema = Schema(
         settings=Object(Settings),
         frame=Object(Frame, p="p"),
         global_kernel=Maybe(Object(KernelContext, p="p")),
         residual=Array(float, "n_residuals"),
+        planned=Whole(0, 2**53),
         check=lambda state, scope: _check_base(state),
     )
 
     @classmethod
     def of(cls, forest: Forest) -> "Base":
         """That of a fitted forest."""
-        return cls(forest.settings, forest.frame, forest.global_kernel, np.empty(0))
+        return cls(forest.settings, forest.frame, forest.global_kernel, np.empty(0), forest.n_rows)
 
 
 def _check_base(state: Any) -> None:
@@ -53,15 +55,24 @@ def _check_base(state: Any) -> None:
     require("kernel", (state.global_kernel is not None) == (state.settings.kernel > 0))
 
 
-def base_of(X: Floats, y: Floats, settings: Settings, names: list[str], *, chosen: bool) -> Base:
-    """From rows X (n, p), y (n,) as they came; ``chosen``: parts, scale factor and experts on held-out rows."""
+def base_of(
+    X: Floats, y: Floats, settings: Settings, names: list[str], *, chosen: bool, before: Base | None = None
+) -> Base:
+    """From rows X (n, p), y (n,) as they came; ``chosen``: parts, scale factor and experts on held-out rows.
+
+    Units and frequencies are found anew, or are those of the base ``before``, and only what is fitted to rows is new.
+    """
     if chosen:
         settings = choose(X, y, settings)
-    forest = Forest.plan(X, y, settings, names, grown=False)
+    if before is None:
+        forest, planned = Forest.plan(X, y, settings, names, grown=False), len(y)
+    else:
+        frame, planned = before.frame, before.planned
+        forest = Forest(settings, frame.inputs, frame.output, [], X[:0], y[:0], names, trend=frame.trend)
     order = canonical_order(X, y)
     residual = np.empty(len(y))
     residual[order] = forest.fit_experts(X[order], y[order])
-    return Base(settings, forest.frame, forest.global_kernel, residual)
+    return Base(settings, forest.frame, forest.global_kernel, residual, planned)
 
 
 def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:

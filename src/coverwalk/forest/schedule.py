@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 NEVER = 2**62  # rows
 RESTARTS = (1, 2, 4, 8)  # rows at which all trees are grown
+FEW_TREES = 4  # a forest of fewer is meant to be fast: it grows, plans and chooses less often
 AT_ONCE = 1024  # rows up to which a growth is awaited: a thread would take longer
 
 
@@ -38,6 +39,16 @@ class StreamSettings:
     )
 
     @property
+    def last_choice(self) -> int:
+        """Rows from which on the parts of the forest stay as they were chosen."""
+        return 256 if self.forest.n_trees < FEW_TREES else 4096
+
+    @property
+    def plan_again(self) -> float:
+        """By how much the rows must have grown since units, and the frequencies of the trend, were found."""
+        return 4.0 if self.forest.n_trees < FEW_TREES else 1.0
+
+    @property
     def window(self) -> int:
         """The last rows, from which trees are grown."""
         return min(math.ceil(1 / self.decay), self.max_rows) if self.decay else NEVER
@@ -46,15 +57,20 @@ class StreamSettings:
 def next_turn(n: int, n_trees: int, window: int = NEVER) -> int:
     """Rows at which the next tree's turn to grow comes, after that at n rows: each grows when its rows have doubled.
 
-    Small sets grow more often: from 256 to 2048 rows four times, up to 8192 twice in a doubling. A stream that
-    forgets has a turn as often as each tree has one while half of the window passes.
+    Small sets grow more often: from 256 to 2048 rows four times, up to 8192 twice in a doubling; a forest of few trees
+    does so up to 1024 rows only. A stream that forgets has a turn as often as each tree has one while half of the
+    window passes.
 
     >>> next_turn(100_000, 16), next_turn(1000, 16), next_turn(1000, 16, window=500)
     (104428, 1011, 1016)
+    >>> next_turn(1000, 3), next_turn(1100, 3)
+    (1060, 1386)
     """
     if n >= window:
         return n + max(math.ceil(0.5 * window / n_trees), 1)
     often = 1 if n < 256 else 4 if n < 2048 else 2 if n < 8192 else 1
+    if n_trees < FEW_TREES and n >= 1024:
+        often = 1
     return max(math.ceil(n * 2 ** (1 / (often * n_trees)) - 1e-9), n + 1)
 
 

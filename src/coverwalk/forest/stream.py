@@ -32,7 +32,7 @@ Ints = NDArray[np.int64]
 
 HELD_OUT = 0.25  # of the rows of a fit have spoken for the weights of its pool
 MAX_HELD_OUT = 500.0
-FIRST_CHOICE, LAST_CHOICE = 64, 4096  # rows at which the parts of a forest are chosen, and every four times as many
+FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen, and every four times as many
 
 
 @stored(
@@ -179,9 +179,9 @@ class ForestStream:
                 self.next_event = self._find_event()
         return out
 
-    def learn_one(self, x: Floats, y: float) -> float:
-        """Learn one row x (1, p), y; returns the log density that it had just before."""
-        return float(self.learn(x, np.array([y]))[0])
+    def learn_one(self, x: Floats, y: float, *, scored: bool = True) -> float:
+        """Learn one row x (1, p), y; returns the log density that it had just before, as `learn` does."""
+        return float(self.learn(x, np.array([y]), scored=scored)[0])
 
     @property
     def _has_experts(self) -> bool:
@@ -272,7 +272,9 @@ class ForestStream:
     def _choice_due(self, n: int) -> bool:
         """Whether the parts of the forest are to be chosen again, as a doubling begins."""
         begins = self.settings.choose and self.turn % max(len(self.members), 1) == 0
-        return begins and self.growing is None and self.chosen_at < LAST_CHOICE and n >= 4 * self.chosen_at
+        return (
+            begins and self.growing is None and self.chosen_at < self.settings.last_choice and n >= 4 * self.chosen_at
+        )
 
     def _begin(self, base: Base, members: list[Member], n: int) -> None:
         """Trees that were all grown from n rows."""
@@ -340,6 +342,12 @@ class ForestStream:
         dist = self.table.predict_dist(X, self.n_rows, self.names, self.categories, weights)
         dist.rounding = self.base.settings.rounding if self.base else None
         return dist
+
+    def mean_one(self, x: Floats) -> float:
+        """The mean of y in a row x (1, p)."""
+        if self.base is None or self._has_experts:
+            return float(self.predict_dist(x).mean()[0])
+        return float(self.table.means(x, self.n_rows, self.counts / self.counts.sum())[0])
 
     @property
     def n_contexts(self) -> int:
@@ -418,5 +426,6 @@ def _grown(
 ) -> tuple[Base, Member]:
     """Tree k from rows X (n, p), y (n,), in a base or, where it is to be fresh, in a new one."""
     if fresh:
-        base = base_of(X, y, plan, names, chosen=chosen)
+        again = chosen or settings.decay > 0 or len(y) >= settings.plan_again * base.planned
+        base = base_of(X, y, plan, names, chosen=chosen, before=None if again else base)
     return base, grow_one(X, y, now, base, k, seed, settings)

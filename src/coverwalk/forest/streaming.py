@@ -143,15 +143,15 @@ class Streaming(StreamInputs):
         return log_density
 
     @writes
-    def _learn_row(self, row: Floats, y: float) -> float:
-        """As `learn_one`, for a checked row (1, p) of one output, of numbers."""
+    def _learn_row(self, row: Floats, y: float) -> None:
+        """As `learn_one`, for a checked row (1, p) of one output, of numbers; nobody asks for its log density."""
         stream = self.__dict__.get("stream_")
         if stream is None:
-            return self.learn_one(row, y)
+            self.learn_one(row, y)
+            return
         with alone(self):
             self.__dict__.pop("calibration_", None)
-            log_density: float = stream.streams[0].learn_one(row, y)
-        return log_density
+            stream.streams[0].learn_one(row, y, scored=False)
 
     @reads
     def _mean_of_row(self, row: Floats) -> float:
@@ -159,7 +159,8 @@ class Streaming(StreamInputs):
         stream = self.__dict__.get("stream_")
         if stream is None or any(self._mixed.categories):
             return float(self.predict(row)[0])  # type: ignore[attr-defined]
-        return float(stream.streams[0].predict_dist(row).mean()[0])
+        mean: float = stream.streams[0].mean_one(row)
+        return mean
 
     # -- a forest's stream --------------------------------------------------------------------------------------------
 

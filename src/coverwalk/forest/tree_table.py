@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.node import NODE
-from coverwalk._kernels.forest.trees import Trees, learn_all, predict_all, route_all
+from coverwalk._kernels.forest.trees import Trees, learn_all, mean_all, predict_all, route_all
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.forest.context import Context
@@ -139,6 +139,13 @@ class TreeTable:
 
         dist = PredictiveDistribution.trusted(mixture[0], self.shapes, context, describe)
         return with_y_cells(dist, self.y_cells, len(self.shapes) - 1) if self.y_cells else dist
+
+    def means(self, X: Floats, n_rows: int, weights: Floats) -> Floats:
+        """The means (n,) of y in rows X (n, p) where nothing but the trees predicts; weights (K,) sum to one."""
+        out, rare = np.empty(len(X)), OUTLIER_ROWS / (n_rows + 1.0)
+        trees, outliers = self.trees._replace(weight=weights), (rare, self.members[-1].frame.output.centre[0])
+        mean_all(X, trees, self._work(*X.shape), self.shapes.table.mean, outliers, out)
+        return out
 
     @cached_property
     def _groups(self) -> tuple[Ints, Floats]:

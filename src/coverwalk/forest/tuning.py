@@ -33,7 +33,7 @@ MIN_KERNEL = 0.15  # weight of the global kernel below which it is not worth its
 MAX_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
 MAX_NUMBERS = 80_000  # rows times features, between those two
 MIN_DENSITY = 1e-280
-HALF = 3  # trees of a kind in each of two small forests
+HALF = 3  # trees of a kind in each of two small forests, which are no more than the forest is to have
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, held out in turn
 HELD_OUT_OF_MANY = ((0.0, 0.2),)  # of twice as many rows, where there are: nearer to the forest's own size
 
@@ -79,10 +79,10 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
     small = _SmallForests(X, y, folds, settings, weight)
     experts = [expert for kind in _kinds(settings, X.shape[1]) for expert in small.experts(kind)]
-    gain = 1.0 - 2 * HALF / settings.n_trees
+    gain = 1.0 - small.n_trees / settings.n_trees
     kernel, weights = _weights(experts, small.kernel(), counted, max(gain, 0.0))
     chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
-    scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], settings.n_trees, counted)
+    scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], small.n_trees / settings.n_trees, counted)
     counts = whole_numbers(np.array([weight for _, weight in chosen]), settings.n_trees)
     parts = tuple(
         Part(n, expert.kind.degree, expert.stop, expert.kind.smooth) for n, (expert, _) in zip(counts, chosen) if n > 0
@@ -124,11 +124,12 @@ class _SmallForests:
     def __init__(self, X: Floats, y: Floats, folds: list[slice], settings: Settings, weight: Floats | None) -> None:
         self.X, self.y, self.folds, self.settings, self.weight = X, y, folds, settings, weight
         self.grown: dict[bool, list[Forest]] = {}  # with and without a trend
+        self.n_trees = 2 * max(min(HALF, settings.n_trees // 2), 1)
 
     def experts(self, kind: Kind) -> list[Expert]:
         """What they say as trees of a kind, under all priors."""
         found = [Expert(kind, stop, ([], []), ([], [])) for stop in STOPS]
-        parts = (Part(2 * HALF, kind.degree, STOPS[0], kind.smooth),)
+        parts = (Part(self.n_trees, kind.degree, STOPS[0], kind.smooth),)
         if kind.smooth not in self.grown:
             self.grown[kind.smooth] = [self._grow(fold, parts) for fold in self.folds]
         for fold, forest in zip(self.folds, self.grown[kind.smooth]):
@@ -171,19 +172,20 @@ def _rescaled(dist: PredictiveDistribution, factor: float) -> PredictiveDistribu
     return part
 
 
-def _scale_factor(chosen: list[tuple[Expert, float]], y: list[Floats], n_trees: int, counted: Floats) -> float:
+def _scale_factor(chosen: list[tuple[Expert, float]], y: list[Floats], judged: float, counted: Floats) -> float:
     """The factor on all scales under which the pool predicts held-out rows best.
 
-    A pool of trees that err each in their own way is wider than its own errors.
+    A pool of trees that err each in their own way is wider than its own errors. judged: the part of the trees that the
+    small forests have.
     """
     if sum(map(len, y)) < SCALE_ROWS:
         return 1.0
-    n_small = 2 * HALF / sum(weight**2 for _, weight in chosen)  # as many trees of one kind err as much
+    judged /= sum(weight**2 for _, weight in chosen)  # so many trees of one kind err as much
     scores = []
     for factor in SCALE_FACTORS:
         said = [[half + np.log(weight) for half in expert.halves(y, factor)] for expert, weight in chosen]
         first, second = (np.logaddexp.reduce([halves[i] for halves in said]) for i in range(2))
-        scores.append(float(extrapolated(first, second, 1.0 - n_small / n_trees) @ counted))
+        scores.append(float(extrapolated(first, second, 1.0 - judged) @ counted))
     return SCALE_FACTORS[int(np.argmax(scores))]
 
 

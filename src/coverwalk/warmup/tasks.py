@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,9 @@ def _forest() -> None:
         model.explain(X[0, :1])
     model = ConditionalDensity(2, stop=0.5, random_state=0).fit(X, y, sample_weight=np.linspace(0.5, 1.5, len(y)))
     model.predict_dist(X[:2]).logpdf(y[:2])
+    with TemporaryDirectory() as folder:
+        model.save(f"{folder}/model.cover")
+        ConditionalDensity.load(f"{folder}/model.cover").predict_dist(X[:2])
 
 
 def _mixed() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.forest.discriminant import Factors, log_scores
 from coverwalk._kernels.forest.node import child_of
 from coverwalk._kernels.odds import log_step
@@ -28,24 +28,23 @@ Local = tuple[Floats, Integers, Integers, Factors, Factors, Integers]
 Walk = tuple[Floats, Floats]
 
 
-@kernel
-def _soften(scores: Floats, temperature: float, strange: float, base: Floats, out: Floats) -> None:
-    """out = softmax(heat * scores), but for a share of strange rows that follow the base."""
-    top, total = -math.inf, 0.0
-    for c in range(len(scores)):
-        top = max(top, scores[c])
-    for c in range(len(scores)):
-        out[c] = math.exp(temperature * (scores[c] - top))
-        total += out[c]
-    for c in range(len(scores)):
-        out[c] = (1.0 - strange) * out[c] / total + strange * base[c]
-
-
-@kernel
+@inlined_kernel
 def predict_locally(
-    k: int, x: Floats, local: Local, log_v: Floats, setting: tuple[float, Floats], base: Floats, phi: Floats, z: Floats
+    k: int,
+    X: Floats,
+    i: int,
+    local: Local,
+    log_v: Floats,
+    setting: tuple[float, Floats],
+    blend: Floats,
+    depth: int,
+    phi: Floats,
+    z: Floats,
 ) -> None:
-    """phi (J, C): what each local model of context k says about x; base (C,) is what its parent said."""
+    """phi (J, C): what each local model of context k says about X[i]; blend[depth] (C,) is what its parent said.
+
+    A discriminant's odds are raised to a power, and a share of strange rows follows the counts.
+    """
     counts, shared, own, shared_factors, own_factors, columns = local
     alpha, temperatures = setting
     C, T, p = counts.shape[1], len(temperatures), len(columns)
@@ -53,32 +52,27 @@ def predict_locally(
     for c in range(C):
         total += counts[k, c]
     for c in range(C):
-        phi[0, c] = (counts[k, c] + alpha * ((1.0 - STRANGE) * base[c] + STRANGE / C)) / (total + alpha)
+        phi[0, c] = (counts[k, c] + alpha * ((1.0 - STRANGE) * blend[depth, c] + STRANGE / C)) / (total + alpha)
+    strange = 1.0 / (total + 1.0)
     for kind in range(2):
         g = shared[k] if kind == 0 else own[k]
         if g < 0:
             continue
         for a in range(p):
-            z[0, a] = x[columns[a]] if x[columns[a]] == x[columns[a]] else 0.0  # missing: the column's mean
-        scores = z[2, :C]
-        if kind == 0:
-            log_scores(shared_factors, g, z[0, :p], z[1, :p], scores)
-        else:
-            log_scores(own_factors, g, z[0, :p], z[1, :p], scores)
+            at = X[i, columns[a]]
+            z[0, a] = at if at == at else 0.0  # missing: the column's mean
+        log_scores(shared_factors if kind == 0 else own_factors, g, p, z)
+        top = -math.inf
+        for c in range(C):
+            top = max(top, z[2, c])
         for j in range(1 + kind * T, 1 + (kind + 1) * T):
             if log_v[k, j] > -math.inf:
-                _soften(scores, temperatures[j - 1 - kind * T], 1.0 / (total + 1.0), phi[0], phi[j])
-
-
-@kernel
-def _blend(log_v: Floats, phi: Floats, out: Floats) -> None:
-    """phi_M = sum_j v_j phi_j."""
-    out[:] = 0.0
-    for j in range(len(log_v)):
-        if log_v[j] > -math.inf:
-            v = math.exp(log_v[j])
-            for c in range(len(out)):
-                out[c] += v * phi[j, c]
+                temperature, sum_ = temperatures[j - 1 - kind * T], 0.0
+                for c in range(C):
+                    phi[j, c] = math.exp(temperature * (z[2, c] - top))
+                    sum_ += phi[j, c]
+                for c in range(C):
+                    phi[j, c] = (1.0 - strange) * phi[j, c] / sum_ + strange * phi[0, c]
 
 
 @kernel
@@ -150,8 +144,14 @@ def visit(
                     prior = (1.0 - STRANGE) * blend[depth, c] + STRANGE / C
                     blend[depth + 1, c] = (counts[k, c] + alpha * prior) / total
             else:
-                predict_locally(k, X[i], local, log_v, setting, blend[depth], phi, z)
-                _blend(log_v[k], phi, blend[depth + 1])
+                predict_locally(k, X, i, local, log_v, setting, blend, depth, phi, z)
+                for c in range(C):
+                    blend[depth + 1, c] = 0.0
+                for j in range(J):  # phi_M = sum_j v_j phi_j
+                    if log_v[k, j] > -math.inf:
+                        v = math.exp(log_v[k, j])
+                        for c in range(C):
+                            blend[depth + 1, c] += v * phi[j, c]
             if learn:
                 for j in range(J):
                     log_phi[depth, j] = math.log(phi[j, y[i]]) if log_v[k, j] > -math.inf else 0.0

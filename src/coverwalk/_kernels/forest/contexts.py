@@ -15,7 +15,8 @@ from coverwalk._kernels.forest.kernel_density import N_BINS, density_evidence
 from coverwalk._kernels.forest.polynomial import add_features, n_features
 from coverwalk._kernels.forest.regression import (
     LANES,
-    add_weighted_gram,
+    WIDE,
+    add_gram,
     in_rows,
     kernel_matrix,
     leave_each_out,
@@ -94,12 +95,12 @@ def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
         G = grams[which[k]]
         if layout.left[k] < 0:
             s, e = layout.start[k], layout.end[k]
-            add_weighted_gram(X[s:e], layout.weight[s:e], degree, G)
+            add_gram(X[s:e], layout.weight[s:e], degree, G)
             continue
         for child in range(layout.left[k], layout.left[k] + 2):
             if which[child] < 0:
                 s, e = layout.start[child], layout.end[child]
-                add_weighted_gram(X[s:e], layout.weight[s:e], degree, G)
+                add_gram(X[s:e], layout.weight[s:e], degree, G)
                 continue
             for a in range(d):
                 for j in range(a, d):
@@ -123,14 +124,15 @@ def _regress(
     """Every regression of context k, whose rows are X and r with weights w; fills error and keep (M, rows) of the work
     space.
     """
-    A, small, z, F, lanes, b, error, keep = work
+    A, small, z, lanes, b, error, keep, narrow, wide, wide_lanes = work
     n, p, L = len(r), X.shape[1], len(grid.ridges)
+    F, F_lanes = (narrow, lanes) if n <= 2 * LANES else (wide, wide_lanes)
     nu = grid.nu_0 + (n if len(w) == 0 else w.sum())
     largest, square = 0, 0.0
     wr = r if len(w) == 0 else w * r
     for g in range(1, grid.degree + 1):
         largest = largest if in_rows(n, g, p) else g
-    project(X, wr, largest, b, lanes)
+    project(X, wr, largest, b, F)
     for q in range(n):
         square += wr[q] * r[q]
     for g in range(grid.degree + 1):
@@ -145,7 +147,7 @@ def _regress(
             for a in range(d):
                 for j in range(d):
                     small[a, j] = 0.0
-            add_weighted_gram(X, w, g, small)
+            add_gram(X, w, g, small)
         for m in range(first, last):
             ridge, c, factor = grid.ridges[m - g * L], fit.coefficients[fit.place[k, m] :], A[m - first]
             if rows:
@@ -160,7 +162,7 @@ def _regress(
         if not rows:
             factors = A[:0] if many else A
             known = fit.coefficients, fit.place[k]
-            leave_each_out(X, r, g, (first, last), known, factors, (error, keep), (F, lanes), w)
+            leave_each_out(X, r, g, (first, last), known, factors, (error, keep), (F, F_lanes), w)
         for m in range(first, last):
             if len(w) == 0:
                 fit.log_score[k, m] = leave_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
@@ -289,11 +291,13 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
         np.empty((len(grid.ridges), d, d)),
         np.empty((d, d)),
         np.empty(d),
-        np.empty((d, LANES)),
         np.empty((d + 1, LANES)),
         np.empty(d),
         error,
         keep,
+        np.empty((d, LANES)),
+        np.empty((d, WIDE)),
+        np.empty((d + 1, WIDE)),
     )
     r, loo, weight, s2 = y.copy(), np.empty(n_rows), np.empty(M), fit.s2
     s2_root, plain = grid.min_scale**2, len(layout.weight) == 0

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import inlined_kernel, kernel
 
 __all__ = ["Factors", "Moments", "discriminants", "empty_factors", "log_scores", "moments"]
 
@@ -180,21 +180,27 @@ def discriminants(total: Moments, parent: Integers, sigma: Floats, nu0: float, r
                 )
 
 
-@kernel
-def log_scores(factors: Factors, g: int, x: Floats, z: Floats, out: Floats) -> None:
-    """Log of share times density of each class at x (p,), up to a constant, into out (C,); z (p,) is work space.
+@inlined_kernel
+def log_scores(factors: Factors, g: int, p: int, z: Floats) -> None:
+    """Log of share times density of each class at z[0, :p], up to a constant, into z[2, :C]; z[1] is work space.
 
     head_c - (nu_c + 1)/2 log(1 + kappa_c/(kappa_c + 1) |U'^-1 (x - mu_c)|^2)
+
+    Without slices, each of which would be counted as referenced: that takes longer than what is computed here.
     """
     U, centre, head, gain, power = factors
-    for c in range(len(out)):
+    for c in range(head.shape[1]):
         if c < U.shape[1]:  # a shared factor whitens x once
-            for a in range(len(z)):
-                z[a] = x[a]
-            _whiten(U[g, c], z)
+            for a in range(p):
+                z[1, a] = z[0, a]
+            for k in range(p):
+                t = z[1, k] / U[g, c, k, k]
+                z[1, k] = t
+                for j in range(k + 1, p):
+                    z[1, j] -= t * U[g, c, k, j]
         square = 0.0
-        for a in range(len(z)):
-            square += (z[a] - centre[g, c, a]) ** 2
+        for a in range(p):
+            square += (z[1, a] - centre[g, c, a]) ** 2
         if not square < FARTHEST:  # overflow, or NaN after one
             square = FARTHEST
-        out[c] = head[g, c] - power[g, c] * math.log1p(gain[g, c] * square)
+        z[2, c] = head[g, c] - power[g, c] * math.log1p(gain[g, c] * square)

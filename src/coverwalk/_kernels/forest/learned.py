@@ -29,6 +29,7 @@ __all__ = ["learn_rows", "pool_rows", "set_precision"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_NO_WEIGHT = np.empty(0)
 RIDGE = 0.3  # of a plane about the context's function, in rows
 MIN_NU = 2.0  # rows that a scale is worth however much was forgotten
 MIN_SCALE = 1e-4  # of a residual, in units of y's scale
@@ -48,7 +49,7 @@ def set_precision(X: Floats, start: Ints, end: Ints, records: Records, inverse: 
             for b in range(m):
                 A[a, b] = 0.0
         if m > 1:
-            add_gram(X[start[k] : end[k]], 1, A)
+            add_gram(X[start[k] : end[k]], _NO_WEIGHT, 1, A)
         else:
             A[0, 0] = end[k] - start[k]
         for a in range(m):

@@ -18,6 +18,8 @@ __all__ = ["Lines", "line_split", "lines_of"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_NO_WEIGHT = np.empty(0)
+
 
 class Lines(NamedTuple):
     """The rows of a growth that looks at a number, and work space."""
@@ -60,7 +62,7 @@ def _subtract_line(X: Floats, r: Floats, perm: Ints, s: int, e: int, n_sample: i
         for a in range(d):
             for j in range(a, d):
                 A[a, j] = 0.0
-        add_gram(rows[:n_sample], 1, A)
+        add_gram(rows[:n_sample], _NO_WEIGHT, 1, A)
         _add_rows(rows, alpha, n_sample, b)
         for a in range(d):
             alpha[a] = b[a]

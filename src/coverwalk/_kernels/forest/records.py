@@ -10,7 +10,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.components import MAX_PLANE, REGRESSION, Learned, Records
 from coverwalk._kernels.forest.contexts import Fit, Grid, Layout
 from coverwalk._kernels.forest.polynomial import n_features
-from coverwalk._kernels.forest.regression import add_weighted_gram, kernel_matrix
+from coverwalk._kernels.forest.regression import add_gram, kernel_matrix
 from coverwalk._kernels.linalg.cholesky import factorise, pack
 
 __all__ = ["at_rest", "fill_spans", "find_homes", "kept_records", "span_sizes", "whole_records"]
@@ -160,7 +160,7 @@ def _slot_context(X: Floats, w: Floats, c: int, work: Floats, out: Records) -> N
         for a in range(size):
             for j in range(size):
                 A[a, j] = 0.0
-        add_weighted_gram(X, w, g, A)
+        add_gram(X, w, g, A)
     for a in range(size):
         A[a, a] += out.ridge[c] if len(w) == 0 or out.rows_at[c] < 0 else out.ridge[c] / w[a]
     factorise(A, size)

@@ -11,16 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import fused_kernel, kernel
-from coverwalk._kernels.forest.polynomial import features, n_features
+from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
 
 __all__ = [
     "LANES",
+    "WIDE",
     "add_gram",
-    "add_weighted_gram",
     "in_rows",
     "inverse_diagonal",
-    "keep_each",
     "kernel_matrix",
     "leave_each_out",
     "leave_one_out",
@@ -36,6 +35,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 LANES = 16  # rows that are worked on together, one a column
+WIDE = 64  # the same where there are many rows
 _NONE = np.empty(0)
 MIN_KEEP = 1e-9  # of 1 - leverage and of what is left of psi without a row: rounding may take them to zero
 
@@ -47,73 +47,15 @@ def in_rows(n: int, degree: int, p: int) -> bool:
     return few
 
 
-@fused_kernel
-def add_gram(X: Floats, degree: int, G: Floats) -> None:
-    """Add F'F of the rows X to the upper triangle of G, four rows at a time: G is read a quarter as often."""
-    n, d = len(X), n_features(degree, X.shape[1])
-    F = np.zeros((4, d))
-    for s in range(0, n, 4):
-        for q in range(4):
-            if s + q < n:
-                features(X[s + q], degree, F[q])
-            else:
-                for a in range(d):
-                    F[q, a] = 0.0
-        for a in range(d):
-            t0, t1, t2, t3 = F[0, a], F[1, a], F[2, a], F[3, a]
-            for j in range(a, d):
-                G[a, j] += t0 * F[0, j] + t1 * F[1, j] + t2 * F[2, j] + t3 * F[3, j]
-
-
-@fused_kernel
-def add_weighted_gram(X: Floats, w: Floats, degree: int, G: Floats) -> None:
-    """Add F'WF of the rows X with weights w (n,) to the upper triangle of G; without weights F'F."""
-    if len(w) == 0:
-        add_gram(X, degree, G)
-        return
-    d = n_features(degree, X.shape[1])
-    f = np.empty(d)
-    for q in range(len(X)):
-        features(X[q], degree, f)
-        for a in range(d):
-            t = w[q] * f[a]
-            for j in range(a, d):
-                G[a, j] += t * f[j]
-
-
-@fused_kernel
-def kernel_matrix(X: Floats, degree: int, K: Floats) -> None:
-    """Write FF' of the rows X into the upper triangle of K: `inner_product` of each with all that follow."""
-    n, p = X.shape
-    columns, square = np.empty((p, n)), np.empty(n)
-    for i in range(n):
-        for a in range(p):
-            columns[a, i] = X[i, a]
-    for i in range(n):
-        for j in range(i, n):
-            K[i, j] = square[j] = 0.0
-        if degree >= 1:
-            for a in range(p):
-                x = X[i, a]
-                for j in range(i, n):
-                    t = x * columns[a, j]
-                    K[i, j] += t
-                    square[j] += t * t
-        if degree >= 2:
-            for j in range(i, n):
-                K[i, j] += 0.5 * (K[i, j] * K[i, j] + square[j])
-        for j in range(i, n):
-            K[i, j] += 1.0
-
-
 @kernel
 def _lane_features(X: Floats, s: int, degree: int, lanes: Floats) -> None:
-    """Fill the columns of lanes (d, LANES) with the features of rows s, s + 1, ... of X; those beyond are the last."""
+    """Fill the columns of lanes (d, width) with the features of rows s, s + 1, ... of X; those beyond are the last."""
     n, p = X.shape
-    for q in range(LANES):
+    width = lanes.shape[1]
+    for q in range(width):
         lanes[0, q] = 1.0
     if degree >= 1:
-        for q in range(LANES):
+        for q in range(width):
             i = min(s + q, n - 1)
             for a in range(p):
                 lanes[1 + a, q] = X[i, a]
@@ -121,22 +63,105 @@ def _lane_features(X: Floats, s: int, degree: int, lanes: Floats) -> None:
         at = 1 + p
         for a in range(p):
             for b in range(a + 1):
-                for q in range(lanes.shape[1]):
+                for q in range(width):
                     lanes[at + b, q] = lanes[1 + a, q] * lanes[1 + b, q]
             at += a + 1
 
 
 @fused_kernel
+def _add_products(F: Floats, n: int, d: int, G: Floats) -> None:
+    """Add FF' of the first n columns of F (d, .) to the upper triangle of G, two of its rows by four columns at a time:
+    eight sums that stay in registers.
+    """
+    for a in range(0, d - 1, 2):
+        for q in range(n):
+            G[a, a] += F[a, q] * F[a, q]
+        for j in range(a + 1, d - 3, 4):
+            t0 = t1 = t2 = t3 = u0 = u1 = u2 = u3 = 0.0
+            for q in range(n):
+                x, y, f0, f1, f2, f3 = F[a, q], F[a + 1, q], F[j, q], F[j + 1, q], F[j + 2, q], F[j + 3, q]
+                t0, t1, t2, t3 = t0 + x * f0, t1 + x * f1, t2 + x * f2, t3 + x * f3
+                u0, u1, u2, u3 = u0 + y * f0, u1 + y * f1, u2 + y * f2, u3 + y * f3
+            G[a, j] += t0
+            G[a, j + 1] += t1
+            G[a, j + 2] += t2
+            G[a, j + 3] += t3
+            G[a + 1, j] += u0
+            G[a + 1, j + 1] += u1
+            G[a + 1, j + 2] += u2
+            G[a + 1, j + 3] += u3
+        for j in range(d - (d - a - 1) % 4, d):
+            t = u = 0.0
+            for q in range(n):
+                t, u = t + F[a, q] * F[j, q], u + F[a + 1, q] * F[j, q]
+            G[a, j] += t
+            G[a + 1, j] += u
+    if d % 2 == 1:
+        for q in range(n):
+            G[d - 1, d - 1] += F[d - 1, q] * F[d - 1, q]
+
+
+@kernel
+def add_gram(X: Floats, w: Floats, degree: int, G: Floats) -> None:
+    """Add F'WF of the rows X with weights w (n,) to the upper triangle of G; without weights F'F."""
+    n, d = len(X), n_features(degree, X.shape[1])
+    F = np.empty((d, 2 * LANES))
+    for s in range(0, n, F.shape[1]):
+        _lane_features(X, s, degree, F)
+        m = min(F.shape[1], n - s)
+        if len(w) > 0:
+            for q in range(m):
+                root = math.sqrt(w[s + q])
+                for a in range(d):
+                    F[a, q] *= root
+        _add_products(F, m, d, G)
+
+
+@kernel
+def _product(t: float, s: float, degree: int) -> float:
+    """f(x)'f(z) from the sum t of x_a z_a and the sum s of their squares: see `polynomial.inner_product`."""
+    return 1.0 + t + (0.5 * (t * t + s) if degree == 2 else 0.0)
+
+
+@fused_kernel
+def kernel_matrix(X: Floats, degree: int, K: Floats) -> None:
+    """Write FF' of the rows X into the upper triangle of K, four products at a time; degree 1 or 2."""
+    n, p = X.shape
+    for i in range(n):
+        for j in range(i, n - 3, 4):
+            t0 = t1 = t2 = t3 = s0 = s1 = s2 = s3 = 0.0
+            if degree == 1:
+                for a in range(p):
+                    x = X[i, a]
+                    t0, t1 = t0 + x * X[j, a], t1 + x * X[j + 1, a]
+                    t2, t3 = t2 + x * X[j + 2, a], t3 + x * X[j + 3, a]
+            else:
+                for a in range(p):
+                    x = X[i, a]
+                    u0, u1, u2, u3 = x * X[j, a], x * X[j + 1, a], x * X[j + 2, a], x * X[j + 3, a]
+                    t0, t1, t2, t3 = t0 + u0, t1 + u1, t2 + u2, t3 + u3
+                    s0, s1, s2, s3 = s0 + u0 * u0, s1 + u1 * u1, s2 + u2 * u2, s3 + u3 * u3
+            K[i, j], K[i, j + 1] = _product(t0, s0, degree), _product(t1, s1, degree)
+            K[i, j + 2], K[i, j + 3] = _product(t2, s2, degree), _product(t3, s3, degree)
+        for j in range(n - (n - i) % 4, n):
+            t0 = s0 = 0.0
+            for a in range(p):
+                u0 = X[i, a] * X[j, a]
+                t0, s0 = t0 + u0, s0 + u0 * u0
+            K[i, j] = _product(t0, s0, degree)
+
+
+@fused_kernel
 def project(X: Floats, r: Floats, degree: int, b: Floats, lanes: Floats) -> None:
     """b = F'r."""
-    n, d = len(r), n_features(degree, X.shape[1])
+    n, d, width = len(r), n_features(degree, X.shape[1]), lanes.shape[1]
     for a in range(d):
         b[a] = 0.0
-    for s in range(0, n, LANES):
+    for s in range(0, n, width):
         _lane_features(X, s, degree, lanes)
         for a in range(d):
             t = 0.0
-            for q in range(min(LANES, n - s)):
+            for q in range(min(width, n - s)):
                 t += lanes[a, q] * r[s + q]
             b[a] += t
 
@@ -187,17 +212,6 @@ def inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
         _lengths(U, d, s, lanes)
         for q in range(min(LANES, d - s)):
             out[s + q] = lanes[d, q]
-
-
-@kernel
-def keep_each(X: Floats, degree: int, U: Floats, lanes: Floats, keep: Floats) -> None:
-    """keep = 1 - f'(U'U)^-1 f of every row of X."""
-    n, d = len(X), n_features(degree, X.shape[1])
-    for s in range(0, n, LANES):
-        _lane_features(X, s, degree, lanes)
-        _lengths(U, d, 0, lanes)
-        for q in range(min(LANES, n - s)):
-            keep[s + q] = max(1.0 - lanes[d, q], MIN_KEEP)
 
 
 @kernel
@@ -262,10 +276,10 @@ def leave_each_out(
     model start; w: weights (n,) of the rows, or none.
     """
     (first, last), (flat, place), (error, keep), (F, lanes) = models, coefficients, out, work
-    n, d = len(r), n_features(degree, X.shape[1])
-    for s in range(0, n, LANES):
+    n, d, width = len(r), n_features(degree, X.shape[1]), F.shape[1]
+    for s in range(0, n, width):
         _lane_features(X, s, degree, F)
-        e = min(s + LANES, n)
+        e = min(s + width, n)
         for m in range(first, last):
             for i in range(s, e):
                 error[m, i] = r[i]
@@ -276,7 +290,7 @@ def leave_each_out(
             if len(factors) == 0:
                 continue
             for a in range(d):
-                for q in range(F.shape[1]):
+                for q in range(width):
                     lanes[a, q] = F[a, q]
             _lengths(factors[m - first], d, 0, lanes)
             for i in range(s, e):

@@ -19,7 +19,7 @@ from coverwalk._kernels.forest.scaling import to_units
 from coverwalk._kernels.forest.trend import fourier_value
 from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1, pointer, small_ints_1
 
-__all__ = ["Trees", "learn_all", "predict_all", "route_all"]
+__all__ = ["Trees", "learn_all", "mean_all", "predict_all", "route_all"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -178,6 +178,32 @@ def predict_all(trees: Trees, R: Floats, origin: Floats, leaf: Ints, at: Ints, o
         )
         records, learned = _records(where, size, t), _learned(where, size, t)
         write_components(seen, leaf[t], order, int(numbers[t, DEGREE]), records, learned, at, component, out)
+
+
+@kernel
+def mean_all(
+    X: Floats,
+    trees: Trees,
+    work: tuple[Floats, Floats, Ints, Ints],
+    shape_mean: Floats,
+    outliers: tuple[float, float],
+    out: Floats,
+) -> None:
+    """Fill out (n,): the means of y in rows X (n, p); shape_mean: of each shape; outliers: their weight and centre."""
+    R, origin, leaf, count = work
+    route_all(X, trees, R, origin, leaf, count)
+    at, m = np.empty(len(X), np.int64), 0
+    for i in range(len(X)):
+        at[i] = m
+        m += count[i]
+    weight, loc, scale = np.empty((1, m)), np.empty(m), np.empty(m)
+    shape, label = np.empty(m, np.int32), np.empty(m, np.int64)
+    predict_all(trees, R, origin, leaf, at, (weight, loc, scale, shape, label))
+    for i in range(len(X)):
+        mean = outliers[0] * outliers[1]
+        for j in range(at[i] - count[i], at[i]):
+            mean += (1.0 - outliers[0]) * weight[0, j] * (loc[j] + scale[j] * shape_mean[shape[j]])
+        out[i] = mean
 
 
 @kernel

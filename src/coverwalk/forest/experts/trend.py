@@ -207,7 +207,7 @@ def _in_units(coefficients: Floats, p: int) -> Floats:
 
 def _ridges(F: Floats, r: Floats) -> Iterator[tuple[float, Floats, Floats]]:
     """Each ridge with its coefficients and the leave-one-out errors of the rows."""
-    values, vectors = eigh(F.T @ F, check_finite=False)
+    values, vectors = eigh(F.T @ F, check_finite=False, driver="evd")
     P = F @ vectors
     shrunk = 1.0 / (np.maximum(values, 0.0)[:, None] + RIDGES)
     coefficients = (P.T @ r)[:, None] * shrunk
