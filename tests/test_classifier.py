@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
 from scipy.stats import multivariate_t
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
 from sklearn.metrics import log_loss
@@ -17,8 +18,9 @@ from coverwalk._kernels.forest.discriminant import discriminants, empty_factors,
 from coverwalk.base import Cover
 from coverwalk.forest import class_forest
 from coverwalk.forest.class_forest import Sheaf, Standard
-from coverwalk.forest.class_pool import fit_exponents, log_softmax
+from coverwalk.forest.class_pool import HeldOut, fit_exponent, log_softmax
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _without_faint, arranged, counted, grown_tree, plant
+from coverwalk.forest.pool import pool_weights
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
 
 COUNTS, GAUSS = ClassGrowth(discriminants=False), ClassGrowth(discriminants=True, rows_shared=1.0, rows_own=0.5)
@@ -87,11 +89,11 @@ class _LiveDirichlet(Dirichlet):
 def test_walk_equals_cover_model_on_the_same_tree():
     (X, y, weight), tree, _, _ = planted(COUNTS)
     N, C = tree.local[0].shape
-    log_v, log_w, log_1mw = np.full((N, 5), -np.inf), np.zeros(N), np.full(N, -np.inf)
+    log_v, log_odds = np.full((N, 5), -np.inf), np.full(N, np.inf)
     log_v[:, 0] = 0.0
     inner = tree.tree.left >= 0
-    log_w[inner], log_1mw[inner] = np.log(0.1), np.log(0.9)
-    fresh = ClassTree(tree.tree, (np.zeros((N, C)), *tree.local[1:]), (log_v, log_w, log_1mw), tree.levels)
+    log_odds[inner] = np.log(0.1 / 0.9)
+    fresh = ClassTree(tree.tree, (np.zeros((N, C)), *tree.local[1:]), (log_v, log_odds), tree.levels)
     order = np.arange(120)
     psi = fresh.learn((X, y, weight), order, COUNTS)
     slow = CoverModel(_TreeCover(tree.tree), _LiveDirichlet(range(C)), stop=0.1, priors="parent")
@@ -131,7 +133,7 @@ def slow_psi(tree, growth, x, k=0, base=None):
     if left[k] < 0:
         return mixed
     below = slow_psi(tree, growth, x, left[k] + (x[axis[k]] > split[k]), mixed)
-    return np.exp(tree.walk[1][k]) * mixed + np.exp(tree.walk[2][k]) * below
+    return expit(tree.walk[1][k]) * mixed + expit(-tree.walk[1][k]) * below
 
 
 @pytest.mark.parametrize("growth", [COUNTS, GAUSS])
@@ -149,15 +151,15 @@ def slow_learn(tree, growth, x, y, m, k=0, base=None):
     """psi of a row, after which the tree of one path has learned it."""
     C = tree.local[0].shape[1]
     phi = slow_local(tree, growth, k, x, np.full(C, 1 / C) if base is None else base)
-    log_v, log_w, log_1mw = tree.walk
+    log_v, log_odds = tree.walk
     v, axis, split, left = np.exp(log_v[k]), tree.tree.feature, tree.tree.split, tree.tree.left
     mixed = v[v > 0] @ phi[v > 0]
     psi = mixed
     if left[k] >= 0:
         below = slow_learn(tree, growth, x, y, m, left[k] + (x[axis[k]] > split[k]), mixed)
-        psi = np.exp(log_w[k]) * mixed + np.exp(log_1mw[k]) * below
-        stop, go = np.exp(log_w[k]) * mixed[y] ** m, np.exp(log_1mw[k]) * below[y] ** m
-        log_w[k], log_1mw[k] = np.log(stop / (stop + go)), np.log(go / (stop + go))
+        w = expit(log_odds[k])
+        psi = w * mixed + (1 - w) * below
+        log_odds[k] = np.log(w * mixed[y] ** m) - np.log((1 - w) * below[y] ** m)
     new = np.where(v > 0, v * np.nan_to_num(phi[:, y]) ** m, 0.0)
     with np.errstate(divide="ignore"):
         log_v[k] = np.log(new / new.sum())
@@ -296,22 +298,32 @@ def test_faint_discriminants_hardly_change_a_prediction():
 # Pooling
 
 
-def test_powers_are_the_optimum():
+@pytest.mark.parametrize("power", [0.4, 1.7, 6.0, -1.0])  # the last: a pool that had better be turned round
+def test_the_exponent_is_the_optimum(power):
     rng = np.random.default_rng(0)
-    log_pools = np.log(rng.dirichlet(np.ones(4), size=(500, 3))).transpose(0, 2, 1)
-    log_pools[:, :, 2] = -log_pools[:, :, 0]  # a pool that wants a negative power
-    y = np.array([rng.choice(4, p=np.exp(row)) for row in log_softmax(1.7 * log_pools[:, :, 0])])
-    weight, prior = rng.uniform(0.5, 2.0, 500), np.array([1.0, 0.0, 0.5])
+    log_p = np.log(rng.dirichlet(np.ones(4), size=500))
+    y = np.array([rng.choice(4, p=np.exp(row)) for row in log_softmax(power * log_p)])
+    weight = rng.uniform(0.5, 2.0, 500)
 
     def loss(T):
-        fit = log_softmax(log_pools @ T)[np.arange(500), y]
-        return 0.5 * ((T - prior) ** 2).sum() - weight @ fit
+        return 0.5 * (T - 1.0) ** 2 - weight @ log_softmax(T * log_p)[np.arange(500), y]
 
-    T = fit_exponents(log_pools, y, weight, prior)
-    assert (T >= 0).all()
-    slow = minimize(loss, prior, bounds=[(0, None)] * 3, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-10})
-    np.testing.assert_allclose(T, slow.x, atol=1e-4)
+    T = fit_exponent(log_p, y, weight)
+    slow = minimize_scalar(loss, bounds=(0, 50), method="bounded", options={"xatol": 1e-9})
+    assert pytest.approx(slow.x, abs=1e-5) == T
     assert loss(T) <= slow.fun + 1e-9
+
+
+def test_a_class_pool_has_the_weights_of_the_one_pool():
+    rng = np.random.default_rng(1)
+    means = rng.dirichlet(np.ones(3), size=(400, 2)).transpose(0, 2, 1)
+    y, weight = rng.integers(3, size=400), rng.uniform(0.5, 2.0, 400)
+    held_out = HeldOut(2)
+    held_out.add(means, y, weight)
+    np.testing.assert_array_equal(held_out.weights, pool_weights(np.log(means[np.arange(400), y]), counted=weight))
+    mixture = means @ held_out.weights
+    expected = mixture**held_out.exponent / (mixture**held_out.exponent).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.exp(held_out.log_proba(means)), expected, rtol=1e-12)
 
 
 # The estimator
@@ -503,9 +515,9 @@ def test_powers_follow_the_stream():
     X = rng.normal(size=(300, 3))
     y = (X[:, 0] > 0).astype(int)
     model = small().fit(X, y)
-    before = model.exponents_.copy()
+    before = model.exponent_
     model.partial_fit(rng.normal(size=(200, 3)), rng.integers(2, size=200))  # now x says nothing
-    assert model.exponents_.sum() < before.sum()
+    assert model.exponent_ < before
 
 
 # What speaks

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import softmax
 
 from coverwalk import ConditionalDensity, load
 from coverwalk.forest.experts.trend import Trend
@@ -148,6 +150,21 @@ def test_weights_of_a_pool_are_where_no_expert_gains_on_the_others():
 def noisy(log_density, noise, rng):
     """What two halves of an expert's trees say: the truth, with errors that more trees would average out."""
     return [np.log(np.exp(log_density) * (1.0 + noise * rng.uniform(-1, 1, log_density.shape))) for _ in range(2)]
+
+
+def test_weights_of_halves_maximise_the_mixture_as_it_will_be_with_all_trees():
+    rng = np.random.default_rng(5)
+    right = 2.0 * np.eye(3)[rng.choice(3, size=300, p=[0.5, 0.3, 0.2])]  # about each row one expert is
+    halves = [right + [0.2, 1.5, 1.5] * rng.standard_normal((300, 3)) for _ in range(2)]
+    counted, gain = rng.uniform(0.5, 1.5, 300), 0.8
+
+    def objective(v):
+        first, second = (np.log(np.exp(half) @ v) for half in halves)
+        return counted @ extrapolated(first, second, gain) + np.log(v).sum() / 3  # a prior of one row, evenly
+
+    best = -minimize(lambda z: -objective(softmax(z)), np.zeros(3), tol=1e-12).fun
+    assert objective(pool_weights(halves[0], counted=counted, other=halves[1], gain=gain)) > best - 0.01
+    assert objective(pool_weights(halves[0], counted=counted, other=halves[1])) < best - 1.0  # or little would be said
 
 
 def test_experts_that_only_average_each_others_noise_are_dropped():

@@ -443,10 +443,16 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         return self._n_summed or sum(len(part.y) for part in self._rows)
 
     @property
-    def exponents_(self) -> Floats:
-        """Powers of the pools: linear and log-linear of the trees that count, then of those with discriminants."""
+    def weights_(self) -> Floats:
+        """Of the trees that count, then of those with discriminants, in the pool; they sum to one."""
         check_is_fitted(self)
-        return self._forest.exponents
+        return self._forest.held_out_rows.weights
+
+    @property
+    def exponent_(self) -> float:
+        """Of the pooled probabilities: above 1 it sharpens them."""
+        check_is_fitted(self)
+        return self._forest.held_out_rows.exponent
 
     def _grown(self, rows: _Rows, n_classes: int) -> ClassForest:
         heavy = rows.weight > 0.0

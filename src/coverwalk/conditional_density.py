@@ -12,10 +12,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk.distributions import Distribution
-from coverwalk.distributions.calibrated import Calibrating
 from coverwalk.distributions.joint import JointDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.predicting import ROWS_AT_ONCE, Predicting
 from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
@@ -50,10 +49,8 @@ __all__ = ["ConditionalDensity"]
 
 Floats = NDArray[np.float64]
 
-_ROWS_AT_ONCE = 20_000  # bounds the memory of answers that need no distribution kept
 
-
-class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The distribution of y given x, by a walk over a forest of covers that look at y.
 
     Each tree splits the space of x into contexts, coarse to fine. Each context refines its parent's polynomial and has
@@ -340,58 +337,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
     # -- answers ------------------------------------------------------------------------------------------------------
 
     @reads
-    def predict_dist(self, X: Any) -> Distribution:
-        """The distributions of y in rows X, as one object.
-
-        Parameters
-        ----------
-        X : array-like (n, p)
-            Rows: an array, or a frame with the columns of `fit`.
-
-        Returns
-        -------
-        Distribution
-            A `PredictiveDistribution` for one output, a `JointDistribution` for several; after `calibrate` a
-            `CalibratedDistribution`.
-        """
-        dist: Distribution = self._calibrated(self._dist(self._check(X)))
-        return dist
-
-    @reads
-    def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
-        """Means of y in rows X (n, p); with standard deviations beside them; or quantiles instead, (n, k) for k of
-        them.
-
-        For several outputs the axis of outputs comes second: (n, q) or (n, q, k).
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
-        return_std : bool
-            Also return standard deviations.
-        quantiles : array-like of shape (k,), optional
-            Levels between 0 and 1: return quantiles instead of means.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Means, (n, q) for several outputs; with ``return_std`` a pair of arrays; with ``quantiles`` of shape (n,
-            k).
-        """
-        if return_std and quantiles is not None:
-            raise ValueError("ask for standard deviations or for quantiles, not for both at once")
-        X = self._check(X)
-        chunks = [X[s : s + _ROWS_AT_ONCE] for s in range(0, len(X), _ROWS_AT_ONCE)]
-        if quantiles is not None:
-            categories = np.asarray(quantiles, dtype=np.float64)
-            return np.concatenate([self._calibrated(self._dist(chunk)).ppf(categories) for chunk in chunks])
-        dists = (self._dist(chunk) for chunk in chunks)
-        moments = [(dist.mean(), dist.std() if return_std else None) for dist in dists]
-        mean = self._like_y(np.concatenate([mean for mean, _ in moments]))
-        return (mean, self._like_y(np.concatenate([std for _, std in moments]))) if return_std else mean
-
-    @reads
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Log densities of the rows' own y; (n,).
 
@@ -420,28 +365,11 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         if "stream_" in self.__dict__:
             return self.stream_.logpdf(X, np.require(Y, requirements=["C", "W"]))
         total = np.zeros(len(X))
-        for s in range(0, len(X), _ROWS_AT_ONCE):
-            rows = slice(s, s + _ROWS_AT_ONCE)
+        for s in range(0, len(X), ROWS_AT_ONCE):
+            rows = slice(s, s + ROWS_AT_ONCE)
             for j, forest in enumerate(self.forests_):
                 total[rows] += forest.predict_dist(np.hstack([X[rows], Y[rows, :j]])).logpdf(Y[rows, j])
         return total
-
-    def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Mean log density of the rows: the higher, the better; its negative is the NLL.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            The rows' own y.
-
-        Returns
-        -------
-        float
-            Mean log density in nats.
-        """
-        return float(np.mean(self.logpdf(X, y)))
 
     # -- files --------------------------------------------------------------------------------------------------------
 
@@ -476,17 +404,6 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
             return forests[j].predict_dist(np.hstack([X[rows], before]))
 
         return JointDistribution(conditional, len(X), self.n_outputs_, names=getattr(self, "target_names_", None))
-
-    def _name_targets(self, y: Any) -> None:
-        """Keep the names of y's columns, where it has some; what was calibrated before a fit no longer holds."""
-        self.__dict__.pop("calibration_", None)
-        self.__dict__.pop("target_names_", None)
-        names = list(getattr(y, "columns", [getattr(y, "name", None)]))
-        if all(isinstance(name, str) for name in names) and len(names) == self.n_outputs_:
-            self.target_names_ = names
-
-    def _like_y(self, values: Floats) -> Floats:
-        return values if self._flat else values.reshape(len(values), self.n_outputs_)
 
 
 def _check_parts(state: Any) -> None:

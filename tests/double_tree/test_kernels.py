@@ -83,7 +83,7 @@ def test_priors_that_flow_equal_the_plain_python(walk, p, q):
 
 def test_odds_beyond_a_double_come_back():
     """2000 rows on one side, then hundreds of thousands even: the odds pass 10^400 and return."""
-    from coverwalk._kernels.double_tree.odds import log_odds, odds_from_log, updated
+    from coverwalk._kernels.odds import log_odds, odds_from_log, updated
 
     g, steps, log_g = 1.0, 0, 0.0
     rng = np.random.default_rng(0)

@@ -149,7 +149,8 @@ def class_facts(model: "ContextClassifier") -> dict[str, Any]:
         "contexts": sum(len(tree.tree) for tree in trees),
         "trees": len(trees),
         "max_depth": max(tree.levels for tree in trees) - 1,
-        "exponents": [round(float(power), 4) for power in model.exponents_],
+        "weights": [round(float(weight), 4) for weight in model.weights_],
+        "exponent": round(model.exponent_, 4),
     }
 
 

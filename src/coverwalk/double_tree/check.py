@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN
-from coverwalk._kernels.double_tree.odds import FAR
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
+from coverwalk._kernels.odds import FAR
 from coverwalk.files.schema import Scope, require
 
 __all__ = ["check_engine"]

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from coverwalk._kernels.distributions.real_line import CORE
 from coverwalk._kernels.double_tree import walk
 from coverwalk._kernels.double_tree.components import component_weights
-from coverwalk._kernels.double_tree.odds import FAR
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, State, grow, new_state, pack, unpack, widened
+from coverwalk._kernels.odds import FAR
 from coverwalk.double_tree.check import check_engine
 from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, Real, Schema, Text, Tuple, Whole, stored
 from coverwalk.locks import MANY_ROWS

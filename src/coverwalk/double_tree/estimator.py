@@ -4,11 +4,11 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk.distributions.calibrated import Calibrating
+from coverwalk.distributions.predicting import Predicting
 from coverwalk.double_tree.engine import DoubleTreeEngine, Plan
 from coverwalk.double_tree.weights import counts_of
 from coverwalk.files.estimators import Saved
@@ -20,14 +20,11 @@ from coverwalk.preparation.columns import MixedInputs, read_inputs
 from coverwalk.preparation.stream_inputs import StreamInputs
 
 if TYPE_CHECKING:
-    from coverwalk.distributions import Distribution
     from coverwalk.distributions.mixture import PredictiveDistribution
 
 __all__ = ["DoubleTree"]
 
 Floats = NDArray[np.float64]
-
-_ROWS_AT_ONCE = 20_000  # bounds the memory of predictions that keep no distribution
 
 
 def _check(state: Any, scope: Scope) -> None:
@@ -38,7 +35,7 @@ def _check(state: Any, scope: Scope) -> None:
         require("categorical", len(mixed.categories) in (0, state.n_features_in_))
 
 
-class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """p(y | x) by a halting walk over an online kd-tree, with a Normal-Wishart and a tree density in each context.
 
     The "double pseudo-tree" of the paper's Section 5: one tree over x, in each of its contexts another over y.
@@ -292,12 +289,6 @@ class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator
             log_density = float(self._engine.learn(row, outputs)[0])
         return log_density
 
-    def _name_targets(self, y: Any) -> None:
-        self.__dict__.pop("target_names_", None)
-        names = list(getattr(y, "columns", [getattr(y, "name", None)]))
-        if all(isinstance(name, str) for name in names):
-            self.target_names_ = names
-
     def _plan(self) -> Plan:
         return Plan(*(getattr(self, name) for name in Plan._fields)).check()
 
@@ -334,82 +325,6 @@ class DoubleTree(Saved, Calibrating, StreamInputs, RegressorMixin, BaseEstimator
         if "calibration_" in self.__dict__:
             return np.asarray(self._calibrated(self._dist(X)).logpdf(Y[:, 0]))
         return self._engine.logpdf(X, Y)
-
-    def log_likelihood(self, X: Any, y: Any) -> float:
-        """Mean log density of the rows: the higher, the better; its negative is the NLL.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            The rows' own y.
-
-        Returns
-        -------
-        float
-            Mean log density in nats.
-        """
-        return float(np.mean(self.logpdf(X, y)))
-
-    @reads
-    def predict_dist(self, X: Any) -> "Distribution":
-        """The distribution of y for each row of X, for one output: the names of a frozen SciPy distribution.
-
-        X=None for a model without inputs: one row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
-
-        Returns
-        -------
-        Distribution
-            Of all rows.
-
-        Examples
-        --------
-        >>> from coverwalk.datasets import make_ring
-        >>> dist = DoubleTree().fit(*make_ring(2000)).predict_dist([[0.0], [1.3]])
-        >>> inside, outside = dist.interval(0.9)[1] - dist.interval(0.9)[0]
-        >>> bool(inside > outside)  # two branches of the ring against its edge
-        True
-        """
-        dist: Distribution = self._calibrated(self._dist(self._check(X)))
-        return dist
-
-    @reads
-    def predict(self, X: Any, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
-        """Means (n,) of y in rows X (n, p), for one output; with standard deviations beside them; or quantiles instead,
-        (n, k) for k of them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
-        return_std : bool
-            Also return standard deviations.
-        quantiles : array-like of shape (k,), optional
-            Levels between 0 and 1: return quantiles instead of means.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Means, (n, q) for several outputs; with ``return_std`` a pair of arrays; with ``quantiles`` of shape (n,
-            k).
-        """
-        if return_std and quantiles is not None:
-            raise ValueError("choose standard deviations or quantiles: one call gives one of them")
-        X = self._check(X)
-        dists = (self._dist(X[s : s + _ROWS_AT_ONCE]) for s in range(0, len(X), _ROWS_AT_ONCE))
-        if quantiles is not None:
-            levels = np.asarray(quantiles, dtype=np.float64)
-            return np.concatenate([self._calibrated(dist).ppf(levels) for dist in dists])
-        mean, std = (np.concatenate(parts) for parts in zip(*((dist.mean(), dist.std()) for dist in dists)))
-        if not self._flat:
-            mean, std = mean[:, None], std[:, None]
-        return (mean, std) if return_std else mean
 
     @reads
     def component_weights(self, X: Any) -> tuple[Floats, Floats]:

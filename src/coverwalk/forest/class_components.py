@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from coverwalk._kernels.forest.class_walk import predict_locally
 from coverwalk._kernels.forest.node import child_of
@@ -53,11 +54,9 @@ def components(
     ``categories`` names those of each column, where some are categories.
     """
     z = forest.standard(x[None, :])[0]
-    weight = forest.exponents.reshape(-1, 2).sum(axis=1)  # a kind of trees has the weight of its exponents
-    weight = weight / weight.sum() if weight.sum() > 0.0 else np.full(len(weight), 1.0 / len(weight))
     found: list[_Found] = []
     number = 0
-    for (growth, trees), of_kind in zip(forest.kinds, weight):
+    for (growth, trees), of_kind in zip(forest.kinds, forest.held_out_rows.weights):
         for tree in trees:
             found += _of_tree(tree, growth, z, number, float(of_kind) / len(trees))
             number += 1
@@ -78,7 +77,7 @@ def components(
 
 def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, reach: float) -> list[_Found]:
     """Every component of one tree along the path of z; ``reach`` is the tree's share."""
-    left, local, (log_v, log_w, log_1mw) = planted.tree.left, planted.local, planted.walk
+    left, local, (log_v, log_odds) = planted.tree.left, planted.local, planted.walk
     C = local[0].shape[1]
     base, work, names = np.full(C, 1.0 / C), np.empty((3, max(C, len(local[5])))), growth.names()
     found: list[_Found] = []
@@ -88,12 +87,12 @@ def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, re
         phi = np.zeros((log_v.shape[1], C))
         predict_locally(k, z[None, :], 0, local, log_v, growth.setting, base[None, :], 0, phi, work)
         v = np.exp(log_v[k])
-        stop = reach * float(np.exp(log_w[k]))
+        stop = reach * float(expit(log_odds[k]))
         found += [
             _Found(stop * float(v[j]), number, planted, names[j], tuple(path), phi[j]) for j in np.flatnonzero(v > 0.0)
         ]
         if left[k] < 0:
             return found
         base = v @ phi
-        reach *= float(np.exp(log_1mw[k]))
+        reach *= float(expit(-log_odds[k]))
         path.append(int(child_of(planted.tree.nodes, k, z)))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
-from coverwalk.forest.class_pool import HeldOut, Pools, log_softmax, pool_rows
+from coverwalk.forest.class_pool import HeldOut, Pools, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, plant
 
 __all__ = ["ClassForest", "Sheaf", "Standard", "n_threads"]
@@ -197,7 +197,7 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item], n_jobs
 
 @dataclass
 class ClassForest:
-    """Some kinds of trees (a planting and its trees), each pooled linearly and log-linearly."""
+    """Some kinds of trees (a planting and its trees), and the pool of them."""
 
     standard: Standard
     kinds: list[tuple[ClassGrowth, list[ClassTree]]]
@@ -217,7 +217,7 @@ class ClassForest:
             low=1,
             high=2,
         ),
-        held_out_rows=Object(HeldOut, n_pools="2 * len(kinds)", C="C"),
+        held_out_rows=Object(HeldOut, n_kinds="len(kinds)", C="C"),
         check=lambda state, scope: _check_splits(state, scope),
     )
 
@@ -259,13 +259,8 @@ class ClassForest:
             progress()
             pools.add(kind, order[order < n_pool], psi[order < n_pool])
         held_out_rows = HeldOut(len(kinds))
-        held_out_rows.add(pools.log(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
+        held_out_rows.add(pools.means(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
         return cls(standard, [(p, t) for (p, _), t in zip(kinds, trees)], held_out_rows, n_classes)
-
-    @property
-    def exponents(self) -> Floats:
-        """Of the linear and of the log-linear pool of each kind (2 * kinds,)."""
-        return self.held_out_rows.exponents
 
     def log_proba(self, X: Floats, n_jobs: int = 1) -> Floats:
         """Log probabilities (n, C) of the classes of rows in the user's units."""
@@ -277,12 +272,12 @@ class ClassForest:
             for kind, (growth, trees) in enumerate(self.kinds):
                 for tree in trees:
                     pools.add(kind, slice(None), tree.predict(part, growth))
-            return log_softmax(pools.log() @ self.exponents)
+            return self.held_out_rows.log_proba(pools.means())
 
         return np.concatenate(list(in_threads(pooled, range(0, len(Z), CHUNK), n_jobs)))
 
     def learn(self, X: Floats, y: Integers, weight: Floats, n_jobs: int) -> None:
-        """Learn rows one by one: the counts and walks of all trees, and the powers; splits and discriminants stay.
+        """Learn rows one by one: the counts and walks of all trees, and the pool; splits and discriminants stay.
 
         Each tree says what it thinks of a row before it learns it, so the rows weigh the pools as held-out rows do.
         """
@@ -293,7 +288,7 @@ class ClassForest:
         said = in_threads(lambda job: job[2].learn(rows, order, job[1]), jobs, n_jobs)
         for (kind, _, _), psi in zip(jobs, said):
             pools.add(kind, slice(None), psi)
-        self.held_out_rows.add(pools.log(), y, weight)
+        self.held_out_rows.add(pools.means(), y, weight)
 
     def make_writable(self) -> None:
         """Copy what is read-only."""

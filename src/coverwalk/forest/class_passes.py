@@ -175,7 +175,7 @@ def _add_rows(rows: Rows, job: tuple[ClassTree, _TreeSums]) -> None:
 
 def _relearned(planted: ClassTree, growth: ClassGrowth, sums: _TreeSums) -> ClassTree:
     _, shared, own, *_, columns = planted.local
-    walk = (planted.walk[0].copy(), planted.walk[1].copy(), planted.walk[2].copy())  # the plan's own stay as they are
+    walk = (planted.walk[0].copy(), planted.walk[1].copy())  # the plan's own stay as they are
     factors = _factors(sums.shared, sums.own, growth)
     kept = (
         tuple(part[kind.place[place >= 0]] for part in parts)

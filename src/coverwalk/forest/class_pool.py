@@ -1,24 +1,26 @@
-"""Pool the predictions of many trees and keep them sharp: powers of their linear and log-linear pools.
+"""Pool the predictions of many trees and keep them sharp: one mixture, its weights those of the one pool, to a power.
 
-    log p(c|x) = sum_m T_m log pool_m(c|x) - log sum_c' exp(...),    T_m >= 0
+    log p(c|x) = T log sum_e v_e psi_e(c|x) - log sum_c' exp(...),    T >= 0
 
-The mean over trees is safe but blunt: trees that err apart are each less sure than all of them may be. How much sharper
-the pool may be is a matter of the data, so the powers T are fitted to predictions of rows that no tree had seen: a
-convex problem in as many unknowns as there are pools, with a normal prior, solved by Newton's method.
+psi_e is the mean over the trees of a kind, v is learned by `forest.pool`. Such a mean is safe but blunt: trees that err
+apart are each less sure than all of them may be. How much sharper it may be is a matter of the data, so the exponent T
+is fitted, as v is, to predictions of rows that no tree had seen: a convex problem with a normal prior about 1.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.files.schema import Array, List, Schema, Tuple, Whole
+from coverwalk.files.schema import Array, List, Real, Schema, Tuple, Whole
+from coverwalk.forest.pool import pool_weights
 
-__all__ = ["HeldOut", "Pools", "fit_exponents", "log_softmax", "pool_rows"]
+__all__ = ["HeldOut", "Pools", "fit_exponent", "log_softmax", "pool_rows"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-POOL_ROWS, POOL_FLOATS = 20_000, 2**23  # rows that fit the powers of the pools: four numbers need no more
-POOL_NEW = 0.1  # the powers are fitted again when so many more rows have come
+POOL_ROWS, POOL_FLOATS = 20_000, 2**23  # rows that fit the pool: a few numbers need no more
+POOL_NEW = 0.1  # it is fitted again when so many more rows have come
+MAX_STEPS, TOLERANCE = 100, 1e-10  # of Newton's method
 
 
 def log_softmax(scores: Floats) -> Floats:
@@ -28,16 +30,14 @@ def log_softmax(scores: Floats) -> Floats:
 
 
 class Pools:
-    """The linear and the log-linear pool of each kind of tree, tree by tree."""
+    """The mean prediction of each kind of tree, tree by tree."""
 
     def __init__(self, n: int, n_classes: int, n_kinds: int) -> None:
-        self._sum, self._log_sum = np.zeros((n_kinds, n, n_classes)), np.zeros((n_kinds, n, n_classes))
-        self._trees = np.zeros((n_kinds, n))
+        self._sum, self._trees = np.zeros((n_kinds, n, n_classes)), np.zeros((n_kinds, n))
 
     def add(self, kind: int, rows: Integers | slice, psi: Floats) -> None:
         """Take in what one tree says of some rows (each named once)."""
         self._sum[kind, rows] += psi
-        self._log_sum[kind, rows] += np.log(psi)
         self._trees[kind, rows] += 1.0
 
     @property
@@ -45,23 +45,21 @@ class Pools:
         """The rows of which a tree of every kind has spoken."""
         return np.asarray((self._trees > 0).all(axis=0))
 
-    def log(self) -> Floats:
-        """Log pools of the known rows (n, C, 2 * kinds)."""
+    def means(self) -> Floats:
+        """Of the known rows (n, C, kinds)."""
         known = self.known
-        trees = self._trees[:, known, None]
-        pools = np.stack([np.log(self._sum[:, known] / trees), self._log_sum[:, known] / trees], axis=1)
-        return np.ascontiguousarray(np.moveaxis(pools.reshape(2 * len(pools), *pools.shape[2:]), 0, 2))
+        return np.ascontiguousarray(np.moveaxis(self._sum[:, known] / self._trees[:, known, None], 0, 2))
 
 
 class HeldOut:
-    """What the pools said of rows they had not seen, and the exponents that these rows want."""
+    """What the pools said of rows they had not seen, and the weights and the exponent that these rows want."""
 
     _schema = Schema(
-        prior=Array(float, "n_pools", low=0, high=1e6),
-        exponents=Array(float, "n_pools", low=0, high=1e6),
+        weights=Array(float, "n_kinds", low=0, total=1),
+        exponent=Real(low=0, high=1e6),
         _parts=List(
             Tuple(
-                Array(float, "n", "C", "n_pools", high=1e-6),
+                Array(float, "n", "C", "n_kinds", low=0, high=1 + 1e-6),
                 Array(np.int64, "n", index="C"),
                 Array(float, "n", low=0),
             )
@@ -70,70 +68,56 @@ class HeldOut:
     )
 
     def __init__(self, n_kinds: int) -> None:
-        self.prior = np.tile([1.0 / n_kinds, 0.0], n_kinds)  # the linear pool
-        self.exponents = self.prior
-        self._parts: list[tuple[Floats, Integers, Floats]] = []  # log pools (n, C, M), classes, weights
+        self.weights, self.exponent = np.full(n_kinds, 1.0 / n_kinds), 1.0
+        self._parts: list[tuple[Floats, Integers, Floats]] = []  # means (n, C, kinds), classes, weights
         self._fitted = 0
 
-    def add(self, log_pools: Floats, y: Integers, weight: Floats) -> None:
-        """Take in some rows; the powers follow when enough have come."""
+    def add(self, means: Floats, y: Integers, weight: Floats) -> None:
+        """Take in some rows; the pool follows when enough have come."""
         if len(y):
-            self._parts.append((log_pools, y, weight))
+            self._parts.append((means, y, weight))
         n = sum(len(y) for _, y, _ in self._parts)
         if n >= (1.0 + POOL_NEW) * self._fitted and n:
-            last = slice(-pool_rows(log_pools.shape[1]), None)
-            parts = [np.concatenate(part)[last] for part in zip(*self._parts)]
-            self._parts, self._fitted = [(parts[0], parts[1], parts[2])], len(parts[1])
-            self.exponents = fit_exponents(parts[0], parts[1], parts[2], self.prior)
+            last = slice(-pool_rows(means.shape[1]), None)
+            means, y, weight = (np.concatenate(part)[last] for part in zip(*self._parts))
+            self._parts, self._fitted = [(means, y, weight)], len(y)
+            self.weights = pool_weights(np.log(means[np.arange(len(y)), y]), counted=weight)
+            self.exponent = fit_exponent(np.log(means @ self.weights), y, weight)
+
+    def log_proba(self, means: Floats) -> Floats:
+        """Log probabilities (n, C) of the classes, given the means of each kind (n, C, kinds)."""
+        return log_softmax(self.exponent * np.log(means @ self.weights))
 
 
 def pool_rows(n_classes: int) -> int:
-    """The most rows that fit powers."""
+    """The most rows that fit the pool."""
     return min(POOL_ROWS, max(POOL_FLOATS // (4 * n_classes), 1))
 
 
-def fit_exponents(log_pools: Floats, y: Integers, weight: Floats, prior: Floats, strength: float = 1.0) -> Floats:
-    """The powers T (M,) >= 0 of the most posterior probability, given log pools (n, C, M) and classes y (n,).
+def fit_exponent(log_p: Floats, y: Integers, weight: Floats) -> float:
+    """The exponent T >= 0 of the most posterior probability, given log probabilities (n, C) and classes y (n,).
 
-    The prior is normal around ``prior`` (M,) with precision ``strength``. A pool may be ignored but not turned round:
-    of a few rows, each left out in turn, the others always predict for the other classes.
+    The prior is normal about 1, with variance 1. A pool may be ignored but not turned round: of a few rows, each left
+    out in turn, the others always predict for the other classes.
 
     >>> rng = np.random.default_rng(0)
-    >>> blunt = np.log(rng.dirichlet(np.ones(3), size=5000))[:, :, None]
-    >>> sharp = np.exp(log_softmax(2 * blunt[:, :, 0]))  # the truth is the square of the pool
+    >>> blunt = np.log(rng.dirichlet(np.ones(3), size=5000))
+    >>> sharp = np.exp(log_softmax(2 * blunt))  # the truth is the square of what was said
     >>> y = (sharp.cumsum(1) < rng.random((5000, 1))).sum(1)
-    >>> fit_exponents(blunt, y, np.ones(5000), np.ones(1)).round(1)
-    array([2.])
+    >>> round(fit_exponent(blunt, y, np.ones(5000)), 1)
+    2.0
     """
-    T, chosen = prior.copy(), log_pools[np.arange(len(y)), y]
-
-    def loss(T: Floats) -> float:
-        fit = log_softmax(log_pools @ T)[np.arange(len(y)), y]
-        return float(0.5 * strength * ((T - prior) ** 2).sum() - weight @ fit)
-
-    here = loss(T)
-    for _ in range(100):
-        gradient, curvature = _derivatives(log_pools, chosen, weight, T)
-        gradient += strength * (T - prior)
-        free = (T > 0.0) | (gradient < 0.0)  # the others stay at their bound
-        step = np.zeros_like(T)
-        step[free] = np.linalg.solve((curvature + strength * np.eye(len(T)))[np.ix_(free, free)], gradient[free])
-        there, T_there, length = np.inf, T, 1.0
-        while there > here and length > 1e-9:
-            T_there = np.maximum(T - length * step, 0.0)
-            there = loss(T_there)
-            length /= 2.0
-        moved = np.abs(T_there - T).max()
-        if there > here or moved < 1e-10:
-            break
-        T, here = T_there, there
-    return T
-
-
-def _derivatives(log_pools: Floats, chosen: Floats, weight: Floats, T: Floats) -> tuple[Floats, Floats]:
-    """Gradient (M,) and curvature (M, M) of the log loss."""
-    p = np.exp(log_softmax(log_pools @ T))
-    mean = np.einsum("nc,ncm->nm", p, log_pools)
-    weighted = (p * weight[:, None])[:, :, None] * log_pools
-    curvature = np.tensordot(weighted, log_pools, axes=((0, 1), (0, 1))) - (mean * weight[:, None]).T @ mean
-    return weight @ (mean - chosen), curvature
+    chosen, low, high, T = log_p[np.arange(len(y)), y], 0.0, np.inf, 1.0
+    for _ in range(MAX_STEPS):
+        p = np.exp(log_softmax(T * log_p))
+        mean = (p * log_p).sum(axis=1)
+        slope = weight @ (mean - chosen) + T - 1.0
+        curvature = weight @ ((p * log_p**2).sum(axis=1) - mean**2) + 1.0
+        low, high = (low, T) if slope > 0.0 else (T, high)  # the loss is convex: the best is on this side
+        step = T - slope / curvature
+        if not low < step < high:  # Newton would leave the bracket: halve it
+            step = 0.5 * (low + high) if high < np.inf else 2.0 * low
+        if abs(step - T) <= TOLERANCE * (1.0 + T):
+            return float(step)
+        T = step
+    return float(T)

@@ -98,8 +98,7 @@ def _factors_of(covariances: int | str) -> Tuple:
     ),
     walk=Tuple(
         Array(float, "tree.N", "1 + 2 * len(temperatures)", high=1e-6, inf=True, log_total=1.0),
-        Array(float, "tree.N", high=1e-6, inf=True),
-        Array(float, "tree.N", high=1e-6, inf=True),
+        Array(float, "tree.N", inf=True),
     ),
     levels=Whole(1, "tree.N"),
     check=lambda state, scope: _check_tree(state, scope),
@@ -141,7 +140,7 @@ class ClassTree(NamedTuple):
 def _check_tree(state: Any, scope: Scope) -> None:
     """Discriminants are there, with positive pivots; one that is not there has no weight; a leaf stops."""
     _, shared, own, shared_factors, own_factors, columns = state.local
-    log_v, log_w, log_1mw = state.walk
+    log_v, log_odds = state.walk
     leaf = state.tree.left < 0
     require("levels", state.levels == state.tree.depth.max() + 1)
     for place, factors in ((shared, shared_factors), (own, own_factors)):
@@ -150,8 +149,8 @@ def _check_tree(state: Any, scope: Scope) -> None:
         require("factors", np.diagonal(factors[0], axis1=2, axis2=3) > 0)
     missing = np.repeat(np.stack([shared < 0, own < 0], axis=1), len(scope["temperatures"]), axis=1)
     require("v", np.isneginf(log_v[:, 1:]) | ~missing)
-    require("w", np.abs(np.exp(log_w) + np.exp(log_1mw) - 1.0) < 1e-6)
-    require("w", np.isneginf(log_1mw) == leaf)
+    require("odds", np.isposinf(log_odds) == leaf)
+    require("odds", ~np.isneginf(log_odds))
 
 
 def _copied(parts: Any) -> Any:
@@ -272,13 +271,13 @@ def _prior(tree: Tree, shared: _Kind, own: _Kind, growth: ClassGrowth) -> Walk:
     leaf = tree.left < 0
     with np.errstate(divide="ignore"):
         log_v = np.log(has / has.sum(1, keepdims=True))
-        return log_v, np.log(np.where(leaf, 1.0, growth.stop)), np.log(np.where(leaf, 0.0, 1.0 - growth.stop))
+    return log_v, np.where(leaf, np.inf, np.log(growth.stop) - np.log1p(-growth.stop))
 
 
 def _without_faint(planted: ClassTree, growth: ClassGrowth) -> ClassTree:
     """The tree without the discriminants that hardly have weight: they would cost most of the time and memory."""
     counts, shared, own, shared_factors, own_factors, columns = planted.local
-    log_v, log_w, log_1mw = planted.walk
+    log_v, log_odds = planted.walk
     T = len(growth.temperatures)
     if not ((shared >= 0) | (own >= 0)).any():
         return planted
@@ -296,4 +295,4 @@ def _without_faint(planted: ClassTree, growth: ClassGrowth) -> ClassTree:
         tuple(part[own[keep_own]] for part in own_factors),
         columns,
     )
-    return ClassTree(planted.tree, local, (log_v, log_w, log_1mw), planted.levels)  # type: ignore[arg-type]
+    return ClassTree(planted.tree, local, (log_v, log_odds), planted.levels)  # type: ignore[arg-type]

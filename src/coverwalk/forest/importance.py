@@ -69,7 +69,7 @@ def class_gains(forest: ClassForest, n_features: int) -> Floats:
     for growth, trees in forest.kinds:
         for tree in trees:
             left = tree.tree.left
-            _, log_w, log_1mw = tree.walk
+            log_w, log_1mw = -np.logaddexp(0.0, [-tree.walk[1], tree.walk[1]])
             inner = left >= 0
             prior = np.log(growth.stop)
             refined = np.where(inner, prior - log_w, 0.0)  # log Z_M - log phi_M

@@ -3,10 +3,10 @@
 import numpy as np
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.double_tree.odds import mixture
 from coverwalk._kernels.double_tree.state import Floats, Longs, Settings, State
 from coverwalk._kernels.double_tree.tree_density import predict_tree
 from coverwalk._kernels.double_tree.walk import O_EXPONENT, O_ODDS, TREE, V_EXPONENT, V_ODDS, find
+from coverwalk._kernels.odds import mixture
 
 __all__ = ["cell_masses", "context_weights", "finest_cells", "leaves"]
 

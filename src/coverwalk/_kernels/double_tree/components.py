@@ -1,9 +1,9 @@
 """The components for x in a double tree: with which probability the walk stops where, and in which local model."""
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.double_tree.odds import mixture
 from coverwalk._kernels.double_tree.state import Floats, Longs, Settings, State
 from coverwalk._kernels.double_tree.walk import O_EXPONENT, O_ODDS, V_EXPONENT, V_ODDS, find
+from coverwalk._kernels.odds import mixture
 
 __all__ = ["component_weights"]
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.double_tree.odds import mixture, updated
+from coverwalk._kernels.odds import mixture, updated
 
 __all__ = ["copy_tree", "new_tree", "observe_tree", "predict_tree"]
 

@@ -17,9 +17,9 @@ import numpy as np
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.real_line import log_slope, morton
 from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
-from coverwalk._kernels.double_tree.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
 from coverwalk._kernels.double_tree.state import Floats, Longs, Settings, State
 from coverwalk._kernels.double_tree.tree_density import copy_tree, new_tree, observe_tree, predict_tree
+from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
 
 __all__ = ["O_EXPONENT", "O_ODDS", "TREE", "V_EXPONENT", "V_ODDS", "find", "learn", "logpdf"]
 

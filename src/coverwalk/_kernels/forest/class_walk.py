@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.forest.discriminant import Factors, log_scores
 from coverwalk._kernels.forest.node import child_of
+from coverwalk._kernels.odds import log_step
 
 __all__ = ["Local", "Rows", "Walk", "predict_locally", "visit"]
 
@@ -23,8 +24,8 @@ Rows = tuple[Floats, Integers, Floats]  # X (n, p), class of each row (n,), weig
 STRANGE = 1e-9  # share of rows that the parent's prediction leaves to all classes alike: no class is ever impossible
 # counts (N, C), shared (N,) and own (N,) the place of a context's factors or -1, factors of both, columns (p,) they use
 Local = tuple[Floats, Integers, Integers, Factors, Factors, Integers]
-# log v (N, J), log w (N,), log(1-w) (N,): which local model predicts, and whether the walk stops
-Walk = tuple[Floats, Floats, Floats]
+# log v (N, J), log odds (N,): which local model predicts, and whether the walk stops
+Walk = tuple[Floats, Floats]
 
 
 @inlined_kernel
@@ -93,17 +94,14 @@ def _learn(
 
     log_phi (J,) of each local model; log_stop, log_onward: of phi, and of psi further down (0.0 in a leaf).
     """
-    log_v, log_w, log_1mw = walk
+    log_v, log_odds = walk
     counts[k, label] += m
     for j in range(len(log_phi)):
         if log_v[k, j] > -math.inf:
             log_v[k, j] += m * log_phi[j]
     _normalise(log_v[k])
-    if log_1mw[k] > -math.inf:
-        stop, go = log_w[k] + m * log_stop, log_1mw[k] + m * log_onward
-        top = max(stop, go)
-        total = top + math.log(math.exp(stop - top) + math.exp(go - top))
-        log_w[k], log_1mw[k] = stop - total, go - total
+    if log_odds[k] < math.inf:  # in a leaf it always stops
+        log_odds[k] += m * log_step(log_onward, log_stop)
 
 
 @kernel
@@ -125,7 +123,7 @@ def visit(
     """
     X, y, weight = rows
     counts, shared, own = local[0], local[1], local[2]
-    log_v, log_w, log_1mw = walk
+    log_v, log_odds = walk
     alpha = setting[0]
     J, C = log_v.shape[1], counts.shape[1]
     z, phi = np.empty((3, max(C, len(local[5])))), np.empty((J, C))
@@ -166,7 +164,8 @@ def visit(
         log_onward = 0.0
         for d in range(depth - 1, -1, -1):
             k = path[d]
-            w, go = math.exp(log_w[k]), math.exp(log_1mw[k])
+            g = math.exp(-abs(log_odds[k]))  # each weight from the odds: 1 - w would lose a small one
+            w, go = (1.0 / (1.0 + g), g / (1.0 + g)) if log_odds[k] > 0.0 else (g / (1.0 + g), 1.0 / (1.0 + g))
             for c in range(C):
                 psi[r, c] = w * blend[d + 1, c] + go * psi[r, c]
             if learn:

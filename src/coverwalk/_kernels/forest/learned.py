@@ -22,6 +22,7 @@ from coverwalk._kernels.forest.components import DENSITY_OF_Y, MIN_WEIGHT, REGRE
 from coverwalk._kernels.forest.polynomial import value
 from coverwalk._kernels.forest.regression import add_gram
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
+from coverwalk._kernels.odds import log_mixture, log_step
 
 __all__ = ["learn_rows", "pool_rows", "set_precision"]
 
@@ -185,9 +186,8 @@ def learn_rows(
                 log_psi = log_phi_c
             else:
                 log_odds = math.log(here / below) + learned.log_odds[c]
-                before = log_psi
-                log_psi = _log_add(log_odds + log_phi_c, before) - _log_add(log_odds, 0.0)
-                learned.log_odds[c] += min(max(log_phi_c - before, -700.0), 700.0)
+                learned.log_odds[c] += log_step(log_psi, log_phi_c)
+                log_psi = log_mixture(log_odds, log_psi, log_phi_c)
             below += here
             _step(learned, c, f, k_f, y[i] - mu, reference)
             k = records.above[k]

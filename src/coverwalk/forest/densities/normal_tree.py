@@ -133,14 +133,14 @@ def weigh(left: Ints, parent: Ints, size: Ints, log_phi: Floats, prior: NormalPr
     Z = w Z_normal + (1 - w) B(n_left + a, n_right + a) / B(a, a) Z_left Z_right.
     """
     N, a, inner = len(left), prior.a, left >= 0
-    log_split, log_side, mass = np.zeros(N), np.zeros((N, 1)), np.empty((1, N, 1))
+    log_split, mass = np.zeros(N), np.empty((1, N, 1))
     log_split[inner] = betaln(size[left[inner]] + a, size[left[inner] + 1] + a) - betaln(a, a)
-    log_side[1:, 0] = np.log((size[1:] + a) / (size[parent[1:]] + 2.0 * a))
+    on_side = [0.0, *np.log((size[1:] + a) / (size[parent[1:]] + 2.0 * a)).tolist()]
     for k, above in enumerate(parent[1:].tolist(), 1):  # to be on the sides of all contexts on the way
-        log_side[k, 0] += log_side[above, 0]
+        on_side[k] += on_side[above]
     log_stop, log_go = np.empty((2, 1, N))
     log_Z = stop_weights(left, log_phi, prior.stop, log_stop[0], log_go[0], log_split)
-    walk_weights(parent, log_side, log_stop, log_go, mass)
+    walk_weights(parent, np.array(on_side)[:, None], log_stop, log_go, mass)
     kept = mass.ravel().tolist()
     for k, above in zip(range(N - 1, 0, -1), parent[:0:-1].tolist()):
         if kept[k] < prior.faint:

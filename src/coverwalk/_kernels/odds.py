@@ -1,22 +1,23 @@
-"""Two rivals and the odds between them: the one step of which the whole double tree is made.
+"""Two rivals and the odds between them: eq. 2 of docs/math.md, the one step of which every walk row by row is made.
 
 A weight w = g / (1 + g) is kept as its odds g. With the densities of the two rivals for a new observation,
 
     mixture = (base + g rival) / (1 + g),          g' = g rival / base.
 
-The stop weight of a context (phi against the walk's next context), the choice between its two local models and the
-halving of a cell of y are all this step, without a logarithm. Where g outgrows a double, whole powers of 2^332 are
-set aside as an `exponent` and brought back when the data turn: neither w nor 1 - w is ever lost.
+The stop weight of a context (phi against the walk's next context) is this step in all engines; in the double tree so
+are the choice between its two local models and the halving of a cell of y, without a logarithm. Where g outgrows a
+double, whole powers of 2^332 are set aside as an `exponent` and brought back when the data turn: neither w nor 1 - w is
+ever lost.
 
 A step is exact to a rounding while rival / base stays within 10^-80 .. 10^80 (`FAIR`); callers with more extreme
 densities use the logarithmic forms.
 """
 
-from math import exp, floor, log, log1p
+from math import exp, floor, inf, log, log1p
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["FAIR", "FAR", "log_mixture", "log_odds", "mixture", "odds_from_log", "updated"]
+__all__ = ["FAIR", "FAR", "log_mixture", "log_odds", "log_step", "mixture", "odds_from_log", "updated"]
 
 FAIR = 1e80
 _STEP = 2.0**332
@@ -72,4 +73,12 @@ def _softplus(t: float) -> float:
 @kernel
 def log_mixture(log_g: float, log_base: float, log_rival: float) -> float:
     """log of the mixture, from logarithms alone."""
+    if log_base == -inf:
+        return log_rival + log_g - _softplus(log_g)
     return log_base + _softplus(log_g + log_rival - log_base) - _softplus(log_g)
+
+
+@kernel
+def log_step(log_base: float, log_rival: float) -> float:
+    """What an observation adds to the log odds of the rival; bounded, so that no single row decides for ever."""
+    return min(max(log_rival - log_base, -700.0), 700.0)
