@@ -16,6 +16,7 @@ from coverwalk import (
     ConditionalDensity,
     ContextClassifier,
     CoverModel,
+    Density,
     DoubleTree,
     ModelFileError,
     SequenceClassifier,
@@ -282,6 +283,11 @@ def test_a_cover_model_that_saw_whole_numbers_is_saved(tmp_path):
     model.update_many([[1], [2], [3]], [1, 2, 3])
     model.save(tmp_path / "m.cw")
     assert load(tmp_path / "m.cw").log_predict([2], 2) == model.log_predict([2], 2)
+
+
+@pytest.mark.parametrize("model", [ConditionalDensity(), ContextClassifier(), Density()])
+def test_no_number_of_jobs_is_zero(model, tmp_path):
+    refused(retold(model, lambda fields: fields.update(n_jobs=0)), tmp_path / "m.cw", says="n_jobs")
 
 
 def test_samples_of_a_wider_alphabet_than_bytes_are_lists():

@@ -14,6 +14,7 @@ from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
     Array,
+    Either,
     Flag,
     Labels,
     List,
@@ -114,7 +115,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         stop=Real(above=0, below=1),
         alpha=Real(low=1e-100, high=1e100, whole=True),
         categorical_features=Plain(),
-        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
         random_state=Random(),
         n_features_in_=Absent(Whole(1, 10**6)),
         feature_names_in_=Absent(Names("n_features_in_")),

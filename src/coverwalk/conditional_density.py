@@ -142,7 +142,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         max_rows=Whole(1),
         max_contexts=Whole(1),
         forget=file.Real(low=0, high=0.1, whole=True),
-        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
         verbose=Whole(0),
         random_state=Random(),
         n_features_in_=Absent(Whole(0, 10**6)),
