@@ -41,7 +41,7 @@ from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forest.tuning import choose
 from coverwalk.locks import adopt, reads, unfitted, writes
-from coverwalk.preparation.checked_rows import as_row
+from coverwalk.preparation.checked_rows import as_row, usable_outputs
 from coverwalk.preparation.columns import MixedInputs, read_inputs
 from coverwalk.preparation.rounding import find_rounding, refuse_lossy
 from coverwalk.preparation.weights import distinct_rows
@@ -230,7 +230,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         refuse_lossy(y)
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
         categories = self._mixed.category_names
-        Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        Y = usable_outputs(np.asarray(y, dtype=np.float64).reshape(len(y), -1))  # None among objects is NaN by now
         given = None
         if sample_weight is not None:
             given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -317,7 +317,7 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         if isinstance(self.stop, str):
             if self.stop != "auto":
                 raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
-        elif not 0 < self.stop < 1:
+        elif not 1e-100 <= self.stop < 1:
             raise ValueError(f'stop must lie strictly between 0 and 1, or be "auto"; got {self.stop!r}')
         ridges = tuple(float(ridge) for ridge in self.ridges)
         if not ridges or not all(0 < ridge < np.inf for ridge in ridges):

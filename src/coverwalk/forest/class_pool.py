@@ -117,7 +117,8 @@ def fit_exponents(log_pools: Floats, y: Integers, weight: Floats, prior: Floats,
         gradient += strength * (T - prior)
         free = (T > 0.0) | (gradient < 0.0)  # the others stay at their bound
         step = np.zeros_like(T)
-        step[free] = np.linalg.solve((curvature + strength * np.eye(len(T)))[np.ix_(free, free)], gradient[free])
+        both = (curvature + strength * np.eye(len(T)))[np.ix_(free, free)]
+        step[free] = np.linalg.lstsq(both, gradient[free])[0]  # heavy rows leave nothing of the prior's part
         there, T_there, length = np.inf, T, 1.0
         while there > here and length > 1e-9:
             T_there = np.maximum(T - length * step, 0.0)
