@@ -307,10 +307,10 @@ class ConditionalDensity(Saved, Calibrating, Explaining, Streaming, RegressorMix
         n_trees = self.n_estimators if self.n_estimators is not None else 24 if n_rows <= 4096 else 16
         _check_number("n_estimators", n_trees, 1, 10_000)
         _check_number("degree", self.degree, 0, 2)
-        _check_number("min_samples_leaf", self.min_samples_leaf, 1, np.inf)
-        _check_number("n_candidates", self.n_candidates, 1, np.inf)
-        _check_number("max_rows", self.max_rows, 1, np.inf)
-        _check_number("max_contexts", self.max_contexts, 1, np.inf)
+        _check_number("min_samples_leaf", self.min_samples_leaf, 1, 2**62)
+        _check_number("n_candidates", self.n_candidates, 1, 10**6)
+        _check_number("max_rows", self.max_rows, 1, 2**62)
+        _check_number("max_contexts", self.max_contexts, 1, 2**62)
         forget: Any = self.forget
         if isinstance(forget, bool) or not isinstance(forget, Real) or not 0 <= float(forget) <= 0.1:
             raise ValueError(f"forget must be a decay rate per row between 0 and 0.1, 0 for none; got {self.forget!r}")
