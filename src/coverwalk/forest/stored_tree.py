@@ -35,7 +35,7 @@ _KNOWN = ("first", "kind", "weight", "s2", "centre", "mean", "degree", "ridge", 
     low=Array(float, "C", "p"),
     high=Array(float, "C", "p"),
     rows=Array(float, "T", "p"),
-    factors=Array(float, "F"),
+    factors=Array(float, "F", low=-1e100, high=1e100),  # of sums of squares
 )
 class Spans(NamedTuple):
     """What comes from the rows of contexts; see `Records`."""

@@ -61,10 +61,10 @@ class Records(NamedTuple):
 
 
 @stored(
-    plane=Array(float, "C", "m"),
+    plane=Array(float, "C", "m", low=-1e60, high=1e60),  # these learn from residuals of up to 1e30
     inverse=Array(float, "I", "m", "m", low=-1 / RIDGE - 1e-6, high=1 / RIDGE + 1e-6),
     nu=Array(float, "C", above=0),
-    psi=Array(float, "C", above=0),
+    psi=Array(float, "C", above=0, high=1e100),
     log_odds=Array(float, "C"),
     log_choice=Array(float, "R"),
     seen=Array(np.int64, "C", low=0, high=10**15),
