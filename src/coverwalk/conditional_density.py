@@ -40,7 +40,7 @@ from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forest.tuning import choose
 from coverwalk.locks import adopt, reads, unfitted, writes
-from coverwalk.preparation.checked_rows import as_row
+from coverwalk.preparation.checked_rows import as_row, usable_outputs
 from coverwalk.preparation.columns import MixedInputs, read_inputs
 from coverwalk.preparation.rounding import find_rounding, refuse_lossy
 from coverwalk.preparation.weights import distinct_rows
@@ -139,7 +139,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         max_rows=Whole(1),
         max_contexts=Whole(1),
         forget=file.Real(low=0, high=0.1, whole=True),
-        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
         verbose=Whole(0),
         random_state=Random(),
         n_features_in_=Absent(Whole(0, 10**6)),
@@ -227,7 +227,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         refuse_lossy(y)
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
         categories = self._mixed.category_names
-        Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        Y = usable_outputs(np.asarray(y, dtype=np.float64).reshape(len(y), -1))  # None among objects is NaN by now
         given = None
         if sample_weight is not None:
             given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -305,17 +305,17 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         n_trees = self.n_estimators if self.n_estimators is not None else 24 if n_rows <= 4096 else 16
         _check_number("n_estimators", n_trees, 1, 10_000)
         _check_number("degree", self.degree, 0, 2)
-        _check_number("min_samples_leaf", self.min_samples_leaf, 1, np.inf)
-        _check_number("n_candidates", self.n_candidates, 1, np.inf)
-        _check_number("max_rows", self.max_rows, 1, np.inf)
-        _check_number("max_contexts", self.max_contexts, 1, np.inf)
+        _check_number("min_samples_leaf", self.min_samples_leaf, 1, 2**62)
+        _check_number("n_candidates", self.n_candidates, 1, 10**6)
+        _check_number("max_rows", self.max_rows, 1, 2**62)
+        _check_number("max_contexts", self.max_contexts, 1, 2**62)
         forget: Any = self.forget
         if isinstance(forget, bool) or not isinstance(forget, Real) or not 0 <= float(forget) <= 0.1:
             raise ValueError(f"forget must be a decay rate per row between 0 and 0.1, 0 for none; got {self.forget!r}")
         if isinstance(self.stop, str):
             if self.stop != "auto":
                 raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
-        elif not 0 < self.stop < 1:
+        elif not 1e-100 <= self.stop < 1:
             raise ValueError(f'stop must lie strictly between 0 and 1, or be "auto"; got {self.stop!r}')
         ridges = tuple(float(ridge) for ridge in self.ridges)
         if not ridges or not all(0 < ridge < np.inf for ridge in ridges):
