@@ -11,7 +11,11 @@ from coverwalk.preparation.rounding import Rounding
 
 BOUNDS = [Bounds(0.0, np.inf, 2.0), Bounds(-np.inf, 5.0, 0.5), Bounds(0.0, 1.0, 0.5), Bounds(-1.0, 3.0, 0.3)]
 TARGETS = [Rounding(low=bounds.low, high=bounds.high, bounds=bounds) for bounds in BOUNDS]
+SKEWED = [Bounds(-1.0, np.inf, 4.0, 0.5), Bounds(-np.inf, 5.0, 6.0, 1.0)]
+TARGETS += [Rounding(bounds=bounds) for bounds in SKEWED]
 TARGETS += [
+    Rounding(values=np.array([0.0]), width=np.array([0.4]), bounds=SKEWED[0]),
+    Rounding(step=0.25, decimals=2, bounds=SKEWED[1]),
     Rounding(values=np.array([0.0]), width=np.array([0.4]), low=0.0),
     Rounding(values=np.array([0.0, 1.0]), width=np.array([0.1, 0.2]), low=0.0, high=1.0),
     Rounding(values=np.array([0.0]), width=np.array([0.1]), low=0.0, high=1.0, bounds=Bounds(-np.inf, 1.1, 0.3)),
@@ -22,18 +26,18 @@ TARGETS += [
 ]
 
 
-@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("bounds", BOUNDS + SKEWED)
 def test_the_map_is_its_own_inverse_and_smooth(bounds):
-    low, high = max(bounds.low, -20.0), min(bounds.high, 20.0)
+    low, high = (max(bounds.low, -20.0), min(bounds.high, 20.0)) if bounds.b == 0 else (-20.0, 20.0)
     y = np.linspace(low, high, 1001)[1:-1]
     z = bounds.forward(y)
     np.testing.assert_allclose(bounds.backward(z), y, rtol=1e-12, atol=1e-12)
     assert np.all(np.diff(z) > 0)
-    h = 1e-6 * np.minimum(np.minimum(y - bounds.low, bounds.high - y), 1.0)
+    h = 1e-6 * np.clip(np.minimum(y - bounds.low, bounds.high - y), bounds.b or -np.inf, 1.0)
     slope = (bounds.forward(y + h) - bounds.forward(y - h)) / (2 * h)
     np.testing.assert_allclose(np.log(slope), bounds.log_slope(y), atol=1e-5)
     for end in (bounds.low, bounds.high):
-        assert np.isinf(bounds.forward(end))
+        assert np.isinf(bounds.forward(end)) or (bounds.b > 0 and np.isfinite(end))
 
 
 def mixture(target, seed=0):
@@ -91,7 +95,7 @@ def test_moments_are_integrals(target):
         turns = [0.0]
         if target.bounds:
             jumps = target.bounds.forward(jumps)
-            turns = [0.0, target.bounds._top] if np.isfinite(target.bounds._top) else [0.0]
+            turns = target.bounds.pieces()[0][1:-1]
         far = np.geomspace(60, 1e5, 400)
         marks = np.sort(
             np.concatenate([-far, np.linspace(-60, 60, 3000), far, edges, turns, jumps[np.isfinite(jumps)]])
@@ -198,7 +202,14 @@ def test_what_auto_finds():
 
 @pytest.mark.parametrize(
     ("bounds", "message"),
-    [((1.5, None), "crosses its bounds"), ((3, 1), "low < high"), (7, "pair"), ("all", "auto"), ((0, 0), "low < high")],
+    [
+        ((1.5, None), "crosses its bounds"),
+        ((3, 1), "low < high"),
+        (7, "pair"),
+        ("all", "auto"),
+        ((0, 0), "low < high"),
+        ([(0, None)] * 2, "each of the 1"),
+    ],
 )
 def test_wrong_bounds_are_refused(bounds, message):
     X, y = skewed(50, 0)
@@ -214,3 +225,56 @@ def test_a_y_in_the_cell_of_a_limit_has_its_density():
     assert dist.rounding.step == 1
     np.testing.assert_allclose(dist.logpdf(np.array([[0.3, 1.3]])), dist.logpdf(np.array([[0.0, 1.0]])), rtol=1e-12)
     assert np.all(dist.logpdf(-0.3) == -np.inf)
+
+
+def test_skewed_y_is_seen_on_a_logarithmic_scale_and_keeps_a_density_everywhere():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (900, 3))
+    y = np.exp(X[:, 0] + np.sin(3 * X[:, 1]) + 0.2 * rng.normal(size=900)) + 3.0
+    half = slice(0, 600)
+    model = ConditionalDensity(8).fit(X[half], y[half])
+    rounding = model.forests_[0].settings.rounding
+    assert rounding is not None
+    assert rounding.bounds is not None
+    assert rounding.bounds.b > 0
+    assert "logarithmic scale from" in str(rounding)
+    by_hand = ConditionalDensity(8).fit(X[half], np.log(y[half] - rounding.bounds.low))
+    loss = -np.mean(
+        by_hand.logpdf(X[600:], np.log(y[600:] - rounding.bounds.low)) - np.log(y[600:] - rounding.bounds.low)
+    )
+    assert -model.log_likelihood(X[600:], y[600:]) < loss + 0.05
+    dist = model.predict_dist(X[:3])
+    assert np.all(np.isfinite(dist.logpdf(-100.0)))
+    assert np.all(np.isfinite(dist.logpdf(1e4)))
+    left = ConditionalDensity(8).fit(X[half], -y[half])
+    np.testing.assert_allclose(left.logpdf(X[600:], -y[600:]).mean(), model.log_likelihood(X[600:], y[600:]), atol=0.1)
+
+
+def test_many_zeros_leave_the_scale_to_the_others():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (900, 2))
+    y = np.where(rng.random(900) < 0.8, 0.0, np.exp(2 * X[:, 0] + 0.3 * rng.normal(size=900)))
+    model = ConditionalDensity(4).fit(X, y)
+    assert model.predict_dist(X).cdf(0.0).mean() == pytest.approx(0.8, abs=0.04)
+
+
+def test_y_that_is_not_skewed_stays_as_it_is():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (400, 2))
+    assert ConditionalDensity(4).fit(X, X[:, 0] + 0.3 * rng.normal(size=400)).forests_[0].settings.rounding is None
+
+
+def test_a_stream_keeps_its_bounds_and_refuses_y_beyond():
+    X, y = skewed(300, 3)
+    for n in (1, 5, 300):
+        model = ConditionalDensity(4, bounds=(0, None)).partial_fit(X[:n], y[:n])
+        assert np.all(model.predict_dist(X[:20]).cdf(0.0) == 0.0)
+    for begun in (model, ConditionalDensity(4, bounds=(0, None)).fit(X, y)):
+        before = begun.logpdf(X, y)
+        with pytest.raises(ValueError, match="crosses its bounds"):
+            begun.partial_fit(X[:2], [1.0, -1.0])
+        with pytest.raises(ValueError, match="crosses its bounds"):
+            begun.learn_one(X[0], -1.0)
+        np.testing.assert_array_equal(begun.logpdf(X, y), before)
+    with pytest.raises(ValueError, match="crosses its bounds"):
+        ConditionalDensity(4, bounds=(0, None)).partial_fit(X[:1], [-1.0])

@@ -319,4 +319,8 @@ def test_whole_numbers_that_floats_do_not_hold_are_refused():
     X = np.random.default_rng(0).normal(size=(30, 2))
     with pytest.raises(ValueError, match=r"beyond 2\*\*53"):
         ConditionalDensity(n_estimators=2).fit(X, np.arange(30) + 2**60 + 1)
+    with pytest.raises(ValueError, match=r"beyond 2\*\*53"):
+        ConditionalDensity(n_estimators=2).fit(X, [10**30 + i for i in range(30)])
+    with pytest.raises(ValueError, match=r"beyond 2\*\*53"):
+        ConditionalDensity(n_estimators=2).partial_fit(X, np.arange(30) + 2**60 + 1)
     ConditionalDensity(n_estimators=2, stop=0.5).fit(X, np.arange(30) * 2**54)

@@ -32,7 +32,7 @@ from coverwalk.files.schema import (
     Whole,
     require,
 )
-from coverwalk.forest.bounds_choice import choose_rounding
+from coverwalk.forest.bounds_choice import bounded, choose_rounding
 from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.explain import Explaining
 from coverwalk.forest.forest import Forest, Settings
@@ -243,8 +243,8 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
             chosen = settings
             if categories:
                 chosen = replace(settings, n_categories=(*self._mixed.n_categories, *[0] * j))
-            bounds = self.bounds[j] if isinstance(self.bounds, list) else self.bounds
-            chosen = replace(chosen, rounding=choose_rounding(inputs, Y[:, j], bounds, chosen))
+            chosen = bounded(chosen, self.bounds, j, Y.shape[1])
+            chosen = replace(chosen, rounding=choose_rounding(inputs, Y[:, j], chosen))
             if self.stop == "auto":
                 chosen = choose(inputs, Y[:, j], chosen, weight)
                 clock.tell("priors and experts chosen on held-out rows")

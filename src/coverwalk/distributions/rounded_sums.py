@@ -63,30 +63,19 @@ def grid_near(dist: "PredictiveDistribution", y: Floats) -> Floats | None:
 def bounded_grid_moments(dist: "PredictiveDistribution", mean: Floats, var: Floats) -> None:
     """Mean and variance (n,) of y on a grid with bounds, in place of those of the latent y.
 
-    The cells where a row has its mass are told apart; of a row that spreads over too many, those next to the bounds.
+    The cells where a row has its mass are told apart, of one that spreads over too many those about its median.
     Elsewhere y has the moments of a continuous y, and what the formula of Euler and Maclaurin adds for the rounding.
     """
-    rounding, table = dist.rounding, dist.shapes.table
+    rounding = dist.rounding
     assert rounding is not None
-    low, high = np.reshape(dist.interval(1.0 - 2.0 * TAIL), (2, -1))
-    wide = high - low > MAX_CELLS * rounding.step
-    for rows in (np.flatnonzero(~wide), np.flatnonzero(wide)):
-        if not len(rows):
-            continue
-        part = dist if len(rows) == len(mean) else dist[rows]
-        first, second = rounding.value(mean[rows]), np.empty(len(rows))
-        if wide[rows[0]]:
-            cells, (lowest, highest) = no_cells(len(rows)), _beside_bounds(rounding)
-            pieces = rounding.pieces(np.concatenate([lowest, highest]))
-            up, down = (
-                np.full(len(rows), values[k]) if len(values) else None for k, values in ((-1, lowest), (0, highest))
-            )
-        else:
-            cells, up, down = _cells_of_rows(rounding, low[rows], high[rows]), high[rows], low[rows]
-            pieces = rounding.pieces(np.array([end for end in (rounding.low, rounding.high) if np.isfinite(end)]))
-        piece_moments(part.components, table, *pieces, cells, first, second)
-        _add_rounding_between(part, up, down, first, second)
-        mean[rows], var[rows] = first, second
+    low, middle, high = np.reshape(np.transpose(dist.ppf([TAIL, 0.5, 1.0 - TAIL])), (3, -1))
+    reach = MAX_CELLS // 2 * rounding.step
+    low, high = np.maximum(low, rounding.value_at(middle - reach)), np.minimum(high, rounding.value_at(middle + reach))
+    limits = np.array([end for end in (rounding.low, rounding.high) if np.isfinite(end)])
+    mean[:] = rounding.value(mean)  # about which squares are summed
+    cells = _cells_of_rows(rounding, low, high)
+    piece_moments(dist.components, dist.shapes.table, *rounding.pieces(limits), cells, mean, var)
+    _add_rounding_between(dist, low, high, mean, var)
 
 
 def no_cells(n: int) -> Cells:
@@ -106,39 +95,28 @@ def _cells_of_rows(rounding: "Rounding", low: Floats, high: Floats) -> Cells:
     return offsets, ends, values
 
 
-def _add_rounding_between(
-    dist: "PredictiveDistribution", up: Floats | None, down: Floats | None, mean: Floats, var: Floats
-) -> None:
-    """Add to moments (n,) what rounding adds where cells were not told apart: above the values up, below down (n,).
+def _add_rounding_between(dist: "PredictiveDistribution", low: Floats, high: Floats, mean: Floats, var: Floats) -> None:
+    """Add to moments (n,) what rounding adds where cells were not told apart: beyond the values low and high (n,), save
+    at the limits.
 
     With p the density and M the mass from a to b, both ends of cells, a sum over cells is more than the integral by
     step^2 / 12 (p(a) - p(b)), and of squares about the mean by step^2 / 12 (M + 2 (a - mean) p(a) - 2 (b - mean) p(b)).
     """
     rounding, latent = dist.rounding, dist.rounded(None)
     assert rounding is not None
-    beyond, shift, squares = np.zeros(len(mean)), np.zeros(len(mean)), np.zeros(len(mean))
-    for sign, values in ((1.0, up), (-1.0, down)):
-        if values is None:
-            beyond += 1.0
-            continue
-        y, z = values + sign * 0.5 * rounding.step, rounding.ends(values)[1 if sign > 0 else 0]
-        inside = np.isfinite(z)
-        slope = rounding.bounds.log_slope(y) if rounding.bounds else 0.0
-        at = z[0] if dist.shape == () else z
-        with np.errstate(invalid="ignore"):
-            density = sign * np.where(inside, np.exp(np.reshape(latent.logpdf(at), -1) + slope), 0.0)
-            squares += np.where(inside, 2.0 * (y - mean) * density, 0.0)
-        beyond += np.reshape(latent.sf(at) if sign > 0 else latent.cdf(at), -1)
-        shift += density
+    mass, shift, squares = np.zeros(len(mean)), np.zeros(len(mean)), np.zeros(len(mean))
+    for sign, values, limit in ((1.0, high, rounding.high), (-1.0, low, rounding.low)):
+        ends = ((sign, values), (-sign, np.full(len(mean), limit))) if np.isfinite(limit) else ((sign, values),)
+        for side, at in ends:  # from the first upwards, or downwards, to the second
+            y, z = at + side * 0.5 * rounding.step, rounding.ends(at)[1 if side > 0 else 0]
+            rest = (values != limit) & np.isfinite(z)
+            z = np.where(rest, z, 0.0)
+            slope = np.where(rest, rounding.bounds.log_slope(y), 0.0) if rounding.bounds else 0.0
+            points = z[0] if dist.shape == () else z
+            density = side * np.where(rest, np.exp(np.reshape(latent.logpdf(points), -1) + slope), 0.0)
+            shift, squares = shift + density, squares + 2.0 * (y - mean) * density
+            tail = np.reshape(latent.sf(points) if sign > 0 else latent.cdf(points), -1)
+            mass += np.where(rest, tail if side == sign else -tail, 0.0)
     twelfth = rounding.step**2 / 12.0
-    wide = up is None or down is None or bool(np.all(up < down))
-    var += twelfth * (beyond - wide + squares) - (twelfth * shift) ** 2
+    var += twelfth * (mass + squares) - (twelfth * shift) ** 2
     mean += twelfth * shift
-
-
-def _beside_bounds(rounding: "Rounding") -> tuple[Floats, Floats]:
-    """The first values of a grid above its lower bound, and the last below its upper one."""
-    reach = MAX_CELLS * rounding.step / 4
-    low = rounding.between(rounding.low, rounding.low + reach) if rounding.low > -np.inf else np.empty(0)
-    high = rounding.between(rounding.high - reach, rounding.high) if rounding.high < np.inf else np.empty(0)
-    return low, high

@@ -6,41 +6,58 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.preparation.bounds import Bounds, check_within, checked_bounds, natural_bounds
 from coverwalk.preparation.rounding import Rounding, atom_widths, find_rounding
 from coverwalk.preparation.scaling import canonical_order
 
-__all__ = ["choose_rounding"]
+__all__ = ["bounded", "choose_rounding"]
 
 Floats = NDArray[np.float64]
 
 MAX_ROWS = 1000  # more would tell little more
-N_TREES = 4
+PARTS_OF_JUDGES = (Part(3, 1, 0.8, False), Part(3, 1, 0.8, True))  # of the small forests that judge
+N_TREES = sum(part.n_trees for part in PARTS_OF_JUDGES)
 FOLDS = 2  # quarters of the rows that are held out in turn
 QUANTILES = (1.0, 0.5)  # of the distances from a bound, at which the map turns linear
+MIN_SKEWED = 100  # rows
+MIN_RATIO = 2.0  # of the slopes of a logarithmic scale at the quantiles of 5 and 95 %: less is nearly straight
+SURE = 3.1  # standard errors by which held-out rows must ask for it: chance does with 1e-3, as it finds atoms
 PARTS = (0.5, 0.125)  # of the interval between two bounds
 
 
-def choose_rounding(X: Floats, y: Floats, bounds: Any, settings: Settings, name: str = "y") -> Rounding | None:
-    """The rounding of y (n,), within its bounds: a pair, None, or "auto" for those that y shows by itself."""
-    found = find_rounding(y)
-    automatic = isinstance(bounds, str)
+def bounded(settings: Settings, bounds: Any, output: int, n_outputs: int) -> Settings:
+    """The settings of a forest for one output, with the parameter ``bounds``: a pair, None, "auto", or a list of such,
+    one for each output.
+    """
+    if isinstance(bounds, list) and len(bounds) != n_outputs:
+        raise ValueError(
+            f"bounds must be a pair for all outputs, or a list of one for each of the {n_outputs}; got {bounds!r}"
+        )
+    given = bounds[output] if isinstance(bounds, list) else bounds
+    if isinstance(given, str):
+        if given != "auto":
+            raise ValueError(f'bounds must be a pair (low, high) or "auto", got {given!r}')
+        return replace(settings, limits=(-np.inf, np.inf), find_limits=True)
+    return replace(settings, limits=checked_bounds(given) or (-np.inf, np.inf), find_limits=False)
+
+
+def choose_rounding(X: Floats, y: Floats, settings: Settings) -> Rounding | None:
+    """The rounding of y (n,), and its scale, within the limits that the settings give, or that y shows by itself."""
+    found, automatic = find_rounding(y), settings.find_limits
+    ends: tuple[float, float] | None = settings.limits
     if automatic:
-        if bounds != "auto":
-            raise ValueError(f'bounds must be a pair (low, high) or "auto", got {bounds!r}')
-        atoms = found.values if found else np.empty(0)
-        ends = natural_bounds(y, atoms)
-    else:
-        ends = checked_bounds(bounds)
-    if ends is None or y.min() == y.max():
+        ends = natural_bounds(y, found.values if found else np.empty(0))
+    if ends is None or ends == (-np.inf, np.inf):
+        return found if y.min() == y.max() else _skewed(X, y, found, settings)
+    check_within(y, ends)
+    if automatic and y.min() == y.max():
         return found
-    check_within(y, ends, name)
     candidates: list[Rounding | None] = [found] if automatic else []
     candidates += _candidates(y, found or Rounding(), ends)
     if len(candidates) == 1 or len(y) < 20:
         return candidates[-1] if automatic else candidates[0]
-    scores = [_score(X, y, replace(settings, rounding=one)) for one in candidates]
+    scores = [_scores(X, y, replace(settings, rounding=one)).sum() for one in candidates]
     return candidates[int(np.argmax(scores))]
 
 
@@ -76,15 +93,39 @@ def _mapped(found: Rounding, ends: tuple[float, float], t: Floats) -> list[Round
     return [replace(found, bounds=Bounds(float(low), float(high), float(c))) for c in turns if c > 0]
 
 
-def _score(X: Floats, y: Floats, settings: Settings) -> float:
-    """The log density of held-out rows under a small forest."""
+def _skewed(X: Floats, y: Floats, found: Rounding | None, settings: Settings) -> Rounding | None:
+    """The rounding that was found, or the same on a logarithmic scale if y is skewed and held-out rows ask for it.
+
+    The scale is the one on which the median of y lies midway between the quantiles of 5 and 95 %.
+    """
+    t = y if found is None else found._cells(y)[1]
+    if found is not None and len(found.values) and np.isin(np.median(y), found.values):  # most y are one value
+        t = t[~found.is_atom(y)]
+    if len(t) < MIN_SKEWED:
+        return found
+    low, middle, high = np.quantile(t, [0.05, 0.5, 0.95]).tolist()
+    above, below = high - middle, middle - low
+    if min(above, below) * MIN_RATIO**0.5 > max(above, below) or min(above, below) <= 0.0:
+        return found
+    bend = above - below
+    anchor = middle - above * below / bend
+    near, far = (low - anchor, t.max() - anchor) if bend > 0 else (anchor - high, anchor - t.min())
+    ends = (anchor, np.inf) if bend > 0 else (-np.inf, anchor)
+    bounds = Bounds(float(ends[0]), float(ends[1]), float(far), 0.5 * float(near))
+    skewed = replace(found or Rounding(), bounds=bounds)
+    gain = _scores(X, y, replace(settings, rounding=skewed)) - _scores(X, y, replace(settings, rounding=found))
+    return skewed if gain.mean() > SURE * gain.std() / np.sqrt(len(gain)) else found
+
+
+def _scores(X: Floats, y: Floats, settings: Settings) -> Floats:
+    """The log densities of held-out rows under a small forest, half of whose trees start from a smooth trend."""
     order = canonical_order(X, y)[:MAX_ROWS]
-    X, y, total = X[order], y[order], 0.0
+    X, y, said = X[order], y[order], []
     for fold in range(FOLDS):
         part = np.arange(len(y))[fold::4]
         rest = np.delete(np.arange(len(y)), part)
-        forest = Forest.plan(X[rest], y[rest], replace(settings.with_trees(N_TREES), degree=1, stop=0.8))
+        forest = Forest.plan(X[rest], y[rest], replace(settings, n_trees=N_TREES, parts=PARTS_OF_JUDGES))
         forest.accumulate(X[rest], y[rest])
         forest.finalize()
-        total += float(forest.predict_dist(X[part]).logpdf(y[part]).sum())
-    return total
+        said.append(forest.predict_dist(X[part]).logpdf(y[part]))
+    return np.concatenate(said)

@@ -11,6 +11,7 @@ from coverwalk.files.schema import List, Object, Schema, require
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forest.stream import ForestStream
+from coverwalk.preparation.bounds import check_within
 
 __all__ = ["StreamChain"]
 
@@ -28,15 +29,15 @@ class StreamChain:
         self.streams = streams
 
     @classmethod
-    def new(
-        cls, settings: StreamSettings, names: list[str], q: int, n_categories: tuple[int, ...] = ()
-    ) -> "StreamChain":
-        """Streams that have seen nothing; n_levels: of inputs that are categories more than 0, or empty."""
-        p = len(names)
+    def new(cls, settings: list[StreamSettings], names: list[str], n_categories: tuple[int, ...] = ()) -> "StreamChain":
+        """Streams that have seen nothing, one of each settings; n_categories: of inputs, more than 0 for categories."""
+        p, q = len(names), len(settings)
         kinds = np.zeros(p + q, bool)
         kinds[: len(n_categories)] = np.array(n_categories, np.int64) > 0
         named = [*names, *(f"y{i}" for i in range(q))]
-        return cls([ForestStream(settings, p + j, named[: p + j], kinds[: p + j].copy()) for j in range(q)])
+        return cls(
+            [ForestStream(each, p + j, named[: p + j], kinds[: p + j].copy()) for j, each in enumerate(settings)]
+        )
 
     def name_categories(self, names: list[list[str]]) -> None:
         """Tell the streams how the levels of their inputs are called by now."""
@@ -66,6 +67,12 @@ class StreamChain:
         for j, stream in enumerate(self.streams):
             total += stream.learn(self._inputs(X, Y, j), np.ascontiguousarray(Y[:, j]), scored=scored)
         return total
+
+    def check_limits(self, Y: Floats) -> None:
+        """Refuse rows Y (n, q) beyond the limits that were given for y."""
+        for j, stream in enumerate(self.streams):
+            if stream.settings.forest.limited:
+                check_within(Y[:, j], stream.settings.forest.limits)
 
     def learn_one(self, x: Floats, y: Floats) -> float:
         """Learn one row x (1, p), y (1, q); returns the log density that it had just before."""

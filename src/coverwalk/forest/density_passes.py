@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk.forest.bounds_choice import choose_rounding
+from coverwalk.forest.bounds_choice import bounded, choose_rounding
 from coverwalk.forest.experts.trend import MAX_ROWS as ROWS_OF_TREND
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.passes import Columns, SamplePass
@@ -92,8 +92,8 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
         chosen = settings
         if mixed.n_categories:
             chosen = replace(chosen, n_categories=(*mixed.n_categories, *[0] * j))
-        bounds = model.bounds[j] if isinstance(model.bounds, list) else model.bounds
-        chosen = replace(chosen, rounding=choose_rounding(inputs, y, bounds, chosen))
+        chosen = bounded(chosen, model.bounds, j, Y.shape[1])
+        chosen = replace(chosen, rounding=choose_rounding(inputs, y, chosen))
         if model.stop == "auto":
             chosen = choose(inputs, y, chosen)
         forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], capacity)

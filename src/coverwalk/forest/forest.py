@@ -31,7 +31,7 @@ from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.records import at_rest, fill_spans, kept_records
 from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.files.schema import Array, List, Maybe, Object, Real, Schema, Text, Whole
+from coverwalk.files.schema import Array, Flag, List, Maybe, Object, Real, Schema, Text, Whole
 from coverwalk.forest.check import check_forest
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import NO_WEIGHT, KernelContext
@@ -86,6 +86,8 @@ class Settings:
     parts: tuple[Part, ...] = ()
     y_cells: YCells | None = field(default=None, compare=False)  # of y's density, common to all x
     rounding: Rounding | None = field(default=None, compare=False)  # of y
+    limits: tuple[float, float] = (-math.inf, math.inf)  # that were given for y
+    find_limits: bool = False  # those that y shows by itself
 
     _schema = Schema(
         n_trees=Whole(1, 10_000),
@@ -103,7 +105,14 @@ class Settings:
         parts=List(Object(Part), high=1000, kind=tuple),
         y_cells=Maybe(Object(YCells)),
         rounding=Maybe(Object(Rounding)),
+        limits=List(Real(inf=True), low=2, high=2, kind=tuple),
+        find_limits=Flag(),
     )
+
+    @property
+    def limited(self) -> bool:
+        """Whether limits were given for y."""
+        return self.limits != (-math.inf, math.inf)
 
     def part_of_trees(self) -> list[Part]:
         """The part to which each tree belongs, evenly mixed: the first trees of a forest are a small forest.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole, require, stored
+from coverwalk.forest.bounds_choice import choose_rounding
 from coverwalk.forest.check import check_tree
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.growth import Base, base_of, categories_seen, grow_all, grow_one, ready
@@ -23,7 +24,6 @@ from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSetti
 from coverwalk.forest.stored_tree import StoredTree, restored, to_store
 from coverwalk.forest.tree import Tree
 from coverwalk.forest.tree_table import STUDENT, TreeTable
-from coverwalk.preparation.rounding import find_rounding
 
 __all__ = ["ForestStream"]
 
@@ -261,8 +261,8 @@ class ForestStream:
         X, y = self._kept(max(n - self.settings.window, 0), n)
         chosen = self._choice_due(n)
         plan = self._plan(X)
-        if chosen:  # all trees grow anew, so that the cells of y may be others; between restarts they stay
-            plan = replace(plan, rounding=find_rounding(y))
+        if chosen or plan.limited:  # all trees grow anew, so that the cells of y may be others; then they stay
+            plan = replace(plan, rounding=choose_rounding(X, y, plan))
         base = base_of(X, y, plan, self.names, chosen=chosen)
         self.chosen_at = n if chosen else self.chosen_at
         K = base.settings.n_trees

@@ -6,11 +6,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk.forest.bounds_choice import bounded
 from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.locks import adopt, alone, reads, twin, writes
 from coverwalk.preparation.checked_rows import as_outputs, as_row
+from coverwalk.preparation.rounding import refuse_lossy
 from coverwalk.preparation.stream_inputs import StreamInputs
 
 __all__ = ["Streaming"]
@@ -28,6 +30,7 @@ class Streaming(StreamInputs):
     max_rows: int
     max_contexts: int
     forget: float
+    bounds: Any
     stream_: StreamChain
     forests_: list[Forest]
     n_features_in_: int
@@ -80,6 +83,7 @@ class Streaming(StreamInputs):
         begun, model = hasattr(self, "n_outputs_"), twin(self)  # all that changes is the twin's until all is learned
         model.__dict__.pop("calibration_", None)  # it was measured on the model as it was
         settings = self._stream_settings()  # a parameter's mistake is told before one of the rows
+        refuse_lossy(y)
         Y, flat = as_outputs(y)
         if begun and Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y must have {self.n_outputs_} columns as in the rows before, got {Y.shape[1]}")
@@ -89,6 +93,7 @@ class Streaming(StreamInputs):
         X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
         chain = model._next_chain(settings, X.shape[1], Y.shape[1])
         chain.name_categories(model._mixed.category_names)
+        chain.check_limits(Y)
         log_density = chain.learn(X, np.require(Y, requirements="W"), scored=scored)
         model._show_chain(chain, Y.shape[1], flat)
         adopt(self, model)
@@ -125,6 +130,7 @@ class Streaming(StreamInputs):
         if any(mixed.categories) or not begun:
             mixed = self._with_categories(x, begun)
         row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, with_missing=True)
+        refuse_lossy(y)
         outputs = as_row(y, "y", self.n_outputs_ if begun else None)
         if stream is None:
             settings = self._stream_settings()
@@ -134,6 +140,7 @@ class Streaming(StreamInputs):
             stream = self._next_chain(settings, row.shape[1], outputs.shape[1])
             stream.name_categories(mixed.category_names)
             self._show_chain(stream, outputs.shape[1], np.ndim(y) == 0)
+        stream.check_limits(outputs)
         with alone(self):
             self.__dict__.pop("calibration_", None)
             if mixed is not self._mixed:
@@ -149,6 +156,7 @@ class Streaming(StreamInputs):
         if stream is None:
             self.learn_one(row, y)
             return
+        stream.check_limits(np.array([[y]]))
         with alone(self):
             self.__dict__.pop("calibration_", None)
             stream.streams[0].learn_one(row, y, scored=False)
@@ -184,7 +192,8 @@ class Streaming(StreamInputs):
             each = [replace(settings, forest=forest.settings) for forest in self.forests_]
             return StreamChain.of(self.forests_, each)
         names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(p)]))
-        return StreamChain.new(settings, names, q, self._mixed.n_categories)
+        each = [replace(settings, forest=bounded(settings.forest, self.bounds, j, q)) for j in range(q)]
+        return StreamChain.new(each, names, self._mixed.n_categories)
 
     def _show_chain(self, chain: StreamChain, q: int, flat: bool) -> None:
         """Have the model be a stream."""

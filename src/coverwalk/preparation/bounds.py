@@ -4,6 +4,9 @@
 
 It has a continuous derivative, and an inverse in closed form. Near a bound distances are seen as ratios; away from it
 y is as it was, so that moments stay finite. c says where the one becomes the other; it is chosen on held-out rows.
+
+**Skewed y without bounds** has the same map between a = b and a = c; below b it goes on as a straight line, across low
+and beyond: every y keeps a density.
 """
 
 from dataclasses import dataclass
@@ -27,7 +30,7 @@ EDGE_WIDTH = 0.25  # how far from it, in standard deviations of y
 
 @dataclass(frozen=True)
 class Bounds:
-    """Parameters: the bounds, infinite where open, and c.
+    """Parameters: the bounds, infinite where open, c, and b, which is 0 where y keeps the bounds.
 
     Examples
     --------
@@ -37,11 +40,14 @@ class Bounds:
     [-inf, -0.693, 0.0, 2.0]
     >>> bounds.backward(z).tolist()
     [0.0, 1.0, 2.0, 6.0]
+    >>> Bounds(0.0, np.inf, 2.0, 1.0).forward([-1.0, 0.0, 1.0, 2.0]).round(3).tolist()
+    [-2.693, -1.693, -0.693, 0.0]
     """
 
     low: float
     high: float
     c: float
+    b: float = 0.0
 
     _schema = Schema(
         low=Real(inf=True, any_unit=True),
@@ -61,19 +67,29 @@ class Bounds:
         """From y to z; -inf at and below the lower bound, inf at and above the upper one."""
         y = np.asarray(y, dtype=np.float64)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            a, b = (y - self.low) / self.c, (self.high - y) / self.c
             if self.low == -np.inf:
-                z = 1.0 - b
+                z = -self._ratio((self.high - y) / self.c)
             else:
-                z = np.where(a <= 1.0, np.log(np.maximum(a, 0.0)), a - 1.0)
-            if self.high < np.inf:
-                z = np.where(b <= 1.0, self._top - np.log(np.maximum(b, 0.0)), z)
+                z = self._ratio((y - self.low) / self.c)
+                near = (self.high - y) / self.c
+                z = np.where(near <= 1.0, self._top - self._ratio(near), z)
         return np.asarray(np.where(np.isnan(y), np.nan, z))
+
+    def _ratio(self, a: Floats) -> Floats:
+        """The map of a distance from a bound, in units of c."""
+        z = np.where(a <= 1.0, np.log(np.maximum(a, self.b / self.c)), a - 1.0)
+        return np.where(a * self.c < self.b, z + a * self.c / self.b - 1.0, z) if self.b else z
+
+    def _distance(self, z: Floats) -> Floats:
+        """The distance from a bound, in units of c: the inverse of `_ratio`."""
+        a = np.where(z < 0.0, np.exp(np.minimum(z, 0.0)), 1.0 + z)
+        turn = self.b / self.c
+        return np.where(z < np.log(turn), turn * (1.0 + z - np.log(turn)), a) if self.b else a
 
     def log_slope(self, y: ArrayLike) -> Floats:
         """log dz/dy within the bounds."""
         y = np.asarray(y, dtype=np.float64)
-        near = np.minimum(np.minimum(y - self.low, self.high - y), self.c)
+        near = np.clip(np.minimum(y - self.low, self.high - y), self.b or -np.inf, self.c)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(-np.log(near))
 
@@ -81,32 +97,40 @@ class Bounds:
         """From z to y."""
         z = np.asarray(z, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            y = self.high - self.c * (1.0 - z) if self.low == -np.inf else self.low + self.c * (1.0 + z)
-            if self.low > -np.inf:
-                y = np.where(z < 0.0, self.low + self.c * np.exp(np.minimum(z, 0.0)), y)
-            if self.high < np.inf:
-                y = np.where(z > self._top, self.high - self.c * np.exp(np.minimum(self._top - z, 0.0)), y)
-        return np.asarray(y)
+            if self.low == -np.inf:
+                return np.asarray(self.high - self.c * self._distance(-z))
+            y = self.low + self.c * self._distance(z)
+            return np.asarray(np.where(z > self._top, self.high - self.c * self._distance(self._top - z), y))
 
     def pieces(self) -> tuple[list[float], list[tuple[int, float, float, float, float]]]:
         """Edges of z, and the form of y between them for `piece_moments`: a, b, rate and origin."""
-        edges, forms = [-np.inf], []
-        if self.low > -np.inf:
-            forms.append((EXPONENTIAL, self.low, self.c, 1.0, 0.0))
-            edges.append(0.0)
-        if self.low > -np.inf:
-            forms.append((LINEAR, self.low + self.c, self.c, 0.0, 0.0))
+        turn = np.log(self.b / self.c) if self.b else -np.inf
+        if self.low == -np.inf:
+            edges, forms = [0.0], [(LINEAR, self.high - self.c, self.c, 0.0, 0.0)]
         else:
-            forms.append((LINEAR, self.high - self.c, self.c, 0.0, 0.0))
+            edges, forms = (
+                [0.0],
+                [
+                    (EXPONENTIAL, self.low, self.c, 1.0, 0.0),
+                    (LINEAR, self.low + self.c, self.c, 0.0, 0.0),
+                ],
+            )
+            if self.b:
+                edges, forms = [turn, 0.0], [(LINEAR, self.low + self.b, self.b, 0.0, turn), *forms]
+            if self.high < np.inf:
+                edges.append(self._top)
         if self.high < np.inf:
-            edges.append(self._top)
-            forms.append((EXPONENTIAL, self.high, -self.c, -1.0, self._top))
-        return [*edges, np.inf], forms
+            forms.append((EXPONENTIAL, self.high, -self.c, -1.0, edges[-1]))
+            if self.b:
+                edges.append(-turn)
+                forms.append((LINEAR, self.high - self.b, self.b, 0.0, -turn))
+        return [-np.inf, *edges, np.inf], forms
 
 
 def _check_bounds(state: Any) -> None:
     closed = state.low > -np.inf or state.high < np.inf
     require("bounds", closed and state.low < state.high and 2.0 * state.c <= state.high - state.low)
+    require("turns", state.b < state.c and (state.b == 0 or state.low == -np.inf or state.high == np.inf))
 
 
 def checked_bounds(bounds: Any) -> tuple[float, float] | None:

@@ -250,6 +250,10 @@ class Rounding:
         first = float(self.at_steps(np.ceil(self._index(np.array(low))))) if low > -np.inf else low
         return first, float(self.at_steps(np.floor(self._index(np.array(high))))) if high < np.inf else high
 
+    def value_at(self, y: Floats) -> Floats:
+        """The value of the grid in whose cell a y lies, within the limits."""
+        return np.clip(self._rounded(y), self.low, self.high)
+
     def at_steps(self, k: NDArray[Any]) -> Floats:
         """The values of the grid at these whole numbers of steps."""
         return self._rounded(self.origin + k * self.step)
@@ -266,12 +270,15 @@ class Rounding:
         told += [self._told_atoms()] if len(self.values) else []
         told += [f"at least {self.low:.6g}"] if self.low > -np.inf else []
         told += [f"at most {self.high:.6g}"] if self.high < np.inf else []
+        if self.bounds is not None and self.bounds.b:
+            anchor = self.bounds.low if self.bounds.low > -np.inf else self.bounds.high
+            told += [f"on a logarithmic scale from {anchor:.6g}"]
         return ", ".join(told)
 
     @property
     def limited(self) -> bool:
-        """Whether y has limits."""
-        return self.low > -np.inf or self.high < np.inf
+        """Whether y has limits, or is mapped to another scale."""
+        return self.low > -np.inf or self.high < np.inf or self.bounds is not None
 
     def _told_atoms(self) -> str:
         shown = ", ".join(f"{value:.6g}" for value in self.values[:8].tolist())
@@ -280,8 +287,9 @@ class Rounding:
 
 def _check_rounding(state: Any) -> None:
     limited = state.low > -np.inf or state.high < np.inf
-    one = len(state.values) == 0 if state.step else len(state.values) > 0 or limited
-    require("limits", state.low < state.high and (limited or state.bounds is None))
+    mapped = state.bounds is not None
+    one = len(state.values) == 0 if state.step else len(state.values) > 0 or limited or mapped
+    require("limits", state.low < state.high and (not mapped or limited == (state.bounds.b == 0)))
     require("rounding", one and bool(np.all(np.diff(state.values) > 0)))
 
 
@@ -313,11 +321,15 @@ def refuse_lossy(y: Any) -> None:
     """Refuse whole numbers that floats cannot tell from their neighbours."""
     numbers = np.asarray(y)
     if numbers.dtype.kind in "iu" and numbers.size:
-        large = numbers[(numbers > 2**53) | (numbers < -(2**53))]
-        lost = [number for number in large.tolist() if int(float(number)) != number]
-        if lost:
+        large = numbers[(numbers > 2**53) | (numbers < -(2**53))].tolist()
+    elif numbers.dtype.kind == "O":
+        large = [number for number in numbers.ravel().tolist() if isinstance(number, int) and abs(number) > 2**53]
+    else:
+        return
+    for number in large:
+        if abs(number) >= 2**1024 or int(float(number)) != number:
             raise ValueError(
-                f"y has whole numbers beyond 2**53 that floats do not hold, {lost[0]} for one: they would be "
+                f"y has whole numbers beyond 2**53 that floats do not hold, {str(number)[:40]} for one: they would be "
                 "rounded. Subtract an offset from y, or give it in a larger unit"
             )
 

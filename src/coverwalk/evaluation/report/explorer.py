@@ -66,7 +66,8 @@ def _rounding(rounding: Rounding | None) -> dict[str, Any] | None:
         return None
     told: dict[str, Any] = {name: getattr(rounding, name) for name in ("step", "origin", "decimals")}
     told |= {"values": rounding.values.tolist(), "width": rounding.width.tolist()} | _ends(rounding)
-    return told | {"bounds": None if rounding.bounds is None else _ends(rounding.bounds) | {"c": rounding.bounds.c}}
+    scale = rounding.bounds
+    return told | {"bounds": None if scale is None else _ends(scale) | {"c": scale.c, "b": scale.b}}
 
 
 def _ends(limits: Rounding | Bounds) -> dict[str, float | None]:

@@ -8,22 +8,34 @@ class Rounding {
     Object.assign(this, { step: 0, origin: 0, decimals: -1, values: [], width: [], bounds: null }, told);
     this.low = told?.low ?? -Infinity;
     this.high = told?.high ?? Infinity;
-    if (this.bounds) this.bounds = { low: this.bounds.low ?? -Infinity, high: this.bounds.high ?? Infinity, c: this.bounds.c };
+    if (this.bounds) this.bounds = { low: this.bounds.low ?? -Infinity, high: this.bounds.high ?? Infinity, c: this.bounds.c, b: this.bounds.b };
   }
 
-  // Near a bound y is seen by its logarithm, and as it is beyond.
+  // Near a bound y is seen by its logarithm, and as it is beyond; nearer than b, where that is not 0, as it is again.
+  ratio(a) {
+    const turn = this.bounds.b / this.bounds.c;
+    if (a < turn) return Math.log(turn) + a / turn - 1;
+    return a <= 1 ? Math.log(Math.max(a, 0)) : a - 1;
+  }
+
+  distance(z) {
+    const turn = this.bounds.b / this.bounds.c;
+    if (turn > 0 && z < Math.log(turn)) return turn * (1 + z - Math.log(turn));
+    return z < 0 ? Math.exp(z) : 1 + z;
+  }
+
   forward(y) {
     if (!this.bounds) return y;
-    const { low, high, c } = this.bounds, a = (y - low) / c, b = (high - y) / c;
-    if (high < Infinity && b <= 1) return this.top() - Math.log(Math.max(b, 0));
-    return low === -Infinity ? 1 - b : a <= 1 ? Math.log(Math.max(a, 0)) : a - 1;
+    const { low, high, c } = this.bounds;
+    if (low === -Infinity) return -this.ratio((high - y) / c);
+    return high - y <= c ? this.top() - this.ratio((high - y) / c) : this.ratio((y - low) / c);
   }
 
   backward(z) {
     if (!this.bounds) return z;
     const { low, high, c } = this.bounds;
-    if (high < Infinity && z > this.top()) return high - c * Math.exp(this.top() - z);
-    return low === -Infinity ? high - c * (1 - z) : z < 0 ? low + c * Math.exp(z) : low + c * (1 + z);
+    if (low === -Infinity) return high - c * this.distance(-z);
+    return z > this.top() ? high - c * this.distance(this.top() - z) : low + c * this.distance(z);
   }
 
   top() {
@@ -31,7 +43,7 @@ class Rounding {
   }
 
   slope(y) {
-    return this.bounds ? 1 / Math.min(y - this.bounds.low, this.bounds.high - y, this.bounds.c) : 1;
+    return this.bounds ? 1 / Math.max(Math.min(y - this.bounds.low, this.bounds.high - y, this.bounds.c), this.bounds.b) : 1;
   }
 
   // y with the widths of the cells that are opened below it.
