@@ -27,7 +27,7 @@ def named(X, model):
     """The rows as the model knows them: a file may change the names of columns, and which of them are categories."""
     if not isinstance(X, pd.DataFrame):
         return X
-    X = X.set_axis(model.feature_names_in_, axis=1)
+    X = X.set_axis(getattr(model, "feature_names_in_", X.columns), axis=1)
     texts = [name for name in X if X[name].dtype.kind not in "fi"]
     numbers = [name for name, known in zip(X, model._mixed.categories or [[]] * X.shape[1]) if not known]
     return X.assign(**{name: np.arange(len(X)) % 3.0 for name in texts if name in numbers})

@@ -74,3 +74,4 @@ html_theme_options = {
     "footer_end": [],
 }
 html_show_sourcelink = False
+toc_object_entries_show_parents = "hide"

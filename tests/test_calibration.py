@@ -125,3 +125,10 @@ def test_several_outputs_are_calibrated_one_by_one(rows):
     np.testing.assert_array_equal(part.u, model.calibration_[:, 1])
     with pytest.raises(ValueError, match="2 finite"):
         model.calibrate(X, y)
+
+
+def test_too_few_rows_are_pointed_out():
+    X = np.random.default_rng(0).uniform(size=(60, 1))
+    model = ConditionalDensity(2, stop=0.5).fit(X, X[:, 0])
+    with pytest.warns(UserWarning, match="hold out more rows"):
+        model.calibrate(X[:18], X[:18, 0])

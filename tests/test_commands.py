@@ -486,7 +486,7 @@ def test_a_mistake_while_learning_leaves_the_model(capsys, tmp_path, monkeypatch
     assert "column 'b', row 151" in err
     assert (tmp_path / "m.cover").read_bytes() == before
     assert run(capsys, "report", tmp_path / "m.cover", "data.csv", "-o", tmp_path / "stream.html")[0] == 0
-    assert "no explorer" in (tmp_path / "stream.html").read_text()
+    assert "explorer is left out" in (tmp_path / "stream.html").read_text()
     assert run(capsys, "plot", tmp_path / "m.cover", "data.csv", "-o", tmp_path / "stream.png")[0] == 0
 
 

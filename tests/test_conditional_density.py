@@ -241,3 +241,13 @@ def test_a_terminal_sees_the_trees_grow(monkeypatch, verbose, n_jobs):
     ConditionalDensity(3, stop=0.5, verbose=verbose, n_jobs=n_jobs).fit(X, X[:, 0])
     assert ("growing trees: " in terminal.getvalue()) == bool(verbose)
     assert ("fitting contexts: " in terminal.getvalue()) == bool(verbose)
+
+
+def test_mistakes_of_a_newcomer_are_explained():
+    X, y = np.zeros((5, 1)), np.array([1.0, 2.0, np.nan, 4.0, np.nan])
+    with pytest.raises(ValueError, match="y contains NaN, first in row 2"):
+        ConditionalDensity(2).fit(X, y)
+    with pytest.raises(ValueError, match="pass a DataFrame"):
+        ConditionalDensity(2).fit(np.array([["a"], ["b"]]), [1.0, 2.0])
+    with pytest.raises(ValueError, match="divide by 100"):
+        ConditionalDensity(2, stop=0.5).fit(np.arange(9.0)[:, None], np.arange(9.0)).predict_dist([[1.0]]).interval(90)

@@ -282,7 +282,7 @@ def test_ppf_shapes_ends_and_nonsense():
     for wrong in ([5, 95], -0.1, [0.5, 1.1]):
         with pytest.raises(ValueError, match=r"probabilities are in \[0, 1\]"):
             dist.ppf(wrong)
-    with pytest.raises(ValueError, match=r"probabilities are in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"divide by 100"):
         dist.interval(90)
     assert_array_equal(dist.ppf([0.9, np.nan, 0.1])[:, ::2], dist.ppf([0.9, 0.1]))
     assert_array_equal(dist.log_prob(0.0), dist.logpdf(0.0))

@@ -67,6 +67,12 @@ def test_partial_dependence_of_mean_and_spread(model, rows):
     assert np.all(noise.low < noise.high)
 
 
+@pytest.mark.parametrize("feature", ["stop", 3])
+def test_an_unknown_feature_is_named(feature, model, rows):
+    with pytest.raises(ValueError, match=r"the features are step, noise, idle"):
+        model.partial_dependence(frame(rows[0]), feature)
+
+
 def test_categories_can_be_varied():
     X = pd.DataFrame({"town": ["Bern", "Rome"] * 60, "a": np.linspace(0, 1, 120)})
     y = (X["town"] == "Rome") * 3.0 + 0.1 * np.sin(50 * X["a"])
@@ -88,8 +94,9 @@ def test_an_explanation_adds_up_to_the_distribution(model):
     assert len(told.reasons) <= 5
     assert "step above" in str(told)
     assert told.mean == pytest.approx(float(dist.mean()))
-    with pytest.raises(ValueError, match="one row"):
-        model.explain(frame(np.zeros((2, 3))))
+    for rows in (frame(np.zeros((2, 3))), np.zeros((2, 3))):
+        with pytest.raises(ValueError, match="one row"):
+            model.explain(rows)
 
 
 @pytest.mark.parametrize("rounded", [False, True], ids=["continuous", "rounded"])

@@ -174,7 +174,7 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
         main(command)
     main(["plot", "m.cw", "test.csv", "--out", "m.png"])
     main(["report", "m.cw", "test.csv", "--out", "m.html"])
-    assert "has no explorer" in Path("m.html").read_text()
+    assert "explorer is left out" in Path("m.html").read_text()
     capsys.readouterr()
 
 

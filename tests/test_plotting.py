@@ -78,5 +78,5 @@ def test_refusals(dist):
 
 def test_without_matplotlib(dist, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"coverwalk\[plot\]"):
+    with pytest.raises(ImportError, match=r"pip install matplotlib"):
         plotting.plot_density(dist)

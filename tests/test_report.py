@@ -173,7 +173,7 @@ def test_a_page_without_a_forest(browser, streamed):
     assert browser.errors == []
     assert browser.evaluate("document.getElementById('explore')") is None
     assert browser.evaluate("document.getElementById('splits-section')") is None
-    assert "no explorer" in browser.evaluate("document.getElementById('notes').textContent")
+    assert "explorer is left out" in browser.evaluate("document.getElementById('notes').textContent")
     for chart in ("pit", "coverage", "losses", "importances"):
         assert browser.evaluate(f"document.querySelectorAll('#{chart} svg *').length") > 5
 

@@ -283,7 +283,7 @@ def test_map_tree_finds_the_source(monkeypatch):
     assert len(ax.texts) == 5
     ax.figure.clear()
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"coverwalk\[plot\]"):
+    with pytest.raises(ImportError, match=r"pip install matplotlib"):
         best.plot()
     with pytest.raises(ValueError, match="refine"):
         SequenceModel(2).fit(np.array(past)).map_tree()

@@ -14,6 +14,7 @@ from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
     Array,
+    Either,
     Flag,
     Labels,
     List,
@@ -45,10 +46,13 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
+_MAX_WEIGHT = 1e9  # rows that a row may count as: sums of squares keep what a column varies by
+
+
 @stored(
     y=Array(np.int64, "n", index="C"),
     X=Array(float, "n", "p", nan=True, any_unit=True),
-    weight=Array(float, "n", low=0),
+    weight=Array(float, "n", low=0, high=_MAX_WEIGHT),
 )
 class _Rows(NamedTuple):
     """Rows as they came: X (n, p), class of each (n,), weight of each (n,)."""
@@ -114,7 +118,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         stop=Real(above=0, below=1),
         alpha=Real(low=1e-100, high=1e100, whole=True),
         categorical_features=Plain(),
-        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
         random_state=Random(),
         n_features_in_=Absent(Whole(1, 10**6)),
         feature_names_in_=Absent(Names("n_features_in_")),
@@ -125,7 +129,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         _declared=Absent(Flag()),
         _rows=Absent(List(Object(_Rows, p="n_features_in_", C="C"), low=1)),
         _rows_grown=Absent(Whole(1)),
-        _n_summed=Absent(Whole(0, 2**53)),
+        _n_summed=Absent(Whole(0, 10**15)),
         _forest=Absent(Object(ClassForest, p="n_features_in_", C="C")),
         check=lambda state, scope: _check_parts(state),
     )
@@ -396,7 +400,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
                 raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
         if self.n_estimators + self.n_discriminant_trees == 0:
             raise ValueError("there must be a tree: n_estimators and n_discriminant_trees are both 0")
-        if not 0.0 < self.stop < 1.0:
+        if not 1e-100 <= self.stop < 1.0:
             raise ValueError(f"stop must lie between 0 and 1, got {self.stop!r}")
         if not 0.0 < self.alpha < np.inf:
             raise ValueError(f"alpha must be positive and finite, got {self.alpha!r}")
@@ -407,6 +411,10 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         X, y = read_inputs(self, X, y, reset=reset, mixed=mixed)
         check_classification_targets(y)
         weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+        if weight.max(initial=0.0) > _MAX_WEIGHT:
+            raise ValueError(
+                f"a sample weight is {weight.max():g}, at most {_MAX_WEIGHT:g} is allowed: scale them down"
+            )
         return X, y, weight
 
     def _known_classes(self, classes: Any, y: NDArray[Any], first: bool) -> tuple[NDArray[Any], bool]:

@@ -40,7 +40,7 @@ from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forest.tuning import choose
 from coverwalk.locks import adopt, reads, unfitted, writes
-from coverwalk.preparation.checked_rows import as_row
+from coverwalk.preparation.checked_rows import as_row, usable_outputs
 from coverwalk.preparation.columns import MixedInputs, read_inputs
 from coverwalk.preparation.rounding import find_rounding, refuse_lossy
 from coverwalk.preparation.weights import distinct_rows
@@ -51,66 +51,67 @@ Floats = NDArray[np.float64]
 
 
 class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """The distribution of y given x, by a walk over a forest of covers that look at y.
+    """The distribution of y given x, predicted by a walk over a forest of covers.
 
-    Each tree splits the space of x into contexts, coarse to fine. Each context refines its parent's polynomial and has
-    residual densities of its own. The leave-one-out evidence of the rows decides how far the walk goes down, and the
-    trees are pooled. With one or two inputs a kernel density over all rows is pooled with them; where the density of y
-    has steps common to all x, so is a histogram of y. The defaults are meant to be kept.
+    Each tree splits the space of x into contexts, from coarse to fine. Each context refines the polynomial of its
+    parent, and has its own residual density. The leave-one-out evidence of the rows decides how deep the walk goes. The
+    trees are pooled, with one or two inputs together with a kernel density over all rows, and with a histogram of y
+    where the density of y has jumps common to all x. You can usually keep the defaults.
 
     Parameters
     ----------
     n_estimators : int, optional
-        Trees in the forest. More are better, slowly; by default 24 for up to 4096 rows and 16 for more.
+        Number of trees. More trees improve predictions slowly. By default 24 for up to 4096 rows, and 16 for more.
     degree : int
-        Largest degree of the local polynomials, 0, 1 or 2; where ``stop`` is "auto", trees of degree 1 and 2 are mixed.
-        Polynomials with more than 256 terms are left out.
+        Maximum degree of the local polynomials: 0, 1 or 2. If ``stop`` is "auto", trees of degree 1 and 2 are mixed.
+        Polynomials with more than 256 terms are not used.
     ridges : sequence of float
-        Strengths, in rows, with which a context holds to its parent's polynomial; each context weighs them by evidence.
+        Strengths of the prior that ties a context to its parent's polynomial, in rows. Each context weights them by
+        their evidence.
     stop : float or "auto"
-        Prior probability w that the walk stops in a context. "auto" chooses it on held-out rows, with it the degree,
-        a factor on all scales, the weight of the kernel density over all rows, and the cells of y.
+        Prior probability w that the walk stops in a context. "auto" chooses it on held-out rows, together with the
+        degree, a factor on all scales, the weight of the global kernel density, and the cells of y.
     min_samples_leaf : int
         Minimum number of rows on either side of a split. A tree has at most 4096 leaves.
     n_candidates : int
-        Candidate splits drawn at random in a context, of which the best is taken.
+        Number of random candidate splits in each context. The best one is used.
     bounds : pair (low, high), "auto" or None
-        Bounds of y, None in place of an open end: predictions put nothing beyond. "auto" takes 0, 1 or 100 where y ends
-        with a sharp edge there, and values at its ends where it piles up. A list has one entry for each output.
+        Bounds of y, with None for an open end. Predictions stay within the bounds. "auto" uses 0, 1 or 100 if y has a
+        sharp edge there, and the smallest or largest y if values pile up there. A list has one entry per output.
     categorical_features : "from_dtype", None, or sequence of columns
-        Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
-        They are split into sets of categories; see docs/mixed_inputs.md. Missing values are NaN.
+        Categorical inputs, by name, number or mask; by default the categorical and text columns of a frame. Splits
+        divide their categories into two sets; see docs/mixed_inputs.md. Missing values are NaN.
     max_rows : int
-        Of a stream: rows from which trees are grown. Those beyond are learned, and are not kept.
+        For streams: maximum number of rows that are kept to grow trees from. Further rows are learned, but not kept.
     max_contexts : int
-        Of a stream: contexts that a tree may grow.
+        For streams: maximum number of contexts per tree.
     forget : float
-        Of a stream: the decay rate of what it has learned, per row, so that it follows a change. It then
-        remembers some 1/forget rows, from the last of which trees are grown again and again. 0 forgets nothing.
+        For streams that change: the decay rate per row. The model remembers about the last 1/forget rows, and grows
+        its trees again from them. 0 means no decay.
     n_jobs : int, optional
-        Threads that grow and fit trees: None is one, -1 all processors. The result does not depend on them.
+        Number of threads of `fit`: None means one, -1 all processors. The result does not depend on it.
     verbose : int
-        1 prints how long each step of `fit` took, and shows its progress on a terminal.
+        1 prints how long each step of `fit` takes, and shows its progress on a terminal.
     random_state : int, RandomState or None
-        Of the candidate splits. A number gives the same forest every time, whatever the order of the rows.
+        Seed of the candidate splits. An int gives the same forest every time, whatever the order of the rows.
 
     Attributes
     ----------
     forests_ : list of Forest
-        One for each output: for several outputs the chain rule is used, each with the earlier outputs as further
+        One for each output. Several outputs use the chain rule: each forest has the earlier outputs as additional
         inputs.
     stream_ : StreamChain
         After ``partial_fit``, ``learn_one`` or ``prequential``, in place of ``forests_``; see docs/streams.md.
     n_features_in_ : int
         Number of inputs.
     feature_names_in_ : array of str
-        Their names, where X was a frame with names.
+        Their names, if X was a frame with names.
     n_outputs_ : int
         Number of outputs.
     target_names_ : list of str
-        Their names, where y was a frame or a named column.
+        Their names, if y was a frame or a named column.
     calibration_ : array of shape (m, q)
-        After `calibrate`: the sorted F(y) of its rows.
+        After `calibrate`: the sorted values F(y) of the calibration rows.
 
     Examples
     --------
@@ -139,7 +140,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         max_rows=Whole(1),
         max_contexts=Whole(1),
         forget=file.Real(low=0, high=0.1, whole=True),
-        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
         verbose=Whole(0),
         random_state=Random(),
         n_features_in_=Absent(Whole(0, 10**6)),
@@ -198,12 +199,11 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
 
     @writes
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, then fit to rows X (n, p) and y (n,), or (n, q) for several outputs.
+        """Fit the model to rows X and y. Anything learned before is discarded.
 
-        ``sample_weight`` (n,), optional, is relative: weights are scaled to mean one, so that only their ratios matter,
-        and 0 is a row that is not there. Copies of a row are one row of their weight, which is left out as a whole
-        where rows are left out: a table repeated five times is that table. Where y is rounded, equal rows are
-        observations of their own, unless all of them come as often.
+        Only the ratios of sample weights matter: they are scaled to mean one. Copies of a row count as one row with
+        their total weight, so repeating a table does not change the model. If y is rounded, however, equal rows are
+        separate observations, unless all rows occur equally often.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         y : array-like of shape (n,) or (n, q)
             Their outputs.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows, relative to each other; 0 leaves a row out.
+            Relative weights of the rows. A row with weight 0 is ignored.
 
         Returns
         -------
@@ -227,7 +227,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         refuse_lossy(y)
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
         categories = self._mixed.category_names
-        Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        Y = usable_outputs(np.asarray(y, dtype=np.float64).reshape(len(y), -1))  # None among objects is NaN by now
         given = None
         if sample_weight is not None:
             given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -262,17 +262,17 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
 
     @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
-        """Forget everything, then fit to all rows of some chunks, of which one at a time need be in memory.
+        """Fit the model to rows that come in chunks, with one chunk in memory at a time.
 
-        The trees are planned on a sample, and then every row is added to the sums of their contexts; see
-        ``docs/scale.md``. Where there are no more than ``sample_rows`` rows, the result is that of `fit`.
+        The trees are grown from a sample, and then every row is added to the sums of their contexts; see
+        ``docs/scale.md``. If there are at most ``sample_rows`` rows, the result is that of `fit`.
 
         Parameters
         ----------
         chunks : iterable of pairs (X, y), or a function that returns one
-            Read up to three times: a list, or a function that returns a new iterator; not an iterator, which ends.
+            They are read up to three times, so pass a list or a function that returns a new iterator.
         **options
-            sample_rows, second_pass and state_bytes: `coverwalk.forest.passes.Options` tells what they are.
+            ``sample_rows``, ``second_pass`` and ``state_bytes``; see `coverwalk.forest.passes.Options`.
 
         Returns
         -------
@@ -305,17 +305,17 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         n_trees = self.n_estimators if self.n_estimators is not None else 24 if n_rows <= 4096 else 16
         _check_number("n_estimators", n_trees, 1, 10_000)
         _check_number("degree", self.degree, 0, 2)
-        _check_number("min_samples_leaf", self.min_samples_leaf, 1, np.inf)
-        _check_number("n_candidates", self.n_candidates, 1, np.inf)
-        _check_number("max_rows", self.max_rows, 1, np.inf)
-        _check_number("max_contexts", self.max_contexts, 1, np.inf)
+        _check_number("min_samples_leaf", self.min_samples_leaf, 1, 2**62)
+        _check_number("n_candidates", self.n_candidates, 1, 10**6)
+        _check_number("max_rows", self.max_rows, 1, 2**62)
+        _check_number("max_contexts", self.max_contexts, 1, 2**62)
         forget: Any = self.forget
         if isinstance(forget, bool) or not isinstance(forget, Real) or not 0 <= float(forget) <= 0.1:
             raise ValueError(f"forget must be a decay rate per row between 0 and 0.1, 0 for none; got {self.forget!r}")
         if isinstance(self.stop, str):
             if self.stop != "auto":
                 raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
-        elif not 0 < self.stop < 1:
+        elif not 1e-100 <= self.stop < 1:
             raise ValueError(f'stop must lie strictly between 0 and 1, or be "auto"; got {self.stop!r}')
         ridges = tuple(float(ridge) for ridge in self.ridges)
         if not ridges or not all(0 < ridge < np.inf for ridge in ridges):
@@ -338,7 +338,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
 
     @reads
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Log densities of the rows' own y; (n,).
+        """Log density of each row's y.
 
         Parameters
         ----------

@@ -16,6 +16,7 @@ from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
+    Either,
     Maybe,
     Names,
     Object,
@@ -99,7 +100,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         a=Real(low=1e-100, high=1e100, whole=True),
         halve=Real(above=0, below=1),
         resolution=Plain(),
-        n_jobs=Maybe(Whole(-10_000, 10_000)),
+        n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
         random_state=Random(),
         n_features_in_=Absent(Whole(1, 10**6)),
         feature_names_in_=Absent(Names("n_features_in_")),

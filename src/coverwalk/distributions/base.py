@@ -1,4 +1,4 @@
-"""Distribution: what `predict_dist` answers, for one output or several; the names are those of a SciPy distribution."""
+"""Distribution: what `predict_dist` returns, for one output or several, with the method names of SciPy."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -36,12 +36,13 @@ def probabilities(q: ArrayLike) -> Floats:
 
 
 class Distribution(Documented, ABC):
-    """The distributions of y in n rows, as one vectorised object.
+    """The distributions of y for n rows, as one vectorised object.
 
-    Rows come first in every answer. With one output an answer has shape (n,), or (n, k) for k points or levels. With
-    q outputs it is (n, q) or (n, q, k): `ppf`, `median`, `interval`, `mean`, `var`, `std` and `crps` are those of each
-    output alone, while `logpdf`, `pdf`, `cdf`, `sf`, `entropy` and `rvs` are of the whole vector. ``dist[i]`` is the
-    distribution of one row, whose answers have no axis of rows; ``dist[rows]`` is the distribution of some rows.
+    The first axis of every result is that of the rows. With one output, results have shape (n,), or (n, k) for k points
+    or levels. With q outputs, they have shape (n, q) or (n, q, k): `ppf`, `median`, `interval`, `mean`, `var`, `std`
+    and `crps` are computed for each output alone, while `logpdf`, `pdf`, `cdf`, `sf`, `entropy` and `rvs` are for the
+    whole vector. ``dist[i]`` is the distribution of one row, whose results have no axis of rows. ``dist[rows]`` is the
+    distribution of some rows.
     """
 
     n_outputs: int
@@ -293,14 +294,14 @@ class Distribution(Documented, ABC):
         return np.sqrt(self.var())
 
 
-def quantile_crps(quantiles: Any, y: Floats, n_categories: int = 100) -> Floats:
-    """CRPS of y (n,) under ``quantiles(q)``, which answers (n, k) for levels q (k,): twice the mean pinball loss.
+def quantile_crps(quantiles: Any, y: Floats, n_levels: int = 100) -> Floats:
+    """CRPS of y (n,) under ``quantiles(q)``, which returns (n, k) for levels q (k,): twice the mean pinball loss.
 
-    The levels of a midpoint rule stand closer in both tails (sin²), so that the error falls as 1/n_levels² also where
+    The levels of the midpoint rule are denser in both tails (sin²), so that the error falls as 1/n_levels² even if the
     tails are heavy.
     """
-    angle = (np.arange(n_categories) + 0.5) * (np.pi / 2 / n_categories)
-    q, weight = np.sin(angle) ** 2, np.sin(2 * angle) * (np.pi / 2 / n_categories)
+    angle = (np.arange(n_levels) + 0.5) * (np.pi / 2 / n_levels)
+    q, weight = np.sin(angle) ** 2, np.sin(2 * angle) * (np.pi / 2 / n_levels)
     over = quantiles(q) - y[..., None]
     score: Floats = (2 * ((over > 0) - q) * over) @ weight
     return score

@@ -5,6 +5,7 @@ likely to fall into each of the m + 1 gaps between the sorted u_i, whatever F is
 between two of them, k gaps apart, holds y with probability k/(m + 1), or more where u_i are tied.
 """
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -38,6 +39,9 @@ def recalibration(u: Floats) -> tuple[Floats, Floats]:
     kept[x == 0] = False
     kept[0] = True  # and it begins at zero
     return x[kept], (rank / (m + 1))[kept]
+
+
+_MIN_CALIBRATION = 19  # rows for a finite 90 % interval: 2 / (1 - 0.9) - 1
 
 
 class CalibratedDistribution(UnivariateDistribution):
@@ -101,7 +105,7 @@ class CalibratedDistribution(UnivariateDistribution):
         """Both ends of the conformal central interval: it covers y with at least this probability."""
         confidence = np.asarray(confidence, dtype=np.float64)
         if not np.all((confidence >= 0) & (confidence <= 1)):
-            raise ValueError(f"confidence must lie in [0, 1], got {confidence}")
+            raise ValueError(f"confidence must lie in [0, 1], got {confidence}: for percentages divide by 100")
         m = len(self.u)
         # the widest of the intervals between order statistics that may be needed; rounding must not move a rank
         low = np.floor((m + 1) * (1 - confidence) / 2 + 1e-9).astype(np.int64)
@@ -152,17 +156,17 @@ class Calibrating:
 
     @writes
     def calibrate(self, X: Any, y: Any) -> Self:
-        """Correct the probabilities on rows that the model has not seen: split conformal prediction on F(y).
+        """Calibrate the model on rows that it has not seen, by split conformal prediction.
 
-        From here on `predict_dist` answers with `CalibratedDistribution`, whose intervals cover y with at least the
-        stated probability on average over new rows, if these are exchangeable with the rows given here. With several
-        outputs that holds for each of them alone. Fitting again, or learning further rows, undoes it. The correction is
-        saved with the model.
+        Afterwards, `predict_dist` returns a `CalibratedDistribution`. Its intervals cover y with at least the stated
+        probability, on average over new rows that are exchangeable with the rows given here. With several outputs, this
+        holds for each of them alone. Fitting again, or learning more rows, removes the calibration. It is saved with
+        the model.
 
         Parameters
         ----------
         X, y : array-like
-            Rows that were not used in `fit`; some hundred, at least 2/(1 - confidence) - 1 for a finite interval.
+            Rows that were not used in `fit`: a few hundred, and at least 2/(1 - confidence) - 1 for a finite interval.
 
         Returns
         -------
@@ -184,6 +188,12 @@ class Calibrating:
             raise ValueError(
                 f"y must have {self.n_outputs_} finite number(s) for each of the {len(rows)} rows; got shape {Y.shape}"
                 + ("" if np.all(np.isfinite(Y)) else " with NaN or infinity")
+            )
+        if len(rows) < _MIN_CALIBRATION:
+            warnings.warn(
+                f"calibrate got {len(rows)} rows; fewer than {_MIN_CALIBRATION} make 90 % intervals infinite: hold "
+                "out more rows",
+                stacklevel=2,
             )
         dist, Y = self._dist(rows), Y.reshape(len(rows), -1)  # type: ignore[attr-defined]
         u = [dist.marginal(j).cdf(Y[:, j]) for j in range(self.n_outputs_)]

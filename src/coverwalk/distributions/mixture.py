@@ -346,7 +346,7 @@ class PredictiveDistribution(UnivariateDistribution):
         """Both ends of the central interval that holds this much probability."""
         confidence = np.asarray(confidence, dtype=np.float64)
         if not ((confidence >= 0) & (confidence <= 1)).all():
-            raise ValueError(f"confidence must lie in [0, 1], got {confidence}: probabilities are in [0, 1]")
+            raise ValueError(f"confidence must lie in [0, 1], got {confidence}: for percentages divide by 100")
         ends = self.ppf(np.array([(1 - confidence) / 2, (1 + confidence) / 2]))
         return (ends[0], ends[1]) if self._one else (ends[:, 0], ends[:, 1])
 

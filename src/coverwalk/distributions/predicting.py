@@ -27,7 +27,7 @@ class Predicting(Calibrating):
 
     @reads
     def predict_dist(self, X: Any) -> Distribution:
-        """The distributions of y in rows X, as one object.
+        """Predict the distribution of y for each row of X, as one vectorised object.
 
         Parameters
         ----------
@@ -37,18 +37,17 @@ class Predicting(Calibrating):
         Returns
         -------
         Distribution
-            A `PredictiveDistribution` for one output, a `JointDistribution` for several; after `calibrate` a
-            `CalibratedDistribution`.
+            A `PredictiveDistribution` for one output, a `JointDistribution` for several, or a
+            `CalibratedDistribution` after `calibrate`.
         """
         dist: Distribution = self._calibrated(self._dist(self._check(X)))
         return dist
 
     @reads
     def predict(self, X: ArrayLike, return_std: bool = False, quantiles: ArrayLike | None = None) -> Any:
-        """Means of y in rows X (n, p); with standard deviations beside them; or quantiles instead, (n, k) for k of
-        them.
+        """Predict means, means and standard deviations, or quantiles.
 
-        For several outputs the axis of outputs comes second: (n, q) or (n, q, k).
+        With several outputs, the second axis is that of the outputs: (n, q) or (n, q, k).
 
         Parameters
         ----------
@@ -57,16 +56,16 @@ class Predicting(Calibrating):
         return_std : bool
             Also return standard deviations.
         quantiles : array-like of shape (k,), optional
-            Levels between 0 and 1: return quantiles instead of means.
+            Levels between 0 and 1. If given, quantiles are returned instead of means.
 
         Returns
         -------
         ndarray of shape (n,)
-            Means, (n, q) for several outputs; with ``return_std`` a pair of arrays; with ``quantiles`` of shape (n,
-            k).
+            Means. With ``return_std``, a pair (means, standard deviations); with ``quantiles``, an array of shape
+            (n, k).
         """
         if return_std and quantiles is not None:
-            raise ValueError("ask for standard deviations or quantiles, not for both at once")
+            raise ValueError("choose return_std or quantiles, not both")
         rows: Floats = self._check(X)
         chunks = [rows[s : s + ROWS_AT_ONCE] for s in range(0, len(rows), ROWS_AT_ONCE)]
         if quantiles is not None:

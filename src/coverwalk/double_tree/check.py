@@ -34,7 +34,7 @@ def check_engine(engine: Any, scope: Scope) -> None:
     for name in ("theta", "prior"):  # what the plan makes of them, but for rounding
         require(name, np.isclose(s[name], getattr(made, name), rtol=1e-9, atol=0.0))
     require("y_depth", s["y_depth"] == made.y_depth)
-    _check_contexts(s["xf"], s["xi"], p, q)
+    _check_contexts(s["xf"], s["xi"], p, q, engine.units)
     yi = s["yf"].view(np.int32)
     odds = s["yf"].view(np.float64)[:, 0]
     require("odds", (odds >= 1 / FAR) & (odds <= FAR))
@@ -44,7 +44,7 @@ def check_engine(engine: Any, scope: Scope) -> None:
     _check_rows(s["xi"], yi, s["row_next"], s["row_code"], s["y_depth"])
 
 
-def _check_contexts(xf: NDArray[np.float64], xi: Ints, p: int, q: int) -> None:
+def _check_contexts(xf: NDArray[np.float64], xi: Ints, p: int, q: int, units: Any) -> None:
     """Children know their parents and are one deeper; factors and boxes are possible."""
     left, parent, depth = (xi[:, k].astype(np.int64) for k in (_LEFT, _PARENT, _DEPTH))
     inner = np.flatnonzero(left != -1)
@@ -61,6 +61,7 @@ def _check_contexts(xf: NDArray[np.float64], xi: Ints, p: int, q: int) -> None:
     box = MEAN + q + q * (q + 1) // 2
     low, high = xf[:, box : box + p], xf[:, box + p :]
     require("contexts", np.isfinite(xf[:, :box]))
+    require("means", np.isfinite(xf[:, MEAN : MEAN + q] * units.scale + units.loc))
     factors = xf[:, MEAN + q + np.array([k * (k + 3) // 2 for k in range(q)])]
     require("factors", factors > 0)
     log_det = 2.0 * np.log(factors).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Pictures of predictive distributions; needs matplotlib, the ``plot`` extra."""
+"""Plots of predictive distributions; needs matplotlib."""
 
 from typing import TYPE_CHECKING
 
@@ -105,9 +105,9 @@ def _heat_map(ax: "Axes", x: Floats, dist: Distribution) -> None:
 
 
 def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes | None" = None) -> "Axes":
-    """Histogram of F(y): flat when calibrated, a bowl when overconfident, a hill when underconfident.
+    """Histogram of F(y): flat if the model is calibrated, a U shape if overconfident, a hump if underconfident.
 
-    The band holds 95 % of the bars of a calibrated model.
+    The band contains 95 % of the bars of a calibrated model.
 
     Parameters
     ----------
@@ -142,15 +142,16 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
     ax.axhline(1, color=GREY, linewidth=1)
     ax.bar(edges[:-1], heights, width=np.diff(edges), align="edge", color=BLUE, alpha=0.8, edgecolor="white")
     ax.set_xlim(0, 1)
-    ax.set_xlabel("F(y)")
+    ax.set_xlabel("F(y), the probability integral transform")
     ax.set_ylabel("density")
     ax.legend(loc="lower center", fontsize=8)
-    ax.set_title(f"calibration error {calibration_error(y_true, dist):.3f}", fontsize=10, loc="left", color=INK)
+    title = f"PIT histogram; calibration error {calibration_error(y_true, dist):.3f}"
+    ax.set_title(title, fontsize=10, loc="left", color=INK)
     return ax
 
 
 def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None" = None) -> "Axes":
-    """Coverage of central intervals against what the intervals claim: on the diagonal when calibrated.
+    """Coverage of central intervals against their confidence: on the diagonal if the model is calibrated.
 
     Parameters
     ----------
@@ -177,7 +178,9 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
     share = reliability(y_true, dist, levels)
     ax = axes_to_draw_on(ax, 4.2, 4.2)
     noise = 1.96 * np.sqrt(levels * (1 - levels) / len(dist))
-    ax.fill_between(levels, levels - noise, levels + noise, color=GREY, alpha=0.25, linewidth=0, label="chance")
+    ax.fill_between(
+        levels, levels - noise, levels + noise, color=GREY, alpha=0.25, linewidth=0, label="95 % range if calibrated"
+    )
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1)
     ax.plot(levels, share, color=BLUE, linewidth=2, label="coverage")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence of the interval", ylabel="coverage", aspect="equal")
@@ -187,7 +190,7 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
 
 
 def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None) -> "Axes":
-    """Why one row's density is what it is: the heaviest components, each with its centre, width and weight.
+    """The components of one row's density with the largest weights, each with its centre, width and weight.
 
     Parameters
     ----------
@@ -228,7 +231,7 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
     ax.set_yticks([-k for k in range(len(components))], names)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.set_title("heaviest components: centre and width", fontsize=10, loc="left", color=INK)
+    ax.set_title("components with the largest weights: centre and width", fontsize=10, loc="left", color=INK)
     ax.set_xlabel("y")
     return ax
 
@@ -263,7 +266,7 @@ def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None
     mean, std = importance.importances_mean[order], importance.importances_std[order]
     ax.barh(places, mean, xerr=std, color=BLUE, ecolor=INK, height=0.6)
     ax.set_yticks(places, [importance.names[a] for a in order])
-    ax.set_xlabel("rise of the log loss when shuffled, nats per row")
+    ax.set_xlabel("increase in log loss when shuffled, nats per row")
     ax.set_title("permutation importance", fontsize=10, loc="left", color=INK)
     return ax
 
@@ -299,5 +302,5 @@ def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "A
         ax.set_xticks(x, [str(value) for value in dependence.grid])
     ax.set(xlabel=dependence.feature, ylabel="y")
     ax.legend(loc="upper left", fontsize=8)
-    ax.set_title("average prediction, the other inputs as they are", fontsize=10, loc="left", color=INK)
+    ax.set_title("partial dependence", fontsize=10, loc="left", color=INK)
     return ax

@@ -214,6 +214,8 @@ class Names(Field):
         n = evaluate(self.length, scope)
         if type(node) is not list or len(node) != n or not all(type(text) is str for text in node):
             refuse(where, f"{n} names", node)
+        if len(set(node)) < n:
+            refuse(where, "names that differ", node)
         return np.array(node, dtype=object)
 
 

@@ -12,7 +12,8 @@ __all__ = ["LARGEST", "Limits", "SchemaError", "Scope", "evaluate", "is_name", "
 
 Scope = dict[str, Any]  # dimensions by name, and those of parts by the name of their field
 ROUNDING = 1e-6  # of sums
-LARGEST = 1e100  # of numbers in units of the model, which are of order one: products of three are finite
+LARGEST = 1e30  # of numbers in units of the model, which are of order one: products of ten are finite
+SMALLEST = 1e-100  # of positive ones: squares of residuals that rounding left, for instance, are less than 1e-30
 _FUNCTIONS = {"__builtins__": {}, "int": int, "len": len, "min": min, "max": max}  # of expressions
 
 
@@ -62,7 +63,7 @@ class Limits:
     Parameters
     ----------
     low, high, above, below : number or expression
-        low <= entry <= high, above < entry < below. Where nothing else is said, finite entries lie within 1e100, and
+        low <= entry <= high, above < entry < below. Where nothing else is said, finite entries lie within 1e30, and
         those above 0 are at least 1e-100: learning goes on from them without overflow.
     any_unit : bool
         Entries are in units of the user, or follow from such: they have any size.
@@ -127,8 +128,8 @@ class Limits:
             refuse(where, f"<= {LARGEST:g}", values)
         if self.low is None and self.above is None and finite.min(initial=0.0) < -LARGEST:
             refuse(where, f">= {-LARGEST:g}", values)
-        if self.low is None and self.above == 0 and finite.min(initial=1.0) < 1 / LARGEST:
-            refuse(where, f">= {1 / LARGEST:g}", values)
+        if self.low is None and self.above == 0 and finite.min(initial=1.0) < SMALLEST:
+            refuse(where, f">= {SMALLEST:g}", values)
 
     def _require_bounds(self, values: NDArray[Any], where: str, scope: Scope) -> None:
         low, high, above, below = (evaluate(b, scope) for b in (self.low, self.high, self.above, self.below))

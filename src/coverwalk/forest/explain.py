@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 class Importance(NamedTuple):
-    """Rise of the held-out log loss, in nats per row, when a feature is shuffled; the fields are scikit-learn's."""
+    """Increase in held-out log loss, in nats per row, when a feature is shuffled; with scikit-learn's field names."""
 
     importances_mean: Floats  # (p,)
     importances_std: Floats  # (p,)
@@ -29,7 +29,7 @@ class Importance(NamedTuple):
         lines = [
             f"{self.names[a]:<{width}}  {self.importances_mean[a]:8.4f} ± {self.importances_std[a]:.4f}" for a in order
         ]
-        return "\n".join(["rise of the log loss, nats per row", *lines])
+        return "\n".join(["increase in log loss, nats per row", *lines])
 
 
 class Dependence(NamedTuple):
@@ -75,7 +75,7 @@ def _with_column(X: Any, a: int, rows: NDArray[Any]) -> Any:
 
 
 class Explaining:
-    """What `ConditionalDensity` tells of its reasons."""
+    """How `ConditionalDensity` explains its predictions."""
 
     n_features_in_: int
     n_outputs_: int
@@ -84,10 +84,10 @@ class Explaining:
     def feature_importances_(self) -> Floats:
         """Log-loss gain by each feature, (p,); they sum to one.
 
-        A feature gains what the line over all rows loses without it, and what splits on it save: the leave-one-out
-        evidence of both sides less that of the whole, times the probability that the walk goes past the split. It is
-        measured on the rows that the model keeps, each time it is asked for. It tells what the model uses;
-        `importance` tells what held-out predictions lose.
+        The gain of a feature has two parts: what the linear model over all rows loses without it, and what the splits
+        on it save. The latter is the leave-one-out evidence of both sides minus that of the whole context, times the
+        probability that the walk goes past the split. It is computed on the training rows, each time you access it. It
+        says what the model uses; `importance` says how much held-out predictions depend on it.
         """
         check_is_fitted(self, "n_outputs_")
         if "forests_" not in self.__dict__:
@@ -98,16 +98,16 @@ class Explaining:
         return normalised(sum(regression_gains(f)[: self.n_features_in_] for f in self.__dict__["forests_"]))
 
     def importance(self, X: Any, y: Any, *, n_repeats: int = 5, random_state: Any = 0) -> Importance:
-        """Permutation importance: how much the log loss on rows rises when one feature is shuffled among them.
+        """Permutation importance: the increase in log loss when one feature is shuffled among the rows.
 
         Parameters
         ----------
         X, y : array-like
-            Rows that the model has not seen, and their y.
+            Rows that the model has not learned from, and their y.
         n_repeats : int
-            Shuffles of each feature.
+            How often to shuffle each feature.
         random_state : int, RandomState or None
-            Of the shuffles.
+            Seed of the shuffles.
 
         Returns
         -------
@@ -134,20 +134,20 @@ class Explaining:
     def partial_dependence(
         self, X: Any, feature: int | str, *, grid: Any = 20, output: int | str = 0, max_rows: int = 200
     ) -> Dependence:
-        """How mean and spread of the predictions depend on one feature, the others being as they are in rows.
+        """How the mean and the spread of the predictions depend on one feature, averaged over the other features.
 
         Parameters
         ----------
         X : array-like
-            Rows whose other features are kept.
+            Rows that supply the values of the other features.
         feature : int or str
             Column to vary, by number or by name.
         grid : int or sequence
-            Values of the feature, or how many; by default 20 between its 2 % and 98 % quantiles, or all categories.
+            Values of the feature, or their number: by default 20 between its 2 % and 98 % quantiles, or all categories.
         output : int or str
-            Which output, where there are several.
+            Which output, if there are several.
         max_rows : int
-            Rows of X to average over, evenly spread where there are more.
+            Maximum number of rows of X to average over; if X has more, they are evenly spaced.
 
         Returns
         -------
@@ -155,7 +155,9 @@ class Explaining:
             ``grid``, ``mean``, ``std``, ``low`` and ``high``, one entry for each value.
         """
         names = feature_names(self)
-        a = names.index(feature) if isinstance(feature, str) else range(self.n_features_in_)[feature]
+        if feature not in (names if isinstance(feature, str) else range(self.n_features_in_)):
+            raise ValueError(f"there is no feature {feature!r}; the features are {', '.join(names)}")
+        a = names.index(feature) if isinstance(feature, str) else feature
         n = len(X)
         X = _safe_indexing(X, np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(int)))
         values = _grid(np.asarray(X[X.columns[a]] if hasattr(X, "columns") else np.asarray(X)[:, a]), grid)
@@ -167,26 +169,26 @@ class Explaining:
         return Dependence(names[a], values, *answers.T)
 
     def explain(self, x: Any, *, output: int | str = 0, top: int = 8) -> Explanation:
-        """Why the distribution at x is what it is: contexts in plain words, alike ones grouped, one line each.
+        """Explain the prediction for one row: contexts in plain words, similar ones grouped, one line each.
 
         Parameters
         ----------
         x : array-like
             One row, (p,) or (1, p), or a frame with one row.
         output : int or str
-            Which output, where there are several.
+            Which output, if there are several.
         top : int
-            Lines at most; the rest is summed up in one.
+            Maximum number of lines; the rest is combined into one more.
 
         Returns
         -------
         Explanation
             Printed as a table; ``reasons`` holds its lines.
         """
-        row = x if hasattr(x, "columns") else np.asarray(x, dtype=None).reshape(1, -1)
+        row = x if hasattr(x, "columns") else np.atleast_2d(np.asarray(x, dtype=None))
+        if len(row) != 1:
+            raise ValueError(f"explain takes one row, got {len(row)}: explain them one by one")
         dist = self.predict_dist(row)  # type: ignore[attr-defined]
-        if len(dist) != 1:
-            raise ValueError(f"explain takes one row, got {len(dist)}: explain them one by one")
         return explanation_of(dist.marginal(output)[0], top)
 
 

@@ -199,7 +199,7 @@ class Forest:
         fitted=List(Object(StoredTree, N="trees[i].N", p="p"), "len(trees)"),
         trend=Maybe(Object(Trend, p="p")),
         global_kernel=Maybe(Object(KernelContext, p="p")),
-        n_summed=Whole(0, 2**53),
+        n_summed=Whole(0, 10**15),
         weight=Array(float, "weights", above=0),
         check=check_forest,
     )

@@ -35,7 +35,7 @@ _KNOWN = ("first", "kind", "weight", "s2", "centre", "mean", "degree", "ridge", 
     low=Array(float, "C", "p"),
     high=Array(float, "C", "p"),
     rows=Array(float, "T", "p"),
-    factors=Array(float, "F"),
+    factors=Array(float, "F", low=-1e100, high=1e100),  # of sums of squares
 )
 class Spans(NamedTuple):
     """What comes from the rows of contexts; see `Records`."""
@@ -44,6 +44,16 @@ class Spans(NamedTuple):
     high: Floats
     rows: Floats
     factors: Floats
+
+
+def _positive(matrices: Floats) -> bool:
+    """Whether all matrices (n, m, m) are symmetric and positive definite."""
+    symmetric = np.abs(matrices - matrices.transpose(0, 2, 1)).max(initial=0.0) <= 1e-9
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(symmetric)
 
 
 def _check(tree: Any, scope: Scope) -> None:
@@ -56,7 +66,7 @@ def _check(tree: Any, scope: Scope) -> None:
     require("degree", np.array([n_features(degree, p) for degree in range(3)])[tree.degree] <= d)
     if tree.learned:
         require("plane", tree.learned.plane.shape[1] == (p + 1 if p < MAX_PLANE else 1))
-        require("inverse", len(tree.learned.inverse) in (0, scope["C"]))
+        require("inverse", len(tree.learned.inverse) in (0, scope["C"]) and _positive(tree.learned.inverse))
 
 
 @stored(
@@ -68,7 +78,7 @@ def _check(tree: Any, scope: Scope) -> None:
     centre=Array(float, "C", "d"),
     degree=Array(np.int64, "C", low=0, high=2),
     ridge=Array(float, "C", above=0),
-    n_rows=Array(np.int64, "C", low=0, high=2**53),
+    n_rows=Array(np.int64, "C", low=0, high=10**15),
     averaged=Array(bool, "C"),
     shapes=Object(Shapes),
     shape=Array(np.int32, "R", index="shapes.s"),

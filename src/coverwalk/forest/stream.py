@@ -88,7 +88,7 @@ class ForestStream:
         categorical=Array(bool, "p"),
         X=Array(float, "n", "p", nan=True, any_unit=True),
         y=Array(float, "n", any_unit=True),
-        learned=Array(np.int64, 1, low=0, high=2**53),
+        learned=Array(np.int64, 1, low=0, high=10**15),
         first_row=Whole(0),
         frames=List(Object(Frame, p="p")),
         base=Maybe(Object(Base, p="p")),

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.forest.components import MAX_PLANE
+from coverwalk._kernels.forest.components import MAX_PLANE, RIDGE
 from coverwalk._kernels.forest.contexts import N_SHAPES, Fit, Grid, Layout
 from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
-from coverwalk._kernels.forest.learned import RIDGE
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.residual_bins import bin_residuals, bin_scales, density_scores
 from coverwalk._kernels.forest.sums import (

@@ -74,7 +74,7 @@ def _check_counts(state: Any, scope: Scope) -> None:
 class DirichletPosterior(Posterior):
     """Prior counts and counts."""
 
-    _schema = Schema(prior=Table(Real(above=0)), counts=Table(Whole(0, 2**53), kind=Counter), check=_check_counts)
+    _schema = Schema(prior=Table(Real(above=0)), counts=Table(Whole(0, 10**15), kind=Counter), check=_check_counts)
 
     def __init__(self, prior: Mapping[Hashable, float]) -> None:
         self.prior = dict(prior)

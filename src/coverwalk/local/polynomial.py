@@ -121,7 +121,7 @@ class PolynomialPosterior(RealPosterior):
         q=Whole("model.q", "model.q"),
         ridge=Real(low="model.ridge", high="model.ridge"),
         nu0=Real(low="model.nu", high="model.nu"),
-        n=Whole(0, 2**53),
+        n=Whole(0, 10**15),
         Psi0=Array(float, "q", "q"),
         Psi=Array(float, "q", "q"),
         B0=Maybe(Array(float, "d", "q", low=-LARGEST_B, high=LARGEST_B)),

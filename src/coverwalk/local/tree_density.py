@@ -115,7 +115,7 @@ class TreeDensityPosterior(RealPosterior):
 
     _schema = Schema(
         _model=Link(),
-        _count=Table(Whole(1, 2**53), kind=Counter),
+        _count=Table(Whole(1, 10**15), kind=Counter),
         _log_split=Table(Real()),
         _log_map=Real(),
         check=_check_cells,

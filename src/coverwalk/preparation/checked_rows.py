@@ -10,9 +10,10 @@ from sklearn.utils import check_array
 
 from coverwalk._kernels.forest.scaling import all_finite
 
-__all__ = ["as_outputs", "as_row", "numbers_only", "refuse_nonfinite"]
+__all__ = ["as_outputs", "as_row", "numbers_only", "refuse_nonfinite", "usable_outputs"]
 
 Floats = NDArray[np.float64]
+LARGEST = 1e305  # of y: a hundred times the range of such numbers is finite
 
 
 def refuse_nonfinite(table: Floats, name: str, *, with_missing: bool = False) -> Floats:
@@ -55,7 +56,19 @@ def as_outputs(y: Any, n: int | None = None) -> tuple[Floats, bool]:
     Y = np.ascontiguousarray(Y.reshape(len(Y), -1) if flat else Y)
     if n is not None and len(Y) != n:
         raise ValueError(f"X and y must have the same number of rows, got {n} and {len(Y)}")
-    return refuse_nonfinite(Y, "y"), flat
+    return usable_outputs(Y), flat
+
+
+def usable_outputs(Y: Floats) -> Floats:
+    """The outputs (n, q), or a ValueError for one that is not finite, or so large that differences overflow."""
+    refuse_nonfinite(Y, "y")
+    if len(Y) and max(Y.max(), -Y.min()) > LARGEST:
+        row, column = np.argwhere(np.abs(Y) > LARGEST)[0]
+        raise ValueError(
+            f"Input y contains {Y[row, column]:g} in row {row}, column {column}, beyond {LARGEST:g}: divide y by a "
+            "power of ten; nothing was learned"
+        )
+    return Y
 
 
 def as_row(value: Any, name: str, size: int | None, *, with_missing: bool = False) -> Floats:

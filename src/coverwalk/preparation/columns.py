@@ -138,7 +138,10 @@ def read_inputs(
         mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
     options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **options}
     alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
+    if not alone:
+        _refuse_missing(y)
     if not any(mixed.categories):
+        _refuse_text(X)
         checked = validate_data(estimator, X, *([] if alone else [y]), reset=reset, **options)
     else:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -146,6 +149,28 @@ def read_inputs(
         checked = check_array(coded, input_name="X", **options) if alone else check_X_y(coded, y, **options)
     estimator._mixed = mixed
     return checked
+
+
+def _refuse_missing(y: Any) -> None:
+    """Name the row of the first NaN in an array of numbers."""
+    kind = getattr(getattr(y, "dtype", None), "kind", "")
+    missing = np.isnan(np.asarray(y)) if kind == "f" else np.zeros(0, dtype=bool)
+    if missing.any():
+        row = int(np.argmax(missing.reshape(len(missing), -1).any(axis=1)))
+        raise ValueError(f"Input y contains NaN, first in row {row}: drop such rows, or fill in the values")
+
+
+def _refuse_text(X: Any) -> None:
+    """Text in an array has no dtype of its own column, so nothing says which columns are categories."""
+    if getattr(getattr(X, "dtype", None), "kind", "") not in ("U", "S"):
+        return
+    try:
+        np.asarray(X).astype(np.float64)
+    except ValueError as error:
+        raise ValueError(
+            "X is an array of text: pass a DataFrame, whose text columns are categories, or name the columns that are "
+            "in categorical_features"
+        ) from error
 
 
 def categories_of(X: Any, categorical: Any) -> set[int] | None:

@@ -10,15 +10,16 @@ __all__ = ["distinct_rows"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+NOTHING = 1e-50  # of the heaviest row's weight: sums do not change by it
 MIN_ROWS = 20  # distinct rows of rounded y that all come k times are a table repeated k times: chance k^-20
 
 
 def distinct_rows(X: Floats, Y: Floats, weight: Floats | None, rounded: bool) -> tuple[Ints, Floats | None]:
     """The rows to fit to, and their weights, of mean one; None where all are equal.
 
-    X (n, p), Y (n, q). Rows of weight 0 are left out. Copies of a row are one row, which is left out as a whole when
-    rows are left out. Where y is ``rounded`` equal rows are observations of their own, unless all of them come so many
-    times that the table must have been repeated.
+    X (n, p), Y (n, q). Rows of weight 0, or next to it beside the heaviest, are left out. Copies of a row are one row,
+    which is left out as a whole when rows are left out. Where y is ``rounded`` equal rows are observations of their
+    own, unless all of them come so many times that the table must have been repeated.
 
     >>> X, Y = np.array([[1.0], [1.0], [2.0], [3.0]]), np.array([[5.5], [5.5], [6.5], [7.5]])
     >>> distinct_rows(X, Y, None, False)
@@ -30,7 +31,7 @@ def distinct_rows(X: Floats, Y: Floats, weight: Floats | None, rounded: bool) ->
         weight = np.ones(len(X))
     if not weight.max(initial=0.0) > 0.0:
         raise ValueError("all sample weights are 0: there is no row to fit to")
-    kept = np.flatnonzero(weight > 0.0)
+    kept = np.flatnonzero(weight > NOTHING * weight.max())
     codes = row_codes(np.hstack([X[kept], Y[kept, :-1]]), Y[kept, -1].copy())
     first, group, counts = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)[1:]
     times = 1

@@ -24,6 +24,7 @@ Truths = NDArray[np.bool_]
 
 REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
 
+RIDGE = 0.3  # of a plane about the context's function, in rows
 MAX_PLANE = 32  # terms of a plane that is learned row by row; with more inputs it is a constant
 MIN_WEIGHT = 1e-300
 
@@ -60,13 +61,13 @@ class Records(NamedTuple):
 
 
 @stored(
-    plane=Array(float, "C", "m"),
-    inverse=Array(float, "I", "m", "m"),
+    plane=Array(float, "C", "m", low=-1e60, high=1e60),  # these learn from residuals of up to 1e30
+    inverse=Array(float, "I", "m", "m", low=-1 / RIDGE - 1e-6, high=1 / RIDGE + 1e-6),
     nu=Array(float, "C", above=0),
-    psi=Array(float, "C", above=0),
+    psi=Array(float, "C", above=0, high=1e100),
     log_odds=Array(float, "C"),
     log_choice=Array(float, "R"),
-    seen=Array(np.int64, "C", low=0, high=2**53),
+    seen=Array(np.int64, "C", low=0, high=10**15),
 )
 class Learned(NamedTuple):
     """What C contexts and R components have learned since their growth; see `_kernels.forest.learned`."""

@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.shapes import FAR, Table, log_density
-from coverwalk._kernels.forest.components import DENSITY_OF_Y, MIN_WEIGHT, REGRESSION, Learned, Records, inflation_of
+from coverwalk._kernels.forest.components import (
+    DENSITY_OF_Y,
+    MIN_WEIGHT,
+    REGRESSION,
+    RIDGE,
+    Learned,
+    Records,
+    inflation_of,
+)
 from coverwalk._kernels.forest.polynomial import value
 from coverwalk._kernels.forest.regression import add_gram
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
@@ -30,7 +38,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _NO_WEIGHT = np.empty(0)
-RIDGE = 0.3  # of a plane about the context's function, in rows
 MIN_NU = 2.0  # rows that a scale is worth however much was forgotten
 MIN_SCALE = 1e-4  # of a residual, in units of y's scale
 FAR_OUT = 6.0  # scales: a row farther out moves a context as one there does, of which a normal has two in 10^9

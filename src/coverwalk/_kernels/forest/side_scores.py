@@ -43,8 +43,8 @@ def x_log_x_table(n: int) -> Floats:
 @kernel
 def _x_log_x(x: float, table: Floats) -> float:
     """x log x; of small whole numbers, which nearly all counts are, from a table."""
-    i = int(min(x, 1e9))
-    if i < len(table) and x == i:
+    i = int(max(-1.0, min(x, 1e9)))  # differences of heavy counts may be negative by a rounding
+    if 0 <= i < len(table) and x == i:
         return float(table[i])
     return x * math.log(x) if x > 0.0 else 0.0
 

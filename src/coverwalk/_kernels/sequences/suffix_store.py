@@ -68,7 +68,7 @@ _SETTINGS = {  # the places of `suffix_walk`
     path=Array(np.int64, "length"),
     path_entry=Array(np.int64, "length", low=-1),
     node_value=Array(float, "nodes", 5),
-    entry_value=Array(float, "entries", 3, low=0, high=2**53),
+    entry_value=Array(float, "entries", 3, low=0, high=10**15),
     history=Array(np.int32, "past", low=BORDER, below="A"),
     node_link=Array(np.int32, "nodes", 5, columns=_NODE_LINKS),
     entry_link=Array(np.int32, "entries", 4, columns=_ENTRY_LINKS),

@@ -14,8 +14,8 @@ from coverwalk.evaluation.report.facts import Subject, gather
 __all__ = ["write_page", "write_report"]
 
 _WITHOUT_EXPLORER = (
-    "This page has no explorer: that is for forests of numbers alone, and here are categories, missing values, a "
-    "stream or a calibrated model."
+    "The interactive explorer is left out: it needs numeric inputs without missing values, and a model that comes from "
+    "fit and is not calibrated."
 )
 _SCRIPTS = ("rounding.js", "mixture.js", "charts.js", "explorer.js", "page.js")
 

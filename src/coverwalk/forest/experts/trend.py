@@ -60,8 +60,8 @@ class Trend:
     keep: float = 1.0  # the mean of 1 - leverage of the rows to which it was fitted
 
     _schema = Schema(
-        phase=Array(float, "D"),
-        turns=Array(float, "p", "D"),
+        phase=Array(float, "D", low=-100, high=100),
+        turns=Array(float, "p", "D", low=-1e6, high=1e6),
         coefficients=Array(float, "1 + p + D"),
         ridge=Real(above=0),
         keep=Real(),
