@@ -177,7 +177,7 @@ def test_bad_questions_are_refused(model, data):
         model.logpdf(X, y[:-1])
     with pytest.raises(ValueError, match="finite"):
         model.logpdf(X[:1], [np.nan])
-    with pytest.raises(ValueError, match="not for both"):
+    with pytest.raises(ValueError, match="not both"):
         model.predict(X, return_std=True, quantiles=[0.5])
     with pytest.raises(ValueError, match="NaN"):
         ConditionalDensity().fit(X, np.where(y > 0, y, np.nan))
