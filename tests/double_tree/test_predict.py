@@ -49,7 +49,7 @@ def test_what_it_refuses():
     for predict in (several.predict, several.predict_dist):
         with pytest.raises(ValueError, match="predicts one output, this one has 2"):
             predict(X)
-    with pytest.raises(ValueError, match="standard deviations or quantiles"):
+    with pytest.raises(ValueError, match="return_std or quantiles"):
         DoubleTree().fit(X, Y).predict(X, return_std=True, quantiles=[0.5])
 
 

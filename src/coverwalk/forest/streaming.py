@@ -11,7 +11,7 @@ from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.locks import adopt, alone, reads, twin, writes
-from coverwalk.preparation.checked_rows import as_outputs, as_row
+from coverwalk.preparation.checked_rows import as_outputs, as_row, usable_outputs
 from coverwalk.preparation.rounding import refuse_lossy
 from coverwalk.preparation.stream_inputs import StreamInputs
 
@@ -85,6 +85,7 @@ class Streaming(StreamInputs):
         settings = self._stream_settings()  # a parameter's mistake is told before one of the rows
         refuse_lossy(y)
         Y, flat = as_outputs(y)
+        usable_outputs(Y)
         if begun and Y.shape[1] != self.n_outputs_:
             raise ValueError(f"y must have {self.n_outputs_} columns as in the rows before, got {Y.shape[1]}")
         X = model._read(X, begun)

@@ -56,7 +56,8 @@ def as_outputs(y: Any, n: int | None = None) -> tuple[Floats, bool]:
     Y = np.ascontiguousarray(Y.reshape(len(Y), -1) if flat else Y)
     if n is not None and len(Y) != n:
         raise ValueError(f"X and y must have the same number of rows, got {n} and {len(Y)}")
-    return usable_outputs(Y), flat
+    refuse_nonfinite(Y, "y")
+    return Y, flat
 
 
 def usable_outputs(Y: Floats) -> Floats:

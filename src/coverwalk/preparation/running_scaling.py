@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from coverwalk._kernels.distributions.real_line import CORE
 from coverwalk.files.schema import Array, stored
-from coverwalk.preparation.checked_rows import LARGEST
 
 __all__ = ["Units", "units_of"]
 
@@ -25,9 +24,7 @@ FARTHEST = 1e300  # in units of the scale; beyond it distances count as this
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-@stored(
-    loc=Array(float, "q", low=-LARGEST, high=LARGEST), scale=Array(float, "q", above=0, high=LARGEST, any_unit=True)
-)
+@stored(loc=Array(float, "q", any_unit=True), scale=Array(float, "q", above=0, any_unit=True))
 class Units(NamedTuple):
     """z = (y - loc) / scale for each column."""
 
