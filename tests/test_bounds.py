@@ -278,3 +278,13 @@ def test_a_stream_keeps_its_bounds_and_refuses_y_beyond():
         np.testing.assert_array_equal(begun.logpdf(X, y), before)
     with pytest.raises(ValueError, match="crosses its bounds"):
         ConditionalDensity(4, bounds=(0, None)).partial_fit(X[:1], [-1.0])
+
+
+def test_a_logarithmic_scale_is_saved_with_the_model(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (600, 3))
+    y = np.exp(X[:, 0] + np.sin(3 * X[:, 1]) + 0.2 * rng.normal(size=600)) + 3.0
+    model = ConditionalDensity(4).fit(X, y)
+    assert model.forests_[0].settings.rounding.bounds.b > 0  # else this tests nothing
+    model.save(tmp_path / "skewed.cover")
+    np.testing.assert_array_equal(load(tmp_path / "skewed.cover").logpdf(X, y), model.logpdf(X, y))

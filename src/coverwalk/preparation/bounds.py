@@ -53,6 +53,7 @@ class Bounds:
         low=Real(inf=True, any_unit=True),
         high=Real(inf=True, any_unit=True),
         c=Real(above=0, any_unit=True),
+        b=Real(low=0, any_unit=True),
         check=lambda state, scope: _check_bounds(state),
     )
 

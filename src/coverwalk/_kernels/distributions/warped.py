@@ -4,17 +4,19 @@
 # mypy: disable-error-code="no-any-return"
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.mixture import Components
+from coverwalk._kernels.distributions.mixture import Components, row_tails
 from coverwalk._kernels.distributions.rounded import _excess, _normal_between
+from coverwalk._kernels.distributions.row_cdf import empty_row, flatten, other_cdf, tabulated_cdf
 from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table, atoms_tails
 from coverwalk._kernels.distributions.student import student_density, student_tail
 
-__all__ = ["CONSTANT", "EXPONENTIAL", "LINEAR", "piece_moments"]
+__all__ = ["CONSTANT", "EXPONENTIAL", "LINEAR", "cdf_at_ends", "piece_moments"]
 
 Floats = NDArray[np.float64]
 
@@ -141,15 +143,24 @@ def _piece(
 
 
 @kernel
-def _first_above(table: Table, s: int, at: float, scale: float, ends: Floats, start: int, stop: int) -> int:
-    """The first of the cells start:stop below whose upper end there is something of at + scale * e."""
-    while start < stop:
-        middle = (start + stop) // 2
-        if math.isinf(ends[middle + 1]) or shape_tails(table, s, (ends[middle + 1] - at) / scale)[0] > 0.0:
-            stop = middle
-        else:
-            start = middle + 1
-    return start
+def cdf_at_ends(
+    components: Components, table: Table, tables: tuple[Any, Any], offsets: NDArray[np.int64], ends: Floats, out: Floats
+) -> None:
+    """Fill out: P(Z <= ends[k]) of row i for offsets[i] <= k < offsets[i + 1]; tables as `mixture_ppf` has them."""
+    which, pieces = tables
+    row = empty_row(components, table, len(offsets) - 1)
+    size, normal, student, tabulated, ramp, _ = row
+    for i in range(len(offsets) - 1):
+        usual = flatten(components, table, which, i, row)
+        for k in range(offsets[i], offsets[i + 1]):
+            if math.isinf(ends[k]):
+                out[k] = 1.0 if ends[k] > 0.0 else 0.0
+            elif usual:
+                out[k] = tabulated_cdf(size, normal, student, tabulated, ramp, pieces, ends[k])[0]
+                if size[3] > 0:
+                    out[k] += other_cdf(components, table, row, ends[k])[0]
+            else:
+                out[k] = row_tails(components, table, i, ends[k])[0]
 
 
 @kernel
@@ -159,7 +170,7 @@ def piece_moments(
     edges: Floats,
     kind: NDArray[np.int64],
     form: Floats,
-    cells: tuple[NDArray[np.int64], Floats, Floats],
+    cells: tuple[NDArray[np.int64], Floats, Floats, Floats],
     mean: Floats,
     var: Floats,
 ) -> None:
@@ -167,27 +178,22 @@ def piece_moments(
 
     form (P, 4): a, b, rate and origin of each piece; phi is 0, Z - origin, or exp(rate (Z - origin)), at most one.
     cells: of each row some that lie side by side, within which h is constant instead: offsets (n + 1,) into their
-    ends, one more than there are cells, and into their values, of which the last is not read. A row without has none.
+    ends, one more than there are cells, their values, of which the last is not read, and P(Z <= end). A row without
+    has none.
     mean comes with a guess, about which squares are summed.
     """
-    offsets, ends, values = cells
+    offsets, ends, values, below = cells
     for i in range(len(mean)):
         guess, first, second = mean[i], 0.0, 0.0
         start, stop = offsets[i], offsets[i + 1] - 1
         from_, to = (ends[start], ends[stop]) if start < stop else (math.inf, math.inf)  # where the cells lie
+        for c in range(start, stop):
+            mass, away = below[c + 1] - below[c], values[c] - guess
+            first, second = first + mass * away, second + mass * away * away
         for m in range(components.offsets[i], components.offsets[i + 1]):
             weight, at, scale, s = components.weight[m], components.loc[m], components.scale[m], components.shape[m]
             if weight == 0.0:
                 continue
-            # the first cell below whose upper end there is something: normals end somewhere
-            begin = _first_above(table, s, at, scale, ends, start, stop)
-            below = 0.0 if begin > start or math.isinf(from_) else shape_tails(table, s, (from_ - at) / scale)[0]
-            for c in range(begin, stop):
-                if below == 1.0:
-                    break
-                until = 1.0 if math.isinf(ends[c + 1]) else shape_tails(table, s, (ends[c + 1] - at) / scale)[0]
-                mass, away = weight * (until - below), values[c] - guess
-                first, second, below = first + mass * away, second + mass * away * away, until
             under, last = 0.0, -math.inf  # P(Z < last)
             for part in range(2 * len(kind)):  # of each piece what lies below the cells, and what lies above
                 k = part // 2
