@@ -115,6 +115,8 @@ def models():
     yield "forest, rounded", ConditionalDensity(2).fit(wide[:500], rounded), rows(X, np.round(y))
     heap = np.where(y > 0.5, 1.0, y)  # values that pile up at a bound
     yield "forest, bounded", ConditionalDensity(2, bounds=(None, 1.0)).fit(X, heap), rows(X, heap)
+    skewed = np.round(np.exp(2 * wide[:600, 0] + np.sin(3 * wide[:600, 1]) + 0.2 * RNG.standard_normal(600)), 2)
+    yield "forest, skewed", ConditionalDensity(2).fit(wide[:600], skewed), rows(X, np.round(np.exp(y), 2))
     atoms = np.where(RNG.random(500) < 0.3, 0.0, 2 * wide[:500, 0] + RNG.standard_normal(500))
     yield "forest, atoms", ConditionalDensity(2).fit(wide[:500], atoms), rows(X, np.where(y > 0.5, 0.0, y))
     calibrated = ConditionalDensity(2, stop=0.5).fit(X[:40], y[:40]).calibrate(X[40:], y[40:])
