@@ -288,3 +288,10 @@ def test_a_logarithmic_scale_is_saved_with_the_model(tmp_path):
     assert model.forests_[0].settings.rounding.bounds.b > 0  # else this tests nothing
     model.save(tmp_path / "skewed.cover")
     np.testing.assert_array_equal(load(tmp_path / "skewed.cover").logpdf(X, y), model.logpdf(X, y))
+
+
+def test_bounds_of_any_size_are_saved_with_the_model(tmp_path):
+    X, y = skewed(60, 0)
+    model = ConditionalDensity(2, stop=0.5, bounds=(0.0, 1e250)).fit(X, y * 1e240)
+    model.save(tmp_path / "far.cover")
+    np.testing.assert_array_equal(load(tmp_path / "far.cover").logpdf(X, y * 1e240), model.logpdf(X, y * 1e240))

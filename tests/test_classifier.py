@@ -18,7 +18,7 @@ from coverwalk._kernels.forest.discriminant import discriminants, empty_factors,
 from coverwalk.base import Cover
 from coverwalk.forest import class_forest
 from coverwalk.forest.class_forest import Sheaf, Standard
-from coverwalk.forest.class_pool import HeldOut, fit_exponent, log_softmax
+from coverwalk.forest.class_pool import MAX_EXPONENT, HeldOut, fit_exponent, log_softmax
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _without_faint, arranged, counted, grown_tree, plant
 from coverwalk.forest.pool import pool_weights
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
@@ -592,3 +592,8 @@ def test_pickle_predicts_the_same_and_asking_changes_nothing():
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         small(**options).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_the_exponent_has_a_largest_value():
+    nearly_equal = np.tile([0.0, -1e-7], (10, 1))
+    assert fit_exponent(nearly_equal, np.zeros(10, np.int64), np.full(10, 1e16)) == MAX_EXPONENT

@@ -21,6 +21,7 @@ Integers = NDArray[np.int64]
 POOL_ROWS, POOL_FLOATS = 20_000, 2**23  # rows that fit the pool: a few numbers need no more
 POOL_NEW = 0.1  # it is fitted again when so many more rows have come
 MAX_STEPS, TOLERANCE = 100, 1e-10  # of Newton's method
+MAX_EXPONENT = 1e6  # from there on probabilities are 0 and 1
 
 
 def log_softmax(scores: Floats) -> Floats:
@@ -56,7 +57,7 @@ class HeldOut:
 
     _schema = Schema(
         weights=Array(float, "n_kinds", low=0, total=1),
-        exponent=Real(low=0, high=1e6),
+        exponent=Real(low=0, high=MAX_EXPONENT),
         _parts=List(
             Tuple(
                 Array(float, "n", "C", "n_kinds", low=0, high=1 + 1e-6),
@@ -117,6 +118,7 @@ def fit_exponent(log_p: Floats, y: Integers, weight: Floats) -> float:
         step = T - slope / curvature
         if not low < step < high:  # Newton would leave the bracket: halve it
             step = 0.5 * (low + high) if high < np.inf else 2.0 * low
+        step = min(step, MAX_EXPONENT)
         if abs(step - T) <= TOLERANCE * (1.0 + T):
             return float(step)
         T = step

@@ -105,7 +105,7 @@ class Settings:
         parts=List(Object(Part), high=1000, kind=tuple),
         y_cells=Maybe(Object(YCells)),
         rounding=Maybe(Object(Rounding)),
-        limits=List(Real(inf=True), low=2, high=2, kind=tuple),
+        limits=List(Real(inf=True, any_unit=True), low=2, high=2, kind=tuple),
         find_limits=Flag(),
     )
 
