@@ -214,7 +214,7 @@ def outcome(path, content, use):
 
 def work(numbers, originals, seed, folder, pipe):
     """A worker: says which file it begins, and what came of it."""
-    path = Path(folder) / f"{os.getpid()}.cw"
+    path = Path(folder) / f"{os.getpid()}.cover"
     warnings.simplefilter("ignore")
     with os.fdopen(pipe, "w", buffering=1) as out:
         for number in numbers:
@@ -269,22 +269,22 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--models", default="", help="those whose names have this text")
-    parser.add_argument("--only", type=int, help="forge one file again, without a worker, and leave it in fuzz.cw")
+    parser.add_argument("--only", type=int, help="forge one file again, without a worker, and leave it in fuzz.cover")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         originals = []
         for name, model, use in models():
             if arguments.models not in name:
                 continue
-            path = Path(folder) / "whole.cw"
+            path = Path(folder) / "whole.cover"
             model.save(path)
             use(load(path))  # which compiles all that the workers will need
             tree, arrays = encoded(model)
             originals.append((name, pickle.dumps(tree), arrays, use))
         if arguments.only is not None:
             name, content, use = forge(arguments.only, originals, arguments.seed)
-            Path("fuzz.cw").write_bytes(content)
-            print(name, outcome(Path(folder) / "only.cw", content, use))
+            Path("fuzz.cover").write_bytes(content)
+            print(name, outcome(Path(folder) / "only.cover", content, use))
             return
         numbers = range(arguments.first, arguments.first + arguments.files)
         about = originals, arguments.seed, folder

@@ -207,7 +207,7 @@ def run_command_line(n):
         table, text = Path(folder, "rows.csv"), Path(folder, "text")
         np.savetxt(table, np.column_stack([X, Y]), delimiter=",", header="a,b,c,y", comments="")
         text.write_text(TEXT * 3)
-        model, packed, again, out = (str(Path(folder, name)) for name in ("rows.cw", "text.cw", "again", "out.csv"))
+        model, packed, again, out = (str(Path(folder, name)) for name in ("rows.cover", "text.cwz", "again", "out.csv"))
         commands = [  # with what each writes
             (["fit", str(table), "--target", "y", "--trees", "3", "-o", model], model),
             (["predict", model, str(table), "-o", out], out),

@@ -162,5 +162,5 @@ def test_a_file_holds_it(tmp_path):
     X, y = MIXTURES["ring"].make(150, 1)
     model = ConditionalDensity(n_estimators=2).fit(X, y)
     assert model.forests_[0].global_kernel is not None
-    model.save(tmp_path / "m.cw")
-    assert np.array_equal(load(tmp_path / "m.cw").logpdf(X, y), model.logpdf(X, y))
+    model.save(tmp_path / "m.cover")
+    assert np.array_equal(load(tmp_path / "m.cover").logpdf(X, y), model.logpdf(X, y))

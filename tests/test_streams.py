@@ -299,8 +299,8 @@ def test_files_and_pickles_go_on_as_if_nothing_had_happened(tmp_path, global_ker
     model = small()
     for start, stop in ((0, 7), (7, 1100), (1100, 1130), (1130, 2490)):  # 1130 and 1100: near growths
         model.partial_fit(X[start:stop], Y[start:stop])
-        model.save(tmp_path / "m.cw")
-        loaded, pickled = load(tmp_path / "m.cw"), pickle.loads(pickle.dumps(model))
+        model.save(tmp_path / "m.cover")
+        loaded, pickled = load(tmp_path / "m.cover"), pickle.loads(pickle.dumps(model))
         for other in (loaded, pickled):
             np.testing.assert_array_equal(other.prequential(X[stop:], Y[stop:]), said[stop:])
 
@@ -387,8 +387,8 @@ def test_a_stream_that_forgets_follows_a_change_in_bounded_memory(tmp_path):
     for start in range(0, 4000, 170):
         parts.append(other.prequential(A[start : start + 170], b[start : start + 170]))
         if start % 3 == 0:
-            other.save(tmp_path / "m.cw")
-            other = load(tmp_path / "m.cw")
+            other.save(tmp_path / "m.cover")
+            other = load(tmp_path / "m.cover")
     np.testing.assert_array_equal(np.concatenate(parts), said)
 
 
@@ -422,7 +422,7 @@ for start in range(0, 6000, 50):
 
 
 def test_a_killed_process_goes_on_from_its_file(tmp_path):
-    path = str(tmp_path / "m.cw")
+    path = str(tmp_path / "m.cover")
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED.format(tests=".", path=path)], stdout=subprocess.PIPE, text=True
     )
