@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coverwalk import CoverModel
+from coverwalk import CoverModel, load
 from coverwalk.base import Cover
 from coverwalk.covers import ChoiceBoxes, CoverTree, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
@@ -270,3 +270,13 @@ def test_merge_on_a_frozen_kdtree():
     left.merge(right)
     for x, y in zip(X[:20], Y[20:40]):
         assert left.log_predict(x, y) == pytest.approx(whole.log_predict(x, y), abs=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-60, 1e20, 1e100])
+def test_y_of_any_unit_is_saved(unit, tmp_path):
+    rng = np.random.default_rng(0)
+    model = CoverModel(KDTree(), Polynomial(1), priors="parent")
+    for x in rng.uniform(size=(20, 1)):
+        model.update(x, unit * (x[0] + 0.1 * rng.standard_normal()))
+    model.save(tmp_path / "m.cover")
+    assert load(tmp_path / "m.cover").log_predict([0.5], unit) == model.log_predict([0.5], unit)

@@ -122,11 +122,11 @@ class PolynomialPosterior(RealPosterior):
         ridge=Real(low="model.ridge", high="model.ridge"),
         nu0=Real(low="model.nu", high="model.nu"),
         n=Whole(0, 10**15),
-        Psi0=Array(float, "q", "q"),
-        Psi=Array(float, "q", "q"),
+        Psi0=Array(float, "q", "q", any_unit=True),
+        Psi=Array(float, "q", "q", any_unit=True),
         B0=Maybe(Array(float, "d", "q", low=-LARGEST_B, high=LARGEST_B)),
         B=Maybe(Array(float, "d", "q", low=-LARGEST_B, high=LARGEST_B)),
-        Lam=Array(float, "k", "k"),
+        Lam=Array(float, "k", "k", any_unit=True),
         check=_check_posterior,
     )
 
