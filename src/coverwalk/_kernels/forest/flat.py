@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.components import DENSITY_OF_Y, REGRESSION, Records
 from coverwalk._kernels.forest.node import route
-from coverwalk._kernels.forest.polynomial import features, inner_product, n_features
+from coverwalk._kernels.forest.polynomial import features, n_features
 from coverwalk._kernels.linalg.prefetch import prefetch
 
 __all__ = ["HEAD", "OUTLIERS", "count_components", "fill_store", "flat_components", "route_rows", "scale_rows"]
@@ -185,17 +185,30 @@ def _value(x: Floats, degree: int, store: Floats, at: int) -> float:
 
 
 @kernel
+def _product(store: Floats, at: int, x: Floats, degree: int) -> float:
+    """As `inner_product` of the row that is store[at:] and x: a slice would be counted as referenced."""
+    if degree == 0:
+        return 1.0
+    dot, square = 0.0, 0.0
+    for a in range(len(x)):
+        t = store[at + a] * x[a]
+        dot += t
+        square += t * t
+    return 1.0 + dot + (0.5 * (dot * dot + square) if degree == 2 else 0.0)
+
+
+@kernel
 def _leverage(store: Floats, at: int, n: int, degree: int, x: Floats, f: Floats) -> float:
     """How much farther than a context's rows x lies: f(x)' (F'F + ridge I)^-1 f(x)."""
-    p = len(x)
-    if n < 0:
-        return store[at - 1]
+    p, h = len(x), store[at - 1]
     if n == 0:
         features(x, degree, f)
-        return _solve(store, at, n_features(degree, p), f)
-    for j in range(n):
-        f[j] = inner_product(store[at + j * p : at + j * p + p], x, degree)
-    return max(inner_product(x, x, degree) - _solve(store, at + n * p, n, f), 0.0) / store[at - 1]
+        h = _solve(store, at, n_features(degree, p), f)
+    elif n > 0:
+        for j in range(n):
+            f[j] = _product(store, at + j * p, x, degree)
+        h = max(_product(x, 0, x, degree) - _solve(store, at + n * p, n, f), 0.0) / h
+    return h  # from one place: with several, arrays would be counted as referenced
 
 
 @kernel
