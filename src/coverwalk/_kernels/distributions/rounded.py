@@ -158,6 +158,12 @@ def grid_moments(components: Components, table: Table, origin: float, step: floa
         for m in range(components.offsets[i], components.offsets[i + 1]):
             if components.weight[m] > 0.0:
                 loc, scale = (components.loc[m] - zero) / step, components.scale[m] / step
-                one, two = _rounded_moments(table, components.shape[m], loc, scale)
+                s = components.shape[m]
+                least = _SMOOTH_STUDENT if table.kind[s] == STUDENT else _SMOOTH_NORMAL
+                if scale * table.narrowest[s] >= least and table.var[s] < math.inf:
+                    one = loc + scale * table.mean[s]
+                    two = scale * scale * table.var[s] + one * one + 1.0 / 12.0
+                else:
+                    one, two = _rounded_moments(table, s, loc, scale)
                 first, second = first + components.weight[m] * one, second + components.weight[m] * two
         mean[i], var[i] = zero + step * first, step * step * (second - first * first)
