@@ -113,7 +113,7 @@ def test_foreign_files(tmp_path, good):
     path = tmp_path / "m.cw"
     for content, says in (
         (b"", "empty"),
-        (b"hello, this is no model at all", "no model file"),
+        (b"hello, this is no model at all", "not a model file"),
         (good[:-1], "cut short"),
     ):
         path.write_bytes(content)

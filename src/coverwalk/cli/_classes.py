@@ -102,11 +102,12 @@ class ClassScore:
 
     n: int = 0
     totals: dict[str, Any] = field(default_factory=dict)
+    n_seen: int = 0  # rows that the model had learned from
 
     def facts(self) -> dict[str, Any]:
         """Plain values."""
         names = ("log_loss", "accuracy", "brier")
-        return {"rows": self.n} | {
+        return {"rows": self.n, "training_rows": self.n_seen} | {
             name: dict(zip(names, (sums / self.n).tolist())) for name, sums in self.totals.items()
         }
 
@@ -121,6 +122,9 @@ def score_classes(model: "ContextClassifier", batches: Iterable[tuple[Any, "NDAr
     """Score rows and their labels, which must be known ones."""
     import numpy as np
 
+    from coverwalk.evaluation.scores import row_keys
+
+    known = np.concatenate([row_keys(rows.X, rows.y) for rows in model._rows])
     frequencies = _weights(model) / _weights(model).sum()
     result = ClassScore(0, {"coverwalk": np.zeros(3), "class frequencies": np.zeros(3)})
     for X, labels in batches:
@@ -131,6 +135,8 @@ def score_classes(model: "ContextClassifier", batches: Iterable[tuple[Any, "NDAr
             with np.errstate(divide="ignore"):
                 loss = -np.log(own).sum()
             result.totals[name] += loss, (q.argmax(axis=1) == code).sum(), ((q**2).sum(axis=1) - 2 * own + 1).sum()
+        if isinstance(X, np.ndarray):
+            result.n_seen += int(np.isin(row_keys(X, code), known).sum())
         result.n += len(X)
     return result
 

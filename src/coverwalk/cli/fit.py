@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read the table, fit, save."""
     from coverwalk import ConditionalDensity, ContextClassifier
-    from coverwalk.cli._models import check_folder, print_json, size
+    from coverwalk.cli._models import check_folder, counted, print_json, size
     from coverwalk.preparation.tables import TableError, listed, open_table
     from coverwalk.warmup import help_compiling
 
@@ -102,16 +102,16 @@ def run(arguments: argparse.Namespace) -> None:
     model.target_names_ = targets
     model.save(out)
     what = ", ".join(targets) + (f" ({len(model.classes_)} classes)" if isinstance(model, ContextClassifier) else "")
-    given = f"{len(inputs)} column{'s' * (len(inputs) > 1)}"
     n_rows = model.forests_[0].n_rows if isinstance(model, ConditionalDensity) else model.n_rows_
     if arguments.json:
         facts = {"model": out, "bytes": os.path.getsize(out), "targets": targets, "inputs": inputs, "rows": n_rows}
         print_json(facts | ({} if scored is None else {"test": scored.facts()}))
         return
-    print(f"{what} given {given}, learned from {n_rows} rows; wrote {out} ({size(os.path.getsize(out))})")
+    learned = f"{what} given {counted(len(inputs), 'column')}, learned from {counted(n_rows, 'row')}"
+    print(f"{learned}; wrote {out} ({size(os.path.getsize(out))})")
     if scored is not None:
         units = "" if hasattr(model, "classes_") else f"; CRPS and RMSE in the units of {', '.join(targets)}"
-        print(f"\nOn {scored.n} held-out rows (log loss in nats{units}):\n\n{scored}")
+        print(f"\nOn {counted(scored.n, 'held-out row')} (log loss in nats{units}):\n\n{scored}")
 
 
 def _fit(model: Any, X: Any, y: Any, arguments: argparse.Namespace) -> Any:
@@ -203,7 +203,10 @@ def _out(arguments: argparse.Namespace) -> str:
 
 def fraction(text: str) -> float:
     """A number strictly between 0 and 1, for argparse."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < 1:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"expected a fraction between 0 and 1, such as 0.2; got {text!r}")
     return value

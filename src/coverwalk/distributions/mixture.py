@@ -32,12 +32,12 @@ _HAIR = 0.01  # of a cell
 
 
 class Component(NamedTuple):
-    """One local model in one context, and how much it says: y = loc + scale * e with e of a standard shape."""
+    """One local model in one context: y = loc + scale * e, with e of a standard shape."""
 
     weight: float
-    loc: float
-    scale: float
-    kind: int
+    loc: float  # in the units of y, also where bounds or atoms make y a function of the sum above
+    scale: float  # then half the distance between the y of loc - scale and that of loc + scale
+    kind: int  # of the shape
     context: Any
 
 
@@ -210,7 +210,8 @@ class PredictiveDistribution(UnivariateDistribution):
             count = self.components.weight.size
             return f"PredictiveDistribution(one row, {count} component{'s' * (count != 1)})"
         mean = self.components.weight.size / max(self._n, 1)
-        return f"PredictiveDistribution({self._n} row{'s' * (self._n != 1)}, {mean:.4g} components per row)"
+        count = f"{mean:.2g}" if mean < 10 else f"{mean:.0f}"
+        return f"PredictiveDistribution({self._n} row{'s' * (self._n != 1)}, {count} components per row)"
 
     def _points(self, y: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
         """Y as (n, k) points, and the shape of the answer."""
@@ -464,7 +465,7 @@ class PredictiveDistribution(UnivariateDistribution):
     # -- why ----------------------------------------------------------------------------------------------------------
 
     def contexts(self, top: int | None = None) -> list[Any]:
-        """The components of a row, the heaviest first, at most ``top``; for many rows a list of such lists.
+        """The components of a row, those with the largest weights first; for many rows a list of such lists.
 
         >>> dist = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 1.0], [0, 0], Shapes.student(4.0),
         ...                               context=[10, 11], describe=lambda label: f"box {label}")
@@ -489,10 +490,14 @@ class PredictiveDistribution(UnivariateDistribution):
         Component
             Its weight, context and local model.
         """
-        _, weight, loc, scale, shape = self.components
+        _, weight, locs, scales, shape = self.components
+        loc, scale = float(locs[m]), float(scales[m])
+        if self.rounding is not None and (self.rounding.limited or len(self.rounding.values)):
+            low, loc, high = self.rounding.unrounded([loc - scale, loc, loc + scale]).tolist()
+            scale = (high - low) / 2
         label = None if self.context is None else int(self.context[m])
         context = label if self.describe is None or label is None else self.describe(label)
-        return Component(float(weight[m]), float(loc[m]), float(scale[m]), int(self.shapes.kind[shape[m]]), context)
+        return Component(float(weight[m]), loc, scale, int(self.shapes.kind[shape[m]]), context)
 
     def to_scipy(self) -> Any:
         """The distribution of one row as a frozen `scipy.stats` distribution.

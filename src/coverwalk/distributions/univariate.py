@@ -136,9 +136,12 @@ def _sparklines(dist: Distribution, width: int = 160, height: int = 28) -> list[
     grid = np.linspace(ends[:, 0].min(), ends[:, 1].max(), width // 2)
     density: Floats = np.atleast_2d(dist.pdf(grid[None, :]) if dist.shape else dist.pdf(grid))
     x = np.linspace(0, width, len(grid))
+    rounding = getattr(getattr(dist, "base", dist), "rounding", None)
+    spikes = np.zeros(len(grid), bool) if rounding is None or rounding.step else rounding.is_atom(grid)
     pictures = []
     for row in density:
-        y = height - 1 - (height - 3) * row / (row.max() or 1.0)
+        most = row[~spikes].max(initial=0.0) or row.max() or 1.0
+        y = height - 1 - (height - 3) * np.minimum(row / most, 1.0)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y))
         pictures.append(
             f'<svg width="{width}" height="{height}" role="img" aria-label="density">'

@@ -177,6 +177,13 @@ class Rounding:
         y = self._rounded(t if self.bounds is None else self.bounds.backward(t))
         return np.clip(y, self.low, self.high) if self.limited else y
 
+    def unrounded(self, latent: ArrayLike) -> Floats:
+        """The y of a latent y before it was rounded to a grid: in the units of y, within the limits."""
+        t = np.asarray(latent, dtype=np.float64)
+        t = t if self.bounds is None else self.bounds.backward(t)
+        y = t if self.step else self._rounded(t)
+        return np.clip(y, self.low, self.high) if self.limited else y
+
     def _rounded(self, t: Floats) -> Floats:
         """The y of a t in cells, before they are mapped to the whole line."""
         if self.step:

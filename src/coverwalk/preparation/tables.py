@@ -52,7 +52,7 @@ def _polars() -> Any:
 def listed(names: list[str]) -> str:
     """Names for a message, the first few where they are many."""
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    return ", ".join(map(repr, names[:12])) + more
+    return ", ".join(map(_brief, names[:12])) + more
 
 
 def _brief(entry: str) -> str:
