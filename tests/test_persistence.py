@@ -114,7 +114,7 @@ def test_foreign_files(tmp_path, good):
     for content, says in (
         (b"", "empty"),
         (b"hello, this is no model at all", "not a model file"),
-        (good[:-1], "cut short"),
+        (good[:-1], "truncated"),
     ):
         path.write_bytes(content)
         with pytest.raises(ModelFileError, match=says):
