@@ -2,7 +2,8 @@
 The density of one row
 ======================
 
-Two branches diverge as x grows. A point prediction lies between them, where there are no rows. The density has two modes.
+Two branches diverge as x grows. A point prediction lies between them, where there are no rows. The density has two
+modes.
 """
 
 import matplotlib.pyplot as plt

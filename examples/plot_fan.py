@@ -2,7 +2,8 @@
 A fan of quantiles
 ==================
 
-Rows around a ring: y is not a function of x plus noise. The plot shows the density of y over a grid of x, with quantiles.
+Rows around a ring: y is not a function of x plus noise. The plot shows the density of y over a grid of x, with
+quantiles.
 """
 
 import matplotlib.pyplot as plt

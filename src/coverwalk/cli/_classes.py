@@ -122,9 +122,8 @@ def score_classes(model: "ContextClassifier", batches: Iterable[tuple[Any, "NDAr
     """Score rows and their labels, which must be known ones."""
     import numpy as np
 
-    from coverwalk.evaluation.scores import row_keys
+    from coverwalk.evaluation.scores import n_learned_from
 
-    known = np.concatenate([row_keys(rows.X, rows.y) for rows in model._rows])
     frequencies = _weights(model) / _weights(model).sum()
     result = ClassScore(0, {"coverwalk": np.zeros(3), "class frequencies": np.zeros(3)})
     for X, labels in batches:
@@ -136,7 +135,7 @@ def score_classes(model: "ContextClassifier", batches: Iterable[tuple[Any, "NDAr
                 loss = -np.log(own).sum()
             result.totals[name] += loss, (q.argmax(axis=1) == code).sum(), ((q**2).sum(axis=1) - 2 * own + 1).sum()
         if isinstance(X, np.ndarray):
-            result.n_seen += int(np.isin(row_keys(X, code), known).sum())
+            result.n_seen += n_learned_from(model, X, code)
         result.n += len(X)
     return result
 
