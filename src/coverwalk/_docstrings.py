@@ -20,6 +20,10 @@ _SECTION = re.compile(r"^([A-Z]\w+)\n-{3,}\n", re.MULTILINE)
 ROWS: Words = {
     "X": "array-like of shape (n, p)\n    Rows of inputs: an array, or a pandas, Polars or Arrow frame.",
     "y": "array-like of shape (n,) or (n, q)\n    The outputs of the rows.",
+    "sample_weight": "array-like of shape (n,), optional\n    Weights of the rows. A row with weight 0 is ignored.",
+    "chunks": "iterable of pairs (X, y), or a function that returns one\n    They are read several times, so pass a "
+    "list or a function that returns a new iterator.",
+    "options": "\n    ``sample_rows``, ``second_pass`` and ``state_bytes``; see `coverwalk.forest.passes.Options`.",
     "learn_one.x": "float or array-like of shape (p,)\n    Inputs of one row.",
     "learn_one.y": "float or array-like of shape (q,)\n    Its output, or outputs.",
     "fit ->": "self\n    The fitted estimator.",
@@ -39,10 +43,10 @@ ROWS: Words = {
 
 
 class Documented:
-    """Methods of subclasses get the sections Parameters and Returns that their docstrings lack.
+    r"""Methods of subclasses get the sections Parameters and Returns that their docstrings lack.
 
     >>> class Shape(Documented):
-    ...     _words = {"unit": "str\\n    Unit of length."}
+    ...     _words = {"unit": "str\n    Unit of length."}
     ...     def area(self, unit):
     ...         '''The area.
     ...
@@ -86,16 +90,21 @@ def _complete(function: Callable[..., Any], words: Words, overridden: Iterable[s
     others = [_parsed(doc)[1] for doc in overridden if doc]
     name = function.__name__
     parameters = [p for p in inspect.signature(function).parameters if p not in ("self", "cls")]
-    told = {p: words.get(f"{name}.{p}", words.get(p)) for p in parameters}
+    told = {p: words.get(f"{name}.{p}", words.get(p, "")) for p in parameters}
     known = {"Returns": words.get(f"{name} ->")}
     if parameters and all(told.values()):
-        known["Parameters"] = "\n".join(f"{p} : {told[p]}" for p in parameters)
+        known["Parameters"] = "\n".join(_entry(p, told[p]) for p in parameters)
     first = {}
     for section in ("Parameters", "Returns"):
         inherited = (other[section] for other in others if section in other)
         first[section] = sections.pop(section, None) or next(inherited, None) or known.get(section)
     shown = {section: body for section, body in (first | sections).items() if body}
     function.__doc__ = "\n\n".join([text, *(f"{head}\n{'-' * len(head)}\n{body}" for head, body in shown.items())])
+
+
+def _entry(name: str, words: str) -> str:
+    """A parameter and what it is; those of any name have no type."""
+    return f"**{name}{words}" if words.startswith("\n") else f"{name} : {words}"
 
 
 def _parsed(doc: str) -> tuple[str, dict[str, str]]:

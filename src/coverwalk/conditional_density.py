@@ -204,20 +204,6 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         Only the ratios of sample weights matter: they are scaled to mean one. Copies of a row count as one row with
         their total weight, so repeating a table does not change the model. If y is rounded, however, equal rows are
         separate observations, unless all rows occur equally often.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            Their outputs.
-        sample_weight : array-like of shape (n,), optional
-            Relative weights of the rows. A row with weight 0 is ignored.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
         """
         return adopt(self, unfitted(self)._fit(X, y, sample_weight))
 
@@ -266,18 +252,6 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
 
         The trees are grown from a sample, and then every row is added to the sums of their contexts; see
         ``docs/scale.md``. If there are at most ``sample_rows`` rows, the result is that of `fit`.
-
-        Parameters
-        ----------
-        chunks : iterable of pairs (X, y), or a function that returns one
-            They are read up to three times, so pass a list or a function that returns a new iterator.
-        **options
-            ``sample_rows``, ``second_pass`` and ``state_bytes``; see `coverwalk.forest.passes.Options`.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
 
         Examples
         --------
@@ -338,20 +312,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
 
     @reads
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Log density of each row's y.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            The rows' own y.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Log densities in nats.
-        """
+        """Log density of each row's y."""
         X = self._check(X)
         if "calibration_" in self.__dict__ and self.n_outputs_ == 1:
             return np.asarray(self._calibrated(self._dist(X)).logpdf(y))

@@ -43,29 +43,28 @@ def _check(state: Any, scope: Scope) -> None:
 
 
 class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """The density of points in R^q: random dyadic covers of cells, and normals in contexts, weighed by evidence.
+    """The density of points in one or more dimensions, estimated by a forest.
 
-    A forest of two kinds of trees. *Cells*: every cell is uniform, or halved along an axis of choice, the optional
-    Polya tree; its posterior is exact, and its cells lie elsewhere in every tree. *Normals*: contexts cut where the
-    evidence wants it, with a Normal-Wishart in each. Both, and kernels, are weighted on held-out rows. The
-    defaults are meant to be kept; docs/density.md tells more. For a stream of points see `DoubleTree`, with X=None.
+    The forest has two kinds of trees. In optional Pólya trees, a cell has uniform density or is halved along one of the
+    axes; each tree places its cells differently. In the other trees, each context has a Normal-Wishart model. Both
+    kinds are pooled with kernel densities, with weights estimated on held-out rows. You can usually keep the defaults.
+    See ``docs/density.md``. For a stream of points, use `DoubleTree` with ``X=None``.
 
     Parameters
     ----------
     n_estimators : int
-        Trees of each kind.
+        Number of trees of each kind.
     a : float
-        The shares of the two halves of a cell have a Beta(a, a) prior.
+        Parameter of the Beta(a, a) prior of the probabilities of the two halves of a cell.
     halve : float
         Prior probability that a cell, or a context of normals, is divided.
     resolution : float or sequence of floats, optional
-        Of each column: points are known no better than this, and cells are not made narrower. By default the smallest
-        difference between distinct values. The density of a value that occurs again and again is at most its
-        share divided by the resolution.
+        Resolution of each column: cells are not made narrower. By default, the smallest difference between distinct
+        values. It bounds the density at values that occur many times.
     n_jobs : int, optional
-        Threads, as in scikit-learn; the result does not depend on them.
+        Number of threads: None for one, -1 for all processors. The result does not depend on it.
     random_state : int, RandomState or None
-        Of the covers. A number gives the same forest every time, whatever the order of the points.
+        Seed of the covers. The result does not depend on the order of the points.
 
     Attributes
     ----------
@@ -74,7 +73,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of str
-        Their names, where X was a frame with names.
+        Their names, if X was a frame with names.
 
     Examples
     --------
@@ -95,6 +94,10 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    _words = {  # noqa: RUF012
+        "X": "array-like of shape (n, q)\n    Points, or (n,) for one column.",
+        "y": "None\n    Ignored.",
+    }
     _schema = Schema(
         n_estimators=Whole(1, 10_000),
         a=Real(low=1e-100, high=1e100, whole=True),
@@ -129,20 +132,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @writes
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Forget everything, then fit to points X (n, q), or (n,) for one column; y is ignored.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, q)
-            Points; (n,) for one column.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
+        """Fit the model to points. Anything learned before is discarded."""
         return adopt(self, unfitted(self)._fit(X, y))
 
     def _fit(self, X: Any, y: Any) -> Self:
@@ -206,12 +196,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @reads
     def score_samples(self, X: Any) -> Floats:
-        """Log densities (n,) of points X (n, q), or (n,) for one column.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, q)
-            Points; (n,) for one column.
+        """Log density of each point.
 
         Returns
         -------
@@ -224,14 +209,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     logpdf = score_samples
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log density, in nats; y is ignored.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, q)
-            Points; (n,) for one column.
-        y : None
-            Ignored.
+        """Mean log density of the points, in nats.
 
         Returns
         -------
@@ -242,7 +220,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @reads
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
-        """Draws (n_samples, q).
+        """Draw random points.
 
         Parameters
         ----------
@@ -262,7 +240,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self.forest_.sample(int(n_samples), rng)
 
     def predict_dist(self) -> PredictiveDistribution | JointDistribution:
-        """The distribution of the next point: as a frozen SciPy distribution for one column, else joint.
+        """The distribution of the next point, with the methods of a frozen SciPy distribution.
 
         Returns
         -------
@@ -272,7 +250,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self.conditional({})
 
     def cdf(self, x: ArrayLike) -> Any:
-        """P(Y <= x), for one column.
+        """P(Y <= x), for a model of one column.
 
         Parameters
         ----------
@@ -287,7 +265,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self._line("cdf").cdf(x)
 
     def ppf(self, q: ArrayLike) -> Any:
-        """Quantiles, for one column.
+        """Quantiles, for a model of one column.
 
         Parameters
         ----------
@@ -321,7 +299,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         PredictiveDistribution or JointDistribution
-            Of one row: of the one column that is left, or of all that are left, in their order.
+            Distribution of the other columns, in their order.
         """
         check_is_fitted(self)
         q = self.n_features_in_

@@ -64,7 +64,7 @@ def console() -> int:
     return code
 
 
-def _warn(message: Warning | str, *where: Any) -> None:
+def _warn(message: Warning | str, *where: Any, **more: Any) -> None:
     """A warning in one line: users have no interest in the line of ours that it came from."""
     print(f"coverwalk: warning: {' '.join(str(message).split())}", file=sys.stderr)
 

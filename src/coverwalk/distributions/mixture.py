@@ -210,8 +210,8 @@ class PredictiveDistribution(UnivariateDistribution):
             count = self.components.weight.size
             return f"PredictiveDistribution(one row, {count} component{'s' * (count != 1)})"
         mean = self.components.weight.size / max(self._n, 1)
-        count = f"{mean:.2g}" if mean < 10 else f"{mean:.0f}"
-        return f"PredictiveDistribution({self._n} row{'s' * (self._n != 1)}, {count} components per row)"
+        shown = f"{mean:.2g}" if mean < 10 else f"{mean:.0f}"
+        return f"PredictiveDistribution({self._n} row{'s' * (self._n != 1)}, {shown} components per row)"
 
     def _points(self, y: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
         """Y as (n, k) points, and the shape of the answer."""

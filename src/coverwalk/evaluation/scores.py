@@ -105,7 +105,7 @@ def learned_rows(model: ConditionalDensity | DoubleTree) -> tuple[Floats, Floats
     return streams[0].X[:kept], np.column_stack([stream.y[:kept] for stream in streams])
 
 
-def row_keys(X: Floats, Y: Floats) -> NDArray[Any]:
+def row_keys(X: Floats, Y: Floats | NDArray[np.int64]) -> NDArray[Any]:
     """Rows as things that can be looked for, (n,): equal where all numbers are."""
     table = np.ascontiguousarray(np.column_stack([X, Y]) + 0.0)  # -0 is 0
     return table.view([("", np.int64)] * table.shape[1])[:, 0]
