@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any, ClassVar
 
-__all__ = ["ROWS", "Documented", "document"]
+__all__ = ["ROWS", "SCORES", "Documented", "document"]
 
 Words = Mapping[str, str]
 
@@ -39,6 +39,36 @@ ROWS: Words = {
     "importance.random_state": "int, RandomState or None\n    Seed of the shuffles.",
     "importance ->": "Importance\n    ``importances_mean`` and ``importances_std`` (p,) in nats per row, with "
     "scikit-learn's names.",
+}
+
+SCORES: Words = {
+    "y_true": "array-like of shape (n,)\n    The observed values; (n, q) for scores of several outputs.",
+    "dist": "Distribution\n    The predictions for the same rows.",
+    "plot_contexts.dist": "Distribution\n    The prediction for one row, such as ``dist[0]``.",
+    "confidence": "float\n    Confidence of the central interval.",
+    "quantile": "float\n    Level between 0 and 1.",
+    "bins": "int\n    Number of bins.",
+    "n_draws": "int\n    Number of draws for each row.",
+    "random_state": "int, RandomState, Generator or None\n    Seed of the draws.",
+    "ax": "matplotlib Axes, optional\n    Where to draw; by default a new figure.",
+    "top": "int\n    Maximum number of bars, the largest first.",
+    "plot_conditional ->": "matplotlib Axes\n    With the plot.",
+    "plot_pit ->": "matplotlib Axes\n    With the plot.",
+    "plot_reliability ->": "matplotlib Axes\n    With the plot.",
+    "plot_contexts ->": "matplotlib Axes\n    With the plot.",
+    "plot_importance ->": "matplotlib Axes\n    With the plot.",
+    "plot_dependence ->": "matplotlib Axes\n    With the plot.",
+    "estimator": "object\n    A fitted estimator with ``predict_dist``, or a search or a pipeline with one.",
+    "X": ROWS["X"],
+    "y": ROWS["y"],
+    "nll_scorer ->": "float\n    Higher is better.",
+    "crps_scorer ->": "float\n    Higher is better.",
+    "predictive_distribution ->": "Distribution\n    The predictions for the rows.",
+    "log_loss ->": "float\n    The mean over the rows.",
+    "crps ->": "float\n    The mean over the rows.",
+    "energy_score ->": "float\n    The mean over the rows.",
+    "interval_score ->": "float\n    The mean over the rows.",
+    "pinball_loss ->": "float\n    The mean over the rows.",
 }
 
 
