@@ -121,13 +121,12 @@ def _complete(function: Callable[..., Any], words: Words, overridden: Iterable[s
     name = function.__name__
     parameters = [p for p in inspect.signature(function).parameters if p not in ("self", "cls")]
     told = {p: words.get(f"{name}.{p}", words.get(p, "")) for p in parameters}
-    known = {"Returns": words.get(f"{name} ->")}
-    if parameters and all(told.values()):
-        known["Parameters"] = "\n".join(_entry(p, told[p]) for p in parameters)
-    first = {}
-    for section in ("Parameters", "Returns"):
-        inherited = (other[section] for other in others if section in other)
-        first[section] = sections.pop(section, None) or next(inherited, None) or known.get(section)
+    known = "\n".join(_entry(p, told[p]) for p in parameters) if all(told.values()) else ""
+    inherited = {section: body for other in reversed(others) for section, body in other.items()}
+    first = {
+        "Parameters": sections.pop("Parameters", None) or known or inherited.get("Parameters"),
+        "Returns": sections.pop("Returns", None) or inherited.get("Returns") or words.get(f"{name} ->"),
+    }
     shown = {section: body for section, body in (first | sections).items() if body}
     function.__doc__ = "\n\n".join([text, *(f"{head}\n{'-' * len(head)}\n{body}" for head, body in shown.items())])
 

@@ -211,14 +211,12 @@ class JointDistribution(MultivariateDistribution):
         return mean, var, error
 
     def mean(self, return_error: bool = False) -> Any:
-        """Expectations (n, q); with ``return_error`` also their standard errors, 0 for the first output.
-
-        The error is that of independent draws, at or above the Latin hypercube's.
+        """Mean of each output, estimated by draws.
 
         Parameters
         ----------
         return_error : bool
-            Also return the standard errors of the estimates.
+            Also return the standard errors of the estimates. They are upper bounds, and 0 for the first output.
 
         Returns
         -------
@@ -254,11 +252,6 @@ class JointDistribution(MultivariateDistribution):
         ----------
         Y : array-like of shape (n, q)
             One vector for each row.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Probabilities.
         """
         return self._together(Y, upper=False)
 
@@ -269,11 +262,6 @@ class JointDistribution(MultivariateDistribution):
         ----------
         Y : array-like of shape (n, q)
             One vector for each row.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Probabilities.
         """
         return self._together(Y, upper=True)
 

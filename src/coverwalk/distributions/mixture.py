@@ -42,22 +42,20 @@ class Component(NamedTuple):
 
 
 class PredictiveDistribution(UnivariateDistribution):
-    """The distributions of y in n rows, each a mixture of components y = loc + scale * e; all methods are vectorised.
+    """The distributions of y for n rows, each a mixture of components y = loc + scale * e.
 
-    **Shapes.** Rows come first. ``logpdf``, ``pdf``, ``cdf`` and ``sf`` broadcast y against the axis of rows: a number
-    is asked in every row, y (n,) row by row, y (n, k) asks k points in each row, and so ``grid[None, :]`` asks one grid
-    in all rows; the answer has shape (n,) or (n, k). ``ppf(q)`` and ``interval(c)`` with a number answer (n,), with
-    q (k,) answer (n, k); ``rvs(k)`` draws (n, k). ``dist[i]`` is that of one row: its answers have no axis of
-    rows. ``dist[rows]`` with a slice, a mask or a list of rows is a distribution of those rows.
+    **Shapes.** The first axis is that of the rows. ``logpdf``, ``pdf``, ``cdf`` and ``sf`` broadcast y against it: a
+    number is evaluated in every row, y (n,) in its own row, and y (n, k) at k points in each row. So ``grid[None, :]``
+    evaluates one grid in all rows. ``ppf`` and ``interval`` return (n,) for one level, and (n, k) for k levels.
+    ``rvs(k)`` draws (n, k). ``dist[i]`` is the distribution of one row, and its results have no axis of rows.
+    ``dist[rows]`` takes a slice, a mask or a list of rows.
 
-    **Moments** are those of the mixture, exact sums. A Student t with at most one degree of freedom has no mean (NaN);
-    with at most two its variance is infinite, as that of a histogram over all of R (kind 2 cells). One such component
-    with any weight makes the row's so: `interval` tells of the spread then.
+    **Moments** are exact. If a component has no mean or an infinite variance, neither has the row. Use `interval` then.
 
     Parameters
     ----------
     offsets : (n + 1,) int
-        Row i is answered by the components offsets[i]:offsets[i+1], at least one.
+        Row i has the components offsets[i]:offsets[i+1], at least one.
     weight, loc, scale : (m,) float
         Weights sum to one in each row; scales are positive.
     shape : (m,) int
@@ -65,9 +63,9 @@ class PredictiveDistribution(UnivariateDistribution):
     shapes : Shapes
         The table of standard shapes.
     context : (m,) int, optional
-        A label of the context that the component belongs to.
+        A label of the context of the component.
     describe : callable, optional
-        Says what a label means: ``describe(label)`` is shown by `contexts` in its place.
+        ``describe(label)`` is what `contexts` shows for a label.
 
     Examples
     --------
@@ -352,9 +350,9 @@ class PredictiveDistribution(UnivariateDistribution):
         return (ends[0], ends[1]) if self._one else (ends[:, 0], ends[:, 1])
 
     def crps(self, y: ArrayLike) -> Any:
-        """Continuous ranked probability score of each row's y (n,), in the units of y: less is better.
+        """Continuous ranked probability score of each row's y, in the units of y. Lower is better.
 
-        By quantiles; of y on a grid the sum over its values.
+        It is computed from quantiles; for rounded y, it is a sum over the values.
         """
         values = grid_near(self, np.asarray(y, dtype=np.float64))
         if values is None or self.rounding is None or np.shape(y) != self.shape:
