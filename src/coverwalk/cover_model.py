@@ -200,6 +200,8 @@ class CoverModel(Saved):
             raise ValueError(f"walk must be 'refine' or 'coarsen', got {walk!r}")
         if priors not in ("fixed", "parent"):
             raise ValueError(f"priors must be 'fixed' or 'parent', got {priors!r}")
+        if not isinstance(cover, Cover):
+            raise TypeError(f"cover must be a Cover, such as KDTree() or DyadicBoxes(0, 1, depth=3); got {cover!r}")
         self.cover = cover
         self.local = (local,) if isinstance(local, LocalModel) else tuple(local)
         if not self.local:

@@ -188,7 +188,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
                 raise
             raise ValueError(
                 f"a density is over numbers, and a column has text ({error}): fit one Density for the rows of each "
-                "level, or a ConditionalDensity, which takes categories as inputs"
+                "category, or a ConditionalDensity, which takes categories as inputs"
             ) from error
         return refuse_nonfinite(checked, "X")
 

@@ -26,6 +26,8 @@ class MultivariateDistribution(Distribution):
             if output not in self.names:
                 raise KeyError(f"there is no output {output!r}; the outputs are {', '.join(self.names)}")
             return self.names.index(output)
+        if not -self.n_outputs <= output < self.n_outputs:
+            raise IndexError(f"there is no output {output}; the outputs are 0 to {self.n_outputs - 1}")
         return range(self.n_outputs)[output]
 
     def _vectors(self, y: ArrayLike) -> Floats:

@@ -324,9 +324,21 @@ def find_rounding(y: Floats) -> Rounding | None:
     return _find_grid(values, counts) or _find_atoms(values, counts)
 
 
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def refuse_lossy(y: Any) -> None:
-    """Refuse whole numbers that floats cannot tell from their neighbours."""
+    """Refuse text, and whole numbers that floats cannot tell from their neighbours."""
     numbers = np.asarray(y)
+    if numbers.dtype.kind in "USO":
+        texts = (entry for entry in numbers.ravel().tolist() if isinstance(entry, str | bytes))
+        if text := next((entry for entry in texts if not _is_number(entry)), None):
+            raise ValueError(f"y must be numbers, got the text {str(text)[:40]!r}: for classes use ContextClassifier")
     if numbers.dtype.kind in "iu" and numbers.size:
         large = numbers[(numbers > 2**53) | (numbers < -(2**53))].tolist()
     elif numbers.dtype.kind == "O":
