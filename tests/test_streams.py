@@ -1,6 +1,8 @@
 """The forest on a stream: it is the fitted forest, learns as its plain oracle does, and depends on rows alone."""
 
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import time
@@ -8,10 +10,12 @@ import time
 import numpy as np
 import pytest
 from sklearn.base import clone
+from threadpoolctl import ThreadpoolController
 
 from coverwalk import ConditionalDensity, DoubleTree, load
+from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.forest import Part, Settings
-from coverwalk.forest.schedule import NEVER, StreamSettings
+from coverwalk.forest.schedule import NEVER, Job, StreamSettings
 from coverwalk.forest.stream import ForestStream
 
 from .slow_stream import SlowStream
@@ -321,6 +325,27 @@ def test_a_thread_that_a_fork_has_lost_is_done_again():
     job._found.clear()
     job._process = -1
     np.testing.assert_array_equal(model.prequential(A[n:], b[n:]), global_kernel[n - 1024 :])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore")
+def test_a_child_finds_trends_after_a_thread_that_the_fork_has_lost():
+    def plan():
+        return Trend.plan(X[:60, :1], Y[:60], 0, 60)
+
+    for library in ThreadpoolController().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+    Job(plan).result()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            plan()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):
