@@ -5,15 +5,15 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from threadpoolctl import ThreadpoolController
 
 from coverwalk import ConditionalDensity, DoubleTree, load
-from coverwalk.forest.experts.trend import Trend
+from coverwalk.forest.experts.trend import Trend, _one_thread
 from coverwalk.forest.forest import Part, Settings
 from coverwalk.forest.schedule import NEVER, Job, StreamSettings
 from coverwalk.forest.stream import ForestStream
@@ -329,22 +329,25 @@ def test_a_thread_that_a_fork_has_lost_is_done_again():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore")
-def test_a_child_finds_trends_after_a_thread_that_the_fork_has_lost():
-    def plan():
-        return Trend.plan(X[:60, :1], Y[:60], 0, 60)
+def test_a_child_finds_trends_beside_a_thread_that_the_fork_has_lost():
+    begun, end = threading.Event(), threading.Event()
 
-    for library in ThreadpoolController().lib_controllers:
-        if hasattr(library, "clear_controlling_thread"):
-            library.clear_controlling_thread(force=True)
-    Job(plan).result()
+    def busy():
+        with _one_thread():
+            begun.set()
+            end.wait()
+
+    Job(busy)
+    begun.wait()
     child = os.fork()
     if child == 0:
         signal.alarm(20)
         try:
-            plan()
+            Trend.plan(X[:60, :1], Y[:60], 0, 60)
             os._exit(0)
         finally:
             os._exit(1)
+    end.set()
     assert os.waitpid(child, 0)[1] == 0
 
 
