@@ -343,6 +343,26 @@ def test_a_fraction_that_is_none_is_explained(given, capsys):
     assert f"between 0 and 1, such as 0.2; got '{given}'" in capsys.readouterr().err
 
 
+def test_bounds(capsys, tmp_path):
+    counts = np.random.default_rng(0).poisson(1.0, 80)
+    Path("counts.csv").write_text("a,n\n" + "".join(f"{i / 80},{count}\n" for i, count in enumerate(counts)))
+    assert (
+        run(capsys, *["fit", "counts.csv", "--target", "n", "--bounds", "0:", "--trees", "2", "-o", "counts.cover"])[0]
+        == 0
+    )
+    assert "rounded to steps of 1, at least 0" in run(capsys, "show", "counts.cover")[1]
+    code, _, err = run(capsys, *["fit", "counts.csv", "--target", "n", "--bounds", "0:2", "--trees", "2"])
+    assert code == 1
+    assert "y crosses its bounds (0.0, 2.0)" in err
+    code, _, err = run(capsys, *["fit", "counts.csv", "--target", "n", "--classify", "--bounds", "0:"])
+    assert code == 1
+    assert "the target is a class" in err
+    for wrong in ("0", ":", "a:b"):
+        with pytest.raises(SystemExit):
+            main(["fit", "counts.csv", "--target", "n", "--bounds", wrong])
+        assert "such as 0: or 0:100" in capsys.readouterr().err
+
+
 def test_without_a_command_there_is_help(capsys):
     code, out, _ = run(capsys)
     assert code == 2

@@ -12,7 +12,9 @@ HELP = "restore a file that coverwalk compress wrote"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file, and where to write."""
     parser.add_argument("file", type=Path, help="compressed file; it is not changed")
-    parser.add_argument("-o", "--output", type=Path, help=f"file to write (default: FILE without {SUFFIX})")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help=f"file to write (default: FILE without {SUFFIX})"
+    )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite an existing file")
     add_json(parser)
 

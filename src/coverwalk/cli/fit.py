@@ -45,6 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trees", type=int, default=None, help="number of trees (default: 16 or 24, depending on the number of rows)"
     )
+    parser.add_argument(
+        "--bounds",
+        type=limits,
+        metavar="LOW:HIGH",
+        help="limits of the target, such as 0: for counts or 0:100 for percentages, or auto",
+    )
     parser.add_argument("--classify", action="store_true", help="the target is a class; a text column always is")
     parser.add_argument("--jobs", type=int, default=-1, help="number of threads (default: all cores)")
     parser.add_argument(
@@ -86,12 +92,16 @@ def run(arguments: argparse.Namespace) -> None:
     X = None if chunked else table.inputs(inputs)
     Y, labels = (None, None) if chunked else _read(table, targets, arguments.classify)
     model: ConditionalDensity | ContextClassifier
-    if labels is not None or (chunked and _classifies(table, targets, arguments.classify)):
+    classifies = labels is not None or (chunked and _classifies(table, targets, arguments.classify))
+    if classifies and arguments.bounds:
+        raise TableError("--bounds is for numbers, and the target is a class")
+    if classifies:
         options = {} if arguments.trees is None else {"n_estimators": arguments.trees}
         model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed)
     else:
         help_compiling("prediction", "distributions")
-        model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)
+        bounds = [arguments.bounds] * len(targets) if len(targets) > 1 and arguments.bounds else arguments.bounds
+        model = ConditionalDensity(arguments.trees, bounds=bounds, n_jobs=arguments.jobs, random_state=arguments.seed)
     if X is None or Y is None:
         labelled = isinstance(model, ContextClassifier)
         texts = table.text_columns(inputs)
@@ -199,6 +209,23 @@ def _out(arguments: argparse.Namespace) -> str:
     if arguments.output:
         return str(arguments.output)
     return "model.cover" if arguments.data == "-" else os.path.splitext(arguments.data)[0] + ".cover"
+
+
+def limits(text: str) -> str | tuple[float | None, float | None]:
+    """Limits of y, for argparse.
+
+    >>> limits("0:"), limits(":1.5"), limits("auto")
+    ((0.0, None), (None, 1.5), 'auto')
+    """
+    if text == "auto":
+        return text
+    try:
+        low, high = (float(end) if end.strip() else None for end in text.split(":"))
+    except ValueError:
+        low = high = None
+    if low is None and high is None:
+        raise argparse.ArgumentTypeError(f"expected limits such as 0: or 0:100, or auto; got {text!r}")
+    return low, high
 
 
 def fraction(text: str) -> float:
