@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 
+from coverwalk._arrays import Floats
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import Absent, Array, Flag, Labels, List, Maybe, Object, Schema, require
 from coverwalk.locks import adopt, reads, unfitted, writes
@@ -70,7 +71,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
 
     classes_: NDArray[Any]
     models_: list[SequenceModel]
-    log_prior_: NDArray[np.float64]
+    log_prior_: Floats
 
     def __init__(self, model: SequenceModel | None = None, *, both_strands: bool = False) -> None:
         self.model = model
@@ -115,7 +116,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         return adopt(self, fresh)
 
     @reads
-    def code_lengths(self, X: Iterable[Any], *, unit: str = "bits") -> NDArray[np.float64]:
+    def code_lengths(self, X: Iterable[Any], *, unit: str = "bits") -> Floats:
         """The length of each sequence coded by each class's model, (sequences, classes); nothing is learned.
 
         Parameters
@@ -136,7 +137,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         return np.array(rows, dtype=float).reshape(len(rows), len(self.models_))
 
     @reads
-    def predict_log_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: Iterable[Any]) -> Floats:
         """log P(class given sequence), by Bayes' rule; where the models are wrong it is overconfident.
 
         Parameters
@@ -154,7 +155,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         return np.asarray(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
 
     @reads
-    def predict_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:
+    def predict_proba(self, X: Iterable[Any]) -> Floats:
         """P(class given sequence), (sequences, classes).
 
         Parameters
