@@ -27,9 +27,9 @@ def n_threads(n_jobs: Any) -> int:
     """
     if n_jobs is None:
         return 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, _WHOLE) or n_jobs == 0 or abs(n_jobs) > 10_000:
+    jobs = int(n_jobs) if isinstance(n_jobs, _WHOLE) and not isinstance(n_jobs, bool) else 0
+    if not 0 < abs(jobs) <= 10_000:
         raise ValueError(f"n_jobs must be None for one thread, a number of threads, or -1 for all; got {n_jobs!r}")
-    jobs = int(n_jobs)
     return jobs if jobs > 0 else max((os.cpu_count() or 1) + 1 + jobs, 1)
 
 
