@@ -5,8 +5,8 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bytes, Floats, Ints32
 from coverwalk._kernels.sequences.store import LatticeStore
 from coverwalk._kernels.sequences.suffix_store import SuffixStore, trimmed
 from coverwalk.files.estimators import Saved
@@ -31,9 +31,6 @@ from coverwalk.sequences.sequence_parameters import (
 from coverwalk.sequences.sequence_reader import Store, engine_of
 
 __all__ = ["SequenceModel"]
-
-Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 MANY_SYMBOLS = 2**16  # more are learned by a copy, which readers need not wait for
 
@@ -237,7 +234,7 @@ class SequenceModel(Saved, SequenceExplainer):
         if not begun:
             check_parameters(self)
         alphabet = self._alphabet if begun else alphabet_for(self.alphabet, sequence)
-        codes: Codes | NDArray[np.uint8]
+        codes: Ints32 | Bytes
         codes, fresh = alphabet.encode(sequence)
         if isinstance(self._store, LatticeStore) if begun else is_lattice(self, alphabet):
             codes = codes.astype(np.uint8)  # a quarter of the memory
@@ -267,7 +264,7 @@ class SequenceModel(Saved, SequenceExplainer):
         return lattice_engine.new_lattice(families, len(functions), memory, self.effort, symbols, forget)
 
     def _learn_codes(
-        self, codes: Codes | NDArray[np.uint8], before: Codes, fresh: Any, losses: Floats, *, starts: bool, border: bool
+        self, codes: Ints32 | Bytes, before: Ints32, fresh: Any, losses: Floats, *, starts: bool, border: bool
     ) -> None:
         """Learn symbols in place, after others; ``fresh`` are those that the alphabet does not know yet."""
         engine = engine_of(self._store)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 
+from coverwalk._arrays import Floats
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import Absent, Array, Flag, Labels, List, Maybe, Object, Schema, require
 from coverwalk.locks import adopt, reads, unfitted, writes
@@ -75,7 +76,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
     }
     classes_: NDArray[Any]
     models_: list[SequenceModel]
-    log_prior_: NDArray[np.float64]
+    log_prior_: Floats
 
     def __init__(self, model: SequenceModel | None = None, *, both_strands: bool = False) -> None:
         self.model = model
@@ -107,7 +108,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         return adopt(self, fresh)
 
     @reads
-    def code_lengths(self, X: Iterable[Any], *, unit: str = "bits") -> NDArray[np.float64]:
+    def code_lengths(self, X: Iterable[Any], *, unit: str = "bits") -> Floats:
         """Code length of each sequence under the model of each class. Nothing is learned.
 
         Parameters
@@ -128,14 +129,14 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         return np.array(rows, dtype=float).reshape(len(rows), len(self.models_))
 
     @reads
-    def predict_log_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: Iterable[Any]) -> Floats:
         """Predict the log probability of each class. On long sequences, probabilities are often overconfident."""
         lengths = self.code_lengths(X, unit="nats")
         joint = self.log_prior_ - lengths
         return np.asarray(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
 
     @reads
-    def predict_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:
+    def predict_proba(self, X: Iterable[Any]) -> Floats:
         """Predict the probability of each class."""
         return np.asarray(np.exp(self.predict_log_proba(X)))
 

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coverwalk._kernels.distributions.density import cell_logpdf
 from coverwalk._kernels.distributions.draws import draw_rows
 from coverwalk._kernels.distributions.entropy import mixture_entropy
 from coverwalk._kernels.distributions.mixture import (
     Components,
     draw_components,
     mixture_cdf,
-    mixture_logpdf,
     mixture_moments,
 )
 from coverwalk._kernels.distributions.quantile import mixture_ppf, rowwise_ppf
-from coverwalk._kernels.distributions.rounded import cell_logpdf, grid_moments
+from coverwalk._kernels.distributions.rounded import grid_moments
 from coverwalk._kernels.distributions.warped import piece_moments
 from coverwalk.distributions.base import RandomState, probabilities
 from coverwalk.distributions.rounded_sums import add_rounding, bounded_grid_moments, grid_near, no_cells
@@ -241,10 +241,9 @@ class PredictiveDistribution(UnivariateDistribution):
         """
         points, shape = self._points(y)
         out = np.empty_like(points)
-        if self.rounding is None:
-            mixture_logpdf(self.components, self.shapes.table, points, out)
-        else:
-            cell_logpdf(self.components, self.shapes.table, *self.rounding.cells(points), out)
+        low, high = (points, points) if self.rounding is None else self.rounding.cells(points)
+        cell_logpdf(self.components, self.shapes.table, low, high, out)
+        if self.rounding is not None:
             out += self.rounding.log_unit(points)
         return self._answer(out, shape)
 

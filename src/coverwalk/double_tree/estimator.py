@@ -4,10 +4,10 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from coverwalk._arrays import Floats
 from coverwalk.distributions.predicting import Predicting
 from coverwalk.double_tree.engine import DoubleTreeEngine, Plan
 from coverwalk.double_tree.weights import counts_of
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from coverwalk.distributions.mixture import PredictiveDistribution
 
 __all__ = ["DoubleTree"]
-
-Floats = NDArray[np.float64]
 
 
 def _check(state: Any, scope: Scope) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.sequences import suffix_store, suffix_walk
 from coverwalk._kernels.sequences.store import LatticeStore
 from coverwalk.locks import reading, reads
@@ -17,8 +17,6 @@ from coverwalk.sequences.sequence_reader import SequenceReader
 from coverwalk.sequences.tree_posterior import order_posterior, sample_tree
 
 __all__ = ["SequenceExplainer"]
-
-Floats = NDArray[np.float64]
 
 
 class SequenceExplainer(SequenceReader):

@@ -4,10 +4,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from coverwalk._arrays import Floats, Ints32
 from coverwalk._docstrings import Documented
 from coverwalk._kernels.sequences import suffix_store
 from coverwalk._kernels.sequences.store import COVERS, LatticeStore
@@ -19,8 +19,6 @@ from coverwalk.sequences.sequence_parameters import check, lattice_covers, nats_
 
 __all__ = ["SequenceReader", "engine_of"]
 
-Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
 Place = suffix_engine.Place | lattice_engine.Place
 Store = suffix_store.SuffixStore | LatticeStore
 
@@ -232,12 +230,12 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         )
         return place
 
-    def _read(self, sequence: Any) -> Codes:
+    def _read(self, sequence: Any) -> Ints32:
         """The codes of a sequence that is not learned: all symbols never seen are the one that may come."""
         codes, fresh = self._alphabet.encode(sequence)
         return np.minimum(codes, len(self._alphabet)) if fresh else codes
 
-    def _draw(self, place: Place, n: int, rng: np.random.Generator, temperature: float = 1.0) -> tuple[Codes, Floats]:
+    def _draw(self, place: Place, n: int, rng: np.random.Generator, temperature: float = 1.0) -> tuple[Ints32, Floats]:
         check("temperature", temperature, 0.01 <= temperature <= 100, "from 0.01 to 100")
         if not len(self._alphabet):
             raise ValueError("nothing can be drawn before a symbol is known: fit the model, or name an alphabet")
