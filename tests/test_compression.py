@@ -112,7 +112,7 @@ def test_a_file_of_another_version_says_which():
         decompress(b"\xc7\x01\x05abcdefgh")
     with pytest.raises(ValueError, match=r"format 9"):
         decompress(b"\xc7\x09\x05abcdefgh")
-    with pytest.raises(ValueError, match=r"written by coverwalk 7\.5\.1 with model 77.*coverwalk==7\.5\.1"):
+    with pytest.raises(ValueError, match=r"coverwalk 7\.5\.1 with model 77.*decompress it with coverwalk 7\.5\.1"):
         decompress(write_container(b"abc", b"xyz", writer="7.5.1", model=77))
 
 

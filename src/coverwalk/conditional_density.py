@@ -317,7 +317,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
             wanted = (len(X),) if self.n_outputs_ == 1 else (len(X), self.n_outputs_)
             raise ValueError(f"y must have shape {wanted}, one entry for each row and output; got {Y.shape}")
         if not np.all(np.isfinite(Y)):
-            raise ValueError("y contains NaN or infinity: a log density can be asked at finite values only")
+            raise ValueError("y contains NaN or infinity: log densities exist at finite values only")
         Y = Y.reshape(len(X), self.n_outputs_)
         if "stream_" in self.__dict__:
             return self.stream_.logpdf(X, np.require(Y, requirements=["C", "W"]))

@@ -472,7 +472,7 @@ class CoverModel(Saved):
     def _real_components(self, x: Any) -> list[tuple[float, RealPosterior]]:
         components = [(v.weight, v.posterior) for v in self.posterior(x) if isinstance(v.posterior, RealPosterior)]
         if len(components) < len(self.posterior(x)):
-            raise ValueError("mean and cdf are for real y; for symbols ask log_predict of each")
+            raise ValueError("mean and cdf are for real y; for symbols use log_predict")
         return components
 
     @reads

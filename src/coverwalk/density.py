@@ -310,7 +310,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"the given value of {name!r} must be finite, got {value!r}")
         left = np.flatnonzero(~known)
         if not len(left):
-            raise ValueError(f"all {q} columns are given: ask logpdf for their density")
+            raise ValueError(f"all {q} columns are given: use logpdf for their density")
         forest = self.forest_
         if len(left) == 1:
             return slices(forest, values[None, :], known, int(left[0]))[0]

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Decompress; the check sum has to agree before anything is written."""
+    """Decompress; the checksum has to agree before anything is written."""
     from coverwalk.files.saving import write_whole
     from coverwalk.sequences.compression import decompress, original_length
 

@@ -220,7 +220,7 @@ class PredictiveDistribution(UnivariateDistribution):
         if y.ndim and y.shape[0] not in (1, self._n):
             raise ValueError(
                 f"y must be a number, one y for each of the {self._n} rows, or have rows first; got shape {y.shape}. "
-                "To ask one grid of points in every row pass grid[None, :]"
+                "To evaluate one grid in every row, pass grid[None, :]"
             )
         k = int(np.prod(y.shape[1:], dtype=np.int64))
         return np.require(np.broadcast_to(y, shape).reshape(self._n, k), requirements=["C", "W"]), shape

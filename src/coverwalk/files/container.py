@@ -104,7 +104,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _texts(metadata: Any, path: Path) -> dict[str, str]:
@@ -142,11 +142,11 @@ def _arrays(file: BinaryIO, header: dict[str, Any], room: int, path: Path, read:
         if begin != at or end < begin:
             raise ModelFileError(f"{path}: its arrays overlap, or leave gaps")
         if not held.packed and end - begin != held.count * NAMES[held.narrow].itemsize:
-            raise ModelFileError(f"{path}: the array {name} has not the size that its shape tells")
+            raise ModelFileError(f"{path}: the array {name} does not have the size of its shape")
         more += excess(held.count * NAMES[held.dtype].itemsize, end - begin)
         at = end
     if at != room:
-        raise ModelFileError(f"{path} is cut short, or has more behind its arrays than they need")
+        raise ModelFileError(f"{path} is truncated, or longer than its arrays")
     if more > FREE:
         raise ModelFileError(f"{path} has arrays that would take far more memory than the file")
     arrays = {}
