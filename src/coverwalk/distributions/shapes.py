@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from coverwalk._kernels.distributions.row_cdf import N_PIECES, student_pieces
 from coverwalk._kernels.distributions.shapes import BLOCK, CELLS, KERNELS, STUDENT, T2_CELLS, Table, partial_sums
 from coverwalk._kernels.distributions.student import student_log_norm
 from coverwalk.files.schema import Array, Schema, Scope
+from coverwalk.locks import cached
 
 __all__ = ["CELLS", "KERNELS", "STUDENT", "T2_CELLS", "Shapes"]
 
@@ -199,7 +199,7 @@ class Shapes:
         """
         return self.table.var
 
-    @cached_property
+    @cached
     def table(self) -> Table:
         """What the kernels read: this table with its logarithms, partial sums and moments, worked out once."""
         student = self.kind == STUDENT
@@ -222,7 +222,7 @@ class Shapes:
         shapes, atoms = (self.kind, df, log_norm, self.start), (mass, center, width, log_height, below, above)
         return Table(*shapes, *atoms, mean, var, narrowest)
 
-    @cached_property
+    @cached
     def cdf_tables(self) -> tuple[NDArray[np.int64], Floats]:
         """Tabulated cdfs of the Student shapes, worked out with the first quantile: which (s,), pieces (D, ., 6).
 
