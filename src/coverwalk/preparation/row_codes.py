@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from coverwalk._arrays import Floats, Ints, Words
+from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels.forest.row_hash import hash_rows, uniforms
 
 __all__ = ["ranks", "row_codes", "uniform_of"]
 
 
-def row_codes(X: Floats, y: Floats) -> Words:
+def row_codes(X: Floats, y: Floats) -> UInts:
     """A pseudo-random number for each row, of what it holds alone."""
     code = np.empty(len(y), np.uint64)
     hash_rows(np.ascontiguousarray(X), np.ascontiguousarray(y), code)
     return code
 
 
-def uniform_of(codes: Words, rank: Ints | int = 0) -> Floats:
+def uniform_of(codes: UInts, rank: Ints | int = 0) -> Floats:
     """Numbers in (0, 1) from the codes of rows; of equal rows by the golden ratio, so that they lie evenly apart.
 
     >>> uniform_of(np.array([7, 7], np.uint64), np.array([0, 1])).round(3).tolist()
@@ -26,7 +26,7 @@ def uniform_of(codes: Words, rank: Ints | int = 0) -> Floats:
     return out
 
 
-def ranks(codes: Words) -> Ints:
+def ranks(codes: UInts) -> Ints:
     """The how-manieth each code is of its equals, in the order given.
 
     >>> ranks(np.array([6, 2, 5, 6, 2, 6], np.uint64)).tolist()
