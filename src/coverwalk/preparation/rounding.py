@@ -204,12 +204,15 @@ class Rounding:
         inside = (below > 0) & (t <= end[last] + _SNAP * self.width[last])
         return np.where(inside, self.values[last], y)
 
-    def place(self, latent: Floats) -> Floats:
-        """Where in its cell of the grid a latent y lies: 0 at the lower end, 1 at the upper."""
+    def value_and_place(self, latent: Floats) -> tuple[Floats, Floats]:
+        """On a grid: the y of a latent y, and where in its cell that lies: 0 at the lower end, 1 at the upper."""
         t = latent if self.bounds is None else self.bounds.backward(latent)
         z = (t - self.origin) / self.step + 0.5
+        k = np.ceil(z - 1.0 - _SNAP)
+        y = self.origin + k * self.step
+        y = y.round(self.decimals) if self.decimals >= 0 else y
         with np.errstate(invalid="ignore"):  # infinity less infinity
-            return np.asarray(z - np.ceil(z - 1.0 - _SNAP))
+            return np.clip(y, self.low, self.high) if self.limited else y, z - k
 
     def value_before(self, y: Floats) -> Floats:
         """The value of the grid before each y of it."""

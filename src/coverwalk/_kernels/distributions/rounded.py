@@ -130,6 +130,10 @@ def _rounded_student(center: float, width: float, df: float, log_norm: float, va
 @kernel
 def rounded_moments(table: Table, s: int, loc: float, scale: float) -> tuple[float, float]:
     """E[R] and E[R^2] of loc + scale * e, in steps, rounded to whole numbers."""
+    least = _SMOOTH_STUDENT if table.kind[s] == STUDENT else _SMOOTH_NORMAL
+    if scale * table.narrowest[s] >= least and table.var[s] < math.inf:
+        mean = loc + scale * table.mean[s]
+        return mean, scale * scale * table.var[s] + mean * mean + 1.0 / 12.0
     if table.kind[s] == STUDENT:
         if not table.var[s] < math.inf:
             return loc + table.mean[s], table.var[s]

@@ -130,12 +130,13 @@ def route_all(X: Floats, trees: Trees, R: Floats, origin: Floats, leaf: Ints, co
     Adds to count (n,) the number of components that the trees have for each row.
     """
     where, size = trees.where, trees.size
-    K = len(trees.numbers)
+    K, root = len(trees.numbers), np.zeros(1, np.int64)
     for f in range(len(R)):
         _frame_rows(X, trees, K + f, R[f], origin[f])
     for t in range(K):
         f = int(trees.numbers[t, FRAME])
-        route(R[f], carray(pointer(where[t, NODES]), (size[t, NODES, 0],), NODE), 0, leaf[t])
+        nodes = carray(pointer(where[t, NODES]), (size[t, NODES, 0],), NODE)
+        route(R[f], nodes, root, leaf[t : t + 1])
         n_components = ints_1(where, size, t, RECORDS + 4)
         for i in range(len(X)):
             count[i] += n_components[leaf[t, i]]
