@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, DoubleTree, SequenceModel
+from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, Density, DoubleTree, SequenceModel, load
 from coverwalk.covers import KDTree
 from coverwalk.local import Polynomial
 from coverwalk.sequences.compression import compress, decompress
@@ -68,6 +68,22 @@ def cover_model():
 
 def classifier():
     return ContextClassifier(3, 2, random_state=0).fit(X[:200], Y[:200] > 1)
+
+
+class Stored:
+    """A model, and the file that it is saved over; a copy has a file of its own."""
+
+    def __init__(self, model, content=None):
+        self.model, self.folder = model, tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name, "model.cover")
+        self.path.write_bytes(content) if content else byte_model().save(self.path)
+
+    def __deepcopy__(self, memo):
+        return Stored(self.model, self.path.read_bytes())
+
+    def content(self):
+        """All that the folder holds."""
+        return [(path.name, path.read_bytes()) for path in sorted(self.path.parent.iterdir())]
 
 
 def byte_model():
@@ -123,6 +139,8 @@ TASKS = {
     "SequenceModel.partial_fit, bytes": (byte_model, lambda m: m.partial_fit(TEXT.encode() * 4), next_byte),
     "SequenceModel.partial_fit, many bytes": (byte_model, lambda m: m.partial_fit(TEXT.encode() * 40), next_byte),
     "compress": (byte_model, lambda m: decompress(compress(TEXT.encode() * 4)), next_byte),
+    "save": (lambda: Stored(stream()), lambda s: s.model.save(s.path), lambda s: str(s.content())),
+    "load": (lambda: Stored(stream()), lambda s: load(s.path).predict_proba(b"it was"), lambda s: str(s.content())),
     "CoverModel.update_many": (
         cover_model,
         lambda m: m.update_many(X[30:110], Y[30:110]),

@@ -2,8 +2,8 @@
 A loop that reads, scores, learns and alerts
 ============================================
 
-A made-up machine: its power draw depends on load and temperature. At row 4000 a sensor sticks for a while, and from
-row 6000 on the machine draws more than it used to; the model notices both, and gets used to the second.
+The power draw of a simulated machine depends on its load and temperature. At row 4000 a sensor is stuck for a while.
+From row 6000 on, the machine draws more power than before. The model reports both, and then learns the second.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
 """
-Are the probabilities right?
-============================
+Calibration
+===========
 
-Noise that grows with x. Where y falls within its own predicted distribution, and whether intervals hold what they
-claim, on rows that the model has not seen.
+The noise grows with x. Two plots check the predicted distributions on held-out rows: the histogram of F(y), which
+should be flat, and the coverage of central intervals, which should follow the diagonal.
 """
 
 import matplotlib.pyplot as plt
@@ -25,4 +25,4 @@ plot_reliability(y[1000:], dist, ax=right)
 # %%
 # In numbers:
 
-print(f"log loss {log_loss(y[1000:], dist):.3f} nats, 90 % intervals hold {coverage(y[1000:], dist, 0.9):.1%}")
+print(f"log loss {log_loss(y[1000:], dist):.3f} nats, 90 % intervals cover {coverage(y[1000:], dist, 0.9):.1%}")

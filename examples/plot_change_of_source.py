@@ -2,8 +2,9 @@
 A source that changes
 =====================
 
-A model that learns as it reads is surprised when its source changes, and then gets used to it. The evidence says where
-the source changed: one model for all symbols, or one before a place and another from it on.
+A model that learns as it reads needs more bits when its source changes, until it has learned the new source. To find
+the place of the change, `change_points` compares the evidence of one model for all symbols with that of two models, one
+before the place and one after it.
 """
 
 import matplotlib.pyplot as plt
@@ -29,10 +30,10 @@ smooth = np.convolve(bits, np.full(100, 1 / 100), mode="valid")
 places = change_points(source)
 
 figure, ax = plt.subplots(figsize=(10, 3.2), layout="constrained")
-ax.plot(np.arange(len(smooth)) + 50, smooth, label="surprise, mean of 100 bytes")
+ax.plot(np.arange(len(smooth)) + 50, smooth, label="loss, mean of 100 bytes")
 for i, place in enumerate(places):
-    ax.axvline(place, color="tab:red", linestyle=":", label=None if i else "change, by evidence")
-ax.set(xlabel="bytes read", ylabel="bits per byte")
+    ax.axvline(place, color="tab:red", linestyle=":", label=None if i else "change found by the evidence")
+ax.set(xlabel="bytes read", ylabel="bits per byte", title="English, German, English")
 ax.legend()
 
 # %%

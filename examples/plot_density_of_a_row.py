@@ -2,7 +2,8 @@
 The density of one row
 ======================
 
-Two branches part as x grows. A point prediction between them is wrong everywhere; the density is not.
+Two branches diverge as x grows. A point prediction lies between them, where there are no rows. The density has two
+modes.
 """
 
 import matplotlib.pyplot as plt
@@ -25,10 +26,10 @@ grid = np.linspace(-1.5, 1.5, 400)
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for place, density in zip(places, dist.pdf(grid[None, :])):
     ax.plot(grid, density, label=f"x = {place}")
-ax.set(xlabel="y", ylabel="p(y | x)")
+ax.set(xlabel="y", ylabel="p(y | x)", title="Predicted densities")
 ax.legend(frameon=False)
 
 # %%
-# Who says so? The contexts and local models that predict for x = 0.9, heaviest first.
+# What is the prediction based on? The contexts and local models for x = 0.9, those with the largest weights first.
 
 plot_contexts(dist[2])

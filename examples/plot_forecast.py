@@ -2,8 +2,8 @@
 A forecast with its uncertainty
 ===============================
 
-A series whose noise depends on its level. One model of the next value given the last ones; drawn again and again, it
-gives paths, and their quantiles are the forecast.
+The noise of this series depends on its level. The model predicts the next value from the last two. Drawing from it step
+by step gives paths, and the quantiles of many paths are the forecast.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ lags = np.stack([series[1:-1], series[:-2]], axis=1)
 model = ConditionalDensity(8).fit(lags[:550], series[2:552])
 
 # %%
-# Two hundred paths of 24 steps, from the last values that the model knows.
+# Two hundred paths of 24 steps, starting from the last known values.
 
 state = np.tile(series[[551, 550]], (200, 1))
 paths = []
@@ -31,7 +31,7 @@ for step in range(24):
 fan = np.quantile(paths, [0.05, 0.25, 0.5, 0.75, 0.95], axis=1)
 
 # %%
-# The forecast, and what came.
+# The forecast, and the values observed later.
 
 ahead = np.arange(552, 576)
 figure, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
@@ -39,7 +39,7 @@ ax.plot(np.arange(510, 552), series[510:552], color="black", label="known")
 ax.fill_between(ahead, fan[0], fan[4], alpha=0.2, color="tab:blue", linewidth=0, label="90 %")
 ax.fill_between(ahead, fan[1], fan[3], alpha=0.4, color="tab:blue", linewidth=0, label="50 %")
 ax.plot(ahead, fan[2], color="tab:blue", label="median")
-ax.plot(ahead, series[552:576], "--", color="black", label="what came")
+ax.plot(ahead, series[552:576], "--", color="black", label="observed later")
 ax.set(xlabel="time", ylabel="value", title="24 steps ahead")
 ax.legend(frameon=False, ncols=3)
 covered = np.mean((fan[0] <= series[552:576]) & (series[552:576] <= fan[4]))

@@ -1,8 +1,8 @@
 """
-Why: importances, dependence, reasons
-=====================================
+Importances and explanations
+============================
 
-What moves the prediction, and what moves its uncertainty.
+Which inputs change the prediction, and which ones change its uncertainty.
 """
 
 import warnings
@@ -20,8 +20,8 @@ y = 2 * (X["dose"] > 0) + np.where(X["noise"] > 0, 0.5, 0.05) * rng.standard_nor
 model = ConditionalDensity(8).fit(X[:400], y[:400])
 
 # %%
-# Shuffling a feature among held-out rows raises the log loss by what the model owes to it. ``noise`` moves no mean, and
-# still matters: it decides how wide the distribution is.
+# The permutation importance of a feature is the increase in log loss when the feature is shuffled among held-out rows.
+# ``noise`` does not change the mean, but it is important: it decides how wide the distribution is.
 
 importance = model.importance(X[400:], y[400:])
 print(importance)
@@ -31,13 +31,13 @@ plot_dependence(model.partial_dependence(X[400:], "dose"), ax=middle)
 plot_dependence(model.partial_dependence(X[400:], "noise"), ax=right)
 
 # %%
-# The reasons behind one prediction, in the units and names of the inputs.
+# An explanation of one prediction, in the names and units of the inputs.
 
 print(model.explain(X[400:401]))
 
 # %%
-# Model-agnostic explainers take any function of the rows: here the width of the 90 % interval, explained by shap, if
-# it is installed.
+# Model-agnostic explainers take any function of the rows. Here shap, if it is installed, explains the width of the 90 %
+# interval.
 
 try:
     with warnings.catch_warnings(action="ignore"):  # of its own use of matplotlib
@@ -54,4 +54,4 @@ else:
     explainer = shap.explainers.Permutation(width, X[:10].to_numpy(), feature_names=list(X.columns), seed=0)
     values = explainer(X[400:403].to_numpy())
     for name, mean in zip(X.columns, np.abs(values.values).mean(axis=0)):
-        print(f"{name}: moves the width of the interval by {mean:.3f} on average")
+        print(f"{name}: changes the width of the interval by {mean:.3f} on average")

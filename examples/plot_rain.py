@@ -1,9 +1,9 @@
 """
-Rain: zeros, and a tail
-=======================
+Rain: many zeros and a long tail
+================================
 
-Half of the days are dry. A density cannot say so; a distribution with an atom can. Zero is found by itself, and
-``bounds`` keeps all probability at or above it.
+Half of the days are dry. The model finds that the value zero is frequent and gives it a probability of its own.
+``bounds`` keeps all predictions at or above zero.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """
-What is odd in a text
-=====================
+Typing errors in a text
+=======================
 
-A model of text that has read some lines says how surprising each letter of a new one is, in bits.
+A model that has learned a text says how improbable each letter of a new text is, in bits.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ bits = model.losses(text, unit="bits")
 figure, ax = plt.subplots(figsize=(10, 3.2), layout="constrained")
 ax.bar(np.arange(len(text)), bits, color=np.where(bits > 4, "tab:red", "tab:blue"))
 ax.set_xticks(np.arange(len(text)), list(text))
-ax.set(ylabel="bits")
+ax.set(ylabel="bits", title="Loss of each letter; red above 4 bits")
 
 # %%
 # Which contexts have weight after ``"the pla"``?

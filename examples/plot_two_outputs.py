@@ -2,8 +2,8 @@
 Two outputs together
 ====================
 
-A robot arm reaches a point with the elbow up or down: both angles are uncertain, and they belong together. The joint
-distribution knows, where two separate models would mix the elbows up.
+A robot arm can reach a point with its elbow up or down. Both angles are uncertain, and they depend on each other. The
+joint distribution keeps them together; two separate models would not.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,8 @@ angles = np.stack([shoulder, elbow], axis=1) + 0.03 * rng.standard_normal((900, 
 model = ConditionalDensity(8).fit(reach, angles)
 
 # %%
-# Draws of both angles for one point of the hand: two islands, and nothing between.
+# On the left, draws of both angles for one position of the hand: two clusters, and almost nothing in between. On the
+# right, the arms that these angles make: all end near the target.
 
 target = np.array([[1.5, 0.0]])
 draws = model.predict_dist(target).rvs(400, random_state=0)[0]
@@ -28,9 +29,6 @@ left.plot(*angles.T, ".", markersize=2, color="0.8", label="rows")
 left.plot(*draws.T, ".", markersize=4, color="tab:blue", label="drawn for one reach")
 left.set(xlabel="shoulder, rad", ylabel="elbow, rad", title="Angles")
 left.legend(frameon=False)
-
-# %%
-# The arms that these angles make: all end near the target.
 
 for a, b in draws[:40]:
     right.plot(

@@ -279,6 +279,7 @@ TABLES = {
     "header.csv": "a,b,y\n",
     "twice.csv": "a,a,b\n1,2,3\n",
     "ragged.csv": "a,b,y\n1,2,3,4,5\n",
+    "long.csv": "a" * 500 + "\n1\n",
     "fake.parquet": "a,b,y\n1,2,3\n",
 }
 MISTAKES = {
@@ -294,7 +295,7 @@ MISTAKES = {
     "no Parquet": ("predict m.cover fake.parquet", "is not a valid Parquet file"),
     "no file": ("predict m.cover nowhere.csv", "there is no file nowhere.csv"),
     "no model": ("predict nowhere.cover data.csv", "there is no file nowhere.cover; create one with: coverwalk fit"),
-    "not a model": ("show data.csv", "is no model file"),
+    "not a model": ("show data.csv", "is not a model file"),
     "a folder": ("predict m.cover .", "is a folder"),
     "an unknown target": ("fit data.csv --target q", "data.csv has no column 'q'"),
     "an unknown column to drop": ("fit data.csv --target y --drop q", "has no column 'q'"),
@@ -305,6 +306,9 @@ MISTAKES = {
     "a grid of one": ("predict m.cover data.csv --density 1", "from 2 to 10000"),
     "a column to keep that is missing": ("predict m.cover data.csv --keep q", "has no column 'q'"),
     "too many trees": ("fit data.csv --target y --trees 0", "n_estimators must be"),
+    "a long name": ("fit long.csv --target y", f"it has '{'a' * 60}'... (500 characters)"),
+    "no file to measure": ("bits data.csv nowhere", "there is no file nowhere"),
+    "no file to compress": ("compress nowhere", "there is no file nowhere"),
 }
 
 
@@ -330,6 +334,49 @@ def test_a_wrong_call_is_a_usage_error(line, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(line.split())
     assert stopped.value.code == 2
+
+
+@pytest.mark.parametrize("given", ["0", "1", "20", "half"])
+def test_a_fraction_that_is_none_is_explained(given, capsys):
+    with pytest.raises(SystemExit):
+        main(["fit", "data.csv", "--target", "y", "--test", given])
+    assert f"between 0 and 1, such as 0.2; got '{given}'" in capsys.readouterr().err
+
+
+def test_bounds(capsys, tmp_path):
+    counts = np.random.default_rng(0).poisson(1.0, 80)
+    Path("counts.csv").write_text("a,n\n" + "".join(f"{i / 80},{count}\n" for i, count in enumerate(counts)))
+    assert (
+        run(capsys, *["fit", "counts.csv", "--target", "n", "--bounds", "0:", "--trees", "2", "-o", "counts.cover"])[0]
+        == 0
+    )
+    assert "rounded to steps of 1, at least 0" in run(capsys, "show", "counts.cover")[1]
+    code, _, err = run(capsys, *["fit", "counts.csv", "--target", "n", "--bounds", "0:2", "--trees", "2"])
+    assert code == 1
+    assert "y crosses its bounds (0.0, 2.0)" in err
+    code, _, err = run(capsys, *["fit", "counts.csv", "--target", "n", "--classify", "--bounds", "0:"])
+    assert code == 1
+    assert "the target is a class" in err
+    for wrong in ("0", ":", "a:b"):
+        with pytest.raises(SystemExit):
+            main(["fit", "counts.csv", "--target", "n", "--bounds", wrong])
+        assert "such as 0: or 0:100" in capsys.readouterr().err
+
+
+def test_without_a_command_there_is_help(capsys):
+    code, out, _ = run(capsys)
+    assert code == 2
+    assert "decompress" in out
+
+
+def test_a_warning_is_one_line(labelled):
+    Path("names.csv").write_text("a,name\n" + "".join(f"{i / 9},n{i}\n" for i in range(30)))
+    line = ["-m", "coverwalk.cli", "fit", "names.csv", "--target", "name", "--trees", "1"]
+    done = subprocess.run([sys.executable, *line], capture_output=True, text=True)
+    assert done.returncode == 0
+    warned = [told for told in done.stderr.splitlines() if "compiling" not in told]
+    assert len(warned) == 1
+    assert warned[0].startswith("coverwalk: warning: ")
 
 
 def test_learn_says_which_models_can(capsys, tmp_path):
@@ -404,8 +451,9 @@ def test_predict_gives_classes_and_probabilities(data, model, column, labelled, 
 
 
 def test_score_of_classes(labelled, capsys):
-    code, out, _ = run(capsys, "score", "kind.cover", "kinds.csv")
+    code, out, err = run(capsys, "score", "kind.cover", "kinds.csv")
     assert code == 0
+    assert f"learned from {ROWS} of these {ROWS} rows" in err
     table = {line[:18].strip(): line[18:].split() for line in out.splitlines()[3:]}
     fitted = load("kind.cover")
     p = fitted.predict_proba(labelled[fitted.feature_names_in_.tolist()])

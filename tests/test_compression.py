@@ -1,6 +1,8 @@
 """The arithmetic coder is lossless, short, and says so when a file is not its own."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -110,7 +112,7 @@ def test_a_file_of_another_version_says_which():
         decompress(b"\xc7\x01\x05abcdefgh")
     with pytest.raises(ValueError, match=r"format 9"):
         decompress(b"\xc7\x09\x05abcdefgh")
-    with pytest.raises(ValueError, match=r"written by coverwalk 7\.5\.1 with model 77.*coverwalk==7\.5\.1"):
+    with pytest.raises(ValueError, match=r"coverwalk 7\.5\.1 with model 77.*decompress it with coverwalk 7\.5\.1"):
         decompress(write_container(b"abc", b"xyz", writer="7.5.1", model=77))
 
 
@@ -148,6 +150,13 @@ def test_bits_prints_ours_beside_the_others(tmp_path, capsys):
     ours = SequenceModel(256).prequential(long, unit="bits").mean()
     assert float(lines[1].split()[2]) == pytest.approx(ours, abs=1e-4)
     assert lines[3].startswith("mean")
+    assert main(["bits", "--json", str(tmp_path / "b")]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["bytes"] == 3000
+    assert facts["bits_per_byte"]["coverwalk"] == pytest.approx(float(lines[2].split()[2]), abs=1e-4)
+    assert main(["compress", "--json", str(tmp_path / "b")]) == 0
+    packed = json.loads(capsys.readouterr().out)
+    assert packed["bytes"] == Path(packed["file"]).stat().st_size < packed["original_bytes"] == 3000
     (tmp_path / "c").write_bytes(b"")
     assert main(["bits", str(tmp_path / "c")]) == 1
     assert "empty" in capsys.readouterr().err

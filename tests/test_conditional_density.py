@@ -249,5 +249,11 @@ def test_mistakes_of_a_newcomer_are_explained():
         ConditionalDensity(2).fit(X, y)
     with pytest.raises(ValueError, match="pass a DataFrame"):
         ConditionalDensity(2).fit(np.array([["a"], ["b"]]), [1.0, 2.0])
+    with pytest.raises(ValueError, match="got the text 'red': for classes use ContextClassifier"):
+        ConditionalDensity(2).fit(X, ["1", "red", "1", "2", "3"])
+    with pytest.raises(ValueError, match="for classes use ContextClassifier"):
+        ConditionalDensity(2).partial_fit(X, np.array(["red"] * 5, dtype=object))
+    with pytest.raises(IndexError, match="there is no output 2; the outputs are 0 to 1"):
+        ConditionalDensity(2, stop=0.5).fit(X, np.ones((5, 2))).predict_dist(X).marginal(2)
     with pytest.raises(ValueError, match="divide by 100"):
         ConditionalDensity(2, stop=0.5).fit(np.arange(9.0)[:, None], np.arange(9.0)).predict_dist([[1.0]]).interval(90)

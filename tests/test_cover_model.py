@@ -280,3 +280,8 @@ def test_y_of_any_unit_is_saved(unit, tmp_path):
         model.update(x, unit * (x[0] + 0.1 * rng.standard_normal()))
     model.save(tmp_path / "m.cover")
     assert load(tmp_path / "m.cover").log_predict([0.5], unit) == model.log_predict([0.5], unit)
+
+
+def test_a_cover_that_is_none_is_refused():
+    with pytest.raises(TypeError, match="cover must be a Cover"):
+        CoverModel(3, Polynomial(0))

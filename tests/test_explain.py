@@ -108,6 +108,24 @@ def test_an_explanation_is_in_the_units_of_y_within_bounds(rounded):
     told = model.explain([0.5])
     assert sum(reason.weight * reason.mean for reason in told.reasons) == pytest.approx(told.mean)
     assert told.range[0] > 0
+    inside = model.predict_dist([[0.5]])[0]
+    for component in inside.contexts():
+        assert 0 < component.loc < y.max()
+    heaviest = inside.contexts(top=1)[0]
+    assert heaviest.loc == pytest.approx(inside.ppf(0.5), rel=0.3)
+    assert heaviest.scale == pytest.approx(np.diff(inside.ppf([0.16, 0.84]))[0] / 2, rel=0.4)
+
+
+def test_a_single_value_does_not_dwarf_the_sketch():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 1))
+    y = np.where(rng.random(300) < 0.5, 0.0, rng.gamma(2.0, 3.0, 300))
+    model = ConditionalDensity(3, stop=0.5, bounds=(0, None)).fit(X, y)
+    sketch = model.explain([0.5]).reasons[0].sketch
+    assert sketch[0] == "█"
+    assert max(sketch[1:10]) >= "▆"
+    low, median = np.nanmin([c.loc for c in model.predict_dist([[0.5]])[0].contexts()]), np.median(y)
+    assert 0 <= low <= median + 3
 
 
 def test_a_sketch_shows_two_branches():

@@ -59,8 +59,8 @@ def refused(content, path, says="is not a valid model"):
 @pytest.mark.parametrize("name", ["_check_loaded", "logpdf", "__setstate__", "__class__", "_schema", "note"])
 def test_a_file_sets_nothing_that_is_not_declared(name, tree, tmp_path):
     path = tmp_path / "m.cw"
-    refused(retold(tree, lambda model: model.update({name: None})), path, says=f"has not: .*{name}")
-    refused(retold(tree, lambda model: model["_engine"].update({name: None})), path, says=f"has not: .*{name}")
+    refused(retold(tree, lambda model: model.update({name: None})), path, says=f"does not have: .*{name}")
+    refused(retold(tree, lambda model: model["_engine"].update({name: None})), path, says=f"does not have: .*{name}")
 
 
 def test_a_file_lacks_nothing(tree, tmp_path):

@@ -1,11 +1,13 @@
-"""The exponential and the tail of inner loops, and mean densities of normals over cells: narrow, wide and far."""
+"""Exponential, logarithm and tail of inner loops, and mean densities over cells: narrow, wide and far."""
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import integrate, special, stats
 
-from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp, loop_tail
-from coverwalk._kernels.distributions.rounded import _kernels_mean_density
+from coverwalk._kernels.distributions.density import cell_densities
+from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp, loop_log1p, loop_tail
+from coverwalk._kernels.distributions.mixture import Components
+from coverwalk.distributions.shapes import Shapes
 
 
 def test_exponentials_are_numpys():
@@ -13,6 +15,19 @@ def test_exponentials_are_numpys():
     np.testing.assert_allclose([loop_exp(t) for t in x], np.exp(x), rtol=1e-13)
     np.testing.assert_allclose([loop_exp(t) for t in x[np.abs(x) < 1]], np.exp(x[np.abs(x) < 1]), rtol=1e-15)
     assert loop_exp(HIGHEST) == np.inf
+
+
+def test_logarithms_are_numpys():
+    z = np.concatenate([[0.0], 10.0 ** np.linspace(-300, 299, 5001), np.linspace(0, 3, 5001)])
+    np.testing.assert_allclose([loop_log1p(t) for t in z], np.log1p(z), rtol=1e-15)
+
+
+def mean_density(shapes, low, high):
+    """Of one component, by the kernel."""
+    one = Components(np.array([0, 1]), np.ones(1), np.zeros(1), np.ones(1), np.zeros(1, np.int32))
+    out = np.empty((1, 1))
+    cell_densities(one, shapes.table, 0, np.array([[low]]), np.array([[high]]), out)
+    return out[0, 0]
 
 
 def test_the_tail_of_inner_loops():
@@ -39,7 +54,20 @@ def test_mean_densities_over_cells_are_differences_of_cdfs(width, at):
         np.array([0.1, 0.3, 0.4, 0.2]),
     )
     low, high = at - 0.5 * width, at + 0.5 * width
-    ours = _kernels_mean_density(mass, center, scale, 0, 4, low, high)
+    ours = mean_density(Shapes.kernels(mass, center, scale), low, high)
     side = np.where(at > center, -1.0, 1.0)  # from the nearer tail: nothing cancels
     ends = [stats.norm.cdf(side * (end - center) / scale) for end in (low, high)]
     assert ours == pytest.approx(mass @ (side * (ends[1] - ends[0])) / width, rel=2e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.02, 0.17, 0.3, 0.5, 0.7])
+@pytest.mark.parametrize("at", [0.0, 0.7, 2.5, 30.0])
+@pytest.mark.parametrize("df", [0.4, 1.0, 3.0, 9.0, 200.0, np.inf])
+def test_mean_densities_of_student_components(df, at, width):
+    dist = stats.norm() if df == np.inf else stats.t(df)
+    ours = mean_density(Shapes.student(df), at - 0.5 * width, at + 0.5 * width)
+    expected = dist.pdf(at)
+    if width > 0.0:  # as a multiple of the density at the middle: quadrature errs relatively to that
+        inside = integrate.quad(lambda t: np.exp(dist.logpdf(at + t) - dist.logpdf(at)), -0.5 * width, 0.5 * width)[0]
+        expected *= inside / width
+    assert ours == pytest.approx(expected, rel=1e-9, abs=1e-300)

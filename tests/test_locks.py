@@ -231,6 +231,39 @@ def test_a_forked_process_begins_with_new_locks():
     thread.join()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore")
+def test_a_fork_waits_until_a_change_is_whole():
+    model, begun = Pair().fit(1), threading.Event()
+
+    def change():
+        with turns_of(model).writer, alone(model):
+            model.first_ = 2
+            begun.set()
+            time.sleep(0.3)
+            model.second_ = 2
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        os._exit(int(model.first_ != model.second_))
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
+    assert model.fit(3).second_ == 3  # the parent goes on
+
+
+def test_who_reads_for_the_first_time_does_not_wait_for_a_long_fit():
+    model, read = Pair().fit(1), threading.Event()
+    with turns_of(model).writer:  # a fit that is not yet alone
+        thread = threading.Thread(target=lambda: (model.predict(), read.set()))
+        thread.start()
+        assert read.wait(timeout=10)
+    thread.join()
+
+
 @pytest.mark.parametrize("name", ["DoubleTree", "ContextClassifier", "SequenceModel", "CoverModel"])
 def test_predictions_beside_learning_are_those_of_some_moment(name):
     fine, said = benchmark("threads").run(name, 2.0)

@@ -113,8 +113,8 @@ def test_foreign_files(tmp_path, good):
     path = tmp_path / "m.cw"
     for content, says in (
         (b"", "empty"),
-        (b"hello, this is no model at all", "no model file"),
-        (good[:-1], "cut short"),
+        (b"hello, this is no model at all", "not a model file"),
+        (good[:-1], "truncated"),
     ):
         path.write_bytes(content)
         with pytest.raises(ModelFileError, match=says):

@@ -233,7 +233,7 @@ def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp
     page.write_report(subject, tmp_path / "r.html", "r")
     browser.open((tmp_path / "r.html").as_uri())
     forest = thinned(subject.forest, export(subject.forest, budget).n_trees)
-    assert ("carries" in browser.evaluate("document.getElementById('notes').textContent")) == (budget < 10**6)
+    assert ("the explorer uses" in browser.evaluate("document.getElementById('notes').textContent")) == (budget < 10**6)
     rng = np.random.default_rng(1)
     X = np.vstack([subject.X[:20], subject.X[20:40] * rng.uniform(0.5, 3, (20, 3))])
     grid = np.linspace(subject.y.min() - 20, subject.y.max() + 20, 60)

@@ -61,6 +61,8 @@ def test_what_does_not_merge_says_why(rows):
         merge([fitted, ConditionalDensity(3, stop=0.5).fit(Z, y)])
     with pytest.raises(ValueError, match="same inputs"):
         merge([fitted, ConditionalDensity(2, stop=0.5).fit(X, y)])
+    with pytest.raises(ValueError, match="equally many outputs, got 1 and 2"):
+        merge([fitted, ConditionalDensity(2, stop=0.5).fit(Z, np.column_stack([y, y]))])
     with pytest.raises(TypeError, match="one class"):
         merge([fitted, ContextClassifier()])
     with pytest.raises(TypeError, match="does not merge"):

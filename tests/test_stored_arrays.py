@@ -86,9 +86,9 @@ def with_entries(content, change):
     ("change", "says"),
     [
         (lambda entry: entry.update(shape=[2**31, 2**20]), "far more memory"),
-        (lambda entry: entry.update(shape=[2**20]), "has not the size"),
-        (lambda entry: entry.update(shape=[2]), "has not the size"),
-        (lambda entry: entry.update(packed=False), "has not the size"),
+        (lambda entry: entry.update(shape=[2**20]), "does not have the size"),
+        (lambda entry: entry.update(shape=[2]), "does not have the size"),
+        (lambda entry: entry.update(packed=False), "does not have the size"),
         (lambda entry: entry.update(packed=1), "not one that a model has"),
         (lambda entry: entry.update(held="F16"), "not one that a model has"),
         (lambda entry: entry.update(held="U8"), "not its own"),

@@ -1,8 +1,11 @@
 """The forest on a stream: it is the fitted forest, learns as its plain oracle does, and depends on rows alone."""
 
+import os
 import pickle
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -10,8 +13,9 @@ import pytest
 from sklearn.base import clone
 
 from coverwalk import ConditionalDensity, DoubleTree, load
+from coverwalk.forest.experts.trend import Trend, _one_thread
 from coverwalk.forest.forest import Part, Settings
-from coverwalk.forest.schedule import NEVER, StreamSettings
+from coverwalk.forest.schedule import NEVER, Job, StreamSettings
 from coverwalk.forest.stream import ForestStream
 
 from .slow_stream import SlowStream
@@ -321,6 +325,30 @@ def test_a_thread_that_a_fork_has_lost_is_done_again():
     job._found.clear()
     job._process = -1
     np.testing.assert_array_equal(model.prequential(A[n:], b[n:]), global_kernel[n - 1024 :])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore")
+def test_a_child_finds_trends_beside_a_thread_that_the_fork_has_lost():
+    begun, end = threading.Event(), threading.Event()
+
+    def busy():
+        with _one_thread():
+            begun.set()
+            end.wait()
+
+    Job(busy)
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            Trend.plan(X[:60, :1], Y[:60], 0, 60)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    end.set()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):

@@ -1,4 +1,4 @@
-"""The two contracts: `Cover`, which contexts hold x, and `LocalModel`, what a context believes about y given x."""
+"""The two contracts: `Cover`, which contexts contain x, and `LocalModel`, what a context predicts for y given x."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
@@ -17,27 +17,26 @@ Move = tuple[Hashable, Context]  # a transition: its label, which owns the weigh
 
 
 class Cover(Documented, ABC):
-    """C: a sequence of covers C_1 (coarsest), C_2, ... of the space of x.
+    """A sequence of covers C_1 (the coarsest), C_2, ... of the space of x.
 
-    A cover of one's own needs one method, `contexts`. What must hold:
+    Your own cover needs one method, `contexts`. It must have these properties:
 
-    - every x has at least one context in C_1; the levels of x are listed without gaps;
-    - a context's name stands for one set for ever: if x is in it now, it stays in it;
-    - ``nested = True`` promises that every context of level k + 1 lies inside the contexts of level k that
-      lead to it, and that a context offers the same labels to every x in it, each label a partition of the
-      context. Then the refining walk is the exact posterior, free of order, and merges (docs/math.md, Theorem 2).
+    - Every x has at least one context in C_1, and no level of x is skipped.
+    - The name of a context always means the same set: if x is in it now, it stays in it.
+    - ``nested = True`` promises that every context of level k + 1 lies inside the contexts of level k that lead to it,
+      and that a context offers the same labels to every x in it. Each label is a partition of the context. Then the
+      refining walk is the exact posterior, and models can be merged (docs/math.md, Theorem 2).
     """
 
+    _words = {  # noqa: RUF012
+        "x": "object\n    One x, as `check` returned it.",
+        "check.x": "object\n    One x, as a user gives it.",
+    }
     nested: ClassVar[bool] = False
 
     @abstractmethod
     def contexts(self, x: Any) -> Sequence[Sequence[Context]]:
-        """C_1(x), ..., C_d(x): for each level, coarse to fine, the contexts that hold x.
-
-        Parameters
-        ----------
-        x : object
-            One x, as `check` returned it.
+        """The contexts that contain x, C_1(x), ..., C_d(x), from coarse to fine.
 
         Returns
         -------
@@ -46,10 +45,10 @@ class Cover(Documented, ABC):
         """
 
     def refinements(self, context: Context, x: Any, finer: Sequence[Context]) -> Sequence[Move]:
-        """The moves of the refining walk from a context: all of the next level that hold x, unless overridden.
+        """The moves of the refining walk from a context: by default, to all contexts of the next level with x.
 
-        In a nested cover with one context a level the one move is label 0; in a lattice each destination is its
-        own label, so that v_MN belongs to the pair (M, N).
+        In a nested cover with one context per level, the move has label 0. In a lattice, each destination is its own
+        label, so each pair (M, N) has its own v_MN.
 
         Parameters
         ----------
@@ -70,12 +69,7 @@ class Cover(Documented, ABC):
         return [(destination, destination) for destination in finer]
 
     def check(self, x: Any) -> Any:
-        """x as this cover wants it, or a ValueError that says what it wants.
-
-        Parameters
-        ----------
-        x : object
-            One x, as a user gives it.
+        """Return x in the form that the other methods take, or raise a ValueError that says what is expected.
 
         Returns
         -------
@@ -85,12 +79,7 @@ class Cover(Documented, ABC):
         return x
 
     def grow(self, x: Any) -> Sequence[Context]:
-        """Note that x was seen; the contexts that this has split, in order. A fixed cover never grows.
-
-        Parameters
-        ----------
-        x : object
-            One x, as `check` returned it.
+        """Learn that x occurred, and return the contexts that were split. A fixed cover never grows.
 
         Returns
         -------
@@ -105,69 +94,46 @@ class Cover(Documented, ABC):
         return type(self).grow is not Cover.grow
 
     def __eq__(self, other: object) -> bool:
-        """Covers are equal when the same x are in the same contexts, now and later."""
+        """Two covers are equal if each x has the same contexts in both, now and later."""
         return type(self) is type(other) and not self.growing and _same(vars(self), vars(other))
 
     __hash__ = None  # type: ignore[assignment]
 
 
 class Posterior(Documented, ABC):
-    """phi_M: what one context believes about y given x, after the rows it has seen.
+    """The predictive distribution phi_M of y given x in one context, after its rows.
 
-    Laws, checked for every class: the ``logpdf`` of each row before its ``update``, summed, is ``log_evidence``;
-    ``logpdf`` changes nothing; where ``LocalModel.exchangeable``, the order of rows does not matter and
-    ``merge`` equals having seen the rows of both.
+    The tests check these properties for every class: the sum of ``logpdf`` over the rows, each before its ``update``,
+    is ``log_evidence``; ``logpdf`` changes nothing; if ``LocalModel.exchangeable``, the order of the rows does not
+    matter, and ``merge`` gives the same result as learning the rows of both.
     """
+
+    _words = {  # noqa: RUF012
+        "x": "object\n    One x, as `check` returned it.",
+        "y": "object\n    Its y, as `check` returned it.",
+        "cdf.y": "float\n    The value.",
+        "rng": "numpy Generator\n    Source of random numbers.",
+        "logpdf ->": "float\n    In nats.",
+        "log_evidence ->": "float\n    In nats.",
+        "mean ->": "ndarray of shape (q,)\n    One number for each output.",
+        "var ->": "ndarray of shape (q,)\n    One number for each output.",
+    }
 
     @abstractmethod
     def update(self, x: Any, y: Any) -> None:
-        """See one row.
-
-        Parameters
-        ----------
-        x : object
-            One x, as `check` returned it.
-        y : object
-            Its y, as `check` returned it.
-        """
+        """Learn one row."""
 
     @abstractmethod
     def logpdf(self, x: Any, y: Any) -> float:
-        """Log of the predictive density (or mass) of y given x.
-
-        Parameters
-        ----------
-        x : object
-            One x, as `check` returned it.
-        y : object
-            Its y, as `check` returned it.
-
-        Returns
-        -------
-        float
-            In nats.
-        """
+        """Log of the predictive density, or probability, of y given x."""
 
     @abstractmethod
     def log_evidence(self) -> float:
-        """Log probability of all rows seen, parameters integrated out.
-
-        Returns
-        -------
-        float
-            In nats.
-        """
+        """Log probability of all rows learned, with the parameters integrated out."""
 
     @abstractmethod
     def sample(self, x: Any, rng: np.random.Generator) -> Any:
-        """Draw y from the predictive.
-
-        Parameters
-        ----------
-        x : object
-            One x, as `check` returned it.
-        rng : numpy Generator
-            Source of random numbers.
+        """Draw y from the predictive distribution.
 
         Returns
         -------
@@ -177,12 +143,12 @@ class Posterior(Documented, ABC):
 
     @abstractmethod
     def merge(self, other: Self) -> None:
-        """Take in what another posterior of the same prior has seen.
+        """Add what another posterior with the same prior has learned.
 
         Parameters
         ----------
         other : Posterior
-            It stays as it is.
+            It is not changed.
         """
 
 
@@ -191,44 +157,15 @@ class RealPosterior(Posterior):
 
     @abstractmethod
     def mean(self, x: Any) -> Floats:
-        """Predictive mean (q,); NaN where the distribution has none.
-
-        Parameters
-        ----------
-        x : object
-            One x, as `check` returned it.
-
-        Returns
-        -------
-        ndarray of shape (q,)
-            One number for each output.
-        """
+        """Predictive mean; NaN if the distribution has none."""
 
     @abstractmethod
     def var(self, x: Any) -> Floats:
-        """Predictive variance of each output (q,); infinite where the distribution has none.
-
-        Parameters
-        ----------
-        x : object
-            One x, as `check` returned it.
-
-        Returns
-        -------
-        ndarray of shape (q,)
-            One number for each output.
-        """
+        """Predictive variance of each output; infinite if the distribution has none."""
 
     @abstractmethod
     def cdf(self, x: Any, y: float) -> float:
         """P(Y <= y), for one output.
-
-        Parameters
-        ----------
-        x : object
-            One x, as `check` returned it.
-        y : float
-            The value.
 
         Returns
         -------
@@ -238,13 +175,17 @@ class RealPosterior(Posterior):
 
 
 class LocalModel(Documented, ABC):
-    """Phi: a family of models of y given x with its prior; `start` makes the posterior of a new context."""
+    """A model of y given x with its prior (Phi); `start` makes the posterior of a new context."""
 
+    _words = {  # noqa: RUF012
+        "check_learnable.x": "object\n    One x, as `check` returned it.",
+        "check_learnable.y": "object\n    Its y, as `check` returned it.",
+    }
     exchangeable: ClassVar[bool] = True  # the order of rows does not change the posterior
 
     @abstractmethod
     def start(self, parent: Posterior | None = None) -> Posterior:
-        """A posterior that has seen nothing; given a parent's, its prior is centred on what the parent believes.
+        """A posterior without rows. With ``parent``, its prior is centred on the posterior of the parent.
 
         Parameters
         ----------
@@ -254,12 +195,12 @@ class LocalModel(Documented, ABC):
         Returns
         -------
         Posterior
-            A new one.
+            A new posterior.
         """
 
     @abstractmethod
     def check(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """x and y as this model wants them, or a ValueError that says what it wants.
+        """Return x and y in the form that the other methods take, or raise a ValueError that says what is expected.
 
         Parameters
         ----------
@@ -275,15 +216,7 @@ class LocalModel(Documented, ABC):
         """
 
     def check_learnable(self, x: Any, y: Any) -> None:
-        """Refuse a checked row that has a prediction but cannot be learned; by default there is none.
-
-        Parameters
-        ----------
-        x : object
-            One x, as `check` returned it.
-        y : object
-            Its y, as `check` returned it.
-        """
+        """Raise a ValueError if a checked row can be predicted but not learned. By default all can be learned."""
 
 
 def _same(a: dict[str, Any], b: dict[str, Any]) -> bool:

@@ -31,11 +31,12 @@ from coverwalk.files.schema import (
     stored,
 )
 from coverwalk.forest.class_components import ClassComponent, components
-from coverwalk.forest.class_forest import ClassForest, n_threads
+from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
 from coverwalk.preparation.columns import MixedInputs, read_inputs
+from coverwalk.preparation.parameters import MAX_TREES, check_whole, n_threads
 
 if TYPE_CHECKING:
     from coverwalk.forest.explain import Importance
@@ -63,40 +64,44 @@ class _Rows(NamedTuple):
 
 
 class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Class probabilities given x, sharp and calibrated, by halting walks over a forest of contexts.
+    """Calibrated class probabilities given x, predicted by a walk over a forest of contexts.
 
-    Each tree is grown on a part of the rows. The others, held out, decide how far the walk goes and whether counts or a
-    small discriminant analysis predict in a context. The same held-out rows decide how sharp the pool of the trees may
-    be. Then all rows are learned. See ``docs/classes.md``.
+    Each tree grows on a part of the rows. The held-out rows decide how far the walk goes, whether class counts or a
+    small discriminant analysis predict in a context, and how the trees are pooled. Then all rows are learned. See
+    ``docs/classes.md``.
 
     Parameters
     ----------
     n_estimators : int
-        Trees whose contexts count classes.
+        Number of trees with class counts only.
     n_discriminant_trees : int
-        Further trees whose large contexts also hold class-conditional Gaussians, with shared and own covariances.
-    left_out : int
-        One row in so many is held out when a tree grows.
+        Number of further trees that also have discriminant analyses in their large contexts.
+    held_out : int
+        Each tree holds out one row in ``held_out`` while it grows.
     min_samples_leaf : int
         Minimum number of rows on either side of a split.
     stop : float
-        w: prior probability that the walk stops in a context.
+        Prior probability w that the walk stops in a context.
     alpha : float
-        Prior rows of a context's class counts, spread like its parent's prediction.
+        Number of rows that the prior of a context's class counts is worth. The prior is the parent's prediction.
     categorical_features : "from_dtype", None, or sequence of columns
-        Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
-        They are split into sets of categories; see docs/mixed_inputs.md. Missing values are NaN.
+        Categorical inputs, by name, number or mask; by default the categorical and text columns of a frame. Splits
+        divide their categories into two sets; see docs/mixed_inputs.md. Missing values are NaN.
     n_jobs : int, optional
-        Threads; the result does not depend on it. None is one, -1 all processors.
+        Number of threads: None for one, -1 for all processors. The result does not depend on it.
     random_state : int, RandomState or None
         Seed of the splits and of the held-out rows.
 
     Attributes
     ----------
     classes_ : array (n_classes,)
-        The labels, sorted: the order of the columns of `predict_proba`.
+        The labels, sorted. The columns of `predict_proba` have this order.
+    weights_, exponent_
+        Weights of the two kinds of trees in the pool, and the exponent of its probabilities.
+    n_rows_ : int
+        Number of rows learned.
     n_features_in_, feature_names_in_
-        Columns of X, and their names where it had some.
+        Number of inputs, and their names if X had names.
 
     Examples
     --------
@@ -109,12 +114,19 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     array([[1., 0., 0.]])
     """
 
+    _words = {  # noqa: RUF012
+        "y": "array-like of shape (n,)\n    Labels of the rows.",
+        "classes": "array-like, optional\n    In the first call, all labels that may come. By default, new labels are "
+        "added when they come.",
+        "top": "int\n    Maximum number of components, those with the largest weights first.",
+        "predict ->": "ndarray of shape (n,)\n    Labels.",
+    }
     _mixed = MixedInputs([])  # until a fit has seen categories
     _schema = Schema(
         n_estimators=Whole(0, 10_000),
         n_discriminant_trees=Whole("0 if n_estimators else 1", 10_000),
-        held_out=Whole(2),
-        min_samples_leaf=Whole(1),
+        held_out=Whole(2, 2**31),
+        min_samples_leaf=Whole(1, 2**31),
         stop=Real(above=0, below=1),
         alpha=Real(low=1e-100, high=1e100, whole=True),
         categorical_features=Plain(),
@@ -159,22 +171,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     @writes
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows X (n, p) with labels y (n,); a row of weight m counts as m rows, one of weight 0 as none.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,)
-            Their labels.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows, relative to each other; 0 leaves a row out.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
+        """Learn rows and their labels. Anything learned before is discarded. A row with weight m counts as m rows."""
         self._check_parameters()
         fresh = unfitted(self)
         X, y, weight = fresh._checked(X, y, sample_weight, reset=True)
@@ -183,23 +180,11 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
-        """Learn from all rows of some chunks, of which one at a time need be in memory.
+        """Learn rows that come in chunks, with one chunk in memory at a time.
 
-        The trees are grown on a sample, and then every row is counted in their contexts; see ``docs/scale.md``. Where
-        there are no more than ``sample_rows`` rows, the result is that of `fit`. Rows are not kept: `partial_fit` goes
-        on learning, but the forest is not grown anew, and labels are those that the chunks had.
-
-        Parameters
-        ----------
-        chunks : iterable of pairs (X, y), or a function that returns one
-            Read twice: a list, or a function that returns a new iterator; not an iterator, which ends.
-        **options
-            sample_rows and state_bytes: `coverwalk.forest.passes.Options` tells what they are.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
+        The trees are grown on a sample, and then every row is counted in their contexts; see ``docs/scale.md``. If
+        there are at most ``sample_rows`` rows, the result is that of `fit`. Otherwise the rows are not kept. Then
+        `partial_fit` does not grow the forest again, and takes no new labels.
         """
         return fit_chunks(self, chunks, **options)
 
@@ -217,24 +202,10 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     @writes
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn further rows, one by one.
+        """Learn more rows, one by one.
 
-        Every row is predicted first, and changes the counts and the walk's weights of its contexts in every tree;
-        when rows have doubled, or with the first row of a new class, the forest is grown anew from all rows.
-
-        Parameters
-        ----------
-        X, y : array-like
-            Rows and their labels.
-        classes : array-like, optional
-            In the first call: all labels that may come. Otherwise new ones are taken in as they come.
-        sample_weight : array-like, optional
-            Weight of each row.
-
-        Returns
-        -------
-        self
-            The estimator, which has learned the rows.
+        Each row is predicted first. Then it updates the counts and weights of its contexts in every tree. When the
+        number of rows has doubled, or when a new class comes, the forest is grown again from all rows.
         """
         self._check_parameters()
         first, model = not hasattr(self, "classes_"), twin(self)  # the levels of rows that are refused are not kept
@@ -273,65 +244,25 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     @reads
     def predict_log_proba(self, X: Any) -> Floats:
-        """Log probability (n, n_classes) of each class, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Columns are in the order of ``classes_``.
-        """
+        """Predict the log probability of each class."""
         check_is_fitted(self)
         X = read_inputs(self, X, reset=False)
         return self._forest.log_proba(X, n_threads(self.n_jobs))
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probability (n, n_classes) of each class, in the order of ``classes_``; rows sum to one.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Columns are in the order of ``classes_``.
-        """
+        """Predict the probability of each class. Rows sum to one."""
         p = np.exp(self.predict_log_proba(X))
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     @reads
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable label (n,) of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels.
-        """
+        """Predict the most probable label of each row."""
         best = self.predict_log_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     @reads
     def contexts(self, X: Any, top: int = 5) -> list[list[ClassComponent]]:
-        """For each row, the contexts and local models that predict for it with the most weight.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
-        top : int
-            Number of components at most, those with the largest weights first.
+        """The components of the prediction for each row: contexts and local models.
 
         Returns
         -------
@@ -346,29 +277,14 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     @property
     def feature_importances_(self) -> Floats:
-        """Log-loss gain by the splits on each feature, (p,), on the rows that weighed the trees; they sum to one."""
+        """Log-loss gain by the splits on each feature, (p,), on held-out rows; they sum to one."""
         from coverwalk.forest.importance import class_gains, normalised
 
         check_is_fitted(self)
         return normalised(class_gains(self._forest, self.n_features_in_))
 
     def importance(self, X: Any, y: Any, *, n_repeats: int = 5, random_state: Any = 0) -> "Importance":
-        """Permutation importance: how much the log loss on held-out rows rises when one feature is shuffled.
-
-        Parameters
-        ----------
-        X, y : array-like
-            Rows that the model has not seen, and their labels.
-        n_repeats : int
-            Shuffles of each feature.
-        random_state : int, RandomState or None
-            Of the shuffles.
-
-        Returns
-        -------
-        Importance
-            ``importances_mean`` and ``importances_std`` (p,) in nats per row, with scikit-learn's names.
-        """
+        """Permutation importance: the increase in log loss when one feature is shuffled among held-out rows."""
         from coverwalk.forest.explain import permutation_importance
 
         check_is_fitted(self)
@@ -395,9 +311,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _check_parameters(self) -> None:
         for name, least in (("n_estimators", 0), ("n_discriminant_trees", 0), ("held_out", 2), ("min_samples_leaf", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+            check_whole(name, getattr(self, name), least, MAX_TREES if name.startswith("n_") else 2**31)
         if self.n_estimators + self.n_discriminant_trees == 0:
             raise ValueError("there must be a tree: n_estimators and n_discriminant_trees are both 0")
         if not 1e-100 <= self.stop < 1.0:

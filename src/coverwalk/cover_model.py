@@ -131,23 +131,27 @@ def _check(state: Any, scope: Scope) -> None:
 
 
 class CoverModel(Saved):
-    """The whole distribution of y given x, by a halting walk over a sequence of covers.
+    """The distribution of y given x, by a walk over any sequence of covers, with any local models.
+
+    This is the paper's model in plain Python. It takes your own covers, and x can be anything that a cover takes, such
+    as a string. The other estimators are faster.
 
     Parameters
     ----------
     cover : Cover
-        C: which contexts hold x. See `coverwalk.covers`, or write one with a single method.
+        Says which contexts contain x (C in the paper). See `coverwalk.covers`, or write your own: one method is enough.
     local : LocalModel or sequence of them
-        Phi: what each context predicts; of several, each context learns which to trust.
+        What each context predicts (Phi). If there are several, each context learns their weights.
     walk : {"refine", "coarsen"}
-        Coarse to fine: on nested covers the exact posterior, free of order. Fine to coarse: the paper's predictor.
+        From coarse to fine: on nested covers this is the exact posterior, and does not depend on the order of the rows.
+        Or from fine to coarse: the walk of the paper's Section 2.3.
     stop : float or callable, optional
-        w: prior probability to stop in a context, or a function of its depth (0 coarsest).
-        By default 1/2 refining, 2^-depth coarsening.
+        Prior probability w of stopping in a context, or a function of its depth (0 is the coarsest). By default 1/2
+        for "refine", and 2^-depth for "coarsen".
     priors : {"fixed", "parent"}
-        Whether a new context's priors are the model's own or centred on what its parent believes at that time.
+        Whether the prior of a new context is that of the local model, or is centred on the posterior of its parent.
     replay : bool
-        Whether the children of a context that splits see its rows again, as if they had been there all along.
+        Whether the children of a split learn the rows of their parent again.
 
     Examples
     --------
@@ -163,6 +167,10 @@ class CoverModel(Saved):
     [1.67, 0.03, 2.63]
     """
 
+    _words = {  # noqa: RUF012
+        "x": "object\n    What the cover takes: a number, a vector, a string.",
+        "y": "object\n    What the local models take.",
+    }
     _schema = Schema(
         cover=Object(KDTree, DyadicBoxes, ChoiceBoxes, ShiftedGrids, SuffixTree),
         local=List(Object(*_LOCALS), low=1, high=100, kind=tuple),
@@ -192,6 +200,8 @@ class CoverModel(Saved):
             raise ValueError(f"walk must be 'refine' or 'coarsen', got {walk!r}")
         if priors not in ("fixed", "parent"):
             raise ValueError(f"priors must be 'fixed' or 'parent', got {priors!r}")
+        if not isinstance(cover, Cover):
+            raise TypeError(f"cover must be a Cover, such as KDTree() or DyadicBoxes(0, 1, depth=3); got {cover!r}")
         self.cover = cover
         self.local = (local,) if isinstance(local, LocalModel) else tuple(local)
         if not self.local:
@@ -207,35 +217,27 @@ class CoverModel(Saved):
 
     @property
     def exact(self) -> bool:
-        """Whether this model is the Bayesian posterior over context maps: order-free, and merges."""
+        """Whether this model is the exact Bayesian posterior over context maps. Then models can be merged."""
         exchangeable = all(model.exchangeable for model in self.local) and self.priors == "fixed"
         structure = self.cover.nested and (self.replay or not self.cover.growing)
         return isinstance(self.walk, Refining) and structure and exchangeable
 
     def __len__(self) -> int:
-        """The number of contexts that have seen a row."""
+        """The number of contexts with at least one row."""
         return len(self._beliefs)
 
     # Learning
 
     @writes
     def update(self, x: Any, y: Any) -> None:
-        """Learn one row: w, v and phi of every context that the walk can reach for x.
-
-        Parameters
-        ----------
-        x : object
-            Whatever the cover takes: a number, a vector, a string.
-        y : object
-            Whatever the local models take.
-        """
+        """Learn one row: update w, v and phi in every context that the walk can reach for x."""
         x, y = self._checked(x, y, learning=True)
         with alone(self, forget=False):
             self._learn(x, y)
 
     @writes
     def update_many(self, X: Iterable[Any], Y: Iterable[Any]) -> None:
-        """Learn rows in order; all are checked first, so that a bad one leaves the model as it was.
+        """Learn rows, in order. An invalid row leaves the model unchanged.
 
         Parameters
         ----------
@@ -355,12 +357,12 @@ class CoverModel(Saved):
 
     @writes
     def merge(self, other: "CoverModel") -> None:
-        """Take in what another model has learned on an equal cover; the same as having learned all rows here.
+        """Add what another model has learned on an equal cover. The result is that of learning all rows in one model.
 
         Parameters
         ----------
         other : CoverModel
-            It stays as it is.
+            It is not changed.
         """
         if not isinstance(self.walk, Refining):
             raise ValueError(
@@ -396,18 +398,11 @@ class CoverModel(Saved):
         for M in sorted(self._beliefs, key=lambda M: -self._depth[M]):
             self._weigh(M)
 
-    # Asking
+    # Predictions
 
     @reads
     def log_predict(self, x: Any, y: Any) -> float:
-        """Log psi(y | x); changes nothing.
-
-        Parameters
-        ----------
-        x : object
-            Whatever the cover takes: a number, a vector, a string.
-        y : object
-            Whatever the local models take.
+        """Log density, or log probability, of y given x.
 
         Returns
         -------
@@ -421,7 +416,7 @@ class CoverModel(Saved):
 
     @reads
     def log_evidence(self) -> float:
-        """Log probability of all rows seen under the present cover; exact models only.
+        """Log probability of all rows learned, under the present cover. For exact models only.
 
         Returns
         -------
@@ -435,17 +430,12 @@ class CoverModel(Saved):
 
     @reads
     def posterior(self, x: Any) -> list[Component]:
-        """Every local model of every context that may predict for x, the weightiest first; weights sum to one.
-
-        Parameters
-        ----------
-        x : object
-            Whatever the cover takes: a number, a vector, a string.
+        """The components of the prediction for x: every local model of every context of x, with its weight.
 
         Returns
         -------
         list of Component
-            Their weights sum to one.
+            Those with the largest weights first. The weights sum to one.
         """
         x = self.cover.check(x)
         route, beliefs, stopping = self._reach(x)
@@ -461,11 +451,6 @@ class CoverModel(Saved):
     def mean(self, x: Any) -> Floats:
         """Mean of y given x, for real y.
 
-        Parameters
-        ----------
-        x : object
-            Whatever the cover takes: a number, a vector, a string.
-
         Returns
         -------
         ndarray of shape (q,)
@@ -477,13 +462,6 @@ class CoverModel(Saved):
     def cdf(self, x: Any, y: float) -> float:
         """P(Y <= y | x), for one real output.
 
-        Parameters
-        ----------
-        x : object
-            Whatever the cover takes: a number, a vector, a string.
-        y : float
-            The value.
-
         Returns
         -------
         float
@@ -494,12 +472,12 @@ class CoverModel(Saved):
     def _real_components(self, x: Any) -> list[tuple[float, RealPosterior]]:
         components = [(v.weight, v.posterior) for v in self.posterior(x) if isinstance(v.posterior, RealPosterior)]
         if len(components) < len(self.posterior(x)):
-            raise ValueError("mean and cdf are for real y; for symbols ask log_predict of each")
+            raise ValueError("mean and cdf are for real y; for symbols use log_predict")
         return components
 
     @reads
     def sample(self, x: Any, rng: np.random.Generator) -> Any:
-        """Draw y given x by walking: stop or move, again and again, then draw from the local model (Sec. 2.2).
+        """Draw y given x: walk until the walk stops, then draw from the local model (Section 2.2 of the paper).
 
         Parameters
         ----------

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-__all__ = ["MIXTURES", "Mixture", "data_folder", "load_faithful"]
+from coverwalk._arrays import Floats
 
-Floats = NDArray[np.float64]
+__all__ = ["MIXTURES", "Mixture", "data_folder", "load_faithful"]
 
 _WEIGHTS = np.array([0.4, 0.35, 0.25])
 _MEANS = np.array([[-3.0, -2.0], [0.0, 2.5], [3.5, -0.5]])

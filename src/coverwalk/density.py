@@ -1,11 +1,9 @@
 """Density: p(y) for y in R^q, with scikit-learn's contract for densities."""
 
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
@@ -32,6 +30,7 @@ from coverwalk.forest.densities.density_forest import DensityForest, rounding_st
 from coverwalk.forest.densities.slices import slices
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import refuse_nonfinite
+from coverwalk.preparation.parameters import MAX_TREES, check_whole, n_threads, seed_of
 
 __all__ = ["Density"]
 
@@ -43,29 +42,28 @@ def _check(state: Any, scope: Scope) -> None:
 
 
 class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """The density of points in R^q: random dyadic covers of cells, and normals in contexts, weighed by evidence.
+    """The density of points in one or more dimensions, estimated by a forest.
 
-    A forest of two kinds of trees. *Cells*: every cell is uniform, or halved along an axis of choice, the optional
-    Polya tree; its posterior is exact, and its cells lie elsewhere in every tree. *Normals*: contexts cut where the
-    evidence wants it, with a Normal-Wishart in each. Both, and kernels, are weighted on held-out rows. The
-    defaults are meant to be kept; docs/density.md tells more. For a stream of points see `DoubleTree`, with X=None.
+    The forest has two kinds of trees. In optional Pólya trees, a cell has uniform density or is halved along one of the
+    axes; each tree places its cells differently. In the other trees, each context has a Normal-Wishart model. Both
+    kinds are pooled with kernel densities, with weights estimated on held-out rows. You can usually keep the defaults.
+    See ``docs/density.md``. For a stream of points, use `DoubleTree` with ``X=None``.
 
     Parameters
     ----------
     n_estimators : int
-        Trees of each kind.
+        Number of trees of each kind.
     a : float
-        The shares of the two halves of a cell have a Beta(a, a) prior.
+        Parameter of the Beta(a, a) prior of the probabilities of the two halves of a cell.
     halve : float
         Prior probability that a cell, or a context of normals, is divided.
     resolution : float or sequence of floats, optional
-        Of each column: points are known no better than this, and cells are not made narrower. By default the smallest
-        difference between distinct values. The density of a value that occurs again and again is at most its
-        share divided by the resolution.
+        Resolution of each column: cells are not made narrower. By default, the smallest difference between distinct
+        values. It bounds the density at values that occur many times.
     n_jobs : int, optional
-        Threads, as in scikit-learn; the result does not depend on them.
+        Number of threads: None for one, -1 for all processors. The result does not depend on it.
     random_state : int, RandomState or None
-        Of the covers. A number gives the same forest every time, whatever the order of the points.
+        Seed of the covers. The result does not depend on the order of the points.
 
     Attributes
     ----------
@@ -74,7 +72,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of str
-        Their names, where X was a frame with names.
+        Their names, if X was a frame with names.
 
     Examples
     --------
@@ -95,6 +93,10 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    _words = {  # noqa: RUF012
+        "X": "array-like of shape (n, q)\n    Points, or (n,) for one column.",
+        "y": "None\n    Ignored.",
+    }
     _schema = Schema(
         n_estimators=Whole(1, 10_000),
         a=Real(low=1e-100, high=1e100, whole=True),
@@ -129,20 +131,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @writes
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Forget everything, then fit to points X (n, q), or (n,) for one column; y is ignored.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, q)
-            Points; (n,) for one column.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
+        """Fit the model to points. Anything learned before is discarded."""
         return adopt(self, unfitted(self)._fit(X, y))
 
     def _fit(self, X: Any, y: Any) -> Self:
@@ -153,22 +142,19 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
                 "numbers (n,) takes no y; for y given x use ConditionalDensity"
             )
         Y = self._points(X, reset=True)
-        seed = self.random_state
-        if not isinstance(seed, Integral):
-            seed = check_random_state(seed).randint(2**31 - 1)
         self.forest_ = DensityForest.grow(
             Y,
             n_trees=int(self.n_estimators),
             stop=1.0 - self.halve,
             a=float(self.a),
             step=self._step(Y),
-            seed=int(seed),
-            n_threads=effective_n_jobs(self.n_jobs),
+            seed=seed_of(self.random_state),
+            n_threads=n_threads(self.n_jobs),
         )
         return self
 
     def _check_parameters(self) -> None:
-        _check_count("n_estimators", self.n_estimators)
+        check_whole("n_estimators", self.n_estimators, 1, MAX_TREES)
         if not (self.a > 0 and np.isfinite(self.a)):
             raise ValueError(f"a must be positive, got {self.a!r}")
         if not 0 < self.halve < 1:
@@ -178,7 +164,10 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         """What each column is rounded to."""
         if self.resolution is None:
             return rounding_step(Y)
-        step = np.broadcast_to(np.asarray(self.resolution, dtype=np.float64), Y.shape[1]).copy()
+        given = np.asarray(self.resolution, dtype=np.float64)
+        if given.shape not in ((), (1,), (Y.shape[1],)):
+            raise ValueError(f"resolution must be one number, or one for each column; got {self.resolution!r}")
+        step = np.broadcast_to(given, Y.shape[1]).copy()
         if not (np.isfinite(step) & (step > 0)).all():
             raise ValueError(f"resolution must be positive, got {self.resolution!r}")
         return step
@@ -198,7 +187,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
                 raise
             raise ValueError(
                 f"a density is over numbers, and a column has text ({error}): fit one Density for the rows of each "
-                "level, or a ConditionalDensity, which takes categories as inputs"
+                "category, or a ConditionalDensity, which takes categories as inputs"
             ) from error
         return refuse_nonfinite(checked, "X")
 
@@ -206,12 +195,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @reads
     def score_samples(self, X: Any) -> Floats:
-        """Log densities (n,) of points X (n, q), or (n,) for one column.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, q)
-            Points; (n,) for one column.
+        """Log density of each point.
 
         Returns
         -------
@@ -224,14 +208,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     logpdf = score_samples
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log density, in nats; y is ignored.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, q)
-            Points; (n,) for one column.
-        y : None
-            Ignored.
+        """Mean log density of the points, in nats.
 
         Returns
         -------
@@ -242,7 +219,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @reads
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
-        """Draws (n_samples, q).
+        """Draw random points.
 
         Parameters
         ----------
@@ -257,12 +234,12 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
             Points.
         """
         check_is_fitted(self)
-        _check_count("n_samples", n_samples)
+        check_whole("n_samples", n_samples, 1)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         return self.forest_.sample(int(n_samples), rng)
 
     def predict_dist(self) -> PredictiveDistribution | JointDistribution:
-        """The distribution of the next point: as a frozen SciPy distribution for one column, else joint.
+        """The distribution of the next point, with the methods of a frozen SciPy distribution.
 
         Returns
         -------
@@ -272,7 +249,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self.conditional({})
 
     def cdf(self, x: ArrayLike) -> Any:
-        """P(Y <= x), for one column.
+        """P(Y <= x), for a model of one column.
 
         Parameters
         ----------
@@ -287,7 +264,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self._line("cdf").cdf(x)
 
     def ppf(self, q: ArrayLike) -> Any:
-        """Quantiles, for one column.
+        """Quantiles, for a model of one column.
 
         Parameters
         ----------
@@ -321,7 +298,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         PredictiveDistribution or JointDistribution
-            Of one row: of the one column that is left, or of all that are left, in their order.
+            Distribution of the other columns, in their order.
         """
         check_is_fitted(self)
         q = self.n_features_in_
@@ -333,7 +310,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"the given value of {name!r} must be finite, got {value!r}")
         left = np.flatnonzero(~known)
         if not len(left):
-            raise ValueError(f"all {q} columns are given: ask logpdf for their density")
+            raise ValueError(f"all {q} columns are given: use logpdf for their density")
         forest = self.forest_
         if len(left) == 1:
             return slices(forest, values[None, :], known, int(left[0]))[0]
@@ -361,9 +338,3 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")
-
-
-def _check_count(name: str, given: Any) -> None:
-    whole = isinstance(given, Integral) and not isinstance(given, bool)
-    if not whole or given < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {given!r}")

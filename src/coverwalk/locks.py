@@ -11,19 +11,53 @@ The locks belong to no model: they are kept beside them, by identity, and so are
 import _signal  # type: ignore[import-not-found]  # without the enums of `signal`, which take longer than a row
 import os
 import threading
+import time
 from collections.abc import Callable
 from functools import wraps
 from types import FrameType
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
-__all__ = ["MANY_ROWS", "Turns", "adopt", "alone", "reading", "reads", "turns_of", "twin", "unfitted", "writes"]
+__all__ = [
+    "MANY_ROWS",
+    "Turns",
+    "adopt",
+    "alone",
+    "cached",
+    "reading",
+    "reads",
+    "turns_of",
+    "twin",
+    "unfitted",
+    "writes",
+]
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M")
 
 MANY_ROWS = 4096  # so many rows and more are learned aside: by a copy of the model, which readers need not wait for
 _PATIENCE = 0.1  # seconds between looks for Ctrl-C while a writer waits for readers
+_FORK_SECONDS = 5.0  # that a fork waits for writers, at most: the child of a longer one must not use that model
+
+
+class cached(Generic[T]):  # noqa: N801
+    """`functools.cached_property` without the lock that it has in Python 3.11, which a forked child may find held."""
+
+    def __init__(self, work: Callable[[Any], T]) -> None:
+        self.work, self.__doc__ = work, work.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: Any = None) -> "cached[T]": ...
+
+    @overload
+    def __get__(self, owner: object, kind: Any = None) -> T: ...
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        if owner is None:
+            return self
+        found = owner.__dict__[self.work.__name__] = self.work(owner)
+        return found
 
 
 class Turns:
@@ -37,13 +71,17 @@ class Turns:
         self.writer: Any = threading.RLock()
         self.changing = False  # a writer waits for readers, or is at work: new readers wait for it
         self._own = threading.local()
+        self._joining = threading.Lock()
         self._readers: list[tuple[threading.Thread, Any]] = []
+
+    def mine(self) -> Any:
+        """The lock of this thread."""
+        lock = getattr(self._own, "lock", None)
+        return self._join() if lock is None else lock
 
     def reader(self) -> Any:
         """The lock of this thread, to be taken by ``with`` at once; waits while a writer changes the model."""
-        lock = getattr(self._own, "lock", None)
-        if lock is None:
-            lock = self._join()
+        lock = self.mine()
         if self.changing and not lock._is_owned():
             with self.writer:  # until the writer is done
                 pass
@@ -51,7 +89,7 @@ class Turns:
 
     def _join(self) -> Any:
         lock = threading.RLock()
-        with self.writer:
+        with self._joining:
             self._readers = [entry for entry in self._readers if entry[0].is_alive()]
             self._readers.append((threading.current_thread(), lock))
             self._own.lock = lock
@@ -76,15 +114,37 @@ def turns_of(model: Any) -> Turns:
     return turns
 
 
+_held: list[Any] = []  # by the thread that forks
+
+
+def _before_fork() -> None:
+    """Hold every model as a reader does: the child then has none that is changed in part."""
+    end = time.monotonic() + _FORK_SECONDS
+    with _making:
+        everyone = list(_turns.values())
+    for turns in everyone:
+        lock = turns.mine()
+        if turns.changing and not lock._is_owned() and turns.writer.acquire(timeout=max(end - time.monotonic(), 0.0)):
+            turns.writer.release()
+        if lock.acquire(timeout=max(end - time.monotonic(), 0.0)):
+            _held.append(lock)
+
+
 def _after_fork() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _after_fork_in_child() -> None:
     """A child process has one thread: locks that others held in the parent would never be released."""
     global _making
+    _held.clear()
     _turns.clear()
     _making = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
 
 
 def reading(model: Any) -> Any:

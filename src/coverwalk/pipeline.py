@@ -21,12 +21,12 @@ def _last_has(method: str) -> Any:
 
 
 class DensityPipeline(pipeline.Pipeline):  # type: ignore[misc]
-    """A pipeline whose last step predicts distributions: scikit-learn's, with `predict_dist`, `logpdf` and `prob`.
+    """A scikit-learn `Pipeline` with `predict_dist`, `logpdf` and `prob`, if its last step has them.
 
     Parameters
     ----------
     steps : list of (name, estimator)
-        As in `sklearn.pipeline.Pipeline`; the last is a `ConditionalDensity`.
+        As in `sklearn.pipeline.Pipeline`. The last step is an estimator with `predict_dist`.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class DensityPipeline(pipeline.Pipeline):  # type: ignore[misc]
 
     @available_if(_last_has("predict_dist"))  # type: ignore[untyped-decorator]
     def predict_dist(self, X: Any) -> Distribution:
-        """The distributions of y in rows X.
+        """Predict the distribution of y for each row.
 
         Parameters
         ----------
@@ -57,21 +57,21 @@ class DensityPipeline(pipeline.Pipeline):  # type: ignore[misc]
         Returns
         -------
         Distribution
-            Of all rows.
+            The predictions for all rows.
         """
         dist: Distribution = self._final_estimator.predict_dist(self._inner(X))
         return dist
 
     @available_if(_last_has("logpdf"))  # type: ignore[untyped-decorator]
     def logpdf(self, X: Any, y: ArrayLike) -> Any:
-        """Log densities (n,) of the rows' own y.
+        """Log density of each row's y.
 
         Parameters
         ----------
         X : array-like of shape (n, p)
             Rows of inputs: an array, or a pandas, Polars or Arrow frame.
         y : array-like of shape (n,) or (n, q)
-            The rows' own y.
+            The outputs of the rows.
 
         Returns
         -------
@@ -82,7 +82,7 @@ class DensityPipeline(pipeline.Pipeline):  # type: ignore[misc]
 
     @available_if(_last_has("prob"))  # type: ignore[untyped-decorator]
     def prob(self, X: Any, low: Any = float("-inf"), high: Any = float("inf")) -> Any:
-        """P(low < y <= high) in rows X.
+        """P(low < y <= high) for each row.
 
         Parameters
         ----------
@@ -102,16 +102,16 @@ class DensityPipeline(pipeline.Pipeline):  # type: ignore[misc]
 
 
 def make_density_pipeline(*steps: Any) -> DensityPipeline:
-    """A `DensityPipeline` of some estimators, named after their classes, as `sklearn.pipeline.make_pipeline` does.
+    """Make a `DensityPipeline`, with names for its steps, as `sklearn.pipeline.make_pipeline` does.
 
     Parameters
     ----------
     *steps : estimators
-        Transformers, and last an estimator with `predict_dist`.
+        Transformers, and as the last step an estimator with `predict_dist`.
 
     Returns
     -------
     DensityPipeline
-        Not fitted.
+        It is not fitted.
     """
     return DensityPipeline(_name_estimators(steps))

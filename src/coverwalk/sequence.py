@@ -5,8 +5,8 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bytes, Floats, Ints32
 from coverwalk._kernels.sequences.store import LatticeStore
 from coverwalk._kernels.sequences.suffix_store import SuffixStore, trimmed
 from coverwalk.files.estimators import Saved
@@ -32,75 +32,67 @@ from coverwalk.sequences.sequence_reader import Store, engine_of
 
 __all__ = ["SequenceModel"]
 
-Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
-
 MANY_SYMBOLS = 2**16  # more are learned by a copy, which readers need not wait for
 
 
 class SequenceModel(Saved, SequenceExplainer):
     """The distribution of the next symbol given the past, learned symbol by symbol.
 
-    Bytes are learned by a *lattice of covers* of the past: its suffixes, suffixes with symbols left out, words,
-    records, neighbours in two dimensions, and the longest match, mixed by what each has predicted. Any other alphabet
-    is learned by the suffixes alone, as a variable-order Markov model: a walk over them, from the longest to the empty
-    one (or the other way round), decides which one predicts; its posterior has a closed form. See
-    ``docs/sequences.md``.
+    Bytes are learned by a *lattice of covers* of the past: suffixes, sparse suffixes, words, records, neighbours in two
+    dimensions, and the longest match. Any other alphabet is learned by suffixes alone, as a variable-order Markov
+    model: a walk over the suffixes decides which one predicts. See ``docs/sequences.md``.
 
     Parameters
     ----------
     alphabet : int, iterable of hashables, or None
-        ``A``: the integers 0 .. A-1; an iterable: these symbols. None: all 256 bytes if the first sequence is bytes,
-        otherwise the alphabet grows with the symbols that come, and keeps a probability for one never seen.
+        The symbols, or their number A for the integers from 0 to A - 1. With None, the alphabet is that of the 256
+        bytes if the first sequence is bytes. Otherwise it grows as symbols come, and a new symbol has a probability.
     effort : {0, 1, 2, 3}
-        For bytes. 1: suffixes and the match, the fastest. 2: all covers; those without use sleep. 3: none sleeps.
-        0: the suffix tree that other alphabets have.
+        For bytes. 1: suffixes and the match only, the fastest. 2: all covers, except those that contribute nothing. 3:
+        all covers. 0: the suffix tree that other alphabets have.
     memory : str or int
-        The most memory that the model may take, such as "256MB", or in bytes. What is least used is forgotten.
+        Maximum memory of the model, such as "256MB", or a number of bytes. The least used contexts are discarded.
     covers : sequence of str and functions, optional
-        For bytes: some of "suffix", "word", "sparse", "record", "image", "match", and functions ``f(past)`` or
-        ``f(past, position)`` to an integer, the number of the context: ``past`` are the newest 256 bytes at most,
-        ``position`` is how many there were in the document. By default those that belong to ``effort``.
+        For bytes: some of "suffix", "word", "sparse", "record", "image", "match", and your own functions ``f(past)`` or
+        ``f(past, position)``, which return the number of the context. ``past`` has at most the newest 256 bytes, and
+        ``position`` is the number of bytes before in the document. By default, the covers of ``effort``.
     forget : float
-        The decay rate, for sources that change, up to 0.01: symbols learned n symbols ago count (1 - forget)^n. In the
-        lattice counts halve every log(2) / forget symbols, and what was met stays known. The suffix tree remembers the
-        newest 1 / forget to 2 / forget symbols. 0: nothing decays but what new symbols contradict.
+        Decay rate for sources that change, up to 0.01: symbols learned n symbols ago count (1 - forget)^n. The suffix
+        tree keeps the newest 1 / forget to 2 / forget symbols. 0 means no decay.
     depth : int, optional
-        The length of the longest context of the suffix tree, up to 64; by default 16. Where it is set, or any of the
-        following, bytes too are learned by the suffix tree.
+        Maximum length of a context of the suffix tree, up to 64; by default 16. If you set this, or any of the
+        following parameters, bytes are learned by the suffix tree too.
     walk : {"coarsen", "refine"}
-        From fine to coarse (the paper's, the better predictor) or from coarse to fine (context tree weighting: the
-        exact posterior over all context trees up to ``depth``).
+        From fine to coarse, which predicts better, or from coarse to fine, which is context tree weighting: the exact
+        posterior over all context trees up to ``depth``.
     estimator : {"auto", "dirichlet"}
-        The local models. "auto" with the coarsening walk: in each context a Pitman-Yor process with fractional tables
-        and a Dirichlet with full counts, both centred on the next coarser context, and the newest symbol again; the
-        walk chooses. "dirichlet", and always with the refining walk: ``alpha`` for each symbol.
+        The local models. With "auto" and the coarsening walk, each context mixes a Pitman-Yor process, a Dirichlet and
+        a repetition of the newest symbol. With "dirichlet", and always with the refining walk, it has a Dirichlet.
     alpha : float, optional
-        The Dirichlet's pseudo-count, for each symbol (default 1/2: Krichevsky-Trofimov) or, where it is centred on the
-        next coarser context, in all (default 2).
+        Pseudo-count of the Dirichlet: for each symbol (by default 1/2, Krichevsky-Trofimov), or in total if it is
+        centred on the next coarser context (by default 2).
     stop : float, optional
-        The prior probability w of stopping in a context, for the Dirichlet estimator; by default 1/2 for the refining
-        walk and 2^-k at order k for the coarsening walk. The mixed estimator learns its own.
+        Prior probability w of stopping in a context, for the Dirichlet estimator; by default 1/2 for the refining walk
+        and 2^-k at order k for the coarsening walk. With "auto" it is learned.
     switching : float, optional
-        Fixed share: how much of the evidence for and against a context changes sides after each symbol, so that the
-        best order may change with time. By default 0.02 with the mixed estimator, else 0.
+        Fraction of the evidence for a context that moves to the other side after each symbol (fixed share), so that the
+        best order can change with time. By default 0.02 with "auto" and the coarsening walk, else 0.
     borders : bool
-        Whether the beginning of a document is itself a context of the suffix tree; in the lattice it always is.
+        Whether the beginning of a document is a context of the suffix tree. In the lattice it always is.
 
     Attributes
     ----------
     alphabet_ : list
-        The symbols known, in the order of the columns of ``predict_proba``.
+        The known symbols, in the order of the columns of ``predict_proba``.
     n_symbols_seen_, nbytes_ : int
-        How many symbols were learned, and the memory in bytes.
+        Number of symbols learned, and memory in bytes.
     n_contexts_ : int
-        How many contexts the suffix tree stores.
+        Number of contexts stored.
 
     Notes
     -----
-    Any number of threads may read while one learns. A `fit` that is interrupted leaves the model as it was. So does
-    learning more than 65536 symbols on top of what is known, which works on a copy; fewer are learned wholly or not at
-    all.
+    Any number of threads can predict while one learns. If learning is interrupted, the model does not change, or has
+    learned all symbols.
 
     Examples
     --------
@@ -111,6 +103,7 @@ class SequenceModel(Saved, SequenceExplainer):
     'cadabraabra'
     """
 
+    _words = SequenceExplainer._words
     _schema = Schema(
         alphabet=Plain(),
         effort=Whole(0, 3),
@@ -164,39 +157,19 @@ class SequenceModel(Saved, SequenceExplainer):
 
     @writes
     def fit(self, sequence: Any, y: None = None, *, past: Any = None) -> Self:
-        """Forget everything and learn one document.
-
-        Parameters
-        ----------
-        sequence : bytes, str, array of integers or iterable of hashables
-            The document.
-        y : None
-            Not used; there by convention.
-        past : sequence, optional
-            Symbols known to come before the document: contexts for it, but not themselves learned.
-
-        Returns
-        -------
-        SequenceModel
-            Itself.
-        """
+        """Learn one document. Anything learned before is discarded."""
         fresh = unfitted(self)
         fresh._learn(sequence, past)
         return adopt(self, fresh)
 
     @writes
     def fit_documents(self, documents: Iterable[Any]) -> Self:
-        """Forget everything and learn several documents; no context reaches over their borders.
+        """Learn several documents. Anything learned before is discarded. No context crosses their borders.
 
         Parameters
         ----------
         documents : iterable of sequences
-            The documents, at least one.
-
-        Returns
-        -------
-        SequenceModel
-            Itself.
+            At least one document.
         """
         fresh = unfitted(self)
         for document in documents:
@@ -207,45 +180,32 @@ class SequenceModel(Saved, SequenceExplainer):
 
     @writes
     def partial_fit(self, sequence: Any, y: None = None) -> Self:
-        """Learn one more document on top of what is known.
-
-        Parameters
-        ----------
-        sequence : bytes, str, array of integers or iterable of hashables
-            The document.
-        y : None
-            Not used; there by convention.
-
-        Returns
-        -------
-        SequenceModel
-            Itself.
-        """
+        """Learn one more document."""
         self._learn(sequence)
         return self
 
     @writes
     def update(self, symbols: Any) -> None:
-        """Go on with the present document.
+        """Continue the current document.
 
         Parameters
         ----------
         symbols : symbol, or str, bytes, list, range or array of symbols
-            What comes next. Anything else is one symbol.
+            The symbols that come next. Anything else is one symbol.
         """
         several = isinstance(symbols, (str, *BYTES, list, range)) or (isinstance(symbols, np.ndarray) and symbols.ndim)
         self._learn(symbols if several else [symbols], new_document=False)
 
     @writes
     def start_document(self) -> None:
-        """End the present document: what comes next does not follow from it."""
+        """End the current document. The next symbol begins a new one."""
         self._check_fitted()
         with alone(self):
             self._store = self._learner.start_document(self._store, self.borders)
 
     @writes
     def prequential(self, sequence: Any, *, past: Any = None, unit: str = "nats", new_document: bool = True) -> Floats:
-        """Learn a document, or go on with the present one, and score each symbol just before it is learned.
+        """Learn a document, or continue the current one, and return the loss of each symbol before it was learned.
 
         Parameters
         ----------
@@ -256,13 +216,12 @@ class SequenceModel(Saved, SequenceExplainer):
         unit : {"nats", "bits"}
             The unit of the losses.
         new_document : bool
-            Whether a document begins, or the present one goes on.
+            Whether a new document begins, or the current one continues.
 
         Returns
         -------
         array (n,)
-            -log p of each symbol. The sum is the ideal code length: with the refining walk, that of context tree
-            weighting.
+            -log p of each symbol. The sum is the ideal code length.
         """
         scale = nats_per(unit)
         return self._learn(sequence, past, new_document=new_document, scored=True) / scale
@@ -275,7 +234,7 @@ class SequenceModel(Saved, SequenceExplainer):
         if not begun:
             check_parameters(self)
         alphabet = self._alphabet if begun else alphabet_for(self.alphabet, sequence)
-        codes: Codes | NDArray[np.uint8]
+        codes: Ints32 | Bytes
         codes, fresh = alphabet.encode(sequence)
         if isinstance(self._store, LatticeStore) if begun else is_lattice(self, alphabet):
             codes = codes.astype(np.uint8)  # a quarter of the memory
@@ -305,7 +264,7 @@ class SequenceModel(Saved, SequenceExplainer):
         return lattice_engine.new_lattice(families, len(functions), memory, self.effort, symbols, forget)
 
     def _learn_codes(
-        self, codes: Codes | NDArray[np.uint8], before: Codes, fresh: Any, losses: Floats, *, starts: bool, border: bool
+        self, codes: Ints32 | Bytes, before: Ints32, fresh: Any, losses: Floats, *, starts: bool, border: bool
     ) -> None:
         """Learn symbols in place, after others; ``fresh`` are those that the alphabet does not know yet."""
         engine = engine_of(self._store)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 
+from coverwalk._arrays import Floats
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import Absent, Array, Flag, Labels, List, Maybe, Object, Schema, require
 from coverwalk.locks import adopt, reads, unfitted, writes
@@ -33,22 +34,22 @@ def reverse_complement(dna: str) -> str:
 
 
 class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """The class whose model codes a sequence shortest: p(class) prod_t p(x_t given the past, class).
+    """Classify sequences by code length: one `SequenceModel` for each class, and Bayes' rule.
 
     Parameters
     ----------
     model : SequenceModel, optional
-        What each class is learned by; its ``alphabet`` is that of all training sequences unless it names one. By
-        default a suffix tree: sequences are short, and a class needs to learn fast.
+        The model of each class; by default a suffix tree. If it names no ``alphabet``, the alphabet is that of all
+        training sequences.
     both_strands : bool
-        For DNA: learn the reverse complement of each sequence too.
+        For DNA: also learn the reverse complement of each sequence.
 
     Attributes
     ----------
     classes_ : array
-        The classes, sorted.
+        The labels, sorted.
     models_ : list of SequenceModel
-        One for each class.
+        One model for each class.
 
     Examples
     --------
@@ -68,9 +69,14 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         check=lambda state, scope: _check_parts(state),
     )
 
+    _words = {  # noqa: RUF012
+        "X": "iterable of sequences\n    One document each.",
+        "y": "array-like of shape (n,)\n    Labels of the documents.",
+        "predict ->": "ndarray of shape (n,)\n    Labels.",
+    }
     classes_: NDArray[Any]
     models_: list[SequenceModel]
-    log_prior_: NDArray[np.float64]
+    log_prior_: Floats
 
     def __init__(self, model: SequenceModel | None = None, *, both_strands: bool = False) -> None:
         self.model = model
@@ -78,25 +84,14 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
 
     @writes
     def fit(self, X: Sequence[Any], y: Sequence[Any]) -> Self:
-        """Learn one model per class from the sequences ``X`` with the classes ``y``; forgets what was there.
-
-        Parameters
-        ----------
-        X : iterable of sequences
-            One document each.
-        y : array-like of shape (n,)
-            Their labels.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
+        """Learn one model for each class. Anything learned before is discarded."""
         sequences, labels = list(X), np.asarray(y)
         if not sequences or labels.shape != (len(sequences),):
             raise ValueError(
                 f"expected as many classes as sequences, at least one, got {len(sequences)} and {labels.shape}"
             )
+        if not isinstance(self.model, SequenceModel | None):
+            raise TypeError(f"model must be a SequenceModel, or None for the default one; got {self.model!r}")
         classes, codes = np.unique(labels, return_inverse=True)
         template = SequenceModel(effort=0) if self.model is None else self.model
         symbols = _symbols(sequences) if template.alphabet is None else None
@@ -115,20 +110,20 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         return adopt(self, fresh)
 
     @reads
-    def code_lengths(self, X: Iterable[Any], *, unit: str = "bits") -> NDArray[np.float64]:
-        """The length of each sequence coded by each class's model, (sequences, classes); nothing is learned.
+    def code_lengths(self, X: Iterable[Any], *, unit: str = "bits") -> Floats:
+        """Code length of each sequence under the model of each class. Nothing is learned.
 
         Parameters
         ----------
         X : iterable of sequences
             One document each.
-        unit : "nats" or "bits"
+        unit : {"bits", "nats"}
             Unit of the result.
 
         Returns
         -------
         ndarray of shape (n, n_classes)
-            In nats.
+            Code lengths, in this unit.
         """
         if not hasattr(self, "models_"):
             raise NotFittedError("this SequenceClassifier has learned nothing yet: call fit first")
@@ -136,53 +131,20 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         return np.array(rows, dtype=float).reshape(len(rows), len(self.models_))
 
     @reads
-    def predict_log_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:
-        """log P(class given sequence), by Bayes' rule; where the models are wrong it is overconfident.
-
-        Parameters
-        ----------
-        X : iterable of sequences
-            One document each.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Columns are in the order of ``classes_``.
-        """
+    def predict_log_proba(self, X: Iterable[Any]) -> Floats:
+        """Predict the log probability of each class. On long sequences, probabilities are often overconfident."""
         lengths = self.code_lengths(X, unit="nats")
         joint = self.log_prior_ - lengths
         return np.asarray(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
 
     @reads
-    def predict_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:
-        """P(class given sequence), (sequences, classes).
-
-        Parameters
-        ----------
-        X : iterable of sequences
-            One document each.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Columns are in the order of ``classes_``.
-        """
+    def predict_proba(self, X: Iterable[Any]) -> Floats:
+        """Predict the probability of each class."""
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     @reads
     def predict(self, X: Iterable[Any]) -> NDArray[Any]:
-        """The most probable class of each sequence.
-
-        Parameters
-        ----------
-        X : iterable of sequences
-            One document each.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels.
-        """
+        """Predict the most probable class of each sequence."""
         return np.asarray(self.classes_[self.predict_log_proba(X).argmax(axis=1)])
 
 

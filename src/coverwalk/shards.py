@@ -1,4 +1,4 @@
-"""One model of several that were fitted on parts of the data."""
+"""Merge models that were fitted to shards of the data."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -13,22 +13,21 @@ Model = TypeVar("Model")
 
 
 def merge(models: Sequence[Model]) -> Model:
-    """The model of all rows that some models were fitted to, each on a shard of them.
+    """Merge models that were fitted to shards of the rows into one model of all rows.
 
-    A `CoverModel` adds its statistics, which is exact and cheap. A `ConditionalDensity` or a `ContextClassifier` keeps
-    its rows: they are put together and fitted again, so that the result is that of one fit to all rows and costs as
-    much. For rows that are too many for that, or must not travel, see `fit_chunks` and
-    `coverwalk.forest.passes`, whose states add up without rows.
+    A `CoverModel` adds its statistics, which is exact and cheap. A `ConditionalDensity` or a `ContextClassifier` is
+    fitted again to the rows of all models, so the result is that of one fit, and costs as much. If there are too many
+    rows for that, use `fit_chunks` or `coverwalk.forest.passes`.
 
     Parameters
     ----------
     models : sequence of estimators
-        Fitted, of one class and with the same parameters and inputs. They stay as they are.
+        Fitted models of one class, with the same parameters and inputs. They are not changed.
 
     Returns
     -------
     estimator
-        A new one.
+        A new model.
 
     Examples
     --------
@@ -76,6 +75,8 @@ def _check_alike(first: Any, other: Any) -> None:
     categorical = [[bool(categories) for categories in model._mixed.categories] for model in (first, other)]
     if first.n_features_in_ != other.n_features_in_ or names[0] != names[1] or categorical[0] != categorical[1]:
         raise ValueError("merge takes models with the same inputs: names, number, and which of them are categories")
+    if getattr(first, "n_outputs_", 1) != getattr(other, "n_outputs_", 1):
+        raise ValueError(f"merge takes models with equally many outputs, got {first.n_outputs_} and {other.n_outputs_}")
     if repr(first.get_params()) != repr(other.get_params()):
         raise ValueError(f"merge takes models with the same parameters, got {first!r} and {other!r}")
 

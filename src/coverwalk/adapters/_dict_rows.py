@@ -14,11 +14,11 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from coverwalk._arrays import Floats
 
 __all__ = ["DictRows"]
 
-Floats = NDArray[np.float64]
 _FEW = 64  # rows up to which a new feature is taken in at once
 UNSEEN = -1.0  # the number of a level that never came: no model has learned it
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 import coverwalk
+from coverwalk._arrays import Floats
 from coverwalk.classifier import ContextClassifier
 from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.forest.passes import Columns, Options, accumulate_all, finalize, is_pass, plan
@@ -351,11 +352,11 @@ def _row_like(X: Any) -> Any:
     return type(X)(zeros, columns=X.columns) if hasattr(X, "columns") else zeros
 
 
-def _log_likelihood(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
+def _log_likelihood(model: Any, X: Any, y: Any) -> Floats:
     return np.array([model.logpdf(X, np.asarray(y)).sum() if len(X) else 0.0, len(X)])
 
 
-def _squares(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
+def _squares(model: Any, X: Any, y: Any) -> Floats:
     """Of each output: rows, squared errors, sum and squares about the middle of the forest's units."""
     n, q = len(X), model.n_outputs_
     if not n:
@@ -366,7 +367,7 @@ def _squares(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
     return np.array([np.full(q, n), error, Y.sum(axis=0), (Y**2).sum(axis=0)])
 
 
-def _right(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
+def _right(model: Any, X: Any, y: Any) -> Floats:
     return np.array([(model.predict(X) == np.asarray(y)).sum() if len(X) else 0, len(X)])
 
 

@@ -9,8 +9,8 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk.adapters._dict_rows import DictRows
 from coverwalk.classifier import ContextClassifier
 from coverwalk.conditional_density import ConditionalDensity
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["CoverClassifier", "CoverRegressor"]
-
-Floats = NDArray[np.float64]
 
 
 class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
@@ -58,13 +56,7 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        n_trees: int | None = 3,
-        max_rows: int = 100_000,
-        seed: int = 0,
-        n_candidates: int = 12,
-    ) -> None:
+    def __init__(self, n_trees: int | None = 3, max_rows: int = 100_000, seed: int = 0, n_candidates: int = 12) -> None:
         self.n_trees = n_trees
         self.max_rows = max_rows
         self.seed = seed

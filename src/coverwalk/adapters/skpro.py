@@ -4,8 +4,8 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
@@ -18,8 +18,6 @@ except ImportError as error:
     raise ImportError("this adapter needs skpro: pip install skpro") from error
 
 __all__ = ["CoverDistribution", "CoverProbaRegressor"]
-
-Floats = NDArray[np.float64]
 
 
 class CoverDistribution(BaseDistribution):  # type: ignore[misc]

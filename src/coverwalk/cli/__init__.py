@@ -10,9 +10,11 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
+from typing import Any
 
 from coverwalk import __version__
 from coverwalk.cli._light import import_sklearn
@@ -28,7 +30,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="coverwalk", description="Given x, predict the whole distribution of y, from tables or files."
     )
     parser.add_argument("--version", action="version", version=f"coverwalk {__version__}")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in COMMANDS:
         command = import_module(f"coverwalk.cli.{name}")
         subparser = subparsers.add_parser(name, help=command.HELP, description=command.HELP)
@@ -42,14 +44,16 @@ def _check_files(arguments: argparse.Namespace) -> None:
     model, data = getattr(arguments, "model", None), getattr(arguments, "data", None)
     if model is not None and not os.path.exists(model):
         raise ValueError(f"there is no file {model}; create one with: coverwalk fit data.csv --target y -o {model}")
-    if data not in (None, "-") and not os.path.exists(data):
-        raise ValueError(f"there is no file {data}")
+    for file in (data, getattr(arguments, "file", None), *getattr(arguments, "files", ())):
+        if file not in (None, "-") and not os.path.exists(file):
+            raise ValueError(f"there is no file {file}")
 
 
 def console() -> int:
     """`main` as a process of its own, which Ctrl-C ends with 130; it comes too late once the command is done."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have it ignored
         signal.signal(signal.SIGINT, _interrupt)
+    warnings.showwarning = _warn
     gc.set_threshold(50_000)  # what is imported stays: to look for rubbish in it, at the end too, takes half a second
     try:
         code = main(prepare=import_sklearn)
@@ -58,6 +62,11 @@ def console() -> int:
     except KeyboardInterrupt:
         code = 130
     return code
+
+
+def _warn(message: Warning | str, *where: Any, **more: Any) -> None:
+    """A warning in one line: users have no interest in the line of ours that it came from."""
+    print(f"coverwalk: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -79,7 +88,12 @@ def main(argv: Sequence[str] | None = None, *, prepare: Callable[[], None] | Non
     prepare: is called when the arguments and files were found to be there.
     """
     try:
-        return _run(_parser().parse_args(argv), prepare)
+        parser = _parser()
+        arguments = parser.parse_args(argv)
+        if arguments.command is None:
+            parser.print_help()
+            return 2
+        return _run(arguments, prepare)
     except KeyboardInterrupt:
         return 130
 

@@ -102,11 +102,12 @@ class ClassScore:
 
     n: int = 0
     totals: dict[str, Any] = field(default_factory=dict)
+    n_seen: int = 0  # rows that the model had learned from
 
     def facts(self) -> dict[str, Any]:
         """Plain values."""
         names = ("log_loss", "accuracy", "brier")
-        return {"rows": self.n} | {
+        return {"rows": self.n, "training_rows": self.n_seen} | {
             name: dict(zip(names, (sums / self.n).tolist())) for name, sums in self.totals.items()
         }
 
@@ -121,6 +122,8 @@ def score_classes(model: "ContextClassifier", batches: Iterable[tuple[Any, "NDAr
     """Score rows and their labels, which must be known ones."""
     import numpy as np
 
+    from coverwalk.evaluation.scores import n_learned_from
+
     frequencies = _weights(model) / _weights(model).sum()
     result = ClassScore(0, {"coverwalk": np.zeros(3), "class frequencies": np.zeros(3)})
     for X, labels in batches:
@@ -131,6 +134,8 @@ def score_classes(model: "ContextClassifier", batches: Iterable[tuple[Any, "NDAr
             with np.errstate(divide="ignore"):
                 loss = -np.log(own).sum()
             result.totals[name] += loss, (q.argmax(axis=1) == code).sum(), ((q**2).sum(axis=1) - 2 * own + 1).sum()
+        if isinstance(X, np.ndarray):
+            result.n_seen += n_learned_from(model, X, code)
         result.n += len(X)
     return result
 
@@ -164,7 +169,7 @@ def class_probabilities(model: "ContextClassifier", X: "Floats") -> "Floats":
     """Of rows that are known to be in the order of the model's columns."""
     import numpy as np
 
-    from coverwalk.forest.class_forest import n_threads
+    from coverwalk.preparation.parameters import n_threads
 
     p = np.exp(model._forest.log_proba(X, n_threads(model.n_jobs)))
     return np.asarray(p / p.sum(axis=1, keepdims=True))

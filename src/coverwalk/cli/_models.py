@@ -122,6 +122,15 @@ def probabilities(text: str) -> list[float]:
     return values
 
 
+def counted(n: int, thing: str) -> str:
+    """A number of things for people.
+
+    >>> counted(1, "row"), counted(2, "more row")
+    ('1 row', '2 more rows')
+    """
+    return f"{n} {thing}{'s' * (n != 1)}"
+
+
 def size(n_bytes: float) -> str:
     """A number of bytes for people."""
     for unit in ("bytes", "kB", "MB"):

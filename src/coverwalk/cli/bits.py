@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from coverwalk.cli._models import add_json, print_json
+
 HELP = "code length of files in bits per byte, next to other compressors, and what each cover contributes"
 _CHUNK = 1 << 14  # bytes: so few are learned in place, without a copy
 
@@ -16,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--effort", type=int, choices=(0, 1, 2, 3), default=2, help="0: the suffix tree; 3: everything")
     parser.add_argument("--memory", default="256MB", help="memory of each file's model (default: 256MB)")
     parser.add_argument("--jobs", type=int, default=1, help="files learned at the same time (default: 1)")
+    add_json(parser, "print one JSON object for each file")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -35,17 +38,28 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--jobs must be at least 1, got {arguments.jobs}")
     width = max(max(len(file.name) for file in arguments.files), 4)
     heads = "".join(f"  {peer:>6}" for peer in peers)
-    print(f"{'file':{width}}  {'bytes':>9}  {'coverwalk':>9}{heads}  memory    kB/s")
+    if not arguments.json:
+        print(f"{'file':{width}}  {'bytes':>9}  {'coverwalk':>9}{heads}  memory    kB/s")
     rows, parts = [], []
     with progress_bar(sum(sizes.values()), "bits") as bar, ThreadPoolExecutor(arguments.jobs) as pool:
         for file, model, bits, speed in pool.map(lambda file: _learn(file, arguments, bar), arguments.files):
             data = file.read_bytes()
             rows.append([bits] + [8 * size(data) / len(data) for size in peers.values()])
             parts.append((file.name, model.contributions()))
+            if arguments.json:
+                facts = {
+                    "file": str(file),
+                    "bytes": len(data),
+                    "bits_per_byte": dict(zip(["coverwalk", *peers], rows[-1])),
+                }
+                print_json(facts | {"memory": model.nbytes_, "covers": parts[-1][1]})
+                continue
             others = "".join(f"  {b:6.3f}" for b in rows[-1][1:])
             memory = model.nbytes_ / len(data)
             bar.clear()
             print(f"{file.name:{width}}  {len(data):9d}  {bits:9.4f}{others}  {memory:6.0f}  {speed:6.0f}")
+    if arguments.json:
+        return
     if len(rows) > 1:
         means = [sum(column) / len(rows) for column in zip(*rows)]
         print(f"{'mean':{width}}  {'':9}  {means[0]:9.4f}" + "".join(f"  {b:6.3f}" for b in means[1:]))

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from coverwalk.cli._models import add_json, print_json
+
 HELP = "compress a file with a sequence model, losslessly"
 SUFFIX = ".cwz"
 
@@ -10,10 +12,11 @@ SUFFIX = ".cwz"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file, and where to write."""
     parser.add_argument("file", type=Path, help="file to compress; it is not changed")
-    parser.add_argument("-o", "--output", type=Path, help=f"file to write (default: FILE{SUFFIX})")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=f"file to write (default: FILE{SUFFIX})")
     parser.add_argument("--effort", type=int, choices=(1, 2, 3), default=2, help="1: fastest; 2; 3: smallest")
     parser.add_argument("--memory", default="256MB", help="memory of the model, also to decompress (default: 256MB)")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite an existing file")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -27,6 +30,9 @@ def run(arguments: argparse.Namespace) -> None:
     with progress_bar(len(data), arguments.file.name) as bar:
         packed = compress(data, effort=arguments.effort, memory=arguments.memory, progress=bar.update)
     write_whole(output, [packed])
+    if arguments.json:
+        print_json({"file": str(output), "bytes": len(packed), "original_bytes": len(data)})
+        return
     bits = f", {8 * len(packed) / len(data):.3f} bits per byte" if data else ""
     print(f"{output}: {len(data)} bytes to {len(packed)}{bits}")
 

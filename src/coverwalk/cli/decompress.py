@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from coverwalk.cli._models import add_json, print_json
 from coverwalk.cli.compress import SUFFIX, progress_bar, refuse_to_overwrite
 
 HELP = "restore a file that coverwalk compress wrote"
@@ -11,12 +12,15 @@ HELP = "restore a file that coverwalk compress wrote"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file, and where to write."""
     parser.add_argument("file", type=Path, help="compressed file; it is not changed")
-    parser.add_argument("-o", "--output", type=Path, help=f"file to write (default: FILE without {SUFFIX})")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help=f"file to write (default: FILE without {SUFFIX})"
+    )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite an existing file")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Decompress; the check sum has to agree before anything is written."""
+    """Decompress; the checksum has to agree before anything is written."""
     from coverwalk.files.saving import write_whole
     from coverwalk.sequences.compression import decompress, original_length
 
@@ -30,4 +34,4 @@ def run(arguments: argparse.Namespace) -> None:
     with progress_bar(original_length(packed), arguments.file.name) as bar:
         data = decompress(packed, progress=bar.update)
     write_whole(output, [data])
-    print(f"{output}: {len(data)} bytes")
+    print_json({"file": str(output), "bytes": len(data)}) if arguments.json else print(f"{output}: {len(data)} bytes")

@@ -45,6 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trees", type=int, default=None, help="number of trees (default: 16 or 24, depending on the number of rows)"
     )
+    parser.add_argument(
+        "--bounds",
+        type=limits,
+        metavar="LOW:HIGH",
+        help="limits of the target, such as 0: for counts or 0:100 for percentages, or auto",
+    )
     parser.add_argument("--classify", action="store_true", help="the target is a class; a text column always is")
     parser.add_argument("--jobs", type=int, default=-1, help="number of threads (default: all cores)")
     parser.add_argument(
@@ -64,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read the table, fit, save."""
     from coverwalk import ConditionalDensity, ContextClassifier
-    from coverwalk.cli._models import check_folder, print_json, size
+    from coverwalk.cli._models import check_folder, counted, print_json, size
     from coverwalk.preparation.tables import TableError, listed, open_table
     from coverwalk.warmup import help_compiling
 
@@ -86,12 +92,16 @@ def run(arguments: argparse.Namespace) -> None:
     X = None if chunked else table.inputs(inputs)
     Y, labels = (None, None) if chunked else _read(table, targets, arguments.classify)
     model: ConditionalDensity | ContextClassifier
-    if labels is not None or (chunked and _classifies(table, targets, arguments.classify)):
+    classifies = labels is not None or (chunked and _classifies(table, targets, arguments.classify))
+    if classifies and arguments.bounds:
+        raise TableError("--bounds is for numbers, and the target is a class")
+    if classifies:
         options = {} if arguments.trees is None else {"n_estimators": arguments.trees}
         model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed)
     else:
         help_compiling("prediction", "distributions")
-        model = ConditionalDensity(arguments.trees, n_jobs=arguments.jobs, random_state=arguments.seed)
+        bounds = [arguments.bounds] * len(targets) if len(targets) > 1 and arguments.bounds else arguments.bounds
+        model = ConditionalDensity(arguments.trees, bounds=bounds, n_jobs=arguments.jobs, random_state=arguments.seed)
     if X is None or Y is None:
         labelled = isinstance(model, ContextClassifier)
         texts = table.text_columns(inputs)
@@ -102,16 +112,16 @@ def run(arguments: argparse.Namespace) -> None:
     model.target_names_ = targets
     model.save(out)
     what = ", ".join(targets) + (f" ({len(model.classes_)} classes)" if isinstance(model, ContextClassifier) else "")
-    given = f"{len(inputs)} column{'s' * (len(inputs) > 1)}"
     n_rows = model.forests_[0].n_rows if isinstance(model, ConditionalDensity) else model.n_rows_
     if arguments.json:
         facts = {"model": out, "bytes": os.path.getsize(out), "targets": targets, "inputs": inputs, "rows": n_rows}
         print_json(facts | ({} if scored is None else {"test": scored.facts()}))
         return
-    print(f"{what} given {given}, learned from {n_rows} rows; wrote {out} ({size(os.path.getsize(out))})")
+    learned = f"{what} given {counted(len(inputs), 'column')}, learned from {counted(n_rows, 'row')}"
+    print(f"{learned}; wrote {out} ({size(os.path.getsize(out))})")
     if scored is not None:
         units = "" if hasattr(model, "classes_") else f"; CRPS and RMSE in the units of {', '.join(targets)}"
-        print(f"\nOn {scored.n} held-out rows (log loss in nats{units}):\n\n{scored}")
+        print(f"\nOn {counted(scored.n, 'held-out row')} (log loss in nats{units}):\n\n{scored}")
 
 
 def _fit(model: Any, X: Any, y: Any, arguments: argparse.Namespace) -> Any:
@@ -201,9 +211,29 @@ def _out(arguments: argparse.Namespace) -> str:
     return "model.cover" if arguments.data == "-" else os.path.splitext(arguments.data)[0] + ".cover"
 
 
+def limits(text: str) -> str | tuple[float | None, float | None]:
+    """Limits of y, for argparse.
+
+    >>> limits("0:"), limits(":1.5"), limits("auto")
+    ((0.0, None), (None, 1.5), 'auto')
+    """
+    if text == "auto":
+        return text
+    try:
+        low, high = (float(end) if end.strip() else None for end in text.split(":"))
+    except ValueError:
+        low = high = None
+    if low is None and high is None:
+        raise argparse.ArgumentTypeError(f"expected limits such as 0: or 0:100, or auto; got {text!r}")
+    return low, high
+
+
 def fraction(text: str) -> float:
     """A number strictly between 0 and 1, for argparse."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < 1:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"expected a fraction between 0 and 1, such as 0.2; got {text!r}")
     return value

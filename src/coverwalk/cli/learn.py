@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coverwalk.cli._models import add_json, add_output
+from coverwalk.cli._models import add_json, add_output, counted
 
 if TYPE_CHECKING:
     from coverwalk import SequenceModel
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
     elif not any(hasattr(model, fitted) for fitted in ("n_outputs_", "classes_")):
         raise ModelFileError(f"{arguments.model} holds a model that was never fitted: use coverwalk fit first")
     else:
-        learned = f"{_learn_rows(model, arguments.data)} more rows"
+        learned = counted(_learn_rows(model, arguments.data), "more row")
     model.save(out)
     print_json({"learned": learned, "model": out}) if arguments.json else print(f"learned {learned}; wrote {out}")
 
@@ -92,4 +92,4 @@ def _learn_sequence(model: "SequenceModel", path: str) -> str:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text in UTF-8, which this model of letters needs") from error
     model.partial_fit(sequence)
-    return f"{len(sequence)} more {'letters' if letters else 'bytes'}"
+    return counted(len(sequence), "more letter" if letters else "more byte")

@@ -26,28 +26,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Batch by batch, so that no table is too long."""
     from coverwalk.cli._classes import labelled_rows, score_classes
-    from coverwalk.cli._models import columns_of, load_classifier, load_density, print_json, rows_of
+    from coverwalk.cli._models import columns_of, counted, load_classifier, load_density, print_json, rows_of
     from coverwalk.evaluation.scores import score
 
     result: Any
     if (classifier := load_classifier(arguments.model)) is not None:
         result = score_classes(classifier, labelled_rows(classifier, arguments.data, known=True))
-        units, n_seen = (
-            f"{len(classifier.classes_)} classes; log loss in nats; a low log loss and Brier score is good",
-            0,
-        )
+        units = f"{len(classifier.classes_)} classes; log loss in nats; lower is better for log loss and Brier score"
     else:
         model = load_density(arguments.model)
         units = f"log loss in nats; CRPS and RMSE in the units of {', '.join(columns_of(model)[1])}; lower is better"
         result = score(model, rows_of(model, arguments.data, targets=True), arguments.interval[0])
-        n_seen = result.n_seen
-    if n_seen:
+    if result.n_seen:
         print(
-            f"coverwalk score: warning: the model learned from {n_seen} of these {result.n} rows, so the scores are "
-            "too optimistic; use rows that it has not seen (coverwalk fit --test 0.2 holds some out)",
+            f"coverwalk score: warning: the model learned from {result.n_seen} of these {result.n} rows, so the scores "
+            "are too optimistic; use rows that it has not seen (coverwalk fit --test 0.2 holds some out)",
             file=sys.stderr,
         )
     if arguments.json:
         print_json(result.facts())
         return
-    print(f"{result.n} rows of {arguments.data}; {units}\n\n{result}")
+    print(f"{counted(result.n, 'row')} of {arguments.data}; {units}\n\n{result}")

@@ -95,6 +95,8 @@ def _print(facts: dict[str, Any], indent: str = "  ") -> None:
 
     for key, value in facts.items():
         name = f"{indent}{key.replace('_', ' '):<21}"
+        if value == "":
+            continue
         if key == "outputs":
             for output in value:
                 if len(value) > 1:

@@ -45,6 +45,30 @@ class Distribution(Documented, ABC):
     distribution of some rows.
     """
 
+    _words = {  # noqa: RUF012
+        "y": "float or array-like\n    One value for all rows, (n,) for one in each row, or (n, k) for k in each row; "
+        "(n, q) for q outputs.",
+        "crps.y": "array-like of shape (n,)\n    One value for each row; (n, q) for several outputs.",
+        "q": "float or array-like of shape (k,)\n    Levels between 0 and 1.",
+        "quantiles": "array-like of shape (k,)\n    Levels between 0 and 1.",
+        "confidence": "float or array-like of shape (k,)\n    Probability inside the interval.",
+        "top": "int, optional\n    Maximum number of components, those with the largest weights first; by default all.",
+        "output": "int or str\n    Number or name of the output.",
+        "size": "int or tuple of int, optional\n    Number of draws for each row; by default one.",
+        "random_state": "int, RandomState, Generator or None\n    Seed of the draws.",
+        "n_draws": "int\n    Number of draws for each row.",
+        "options": "\n    Options of `coverwalk.evaluation.plot_density`: y, rows, confidence, labels, ax.",
+        "pdf ->": "ndarray\n    Densities, with the shape of `logpdf`.",
+        "plot ->": "matplotlib Axes\n    With the densities.",
+        "to_frame ->": "pandas.DataFrame\n    One row for each row.",
+        "cdf ->": "float or ndarray\n    Probabilities, (n,) or (n, k).",
+        "sf ->": "float or ndarray\n    Probabilities, (n,) or (n, k).",
+        "mean ->": "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
+        "var ->": "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
+        "std ->": "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
+        "median ->": "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
+        "crps ->": "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
+    }
     n_outputs: int
 
     @property
@@ -65,11 +89,6 @@ class Distribution(Documented, ABC):
     def logpdf(self, y: ArrayLike) -> Any:
         """Log density at y.
 
-        Parameters
-        ----------
-        y : array-like
-            One output: a number, (n,), or (n, k). Several outputs: (n, q), one vector for each row.
-
         Returns
         -------
         float or ndarray
@@ -78,42 +97,15 @@ class Distribution(Documented, ABC):
 
     @abstractmethod
     def cdf(self, y: ArrayLike) -> Any:
-        """P(Y <= y); of several outputs the probability that all are, estimated by draws.
-
-        Parameters
-        ----------
-        y : float or array-like
-            Values: one for all rows, (n,) for one in each row, or (n, k) for k in each row.
-
-        Returns
-        -------
-        float or ndarray
-            Probabilities, (n,) or (n, k) as y is.
-        """
+        """P(Y <= y). With several outputs, the probability that all of them are, estimated by draws."""
 
     @abstractmethod
     def sf(self, y: ArrayLike) -> Any:
-        """P(Y > y); of several outputs the probability that all are, estimated by draws.
-
-        Parameters
-        ----------
-        y : float or array-like
-            Values: one for all rows, (n,) for one in each row, or (n, k) for k in each row.
-
-        Returns
-        -------
-        float or ndarray
-            Probabilities, (n,) or (n, k) as y is.
-        """
+        """P(Y > y). With several outputs, the probability that all of them are, estimated by draws."""
 
     @abstractmethod
     def ppf(self, q: ArrayLike) -> Any:
-        """Quantiles, of each output alone; q a number or (k,).
-
-        Parameters
-        ----------
-        q : float or array-like of shape (k,)
-            Levels between 0 and 1.
+        """Quantiles of each output alone.
 
         Returns
         -------
@@ -123,12 +115,7 @@ class Distribution(Documented, ABC):
 
     @abstractmethod
     def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
-        """Both ends of the central interval with this probability, of each output alone.
-
-        Parameters
-        ----------
-        confidence : float or array-like of shape (k,)
-            Probability inside the interval.
+        """Ends of the central interval of each output alone.
 
         Returns
         -------
@@ -138,23 +125,11 @@ class Distribution(Documented, ABC):
 
     @abstractmethod
     def mean(self) -> Any:
-        """Expectation of each output.
-
-        Returns
-        -------
-        float or ndarray of shape (n,)
-            One number for each row; (n, q) for several outputs.
-        """
+        """Expectation of each output."""
 
     @abstractmethod
     def var(self) -> Any:
-        """Variance of each output.
-
-        Returns
-        -------
-        float or ndarray of shape (n,)
-            One number for each row; (n, q) for several outputs.
-        """
+        """Variance of each output."""
 
     @abstractmethod
     def entropy(self) -> Any:
@@ -170,13 +145,6 @@ class Distribution(Documented, ABC):
     def rvs(self, size: Any = None, random_state: RandomState = None) -> Any:
         """Random draws: one for each row, or ``size`` of them.
 
-        Parameters
-        ----------
-        size : int or tuple of int, optional
-            Draws for each row; by default one.
-        random_state : int, RandomState, Generator or None
-            Seed of the draws.
-
         Returns
         -------
         ndarray
@@ -185,112 +153,46 @@ class Distribution(Documented, ABC):
 
     @abstractmethod
     def contexts(self, top: int | None = None) -> list[Any]:
-        """The components with the largest weights: of each row, and of each output where there are several.
-
-        Parameters
-        ----------
-        top : int, optional
-            Number of components at most, those with the largest weights first; by default all.
+        """The components of each row, and of each output if there are several.
 
         Returns
         -------
         list
-            Of one row a list of components; of several rows a list of such lists.
+            The components of one row, or for several rows a list of such lists.
         """
 
     @abstractmethod
     def marginal(self, output: int | str) -> "UnivariateDistribution":
         """The distribution of one output alone, by number or by name.
 
-        Parameters
-        ----------
-        output : int or str
-            Number or name of the output.
-
         Returns
         -------
         UnivariateDistribution
-            Of the same rows.
+            Its distribution in the same rows.
         """
 
     @abstractmethod
     def crps(self, y: ArrayLike) -> Any:
-        """Continuous ranked probability score of each row (and output), in the units of y: less is better.
-
-        Parameters
-        ----------
-        y : array-like of shape (n,)
-            One value for each row; (n, q) for several outputs.
-
-        Returns
-        -------
-        float or ndarray of shape (n,)
-            Scores; (n, q) for several outputs.
-        """
+        """Continuous ranked probability score of each row and output, in the units of y. Lower is better."""
 
     @abstractmethod
     def to_frame(self, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Any:
-        """A pandas DataFrame with mean, standard deviation and quantiles of every row.
-
-        Parameters
-        ----------
-        quantiles : array-like of shape (k,)
-            Levels between 0 and 1.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each row.
-        """
+        """A pandas DataFrame with mean, standard deviation and quantiles of every row."""
 
     @abstractmethod
     def plot(self, **options: Any) -> "Axes":
-        """Draw the densities; needs matplotlib.
-
-        Parameters
-        ----------
-        **options : dict
-            Options of `coverwalk.evaluation.plot_density`.
-
-        Returns
-        -------
-        matplotlib Axes
-            With the densities.
-        """
+        """Draw the densities; needs matplotlib."""
 
     def pdf(self, y: ArrayLike) -> Any:
-        """Density at y; shapes as for `logpdf`.
-
-        Parameters
-        ----------
-        y : float or array-like
-            Values: one for all rows, (n,) for one in each row, or (n, k) for k in each row.
-
-        Returns
-        -------
-        ndarray
-            Densities, of the shape of `logpdf`.
-        """
+        """Density at y."""
         return np.exp(self.logpdf(y))
 
     def median(self) -> Any:
-        """The quantile at one half.
-
-        Returns
-        -------
-        float or ndarray of shape (n,)
-            Medians; (n, q) for several outputs.
-        """
+        """The quantile at one half."""
         return self.ppf(0.5)
 
     def std(self) -> Any:
-        """Standard deviation; inf where the variance is.
-
-        Returns
-        -------
-        float or ndarray of shape (n,)
-            One number for each row; (n, q) for several outputs.
-        """
+        """Standard deviation of each output; infinite if the variance is."""
         return np.sqrt(self.var())
 
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coverwalk._docstrings import ROWS, Documented
 from coverwalk.distributions.base import Floats, RandomState, probabilities
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.locks import writes
@@ -148,8 +149,10 @@ class CalibratedDistribution(UnivariateDistribution):
         return self.base.contexts(top)
 
 
-class Calibrating:
-    """What `ConditionalDensity` can do once it was calibrated; and probabilities of events."""
+class Calibrating(Documented):
+    """Split conformal calibration, and probabilities of events."""
+
+    _words = ROWS
 
     calibration_: Floats
     n_outputs_: int
@@ -161,12 +164,7 @@ class Calibrating:
         Afterwards, `predict_dist` returns a `CalibratedDistribution`. Its intervals cover y with at least the stated
         probability, on average over new rows that are exchangeable with the rows given here. With several outputs, this
         holds for each of them alone. Fitting again, or learning more rows, removes the calibration. It is saved with
-        the model.
-
-        Parameters
-        ----------
-        X, y : array-like
-            Rows that were not used in `fit`: a few hundred, and at least 2/(1 - confidence) - 1 for a finite interval.
+        the model. Use a few hundred rows, and at least 2/(1 - confidence) - 1 of them: fewer give infinite intervals.
 
         Returns
         -------

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 _NEGLIGIBLE = 0.005  # weight below which a reason has no line of its own
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _N_BINS = 24  # of a sketch, at most
+_MAX_DWARFING = 100.0  # how much larger than a whole block the mass of a single value may be
 _MIN_WIDTH = 12  # characters for the sketch of few bins, to hold the ends of the range above it
 
 
@@ -115,9 +116,15 @@ def _bins(dist: PredictiveDistribution) -> tuple[Floats, tuple[float, float]]:
 
 
 def _sketch(alone: PredictiveDistribution, bins: Floats) -> str:
-    """The mass of each bin as a block, relative to the largest."""
+    """The mass of each bin as a block, relative to the largest; single values do not dwarf what is continuous."""
     mass = np.diff(np.asarray(alone.cdf(bins[None, :])).ravel())
-    height = np.ceil(np.maximum(mass, 0) / max(mass.max(), 1e-300) * (len(_BLOCKS) - 1))
+    most = mass.max()
+    if alone.rounding is not None and len(atoms := alone.rounding.values):
+        inside = (bins[0] < atoms) & (atoms <= bins[-1])
+        single = np.zeros(len(mass))
+        np.add.at(single, np.searchsorted(bins, atoms[inside]) - 1, np.ravel(alone.pmf(atoms[None, :]))[inside])
+        most = max((mass - single).max(), most / _MAX_DWARFING)
+    height = np.ceil(np.clip(mass / max(most, 1e-300), 0.0, 1.0) * (len(_BLOCKS) - 1))
     return "".join(_BLOCKS[int(h)] for h in height)
 
 

@@ -1,7 +1,6 @@
 """JointDistribution: n distributions of a vector y by the chain rule, p(y) = prod_j p(y_j given y_1 .. y_{j-1})."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from coverwalk.distributions.mixture import PredictiveDistribution, make_uniform
 from coverwalk.distributions.multivariate import MultivariateDistribution
 from coverwalk.distributions.shapes import Floats
 from coverwalk.distributions.univariate import UnivariateDistribution
+from coverwalk.locks import cached
 
 __all__ = ["Conditional", "JointDistribution"]
 
@@ -167,7 +167,7 @@ class JointDistribution(MultivariateDistribution):
                 part[:, j] = given.draw(u[j, 0, block].reshape(-1, 1), u[j, 1, block].reshape(-1, 1))[:, 0]
         return drawn
 
-    @cached_property
+    @cached
     def _draws(self) -> Floats:
         """Draws (n, n_draws, q - 1) of all outputs but the last, from one Latin hypercube for all rows."""
         rng = np.random.default_rng(self.seed)
@@ -211,14 +211,12 @@ class JointDistribution(MultivariateDistribution):
         return mean, var, error
 
     def mean(self, return_error: bool = False) -> Any:
-        """Expectations (n, q); with ``return_error`` also their standard errors, 0 for the first output.
-
-        The error is that of independent draws, at or above the Latin hypercube's.
+        """Mean of each output, estimated by draws.
 
         Parameters
         ----------
         return_error : bool
-            Also return the standard errors of the estimates.
+            Also return the standard errors of the estimates. They are upper bounds, and 0 for the first output.
 
         Returns
         -------
@@ -254,11 +252,6 @@ class JointDistribution(MultivariateDistribution):
         ----------
         Y : array-like of shape (n, q)
             One vector for each row.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Probabilities.
         """
         return self._together(Y, upper=False)
 
@@ -269,11 +262,6 @@ class JointDistribution(MultivariateDistribution):
         ----------
         Y : array-like of shape (n, q)
             One vector for each row.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Probabilities.
         """
         return self._together(Y, upper=True)
 

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coverwalk._kernels.distributions.density import cell_logpdf
 from coverwalk._kernels.distributions.draws import draw_rows
 from coverwalk._kernels.distributions.entropy import mixture_entropy
 from coverwalk._kernels.distributions.mixture import (
     Components,
     draw_components,
     mixture_cdf,
-    mixture_logpdf,
     mixture_moments,
 )
 from coverwalk._kernels.distributions.quantile import mixture_ppf, rowwise_ppf
-from coverwalk._kernels.distributions.rounded import cell_logpdf, grid_moments
+from coverwalk._kernels.distributions.rounded import grid_moments
 from coverwalk._kernels.distributions.warped import piece_moments
 from coverwalk.distributions.base import RandomState, probabilities
 from coverwalk.distributions.rounded_sums import add_rounding, bounded_grid_moments, grid_near, no_cells
@@ -32,32 +32,30 @@ _HAIR = 0.01  # of a cell
 
 
 class Component(NamedTuple):
-    """One local model in one context, and how much it says: y = loc + scale * e with e of a standard shape."""
+    """One local model in one context: y = loc + scale * e, with e of a standard shape."""
 
     weight: float
-    loc: float
-    scale: float
-    kind: int
+    loc: float  # in the units of y, also where bounds or atoms make y a function of the sum above
+    scale: float  # then half the distance between the y of loc - scale and that of loc + scale
+    kind: int  # of the shape
     context: Any
 
 
 class PredictiveDistribution(UnivariateDistribution):
-    """The distributions of y in n rows, each a mixture of components y = loc + scale * e; all methods are vectorised.
+    """The distributions of y for n rows, each a mixture of components y = loc + scale * e.
 
-    **Shapes.** Rows come first. ``logpdf``, ``pdf``, ``cdf`` and ``sf`` broadcast y against the axis of rows: a number
-    is asked in every row, y (n,) row by row, y (n, k) asks k points in each row, and so ``grid[None, :]`` asks one grid
-    in all rows; the answer has shape (n,) or (n, k). ``ppf(q)`` and ``interval(c)`` with a number answer (n,), with
-    q (k,) answer (n, k); ``rvs(k)`` draws (n, k). ``dist[i]`` is that of one row: its answers have no axis of
-    rows. ``dist[rows]`` with a slice, a mask or a list of rows is a distribution of those rows.
+    **Shapes.** The first axis is that of the rows. ``logpdf``, ``pdf``, ``cdf`` and ``sf`` broadcast y against it: a
+    number is evaluated in every row, y (n,) in its own row, and y (n, k) at k points in each row. So ``grid[None, :]``
+    evaluates one grid in all rows. ``ppf`` and ``interval`` return (n,) for one level, and (n, k) for k levels.
+    ``rvs(k)`` draws (n, k). ``dist[i]`` is the distribution of one row, and its results have no axis of rows.
+    ``dist[rows]`` takes a slice, a mask or a list of rows.
 
-    **Moments** are those of the mixture, exact sums. A Student t with at most one degree of freedom has no mean (NaN);
-    with at most two its variance is infinite, as that of a histogram over all of R (kind 2 cells). One such component
-    with any weight makes the row's so: `interval` tells of the spread then.
+    **Moments** are exact. If a component has no mean or an infinite variance, neither has the row. Use `interval` then.
 
     Parameters
     ----------
     offsets : (n + 1,) int
-        Row i is answered by the components offsets[i]:offsets[i+1], at least one.
+        Row i has the components offsets[i]:offsets[i+1], at least one.
     weight, loc, scale : (m,) float
         Weights sum to one in each row; scales are positive.
     shape : (m,) int
@@ -65,9 +63,9 @@ class PredictiveDistribution(UnivariateDistribution):
     shapes : Shapes
         The table of standard shapes.
     context : (m,) int, optional
-        A label of the context that the component belongs to.
+        A label of the context of the component.
     describe : callable, optional
-        Says what a label means: ``describe(label)`` is shown by `contexts` in its place.
+        ``describe(label)`` is what `contexts` shows for a label.
 
     Examples
     --------
@@ -210,7 +208,8 @@ class PredictiveDistribution(UnivariateDistribution):
             count = self.components.weight.size
             return f"PredictiveDistribution(one row, {count} component{'s' * (count != 1)})"
         mean = self.components.weight.size / max(self._n, 1)
-        return f"PredictiveDistribution({self._n} row{'s' * (self._n != 1)}, {mean:.4g} components per row)"
+        shown = f"{mean:.2g}" if mean < 10 else f"{mean:.0f}"
+        return f"PredictiveDistribution({self._n} row{'s' * (self._n != 1)}, {shown} components per row)"
 
     def _points(self, y: ArrayLike) -> tuple[Floats, tuple[int, ...]]:
         """Y as (n, k) points, and the shape of the answer."""
@@ -221,7 +220,7 @@ class PredictiveDistribution(UnivariateDistribution):
         if y.ndim and y.shape[0] not in (1, self._n):
             raise ValueError(
                 f"y must be a number, one y for each of the {self._n} rows, or have rows first; got shape {y.shape}. "
-                "To ask one grid of points in every row pass grid[None, :]"
+                "To evaluate one grid in every row, pass grid[None, :]"
             )
         k = int(np.prod(y.shape[1:], dtype=np.int64))
         return np.require(np.broadcast_to(y, shape).reshape(self._n, k), requirements=["C", "W"]), shape
@@ -242,10 +241,9 @@ class PredictiveDistribution(UnivariateDistribution):
         """
         points, shape = self._points(y)
         out = np.empty_like(points)
-        if self.rounding is None:
-            mixture_logpdf(self.components, self.shapes.table, points, out)
-        else:
-            cell_logpdf(self.components, self.shapes.table, *self.rounding.cells(points), out)
+        low, high = (points, points) if self.rounding is None else self.rounding.cells(points)
+        cell_logpdf(self.components, self.shapes.table, low, high, out)
+        if self.rounding is not None:
             out += self.rounding.log_unit(points)
         return self._answer(out, shape)
 
@@ -351,9 +349,9 @@ class PredictiveDistribution(UnivariateDistribution):
         return (ends[0], ends[1]) if self._one else (ends[:, 0], ends[:, 1])
 
     def crps(self, y: ArrayLike) -> Any:
-        """Continuous ranked probability score of each row's y (n,), in the units of y: less is better.
+        """Continuous ranked probability score of each row's y, in the units of y. Lower is better.
 
-        By quantiles; of y on a grid the sum over its values.
+        It is computed from quantiles; for rounded y, it is a sum over the values.
         """
         values = grid_near(self, np.asarray(y, dtype=np.float64))
         if values is None or self.rounding is None or np.shape(y) != self.shape:
@@ -464,7 +462,7 @@ class PredictiveDistribution(UnivariateDistribution):
     # -- why ----------------------------------------------------------------------------------------------------------
 
     def contexts(self, top: int | None = None) -> list[Any]:
-        """The components of a row, the heaviest first, at most ``top``; for many rows a list of such lists.
+        """The components of a row, those with the largest weights first; for many rows a list of such lists.
 
         >>> dist = PredictiveDistribution([0, 2], [0.3, 0.7], [0.0, 1.0], [1.0, 1.0], [0, 0], Shapes.student(4.0),
         ...                               context=[10, 11], describe=lambda label: f"box {label}")
@@ -489,10 +487,14 @@ class PredictiveDistribution(UnivariateDistribution):
         Component
             Its weight, context and local model.
         """
-        _, weight, loc, scale, shape = self.components
+        _, weight, locs, scales, shape = self.components
+        loc, scale = float(locs[m]), float(scales[m])
+        if self.rounding is not None and (self.rounding.limited or len(self.rounding.values)):
+            low, loc, high = self.rounding.unrounded([loc - scale, loc, loc + scale]).tolist()
+            scale = (high - low) / 2
         label = None if self.context is None else int(self.context[m])
         context = label if self.describe is None or label is None else self.describe(label)
-        return Component(float(weight[m]), float(loc[m]), float(scale[m]), int(self.shapes.kind[shape[m]]), context)
+        return Component(float(weight[m]), loc, scale, int(self.shapes.kind[shape[m]]), context)
 
     def to_scipy(self) -> Any:
         """The distribution of one row as a frozen `scipy.stats` distribution.

@@ -26,6 +26,8 @@ class MultivariateDistribution(Distribution):
             if output not in self.names:
                 raise KeyError(f"there is no output {output!r}; the outputs are {', '.join(self.names)}")
             return self.names.index(output)
+        if not -self.n_outputs <= output < self.n_outputs:
+            raise IndexError(f"there is no output {output}; the outputs are 0 to {self.n_outputs - 1}")
         return range(self.n_outputs)[output]
 
     def _vectors(self, y: ArrayLike) -> Floats:
@@ -58,7 +60,7 @@ class MultivariateDistribution(Distribution):
         return self._stack([self.marginal(j).crps(vectors[..., j]) for j in range(self.n_outputs)])
 
     def energy_score(self, y: ArrayLike, n_draws: int = 200, random_state: RandomState = 0) -> Any:
-        """Energy score (n,) of whole vectors y (n, q), ``E|Y - y| - E|Y - Y'|/2``, estimated by draws: less is better.
+        """Energy score ``E|Y - y| - E|Y - Y'|/2`` of each row, estimated by draws. Lower is better.
 
         With one output it is the CRPS. Distances are Euclidean: bring outputs of different units to one scale first.
 
@@ -100,20 +102,7 @@ class MultivariateDistribution(Distribution):
         return pd.concat(parts, axis=1)
 
     def plot(self, output: int | str = 0, **options: Any) -> "Axes":
-        """Draw the densities of one output; further options are those of a distribution of one output.
-
-        Parameters
-        ----------
-        output : int or str
-            Number or name of the output.
-        **options : dict
-            Options of `coverwalk.evaluation.plot_density`.
-
-        Returns
-        -------
-        matplotlib Axes
-            With the densities.
-        """
+        """Draw the densities of one output."""
         return self.marginal(output).plot(**options)
 
     def _repr_html_(self) -> str:

@@ -29,11 +29,6 @@ class Predicting(Calibrating):
     def predict_dist(self, X: Any) -> Distribution:
         """Predict the distribution of y for each row of X, as one vectorised object.
 
-        Parameters
-        ----------
-        X : array-like (n, p)
-            Rows: an array, or a frame with the columns of `fit`.
-
         Returns
         -------
         Distribution
@@ -77,20 +72,7 @@ class Predicting(Calibrating):
         return (mean, self._like_y(np.concatenate([std for _, std in moments]))) if return_std else mean
 
     def log_likelihood(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Mean log density of the rows: the higher, the better; its negative is the NLL.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            The rows' own y.
-
-        Returns
-        -------
-        float
-            Mean log density in nats.
-        """
+        """Mean log density of the rows: the higher, the better; its negative is the NLL."""
         return float(np.mean(self.logpdf(X, y)))
 
     def _name_targets(self, y: Any) -> None:

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coverwalk._kernels.distributions.row_cdf import N_PIECES, student_pieces
-from coverwalk._kernels.distributions.shapes import CELLS, KERNELS, STUDENT, T2_CELLS, Table, partial_sums
+from coverwalk._kernels.distributions.shapes import BLOCK, CELLS, KERNELS, STUDENT, T2_CELLS, Table, partial_sums
 from coverwalk._kernels.distributions.student import student_log_norm
 from coverwalk.files.schema import Array, Schema, Scope
+from coverwalk.locks import cached
 
 __all__ = ["CELLS", "KERNELS", "STUDENT", "T2_CELLS", "Shapes"]
 
@@ -199,7 +199,7 @@ class Shapes:
         """
         return self.table.var
 
-    @cached_property
+    @cached
     def table(self) -> Table:
         """What the kernels read: this table with its logarithms, partial sums and moments, worked out once."""
         student = self.kind == STUDENT
@@ -213,10 +213,11 @@ class Shapes:
         below, above = np.zeros_like(log_height), np.zeros_like(log_height)
         partial_sums(self.start, self.atom_weight, below, above)
         mean, var = self._moments(owner, student)
-        atoms = (self.atom_weight, self.atom_center, self.atom_width)
-        return Table(self.kind, df, log_norm, self.start, *atoms, log_height, below, above, mean, var)
+        columns = (self.atom_weight, self.atom_center, self.atom_width)
+        mass, center, width = (np.append(column, np.full(BLOCK, end)) for column, end in zip(columns, (0.0, 0.0, 1.0)))
+        return Table(self.kind, df, log_norm, self.start, mass, center, width, log_height, below, above, mean, var)
 
-    @cached_property
+    @cached
     def cdf_tables(self) -> tuple[NDArray[np.int64], Floats]:
         """Tabulated cdfs of the Student shapes, worked out with the first quantile: which (s,), pieces (D, ., 6).
 

@@ -31,7 +31,7 @@ class UnivariateDistribution(Distribution):
         return self
 
     def prob(self, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> Any:
-        """P(low < Y <= high) in every row.
+        """P(low < Y <= high) for each row.
 
         Parameters
         ----------
@@ -52,7 +52,7 @@ class UnivariateDistribution(Distribution):
         return (upper - np.where(below, 0.0, self.cdf(low)))[()]
 
     def exceedance(self, threshold: ArrayLike) -> Any:
-        """P(Y > threshold) in every row: the survival function by the name that risk analysts use.
+        """P(Y > threshold) for each row: another name of the survival function `sf`.
 
         Parameters
         ----------
@@ -67,25 +67,14 @@ class UnivariateDistribution(Distribution):
         return self.sf(threshold)
 
     def crps(self, y: ArrayLike) -> Any:
-        """Continuous ranked probability score of each row's y (n,), in the units of y: less is better."""
+        """Continuous ranked probability score of each row's y (n,), in the units of y. Lower is better."""
         y = np.asarray(y, dtype=np.float64)
         if y.shape != self.shape:
             raise ValueError(f"y must have one entry for each row, shape {self.shape}; got shape {y.shape}")
         return quantile_crps(self.ppf, y)[()]
 
     def to_frame(self, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Any:
-        """A pandas DataFrame: mean, standard deviation and quantiles of every row.
-
-        Parameters
-        ----------
-        quantiles : sequence of float
-            Levels of the quantiles; each is a column ``q0.05``, ``q0.5``, ...
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each row.
-        """
+        """A pandas DataFrame with the mean, standard deviation and quantiles ``q0.05``, ``q0.5``, ... of every row."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -97,18 +86,7 @@ class UnivariateDistribution(Distribution):
         return pd.DataFrame(columns)
 
     def plot(self, **options: Any) -> "Axes":
-        """Draw the density of one row, or of the first rows one below another; needs matplotlib.
-
-        Parameters
-        ----------
-        **options
-            Those of `coverwalk.evaluation.plot_density`: y, rows, confidence, labels, ax.
-
-        Returns
-        -------
-        matplotlib Axes
-            With the densities.
-        """
+        """Draw the density of one row, or of the first rows, one below the other. It needs matplotlib."""
         from coverwalk.distributions.plotting import plot_density
 
         return plot_density(self, **options)
@@ -136,9 +114,12 @@ def _sparklines(dist: Distribution, width: int = 160, height: int = 28) -> list[
     grid = np.linspace(ends[:, 0].min(), ends[:, 1].max(), width // 2)
     density: Floats = np.atleast_2d(dist.pdf(grid[None, :]) if dist.shape else dist.pdf(grid))
     x = np.linspace(0, width, len(grid))
+    rounding = getattr(getattr(dist, "base", dist), "rounding", None)
+    spikes = np.zeros(len(grid), bool) if rounding is None or rounding.step else rounding.is_atom(grid)
     pictures = []
     for row in density:
-        y = height - 1 - (height - 3) * row / (row.max() or 1.0)
+        most = row[~spikes].max(initial=0.0) or row.max() or 1.0
+        y = height - 1 - (height - 3) * np.minimum(row / most, 1.0)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y))
         pictures.append(
             f'<svg width="{width}" height="{height}" role="img" aria-label="density">'

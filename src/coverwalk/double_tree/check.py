@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
 from coverwalk._kernels.odds import FAR
@@ -15,9 +15,6 @@ __all__ = ["check_engine"]
 _LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES = range(11)
 _CELLS = slice(4, 6)  # of a node of y, seen as 32-bit integers
 _MAX_EXPONENT = 2**24
-
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 
 
 def check_engine(engine: Any, scope: Scope) -> None:
@@ -44,7 +41,7 @@ def check_engine(engine: Any, scope: Scope) -> None:
     _check_rows(s["xi"], yi, s["row_next"], s["row_code"], s["y_depth"])
 
 
-def _check_contexts(xf: NDArray[np.float64], xi: Ints, p: int, q: int, units: Any) -> None:
+def _check_contexts(xf: Floats, xi: Ints32, p: int, q: int, units: Any) -> None:
     """Children know their parents and are one deeper; factors and boxes are possible."""
     left, parent, depth = (xi[:, k].astype(np.int64) for k in (_LEFT, _PARENT, _DEPTH))
     inner = np.flatnonzero(left != -1)
@@ -69,7 +66,7 @@ def _check_contexts(xf: NDArray[np.float64], xi: Ints, p: int, q: int, units: An
     require("boxes", (low <= high) | (np.isnan(low) & np.isnan(high)))
 
 
-def _check_trees_of_y(xi: Ints, yi: Ints, n_rows: int, y_depth: int) -> None:
+def _check_trees_of_y(xi: Ints32, yi: Ints32, n_rows: int, y_depth: int) -> None:
     """Every node of y stands in just one tree, of a context that knows its number of nodes, after its parent."""
     nodes, cells, roots = len(yi), yi[:, _CELLS].astype(np.int64), xi[:, _TREE].astype(np.int64)
     require("trees of y", (roots >= 0) & (roots < nodes))
@@ -90,7 +87,7 @@ def _check_trees_of_y(xi: Ints, yi: Ints, n_rows: int, y_depth: int) -> None:
     require("nodes", np.bincount(owner, minlength=len(xi)) == xi[:, _NODES])
 
 
-def _check_rows(xi: Ints, yi: Ints, row_next: Ints, codes: Longs, y_depths: Ints) -> None:
+def _check_rows(xi: Ints32, yi: Ints32, row_next: Ints32, codes: Ints, y_depths: Ints32) -> None:
     """Every row stands in the list of just one leaf, in order, and in the tree of y of that leaf.
 
     A new context then finds no more cells than its parent has, which is the room that a split asks for.

@@ -1,8 +1,8 @@
 """The predictions of a double tree with one output as a `PredictiveDistribution`."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.double_tree.cells import cell_masses, context_weights, finest_cells, leaves
 from coverwalk._kernels.double_tree.normal_wishart import MEAN
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
@@ -12,7 +12,6 @@ from coverwalk.double_tree.engine import DoubleTreeEngine
 
 __all__ = ["predict_dist"]
 
-Floats = NDArray[np.float64]
 _SEEN = 4  # column of a context's integers: rows learned
 
 
@@ -70,7 +69,7 @@ class _Cells:
         self.left = self.code.view(np.uint64).astype(np.float64) / 2.0**64
         self.width = np.exp2(-self.depth.astype(np.float64))
 
-    def shapes(self, contexts: NDArray[np.int64], tree: Floats) -> tuple[list[Shapes], list[float]]:
+    def shapes(self, contexts: Ints, tree: Floats) -> tuple[list[Shapes], list[float]]:
         """The core and the tails of the contexts' trees, and the mass of each."""
         mass = np.empty(len(self.code))
         cell_masses(self.state, self.settings, contexts, tree, self.code, self.depth, mass)

@@ -3,8 +3,8 @@
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.real_line import CORE
 from coverwalk._kernels.double_tree import walk
 from coverwalk._kernels.double_tree.components import component_weights
@@ -16,8 +16,6 @@ from coverwalk.locks import MANY_ROWS
 from coverwalk.preparation.running_scaling import FARTHEST, Units, units_of
 
 __all__ = ["DoubleTreeEngine", "Plan"]
-
-Floats = NDArray[np.float64]
 
 
 @stored(

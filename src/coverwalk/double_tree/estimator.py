@@ -4,10 +4,10 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from coverwalk._arrays import Floats
 from coverwalk.distributions.predicting import Predicting
 from coverwalk.double_tree.engine import DoubleTreeEngine, Plan
 from coverwalk.double_tree.weights import counts_of
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DoubleTree"]
 
-Floats = NDArray[np.float64]
-
 
 def _check(state: Any, scope: Scope) -> None:
     if hasattr(state, "_engine"):
@@ -36,60 +34,58 @@ def _check(state: Any, scope: Scope) -> None:
 
 
 class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """p(y | x) by a halting walk over an online kd-tree, with a Normal-Wishart and a tree density in each context.
+    """The paper's conditional density estimator: an online kd-tree over x, with a tree over y in each context.
 
-    The "double pseudo-tree" of the paper's Section 5: one tree over x, in each of its contexts another over y.
-    It learns row by row in a few microseconds, never looks ahead, and gives every y in R^q a positive density.
-    `ConditionalDensity` predicts better and learns more slowly. With X=None there are no inputs: the model is then a
-    stream for the density of y alone.
+    This is the "double pseudo-tree" of Section 5 of the paper. Each context has a Normal-Wishart model and a tree
+    density. The model learns a row in a few microseconds, and every y has a positive density. `ConditionalDensity`
+    predicts better and learns more slowly. With ``X=None`` there are no inputs, and the model estimates the density of
+    y alone.
 
     Parameters
     ----------
     walk : {"coarsen", "refine"}
-        Fine to coarse, as in the paper, or coarse to fine. With ``priors="fixed"`` and ``children="replay"`` the
-        refining walk is the exact Bayesian posterior over the prunings of the present tree.
+        From fine to coarse, as in the paper, or from coarse to fine. With ``priors="fixed"`` and
+        ``children="replay"``, the refining walk gives the exact Bayesian posterior over the prunings of the tree.
     alpha : float
-        A leaf at depth k splits once it holds more than alpha^k rows: more means fewer contexts.
+        A leaf at depth k is split when it has more than alpha^k rows. Larger values make fewer contexts.
     stop : float, optional
-        Prior probability w to stop in a context. By default 2^-k at depth k (coarsen), 1/2 (refine).
+        Prior probability w of stopping in a context. By default 2^-k at depth k for "coarsen", and 1/2 for "refine".
     children : {"replay", "parent"}
-        New children replay their part of the rows that made them, or start from copies of the parent's posterior.
+        Whether the children of a split learn the rows of their parent again, or start from its posterior.
     priors : {"parent", "fixed"}
-        "parent": a context's normal is centred on its parent's mean at the time of the split, and the cells of its
-        tree density stop in the parent's cells instead of the uniform density, so that only what differs from the
-        parent has to be learned. "fixed": every context has the root's prior, as in the paper.
+        "parent" centres the prior of a context on its parent: its normal on the parent's mean, and the cells of its
+        tree density on the parent's cells. "fixed" gives every context the prior of the root, as in the paper.
     max_depth : int, optional
-        Maximum depth of a tree density, at most 64; depth j halves output j mod q. By default 8 q + 4, at most 64.
-        With ``priors="parent"`` a context at depth k has that less k: finer cells are left to its ancestors.
+        Maximum depth of a tree density, at most 64. By default 8 q + 4. With ``priors="parent"``, a context at depth k
+        has k levels fewer.
     a : float
-        The probabilities of the two halves of a cell have a Beta(a, a) prior.
+        Parameter of the Beta(a, a) prior of the probabilities of the two halves of a cell.
     halve : float
         Prior probability that a cell is halved.
     ridge : float
-        lambda of the Normal-Wishart: the prior mean counts as this many rows.
+        Number of rows that the prior mean of the Normal-Wishart counts as.
     nu : float, optional
-        Its prior degrees of freedom, above q - 1; by default q + 2.
+        Prior degrees of freedom of the Normal-Wishart, above q - 1; by default q + 2.
     scatter : float
-        Its Psi_0 = scatter * I, in standardised units.
+        Prior scatter of the Normal-Wishart, in standardised units.
     settle : int
-        Units of y, and of x for the choice of the widest side, are set anew at 1, 2, 4, ... rows up to this many, by
-        building the model again from the rows seen; then they stay. 0 takes the data as they are.
+        The data are standardised again after 1, 2, 4, ... rows, up to this number. 0 uses the data as they are.
     categorical_features : "from_dtype", None, or sequence of columns
-        Inputs that are categories, by name, number or mask; by default those of a frame that hold categories or text.
-        Categories are numbered as they come, and these numbers are split like other inputs. Missing values are NaN.
+        Categorical inputs, by name, number or mask; by default the categorical and text columns of a frame. Categories
+        are numbered in the order in which they come. Missing values are NaN.
 
     Attributes
     ----------
     n_features_in_, n_outputs_ : int
-        Columns of X and of y.
+        Number of inputs and outputs.
     feature_names_in_ : array of str
-        Names of the inputs, where X was a frame with names.
+        Names of the inputs, if X was a frame with names.
     target_names_ : list of str
-        Names of the outputs, where y was a frame or a named column.
+        Names of the outputs, if y was a frame or a named column.
     n_rows_ : int
-        Rows learned.
+        Number of rows learned.
     n_contexts_, depth_ : int
-        Size of the kd-tree, inner contexts included, and depth of its finest one.
+        Number of contexts of the kd-tree, and the depth of the finest one.
 
     Examples
     --------
@@ -165,63 +161,22 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
 
     @writes
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, then learn rows X (n, p), y (n,) or (n, q) in order; X=None for no inputs.
+        """Learn rows in order. Anything learned before is discarded. Use ``X=None`` if there are no inputs.
 
-        ``sample_weight`` (n,), optional, counts rows: 2 is the row twice, 0 a row that is not there. Fractions are
-        carried over to the next rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            Their outputs.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows, relative to each other; 0 leaves a row out.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
+        Sample weights are counts: a row with weight 2 is learned twice. Fractions are carried over to the next rows.
         """
         self._learn_rows(X, y, begun=False, sample_weight=sample_weight)
         return self
 
     @writes
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Learn further rows in order. All are checked first: a bad one leaves the model as it was.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            Their outputs.
-
-        Returns
-        -------
-        self
-            The estimator, which has learned the rows.
-        """
+        """Learn more rows, in order. An invalid row leaves the model unchanged."""
         self._learn_rows(X, y, begun=hasattr(self, "_engine"))
         return self
 
     @writes
     def prequential(self, X: Any, y: Any) -> Floats:
-        """Learn further rows in order; returns the log density (n,) that each had just before it was learned.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            Their outputs.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Log densities in nats, each before its row was learned.
-        """
+        """Learn more rows, in order, and return the log density of each row before it was learned."""
         return self._learn_rows(X, y, begun=hasattr(self, "_engine"))
 
     def _learn_rows(self, X: Any, y: Any, begun: bool, sample_weight: Any = None) -> Floats:
@@ -256,20 +211,7 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
 
     @writes
     def learn_one(self, x: Any, y: Any) -> float:
-        """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned.
-
-        Parameters
-        ----------
-        x : float or array-like of shape (p,)
-            Inputs of one row.
-        y : float or array-like of shape (q,)
-            Its output, or outputs.
-
-        Returns
-        -------
-        float
-            Log density of the row, in nats, before it was learned.
-        """
+        """Learn one row, and return its log density before it was learned."""
         if x is None:
             return float(self._learn_rows(None, [y], begun=hasattr(self, "_engine"))[0])
         begun = "_engine" in self.__dict__
@@ -306,20 +248,7 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
 
     @reads
     def logpdf(self, X: Any, y: Any) -> Floats:
-        """Log density (n,) of y (n,) or (n, q) given X (n, p); X=None for a model without inputs.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            The rows' own y.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Log densities in nats.
-        """
+        """Log density of each row's y. Use ``X=None`` for a model without inputs."""
         X = self._check(X, len(y))
         Y, _ = self._outputs(y, len(X), begun=True)
         if "calibration_" in self.__dict__:
@@ -328,12 +257,7 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
 
     @reads
     def component_weights(self, X: Any) -> tuple[Floats, Floats]:
-        """For each x the weight (n,) of the normals, against tree densities, and the mean depth (n,) of stopping.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
+        """For each row, the weight of the normals against the tree densities, and the mean depth of stopping.
 
         Returns
         -------

@@ -1,17 +1,16 @@
 """Sample weights are counts: a row of weight 2 is that row twice, a row of weight 0 is not there."""
 
 import numpy as np
-from numpy.typing import NDArray
+
+from coverwalk._arrays import Floats, Ints
 
 __all__ = ["counts_of"]
-
-Floats = NDArray[np.float64]
 
 MAX_COPIES = 2**26  # of all rows together: weights are counts, and so many rows would not fit
 _WHOLE = 1e-9  # sums of weights this close to a whole number are that number
 
 
-def counts_of(weight: Floats, order: NDArray[np.int64]) -> NDArray[np.int64]:
+def counts_of(weight: Floats, order: Ints) -> Ints:
     """How often each row is taken (n,): its weight where weights are whole numbers.
 
     Fractions are carried over from row to row, in the order given: of ten rows of weight 0.3 three are taken, and any

@@ -1,6 +1,6 @@
-"""Honest scores of predictive distributions: proper scores, which the truth minimises, and checks of calibration.
+"""Proper scores of predictive distributions, and checks of their calibration.
 
-As in scikit-learn, what was seen comes first: ``log_loss(y_true, dist)``.
+As in scikit-learn, the observed values come first: ``log_loss(y_true, dist)``.
 """
 
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coverwalk._docstrings import SCORES, document
 from coverwalk.distributions.base import Distribution, RandomState
 from coverwalk.distributions.mixture import PredictiveDistribution, make_uniform
 from coverwalk.distributions.shapes import Floats
@@ -48,21 +49,9 @@ def _rows(y_true: Any, dist: Distribution, *, joint: bool = False) -> Floats:
 
 
 def log_loss(y_true: ArrayLike, dist: Distribution) -> float:
-    """Mean of -log p(y), in nats and in the units of y: less is better, and the truth has the least expectation.
+    """Mean of -log p(y), in nats. Lower is better.
 
-    With several outputs it is the loss of the whole vector.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,) or (n, q)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-
-    Returns
-    -------
-    float
-        The mean over rows.
+    With several outputs, p is their joint density.
 
     Examples
     --------
@@ -76,21 +65,9 @@ def log_loss(y_true: ArrayLike, dist: Distribution) -> float:
 
 
 def crps(y_true: ArrayLike, dist: Distribution) -> float:
-    """Mean continuous ranked probability score, in the units of y: the absolute error of a distribution.
+    """Mean continuous ranked probability score (CRPS), in the units of y. Lower is better.
 
-    With several outputs it is the mean over the outputs too, each scored alone.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-
-    Returns
-    -------
-    float
-        The mean over rows.
+    It generalises the absolute error to distributions. With several outputs, it is the mean over the outputs.
 
     Examples
     --------
@@ -104,23 +81,9 @@ def crps(y_true: ArrayLike, dist: Distribution) -> float:
 
 
 def energy_score(y_true: ArrayLike, dist: Distribution, n_draws: int = 200, random_state: int = 0) -> float:
-    """Mean energy score of whole vectors, ``E|Y - y| - E|Y - Y'|/2``, estimated by draws; of one output, the CRPS.
+    """Mean energy score ``E|Y - y| - E|Y - Y'|/2`` of several outputs, estimated by draws. Lower is better.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n,) or (n, q)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-    n_draws : int
-        Random draws for each row.
-    random_state : int, RandomState, Generator or None
-        Seed of the draws.
-
-    Returns
-    -------
-    float
-        The mean over rows.
+    For one output it is the CRPS.
     """
     y = _rows(y_true, dist, joint=True)
     if dist.n_outputs == 1:
@@ -129,21 +92,7 @@ def energy_score(y_true: ArrayLike, dist: Distribution, n_draws: int = 200, rand
 
 
 def pinball_loss(y_true: ArrayLike, dist: Distribution, quantile: float = 0.5) -> float:
-    """Mean pinball loss of the quantile at one level: half the absolute error for the median.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-    quantile : float
-        Level between 0 and 1.
-
-    Returns
-    -------
-    float
-        The mean over rows.
+    """Mean pinball loss of one quantile. Lower is better. For the median it is half the absolute error.
 
     Examples
     --------
@@ -160,21 +109,9 @@ def pinball_loss(y_true: ArrayLike, dist: Distribution, quantile: float = 0.5) -
 
 
 def interval_score(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> float:
-    """Mean interval (Winkler) score: width of the central interval, plus 2/(1 - confidence) times what y is outside.
+    """Mean interval (Winkler) score. Lower is better.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-    confidence : float
-        Probability that the central interval claims.
-
-    Returns
-    -------
-    float
-        The mean over rows.
+    It is the width of the central interval, plus 2/(1 - confidence) times the distance of y from the interval.
 
     Examples
     --------
@@ -192,18 +129,9 @@ def interval_score(y_true: ArrayLike, dist: Distribution, confidence: float = 0.
 
 
 def coverage(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> float:
-    """Fraction of rows whose y lies in the central interval of this confidence: should be the confidence itself.
+    """Fraction of rows whose y lies in the central interval. It should equal the confidence.
 
-    With several outputs it is the mean over the outputs, each taken alone.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-    confidence : float
-        Probability that the central interval claims.
+    With several outputs, it is the mean over the outputs.
 
     Returns
     -------
@@ -223,18 +151,9 @@ def coverage(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> 
 
 
 def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) -> Floats:
-    """Probability integral transform F(y), (n,): uniform on [0, 1] when the distributions are right.
+    """Probability integral transform F(y) of each row. It is uniform on [0, 1] if the model is calibrated.
 
-    At an atom F jumps, and the transform is drawn evenly from the jump.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-    random_state : int, RandomState, Generator or None
-        Of the draws within the jumps at atoms.
+    Where F has a jump at y, the value is drawn uniformly from the jump.
 
     Returns
     -------
@@ -256,16 +175,7 @@ def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) ->
 
 
 def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tuple[Floats, Floats]:
-    """Histogram of the probability integral transform: heights (bins,), 1 when calibrated, and edges (bins + 1,).
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-    bins : int
-        Number of bins.
+    """Histogram of the probability integral transform. All heights are near 1 if the model is calibrated.
 
     Returns
     -------
@@ -285,7 +195,7 @@ def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tupl
 
 
 def reliability(y_true: ArrayLike, dist: Distribution, levels: ArrayLike) -> Floats:
-    """Fraction of rows covered by the central interval of each confidence level, (k,): the levels when calibrated.
+    """Fraction of rows in the central interval of each confidence level. It should equal the level.
 
     Parameters
     ----------
@@ -314,16 +224,9 @@ def reliability(y_true: ArrayLike, dist: Distribution, levels: ArrayLike) -> Flo
 
 
 def calibration_error(y_true: ArrayLike, dist: Distribution) -> float:
-    """Mean distance of the sorted F(y) from the uniform quantiles they estimate: 0 when right, at most 1/2.
+    """Mean distance between the sorted F(y) and uniform quantiles, from 0 to 1/2. Lower is better.
 
-    Even the true distributions have about 0.3 / sqrt(n), the mean height of a Brownian bridge.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
+    The true distributions have about 0.3 / sqrt(n).
 
     Returns
     -------
@@ -339,3 +242,6 @@ def calibration_error(y_true: ArrayLike, dist: Distribution) -> float:
     """
     values = np.sort(pit(y_true, dist))
     return float(np.mean(np.abs(values - (np.arange(values.size) + 0.5) / values.size)))
+
+
+document(globals(), SCORES)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coverwalk._docstrings import SCORES, document
 from coverwalk.distributions.base import Distribution
 from coverwalk.distributions.plotting import BLUE, GREY, INK, ORANGE, axes_to_draw_on, grid_of, plot_density
 from coverwalk.distributions.shapes import Floats
@@ -34,10 +35,9 @@ def plot_conditional(
     quantiles: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95),
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """The density of y over a grid x (n,), one row of ``dist`` for each, as a heat map with quantile lines.
+    """The density of y over a grid of x, as a heat map with quantile lines.
 
-    Every column is scaled to its own highest density, so that narrow and wide stretches can both be read; ``data``
-    (x, y) is laid over it.
+    The colours are relative to the highest density at each x.
 
     Parameters
     ----------
@@ -50,12 +50,7 @@ def plot_conditional(
     quantiles : array-like of shape (k,)
         Levels between 0 and 1.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        With the plot.
+        Where to draw; by default a new figure.
 
     Examples
     --------
@@ -109,22 +104,6 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 
     The band contains 95 % of the bars of a calibrated model.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-    bins : int
-        Number of bins.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        With the plot.
-
     Examples
     --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
@@ -153,20 +132,6 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None" = None) -> "Axes":
     """Coverage of central intervals against their confidence: on the diagonal if the model is calibrated.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        With the plot.
-
     Examples
     --------
     >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
@@ -191,20 +156,6 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
 
 def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None) -> "Axes":
     """The components of one row's density with the largest weights, each with its centre, width and weight.
-
-    Parameters
-    ----------
-    dist : Distribution
-        Of one row.
-    top : int
-        Number of components at most, those with the largest weights first.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        With the plot.
 
     Examples
     --------
@@ -248,11 +199,6 @@ def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
-    Returns
-    -------
-    matplotlib Axes
-        With the plot.
-
     Examples
     --------
     >>> from coverwalk.forest.explain import Importance
@@ -281,11 +227,6 @@ def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "A
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
-    Returns
-    -------
-    matplotlib Axes
-        With the plot.
-
     Examples
     --------
     >>> from coverwalk.forest.explain import Dependence
@@ -304,3 +245,6 @@ def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "A
     ax.legend(loc="upper left", fontsize=8)
     ax.set_title("partial dependence", fontsize=10, loc="left", color=INK)
     return ax
+
+
+document(globals(), SCORES)

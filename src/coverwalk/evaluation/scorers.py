@@ -1,4 +1,4 @@
-"""Scorers for `cross_val_score`, `GridSearchCV` and their like: proper scores of distributions, greater is better.
+"""Scorers for `cross_val_score`, `GridSearchCV` and other searches of scikit-learn. Higher is better.
 
 Each is called as ``scorer(estimator, X, y)``. The estimator is one of coverwalk's, a search over one, or a scikit-learn
 `Pipeline` that ends in one.
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from coverwalk._docstrings import SCORES, document
 from coverwalk.distributions.base import Distribution
 from coverwalk.evaluation import metrics
 
@@ -24,15 +25,7 @@ __all__ = [
 
 
 def predictive_distribution(estimator: Any, X: Any) -> Distribution:
-    """The distributions that an estimator predicts for rows X, through a search or a pipeline around it.
-
-    Parameters
-    ----------
-    estimator : object
-        One with ``predict_dist``, a fitted search over one, or a pipeline that ends in one.
-    X : array-like
-        Rows, as the outermost estimator takes them.
-    """
+    """The distributions that an estimator predicts, also inside a search or a pipeline."""
     if hasattr(estimator, "predict_dist"):
         dist: Distribution = estimator.predict_dist(X)
         return dist
@@ -47,21 +40,7 @@ def predictive_distribution(estimator: Any, X: Any) -> Distribution:
 
 
 def nll_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Mean log density of the rows, the negative log loss (NLL) with its sign turned.
-
-    Parameters
-    ----------
-    estimator : object
-        A fitted estimator with `predict_dist`, a search over one, or a pipeline that ends in one.
-    X : array-like of shape (n, p)
-        Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-    y : array-like of shape (n,) or (n, q)
-        The rows' own y.
-
-    Returns
-    -------
-    float
-        Greater is better.
+    """Mean log density of the rows: the negated log loss (NLL).
 
     Examples
     --------
@@ -76,33 +55,18 @@ def nll_scorer(estimator: Any, X: Any, y: Any) -> float:
 
 
 def crps_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Mean CRPS with its sign turned; with several outputs the mean over them.
-
-    Parameters
-    ----------
-    estimator : object
-        A fitted estimator with `predict_dist`, a search over one, or a pipeline that ends in one.
-    X : array-like of shape (n, p)
-        Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-    y : array-like of shape (n,) or (n, q)
-        The rows' own y.
-
-    Returns
-    -------
-    float
-        Greater is better.
-    """
+    """The negated mean CRPS; with several outputs, the mean over them."""
     return -metrics.crps(_like(y), predictive_distribution(estimator, X))
 
 
 @dataclass(frozen=True)
 class IntervalScorer:
-    """Mean interval (Winkler) score with its sign turned.
+    """The negated mean interval (Winkler) score.
 
     Parameters
     ----------
     confidence : float
-        Of the central interval.
+        Confidence of the central interval.
     """
 
     confidence: float = 0.9
@@ -114,7 +78,7 @@ class IntervalScorer:
 
 @dataclass(frozen=True)
 class PinballScorer:
-    """Mean pinball loss of one quantile with its sign turned.
+    """The negated mean pinball loss of one quantile.
 
     Parameters
     ----------
@@ -137,3 +101,4 @@ def _like(y: Any) -> Any:
 
 interval_scorer = IntervalScorer()
 pinball_scorer = PinballScorer()
+document(globals(), SCORES)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk.classifier import ContextClassifier
 from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.distributions.base import Distribution
 from coverwalk.distributions.univariate import UnivariateDistribution
@@ -14,7 +15,17 @@ from coverwalk.double_tree.estimator import DoubleTree
 from coverwalk.evaluation.baselines import Line, normal_crps, plain_inputs
 from coverwalk.forest.schedule import NEVER
 
-__all__ = ["Score", "Totals", "baselines", "learned_rows", "marginals", "predicted", "row_keys", "score"]
+__all__ = [
+    "Score",
+    "Totals",
+    "baselines",
+    "learned_rows",
+    "marginals",
+    "n_learned_from",
+    "predicted",
+    "row_keys",
+    "score",
+]
 
 Floats = NDArray[np.float64]
 
@@ -94,10 +105,16 @@ def learned_rows(model: ConditionalDensity | DoubleTree) -> tuple[Floats, Floats
     return streams[0].X[:kept], np.column_stack([stream.y[:kept] for stream in streams])
 
 
-def row_keys(X: Floats, Y: Floats) -> NDArray[Any]:
+def row_keys(X: Floats, Y: Floats | NDArray[np.int64]) -> NDArray[Any]:
     """Rows as things that can be looked for, (n,): equal where all numbers are."""
     table = np.ascontiguousarray(np.column_stack([X, Y]) + 0.0)  # -0 is 0
     return table.view([("", np.int64)] * table.shape[1])[:, 0]
+
+
+def n_learned_from(model: ContextClassifier, X: Floats, code: NDArray[np.int64]) -> int:
+    """How many of the rows X (n, p) with classes ``code`` (n,) a classifier has learned from, of those it keeps."""
+    known = np.concatenate([row_keys(rows.X, rows.y) for rows in model._rows])
+    return int(np.isin(row_keys(X, code), known).sum())
 
 
 def baselines(model: ConditionalDensity | DoubleTree) -> dict[str, list[Line]]:

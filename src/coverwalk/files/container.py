@@ -63,14 +63,14 @@ def read_bytes(path: Path) -> tuple[dict[str, str], Store]:
             raise ModelFileError(f"{path} is empty, expected a file written by save()")
         length = int.from_bytes(file.read(8), "little")
         if length > size - 8:
-            raise ModelFileError(f"{path} is no model file or is cut short; expected one written by save()")
+            raise ModelFileError(f"{path} is not a model file, or is truncated; expected one written by save()")
         try:
             text = file.read(length).decode()
         except UnicodeDecodeError as error:
-            raise ModelFileError(f"{path} is no model file; expected one written by save()") from error
+            raise ModelFileError(f"{path} is not a model file; expected one written by save()") from error
         header = parsed(text, str(path))
         if type(header) is not dict:
-            raise ModelFileError(f"{path} is no model file; expected one written by save()")
+            raise ModelFileError(f"{path} is not a model file; expected one written by save()")
         metadata = _texts(header.pop("__metadata__", {}), path)
         made = _digest(metadata, header)
         arrays = _arrays(file, header, size - 8 - length, path, made.update)
@@ -92,7 +92,7 @@ def parsed(text: str, where: str) -> Any:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(
-            f"{where} is no model file or is damaged ({error}); expected one written by save()"
+            f"{where} is not a model file, or is damaged ({error}); expected one written by save()"
         ) from error
 
 
@@ -104,12 +104,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _texts(metadata: Any, path: Path) -> dict[str, str]:
     if type(metadata) is not dict or not all(type(text) is str for text in metadata.values()):
-        raise ModelFileError(f"{path} is no model file: its metadata are not texts")
+        raise ModelFileError(f"{path} is not a model file: its metadata are not texts")
     if metadata.get("format") != "coverwalk":
         raise ModelFileError(f"{path} is a safetensors file of something else, expected one written by save()")
     version, writer = metadata.get("version", ""), metadata.get("written_by", "?")
@@ -124,7 +124,7 @@ def _texts(metadata: Any, path: Path) -> dict[str, str]:
             f"{FORMAT}: upgrade coverwalk"
         )
     if metadata.keys() != {"format", "version", "written_by", "model", "digest"}:
-        raise ModelFileError(f"{path} is no model file: its metadata are {sorted(metadata)}")
+        raise ModelFileError(f"{path} is not a model file: its metadata are {sorted(metadata)}")
     return metadata
 
 
@@ -142,11 +142,11 @@ def _arrays(file: BinaryIO, header: dict[str, Any], room: int, path: Path, read:
         if begin != at or end < begin:
             raise ModelFileError(f"{path}: its arrays overlap, or leave gaps")
         if not held.packed and end - begin != held.count * NAMES[held.narrow].itemsize:
-            raise ModelFileError(f"{path}: the array {name} has not the size that its shape tells")
+            raise ModelFileError(f"{path}: the array {name} does not have the size of its shape")
         more += excess(held.count * NAMES[held.dtype].itemsize, end - begin)
         at = end
     if at != room:
-        raise ModelFileError(f"{path} is cut short, or has more behind its arrays than they need")
+        raise ModelFileError(f"{path} is truncated, or longer than its arrays")
     if more > FREE:
         raise ModelFileError(f"{path} has arrays that would take far more memory than the file")
     arrays = {}

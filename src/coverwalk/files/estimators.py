@@ -3,17 +3,20 @@
 import os
 from typing import Self
 
+from coverwalk._docstrings import ROWS, Documented
 from coverwalk.locks import reads
 
 __all__ = ["Saved"]
 
 
-class Saved:
-    """An estimator that goes to a file and comes back."""
+class Saved(Documented):
+    """An estimator that can be saved to a file and loaded again."""
+
+    _words = ROWS
 
     @reads
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, or leave the file that was there as it was.
+        """Write the model to one file. If this fails, an existing file is not changed.
 
         Parameters
         ----------
@@ -26,7 +29,7 @@ class Saved:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model in a file, which must be of this class; `coverwalk.load` takes any.
+        """Load a model of this class; `coverwalk.load` loads any.
 
         Parameters
         ----------

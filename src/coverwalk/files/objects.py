@@ -45,7 +45,7 @@ class Schema:
             refuse(where, "an object", node)
         known = {name for name, field in self.fields.items() if not isinstance(field, Derived)}
         if node.keys() - known:
-            raise SchemaError(f"{where} has fields that its class has not: {sorted(node.keys() - known)}")
+            raise SchemaError(f"{where} has fields that its class does not have: {sorted(node.keys() - known)}")
         state: dict[str, Any] = {}
         for name, field in self.fields.items():
             if isinstance(field, Derived):

@@ -103,7 +103,7 @@ def unpack(held: Held) -> NDArray[Any]:
         except zlib.error as error:
             raise ValueError(f"what is compressed cannot be read ({error})") from error
         if len(data) != n_bytes or not stream.eof or stream.unused_data:
-            raise ValueError("what is compressed has not the size that the shape tells")
+            raise ValueError("it does not have the size of its shape")
         flat = (
             np.ascontiguousarray(np.frombuffer(data, np.uint8).reshape(narrow.itemsize, -1).T).reshape(-1).view(narrow)
         )
@@ -111,7 +111,7 @@ def unpack(held: Held) -> NDArray[Any]:
     else:
         flat = np.frombuffer(data, narrow)
         if flat.size != held.count:
-            raise ValueError("it has not the size that its shape tells")
+            raise ValueError("it does not have the size of its shape")
     dtype = NAMES[held.dtype].newbyteorder("=")
     if held.rises:
         made = np.cumsum(flat, dtype=dtype)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from coverwalk._docstrings import ROWS, Documented
 from coverwalk.distributions.explanation import Explanation, explanation_of
 from coverwalk.forest.importance import normalised, regression_gains
 
@@ -74,8 +75,10 @@ def _with_column(X: Any, a: int, rows: NDArray[Any]) -> Any:
     return shuffled
 
 
-class Explaining:
+class Explaining(Documented):
     """How `ConditionalDensity` explains its predictions."""
+
+    _words = ROWS
 
     n_features_in_: int
     n_outputs_: int
@@ -98,21 +101,7 @@ class Explaining:
         return normalised(sum(regression_gains(f)[: self.n_features_in_] for f in self.__dict__["forests_"]))
 
     def importance(self, X: Any, y: Any, *, n_repeats: int = 5, random_state: Any = 0) -> Importance:
-        """Permutation importance: the increase in log loss when one feature is shuffled among the rows.
-
-        Parameters
-        ----------
-        X, y : array-like
-            Rows that the model has not learned from, and their y.
-        n_repeats : int
-            How often to shuffle each feature.
-        random_state : int, RandomState or None
-            Seed of the shuffles.
-
-        Returns
-        -------
-        Importance
-            ``importances_mean`` and ``importances_std`` (p,) in nats per row, with scikit-learn's names.
+        """Permutation importance: the increase in log loss when one feature is shuffled among held-out rows.
 
         Examples
         --------

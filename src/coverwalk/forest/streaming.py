@@ -1,4 +1,4 @@
-"""What ConditionalDensity can do beside `fit`: learn row by row."""
+"""How ConditionalDensity learns row by row."""
 
 from dataclasses import replace
 from typing import Any, Self
@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._docstrings import ROWS, Documented
 from coverwalk.forest.bounds_choice import bounded
 from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.forest import Forest, Settings
@@ -22,8 +23,10 @@ Floats = NDArray[np.float64]
 N_TREES = 16  # of a stream that began as one: every row is learned by each of them
 
 
-class Streaming(StreamInputs):
-    """The verbs of a stream; a `StreamChain` learns and predicts."""
+class Streaming(StreamInputs, Documented):
+    """How `ConditionalDensity` learns row by row; a `StreamChain` does the work."""
+
+    _words = ROWS
 
     n_estimators: int | None
     stop: float | str
@@ -39,42 +42,16 @@ class Streaming(StreamInputs):
 
     @writes
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Learn further rows in order. A bad row, or an interrupt, leaves the model as it was.
+        """Learn more rows, in order. An invalid row, or an interrupt, leaves the model unchanged.
 
-        To that end the rows are learned by a copy of what the model has learned since its trees grew. For single rows,
-        `learn_one` is faster: it learns in place.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            Their outputs.
-
-        Returns
-        -------
-        self
-            The estimator, which has learned the rows.
+        For single rows, `learn_one` is faster: it learns in place, while this method learns in a copy.
         """
         self._learn_rows(X, y, scored=False)
         return self
 
     @writes
     def prequential(self, X: Any, y: Any) -> Floats:
-        """Learn further rows in order; returns the log density (n,) that each had just before it was learned.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            Their outputs.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Log densities in nats, each before its row was learned.
-        """
+        """Learn more rows, in order, and return the log density of each row before it was learned."""
         return self._learn_rows(X, y, scored=True)
 
     def _learn_rows(self, X: Any, y: Any, *, scored: bool) -> Floats:
@@ -102,20 +79,7 @@ class Streaming(StreamInputs):
 
     @writes
     def learn_one(self, x: Any, y: Any) -> float:
-        """Learn one row, x (p,) or a number and y (q,) or a number; returns its log density before it was learned.
-
-        Parameters
-        ----------
-        x : float or array-like of shape (p,)
-            Inputs of one row.
-        y : float or array-like of shape (q,)
-            Its output, or outputs.
-
-        Returns
-        -------
-        float
-            Log density of the row, in nats, before it was learned.
-        """
+        """Learn one row, and return its log density before it was learned."""
         if "stream_" in self.__dict__:
             return self._learn_one(x, y)
         model = twin(self)

@@ -1,7 +1,6 @@
 """Trees of contexts: routing, boxes, how a context is described; grown by any criterion."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from coverwalk._kernels.forest.grow import empty_nodes, grow
 from coverwalk._kernels.forest.line_criterion import lines_of
 from coverwalk._kernels.forest.node import NODE, add_to_parents, arrange, route
 from coverwalk.files.schema import Array, Schema, Scope, require
+from coverwalk.locks import cached
 
 __all__ = ["Tree", "grow_tree", "plain_columns"]
 
@@ -55,24 +55,24 @@ class Tree:
     def __len__(self) -> int:
         return len(self.nodes)
 
-    @cached_property
+    @cached
     def feature(self) -> Ints:
         """The input that is split (N,); -1 in a leaf."""
         return self.nodes["feature"].astype(np.int64)
 
-    @cached_property
+    @cached
     def left(self) -> Ints:
         """The child where x[feature] <= split (N,); the other one follows it; -1 in a leaf."""
         return self.nodes["left"].astype(np.int64)
 
-    @cached_property
+    @cached
     def parent(self) -> Ints:
         """The parent of each context (N,), -1 for the root."""
         parent, inner = np.full(len(self.nodes), -1), np.flatnonzero(self.left >= 0)
         parent[self.left[inner]] = parent[self.left[inner] + 1] = inner
         return parent
 
-    @cached_property
+    @cached
     def depth(self) -> Ints:
         """How many contexts lie above each (N,)."""
         depth, level = np.zeros(len(self.nodes), np.int64), np.zeros(1, np.int64)

@@ -1,7 +1,6 @@
 """The trees of a forest as one table for the kernels, and the mixture that they predict together."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, YCells, with_y_cells
 from coverwalk.forest.members import GLOBAL_KERNEL, OUTLIERS, Frame, Member, describe_context
 from coverwalk.forest.tree_shapes import OUTLIER_DF
+from coverwalk.locks import cached
 
 __all__ = ["OUTLIER_DF", "OUTLIER_ROWS", "TreeTable"]
 
@@ -64,7 +64,7 @@ class TreeTable:
         _ = self.shapes.table  # worked out once, here and not with the first answer
         self.n_priors = len(members[0].fitted.records.weight)
 
-    @cached_property
+    @cached
     def trees(self) -> Trees:
         """What the kernels read. The arrays behind the addresses are kept alive by this object."""
         arrays = [_arrays_of_tree(member) for member in self.members] + [_arrays_of_frame(f) for f in self.frames]
@@ -147,7 +147,7 @@ class TreeTable:
         mean_all(X, trees, self._work(*X.shape), self.shapes.table.mean, outliers, out)
         return out
 
-    @cached_property
+    @cached
     def _groups(self) -> tuple[Ints, Floats]:
         """The group of each tree, those of one degree, with or without a trend; and how many trees a group has."""
         kinds = [(member.part.degree, member.part.smooth) for member in self.members]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.distributions.mixture import Components, row_densities
-from coverwalk._kernels.distributions.rounded import cell_densities
+from coverwalk._kernels.distributions.density import cell_densities
+from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.forest.experts.global_kernel import MAX_INPUTS
@@ -193,12 +193,10 @@ def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Float
     """Of distributions that have the same components in other weights: each component is evaluated once."""
     offsets, _, loc, scale, shape = dists[0].components
     alone = Components(np.arange(len(loc) + 1), np.ones(len(loc)), loc, scale, shape)
-    said, at, rounding = np.empty(len(loc)), np.repeat(y, np.diff(offsets)), dists[0].rounding
-    if rounding is None:
-        row_densities(alone, dists[0].shapes.table, at, said)
-    else:
-        cell_densities(alone, dists[0].shapes.table, *rounding.cells(at), said)
-    densities = np.array([np.add.reduceat(dist.components.weight * said, offsets[:-1]) for dist in dists])
+    said, at, rounding = np.empty((len(loc), 1)), np.repeat(y, np.diff(offsets))[:, None], dists[0].rounding
+    low, high = (at, at) if rounding is None else rounding.cells(at)
+    cell_densities(alone, dists[0].shapes.table, 0, low, high, said)
+    densities = np.array([np.add.reduceat(dist.components.weight * said[:, 0], offsets[:-1]) for dist in dists])
     if np.all((densities > MIN_DENSITY) & (densities < np.inf)):
         return list(np.log(densities) + (0.0 if rounding is None else rounding.log_unit(y)))
     return [dist.logpdf(y) for dist in dists]  # densities beyond the range of floats have logarithms

@@ -84,7 +84,7 @@ class TreeDensity(LocalModel):
         if not (a > 0 and scale > 0 and 0 < stop < 1):
             raise ValueError(f"a and scale must be positive and stop in (0, 1), got {a!r}, {scale!r}, {stop!r}")
         if not 0 <= max_depth <= 50 * q:
-            raise ValueError(f"max_depth must lie between 0 and 50 a output, got {max_depth!r}")
+            raise ValueError(f"max_depth must lie between 0 and 50 per output, got {max_depth!r}")
         self.q, self.max_depth, self.a, self.stop = q, max_depth, float(a), float(stop)
         self.loc, self.scale, self.dist = float(loc), float(scale), dist
 

@@ -10,14 +10,11 @@ many rows, by a random thousand of the left-out rows (each still judged by all n
 from math import exp, log, pi
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["DoubleKernel"]
-
-Floats = NDArray[np.float64]
-Longs = NDArray[np.int64]
 
 _FOLDS = 10
 _JUDGES = 1000  # left-out rows that choose the bandwidths
@@ -35,7 +32,7 @@ def _squared_distances(rows: Floats, others: Floats, out: Floats) -> None:
 
 
 @kernel
-def _cross_validate(X: Floats, Y: Floats, fold: Longs, judges: Longs, hx: Floats, hy: Floats, score: Floats) -> None:
+def _cross_validate(X: Floats, Y: Floats, fold: Ints, judges: Ints, hx: Floats, hy: Floats, score: Floats) -> None:
     """Add each judge's log density under every pair of bandwidths to score (len(hx), len(hy))."""
     n, q = X.shape[0], Y.shape[1]
     dx, dy = np.empty(n), np.empty(n)

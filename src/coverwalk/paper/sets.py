@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk.datasets import MIXTURES, data_folder, load_faithful
 
 __all__ = ["HOLDOUT", "DataSet", "load_sets"]
-
-Floats = NDArray[np.float64]
 
 HOLDOUT = 10_000  # rows held out of a synthetic set; the paper holds out 10^6
 _SEED, _HOLDOUT_SEED = 0, 1000

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.warped import EXPONENTIAL, LINEAR
 from coverwalk.files.schema import Real, Schema, require
 
 __all__ = ["Bounds", "check_within", "checked_bounds", "natural_bounds"]
 
-Floats = NDArray[np.float64]
 Pair = tuple[float | None, float | None]
 
 NATURAL = (0.0,), (1.0, 100.0)  # where y that was given no bounds may have a lower one, and an upper one

@@ -10,14 +10,12 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.node import UNSEEN
 from coverwalk.preparation.columns import OTHERS, MixedInputs, column_values, columns_of, frequent_categories
 
 __all__ = ["CategoryCounts", "category_codes", "digests"]
-
-Floats = NDArray[np.float64]
 
 
 def _digest(value: Any) -> float:

@@ -5,14 +5,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.scaling import all_finite
 
 __all__ = ["as_outputs", "as_row", "numbers_only", "refuse_nonfinite", "usable_outputs"]
 
-Floats = NDArray[np.float64]
 LARGEST = 1e305  # of y: a hundred times the range of such numbers is finite
 
 

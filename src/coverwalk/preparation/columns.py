@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.node import OWN_CATEGORIES, UNSEEN
 from coverwalk.files.schema import List, Plain, Schema, Scope, require
 
@@ -21,8 +21,6 @@ __all__ = [
     "frequent_categories",
     "read_inputs",
 ]
-
-Floats = NDArray[np.float64]
 
 OTHERS = "(others)"  # the name that levels without a number of their own share
 

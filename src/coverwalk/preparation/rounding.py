@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import pdtrc
 
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.distributions.warped import CONSTANT, LINEAR
 from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, require
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
 __all__ = ["Rounding", "atom_widths", "find_rounding", "refuse_lossy"]
-
-Floats = NDArray[np.float64]
 
 ON_GRID = 0.99  # of the rows, for a grid
 MIN_REPEATS = 3  # rows that repeat a value, for a grid
@@ -99,7 +98,7 @@ class Rounding:
         with np.errstate(invalid="ignore"):  # infinity less infinity
             return np.asarray(np.where(np.abs(z - near) <= _SNAP, near, z))
 
-    def is_atom(self, y: ArrayLike) -> NDArray[np.bool_]:
+    def is_atom(self, y: ArrayLike) -> Bools:
         """Whether y is a value that has a mass of its own."""
         y = np.asarray(y, dtype=np.float64)
         if self.step:
@@ -155,7 +154,7 @@ class Rounding:
         opened = np.concatenate([[0.0], np.cumsum(self.width)])
         return np.asarray(y + opened[np.searchsorted(self.values, y, side=side)])
 
-    def latent(self, X: Floats, y: Floats, rank: NDArray[np.int64] | int = 0) -> Floats:
+    def latent(self, X: Floats, y: Floats, rank: Ints | int = 0) -> Floats:
         """y (n,) spread evenly over its cells: a hash of each row X (n, p), y says where it lies.
 
         rank: the how-manieth of rows that are equal, which then lie apart. Neither the order of rows nor threads
@@ -175,6 +174,13 @@ class Rounding:
         """The y of a latent y; rising, and constant in a cell, which owns its upper end."""
         t = np.asarray(latent, dtype=np.float64)
         y = self._rounded(t if self.bounds is None else self.bounds.backward(t))
+        return np.clip(y, self.low, self.high) if self.limited else y
+
+    def unrounded(self, latent: ArrayLike) -> Floats:
+        """The y of a latent y before it was rounded to a grid: in the units of y, within the limits."""
+        t = np.asarray(latent, dtype=np.float64)
+        t = t if self.bounds is None else self.bounds.backward(t)
+        y = t if self.step else self._rounded(t)
         return np.clip(y, self.low, self.high) if self.limited else y
 
     def _rounded(self, t: Floats) -> Floats:
@@ -214,7 +220,7 @@ class Rounding:
         t = t if self.bounds is None else self.bounds.forward(t)
         return np.where(y < self.low, -np.inf, np.where(y >= self.high, np.inf, t))
 
-    def pieces(self, grid: Floats | None = None) -> tuple[Floats, NDArray[np.int64], Floats]:
+    def pieces(self, grid: Floats | None = None) -> tuple[Floats, Ints, Floats]:
         """What y is of the latent y, for `piece_moments`: edges, kinds and forms.
 
         grid: values of a grid whose cells are told apart, ascending; between the others y is taken for continuous.
@@ -317,9 +323,21 @@ def find_rounding(y: Floats) -> Rounding | None:
     return _find_grid(values, counts) or _find_atoms(values, counts)
 
 
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def refuse_lossy(y: Any) -> None:
-    """Refuse whole numbers that floats cannot tell from their neighbours."""
+    """Refuse text, and whole numbers that floats cannot tell from their neighbours."""
     numbers = np.asarray(y)
+    if numbers.dtype.kind in "USO":
+        texts = (entry for entry in numbers.ravel().tolist() if isinstance(entry, str | bytes))
+        if text := next((entry for entry in texts if not _is_number(entry)), None):
+            raise ValueError(f"y must be numbers, got the text {str(text)[:40]!r}: for classes use ContextClassifier")
     if numbers.dtype.kind in "iu" and numbers.size:
         large = numbers[(numbers > 2**53) | (numbers < -(2**53))].tolist()
     elif numbers.dtype.kind == "O":
@@ -334,7 +352,7 @@ def refuse_lossy(y: Any) -> None:
             )
 
 
-def _find_grid(values: Floats, counts: NDArray[np.int64]) -> Rounding | None:
+def _find_grid(values: Floats, counts: Ints) -> Rounding | None:
     if len(values) < 2:
         return None
     unit = max(float(np.abs(values).max()), np.finfo(float).tiny)  # so that no square overflows
@@ -354,7 +372,7 @@ def _find_grid(values: Floats, counts: NDArray[np.int64]) -> Rounding | None:
     return _find_other_grid(values, counts, enough, least)
 
 
-def _find_other_grid(values: Floats, counts: NDArray[np.int64], enough: float, least: float) -> Rounding | None:
+def _find_other_grid(values: Floats, counts: Ints, enough: float, least: float) -> Rounding | None:
     """A grid whose step is no decimal number: the smallest difference of two values, or a part of it."""
     noise = 16.0 * np.finfo(float).eps * float(np.abs(values).max())
     gaps = np.diff(values)
@@ -377,7 +395,7 @@ def _find_other_grid(values: Floats, counts: NDArray[np.int64], enough: float, l
     return None
 
 
-def _find_atoms(values: Floats, counts: NDArray[np.int64]) -> Rounding | None:
+def _find_atoms(values: Floats, counts: Ints) -> Rounding | None:
     n, m = int(counts.sum()), len(values)
     frequent = np.flatnonzero(counts >= max(MIN_ATOM * n, MIN_REPEATS))
     found: list[Any] = []

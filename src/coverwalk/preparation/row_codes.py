@@ -1,15 +1,13 @@
 """Pseudo-random numbers that depend on what a row holds alone: the order of rows does not matter."""
 
 import numpy as np
-from numpy.typing import NDArray
+
+from coverwalk._arrays import Floats, Ints, Words
 
 __all__ = ["ranks", "row_codes", "uniform_of"]
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.uint64]
 
-
-def row_codes(X: Floats, y: Floats) -> Codes:
+def row_codes(X: Floats, y: Floats) -> Words:
     """A pseudo-random number for each row, of what it holds alone."""
     code = np.zeros(len(y), np.uint64)
     for column in (*X.T, y):
@@ -18,7 +16,7 @@ def row_codes(X: Floats, y: Floats) -> Codes:
     return code
 
 
-def _mixed(code: Codes) -> Codes:
+def _mixed(code: Words) -> Words:
     code = code * np.uint64(0x9E3779B97F4A7C15)
     code ^= code >> np.uint64(29)
     code *= np.uint64(0xBF58476D1CE4E5B9)
@@ -26,7 +24,7 @@ def _mixed(code: Codes) -> Codes:
     return code
 
 
-def uniform_of(codes: Codes, rank: NDArray[np.int64] | int = 0) -> Floats:
+def uniform_of(codes: Words, rank: Ints | int = 0) -> Floats:
     """Numbers in (0, 1) from the codes of rows; of equal rows by the golden ratio, so that they lie evenly apart.
 
     >>> uniform_of(np.array([7, 7], np.uint64), np.array([0, 1])).round(3).tolist()
@@ -36,7 +34,7 @@ def uniform_of(codes: Codes, rank: NDArray[np.int64] | int = 0) -> Floats:
     return np.asarray((start + rank * 0.6180339887498949 + 2.0**-53) % 1.0)
 
 
-def ranks(codes: Codes) -> NDArray[np.int64]:
+def ranks(codes: Words) -> Ints:
     """The how-manieth each code is of its equals, in the order given.
 
     >>> ranks(np.array([6, 2, 5, 6, 2, 6], np.uint64)).tolist()

@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Words
 from coverwalk.preparation.scaling import row_codes
 
 __all__ = ["RowSample", "label_numbers"]
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 
 
 def label_numbers(y: NDArray[Any]) -> Floats:
@@ -53,7 +50,7 @@ class RowSample:
     n_rows: int = 0  # that came
     X: Floats = field(default_factory=lambda: np.empty((0, 0)))
     Y: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0)))
-    codes: Codes = field(default_factory=lambda: np.empty(0, np.uint64))
+    codes: Words = field(default_factory=lambda: np.empty(0, np.uint64))
     count: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # of each row
     complete: bool = True  # no row has been left out
 
@@ -98,7 +95,7 @@ class RowSample:
         copies: Ints = np.diff(ends, prepend=0.0).astype(np.int64)
         return np.repeat(self.X, copies, axis=0), np.repeat(self.Y, copies, axis=0)
 
-    def _add(self, X: Floats, Y: NDArray[Any], codes: Codes, count: Ints) -> None:
+    def _add(self, X: Floats, Y: NDArray[Any], codes: Words, count: Ints) -> None:
         if len(self.codes) >= self.most:
             low = codes <= self.codes[-1]
             self.complete &= bool(low.all())

@@ -7,14 +7,12 @@ said; what is said next is what a model would say that had known these units all
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.real_line import CORE
 from coverwalk.files.schema import Array, stored
 
 __all__ = ["Units", "units_of"]
-
-Floats = NDArray[np.float64]
 
 _OUTLYING = (
     16.0  # robust standard deviations beyond which a range is taken for outliers: the bulk keeps 1/16 of the cells

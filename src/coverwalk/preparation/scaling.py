@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.scaling import scale_rows
 from coverwalk.files.schema import Array, Flag, Schema
 from coverwalk.preparation.row_codes import row_codes
 
 __all__ = ["Scaling", "canonical_order", "row_codes"]
-
-Floats = NDArray[np.float64]
 
 _BULK = 4.0  # deviations up to which the map is linear; logarithmic beyond
 _SPIKE = 16.0  # the scale is never less than the standard deviation over this: columns that are mostly one value
@@ -72,7 +71,7 @@ class Scaling:
             return np.asarray(self.centre[column] + self.scale[column] * z)
 
 
-def canonical_order(X: Floats, y: Floats) -> NDArray[np.int64]:
+def canonical_order(X: Floats, y: Floats) -> Ints:
     """A pseudo-random order of the rows that depends on what they hold alone: sums and samples do not see how they
     came.
 

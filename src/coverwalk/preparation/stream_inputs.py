@@ -3,14 +3,12 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk.preparation.checked_rows import numbers_only, refuse_nonfinite
 from coverwalk.preparation.columns import MixedInputs, read_inputs
 
 __all__ = ["StreamInputs"]
-
-Floats = NDArray[np.float64]
 
 
 class StreamInputs:

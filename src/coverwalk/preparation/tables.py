@@ -18,14 +18,13 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk.preparation.columns import encoded
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Table", "TableError", "TableWriter", "listed", "open_table", "write_table"]
-
-Floats = NDArray[np.float64]
+__all__ = ["Floats", "Table", "TableError", "TableWriter", "listed", "open_table", "write_table"]
 
 _BLOCK_BYTES = 2**22  # of CSV text at once
 _BLOCK_ROWS = 2**16  # of Parquet at once
@@ -52,7 +51,7 @@ def _polars() -> Any:
 def listed(names: list[str]) -> str:
     """Names for a message, the first few where they are many."""
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    return ", ".join(map(repr, names[:12])) + more
+    return ", ".join(map(_brief, names[:12])) + more
 
 
 def _brief(entry: str) -> str:

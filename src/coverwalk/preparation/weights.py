@@ -1,14 +1,11 @@
 """Weights of rows: relative, and copies of a row are one row of their weight."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk.preparation.row_codes import ranks, row_codes
 
 __all__ = ["distinct_rows"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NOTHING = 1e-50  # of the heaviest row's weight: sums do not change by it
 MIN_ROWS = 20  # distinct rows of rounded y that all come k times are a table repeated k times: chance k^-20

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Ints32
 from coverwalk.files.schema import Flag, List, Plain, Schema
 
 __all__ = ["Alphabet"]
 
-Codes = NDArray[np.int32]
 BYTES = (bytes, bytearray, memoryview)
 
 
@@ -49,7 +49,7 @@ class Alphabet:
     def __len__(self) -> int:
         return len(self.symbols)
 
-    def encode(self, sequence: Any) -> tuple[Codes, list[Hashable]]:
+    def encode(self, sequence: Any) -> tuple[Ints32, list[Hashable]]:
         """The codes of a sequence, and the symbols in it that are new, in order; nothing is added yet.
 
         Raises ``ValueError`` for a symbol that a fixed alphabet does not have.
@@ -90,7 +90,7 @@ class Alphabet:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
-    def _encode_numbers(self, sequence: Any) -> Codes:
+    def _encode_numbers(self, sequence: Any) -> Ints32:
         """Codes that are the symbols themselves: only their range is checked."""
         numbers = np.frombuffer(sequence, np.uint8) if isinstance(sequence, BYTES) else _integers(sequence)
         wrong = np.flatnonzero((numbers < 0) | (numbers >= len(self.symbols)))

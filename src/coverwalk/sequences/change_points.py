@@ -3,16 +3,13 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.sequences.evidence import evidences
 from coverwalk.sequences.alphabet import Alphabet
 from coverwalk.sequences.sequence_parameters import MAX_DEPTH, alphabet_for, check
 
 __all__ = ["ChangePosterior", "change_points", "change_posterior"]
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 class ChangePosterior(NamedTuple):
@@ -34,13 +31,7 @@ class ChangePosterior(NamedTuple):
 
 
 def change_posterior(
-    sequence: Any,
-    *,
-    depth: int = 1,
-    alphabet: Any = None,
-    alpha: float = 0.5,
-    stop: float = 0.5,
-    prior: float = 0.5,
+    sequence: Any, *, depth: int = 1, alphabet: Any = None, alpha: float = 0.5, stop: float = 0.5, prior: float = 0.5
 ) -> ChangePosterior:
     """The posterior of one change of the source, at each place: exact, under context tree weighting.
 
@@ -82,13 +73,7 @@ def change_posterior(
 
 
 def change_points(
-    sequence: Any,
-    *,
-    depth: int = 1,
-    alphabet: Any = None,
-    alpha: float = 0.5,
-    stop: float = 0.5,
-    prior: float = 0.5,
+    sequence: Any, *, depth: int = 1, alphabet: Any = None, alpha: float = 0.5, stop: float = 0.5, prior: float = 0.5
 ) -> list[int]:
     """Places where the source changed, sorted: each is the first symbol of a new source.
 
@@ -112,7 +97,7 @@ def change_points(
     return sorted(found)
 
 
-def _codes(sequence: Any, alphabet: Any, depth: int, alpha: float, stop: float, prior: float) -> tuple[Codes, int]:
+def _codes(sequence: Any, alphabet: Any, depth: int, alpha: float, stop: float, prior: float) -> tuple[Ints, int]:
     check("depth", depth, 0 <= depth <= MAX_DEPTH, f"from 0 to {MAX_DEPTH}")
     check("alpha", alpha, alpha > 0, "positive")
     check("stop", stop, 0 < stop < 1, "between 0 and 1")
@@ -122,7 +107,7 @@ def _codes(sequence: Any, alphabet: Any, depth: int, alpha: float, stop: float, 
     return codes.astype(np.int64), max(len(known) + len(fresh), 1)
 
 
-def _contexts(codes: Codes, depth: int) -> Codes:
+def _contexts(codes: Ints, depth: int) -> Ints:
     """The contexts of each symbol, order 0 to ``depth``, numbered (n, depth + 1); before the beginning is -1."""
     numbers = np.zeros((len(codes), depth + 1), np.int64)
     first = 1
@@ -133,12 +118,12 @@ def _contexts(codes: Codes, depth: int) -> Codes:
     return numbers
 
 
-def _numbered(a: Codes, b: Codes) -> Codes:
+def _numbered(a: Ints, b: Ints) -> Ints:
     """One number, from 0 on, for each different pair."""
     return np.unique(a * (b.max(initial=0) + 2) + b + 1, return_inverse=True)[1].reshape(a.shape)
 
 
-def _posterior(contexts: Codes, codes: Codes, size: int, alpha: float, stop: float, prior: float) -> ChangePosterior:
+def _posterior(contexts: Ints, codes: Ints, size: int, alpha: float, stop: float, prior: float) -> ChangePosterior:
     n = len(codes)
     if n < 2:
         return ChangePosterior(np.zeros(n), 1.0, 0.0)
@@ -154,7 +139,7 @@ def _posterior(contexts: Codes, codes: Codes, size: int, alpha: float, stop: flo
     return ChangePosterior(probability, float(-np.expm1(log_change)), log_ratio)
 
 
-def _evidences(contexts: Codes, entries: Codes, alpha: float, size: int, stop: float) -> Floats:
+def _evidences(contexts: Ints, entries: Ints, alpha: float, size: int, stop: float) -> Floats:
     nodes, out = int(contexts.max()) + 1, np.empty(len(contexts))
     work = np.zeros(int(entries.max()) + 1), np.zeros((nodes, 2)), np.zeros(nodes), np.zeros(nodes)
     evidences(contexts, entries, float(alpha), size, float(stop), *work, out)

@@ -41,7 +41,7 @@ def compress(data: bytes, *, effort: int = 2, memory: str | int = "256MB", progr
     Returns
     -------
     bytes
-        A file as `coverwalk compress` writes it, with a version, lengths and a check sum.
+        A file as `coverwalk compress` writes it, with a version, lengths and a checksum.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def decompress(packed: bytes, *, progress: Progress | None = None) -> bytes:
     if parts.model != _MODEL:
         raise ValueError(
             f"this file was written by coverwalk {parts.writer} with model {parts.model}, and this is coverwalk "
-            f"{__version__} with model {_MODEL}: decompress it with `pip install coverwalk=={parts.writer}`"
+            f"{__version__} with model {_MODEL}: decompress it with coverwalk {parts.writer}"
         )
     if parts.effort not in (1, 2, 3) or not MIN_MEMORY <= parts.memory < 2**40:
         raise damaged(f"no effort is {parts.effort} with {parts.memory} bytes of memory")
@@ -104,7 +104,7 @@ def decompress(packed: bytes, *, progress: Progress | None = None) -> bytes:
         raise damaged(f"its header promises {parts.length} bytes, more than so short a code can hold")
     data = _decode(parts, progress)
     if not parts.checks(data):
-        raise damaged("what it decodes to has another check sum than the original")
+        raise damaged("what it decodes to has a different checksum from the original")
     return data
 
 

@@ -1,4 +1,4 @@
-"""The file that `coverwalk compress` writes: who wrote it, with which settings, how long everything is, a check sum.
+"""The file that `coverwalk compress` writes: who wrote it, with which settings, how long everything is, a checksum.
 
     byte 0        0xC7
     byte 1        the format, 2
@@ -52,7 +52,7 @@ def read_container(packed: bytes) -> Container:
     if packed[1] == _FIRST_FORMAT:
         raise ValueError(
             "this file was written by coverwalk 0.1.0 (format 1), whose model this version does not have: decompress "
-            "it with `pip install coverwalk==0.1.0`"
+            "it with coverwalk 0.1.0"
         )
     if packed[1] != _FORMAT:
         raise ValueError(

@@ -11,8 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints32
 from coverwalk._kernels.sequences import suffix_store, suffix_walk
 
 if TYPE_CHECKING:
@@ -127,13 +127,13 @@ class StopWeights(NamedTuple):
     prior_log_stop, prior_log_go (depth + 1,)     by order, for contexts that were not met
     """
 
-    parent: NDArray[np.int32]
-    label: NDArray[np.int32]
-    visits: NDArray[np.float64]
-    log_stop: NDArray[np.float64]
-    log_go: NDArray[np.float64]
-    prior_log_stop: NDArray[np.float64]
-    prior_log_go: NDArray[np.float64]
+    parent: Ints32
+    label: Ints32
+    visits: Floats
+    log_stop: Floats
+    log_go: Floats
+    prior_log_stop: Floats
+    prior_log_go: Floats
 
 
 def stop_weights(tree: suffix_store.SuffixStore) -> StopWeights:

@@ -4,8 +4,8 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Ints
 from coverwalk._kernels.sequences import suffix_store, suffix_walk
 from coverwalk.sequences.context_tree import context_text
 
@@ -26,7 +26,7 @@ class ContextWeight(NamedTuple):
 
 
 def context_weights(
-    tree: suffix_store.SuffixStore, path: NDArray[np.int64], length: int, longest: int, past: Sequence[Hashable]
+    tree: suffix_store.SuffixStore, path: Ints, length: int, longest: int, past: Sequence[Hashable]
 ) -> list[ContextWeight]:
     """One row a context of the path, from the empty one on; ``past`` are the symbols before, old to new."""
     level = np.empty((len(path), suffix_walk.LEVEL_COLUMNS))

@@ -2,8 +2,7 @@
 
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
+from coverwalk._arrays import Floats
 
 __all__ = ["EntropyRate"]
 
@@ -21,7 +20,7 @@ class EntropyRate(float):
     standard_error: float
 
     @classmethod
-    def of(cls, entropies: NDArray[np.float64]) -> Self:
+    def of(cls, entropies: Floats) -> Self:
         """The mean of entropies along a sequence; neighbours depend on each other, so the error is that of batches."""
         rate = cls(entropies.mean())
         rate.standard_error = float("nan")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Bytes, Floats, Ints, Ints32, Words
 from coverwalk._kernels.sequences import binary_coder, lattice_read, lattice_run
 from coverwalk._kernels.sequences.covers import NAMES
 from coverwalk._kernels.sequences.store import (
@@ -27,8 +27,6 @@ from coverwalk._kernels.sequences.store import (
 
 __all__ = ["FAMILIES", "Place", "contributions", "learn", "new_lattice"]
 
-Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
 Cover = Callable[..., int]
 
 FAMILIES = ("suffix", "word", "sparse", "record", "image", "match")
@@ -46,9 +44,9 @@ _MIN_USE = 0.003  # part of the log-odds below which a cover falls asleep
 class Place(NamedTuple):
     """Where a reader stands: the last symbols and words, the past as a ring, how many symbols are known."""
 
-    past: NDArray[np.uint64]
-    ring: NDArray[np.uint8]
-    known: NDArray[np.int64]
+    past: Words
+    ring: Bytes
+    known: Ints
 
 
 def new_lattice(
@@ -110,13 +108,13 @@ def start_document(store: LatticeStore, borders: bool) -> LatticeStore:
 
 def learn(
     store: LatticeStore,
-    codes: Codes | NDArray[np.uint8],
+    codes: Ints32 | Bytes,
     losses: Floats,
     functions: Sequence[Cover] = (),
     *,
     mode: int = lattice_run.LEARN,
-    coder: NDArray[np.uint64] | None = None,
-    data: NDArray[np.uint8] | None = None,
+    coder: Words | None = None,
+    data: Bytes | None = None,
 ) -> LatticeStore:
     """Learn symbols; with a coder they are coded, or decoded into ``codes``.
 
@@ -156,11 +154,11 @@ def _choose_sleepers(store: LatticeStore) -> None:
     use[:, 0] = 0
 
 
-def _needs_period(store: LatticeStore) -> NDArray[np.bool_]:
+def _needs_period(store: LatticeStore) -> Bools:
     return np.array([c < COVERS and NAMES[int(c)] in ("record", "image") for c in store.covers], np.bool_)
 
 
-def _extra(place: Place | None, codes: Codes, functions: Sequence[Cover]) -> NDArray[np.uint64]:
+def _extra(place: Place | None, codes: Ints32, functions: Sequence[Cover]) -> Words:
     """The contexts of the user's own covers before each symbol, as numbers; a function of the past alone."""
     out = np.empty((len(codes), len(functions)), np.uint64)
     if place is None or not functions:
@@ -204,7 +202,7 @@ def nbytes(store: LatticeStore) -> int:
     return sum(array.nbytes for array in store)
 
 
-def prime(store: LatticeStore, codes: Codes) -> LatticeStore:
+def prime(store: LatticeStore, codes: Ints32) -> LatticeStore:
     """Put symbols behind without learning them."""
     store = _with_capacity(store)
     position, mask = int(store.counters[POSITION]), len(store.history) - 1
@@ -231,7 +229,7 @@ def beginning(store: LatticeStore, borders: bool = True) -> Place:
     return Place(np.zeros(3, np.uint64), np.zeros(_RING, np.uint8), np.zeros(1, np.int64))
 
 
-def after(store: LatticeStore, codes: Codes) -> Place:
+def after(store: LatticeStore, codes: Ints32) -> Place:
     """After these symbols, as if a document began with them."""
     place = beginning(store)
     lattice_read.follow(store, *place, codes, np.empty((len(codes), 0), np.uint64), np.empty(0))
@@ -246,7 +244,7 @@ def distribution(store: LatticeStore, place: Place, functions: Sequence[Cover] =
     return probability
 
 
-def read(store: LatticeStore, place: Place, codes: Codes, losses: Floats, functions: Sequence[Cover] = ()) -> None:
+def read(store: LatticeStore, place: Place, codes: Ints32, losses: Floats, functions: Sequence[Cover] = ()) -> None:
     """-log p of each symbol without learning them."""
     lattice_read.follow(store, *place, codes, _extra(place, codes, functions), losses)
 
@@ -257,7 +255,7 @@ def _step(store: LatticeStore, place: Place, symbol: int) -> None:
 
 
 def tail_scores(
-    store: LatticeStore, place: Place, codes: Codes, scores: Floats, functions: Sequence[Cover] = ()
+    store: LatticeStore, place: Place, codes: Ints32, scores: Floats, functions: Sequence[Cover] = ()
 ) -> None:
     """-log of the probability of a symbol no likelier than the one there, for each."""
     for i, symbol in enumerate(codes):
@@ -271,7 +269,7 @@ def draw(
     place: Place,
     power: float,
     uniforms: Floats,
-    symbols: Codes,
+    symbols: Ints32,
     entropies: Floats,
     functions: Sequence[Cover] = (),
 ) -> None:
@@ -296,7 +294,7 @@ def contributions(store: LatticeStore, functions: Sequence[Cover] = ()) -> dict[
     return {name: part for name, part in summed.items() if part > 0}
 
 
-def newest(store: LatticeStore) -> Codes:
+def newest(store: LatticeStore) -> Ints32:
     """The newest symbols of the present document."""
     return np.frombuffer(_newest(here(store)), np.uint8).astype(np.int32)
 

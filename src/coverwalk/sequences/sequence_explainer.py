@@ -4,8 +4,8 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.sequences import suffix_store, suffix_walk
 from coverwalk._kernels.sequences.store import LatticeStore
 from coverwalk.locks import reading, reads
@@ -18,27 +18,19 @@ from coverwalk.sequences.tree_posterior import order_posterior, sample_tree
 
 __all__ = ["SequenceExplainer"]
 
-Floats = NDArray[np.float64]
-
 
 class SequenceExplainer(SequenceReader):
-    """The part of SequenceModel that says why; it never changes anything."""
+    """How a SequenceModel explains its predictions."""
 
     def posterior(self, context: Any = None) -> list[ContextWeight]:
-        """Why this prediction: the suffix tree's contexts, from the empty one to the longest met, with their weights.
+        """The contexts of a prediction of the suffix tree, from the empty one to the longest known, with their weights.
 
-        The weights sum to one; with the refining walk what is missing belongs to finer contexts never met, which
-        predict every symbol alike.
-
-        Parameters
-        ----------
-        context : sequence, optional
-            What came before; by default the present document.
+        The weights sum to one, except that with the refining walk contexts that were never met have the rest.
 
         Returns
         -------
         list of ContextWeight
-            One for each context, with its order, symbols, visits and weights.
+            Order, symbols, visits and weights of each context.
         """
         with reading(self):
             place = self._place(context)
@@ -53,12 +45,12 @@ class SequenceExplainer(SequenceReader):
 
     @reads
     def contributions(self) -> dict[str, float]:
-        """How much of the log-odds of its predictions came from each cover.
+        """The contribution of each cover to the log-odds of the predictions.
 
         Returns
         -------
         dict
-            By family of covers a part; they sum to one.
+            Fractions by the name of the cover. They sum to one.
         """
         self._check_fitted()
         if not isinstance(self._store, LatticeStore):
@@ -67,12 +59,7 @@ class SequenceExplainer(SequenceReader):
 
     @reads
     def explain(self, context: Any = None) -> str:
-        """The posterior of the contexts as a table; of a lattice, what each cover contributed so far.
-
-        Parameters
-        ----------
-        context : sequence, optional
-            What came before; by default the present document.
+        """A table of the contexts of a prediction; for a lattice, the contribution of each cover.
 
         Returns
         -------
@@ -86,31 +73,19 @@ class SequenceExplainer(SequenceReader):
 
     @reads
     def map_tree(self, k: int = 1) -> list[ContextTree]:
-        """The k most probable context trees; for the plain refining walk.
-
-        Parameters
-        ----------
-        k : int
-            How many.
+        """The k most probable context trees. For the refining walk without switching.
 
         Returns
         -------
         list of ContextTree
-            Best first, each with its ``posterior``.
+            The most probable tree first, each with its ``posterior``.
         """
         check("k", k, k >= 1, "at least 1")
         return map_trees(self._exact(), self._alphabet.symbols, k)
 
     @reads
     def sample_trees(self, n: int, seed: int | np.random.Generator | None = None) -> list[ContextTree]:
-        """Draw context trees from their posterior, over the contexts that were met; for the plain refining walk.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        seed : int or Generator, optional
-            For the same draws again.
+        """Draw context trees from their posterior. For the refining walk without switching.
 
         Returns
         -------
@@ -123,9 +98,9 @@ class SequenceExplainer(SequenceReader):
 
     @reads
     def order_posterior(self) -> Floats:
-        """The posterior of the order of the source, 0 .. depth: the length of the longest context in its tree.
+        """Posterior of the order of the source: the length of the longest context of its tree, from 0 to ``depth``.
 
-        Among the contexts that were met, for of others the data say nothing; for the plain refining walk.
+        For the refining walk without switching. Only contexts that were met are considered.
 
         Returns
         -------

@@ -4,10 +4,11 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from coverwalk._arrays import Floats, Ints32
+from coverwalk._docstrings import Documented
 from coverwalk._kernels.sequences import suffix_store
 from coverwalk._kernels.sequences.store import COVERS, LatticeStore
 from coverwalk.locks import reading
@@ -18,14 +19,32 @@ from coverwalk.sequences.sequence_parameters import check, lattice_covers, nats_
 
 __all__ = ["SequenceReader", "engine_of"]
 
-Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
 Place = suffix_engine.Place | lattice_engine.Place
 Store = suffix_store.SuffixStore | LatticeStore
 
 
-class SequenceReader(BaseEstimator):  # type: ignore[misc]
-    """The part of SequenceModel that predicts and never changes anything."""
+class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
+    """What a SequenceModel predicts. Nothing here changes the model."""
+
+    _words = {  # noqa: RUF012
+        "sequence": "bytes, str, array of integers or iterable of hashables\n    The symbols of a document.",
+        "context": "sequence, optional\n    The symbols before; by default those of the current document.",
+        "log_loss.context": "sequence, optional\n    The symbols before; by default none, the beginning of a document.",
+        "losses.context": "sequence, optional\n    The symbols before; by default none, the beginning of a document.",
+        "anomaly_scores.context": "sequence, optional\n    The symbols before; by default none, the beginning of a "
+        "document.",
+        "past": "sequence, optional\n    Symbols before the document, used as contexts but not learned.",
+        "unit": '{"nats", "bits"}\n    Unit of the result.',
+        "seed": "int or Generator, optional\n    Seed of the draws.",
+        "n": "int\n    Number of draws.",
+        "k": "int\n    Number of trees.",
+        "y": "None\n    Ignored.",
+        "temperature": "float\n    Probabilities are raised to the power 1 / temperature: below 1, likely symbols get "
+        "likelier.",
+        "fit ->": "self\n    The fitted model.",
+        "fit_documents ->": "self\n    The fitted model.",
+        "partial_fit ->": "self\n    The model, which has learned the document.",
+    }
 
     _store: Store
     _alphabet: Alphabet
@@ -41,13 +60,13 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
 
     @property
     def alphabet_(self) -> list[Hashable]:
-        """The symbols known, in the order of the columns of ``predict_proba``."""
+        """The known symbols, in the order of the columns of ``predict_proba``."""
         self._check_fitted()
         return list(self._alphabet.symbols)
 
     @property
     def n_contexts_(self) -> int:
-        """How many contexts are stored: of the lattice, those of its covers, by halves of a symbol."""
+        """Number of contexts stored; in the lattice, of slots in use."""
         self._check_fitted()
         if isinstance(self._store, LatticeStore):
             return int(np.count_nonzero(self._store.slots[1::16]))
@@ -60,14 +79,9 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         return int(self._learner.nbytes(self._store))
 
     def predict_proba(self, context: Any = None) -> Floats:
-        """The probability of every symbol of ``alphabet_`` to come next; it sums to one.
+        """The probability of each symbol of ``alphabet_`` to come next. The probabilities sum to one.
 
-        Where the alphabet may grow one more number follows: the probability of a symbol never seen.
-
-        Parameters
-        ----------
-        context : sequence, optional
-            What came before; by default the present document.
+        If the alphabet can grow, there is one more number: the probability of a new symbol.
 
         Returns
         -------
@@ -80,21 +94,12 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         return probability
 
     def log_loss(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> float:
-        """Mean -log p of the symbols of a document, without learning them.
-
-        Parameters
-        ----------
-        sequence : sequence
-            The symbols of a document; nothing is learned.
-        context : sequence, optional
-            What came before; by default nothing, the beginning of a document.
-        unit : {"nats", "bits"}
-            The unit of information.
+        """Mean of -log p over the symbols of a document. Nothing is learned.
 
         Returns
         -------
         float
-            The mean loss; a ``ValueError`` where there are no symbols.
+            The mean loss.
         """
         losses = self.losses(sequence, context=context, unit=unit)
         if not len(losses):
@@ -102,16 +107,7 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         return float(losses.mean())
 
     def losses(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
-        """-log p of each symbol of a document, without learning them.
-
-        Parameters
-        ----------
-        sequence : sequence
-            The symbols of a document; nothing is learned.
-        context : sequence, optional
-            What came before; by default nothing, the beginning of a document.
-        unit : {"nats", "bits"}
-            The unit of information.
+        """-log p of each symbol of a document. Nothing is learned.
 
         Returns
         -------
@@ -121,14 +117,7 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         return self._along("read", sequence, context, unit)
 
     def score(self, sequence: Any, y: None = None) -> float:
-        """Mean log p of the symbols of a document, in nats: larger is better.
-
-        Parameters
-        ----------
-        sequence : sequence
-            The symbols of a document; nothing is learned.
-        y : None
-            Not used; there by convention.
+        """Mean of log p over the symbols of a document, in nats. Higher is better. Nothing is learned.
 
         Returns
         -------
@@ -138,19 +127,10 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         return -self.log_loss(sequence)
 
     def anomaly_scores(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
-        """For each position -log of the probability of meeting a symbol no likelier than the one there.
+        """For each place, -log of the probability of a symbol that is at most as probable as the one there.
 
-        Unlike the loss it does not rise where every symbol is unlikely: under the model a score above s nats comes up
-        with probability exp(-s) at most, whatever the place.
-
-        Parameters
-        ----------
-        sequence : sequence
-            The symbols of a document; nothing is learned.
-        context : sequence, optional
-            What came before; by default nothing, the beginning of a document.
-        unit : {"nats", "bits"}
-            The unit of information.
+        Unlike the loss, it stays low where all symbols are improbable. Under the model, a score above s nats has a
+        probability of at most exp(-s) at any place. Nothing is learned.
 
         Returns
         -------
@@ -173,23 +153,12 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     def sample(
         self, n: int, seed: int | np.random.Generator | None = None, context: Any = None, *, temperature: float = 1.0
     ) -> Any:
-        """Draw the next n symbols without learning them.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        seed : int or Generator, optional
-            For the same draws again.
-        context : sequence, optional
-            What came before; by default the present document.
-        temperature : float
-            Probabilities are raised to 1 / temperature: below 1 likely symbols become likelier, above 1 unlikely ones.
+        """Draw the next n symbols. Nothing is learned.
 
         Returns
         -------
         bytes, str or list
-            As what was learned: bytes, a str, or else a list.
+            bytes or str if that was learned, otherwise a list.
         """
         check("n", n, n >= 0, "0 or more")
         with reading(self):
@@ -202,21 +171,12 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     def generate(
         self, seed: int | np.random.Generator | None = None, context: Any = None, *, temperature: float = 1.0
     ) -> Iterator[Hashable]:
-        """Draw symbols for ever, one at a time.
-
-        Parameters
-        ----------
-        seed : int or Generator, optional
-            For the same draws again.
-        context : sequence, optional
-            What came before; by default the present document.
-        temperature : float
-            Probabilities are raised to 1 / temperature: below 1 likely symbols become likelier, above 1 unlikely ones.
+        """Draw an endless sequence of symbols, one at a time.
 
         Yields
         ------
         symbol
-            The next one, given all before it.
+            The next symbol.
         """
         rng, store = np.random.default_rng(seed), None
         while True:
@@ -229,21 +189,12 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
     def entropy_rate(
         self, n: int = 10_000, seed: int | np.random.Generator | None = 0, *, unit: str = "nats"
     ) -> EntropyRate:
-        """The entropy of the next symbol, averaged over a sequence of n symbols drawn from the model.
-
-        Parameters
-        ----------
-        n : int
-            How many symbols are drawn.
-        seed : int or Generator, optional
-            For the same draws again.
-        unit : {"nats", "bits"}
-            The unit of information.
+        """Entropy rate of the model, estimated on a sequence of n symbols drawn from it.
 
         Returns
         -------
         EntropyRate
-            A float, whose ``standard_error`` says how far chance may have moved it.
+            A float with an attribute ``standard_error``.
         """
         check("n", n, n >= 1, "at least 1")
         self._check_fitted()
@@ -279,12 +230,12 @@ class SequenceReader(BaseEstimator):  # type: ignore[misc]
         )
         return place
 
-    def _read(self, sequence: Any) -> Codes:
+    def _read(self, sequence: Any) -> Ints32:
         """The codes of a sequence that is not learned: all symbols never seen are the one that may come."""
         codes, fresh = self._alphabet.encode(sequence)
         return np.minimum(codes, len(self._alphabet)) if fresh else codes
 
-    def _draw(self, place: Place, n: int, rng: np.random.Generator, temperature: float = 1.0) -> tuple[Codes, Floats]:
+    def _draw(self, place: Place, n: int, rng: np.random.Generator, temperature: float = 1.0) -> tuple[Ints32, Floats]:
         check("temperature", temperature, 0.01 <= temperature <= 100, "from 0.01 to 100")
         if not len(self._alphabet):
             raise ValueError("nothing can be drawn before a symbol is known: fit the model, or name an alphabet")

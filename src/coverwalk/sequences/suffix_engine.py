@@ -7,15 +7,13 @@ may have moved to larger arrays; those that read change a `Place` and nothing el
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels.sequences import suffix_learn, suffix_sample, suffix_store, suffix_tree, suffix_walk
 from coverwalk._kernels.sequences.suffix_store import SuffixStore
 
 __all__ = ["Place", "after", "beginning", "distribution", "draw", "here", "learn", "prime", "read", "start_document"]
 
-Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
 CHUNK = 1 << 14  # symbols per call of a kernel
 _MIN_HISTORY = 4096  # symbols that are kept whatever the memory: depths of 64 with no symbol twice need that much
 
@@ -23,8 +21,8 @@ _MIN_HISTORY = 4096  # symbols that are kept whatever the memory: depths of 64 w
 class Place(NamedTuple):
     """Where a reader stands: the contexts of the next symbol, how many there are, and how many there could be."""
 
-    path: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    path: Ints
+    lengths: Ints
 
 
 def depth_of(store: SuffixStore) -> int:
@@ -39,7 +37,7 @@ def start_document(store: SuffixStore, borders: bool) -> SuffixStore:
     return store
 
 
-def prime(store: SuffixStore, codes: Codes) -> SuffixStore:
+def prime(store: SuffixStore, codes: Ints32) -> SuffixStore:
     """Put symbols behind without learning them."""
     for symbol in codes[max(len(codes) - depth_of(store), 0) :]:
         store = _with_capacity(store, 1)
@@ -47,7 +45,7 @@ def prime(store: SuffixStore, codes: Codes) -> SuffixStore:
     return store
 
 
-def learn(store: SuffixStore, codes: Codes, losses: Floats) -> SuffixStore:
+def learn(store: SuffixStore, codes: Ints32, losses: Floats) -> SuffixStore:
     """Learn symbols; ``losses`` (n,) are written, in nats; or (0,), and they are not kept."""
     losses = losses if len(losses) else np.empty(len(codes))
     done, window = 0, int(store.settings[suffix_walk.WINDOW])
@@ -104,7 +102,7 @@ def here(store: SuffixStore) -> Place:
     return Place(store.path.copy(), lengths)
 
 
-def after(store: SuffixStore, codes: Codes) -> Place:
+def after(store: SuffixStore, codes: Ints32) -> Place:
     """After these symbols; what came before them is not known."""
     place = Place(np.zeros(depth_of(store) + 2, np.int64), np.ones(2, np.int64))
     suffix_walk.follow(store, *place, codes[max(len(codes) - depth_of(store), 0) :], np.empty(0))
@@ -126,23 +124,23 @@ def distribution(store: SuffixStore, place: Place) -> Floats:
     return probability
 
 
-def read(store: SuffixStore, place: Place, codes: Codes, losses: Floats) -> None:
+def read(store: SuffixStore, place: Place, codes: Ints32, losses: Floats) -> None:
     """-log p of each symbol without learning them."""
     if len(codes):
         suffix_walk.follow(store, *place, codes, losses)
 
 
-def tail_scores(store: SuffixStore, place: Place, codes: Codes, scores: Floats) -> None:
+def tail_scores(store: SuffixStore, place: Place, codes: Ints32, scores: Floats) -> None:
     """-log of the probability of a symbol no likelier than the one there, for each."""
     suffix_sample.tail_scores(store, *place, codes, scores)
 
 
-def draw(store: SuffixStore, place: Place, power: float, uniforms: Floats, symbols: Codes, entropies: Floats) -> None:
+def draw(store: SuffixStore, place: Place, power: float, uniforms: Floats, symbols: Ints32, entropies: Floats) -> None:
     """Draw symbols from probabilities raised to a power; moves the place on."""
     suffix_sample.draw(store, *place, power, uniforms, symbols, entropies)
 
 
-def newest(store: SuffixStore) -> Codes:
+def newest(store: SuffixStore) -> Ints32:
     """The newest symbols of the present document, at most as many as the depth."""
     end, begin = int(store.size[suffix_store.HISTORY]), int(store.size[suffix_store.BEGIN])
     return store.history[max(begin, end - depth_of(store)) : end]

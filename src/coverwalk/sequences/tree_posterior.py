@@ -3,8 +3,8 @@
 from collections.abc import Hashable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk.sequences.context_tree import BORDER_SIGN, ContextNode, ContextTree, StopWeights
 
 __all__ = ["order_posterior", "sample_tree"]
@@ -31,7 +31,7 @@ def sample_tree(weights: StopWeights, symbols: list[Hashable], rng: np.random.Ge
     return ContextTree(root, log_p)
 
 
-def order_posterior(weights: StopWeights) -> NDArray[np.float64]:
+def order_posterior(weights: StopWeights) -> Floats:
     """P(the longest context of the tree, among those that were met, has length k), k = 0 .. depth.
 
     Below M all contexts are at most m long with probability f_M(m) = w_M + (1 - w_M) prod_N f_N(m); f_M = w_M at m.

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.mixture import Components, row_density, row_log_density, row_tails
+from coverwalk._kernels.distributions.density import row_density, row_log_density
+from coverwalk._kernels.distributions.mixture import Components, row_tails
 from coverwalk._kernels.distributions.quantile import row_quantile, row_spread
 from coverwalk._kernels.distributions.shapes import Table
 

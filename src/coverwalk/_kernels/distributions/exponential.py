@@ -1,5 +1,5 @@
-"""The exponential function and the normal's tail for inner loops: written in operations that a compiler can do on
-several numbers at once.
+"""The exponential, the logarithm and the normal's tail for inner loops: in operations that a compiler can do on several
+numbers at once.
 """
 
 # A compiled function is Any to its caller.
@@ -12,13 +12,18 @@ import numpy as np
 
 from coverwalk._kernels._compile import fused_kernel
 
-__all__ = ["HIGHEST", "LOWEST", "loop_exp", "loop_tail"]
+__all__ = ["HIGHEST", "LOWEST", "loop_exp", "loop_log1p", "loop_tail"]
 
 LOWEST = -700.0  # of an argument: below, a float loses digits
 HIGHEST = 710.0  # of which the exponential is infinite, as it is from 709.5 on
 _LOG2_E = 1.0 / math.log(2.0)
 _TO_BITS = 1.5 * 2.0**52 + 1023.0
 _HIGH, _LOW = 0.693147180369123816490, 1.90821492927058770002e-10  # log 2 in two parts: k times the first is exact
+# Bits of sqrt(1/2), how many fewer these are than those of 1, and of a mantissa; and 2^52, whose last bits count
+_ROOT_HALF = 0x3FE6A09E667F3BCD
+_HALF_BINADE = 0x3FF0000000000000 - _ROOT_HALF
+_MANTISSA = 0x000FFFFFFFFFFFFF
+_TWO_52, _TWO_52_FLOAT = 0x4330000000000000, 2.0**52
 
 
 @fused_kernel
@@ -34,6 +39,25 @@ def loop_exp(x: float) -> float:
     shifted: Any = np.float64(k + _TO_BITS)  # its last bits are k + 1023, which become those of the float 2^k
     two_to_k = np.int64(shifted.view(np.int64) << 52).view(np.float64)
     return (1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6 + r * series)))) * two_to_k
+
+
+@fused_kernel
+def loop_log1p(z: float) -> float:
+    """log(1 + z) for 0 <= z <= 1e300, to 1e-15 of itself: 1 + z is 2^k (1 + f), and log(1 + f) = 2 artanh(f / (2 + f)),
+    |f| < sqrt(2) - 1 or so, by its series.
+    """
+    one_more: Any = np.float64(1.0 + z)
+    shifted: Any = np.int64(one_more.view(np.int64) + _HALF_BINADE)
+    bits: Any = np.int64((shifted >> 52) | _TWO_52)
+    k = bits.view(np.float64) - _TWO_52_FLOAT - 1023.0
+    mantissa: Any = np.int64((shifted & _MANTISSA) + _ROOT_HALF)
+    f = z if k == 0.0 else mantissa.view(np.float64) - 1.0
+    s = f / (2.0 + f)
+    t = s * s
+    series = 1.0 / 15 + t * (1.0 / 17 + t * (1.0 / 19 + t * (1.0 / 21)))
+    series = 1.0 / 7 + t * (1.0 / 9 + t * (1.0 / 11 + t * (1.0 / 13 + t * series)))
+    series = t * (1.0 / 3 + t * (1.0 / 5 + t * series))
+    return k * _HIGH + (2.0 * s + (2.0 * s * series + k * _LOW))
 
 
 @fused_kernel

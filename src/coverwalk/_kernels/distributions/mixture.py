@@ -7,33 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.shapes import (
-    FAR,
-    KERNELS,
-    STUDENT,
-    T2_CELLS,
-    Table,
-    atoms_tails,
-    cells_density,
-    kernels_density,
-    log_density,
-    t2_density,
-    t2_lower,
-)
-from coverwalk._kernels.distributions.student import student_density, student_tail
+from coverwalk._kernels.distributions.shapes import STUDENT, Table, atoms_tails
+from coverwalk._kernels.distributions.student import student_tail
 
 __all__ = [
     "Components",
     "draw_components",
     "mixture_cdf",
-    "mixture_logpdf",
     "mixture_moments",
-    "row_densities",
-    "row_density",
     "row_tails",
 ]
-
-_LEAST = 1e-280  # a sum of densities above this has lost nothing to underflow
 
 
 class Components(NamedTuple):
@@ -44,85 +27,6 @@ class Components(NamedTuple):
     loc: NDArray[np.float64]  # (m,)
     scale: NDArray[np.float64]  # (m,) positive
     shape: NDArray[np.int32]  # (m,) index into the table of shapes
-
-
-@kernel
-def row_density(components: Components, table: Table, i: int, y: float) -> float:
-    """Density of row i at y, as a plain sum: 0 or inf where it leaves the range of floats.
-
-    The hot path: arrays are taken out of their tuples first, since to hand a table of a dozen arrays to a function
-    costs more than the density of a Student t.
-    """
-    loc, scale, shape = components.loc, components.scale, components.shape
-    kind, df, log_norm, start = table.kind, table.df, table.log_norm, table.start
-    mass, center, width, log_height = table.weight, table.center, table.width, table.log_height
-    total = 0.0
-    for m in range(components.offsets[i], components.offsets[i + 1]):
-        s = shape[m]
-        e = (y - loc[m]) / scale[m]
-        if abs(e) > FAR:
-            continue
-        if kind[s] == STUDENT:
-            p = student_density(e, df[s], log_norm[s])
-        elif kind[s] == KERNELS:
-            p = kernels_density(log_height, center, width, start[s], start[s + 1], e)
-        elif kind[s] == T2_CELLS:
-            p = cells_density(mass, center, width, start[s], start[s + 1], t2_lower(e)) * t2_density(e)
-        else:
-            p = cells_density(mass, center, width, start[s], start[s + 1], e)
-        total += components.weight[m] / scale[m] * p
-    return total
-
-
-@kernel
-def row_densities(components: Components, table: Table, y: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """Fill out (n,): the density of row i at y[i], as a plain sum."""
-    for i in range(len(y)):
-        out[i] = row_density(components, table, i, y[i])
-
-
-@kernel
-def row_log_density(components: Components, table: Table, i: int, y: float) -> float:
-    """Log density of row i at y by a log-sum-exp in one pass, for the far tails and the extreme scales."""
-    top, total = -math.inf, 0.0
-    for m in range(components.offsets[i], components.offsets[i + 1]):
-        if components.weight[m] == 0.0:
-            continue
-        scale = components.scale[m]
-        e = (y - components.loc[m]) / scale
-        log_scale = math.log(scale)
-        log_abs_e = 0.0
-        if abs(e) > FAR:
-            log_abs_e = math.log(abs(0.5 * y - 0.5 * components.loc[m])) + math.log(2.0) - log_scale
-        term = math.log(components.weight[m]) - log_scale + log_density(table, components.shape[m], e, log_abs_e)
-        if term > top:
-            total = total * math.exp(top - term) + 1.0
-            top = term
-        elif term > -math.inf:
-            total += math.exp(term - top)
-    return top + math.log(total) if total > 0.0 else -math.inf
-
-
-@kernel
-def mixture_logpdf(components: Components, table: Table, y: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """Fill out (n, k): log density of row i at y[i, j]. NaN in, NaN out.
-
-    The sum of densities costs one logarithm and one exponential a component; its log is exact unless the sum leaves
-    the range of floats, and only then is the row summed again in logarithms.
-    """
-    for i in range(y.shape[0]):
-        for j in range(y.shape[1]):
-            at = y[i, j]
-            if math.isnan(at):
-                out[i, j] = math.nan
-            elif math.isinf(at):
-                out[i, j] = -math.inf
-            else:
-                total = row_density(components, table, i, at)
-                if total > _LEAST and total < math.inf:
-                    out[i, j] = math.log(total)
-                else:
-                    out[i, j] = row_log_density(components, table, i, at)
 
 
 @kernel

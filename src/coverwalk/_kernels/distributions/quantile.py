@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.mixture import Components, row_density, row_tails
+from coverwalk._kernels.distributions.density import row_density
+from coverwalk._kernels.distributions.mixture import Components, row_tails
 from coverwalk._kernels.distributions.row_cdf import FlatRow, empty_row, flatten, other_cdf, tabulated_cdf
 from coverwalk._kernels.distributions.shapes import Table
 

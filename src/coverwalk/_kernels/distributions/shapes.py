@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import fused_kernel, kernel
-from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp, loop_tail
+from coverwalk._kernels.distributions.exponential import loop_tail
 from coverwalk._kernels.distributions.student import log1p
 
 __all__ = [
+    "BLOCK",
     "CELLS",
     "FAR",
     "FAR_NORMAL",
@@ -23,7 +24,6 @@ __all__ = [
     "Table",
     "atoms_tails",
     "cells_density",
-    "kernels_density",
     "log_density",
     "partial_sums",
     "t2_density",
@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 STUDENT, KERNELS, T2_CELLS, CELLS = range(4)
+BLOCK = 8  # atoms that are worked out together: what a table has of them ends with so many of no mass
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 FAR = 1e150  # beyond this a square overflows
@@ -116,17 +117,6 @@ def log_density(table: Table, s: int, e: float, log_abs_e: float) -> float:
     if kind == CELLS:
         return math.log(height)
     return math.log(height) - (3.0 * log_abs_e if far else 1.5 * math.log(2.0 + e * e))
-
-
-@fused_kernel
-def kernels_density(log_height: Floats, center: Floats, width: Floats, first: int, last: int, e: float) -> float:
-    """Density of the normals first:last at e; 0 where it underflows."""
-    total = 0.0
-    for a in range(first, last):
-        z = (e - center[a]) / width[a]
-        term = log_height[a] - 0.5 * z * z
-        total += loop_exp(min(max(term, LOWEST), HIGHEST)) if term > LOWEST else 0.0
-    return total
 
 
 @fused_kernel

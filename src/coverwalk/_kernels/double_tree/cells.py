@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.double_tree.state import Floats, Longs, Settings, State
+from coverwalk._kernels.double_tree.state import Settings, State
 from coverwalk._kernels.double_tree.tree_density import predict_tree
 from coverwalk._kernels.double_tree.walk import O_EXPONENT, O_ODDS, TREE, V_EXPONENT, V_ODDS, find
 from coverwalk._kernels.odds import mixture
@@ -15,14 +16,14 @@ _EMPTY = -1
 
 
 @kernel
-def leaves(s: State, X: Floats, path: Longs, out: Longs) -> None:
+def leaves(s: State, X: Floats, path: Ints, out: Ints) -> None:
     """Write the finest context of each row of X to out (n,); path is scratch."""
     for t in range(X.shape[0]):
         out[t] = path[find(s, X, t, path)]
 
 
 @kernel
-def finest_cells(s: State, c: Settings, code: Longs, depth: Longs) -> int:
+def finest_cells(s: State, c: Settings, code: Ints, depth: Ints) -> int:
     """Write the cells, left to right, within which every context's tree density is flat; returns how many there are.
 
     A child's nodes are among the root's, so these are the leaves of the root's tree. Where there are more than code
@@ -56,7 +57,7 @@ def finest_cells(s: State, c: Settings, code: Longs, depth: Longs) -> int:
 
 
 @kernel
-def context_weights(s: State, c: Settings, X: Floats, t: int, path: Longs, normal: Floats, tree: Floats) -> int:
+def context_weights(s: State, c: Settings, X: Floats, t: int, path: Ints, normal: Floats, tree: Floats) -> int:
     """Write the contexts of X[t] and the weights of their normals and trees; returns the depth of the finest."""
     deepest = find(s, X, t, path)
     reach = 1.0
@@ -72,7 +73,7 @@ def context_weights(s: State, c: Settings, X: Floats, t: int, path: Longs, norma
 
 
 @kernel
-def cell_masses(s: State, c: Settings, path: Longs, tree: Floats, code: Longs, depth: Longs, mass: Floats) -> None:
+def cell_masses(s: State, c: Settings, path: Ints, tree: Floats, code: Ints, depth: Ints, mass: Floats) -> None:
     """Write the mass that the trees of the contexts in path (k,), weighted by tree (k,), give each cell."""
     yf, yi, codes, xi, y_depth = s.yf, s.yi, s.row_code, s.xi, s.y_depth
     y_path, stop = np.empty(c.y_depth + 1, np.int32), np.empty(c.y_depth + 1)

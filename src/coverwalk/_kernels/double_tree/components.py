@@ -1,7 +1,8 @@
 """The components for x in a double tree: with which probability the walk stops where, and in which local model."""
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.double_tree.state import Floats, Longs, Settings, State
+from coverwalk._kernels.double_tree.state import Settings, State
 from coverwalk._kernels.double_tree.walk import O_EXPONENT, O_ODDS, V_EXPONENT, V_ODDS, find
 from coverwalk._kernels.odds import mixture
 
@@ -9,7 +10,7 @@ __all__ = ["component_weights"]
 
 
 @kernel
-def component_weights(s: State, c: Settings, X: Floats, path: Longs, normal: Floats, depth: Floats) -> None:
+def component_weights(s: State, c: Settings, X: Floats, path: Ints, normal: Floats, depth: Floats) -> None:
     """Write, for each row of X (n, p), the weight of the normals (n,) and the mean depth of stopping (n,).
 
     path is scratch for as many contexts as there are depths.

@@ -16,14 +16,13 @@ In row m of the contexts' floats f: log|Psi| at LOG_DET, mean at MEAN, the lower
 from math import hypot, log, pi, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["LOG_DET", "MEAN", "learn_normal", "log_normalisers", "predict_normal"]
 
-Floats = NDArray[np.float64]
 LOG_DET, MEAN = 4, 6
 
 

@@ -5,15 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels.double_tree.normal_wishart import log_normalisers
 
 __all__ = ["MAX_X_DEPTH", "Settings", "State", "grow", "new_state", "pack", "unpack", "widened"]
 
 MAX_X_DEPTH = 511  # alpha >= 1.05 keeps the depth below 380 for 2^31 rows
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 
 _BY_CONTEXT = ("xf", "xi")
 _BY_ROW = ("row_x", "row_z", "row_code", "row_log_slope", "row_log_psi", "row_stop", "row_next")
@@ -53,26 +50,26 @@ class State(NamedTuple):
     """
 
     xf: Floats
-    xi: Ints
+    xi: Ints32
     yf: Floats
-    yi: Ints
+    yi: Ints32
     row_x: Floats
     row_z: Floats
-    row_code: Longs
+    row_code: Ints
     row_log_slope: Floats
     row_log_psi: Floats
     row_stop: Floats
-    row_next: Ints
+    row_next: Ints32
     log_c: Floats
     theta: Floats
     prior: Floats
-    y_depth: Ints
+    y_depth: Ints32
     scale: Floats
-    counts: Longs
-    waiting: Ints
+    counts: Ints
+    waiting: Ints32
 
 
-def new_state(p: int, q: int, c: Settings, theta: Floats, prior: Floats, y_depth: Ints, scale: Floats) -> State:
+def new_state(p: int, q: int, c: Settings, theta: Floats, prior: Floats, y_depth: Ints32, scale: Floats) -> State:
     """A state without contexts: `walk.learn` makes the root with the first row."""
     nodes = np.zeros((64, 4))
     return State(

@@ -16,17 +16,11 @@ A node is 32 bytes, seen through two views of the same memory:
 A cell is -1 (empty), -2 - row (one point, known by its row), or the index of a node.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.odds import mixture, updated
 
 __all__ = ["copy_tree", "new_tree", "observe_tree", "predict_tree"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 
 _POINTS, _CELL, _EXPONENT = 2, 4, 6
 _EMPTY = -1
@@ -34,7 +28,7 @@ _Y_NODES = 1
 
 
 @kernel
-def new_tree(yf: Floats, yi: Ints, counts: Longs, g0: float) -> int:
+def new_tree(yf: Floats, yi: Ints32, counts: Ints, g0: float) -> int:
     """A node without points; returns its index. The caller has made sure of room."""
     node = counts[_Y_NODES]
     counts[_Y_NODES] = node + 1
@@ -47,15 +41,15 @@ def new_tree(yf: Floats, yi: Ints, counts: Longs, g0: float) -> int:
 @kernel
 def observe_tree(
     yf: Floats,
-    yi: Ints,
-    counts: Longs,
-    codes: Longs,
+    yi: Ints32,
+    counts: Ints,
+    codes: Ints,
     root: int,
     row: int,
     max_depth: int,
     a: float,
     g0: float,
-    path: Ints,
+    path: Ints32,
     stop: Floats,
 ) -> float:
     """The predictive of a row's cells relative to the uniform distribution, before learning it; then learns it."""
@@ -99,14 +93,14 @@ def observe_tree(
 @kernel
 def predict_tree(
     yf: Floats,
-    yi: Ints,
-    codes: Longs,
+    yi: Ints32,
+    codes: Ints,
     root: int,
     code: int,
     max_depth: int,
     a: float,
     g0: float,
-    path: Ints,
+    path: Ints32,
     stop: Floats,
 ) -> float:
     """The predictive of a cell path relative to the uniform distribution; changes nothing but the scratch."""
@@ -140,7 +134,7 @@ def predict_tree(
 
 
 @kernel
-def copy_tree(yf: Floats, yi: Ints, counts: Longs, root: int, g0: float) -> int:
+def copy_tree(yf: Floats, yi: Ints32, counts: Ints, root: int, g0: float) -> int:
     """A copy of the whole tree under a node; returns its root. The new nodes stand in line and are their own queue."""
     first = new_tree(yf, yi, counts, g0)
     for k in range(4):

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.real_line import log_slope, morton
 from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
-from coverwalk._kernels.double_tree.state import Floats, Longs, Settings, State
+from coverwalk._kernels.double_tree.state import Settings, State
 from coverwalk._kernels.double_tree.tree_density import copy_tree, new_tree, observe_tree, predict_tree
 from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
 
@@ -298,7 +299,7 @@ def _credit(s: State, m: int, log_z_children: float) -> None:
 
 
 @kernel
-def find(s: State, X: Floats, t: int, path: Longs) -> int:
+def find(s: State, X: Floats, t: int, path: Ints) -> int:
     """Write the contexts that hold X[t] to path, coarse to fine; returns the depth of the finest."""
     xf, xi = s.xf, s.xi
     m = 0
@@ -344,7 +345,7 @@ def _learn_row(s: State, c: Settings, row: int, depth: int, b: Scratch) -> float
 
 
 @kernel
-def learn(s: State, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floats, wanted: Longs) -> int:
+def learn(s: State, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floats, wanted: Ints) -> int:
     """Learn the rows from `start`; returns the number of rows done: fewer than there are mean that capacity ran out.
 
     X (n, p), Z (n, q)   rows, Z in standardised units

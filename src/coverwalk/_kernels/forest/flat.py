@@ -1,8 +1,16 @@
-"""All trees of a fitted forest in four flat arrays, and their components in rows of X by one walk over them.
+"""All trees of a fitted forest in two flat arrays, nodes and a store, and their components in rows of X by one walk.
 
-The answers of `components.write_components` tree by tree, without negligible components. What a context needs lies
-side by side in ``store``: the range of its rows (2 p), its function's coefficients (d), the mean of y, its ridge or
-mean leverage, then its rows where the leverage is told by them, and the factor with inverted diagonals.
+The answers of `components.write_components` tree by tree, without negligible components. All that a context needs lies
+side by side in the store, so that few lines of the cache hold it:
+
+    up, label         where the next context to be read begins, -1 for none; and its node
+    models, n_rows    best degree + 4 times the number of its records; rows in the store, 0 for a factor of features,
+                      -1 for a mean leverage
+    records           of each its weight, its squared scale, and kind + 4 times its shape
+    low, high         (2 p) the range of its rows
+    centre            (d) coefficients of its function
+    mean, ridge       of y; ridge, or mean leverage
+    rows, factor      its rows where the leverage is told by them, and the factor with inverted diagonals
 """
 
 # A compiled function is Any to its caller.
@@ -17,20 +25,10 @@ from numpy.typing import NDArray
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.components import DENSITY_OF_Y, REGRESSION, Records
 from coverwalk._kernels.forest.node import route
-from coverwalk._kernels.forest.polynomial import features, inner_product, n_features
+from coverwalk._kernels.forest.polynomial import features, n_features
 from coverwalk._kernels.linalg.prefetch import prefetch
 
-__all__ = [
-    "CONTEXT",
-    "END",
-    "OUTLIERS",
-    "RECORD",
-    "count_components",
-    "fill_store",
-    "flat_components",
-    "route_rows",
-    "scale_rows",
-]
+__all__ = ["HEAD", "OUTLIERS", "count_components", "fill_store", "flat_components", "route_rows", "scale_rows"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,73 +37,62 @@ Ints = NDArray[np.int64]
 # and a scale at most 10^4 times that of the component: no density changes by more than 1e-9 of itself.
 NEGLIGIBLE = 1e-22
 OUTLIERS = -1  # label of the component that is in no tree
-LINES = 4  # of the cache that a context takes at least, and that are fetched ahead
+HEAD, RECORD = 4, 3  # numbers of a context before its records, and of a record
+LINES = 5  # of the cache, that are fetched ahead of a context
 SORTED_ROWS = 64  # from which rows are taken leaf by leaf: contexts are then read where they were read before
-
-END = np.dtype(  # what is read where it ends
-    [
-        ("total", np.float64),  # weight of the records from here to the root
-        ("context", np.int32),  # the first to be read, -1 for none
-        ("n_contexts", np.int32),  # to be read
-        ("count", np.int32),  # of components
-    ],
-    align=True,
-)
-CONTEXT = np.dtype(
-    [
-        ("at", np.int64),  # in the store
-        ("up", np.int32),  # the next one to be read, -1 for none
-        ("first", np.int32),  # records first:last
-        ("last", np.int32),
-        ("label", np.int32),
-        ("degree", np.int32),  # of its function
-        ("best", np.int32),  # degree of which the factor is
-        ("n_rows", np.int32),  # in the store; 0 where the factor is of features, -1 for a mean leverage
-    ],
-    align=True,
-)
-RECORD = np.dtype(
-    [("weight", np.float64), ("s2", np.float64), ("kind", np.int32), ("shape", np.int32)],
-    align=True,
-)
 
 
 @kernel
-def fill_store(records: Records, degree: int, at: Ints, store: Floats) -> None:
-    """Write the contexts of one tree into the store, from at (C,) on."""
+def fill_store(records: Records, shape: Any, degree: int, heads: tuple[Ints, Ints, Ints], store: Floats) -> None:
+    """Write the contexts of one tree into the store; heads: of each (C,) where it begins, where the next one to be read
+    does, and its label.
+    """
+    at, up, label = heads
     p, d = records.low.shape[1], n_features(degree, records.low.shape[1])
-    for c in range(len(at)):
+    for k in range(len(records.slot)):
+        c = records.slot[k]
+        if c < 0:
+            continue
         j = at[c]
+        averaged, in_rows = records.leverage[c] >= 0.0, records.rows_at[c] >= 0
+        store[j], store[j + 1] = up[c], label[c]
+        store[j + 2] = records.degree[c] + 4 * (records.first[k + 1] - records.first[k])
+        store[j + 3] = -1 if averaged else records.n_rows[c] if in_rows else 0
+        j += HEAD
+        for q in range(records.first[k], records.first[k + 1]):
+            store[j], store[j + 1], store[j + 2] = records.weight[0, q], records.s2[q], records.kind[q] + 4 * shape[q]
+            j += RECORD
         for a in range(p):
             store[j + a], store[j + p + a] = records.low[c, a], records.high[c, a]
         j += 2 * p
         for a in range(d):
             store[j + a] = records.centre[c, a]
         j += d
-        store[j], store[j + 1] = records.mean[c], records.ridge[c]
+        store[j], store[j + 1] = records.mean[c], records.leverage[c] if averaged else records.ridge[c]
         j += 2
-        if records.leverage[c] >= 0.0:
-            store[j - 1] = records.leverage[c]
+        if averaged:
             continue
         size = n_features(records.degree[c], p)
-        if records.rows_at[c] >= 0:
+        if in_rows:
             size = records.n_rows[c]
             for i in range(size):
                 for a in range(p):
                     store[j] = records.rows[records.rows_at[c] + i, a]
                     j += 1
         at_factor = records.factor_at[c]
-        for k in range(size):
+        for k_ in range(size):
             store[j] = 1.0 / records.factors[at_factor]
-            for i in range(1, size - k):
+            for i in range(1, size - k_):
                 store[j + i] = records.factors[at_factor + i]
-            at_factor += size - k
-            j += size - k
+            at_factor += size - k_
+            j += size - k_
 
 
 @kernel
-def count_components(nodes: Any, ends: Any, contexts: Any, records: Any, cut_off: bool) -> None:
-    """Count the components of each node, and the contexts up to the last that has some.
+def count_components(nodes: Any, total: Floats, first: Ints, store: Floats, cut_off: bool) -> None:
+    """Make leaves tell what is read where a row ends: nodes whose split is the weight of the records from there to
+    the root, total (N,), whose categories are where the first context begins, first (N,), whose feature is the number
+    of components, and whose left is -1 less the number of contexts up to the last that has some.
 
     With cut_off, nodes below which no context has records become leaves.
     """
@@ -114,22 +101,19 @@ def count_components(nodes: Any, ends: Any, contexts: Any, records: Any, cut_off
         left = nodes[k].left
         if left >= 0:
             for child in range(left, left + 2):
-                c = ends[child].context
-                below[k] |= below[child] or (c >= 0 and contexts[c].label == child)
-            if cut_off and not below[k]:
-                nodes[k].left = -1
-        if nodes[k].left >= 0:
-            continue
-        least = NEGLIGIBLE * ends[k].total
-        c, depth, n_contexts, count = ends[k].context, 0, 0, 0
-        while c >= 0:
+                below[k] |= below[child] or (first[child] >= 0 and store[first[child] + 1] == child)
+            if below[k] or not cut_off:
+                continue
+        at, depth, n_contexts, count = first[k], 0, 0, 0
+        while at >= 0:
             depth += 1
-            for q in range(contexts[c].first, contexts[c].last):
-                if records[q].weight >= least:
+            for q in range(np.int64(store[at + 2]) // 4):
+                if store[at + HEAD + RECORD * q] >= NEGLIGIBLE * total[k]:
                     count += 1
                     n_contexts = depth
-            c = contexts[c].up
-        ends[k].n_contexts, ends[k].count = n_contexts, count
+            at = np.int64(store[at])
+        nodes[k].split, nodes[k].categories = total[k], first[k]
+        nodes[k].feature, nodes[k].left = count, -1 - n_contexts
 
 
 @kernel
@@ -154,7 +138,7 @@ def scale_rows(X: Floats, centre: Floats, scale: Floats, category: Floats, Z: Fl
 
 
 @kernel
-def route_rows(Z: Floats, nodes: Any, ends: Any, root: Ints, fixed: int, leaf: Ints, offsets: Ints) -> None:
+def route_rows(Z: Floats, nodes: Any, root: Ints, fixed: int, leaf: Ints, offsets: Ints) -> None:
     """Fill leaf (T, n), and offsets (n + 1,) of the rows' components, of which ``fixed`` are in no tree."""
     n = len(Z)
     offsets[:] = fixed
@@ -162,7 +146,7 @@ def route_rows(Z: Floats, nodes: Any, ends: Any, root: Ints, fixed: int, leaf: I
     for t in range(len(leaf)):
         route(Z, nodes, root[t], leaf[t])
         for i in range(n):
-            offsets[i + 1] += ends[leaf[t, i]].count
+            offsets[i + 1] += nodes[leaf[t, i]].feature
     for i in range(n):
         offsets[i + 1] += offsets[i]
 
@@ -201,17 +185,30 @@ def _value(x: Floats, degree: int, store: Floats, at: int) -> float:
 
 
 @kernel
+def _product(store: Floats, at: int, x: Floats, degree: int) -> float:
+    """As `inner_product` of the row that is store[at:] and x: a slice would be counted as referenced."""
+    if degree == 0:
+        return 1.0
+    dot, square = 0.0, 0.0
+    for a in range(len(x)):
+        t = store[at + a] * x[a]
+        dot += t
+        square += t * t
+    return 1.0 + dot + (0.5 * (dot * dot + square) if degree == 2 else 0.0)
+
+
+@kernel
 def _leverage(store: Floats, at: int, n: int, degree: int, x: Floats, f: Floats) -> float:
     """How much farther than a context's rows x lies: f(x)' (F'F + ridge I)^-1 f(x)."""
-    p = len(x)
-    if n < 0:
-        return store[at - 1]
+    p, h = len(x), store[at - 1]
     if n == 0:
         features(x, degree, f)
-        return _solve(store, at, n_features(degree, p), f)
-    for j in range(n):
-        f[j] = inner_product(store[at + j * p : at + j * p + p], x, degree)
-    return max(inner_product(x, x, degree) - _solve(store, at + n * p, n, f), 0.0) / store[at - 1]
+        h = _solve(store, at, n_features(degree, p), f)
+    elif n > 0:
+        for j in range(n):
+            f[j] = _product(store, at + j * p, x, degree)
+        h = max(_product(x, 0, x, degree) - _solve(store, at + n * p, n, f), 0.0) / h
+    return h  # from one place: with several, arrays would be counted as referenced
 
 
 @kernel
@@ -233,13 +230,13 @@ def flat_components(
 ) -> None:
     """Write the components of each row from at (n,) on, the outliers' first, and move at past them.
 
-    rows: Z and plain (n, p), leaf (T, n) and the trend (n,). forest: ends, contexts, records, store, root (T + 1,),
-    smooth (T,), whether locations count from the trend, the columns (m,) that had missing values, their means (N, m) in
-    each node, and the largest number of features or rows of a context. units: centre and unit of y, unit of scales,
-    weights of the outliers and of a tree. out: weight, loc, scale, shape, label.
+    rows: Z and plain (n, p), leaf (T, n) and the trend (n,). forest: nodes, store, root (T + 1,), degree (T,) of the
+    functions, smooth (T,), whether locations count from the trend, the columns (m,) that had missing values, their
+    means (N, m) in each node, and the largest number of features or rows of a context. units: centre and unit of y,
+    unit of scales, weights of the outliers and of a tree. out: weight, loc, scale, shape, label.
     """
     Z, plain, leaf, trend = rows
-    ends, contexts, records, store, root, smooth, column, mean, capacity = forest
+    nodes, store, root, degrees, smooth, column, mean, capacity = forest
     middle, unit, spread, outlier, share = units
     out_weight, out_loc, out_scale, out_shape, out_label = out
     n, p = plain.shape
@@ -249,14 +246,14 @@ def flat_components(
         out_shape[at[i]], out_label[at[i]] = 0, OUTLIERS
         at[i] += 1
     for t in range(len(leaf)):
+        degree, d = degrees[t], n_features(degrees[t], p)
         if n >= SORTED_ROWS:
             _sort_by(leaf[t], root[t], root[t + 1], order)
         for q in range(n):
             i = order[q]
-            if q + 3 < n:  # what the next rows will read
-                prefetch(ends, np.uint64(leaf[t, order[q + 3]]))
-                prefetch(contexts, np.uint64(max(ends[leaf[t, order[q + 2]]].context, 0)))
-                ahead = contexts[max(ends[leaf[t, order[q + 1]]].context, 0)].at
+            if q + 2 < n:  # what the next rows will read
+                prefetch(nodes, np.uint64(leaf[t, order[q + 2]]))
+                ahead = max(nodes[leaf[t, order[q + 1]]].categories, 0)
                 for line in range(LINES):
                     prefetch(store, np.uint64(ahead + 8 * line))
             k = leaf[t, i]
@@ -266,27 +263,29 @@ def flat_components(
                 if Z[i, column[m]] != Z[i, column[m]]:
                     seen[column[m]] = mean[k, m]
             origin = trend[i] if smooth[t] else 0.0
-            total = ends[k].total
-            least = NEGLIGIBLE * total
-            c, j = ends[k].context, at[i]
-            for _ in range(ends[k].n_contexts):
-                base = contexts[c].at
+            total, c, j = nodes[k].split, nodes[k].categories, at[i]
+            for left in range(-1 - nodes[k].left, 0, -1):
+                up, models = np.int64(store[c]), np.int64(store[c + 2])
+                if left > 1:
+                    for line in range(LINES):
+                        prefetch(store, np.uint64(up + 8 * line))
+                base = c + HEAD + RECORD * (models // 4)
                 for a in range(p):
                     x[a] = min(max(seen[a], store[base + a]), store[base + p + a])
                 base += 2 * p
-                loc = _value(x, contexts[c].degree, store, base)
-                base += n_features(contexts[c].degree, p)
-                for r in range(contexts[c].first, contexts[c].last):
-                    if records[r].weight < least:
+                loc = _value(x, degree, store, base)
+                base += d
+                for r in range(c + HEAD, c + HEAD + RECORD * (models // 4), RECORD):
+                    if store[r] < NEGLIGIBLE * total:
                         continue
-                    inflation = 1.0
-                    if records[r].kind == REGRESSION:
-                        inflation += _leverage(store, base + 2, contexts[c].n_rows, contexts[c].best, x, f)
-                    out_weight[j] = records[r].weight / total * share
-                    out_loc[j] = middle + unit * (origin + (store[base] if records[r].kind >= DENSITY_OF_Y else loc))
-                    out_scale[j] = spread * math.sqrt(records[r].s2 * inflation)
-                    out_shape[j] = records[r].shape
-                    out_label[j] = contexts[c].label
+                    kind, inflation = np.int64(store[r + 2]) % 4, 1.0
+                    if kind == REGRESSION:
+                        inflation += _leverage(store, base + 2, np.int64(store[c + 3]), models % 4, x, f)
+                    out_weight[j] = store[r] / total * share
+                    out_loc[j] = middle + unit * (origin + (store[base] if kind >= DENSITY_OF_Y else loc))
+                    out_scale[j] = spread * math.sqrt(store[r + 1] * inflation)
+                    out_shape[j] = np.int64(store[r + 2]) // 4
+                    out_label[j] = np.int64(store[c + 1])
                     j += 1
-                c = contexts[c].up
+                c = up
             at[i] = j

@@ -32,7 +32,7 @@ MAX_CATEGORIES = 62  # categories of a column: bits 0 to 61 of a mask
 OWN_CATEGORIES = 61  # of them with a bit of their own; one is left for all others
 UNSEEN = 62  # the number of a level that was not there at fit
 MISSING = 63  # the bit of x = NaN
-TOGETHER = 16  # rows that go down a tree side by side
+TOGETHER = 64  # rows that go down a tree side by side
 
 NODE = np.dtype(  # contexts of a tree, parents first, siblings side by side; context 0 is the whole space
     [
@@ -66,24 +66,27 @@ def child_of(nodes: Any, k: int, x: Floats) -> int:
 @kernel
 def route(X: Floats, nodes: Any, root: int, leaf: Ints) -> None:
     """Write the leaf of every row of X (n, p), in the tree that starts at node ``root``, to leaf (n,)."""
-    n = len(X)
-    for first in range(0, n, TOGETHER):  # side by side: while one waits for memory, the others go on
-        last = min(first + TOGETHER, n)
-        for i in range(first, last):
-            leaf[i] = root
-        going = True
-        while going:
-            going = False
-            for i in range(first, last):
-                k = leaf[i]
+    going = np.empty(min(len(X), TOGETHER), np.uint64)  # the rows that are not in a leaf yet
+    for first in range(0, len(X), TOGETHER):  # side by side: while one waits for memory, the others go on
+        n = min(TOGETHER, len(X) - first)
+        for j in range(n):
+            going[j] = first + j
+            leaf[first + j] = root
+        while n > 0:
+            still = 0
+            for j in range(n):
+                i = going[j]
+                k = np.uint64(leaf[i])
                 left = nodes[k].left
                 if left >= 0:
-                    x, split = X[i, nodes[k].feature], nodes[k].split
+                    x, split = X[i, np.uint64(nodes[k].feature)], nodes[k].split
                     right = np.int64(x > split)
                     if x != x or split != split:
                         right = goes_right(x, split, nodes[k].categories)
                     leaf[i] = left + right
-                    going = True
+                    going[still] = i
+                    still += 1
+            n = still
 
 
 @kernel

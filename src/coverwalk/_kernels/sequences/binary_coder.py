@@ -1,8 +1,8 @@
 """A binary arithmetic coder: an interval of 32-bit numbers, cut in two at each bit by its probability."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bytes, Words
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["decode_bit", "encode_bit", "finish", "start_coder", "start_decoder"]
@@ -15,12 +15,12 @@ _ALL = np.uint64(0xFFFFFFFF)
 _EIGHT = np.uint64(8)
 
 
-def start_coder() -> NDArray[np.uint64]:
+def start_coder() -> Words:
     """The state of a coder (4,): the ends of the interval, the code that is read, the place in the bytes."""
     return np.array([0, 0xFFFFFFFF, 0, 0], np.uint64)
 
 
-def start_decoder(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def start_decoder(data: Bytes) -> Words:
     """The state of a decoder at the beginning of ``data``."""
     state = start_coder()
     state[CODE] = int.from_bytes(data[:4].tobytes().ljust(4, b"\0"), "big")
@@ -28,7 +28,7 @@ def start_decoder(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return state
 
 
-def finish(state: NDArray[np.uint64]) -> bytes:
+def finish(state: Words) -> bytes:
     """The last bytes: the shortest number inside the interval, followed by zeros that need not be written."""
     low, high = int(state[LOW]), int(state[HIGH])
     for bits in range(32, -1, -1):
@@ -39,14 +39,14 @@ def finish(state: NDArray[np.uint64]) -> bytes:
 
 
 @kernel
-def _cut(state: NDArray[np.uint64], p: int) -> np.uint64:
+def _cut(state: Words, p: int) -> np.uint64:
     """The last number of the lower part, which stands for a 1 of probability p / 65536."""
     span = state[HIGH] - state[LOW]
     return state[LOW] + ((span * np.uint64(p)) >> np.uint64(16))
 
 
 @kernel
-def encode_bit(state: NDArray[np.uint64], data: NDArray[np.uint8], p: int, y: int) -> None:
+def encode_bit(state: Words, data: Bytes, p: int, y: int) -> None:
     """Write one bit: the interval shrinks, and bytes that both ends share leave."""
     cut = _cut(state, p)
     if y == 1:
@@ -61,7 +61,7 @@ def encode_bit(state: NDArray[np.uint64], data: NDArray[np.uint8], p: int, y: in
 
 
 @kernel
-def decode_bit(state: NDArray[np.uint64], data: NDArray[np.uint8], p: int) -> int:
+def decode_bit(state: Words, data: Bytes, p: int) -> int:
     """Read one bit; past the end of ``data`` come zeros."""
     cut = _cut(state, p)
     y = np.int64(1)

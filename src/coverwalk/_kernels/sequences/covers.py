@@ -1,8 +1,8 @@
 """The covers of the past: which contexts the next symbol has, as hashes, and the longest match."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bytes, Ints, Ints32, Words
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences.store import COVERS, LAST8, MAX_PERIOD, PREVIOUS, WORD
 
@@ -34,7 +34,7 @@ def hash2(a: np.uint64, b: np.uint64) -> np.uint64:
 
 
 @kernel
-def advance_past(past: NDArray[np.uint64], symbol: int) -> None:
+def advance_past(past: Words, symbol: int) -> None:
     """Put a symbol behind: the last eight, and the words of letters, small and capital alike."""
     past[LAST8] = (past[LAST8] << np.uint64(8)) | np.uint64(symbol)
     letter = symbol + 32 if 65 <= symbol <= 90 else symbol
@@ -46,7 +46,7 @@ def advance_past(past: NDArray[np.uint64], symbol: int) -> None:
 
 
 @kernel
-def _back(ring: NDArray[np.uint8], position: int, known: int, distance: int) -> np.uint64:
+def _back(ring: Bytes, position: int, known: int, distance: int) -> np.uint64:
     """The symbol at a distance back in this document, 0 before its beginning."""
     if distance > known or distance <= 0 or distance > len(ring):
         return np.uint64(0)
@@ -54,9 +54,7 @@ def _back(ring: NDArray[np.uint8], position: int, known: int, distance: int) -> 
 
 
 @kernel
-def contexts(
-    past: NDArray[np.uint64], ring: NDArray[np.uint8], position: int, known: int, period: int, out: NDArray[np.uint64]
-) -> None:
+def contexts(past: Words, ring: Bytes, position: int, known: int, period: int, out: Words) -> None:
     """The contexts of the next symbol as hashes, one for each built-in cover.
 
     ring (2^k,)   the past itself, the newest symbol at position - 1; ``known`` symbols of it are of this document
@@ -92,7 +90,7 @@ def contexts(
 
 
 @kernel
-def _dip(differences: NDArray[np.int64], distance: int) -> float:
+def _dip(differences: Ints, distance: int) -> float:
     """By what part symbols differ less at this distance than at those beside it, on either side."""
     reach = 1 if distance < 8 else 3
     beside = min(differences[distance - reach], differences[distance + reach])
@@ -100,9 +98,7 @@ def _dip(differences: NDArray[np.int64], distance: int) -> float:
 
 
 @kernel
-def find_period(
-    differences: NDArray[np.int64], history: NDArray[np.uint8], position: int, known: int, period: int
-) -> int:
+def find_period(differences: Ints, history: Bytes, position: int, known: int, period: int) -> int:
     """The period of the newest symbols, 0 if they have none: a distance at which they differ less than beside it.
 
     differences (1025,)   by distance: sums of absolute differences, fading; distance 0 counts the looks
@@ -135,7 +131,7 @@ def find_period(
 
 
 @kernel
-def match_slot(ring: NDArray[np.uint8], position: int, length: int, size: int) -> int:
+def match_slot(ring: Bytes, position: int, length: int, size: int) -> int:
     """Where the table of matches keeps what followed the last ``length`` symbols."""
     mask = len(ring) - 1
     h = np.uint64(length)
@@ -146,14 +142,7 @@ def match_slot(ring: NDArray[np.uint8], position: int, length: int, size: int) -
 
 
 @kernel
-def find_match(
-    matches: NDArray[np.int32],
-    history: NDArray[np.uint8],
-    ring: NDArray[np.uint8],
-    position: int,
-    known: int,
-    found: NDArray[np.int64],
-) -> None:
+def find_match(matches: Ints32, history: Bytes, ring: Bytes, position: int, known: int, found: Ints) -> None:
     """The newest earlier place with the same last symbols: found[0] is the symbol that came next or -1, found[1] a
     bucket for how long the match is, found[2 and 3] the slots where this place belongs or -1.
     """

@@ -2,9 +2,7 @@
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["evidences"]
@@ -12,16 +10,16 @@ __all__ = ["evidences"]
 
 @kernel
 def evidences(
-    contexts: NDArray[np.int64],
-    entries: NDArray[np.int64],
+    contexts: Ints,
+    entries: Ints,
     alpha: float,
     symbols: int,
     stop: float,
-    counts: NDArray[np.float64],
-    log_kt: NDArray[np.float64],
-    below: NDArray[np.float64],
-    log_z: NDArray[np.float64],
-    out: NDArray[np.float64],
+    counts: Floats,
+    log_kt: Floats,
+    below: Floats,
+    log_z: Floats,
+    out: Floats,
 ) -> None:
     """log Z of the first 1, 2, ... n symbols in the order in which they stand.
 

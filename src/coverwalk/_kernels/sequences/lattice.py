@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Bytes, Ints, Ints32, Words
 from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.linalg.prefetch import prefetch
 from coverwalk._kernels.sequences.covers import hash2
@@ -45,14 +46,14 @@ class Scratch(NamedTuple):
     found (4,)                the match: see `find_match`
     """
 
-    hashes: NDArray[np.uint64]
-    covers: NDArray[np.uint64]
-    awake: NDArray[np.uint64]
-    places: NDArray[np.uint64]
-    states: NDArray[np.uint64]
-    x: NDArray[np.int32]
-    numbers: NDArray[np.int64]
-    found: NDArray[np.int64]
+    hashes: Words
+    covers: Words
+    awake: Words
+    places: Words
+    states: Words
+    x: Ints32
+    numbers: Ints
+    found: Ints
 
 
 # places of the mixer's numbers: log-odds and weights' rows of the four sets, then these
@@ -85,13 +86,7 @@ def new_scratch(store: LatticeStore) -> Scratch:
 
 @inlined_kernel
 def open_slots(
-    slots: NDArray[np.uint8],
-    hashes: NDArray[np.uint64],
-    covers: NDArray[np.uint64],
-    awake: NDArray[np.uint64],
-    node: int,
-    learning: bool,
-    places: NDArray[np.uint64],
+    slots: Bytes, hashes: Words, covers: Words, awake: Words, node: int, learning: bool, places: Words
 ) -> None:
     """The slots of all covers at the first or the fifth bit."""
     salt = np.uint64(node) * np.uint64(0xA24BAED4963EE407)
@@ -103,7 +98,7 @@ def open_slots(
 
 
 @inlined_kernel
-def _put(x: NDArray[np.int32], maps: NDArray[np.uint32], cover: np.uint64, state: np.uint64) -> None:
+def _put(x: Ints32, maps: NDArray[np.uint32], cover: np.uint64, state: np.uint64) -> None:
     """The two inputs of a cover: its log-odds, and its probability. A new history has p = 1/2 and so nothing to say."""
     p = maps[(cover << np.uint64(8)) + state] >> np.uint64(16)
     x[cover + cover] = STRETCH[p >> np.uint64(4)]
@@ -112,19 +107,19 @@ def _put(x: NDArray[np.int32], maps: NDArray[np.uint32], cover: np.uint64, state
 
 @inlined_kernel
 def predict_bit(
-    slots: NDArray[np.uint8],
+    slots: Bytes,
     maps: NDArray[np.uint32],
-    weights: NDArray[np.int32],
-    finals: NDArray[np.int32],
+    weights: Ints32,
+    finals: Ints32,
     refined: NDArray[np.uint16],
-    zero: NDArray[np.uint8],
-    hits: NDArray[np.int64],
-    places: NDArray[np.uint64],
-    states: NDArray[np.uint64],
-    x: NDArray[np.int32],
-    numbers: NDArray[np.int64],
-    found: NDArray[np.int64],
-    awake: NDArray[np.uint64],
+    zero: Bytes,
+    hits: Ints,
+    places: Words,
+    states: Words,
+    x: Ints32,
+    numbers: Ints,
+    found: Ints,
+    awake: Words,
     node: int,
     bit: int,
     last: np.uint64,
@@ -181,18 +176,18 @@ def predict_bit(
 
 @inlined_kernel
 def learn_bit(
-    slots: NDArray[np.uint8],
+    slots: Bytes,
     maps: NDArray[np.uint32],
-    weights: NDArray[np.int32],
-    finals: NDArray[np.int32],
+    weights: Ints32,
+    finals: Ints32,
     refined: NDArray[np.uint16],
-    zero: NDArray[np.uint8],
-    hits: NDArray[np.int64],
-    places: NDArray[np.uint64],
-    states: NDArray[np.uint64],
-    x: NDArray[np.int32],
-    numbers: NDArray[np.int64],
-    awake: NDArray[np.uint64],
+    zero: Bytes,
+    hits: Ints,
+    places: Words,
+    states: Words,
+    x: Ints32,
+    numbers: Ints,
+    awake: Words,
     node: int,
     bit: int,
     y: int,

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bytes, Floats, Ints, Ints32, Words
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences.covers import advance_past, contexts, find_match
 from coverwalk._kernels.sequences.lattice import Scratch, new_scratch, open_slots, predict_bit
@@ -14,14 +14,7 @@ __all__ = ["follow", "spread"]
 
 
 @kernel
-def _enter(
-    store: LatticeStore,
-    scratch: Scratch,
-    past: NDArray[np.uint64],
-    ring: NDArray[np.uint8],
-    known: int,
-    extra: NDArray[np.uint64],
-) -> None:
+def _enter(store: LatticeStore, scratch: Scratch, past: Words, ring: Bytes, known: int, extra: Words) -> None:
     """The contexts and the match of the next symbol."""
     period = store.counters[PERIOD] if store.counters[PERIOD] > 0 else SMALL_PERIOD
     contexts(past, ring, known, min(known, len(ring)), period, scratch.hashes)
@@ -45,13 +38,7 @@ def _bit(store: LatticeStore, scratch: Scratch, node: int, bit: int, last: np.ui
 
 @kernel
 def follow(
-    store: LatticeStore,
-    past: NDArray[np.uint64],
-    ring: NDArray[np.uint8],
-    known: NDArray[np.int64],
-    symbols: NDArray[np.int32],
-    extra: NDArray[np.uint64],
-    losses: NDArray[np.float64],
+    store: LatticeStore, past: Words, ring: Bytes, known: Ints, symbols: Ints32, extra: Words, losses: Floats
 ) -> None:
     """Read symbols: past (3,), ring (2^k,) and known (1,), the reader's place, move on.
 
@@ -76,14 +63,7 @@ def follow(
 
 
 @kernel
-def spread(
-    store: LatticeStore,
-    past: NDArray[np.uint64],
-    ring: NDArray[np.uint8],
-    known: int,
-    extra: NDArray[np.uint64],
-    probability: NDArray[np.float64],
-) -> None:
+def spread(store: LatticeStore, past: Words, ring: Bytes, known: int, extra: Words, probability: Floats) -> None:
     """The probability of each of the 256 symbols to come next: two bits' worth of a tree of 255 nodes.
 
     probability (256,)   written

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bytes, Floats, Ints32, Words
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences.binary_coder import decode_bit, encode_bit
 from coverwalk._kernels.sequences.covers import PERIOD_EVERY, advance_past, contexts, find_match, find_period
@@ -33,13 +33,7 @@ _USED_EVERY = 15  # one symbol in 16 is looked at to see which covers are of use
 
 @kernel
 def learn(
-    store: LatticeStore,
-    symbols: NDArray[np.int32],
-    extra: NDArray[np.uint64],
-    losses: NDArray[np.float64],
-    mode: int,
-    coder: NDArray[np.uint64],
-    data: NDArray[np.uint8],
+    store: LatticeStore, symbols: Ints32, extra: Words, losses: Floats, mode: int, coder: Words, data: Bytes
 ) -> None:
     """Learn symbols one after the other; code them on the way, or find out what they are by decoding.
 
@@ -105,7 +99,7 @@ def learn(
 
 
 @kernel
-def _decay(slots: NDArray[np.uint8], zero: NDArray[np.uint8], position: int, halvings: float) -> None:
+def _decay(slots: Bytes, zero: Bytes, position: int, halvings: float) -> None:
     """Halve the counts of the buckets whose turn it is: each has it ``halvings`` times per symbol, one after the other.
 
     What is halved says less against what is new; maps and weights go on as they are.
@@ -123,7 +117,7 @@ def _decay(slots: NDArray[np.uint8], zero: NDArray[np.uint8], position: int, hal
 
 
 @kernel
-def _note_use(use: NDArray[np.float64], weights: NDArray[np.int32], x: NDArray[np.int32], begin: int) -> None:
+def _note_use(use: Floats, weights: Ints32, x: Ints32, begin: int) -> None:
     """Add each input's part of the log-odds; order zero and the match come last."""
     for c in range(len(use)):
         part = np.int64(weights[begin + 2 * c]) * x[2 * c] + np.int64(weights[begin + 2 * c + 1]) * x[2 * c + 1]

@@ -6,20 +6,21 @@ Probabilities have 16 bits, log-odds are in units of 1/256 and reach from -2047 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+
+from coverwalk._arrays import Bytes, Ints, Ints32
 
 __all__ = ["HISTORY_HALF", "HISTORY_NEXT", "HISTORY_P", "MAX_ODDS", "RATES", "SQUASH", "STRETCH"]
 
 MAX_ODDS = 2800  # of a final log-odds: 1.8e-5 is the smallest probability of a bit
 
 
-def _squash() -> NDArray[np.int32]:
+def _squash() -> Ints32:
     """1 / (1 + exp(-d / 256)) for d = -3072 .. 3071, in 1/65536."""
     p = [round(65536 / (1 + math.exp(-(i - 3072) / 256))) for i in range(6144)]
     return np.clip(p, 1, 65535).astype(np.int32)
 
 
-def _stretch() -> NDArray[np.int32]:
+def _stretch() -> Ints32:
     """256 log(p / (1 - p)) for p = (i + 1/2) / 4096."""
     d = [round(256 * math.log((i + 0.5) / (4095.5 - i))) for i in range(4096)]
     return np.clip(d, -2047, 2047).astype(np.int32)
@@ -54,7 +55,7 @@ def _after(n0: int, n1: int, bit: int) -> tuple[int, int]:
     return n0, n1
 
 
-def _histories() -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]:
+def _histories() -> tuple[Bytes, Bytes, Ints]:
     """Bit histories in one byte, after M. Mahoney's ZPAQ: bounded counts of zeros and ones, and the newest bit.
 
     The state after each bit (512,), two per state; the state with its counts halved (256,), rounded up, so that what

@@ -1,8 +1,8 @@
 """Slots of bit histories, the logistic mixer and the final adaptive step: what the PAQ family calls CM, mixing, SSE."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bytes, Ints32
 from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.sequences.logistic import SQUASH
 
@@ -18,14 +18,14 @@ def squash(d: int) -> int:
 
 
 @kernel
-def bucket_of(slots: NDArray[np.uint8], h: np.uint64) -> np.uint64:
+def bucket_of(slots: Bytes, h: np.uint64) -> np.uint64:
     """Where the bucket of a hash begins; the last bucket stays empty."""
     buckets = np.uint64((len(slots) >> 6) - 1)
     return (((h >> np.uint64(32)) * buckets) >> np.uint64(32)) << np.uint64(6)
 
 
 @kernel
-def find_slot(slots: NDArray[np.uint8], h: np.uint64, learning: bool) -> np.uint64:
+def find_slot(slots: Bytes, h: np.uint64, learning: bool) -> np.uint64:
     """Where the slot with this hash begins; if there is none, the last, empty one, or when learning a new one.
 
     A new one takes the place of the one with the fewest visits in its bucket, and once in 32 times of any: so that what
@@ -53,7 +53,7 @@ def find_slot(slots: NDArray[np.uint8], h: np.uint64, learning: bool) -> np.uint
 
 
 @inlined_kernel
-def dot(weights: NDArray[np.int32], begin: np.uint64, x: NDArray[np.int32]) -> int:
+def dot(weights: Ints32, begin: np.uint64, x: Ints32) -> int:
     """Log-odds of one set of weights, from -2047 to 2047."""
     total = np.int64(0)
     for j in range(np.uint64(len(x))):
@@ -62,7 +62,7 @@ def dot(weights: NDArray[np.int32], begin: np.uint64, x: NDArray[np.int32]) -> i
 
 
 @inlined_kernel
-def train(weights: NDArray[np.int32], begin: np.uint64, x: NDArray[np.int32], error: int) -> None:
+def train(weights: Ints32, begin: np.uint64, x: Ints32, error: int) -> None:
     """A step of one set of weights up the slope of log p; 32 bits suffice, and eight are done at once."""
     for j in range(np.uint64(len(x))):
         weights[begin + j] = np.int32(weights[begin + j] + x[j] * np.int32(error))

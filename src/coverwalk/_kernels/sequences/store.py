@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Bytes, Floats, Ints, Ints32, Words
 from coverwalk._kernels.sequences.logistic import HISTORY_P, SQUASH
 from coverwalk.files.schema import Array, Limits, Scope, require, stored
 
@@ -78,20 +79,20 @@ class LatticeStore(NamedTuple):
     covers (n,)           which of the hashing covers this model has: below 17 built in, then the user's own
     """
 
-    slots: NDArray[np.uint8]
+    slots: Bytes
     maps: NDArray[np.uint32]
-    weights: NDArray[np.int32]
-    finals: NDArray[np.int32]
+    weights: Ints32
+    finals: Ints32
     refined: NDArray[np.uint16]
-    zero: NDArray[np.uint8]
-    history: NDArray[np.uint8]
-    matches: NDArray[np.int32]
-    hits: NDArray[np.int64]
-    differences: NDArray[np.int64]
-    use: NDArray[np.float64]
-    past: NDArray[np.uint64]
-    counters: NDArray[np.int64]
-    covers: NDArray[np.uint64]
+    zero: Bytes
+    history: Bytes
+    matches: Ints32
+    hits: Ints
+    differences: Ints
+    use: Floats
+    past: Words
+    counters: Ints
+    covers: Words
 
 
 def n_inputs(covers: int) -> int:
@@ -99,14 +100,14 @@ def n_inputs(covers: int) -> int:
     return (2 * (covers + 1) + 3 + 7) // 8 * 8
 
 
-def _aligned(size: int) -> NDArray[np.uint8]:
+def _aligned(size: int) -> Bytes:
     """Zeros that begin at a line of the processor's cache."""
     capacity = np.zeros(size + BUCKET, np.uint8)
     start = -capacity.ctypes.data % BUCKET
     return capacity[start : start + size]
 
 
-def new_store(covers: NDArray[np.uint64], buckets: int, history: int, matches: int) -> LatticeStore:
+def new_store(covers: Words, buckets: int, history: int, matches: int) -> LatticeStore:
     """A lattice that has learned nothing; ``history`` and ``matches`` are powers of two."""
     n = len(covers)
     width = n_inputs(n)

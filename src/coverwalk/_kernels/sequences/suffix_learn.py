@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences.suffix_store import ALPHABET, FULL, HISTORY, LAST, PATH, STOP, C, N, SuffixStore, T
 from coverwalk._kernels.sequences.suffix_tree import add_entry, advance, find_entries, has_capacity, materialise
@@ -52,7 +52,7 @@ def _shared(log_odds: float, share: float) -> float:
 
 
 @kernel
-def _nudge(tied: NDArray[np.float64], parameter: np.int64, kind: Kind, step: float) -> None:
+def _nudge(tied: Floats, parameter: np.int64, kind: Kind, step: float) -> None:
     """One step up the slope of log psi."""
     order, away, row, column, newest = kind
     tied[parameter, 0, order, 0] += step
@@ -62,13 +62,7 @@ def _nudge(tied: NDArray[np.float64], parameter: np.int64, kind: Kind, step: flo
 
 
 @kernel
-def _learn_mixed(
-    tree: SuffixStore,
-    level: NDArray[np.float64],
-    entries: NDArray[np.int64],
-    phi: NDArray[np.float64],
-    psi: NDArray[np.float64],
-) -> None:
+def _learn_mixed(tree: SuffixStore, level: Floats, entries: Ints, phi: Floats, psi: Floats) -> None:
     """Evidence and tied priors after a symbol, finest context first; the counts are still as they were.
 
     ``reach`` is d log psi / d psi_k: how much the prediction owes to this order. It carries the slopes
@@ -110,9 +104,7 @@ def _learn_mixed(
 
 
 @kernel
-def _learn_stops(
-    tree: SuffixStore, level: NDArray[np.float64], phi: NDArray[np.float64], psi: NDArray[np.float64], longest: int
-) -> None:
+def _learn_stops(tree: SuffixStore, level: Floats, phi: Floats, psi: Floats, longest: int) -> None:
     """w_M' = w_M phi_M / psi_M as log evidence: the ratio of what stopping and going on predicted."""
     length = tree.size[PATH]
     share = tree.settings[SHARE]
@@ -131,9 +123,7 @@ def _learn_stops(
 
 
 @kernel
-def _count(
-    tree: SuffixStore, level: NDArray[np.float64], entries: NDArray[np.int64], psi: NDArray[np.float64], symbol: int
-) -> None:
+def _count(tree: SuffixStore, level: Floats, entries: Ints, psi: Floats, symbol: int) -> None:
     """Add the symbol to the counts of its path, finest first.
 
     Of a customer of weight kappa, the part that opened a new table goes on to the parent:
@@ -165,7 +155,7 @@ def _count(
 
 
 @kernel
-def _step(tree: SuffixStore, entries: NDArray[np.int64], symbol: int) -> None:
+def _step(tree: SuffixStore, entries: Ints, symbol: int) -> None:
     """Put a symbol behind: into the history, and the path on to the contexts that come after it."""
     tree.history[tree.size[HISTORY]] = symbol
     tree.size[HISTORY] += 1
@@ -175,14 +165,7 @@ def _step(tree: SuffixStore, entries: NDArray[np.int64], symbol: int) -> None:
 
 
 @kernel
-def observe(
-    tree: SuffixStore,
-    symbol: int,
-    level: NDArray[np.float64],
-    entries: NDArray[np.int64],
-    phi: NDArray[np.float64],
-    psi: NDArray[np.float64],
-) -> float:
+def observe(tree: SuffixStore, symbol: int, level: Floats, entries: Ints, phi: Floats, psi: Floats) -> float:
     """Learn one symbol; the probability that it had. ``has_capacity`` must hold."""
     materialise(tree)
     longest = longest_path(tree)
@@ -200,7 +183,7 @@ def observe(
 
 
 @kernel
-def learn(tree: SuffixStore, symbols: NDArray[np.int32], start: int, losses: NDArray[np.float64]) -> int:
+def learn(tree: SuffixStore, symbols: Ints32, start: int, losses: Floats) -> int:
     """Learn symbols from ``start`` on; how far it got before the arrays were full.
 
     losses (n,)   written: -log p of each symbol, before it was learnt, in nats
@@ -218,7 +201,7 @@ def learn(tree: SuffixStore, symbols: NDArray[np.int32], start: int, losses: NDA
 
 
 @kernel
-def prime(tree: SuffixStore, symbols: NDArray[np.int32]) -> None:
+def prime(tree: SuffixStore, symbols: Ints32) -> None:
     """Append symbols without learning them: their contexts are opened, with no counts. ``has_capacity`` for each."""
     eager = tree.settings[EAGER]
     tree.settings[EAGER] = 1.0

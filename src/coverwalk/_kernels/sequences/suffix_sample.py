@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences.suffix_store import ALPHABET, SuffixStore
 from coverwalk._kernels.sequences.suffix_tree import advance, find_entries
@@ -15,13 +15,7 @@ __all__ = ["draw", "tail_scores"]
 
 @kernel
 def draw(
-    tree: SuffixStore,
-    path: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    power: float,
-    uniforms: NDArray[np.float64],
-    symbols: NDArray[np.int32],
-    entropies: NDArray[np.float64],
+    tree: SuffixStore, path: Ints, lengths: Ints, power: float, uniforms: Floats, symbols: Ints32, entropies: Floats
 ) -> None:
     """Draw one symbol after the other without learning; moves ``path`` and its lengths on.
 
@@ -66,13 +60,7 @@ def draw(
 
 
 @kernel
-def tail_scores(
-    tree: SuffixStore,
-    path: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    symbols: NDArray[np.int32],
-    scores: NDArray[np.float64],
-) -> None:
+def tail_scores(tree: SuffixStore, path: Ints, lengths: Ints, symbols: Ints32, scores: Floats) -> None:
     """-log of the probability that a symbol no likelier than the one seen would have come; reads only.
 
     scores (n,)   written, in nats

@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk.files.schema import Array, Limits, Scope, require, stored
 
 __all__ = ["SuffixStore", "new_tree", "trimmed"]
@@ -34,7 +34,6 @@ NODES, ENTRIES, HISTORY, PATH, ALPHABET, BEGIN, START = 0, 1, 2, 3, 4, 5, 6
 BORDER = -1  # between two documents in the history; the label of a context that begins with its document
 MOST_SYMBOLS = 2**31 - 8  # places in the history are 32-bit links
 FRESH = -(2**40)  # on a path: a context never met before
-
 
 _NODE_LINKS = {
     HEAD: Limits(index="entries", none=True),
@@ -94,20 +93,20 @@ class SuffixStore(NamedTuple):
     settings (13,)          see suffix_walk
     """
 
-    node_value: NDArray[np.float64]
-    node_link: NDArray[np.int32]
-    entry_value: NDArray[np.float64]
-    entry_link: NDArray[np.int32]
-    table: NDArray[np.int32]
-    history: NDArray[np.int32]
-    path: NDArray[np.int64]
-    path_entry: NDArray[np.int64]
-    size: NDArray[np.int64]
-    tied: NDArray[np.float64]
-    settings: NDArray[np.float64]
+    node_value: Floats
+    node_link: Ints32
+    entry_value: Floats
+    entry_link: Ints32
+    table: Ints32
+    history: Ints32
+    path: Ints
+    path_entry: Ints
+    size: Ints
+    tied: Floats
+    settings: Floats
 
 
-def new_tree(settings: NDArray[np.float64], tied: NDArray[np.float64], alphabet: int, depth: int) -> SuffixStore:
+def new_tree(settings: Floats, tied: Floats, alphabet: int, depth: int) -> SuffixStore:
     """An empty tree: the empty context, the context "a document begins here", and a little room."""
     capacity = 256 + 4 * depth
     tree = SuffixStore(
@@ -172,7 +171,7 @@ def _check_store(state: Any, scope: Scope) -> None:
         require("counts", np.isclose(state.node_value[:, column], total, rtol=1e-6, atol=0.0))
 
 
-def _check_places(table: NDArray[np.int32], owner: NDArray[np.int32], symbol: NDArray[np.int32]) -> None:
+def _check_places(table: Ints32, owner: Ints32, symbol: Ints32) -> None:
     """No slot is free between where the search for an entry begins and where it stands: all entries are found."""
     slots = len(table)
     place = np.flatnonzero(table >= 0)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences.suffix_store import (
     BEGIN,
@@ -51,7 +52,7 @@ __all__ = [
 
 
 @kernel
-def _slot(table: NDArray[np.int32], node: int, symbol: int) -> int:
+def _slot(table: Ints32, node: int, symbol: int) -> int:
     """Where the hash table begins to look for (node, symbol): Fibonacci hashing."""
     mixed = (np.uint64(node) << np.uint64(21)) + np.uint64(symbol) + np.uint64(1)
     mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
@@ -60,9 +61,7 @@ def _slot(table: NDArray[np.int32], node: int, symbol: int) -> int:
 
 
 @kernel
-def find_entries(
-    tree: SuffixStore, path: NDArray[np.int64], length: int, symbol: int, entries: NDArray[np.int64]
-) -> None:
+def find_entries(tree: SuffixStore, path: Ints, length: int, symbol: int, entries: Ints) -> None:
     """For each context of a path the entry of ``symbol``, or -1; written to ``entries``."""
     # Taking an array out of the tuple counts a reference: once a call, not once a level.
     node_link, entry_link, table = tree.node_link, tree.entry_link, tree.table
@@ -183,7 +182,7 @@ def _node_of(tree: SuffixStore, order: int) -> int:
 
 
 @kernel
-def _point_to_now(entry_link: NDArray[np.int32], entries: NDArray[np.int64], first: int, length: int, now: int) -> None:
+def _point_to_now(entry_link: Ints32, entries: Ints, first: int, length: int, now: int) -> None:
     """Contexts from order ``first`` on were never followed by a symbol: now they are met for the first time.
 
     If that holds of one then of all longer ones. Their links may still point to the end of a document.
@@ -194,15 +193,7 @@ def _point_to_now(entry_link: NDArray[np.int32], entries: NDArray[np.int64], fir
 
 
 @kernel
-def advance(
-    tree: SuffixStore,
-    path: NDArray[np.int64],
-    path_entry: NDArray[np.int64],
-    entries: NDArray[np.int64],
-    length: int,
-    symbol: int,
-    keep: int,
-) -> int:
+def advance(tree: SuffixStore, path: Ints, path_entry: Ints, entries: Ints, length: int, symbol: int, keep: int) -> int:
     """Move a path on by one symbol, in place; the length of the new path.
 
     path, path_entry (depth + 2,)   the path to move: the tree's own, or a copy that only reads

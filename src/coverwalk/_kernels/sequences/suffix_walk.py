@@ -13,8 +13,8 @@ reading and whole distributions share them.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences.suffix_store import (
     ALPHABET,
@@ -86,7 +86,7 @@ def _kinds_column(kinds: int) -> int:
 
 
 @kernel
-def _tied(tied: NDArray[np.float64], parameter: np.int64, kind: Kind) -> float:
+def _tied(tied: Floats, parameter: np.int64, kind: Kind) -> float:
     """The prior log-odds of a context: the sum of four that it shares with others of its kind."""
     order, away, row, column, newest = kind
     x = tied[parameter, 0, order, 0] + tied[parameter, 1, row, column] + tied[parameter, 2, away, column]
@@ -95,7 +95,7 @@ def _tied(tied: NDArray[np.float64], parameter: np.int64, kind: Kind) -> float:
 
 
 @kernel
-def newest_row(tree: SuffixStore, path: NDArray[np.int64], length: int) -> int:
+def newest_row(tree: SuffixStore, path: Ints, length: int) -> int:
     """Contexts by their newest symbol, told from the context of order 1; 0 if that is the border or new."""
     if length < 2 or path[1] == FRESH:
         return 0
@@ -121,14 +121,7 @@ def prior_log_odds(tree: SuffixStore, order: int) -> float:
 
 @kernel
 def _weigh_mixed(
-    tied: NDArray[np.float64],
-    alpha: float,
-    level: NDArray[np.float64],
-    order: int,
-    away: int,
-    kinds: int,
-    newest: int,
-    unknown: bool,
+    tied: Floats, alpha: float, level: Floats, order: int, away: int, kinds: int, newest: int, unknown: bool
 ) -> None:
     """Three local models in one context, chosen by v: tables (Pitman-Yor), full counts (Dirichlet), the newest again.
 
@@ -164,7 +157,7 @@ def _weigh_mixed(
 
 
 @kernel
-def weigh(tree: SuffixStore, path: NDArray[np.int64], length: int, longest: int, level: NDArray[np.float64]) -> None:
+def weigh(tree: SuffixStore, path: Ints, length: int, longest: int, level: Floats) -> None:
     """The coefficients of every context on a path.
 
     longest                       the length the path would have had all its contexts been met before
@@ -205,14 +198,7 @@ def weigh(tree: SuffixStore, path: NDArray[np.int64], length: int, longest: int,
 
 @kernel
 def predict(
-    tree: SuffixStore,
-    path: NDArray[np.int64],
-    length: int,
-    level: NDArray[np.float64],
-    symbol: int,
-    entries: NDArray[np.int64],
-    phi: NDArray[np.float64],
-    psi: NDArray[np.float64],
+    tree: SuffixStore, path: Ints, length: int, level: Floats, symbol: int, entries: Ints, phi: Floats, psi: Floats
 ) -> float:
     """The probability of one symbol, whose entries on the path are given; writes phi and psi of every order.
 
@@ -259,13 +245,7 @@ def longest_path(tree: SuffixStore) -> int:
 
 
 @kernel
-def follow(
-    tree: SuffixStore,
-    path: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    symbols: NDArray[np.int32],
-    losses: NDArray[np.float64],
-) -> None:
+def follow(tree: SuffixStore, path: Ints, lengths: Ints, symbols: Ints32, losses: Floats) -> None:
     """Read symbols without learning: moves ``path`` on in place.
 
     lengths (2,)  of the path, and of what it would be had all its contexts been met before; written too
@@ -290,14 +270,7 @@ def follow(
 
 
 @kernel
-def distribution(
-    tree: SuffixStore,
-    path: NDArray[np.int64],
-    length: int,
-    longest: int,
-    level: NDArray[np.float64],
-    probability: NDArray[np.float64],
-) -> None:
+def distribution(tree: SuffixStore, path: Ints, length: int, longest: int, level: Floats, probability: Floats) -> None:
     """The probability of every symbol after a path; writes ``level`` and ``probability`` (alphabet size,).
 
     Each order adds its own part once, times the weight with which the finest psi reaches it.

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from coverwalk.classifier import ContextClassifier
 from coverwalk.evaluation.report.facts import N_SURPRISING, permuted_losses
-from coverwalk.forest.class_forest import n_threads
+from coverwalk.evaluation.scores import n_learned_from
+from coverwalk.preparation.parameters import n_threads
 
 __all__ = ["gather_classes"]
 
@@ -38,7 +39,7 @@ def gather_classes(
         "target": target,
         "inputs": names,
         "n": len(X),
-        "seen": 0.0,
+        "seen": n_learned_from(model, X, code) / len(X),
         "classes": [str(label) for label in model.classes_],
         "model": {
             "n_rows": model.n_rows_,

@@ -13,7 +13,7 @@ function fillModel(facts) {
   const entries = {
     rows: [model.n_rows.toLocaleString("en"), "rows learned"],
     inputs: [facts.inputs.length, facts.inputs.length === 1 ? "input" : "inputs"],
-    trees: [model.n_trees, "trees of covers"],
+    trees: [model.n_trees, "trees"],
     contexts: [model.n_contexts?.toLocaleString("en"), "contexts"],
     depth: [model.mean_depth?.toFixed(1), "splits before the walk stops, on average"],
     calibrated: [facts.calibration_rows?.toLocaleString("en"), "rows it was calibrated on"],
@@ -36,11 +36,11 @@ function fillModel(facts) {
 function fillNotes(facts) {
   const notes = [...facts.notes];
   if (facts.seen > 0) {
-    const share = facts.seen > 0.995 ? "All" : `${(100 * facts.seen).toFixed(0)} %`;
-    notes.push(`${share} of these rows are among those the model learned from: the scores below flatter it. Judge it on held-out rows.`);
+    const share = facts.seen > 0.995 ? "all" : `${(100 * facts.seen).toFixed(0)} %`;
+    notes.push(`The model learned from ${share} of these rows, so the scores below are too optimistic. Use held-out rows.`);
   }
   if (facts.explore && facts.n_trees_here < facts.model.n_trees) {
-    notes.push(`To keep this page small, the explorer carries ${facts.n_trees_here} of the model's ${facts.model.n_trees} trees; everything else was worked out with all of them.`);
+    notes.push(`To keep this page small, the explorer uses ${facts.n_trees_here} of the model's ${facts.model.n_trees} trees. All other numbers use all trees.`);
   }
   for (const text of notes) {
     const note = document.createElement("p");
@@ -104,7 +104,7 @@ function fillSurprising(facts, explorer) {
     return button;
   };
   const columns = facts.kind === "classes"
-    ? { row: which, [facts.target]: (s) => s.y, predicted: (s) => s.predicted, "probability of what happened": (s) => short(s.p, 3), loss: (s) => s.loss.toFixed(2) }
+    ? { row: which, [facts.target]: (s) => s.y, predicted: (s) => s.predicted, "probability of the observed class": (s) => short(s.p, 3), loss: (s) => s.loss.toFixed(2) }
     : { row: which, [facts.target]: (s) => short(s.y), "90 % interval": (s) => `${short(s.low ?? -Infinity)} to ${short(s.high ?? Infinity)}`, loss: (s) => s.loss.toFixed(2) };
   fillTable("surprising", columns, facts.surprising);
 }

@@ -5,11 +5,13 @@ on cosines of random frequencies (Rahimi & Recht) is Gaussian process regression
 is a local model of the root with a basis that grows with the rows.
 """
 
+import os
+import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,10 +169,24 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()  # to look for them takes as long as a small trend
 
 
-def _one_thread() -> AbstractContextManager[Any]:
-    """Sums in one order, whatever the number of threads."""
-    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return limit
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sums in one order, whatever the number of threads: one trend at a time, by one thread of BLAS.
+
+    threadpoolctl lets nobody but the thread that first set a limit set another, while it lives: it is told to forget
+    that thread, which may be one that a fork has lost.
+    """
+    with _turn:
+        for library in _libraries().lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
+        with _libraries().limit(limits=1, user_api="blas"):
+            yield
+
+
+_turn = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_turn._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def _random_frequencies(metric: Floats, n_frequencies: int, seed: int) -> tuple[Floats, Floats]:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._kernels.distributions.density import cell_logpdf
 from coverwalk._kernels.distributions.mixture import Components
-from coverwalk._kernels.distributions.rounded import cell_logpdf
 from coverwalk._kernels.forest.y_cells import cell_masses, normal_table
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
