@@ -586,7 +586,7 @@ def test_pickle_predicts_the_same_and_asking_changes_nothing():
         ({"held_out": 1}, "held_out must be"),
         ({"stop": 1.0}, "stop must lie"),
         ({"alpha": 0.0}, "alpha must be positive"),
-        ({"n_jobs": 0}, "n_jobs must not be 0"),
+        ({"n_jobs": 0}, "n_jobs must be None"),
     ],
 )
 def test_bad_options(options, message):

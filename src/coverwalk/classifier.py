@@ -31,11 +31,12 @@ from coverwalk.files.schema import (
     stored,
 )
 from coverwalk.forest.class_components import ClassComponent, components
-from coverwalk.forest.class_forest import ClassForest, n_threads
+from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
 from coverwalk.preparation.columns import MixedInputs, read_inputs
+from coverwalk.preparation.parameters import MAX_TREES, check_whole, n_threads
 
 if TYPE_CHECKING:
     from coverwalk.forest.explain import Importance
@@ -124,8 +125,8 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     _schema = Schema(
         n_estimators=Whole(0, 10_000),
         n_discriminant_trees=Whole("0 if n_estimators else 1", 10_000),
-        held_out=Whole(2),
-        min_samples_leaf=Whole(1),
+        held_out=Whole(2, 2**31),
+        min_samples_leaf=Whole(1, 2**31),
         stop=Real(above=0, below=1),
         alpha=Real(low=1e-100, high=1e100, whole=True),
         categorical_features=Plain(),
@@ -310,9 +311,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _check_parameters(self) -> None:
         for name, least in (("n_estimators", 0), ("n_discriminant_trees", 0), ("held_out", 2), ("min_samples_leaf", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+            check_whole(name, getattr(self, name), least, MAX_TREES if name.startswith("n_") else 2**31)
         if self.n_estimators + self.n_discriminant_trees == 0:
             raise ValueError("there must be a tree: n_estimators and n_discriminant_trees are both 0")
         if not 1e-100 <= self.stop < 1.0:

@@ -1,15 +1,13 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from coverwalk.distributions.joint import JointDistribution
@@ -42,6 +40,7 @@ from coverwalk.forest.tuning import choose
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import as_row, usable_outputs
 from coverwalk.preparation.columns import MixedInputs, read_inputs
+from coverwalk.preparation.parameters import MAX_TREES, check_whole, n_threads, seed_of
 from coverwalk.preparation.rounding import find_rounding, refuse_lossy
 from coverwalk.preparation.weights import distinct_rows
 
@@ -277,12 +276,12 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
     def _settings(self, n_rows: int) -> Settings:
         """The parameters, checked."""
         n_trees = self.n_estimators if self.n_estimators is not None else 24 if n_rows <= 4096 else 16
-        _check_number("n_estimators", n_trees, 1, 10_000)
-        _check_number("degree", self.degree, 0, 2)
-        _check_number("min_samples_leaf", self.min_samples_leaf, 1, 2**62)
-        _check_number("n_candidates", self.n_candidates, 1, 10**6)
-        _check_number("max_rows", self.max_rows, 1, 2**62)
-        _check_number("max_contexts", self.max_contexts, 1, 2**62)
+        check_whole("n_estimators", n_trees, 1, MAX_TREES)
+        check_whole("degree", self.degree, 0, 2)
+        check_whole("min_samples_leaf", self.min_samples_leaf, 1)
+        check_whole("n_candidates", self.n_candidates, 1, 10**6)
+        check_whole("max_rows", self.max_rows, 1)
+        check_whole("max_contexts", self.max_contexts, 1)
         forget: Any = self.forget
         if isinstance(forget, bool) or not isinstance(forget, Real) or not 0 <= float(forget) <= 0.1:
             raise ValueError(f"forget must be a decay rate per row between 0 and 0.1, 0 for none; got {self.forget!r}")
@@ -294,9 +293,6 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         ridges = tuple(float(ridge) for ridge in self.ridges)
         if not ridges or not all(0 < ridge < np.inf for ridge in ridges):
             raise ValueError(f"ridges must be positive numbers, at least one; got {self.ridges!r}")
-        seed = self.random_state
-        if not isinstance(seed, Integral):
-            seed = check_random_state(seed).randint(2**31 - 1)
         return Settings(
             n_trees=int(n_trees),
             degree=int(self.degree),
@@ -304,8 +300,8 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
             stop=0.5 if isinstance(self.stop, str) else float(self.stop),
             min_rows=int(self.min_samples_leaf),
             n_candidates=int(self.n_candidates),
-            seed=int(seed),
-            n_threads=effective_n_jobs(self.n_jobs),
+            seed=seed_of(self.random_state),
+            n_threads=n_threads(self.n_jobs),
         )
 
     # -- answers ------------------------------------------------------------------------------------------------------
@@ -399,10 +395,3 @@ class _Clock:
         if self.verbose:
             print(f"[ConditionalDensity] {self.what}: {step} in {perf_counter() - self.start:.2f} s")
         self.start = perf_counter()
-
-
-def _check_number(name: str, given: Any, low: float, high: float) -> None:
-    whole = isinstance(given, Integral) and not isinstance(given, bool)
-    if not whole or not low <= given <= high:
-        most = "" if high == np.inf else f" and at most {high}"
-        raise ValueError(f"{name} must be a whole number of at least {low}{most}; got {given!r}")

@@ -1,11 +1,9 @@
 """Density: p(y) for y in R^q, with scikit-learn's contract for densities."""
 
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
@@ -32,6 +30,7 @@ from coverwalk.forest.densities.density_forest import DensityForest, rounding_st
 from coverwalk.forest.densities.slices import slices
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import refuse_nonfinite
+from coverwalk.preparation.parameters import MAX_TREES, check_whole, n_threads, seed_of
 
 __all__ = ["Density"]
 
@@ -143,22 +142,19 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
                 "numbers (n,) takes no y; for y given x use ConditionalDensity"
             )
         Y = self._points(X, reset=True)
-        seed = self.random_state
-        if not isinstance(seed, Integral):
-            seed = check_random_state(seed).randint(2**31 - 1)
         self.forest_ = DensityForest.grow(
             Y,
             n_trees=int(self.n_estimators),
             stop=1.0 - self.halve,
             a=float(self.a),
             step=self._step(Y),
-            seed=int(seed),
-            n_threads=effective_n_jobs(self.n_jobs),
+            seed=seed_of(self.random_state),
+            n_threads=n_threads(self.n_jobs),
         )
         return self
 
     def _check_parameters(self) -> None:
-        _check_count("n_estimators", self.n_estimators)
+        check_whole("n_estimators", self.n_estimators, 1, MAX_TREES)
         if not (self.a > 0 and np.isfinite(self.a)):
             raise ValueError(f"a must be positive, got {self.a!r}")
         if not 0 < self.halve < 1:
@@ -168,7 +164,10 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         """What each column is rounded to."""
         if self.resolution is None:
             return rounding_step(Y)
-        step = np.broadcast_to(np.asarray(self.resolution, dtype=np.float64), Y.shape[1]).copy()
+        given = np.asarray(self.resolution, dtype=np.float64)
+        if given.shape not in ((), (1,), (Y.shape[1],)):
+            raise ValueError(f"resolution must be one number, or one for each column; got {self.resolution!r}")
+        step = np.broadcast_to(given, Y.shape[1]).copy()
         if not (np.isfinite(step) & (step > 0)).all():
             raise ValueError(f"resolution must be positive, got {self.resolution!r}")
         return step
@@ -235,7 +234,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
             Points.
         """
         check_is_fitted(self)
-        _check_count("n_samples", n_samples)
+        check_whole("n_samples", n_samples, 1)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         return self.forest_.sample(int(n_samples), rng)
 
@@ -339,9 +338,3 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")
-
-
-def _check_count(name: str, given: Any) -> None:
-    whole = isinstance(given, Integral) and not isinstance(given, bool)
-    if not whole or given < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {given!r}")

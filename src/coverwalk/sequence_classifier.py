@@ -90,6 +90,8 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
             raise ValueError(
                 f"expected as many classes as sequences, at least one, got {len(sequences)} and {labels.shape}"
             )
+        if not isinstance(self.model, SequenceModel | None):
+            raise TypeError(f"model must be a SequenceModel, or None for the default one; got {self.model!r}")
         classes, codes = np.unique(labels, return_inverse=True)
         template = SequenceModel(effort=0) if self.model is None else self.model
         symbols = _symbols(sequences) if template.alphabet is None else None

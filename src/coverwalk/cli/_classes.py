@@ -169,7 +169,7 @@ def class_probabilities(model: "ContextClassifier", X: "Floats") -> "Floats":
     """Of rows that are known to be in the order of the model's columns."""
     import numpy as np
 
-    from coverwalk.forest.class_forest import n_threads
+    from coverwalk.preparation.parameters import n_threads
 
     p = np.exp(model._forest.log_proba(X, n_threads(model.n_jobs)))
     return np.asarray(p / p.sum(axis=1, keepdims=True))

@@ -1,6 +1,5 @@
 """A forest of trees of contexts for classes: who leaves which rows out, and how the trees are pooled."""
 
-import os
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +15,7 @@ from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, T
 from coverwalk.forest.class_pool import HeldOut, Pools, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, plant
 
-__all__ = ["ClassForest", "Sheaf", "Standard", "n_threads"]
+__all__ = ["ClassForest", "Sheaf", "Standard"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -175,15 +174,6 @@ def _bundled(X: Floats, y: Integers, weight: Floats) -> tuple[Floats, Integers, 
     twin = (name[1:] == name[:-1]) & (y[1:] == y[:-1]) & (bits[1:] == bits[:-1]).all(axis=1)
     first = np.flatnonzero(np.concatenate([[True], ~twin]))
     return X[first], y[first], np.add.reduceat(weight, first)
-
-
-def n_threads(n_jobs: int | None) -> int:
-    """scikit-learn's ``n_jobs`` as a number of threads: None is 1, -1 all processors, -2 all but one."""
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0: None is one thread, -1 all processors")
-    if n_jobs is None or n_jobs > 0:
-        return n_jobs or 1
-    return max((os.cpu_count() or 1) + 1 + n_jobs, 1)
 
 
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int) -> Iterator[Result]:

@@ -20,6 +20,7 @@ __all__ = ["alphabet_for", "check", "check_parameters", "memory_bytes", "nats_pe
 MAX_DEPTH = 64
 _DEPTH = 16
 MAX_DECAY = 0.01
+MAX_SYMBOLS = 2**24
 MIN_MEMORY, MAX_MEMORY = 8 << 20, 2**62
 _NATS_PER = {"nats": 1.0, "bits": math.log(2.0)}
 
@@ -140,6 +141,6 @@ def alphabet_for(alphabet: int | Iterable[Hashable] | None, first: Any) -> Alpha
     if alphabet is None:
         return Alphabet(range(256), grows=False) if isinstance(first, BYTES) else Alphabet([], grows=True)
     if isinstance(alphabet, int | np.integer):
-        check("alphabet", alphabet, alphabet >= 1, "at least 1 symbol")
+        check("alphabet", alphabet, 1 <= alphabet <= MAX_SYMBOLS, f"from 1 to {MAX_SYMBOLS} symbols")
         return Alphabet(range(alphabet), grows=False)
     return Alphabet(alphabet, grows=False)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from coverwalk.classifier import ContextClassifier
 from coverwalk.evaluation.report.facts import N_SURPRISING, permuted_losses
 from coverwalk.evaluation.scores import n_learned_from
-from coverwalk.forest.class_forest import n_threads
+from coverwalk.preparation.parameters import n_threads
 
 __all__ = ["gather_classes"]
 

@@ -1,0 +1,48 @@
+"""Parameters that cannot be: a ValueError that names them, at once."""
+
+import numpy as np
+import pytest
+
+from coverwalk import ConditionalDensity, ContextClassifier, Density, SequenceClassifier, SequenceModel
+
+X = np.random.default_rng(0).normal(size=(40, 2))
+
+
+@pytest.mark.parametrize("estimator", [ConditionalDensity, ContextClassifier, Density])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_jobs", 0),
+        ("n_jobs", float("nan")),
+        ("n_jobs", "all"),
+        ("n_estimators", 10**9),
+        ("n_estimators", True),
+        ("n_estimators", 2.5),
+        ("random_state", -1),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(estimator, name, value):
+    with pytest.raises(ValueError, match=name if name != "random_state" else "random_state|Seed"):
+        estimator(**{name: value}).fit(X, X[:, 0] > 0)
+
+
+@pytest.mark.parametrize(("name", "value"), [("min_samples_leaf", True), ("held_out", 2**63), ("held_out", 1)])
+def test_numbers_of_a_classifier_that_cannot_be_are_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        ContextClassifier(2, 2, **{name: value}).fit(X, X[:, 0] > 0)
+
+
+def test_a_resolution_for_no_column_is_refused():
+    with pytest.raises(ValueError, match="one for each column"):
+        Density(2, resolution=[]).fit(X)
+
+
+@pytest.mark.parametrize("size", [0, 10**9, 2**63])
+def test_alphabets_too_large_to_count_are_refused(size):
+    with pytest.raises(ValueError, match="alphabet must be from 1 to"):
+        SequenceModel(size).fit([0, 1, 0])
+
+
+def test_a_sequence_classifier_takes_sequence_models():
+    with pytest.raises(TypeError, match="model must be a SequenceModel"):
+        SequenceClassifier(ContextClassifier()).fit(["ab", "ba"], [0, 1])
