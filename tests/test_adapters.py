@@ -25,8 +25,8 @@ def test_rivers_own_checks(kind, adapters):
     from river import checks
 
     model = {
-        "regressor": lambda: adapters.CoverRegressor(n_trees=3),
-        "classifier": lambda: adapters.CoverClassifier(n_trees=3, n_discriminant_trees=2),
+        "regressor": lambda: adapters.CoverRegressor(n_estimators=3),
+        "classifier": lambda: adapters.CoverClassifier(n_estimators=3, n_discriminant_trees=2),
     }[kind]()
     names = []
     for check in checks.yield_checks(model):
@@ -72,7 +72,7 @@ def test_features_come_and_go():
 
 def test_text_is_a_category_and_what_lacks_is_missing(adapters):
     frame, y = table(150)
-    one, many, plain = (adapters.CoverRegressor(n_trees=2) for _ in range(3))
+    one, many, plain = (adapters.CoverRegressor(n_estimators=2) for _ in range(3))
     for x, value in zip(frame.to_dict("records"), y):
         one.learn_one({name: entry for name, entry in x.items() if entry == entry}, value)
     many.learn_many(frame, y)
@@ -84,7 +84,7 @@ def test_text_is_a_category_and_what_lacks_is_missing(adapters):
     assert np.isfinite(one.predict_one({"city": "nowhere"}))
     with pytest.raises(ValueError, match="'east' must be a finite number"):
         one.learn_one({"city": "c1", "east": "text"}, 0.0)
-    classes = adapters.CoverClassifier(n_trees=2, n_discriminant_trees=1)
+    classes = adapters.CoverClassifier(n_estimators=2, n_discriminant_trees=1)
     for x, value in zip(frame.to_dict("records"), y > 1.5):
         classes.learn_one(x, bool(value))
     assert classes.predict_proba_one({"city": "c1"}).keys() == {True, False}
@@ -100,7 +100,7 @@ def test_rows_beyond_the_most_are_let_go():
 
 
 def test_bad_dictionaries_lose_nothing(adapters):
-    model = adapters.CoverRegressor(n_trees=2)
+    model = adapters.CoverRegressor(n_estimators=2)
     for i in range(20):
         model.learn_one({"x": i % 5}, float(i % 5))
     before = model.predict_one({"x": 2})
@@ -113,7 +113,7 @@ def test_bad_dictionaries_lose_nothing(adapters):
 
 
 def test_labels_of_any_kind(adapters):
-    model = adapters.CoverClassifier(n_trees=2, n_discriminant_trees=1)
+    model = adapters.CoverClassifier(n_estimators=2, n_discriminant_trees=1)
     assert model.predict_one({"x": 1.0}) is None
     for i in range(40):
         model.learn_one({"x": float(i % 4)}, ("low", 1)[i % 4 > 1])

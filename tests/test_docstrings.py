@@ -64,5 +64,28 @@ def test_parameters_and_returns(name):
         assert section(doc, "Returns") or section(doc, "Yields"), f"{name} does not say what it returns"
 
 
+def public_classes():
+    for name in MODULES:
+        try:
+            module = importlib.import_module("coverwalk" + name)
+        except ImportError:
+            continue
+        yield from (getattr(module, public) for public in module.__all__ if inspect.isclass(getattr(module, public)))
+
+
+@pytest.mark.parametrize("thing", sorted(set(public_classes()), key=lambda c: c.__qualname__), ids=lambda c: c.__name__)
+def test_classes_name_the_parameters_that_they_take(thing):
+    told = section(inspect.getdoc(thing) or "", "Parameters")
+    if told is None:
+        return
+    heads = [line.split(" : ")[0] for line in re.findall(r"^\S.*$", told, re.MULTILINE)]
+    names = [name.strip(" *") for head in heads for name in head.split(",")]
+    taken = list(inspect.signature(thing).parameters)
+    if thing.__init__.__module__.startswith("coverwalk"):
+        assert names == taken
+    else:
+        assert set(names) <= set(taken)
+
+
 def test_there_are_many():
     assert len(CALLABLES) > 150

@@ -69,21 +69,20 @@ class _DictStream(Documented):
 
 
 class CoverRegressor(_DictStream, base.MiniBatchRegressor):  # type: ignore[misc]
-    """A `coverwalk.ConditionalDensity` as a stream: a number, or the whole distribution of y.
+    """`coverwalk.ConditionalDensity` as a regressor of river, which also predicts distributions.
 
     Parameters
     ----------
-    n_trees
-        Trees of the forest: three are little worse than ten, and three times as fast. A forest of fewer than four also
-        grows less often from 1024 rows on, and what it is made of is chosen on its first few hundred rows. None: as
-        many as a stream of that model has.
+    n_estimators
+        Number of trees. Three are almost as good as ten, and three times as fast. With fewer than four, the trees also
+        grow less often. None uses the default of `ConditionalDensity`.
     max_rows
-        Rows that are kept to be learned again when a new feature comes; in a longer stream new features are ignored.
+        Number of rows kept to be learned again when a new feature comes. In longer streams, new features are ignored.
     seed
-        Of the candidate splits.
+        Seed of the candidate splits.
     n_candidates
-        Cuts of which a growing tree takes the best. Twenty, as in that model, cost a tenth of the speed and gain
-        0.1 to 3 per cent of RMSE on the sets of ``benchmarks/river_streams.py``.
+        Number of candidate splits in each context. Twenty, the default of `ConditionalDensity`, reduce the RMSE by 0.1
+        to 3 % on the sets of ``benchmarks/river_streams.py``, and take a tenth more time.
 
     Examples
     --------
@@ -97,8 +96,10 @@ class CoverRegressor(_DictStream, base.MiniBatchRegressor):  # type: ignore[misc
     True
     """
 
-    def __init__(self, n_trees: int | None = 3, max_rows: int = 100_000, seed: int = 0, n_candidates: int = 12) -> None:
-        self.n_trees = n_trees
+    def __init__(
+        self, n_estimators: int | None = 3, max_rows: int = 100_000, seed: int = 0, n_candidates: int = 12
+    ) -> None:
+        self.n_estimators = n_estimators
         self.max_rows = max_rows
         self.seed = seed
         self.n_candidates = n_candidates
@@ -107,7 +108,7 @@ class CoverRegressor(_DictStream, base.MiniBatchRegressor):  # type: ignore[misc
 
     def _new(self) -> ConditionalDensity:
         return ConditionalDensity(
-            self.n_trees,
+            self.n_estimators,
             categorical_features=self._rows.categorical,
             n_candidates=self.n_candidates,
             random_state=self.seed,
@@ -182,16 +183,17 @@ class CoverRegressor(_DictStream, base.MiniBatchRegressor):  # type: ignore[misc
 
 
 class CoverClassifier(_DictStream, base.MiniBatchClassifier):  # type: ignore[misc]
-    """A `coverwalk.ContextClassifier` as a stream of dictionaries and labels.
+    """`coverwalk.ContextClassifier` as a classifier of river.
 
     Parameters
     ----------
-    n_trees, n_discriminant_trees
-        As in `coverwalk.ContextClassifier`, fewer by default: a stream asks all of them for every row.
+    n_estimators, n_discriminant_trees
+        Numbers of trees, as in `coverwalk.ContextClassifier`. There are fewer by default, because every row is
+        predicted and learned by all of them.
     max_rows
-        Rows that are kept to be learned again when a new feature comes; in a longer stream new features are ignored.
+        Number of rows kept to be learned again when a new feature comes. In longer streams, new features are ignored.
     seed
-        Of the cuts and of which rows are left out.
+        Seed of the splits and of the held-out rows.
 
     Examples
     --------
@@ -202,9 +204,9 @@ class CoverClassifier(_DictStream, base.MiniBatchClassifier):  # type: ignore[mi
     """
 
     def __init__(
-        self, n_trees: int = 16, n_discriminant_trees: int = 4, max_rows: int = 100_000, seed: int = 0
+        self, n_estimators: int = 16, n_discriminant_trees: int = 4, max_rows: int = 100_000, seed: int = 0
     ) -> None:
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.n_discriminant_trees = n_discriminant_trees
         self.max_rows = max_rows
         self.seed = seed
@@ -214,7 +216,7 @@ class CoverClassifier(_DictStream, base.MiniBatchClassifier):  # type: ignore[mi
 
     def _new(self) -> ContextClassifier:
         return ContextClassifier(
-            self.n_trees,
+            self.n_estimators,
             self.n_discriminant_trees,
             categorical_features=self._rows.categorical,
             random_state=self.seed,

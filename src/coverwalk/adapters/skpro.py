@@ -23,13 +23,13 @@ __all__ = ["CoverDistribution", "CoverProbaRegressor"]
 class CoverDistribution(BaseDistribution):  # type: ignore[misc]
     """Predictive distributions as a table: a row for each x, a column for each output.
 
-    Columns are distributions of one output each; where the outputs depend on each other, that is not told here: ask
-    `ConditionalDensity.predict_dist` for the joint distribution.
+    Each column is the distribution of one output. For the joint distribution of several outputs, use
+    `ConditionalDensity.predict_dist`.
 
     Parameters
     ----------
-    distributions : sequence of PredictiveDistribution
-        One for each column, all with as many rows; or one of a single row, for a distribution that is no table.
+    marginals : sequence of PredictiveDistribution
+        One for each column, all with the same number of rows; or one of a single row, for a scalar distribution.
     index, columns : pd.Index, optional
         Names of the rows and columns; numbers by default.
 
@@ -168,14 +168,14 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
 
 
 class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
-    """`ConditionalDensity` as a probabilistic regressor of skpro; inputs may be categories and have gaps.
+    """`ConditionalDensity` as a probabilistic regressor of skpro. Inputs may be categorical or missing.
 
     Parameters
     ----------
     n_estimators : int, optional
-        Trees of the forest.
+        Number of trees.
     random_state : int
-        Of the candidate splits.
+        Seed of the candidate splits.
 
     Examples
     --------

@@ -79,7 +79,7 @@ class DyadicBoxes(_Boxes):
 
 
 class ChoiceBoxes(_Boxes):
-    """Boxes halved along any coordinate: each context's transition v chooses which (as in optional Polya trees).
+    """Boxes halved along any coordinate. The transition v of each context chooses which (as in optional Pólya trees).
 
     A box reached by halving first x1 and then x2, or the other way round, is the same context.
 
@@ -106,10 +106,10 @@ class ChoiceBoxes(_Boxes):
 
 
 class ShiftedGrids(_Boxes):
-    """Several grids a level, each shifted by a part of its cell: x is near the middle of a cell in one of them.
+    """Several grids per level, shifted against each other, so x is near the middle of a cell in one of them.
 
-    The grids overlap, so this is a lattice: from a cell the walk may move to the cell of x in any grid of the
-    next level, and learns which.
+    The grids overlap, so this is a lattice: from a cell, the walk can move to the cell of x in any grid of the next
+    level, with weights that are learned.
 
     >>> ShiftedGrids(0, 1, depth=1, shifts=2).contexts([0.6])
     [[(0, 0, 0)], [(1, 0, 1), (1, 1, 1)]]

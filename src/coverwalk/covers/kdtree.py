@@ -55,19 +55,21 @@ def _check_nodes(tree: Any, scope: Scope) -> None:
 
 
 class KDTree(Cover):
-    """Online kd-tree: a leaf at depth k splits once it holds more than theta_k = alpha^k rows.
+    """Online kd-tree: a leaf at depth k is split when it has more than alpha^k rows.
 
-    It is cut at the middle of the widest side of the box around its rows; rows that coincide are not split.
+    It is split in the middle of the widest side of the box around its rows. Equal rows are not split.
 
     Parameters
     ----------
     alpha : float
-        Growth of the threshold with depth, more than 1; the depth after T rows is at most about log_alpha T.
+        Growth of the threshold with depth, more than 1. The depth after T rows is at most about log_alpha T.
     scale : number or vector
-        Unit of each coordinate in which sides are compared.
+        Unit of each coordinate, to compare the sides.
     max_depth : int
-        No leaf at this depth splits.
+        Maximum depth.
 
+    Examples
+    --------
     >>> tree = KDTree()
     >>> [list(tree.grow(np.array([x]))) for x in (0.1, 0.9, 0.8, 0.7)]
     [[], [0], [], [2]]
@@ -102,7 +104,7 @@ class KDTree(Cover):
         return not self._frozen
 
     def freeze(self) -> None:
-        """Stop growing and let the rows go: from now on a fixed cover, whose models merge."""
+        """Stop growing and discard the rows. Models on a fixed cover can be merged."""
         self._frozen = True
         for node in self._nodes:
             node.rows = []

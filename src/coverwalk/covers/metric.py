@@ -20,25 +20,26 @@ class _Ball:
 
 
 class CoverTree(Cover):
-    """Balls of radius r, r/2, r/4, ... around rows seen; level 0 is the whole space.
+    """Balls with radius r, r/2, r/4, ... around rows. Level 0 is the whole space.
 
-    Centres of one level are further apart than its radius, and every ball's centre lies in a ball of the level
-    above, so a query only looks below balls within twice their radius (Beygelzimer, Kakade and Langford, 2006).
-    A row that no ball of level k + 1 holds founds one there once a ball of level k around it holds more than
-    alpha^k rows.
+    This is a cover tree (Beygelzimer, Kakade and Langford, 2006): the centres of a level are further apart than its
+    radius, and each lies in a ball of the level above. If no ball of level k + 1 contains a row, and a ball of level k
+    around it has more than alpha^k rows, the row becomes the centre of a new ball.
 
     Parameters
     ----------
     metric : callable
         ``metric(a, b)``: a distance between any two objects; symmetric, with the triangle inequality.
     radius : float, optional
-        Radius of the balls of level 1; by default, half of the largest distance from the first row to the
-        sixteen after it, and until then the whole space is the only context.
+        Radius of the balls of level 1. By default, half of the largest distance from the first row to the next
+        sixteen rows.
     alpha : float
-        Growth of the rows that a ball wants before it is refined.
+        Growth with depth of the number of rows that a ball needs before it is refined.
     max_depth : int
         Number of levels below the whole space.
 
+    Examples
+    --------
     >>> tree = CoverTree(lambda a, b: abs(a - b), radius=4, alpha=1.01)
     >>> for x in (0, 1, 2, 9, 10, 3): _ = tree.grow(x)
     >>> tree.contexts(5)

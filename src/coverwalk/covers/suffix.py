@@ -10,9 +10,9 @@ __all__ = ["SuffixTree"]
 
 
 class SuffixTree(Cover):
-    """x is the past, any sequence of hashable symbols; the contexts are its suffixes up to a depth.
+    """Suffixes of x up to a depth, where x is any sequence of hashable symbols: the past.
 
-    Before the beginning stands the symbol None, so that every past has a context at every level.
+    The symbol None stands before the beginning, so every past has a context at every level.
 
     >>> SuffixTree(depth=2).contexts("abc")
     [[()], [('c',)], [('b', 'c')]]

@@ -14,15 +14,17 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(LocalModel):
-    """y is one of a given alphabet; P(y) = (n_y + a_y) / (n + sum a).
+    """A Dirichlet model of symbols: P(y) = (n_y + a_y) / (n + sum a).
 
     Parameters
     ----------
     alphabet : sequence of hashable
-        Every symbol that may come.
+        All symbols that can occur.
     concentration : float
         Prior count of each symbol; 1/2 is the Krichevsky-Trofimov estimator.
 
+    Examples
+    --------
     >>> kt = Dirichlet("ab").start()
     >>> for y in "aab": kt.update(None, y)
     >>> round(float(np.exp(kt.log_evidence())), 4)  # 1/2 * 3/4 * 1/6

@@ -13,20 +13,22 @@ __all__ = ["KernelDensity"]
 
 
 class KernelDensity(LocalModel):
-    """A normal kernel on every row seen, and a heavy-tailed base distribution that counts as one more row.
+    """A normal kernel on each row, and a heavy-tailed base distribution that counts as one more row.
 
-    The bandwidth is one of h_k = scale 2^(-0.6 k), k = 0..7, weighed by how well each has predicted every row from
-    those before it. Such evidence depends on the order of the rows, so these posteriors do not merge.
+    The bandwidth is one of h_k = scale 2^(-0.6 k), k = 0..7, weighted by how well each predicted every row from
+    those before it. This evidence depends on the order of the rows, so these posteriors do not merge.
 
     Parameters
     ----------
     q : int
         Number of outputs.
     loc, scale : float
-        Where and how wide y is expected before any data.
+        Expected location and scale of y, before any data.
     bandwidths : int
-        Length of the grid.
+        Number of bandwidths.
 
+    Examples
+    --------
     >>> density = KernelDensity().start()
     >>> for y in (0.0, 0.1, 3.0, 3.1): density.update(None, np.array([y]))
     >>> density.logpdf(None, np.array([3.05])) > density.logpdf(None, np.array([1.5]))

@@ -15,7 +15,7 @@ LARGEST_B = 1e160  # coefficients: y stays below 1e150, and the ridge bounds the
 
 
 class Polynomial(LocalModel):
-    """y = B' f(x) + noise, B and the noise covariance unknown; degree 0 is the Normal-Wishart of the paper.
+    """Polynomial regression y = B' f(x) + noise. Degree 0 is the Normal-Wishart model of the paper.
 
     Parameters
     ----------
@@ -24,12 +24,14 @@ class Polynomial(LocalModel):
     q : int
         Number of outputs.
     ridge : float
-        lambda: prior precision of each coefficient, in units of the noise.
+        Prior precision lambda of each coefficient, in units of the noise.
     nu : float, optional
         Prior degrees of freedom, above q - 1; by default q + 1.
     scatter : float
-        Psi_0 = scatter * I: nu times the noise variance expected before any data.
+        Prior scatter, Psi_0 = scatter * I: nu times the expected noise variance.
 
+    Examples
+    --------
     >>> line = Polynomial(1).start()
     >>> for x in range(10): line.update(np.array([x]), np.array([2.0 * x + 1]))
     >>> line.mean(np.array([20.0])).round(1)

@@ -16,9 +16,9 @@ _Cell = tuple[int, int]  # depth, and the turns taken from the root as bits
 
 
 class TreeDensity(LocalModel):
-    """Every cell is uniform with probability ``stop``, else two halves whose shares have a Beta(a, a) prior.
+    """A tree of cells: each is uniform with probability ``stop``, or else halved, with a Beta(a, a) prior.
 
-    y is first mapped to (0, 1)^q by the cdf of a fixed heavy-tailed law around ``loc`` with ``scale``,
+    y is first mapped to (0, 1)^q by the cdf of a fixed heavy-tailed distribution around ``loc`` with ``scale``,
     so that every y has a positive density. Depth j halves output j mod q.
 
     Parameters
@@ -32,11 +32,13 @@ class TreeDensity(LocalModel):
     stop : float
         Prior probability that a cell is uniform.
     loc, scale : float
-        Where and how wide y is expected before any data.
+        Expected location and scale of y, before any data.
     dist : {"student2", "flat"}
-        Student's t with 2 degrees of freedom; or flat within 3 scales of loc, where cells have equal lengths, with
-        the tails of that t beyond.
+        The distribution of the map: Student's t with 2 degrees of freedom, or one that is flat within 3 scales of
+        ``loc``, with the tails of that t beyond.
 
+    Examples
+    --------
     >>> density = TreeDensity().start()
     >>> for y in (0.1, 0.2, 0.15, 0.12): density.update(None, np.array([y]))
     >>> density.logpdf(None, np.array([0.14])) > density.logpdf(None, np.array([-0.14]))
