@@ -18,8 +18,8 @@ from numpy.random import Generator
 from uci import compare, options
 
 
-def arm(rng: Generator):
-    angles = rng.uniform(-np.pi / 2, np.pi / 2, (8192, 8))
+def arm(rng: Generator, n: int = 8192):
+    angles = rng.uniform(-np.pi / 2, np.pi / 2, (n, 8))
     turned = angles + 0.03 * rng.standard_normal(angles.shape)
     frame, hand = np.tile(np.eye(3), (len(angles), 1, 1)), np.zeros((len(angles), 3))
     for k in range(8):
@@ -33,16 +33,16 @@ def arm(rng: Generator):
     return angles, np.linalg.norm(hand - [0.5, 1.0, 0.3], axis=1)
 
 
-def smooth(rng: Generator):
-    X = rng.uniform(-1, 1, size=(5500, 8))
+def smooth(rng: Generator, n: int = 5500):
+    X = rng.uniform(-1, 1, size=(n, 8))
     fourier = np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + np.cos(2 * X[:, 4]) * X[:, 5]
-    return X, fourier + 0.3 * X[:, 6] - 0.5 * X[:, 7] ** 2 + 0.05 * rng.standard_normal(5500)
+    return X, fourier + 0.3 * X[:, 6] - 0.5 * X[:, 7] ** 2 + 0.05 * rng.standard_normal(n)
 
 
-def friedman(rng: Generator):
-    X = rng.uniform(size=(5000, 10))
+def friedman(rng: Generator, n: int = 5000):
+    X = rng.uniform(size=(n, 10))
     mean = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
-    return X, mean + rng.standard_normal(5000)
+    return X, mean + rng.standard_normal(n)
 
 
 def collinear(rng: Generator):

@@ -44,7 +44,8 @@ def both(covers, buckets, options):
 def learn(store, symbols, extra):
     losses = np.empty(len(symbols))
     codes = np.frombuffer(symbols, np.uint8).astype(np.int32)
-    lattice_run.learn(store, codes, extra, losses, lattice_run.LEARN, start_coder(), np.empty(0, np.uint8))
+    own = store.past, store.history, store.counters[:2]
+    lattice_run.run(store, *own, codes, extra, losses, lattice_run.LEARN, start_coder(), np.empty(0, np.uint8))
     return losses
 
 

@@ -478,3 +478,18 @@ def test_contexts_tell_who_speaks(global_kernel):
     box = components[0].context.box
     for name, (low, high) in box.items():
         assert low < X[0, int(name[1:])] <= high
+
+
+@pytest.mark.parametrize("step", [0.0, 0.01, 1.0])
+def test_the_mean_of_one_row_is_that_of_its_distribution_whatever_y_is_rounded_to(step):
+    rng = np.random.default_rng(3)
+    A = rng.uniform(size=(400, 3))
+    b = 3 * A[:, 0] + 0.3 * rng.standard_normal(400)
+    b = np.round(b / step) * step if step else b
+    model = small(n_estimators=3).partial_fit(A, b)
+    stream = model.stream_.streams[0]
+    rounding = stream.base.settings.rounding
+    assert rounding is None if not step else rounding.step == pytest.approx(step)
+    stream.table.y_cells = None  # what is not of trees has its own means
+    means = [stream.mean_one(x[None]) for x in A[:30]]
+    np.testing.assert_allclose(means, stream.predict_dist(A[:30]).mean(), rtol=1e-12)

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Bytes", "Floats", "Ints", "Ints32", "Words"]
+__all__ = ["Bools", "Bytes", "Floats", "Ints", "Ints32", "UInts"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
-Words = NDArray[np.uint64]
+UInts = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 Bools = NDArray[np.bool_]

@@ -337,7 +337,8 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
             named = "feature_names_in_" in self.__dict__
             if "stream_" in self.__dict__ and not named:  # a stream asks row by row: in a tenth of the time
                 return as_row(self._mixed.row(X[0]), "X", self.n_features_in_, with_missing=True)
-        check_is_fitted(self, "n_outputs_")
+        if "n_outputs_" not in self.__dict__:
+            check_is_fitted(self, "n_outputs_")  # which takes as long as a tree's answer
         plain = type(X) is np.ndarray and X.dtype == np.float64 and X.shape[1:] == (self.n_features_in_,) and len(X) > 0
         if (
             plain

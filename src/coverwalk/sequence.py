@@ -32,6 +32,7 @@ from coverwalk.sequences.sequence_reader import Store, engine_of
 
 __all__ = ["SequenceModel"]
 
+_CHECKED = ("effort", "forget", "depth", "walk", "estimator", "alpha", "stop", "switching")
 MANY_SYMBOLS = 2**16  # more are learned by a copy, which readers need not wait for
 
 
@@ -232,6 +233,7 @@ class SequenceModel(Saved, SequenceExplainer):
         """Learn a document or more of the present one; a new model begins in arrays for ``expected`` symbols."""
         begun = hasattr(self, "_store")
         if not begun:
+            self._schema.check_parameters(vars(self), *_CHECKED)
             check_parameters(self)
         alphabet = self._alphabet if begun else alphabet_for(self.alphabet, sequence)
         codes: Ints32 | Bytes
@@ -247,7 +249,7 @@ class SequenceModel(Saved, SequenceExplainer):
             model = twin(self, _store=store, _alphabet=alphabet, n_symbols_seen_=0)
             model._kind = type(sequence).__name__  # what samples are made of
         elif len(codes) > MANY_SYMBOLS or any(self._functions(self._store)):
-            model = twin(self, _store=engine_of(self._store).copied(self._store), _alphabet=deepcopy(alphabet))
+            model = twin(self, _store=deepcopy(self._store), _alphabet=deepcopy(alphabet))
         else:
             with alone(self):
                 self._learn_codes(codes, before, fresh, losses, starts=new_document, border=past is None)

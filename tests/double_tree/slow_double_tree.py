@@ -7,7 +7,7 @@ from math import lgamma, log, log1p, pi
 
 import numpy as np
 
-from coverwalk.local._flat_core import flat_cdf, flat_logpdf
+from coverwalk.local._heavy_tails import flat_cdf, flat_logpdf
 
 
 def log_mix(log_odds, log_base, log_rival):

@@ -13,7 +13,7 @@ from coverwalk import DoubleTree
 from coverwalk._kernels.distributions.real_line import from_unit, log_slope, morton, to_unit
 from coverwalk._kernels.double_tree import walk
 from coverwalk.datasets import load_faithful, make_gaussmix, make_ring
-from coverwalk.local._flat_core import flat_cdf, flat_logpdf, flat_ppf
+from coverwalk.local._heavy_tails import flat_cdf, flat_logpdf, flat_ppf
 
 ALL = [
     {"walk": walk, "priors": priors, "children": children}

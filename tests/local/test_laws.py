@@ -9,7 +9,7 @@ from scipy import integrate, stats
 import coverwalk.local
 from coverwalk.base import LocalModel, RealPosterior
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
-from coverwalk.local.tree_density import _LAWS
+from coverwalk.local._heavy_tails import HEAVY_TAILED
 
 EXAMPLES = {
     "Polynomial": [Polynomial(0), Polynomial(1, ridge=0.3), Polynomial(2, nu=4, scatter=0.5), Polynomial(1, q=2)],
@@ -115,7 +115,7 @@ def test_densities_integrate_to_one(model, n):
         edges = np.r_[-np.pi / 2 + 1e-9, cuts, np.pi / 2 - 1e-9]
         if isinstance(model, TreeDensity):  # piecewise: integrate cell by cell
             u = np.linspace(0, 1, 2**model.max_depth + 1)[1:-1]
-            edges = np.r_[edges[0], np.arctan(_LAWS[model.dist].ppf(u, model.loc, model.scale)), edges[-1]]
+            edges = np.r_[edges[0], np.arctan(HEAVY_TAILED[model.dist].ppf(u, model.loc, model.scale)), edges[-1]]
         nodes, weights = np.polynomial.legendre.leggauss(6)
         t = edges[:-1, None] + np.diff(edges)[:, None] * (nodes + 1) / 2
         total = sum(integrand(value) * w for value, w in zip(t.ravel(), np.outer(np.diff(edges), weights / 2).ravel()))

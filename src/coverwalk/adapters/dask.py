@@ -42,6 +42,9 @@ GROUP_BYTES = 2**28  # of rows that a group may hold in memory at once
 LARGE_GRAPH = {"distributed.admin.large-graph-warning-threshold": "4GiB"}  # states are meant to travel
 
 
+_OWN = ("client", "sample_rows", "second_pass", "state_bytes")  # parameters that the local estimators have not
+
+
 class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
     """What both estimators share; parameters other than its own are those of the local estimator."""
 
@@ -64,14 +67,12 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Its own parameters and those of the local estimator."""
-        own = {name: getattr(self, name) for name in ("client", "sample_rows", "second_pass", "state_bytes")}
-        return {**own, **self.local.get_params(deep)}
+        return {**{name: getattr(self, name) for name in _OWN}, **self.local.get_params(deep)}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, its own or those of the local estimator."""
-        own = {"client", "sample_rows", "second_pass", "state_bytes"} & params.keys()
-        self.local.set_params(**{name: value for name, value in params.items() if name not in own})
-        for name in own:
+        self.local.set_params(**{name: value for name, value in params.items() if name not in _OWN})
+        for name in params.keys() & set(_OWN):
             setattr(self, name, params[name])
         return self
 
@@ -104,7 +105,7 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
         _check_versions(client)
         pairs = _pairs(X, y)
         head = _head(X), _head(y)
-        options = {name: getattr(self, name) for name in ("sample_rows", "second_pass", "state_bytes")}
+        options = {name: getattr(self, name) for name in _OWN[1:]}
         state: Any = plan(self.local, *head, **options)
         groups = [[i] for i in range(len(pairs))]
         with tqdm(desc="passes", disable=None, leave=False) as bar:

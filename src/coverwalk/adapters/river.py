@@ -5,12 +5,13 @@ are categories, and features that a row lacks are missing values: see docs/mixed
 """
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coverwalk._arrays import Floats
+from coverwalk._docstrings import Documented
 from coverwalk.adapters._dict_rows import DictRows
 from coverwalk.classifier import ContextClassifier
 from coverwalk.conditional_density import ConditionalDensity
@@ -27,7 +28,47 @@ if TYPE_CHECKING:
 __all__ = ["CoverClassifier", "CoverRegressor"]
 
 
-class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
+class _DictStream(Documented):
+    """Rows of dictionaries, and a model that begins anew where they bring new features."""
+
+    _words = {  # noqa: RUF012
+        "x": "mapping\n    Features of one row.",
+        "X": "pandas.DataFrame\n    One row for each row.",
+        "learn_one.y": "float or hashable\n    Its output, or its label, which may be new.",
+        "learn_many.y": "pandas.Series\n    Outputs or labels.",
+        "kwargs": "\n    Ignored.",
+    }
+
+    _rows: DictRows
+    _model: Any
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+        """Learn one row."""
+        raise NotImplementedError
+
+    def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
+        """Learn the rows of a frame in order; the same as one by one."""
+        for x, value in zip(_dictionaries(X), y):
+            self.learn_one(x, value)
+
+    def _new(self) -> Any:
+        """A model that has learned nothing, of the columns that there are."""
+        raise NotImplementedError
+
+    def _enter(self, x: Mapping[Any, Any], y: float, learn: Callable[[Any, Floats, Floats], Any]) -> Floats:
+        """The row of a dictionary; where it has new features a new model learns the rows before it."""
+        row, before = self._rows.enter(x, y)
+        if before is not None:
+            self._model = self._new()
+            if len(before[1]):
+                learn(self._model, *before)
+        return row
+
+    def _table(self, X: Any) -> Floats:
+        return np.array([self._rows.row(x) for x in (X if isinstance(X, list) else _dictionaries(X))])
+
+
+class CoverRegressor(_DictStream, base.MiniBatchRegressor):  # type: ignore[misc]
     """`coverwalk.ConditionalDensity` as a regressor of river, which also predicts distributions.
 
     Parameters
@@ -63,7 +104,7 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
         self.seed = seed
         self.n_candidates = n_candidates
         self._rows = DictRows(max_rows)
-        self._model = self._new()
+        self._model: ConditionalDensity = self._new()
 
     def _new(self) -> ConditionalDensity:
         return ConditionalDensity(
@@ -74,38 +115,18 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
         )
 
     def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
-        """Learn one row.
-
-        Parameters
-        ----------
-        x : mapping
-            Features of one row.
-        y : float
-            Its output.
-        """
+        """Learn one row, of finite numbers."""
         y = _number(y)
         whole = self._rows.enter_whole(x, y)
         if whole is not None:
             self._model._learn_row(whole, y)
             return
-        row, before = self._rows.enter(x, y)
-        if before is not None:
-            self._model = self._new()
-            if len(before[1]):
-                self._model.partial_fit(*before)
+        row = self._enter(x, y, ConditionalDensity.partial_fit)
         if row.size:
             self._model.learn_one(row, y)
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
-        """Learn the rows of a frame in order; the same as one by one.
-
-        Parameters
-        ----------
-        X : pandas.DataFrame
-            One row for each row.
-        y : pandas.Series
-            Outputs.
-        """
+        """Learn the rows of a frame in order; the same as one by one."""
         numbers = self._rows.knows(X.columns) and not self._rows.categories
         values = np.asarray(X, dtype=np.float64) if numbers else np.empty((0, 0))
         whole = values.size > 0 and set(X.columns) == set(self._rows.columns) and bool(np.isfinite(values).all())
@@ -115,40 +136,17 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
             self._model.partial_fit(ordered, targets)
             self._rows.add_many(ordered, targets)
             return
-        for x, value in zip(_dictionaries(X), y):
-            self.learn_one(x, value)
+        super().learn_many(X, y)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
-        """The mean of y; 0.0 before anything was learned.
-
-        Parameters
-        ----------
-        x : mapping
-            Features of one row.
-
-        Returns
-        -------
-        float
-            The mean.
-        """
+        """The mean of y; 0.0 before anything was learned."""
         if not self._fitted:
             return 0.0
         whole = self._rows.whole(x)
         return self._model._mean_of_row(self._rows.row(x)[None, :] if whole is None else whole)
 
     def predict_many(self, X: "pd.DataFrame") -> "pd.Series":
-        """The mean of y for each row of a frame.
-
-        Parameters
-        ----------
-        X : pandas.DataFrame
-            One row for each row.
-
-        Returns
-        -------
-        pandas.Series
-            Means.
-        """
+        """The mean of y for each row of a frame."""
         import pandas as pd
 
         if not self._fitted:
@@ -157,11 +155,6 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
 
     def predict_dist_one(self, x: Mapping[Any, Any]) -> PredictiveDistribution:
         """The whole distribution of y: ``pdf``, ``cdf``, ``ppf``, ``interval``, ``rvs`` and so on.
-
-        Parameters
-        ----------
-        x : mapping
-            Features of one row.
 
         Returns
         -------
@@ -173,11 +166,6 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
 
     def predict_dist_many(self, X: Any) -> PredictiveDistribution:
         """The distributions of y for each row of a frame, or of a list of dictionaries, as one object.
-
-        Parameters
-        ----------
-        X : pandas.DataFrame
-            One row for each row.
 
         Returns
         -------
@@ -193,11 +181,8 @@ class CoverRegressor(base.MiniBatchRegressor):  # type: ignore[misc]
     def _fitted(self) -> bool:
         return "n_outputs_" in self._model.__dict__
 
-    def _table(self, X: Any) -> Floats:
-        return np.array([self._rows.row(x) for x in (X if isinstance(X, list) else _dictionaries(X))])
 
-
-class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
+class CoverClassifier(_DictStream, base.MiniBatchClassifier):  # type: ignore[misc]
     """`coverwalk.ContextClassifier` as a classifier of river.
 
     Parameters
@@ -242,47 +227,16 @@ class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
         return True
 
     def learn_one(self, x: Mapping[Any, Any], y: Hashable) -> None:
-        """Learn one row; its label may be new.
-
-        Parameters
-        ----------
-        x : mapping
-            Features of one row.
-        y : hashable
-            Its label.
-        """
-        label = _plain(y)
-        row, before = self._rows.enter(x, float(self._labels.get(label, len(self._labels))))
-        if before is not None:
-            self._model = self._new()
-            if len(before[1]):
-                self._model.fit(before[0], before[1].astype(np.int64))
+        """Learn one row; its label may be new."""
+        label: Hashable = y.item() if isinstance(y, np.generic) else y
+        known = float(self._labels.get(label, len(self._labels)))
+        row = self._enter(x, known, lambda model, X, codes: model.fit(X, codes.astype(np.int64)))
         code = self._labels.setdefault(label, len(self._labels))
         if row.size:
             self._model.partial_fit(row[None, :], [code])
 
-    def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
-        """Learn the rows of a frame in order; the same as one by one.
-
-        Parameters
-        ----------
-        X : pandas.DataFrame
-            One row for each row.
-        y : pandas.Series
-            Labels.
-        """
-        for x, label in zip(_dictionaries(X), y):
-            self.learn_one(x, label)
-
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Hashable, float]:
         """The probability of each label seen so far; none before the first.
-
-        Parameters
-        ----------
-        x : mapping
-            Features of one row.
-        **kwargs : dict
-            Ignored.
 
         Returns
         -------
@@ -296,11 +250,6 @@ class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
     def predict_proba_many(self, X: "pd.DataFrame") -> "pd.DataFrame":
         """The probabilities of the labels, a column for each, for each row of a frame.
 
-        Parameters
-        ----------
-        X : pandas.DataFrame
-            One row for each row.
-
         Returns
         -------
         pandas.DataFrame
@@ -310,8 +259,7 @@ class CoverClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
 
         if not hasattr(self._model, "classes_"):
             return pd.DataFrame(index=X.index)
-        table = np.array([self._rows.row(x) for x in _dictionaries(X)])
-        return pd.DataFrame(self._model.predict_proba(table), index=X.index, columns=pd.Index(self._seen()))
+        return pd.DataFrame(self._model.predict_proba(self._table(X)), index=X.index, columns=pd.Index(self._seen()))
 
     def _seen(self) -> list[Hashable]:
         labels = list(self._labels)
@@ -329,9 +277,3 @@ def _number(y: Any) -> float:
     if not math.isfinite(number):
         raise ValueError(f"y must be a finite number, got {y!r}; nothing was learned")
     return number
-
-
-def _plain(label: Any) -> Hashable:
-    """A label of NumPy's as the Python value it is."""
-    plain: Hashable = label.item() if isinstance(label, np.generic) else label
-    return plain

@@ -29,8 +29,9 @@ def probabilities(q: ArrayLike) -> Floats:
     ValueError: probabilities are in [0, 1], got 5.0: for percentages divide by 100
     """
     checked = np.asarray(q, dtype=np.float64)
-    wrong = checked[(checked < 0) | (checked > 1)]
-    if wrong.size:
+    outside = np.abs(checked - 0.5) > 0.5
+    if outside.any():
+        wrong = checked[outside]
         raise ValueError(f"probabilities are in [0, 1], got {wrong.flat[0]}: for percentages divide by 100")
     return checked
 

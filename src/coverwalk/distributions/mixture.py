@@ -330,22 +330,23 @@ class PredictiveDistribution(UnivariateDistribution):
     def _rounded_quantiles(self, latent: Floats, q: Floats) -> Floats:
         """The values of latent quantiles (n, k) at q (k,); a quantile that is a hair too high is not the next value."""
         assert self.rounding is not None
-        values = self.rounding.value(latent)
-        if self.rounding.step:
-            near = self.rounding.place(latent) < _HAIR
+        if not self.rounding.step:
+            return self.rounding.value(latent)
+        values, place = self.rounding.value_and_place(latent)
+        near = place < _HAIR
+        if near.any():
             rows = np.flatnonzero(near.any(axis=1))
-            if len(rows):
-                lower = self.rounding.value_before(values[rows])
-                below = self.cdf(lower[0])[None] if self._one else self[rows].cdf(lower)
-                values[rows] = np.where(near[rows] & (below >= q - _SUM_TOLERANCE), lower, values[rows])
+            lower = self.rounding.value_before(values[rows])
+            below = self.cdf(lower[0])[None] if self._one else self[rows].cdf(lower)
+            values[rows] = np.where(near[rows] & (below >= q - _SUM_TOLERANCE), lower, values[rows])
         return values
 
     def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
         """Both ends of the central interval that holds this much probability."""
-        confidence = np.asarray(confidence, dtype=np.float64)
-        if not ((confidence >= 0) & (confidence <= 1)).all():
-            raise ValueError(f"confidence must lie in [0, 1], got {confidence}: for percentages divide by 100")
-        ends = self.ppf(np.array([(1 - confidence) / 2, (1 + confidence) / 2]))
+        half = 0.5 * np.asarray(confidence, dtype=np.float64)
+        if not (np.abs(half - 0.25) <= 0.25).all():
+            raise ValueError(f"confidence must lie in [0, 1], got {2.0 * half}: for percentages divide by 100")
+        ends = self.ppf(np.array([0.5 - half, 0.5 + half]))
         return (ends[0], ends[1]) if self._one else (ends[:, 0], ends[:, 1])
 
     def crps(self, y: ArrayLike) -> Any:

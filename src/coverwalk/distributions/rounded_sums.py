@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT
+from coverwalk._kernels.distributions.shapes import STUDENT
 from coverwalk._kernels.distributions.warped import cdf_at_ends, piece_moments
 
 if TYPE_CHECKING:
@@ -94,13 +94,12 @@ def _narrow(dist: "PredictiveDistribution", low: Floats, high: Floats) -> tuple[
     components, table, rounding = dist.components, dist.shapes.table, dist.rounding
     assert rounding is not None
     widest = np.max([np.subtract(*rounding.ends(end)[::-1]) for end in (low, high)], axis=0)
-    width, left, right = np.ones(len(table.kind)), np.zeros(len(table.kind)), np.zeros(len(table.kind))  # of shapes
+    left, right = np.zeros(len(table.kind)), np.zeros(len(table.kind))  # of shapes
     for s in np.flatnonzero(table.kind != STUDENT):
         inner = slice(table.start[s], table.start[s + 1])
-        width[s] = table.width[inner].min(initial=np.inf) if table.kind[s] == KERNELS else 0.0
         left[s], right[s] = table.center[inner].min(), (table.center[inner] + table.width[inner]).max()
     starts, (weight, loc, scale, shape) = components.offsets[:-1], components[1:]
-    narrow = (scale * width[shape] < EVEN * np.repeat(widest, np.diff(components.offsets))) & (weight > TAIL)
+    narrow = (scale * table.narrowest[shape] < EVEN * np.repeat(widest, np.diff(components.offsets))) & (weight > TAIL)
     first = np.minimum.reduceat(np.where(narrow, loc + scale * left[shape], np.inf), starts)
     last = np.maximum.reduceat(np.where(narrow, loc + scale * right[shape], -np.inf), starts)
     margin = MARGIN * rounding.step

@@ -215,7 +215,12 @@ class Shapes:
         mean, var = self._moments(owner, student)
         columns = (self.atom_weight, self.atom_center, self.atom_width)
         mass, center, width = (np.append(column, np.full(BLOCK, end)) for column, end in zip(columns, (0.0, 0.0, 1.0)))
-        return Table(self.kind, df, log_norm, self.start, mass, center, width, log_height, below, above, mean, var)
+        narrowest, kernels = np.where(student, 1.0, 0.0), np.flatnonzero(self.kind == KERNELS)
+        if len(kernels):
+            ends = np.column_stack([self.start[kernels], self.start[kernels + 1]])
+            narrowest[kernels] = np.minimum.reduceat(width, ends.ravel())[::2]
+        shapes, atoms = (self.kind, df, log_norm, self.start), (mass, center, width, log_height, below, above)
+        return Table(*shapes, *atoms, mean, var, narrowest)
 
     @cached
     def cdf_tables(self) -> tuple[NDArray[np.int64], Floats]:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints, Ints32
+from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
 from coverwalk._kernels.odds import FAR
@@ -12,8 +13,7 @@ from coverwalk.files.schema import Scope, require
 
 __all__ = ["check_engine"]
 
-_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, _TREE, _PARENT, _HELD, _NODES = range(11)
-_CELLS = slice(4, 6)  # of a node of y, seen as 32-bit integers
+_CELLS = slice(at.CELL, at.CELL + 2)  # of a node of y, seen as 32-bit integers
 _MAX_EXPONENT = 2**24
 
 
@@ -35,26 +35,26 @@ def check_engine(engine: Any, scope: Scope) -> None:
     yi = s["yf"].view(np.int32)
     odds = s["yf"].view(np.float64)[:, 0]
     require("odds", (odds >= 1 / FAR) & (odds <= FAR))
-    require("points", (yi[:, 2:4] >= 0) & (yi[:, 2:4] <= rows))
-    require("exponents", np.abs(yi[:, 6].astype(np.int64)) < _MAX_EXPONENT)
+    require("points", (yi[:, at.POINTS : at.POINTS + 2] >= 0) & (yi[:, at.POINTS : at.POINTS + 2] <= rows))
+    require("exponents", np.abs(yi[:, at.EXPONENT].astype(np.int64)) < _MAX_EXPONENT)
     _check_trees_of_y(s["xi"], yi, rows, c.y_depth)
     _check_rows(s["xi"], yi, s["row_next"], s["row_code"], s["y_depth"])
 
 
 def _check_contexts(xf: Floats, xi: Ints32, p: int, q: int, units: Any) -> None:
     """Children know their parents and are one deeper; factors and boxes are possible."""
-    left, parent, depth = (xi[:, k].astype(np.int64) for k in (_LEFT, _PARENT, _DEPTH))
+    left, parent, depth = (xi[:, k].astype(np.int64) for k in (at.LEFT, at.PARENT, at.DEPTH))
     inner = np.flatnonzero(left != -1)
     child = left[inner]
-    require("right", xi[inner, _RIGHT] == child + 1)
+    require("right", xi[inner, at.RIGHT] == child + 1)
     require(
         "parent", parent[0] == -1 and np.array_equal(parent[child], inner) and np.array_equal(parent[child + 1], inner)
     )
     require("depth", depth[0] == 0)
     require("depth", depth[1:] == depth[parent[1:]] + 1)
     require("depth", (left == -1) | (depth < MAX_X_DEPTH))
-    require("dimension", (xi[inner, _DIM] >= 0) & (xi[inner, _DIM] < p))
-    require("rows held", (xi[inner, _FIRST] == -1) & (xi[inner, _LAST] == -1) & (xi[inner, _HELD] == 0))
+    require("dimension", (xi[inner, at.DIM] >= 0) & (xi[inner, at.DIM] < p))
+    require("rows held", (xi[inner, at.FIRST] == -1) & (xi[inner, at.LAST] == -1) & (xi[inner, at.HELD] == 0))
     box = MEAN + q + q * (q + 1) // 2
     low, high = xf[:, box : box + p], xf[:, box + p :]
     require("contexts", np.isfinite(xf[:, :box]))
@@ -68,7 +68,7 @@ def _check_contexts(xf: Floats, xi: Ints32, p: int, q: int, units: Any) -> None:
 
 def _check_trees_of_y(xi: Ints32, yi: Ints32, n_rows: int, y_depth: int) -> None:
     """Every node of y stands in just one tree, of a context that knows its number of nodes, after its parent."""
-    nodes, cells, roots = len(yi), yi[:, _CELLS].astype(np.int64), xi[:, _TREE].astype(np.int64)
+    nodes, cells, roots = len(yi), yi[:, _CELLS].astype(np.int64), xi[:, at.TREE].astype(np.int64)
     require("trees of y", (roots >= 0) & (roots < nodes))
     require("cells", (cells < nodes) & (cells >= -1 - n_rows))
     require("cells", (cells < 0) | (cells > np.arange(nodes)[:, None]))
@@ -84,7 +84,7 @@ def _check_trees_of_y(xi: Ints32, yi: Ints32, n_rows: int, y_depth: int) -> None
         if not len(level):
             break
     require("depth of y", len(level) == 0)
-    require("nodes", np.bincount(owner, minlength=len(xi)) == xi[:, _NODES])
+    require("nodes", np.bincount(owner, minlength=len(xi)) == xi[:, at.NODES])
 
 
 def _check_rows(xi: Ints32, yi: Ints32, row_next: Ints32, codes: Ints, y_depths: Ints32) -> None:
@@ -92,7 +92,7 @@ def _check_rows(xi: Ints32, yi: Ints32, row_next: Ints32, codes: Ints, y_depths:
 
     A new context then finds no more cells than its parent has, which is the room that a split asks for.
     """
-    n, after, first = len(row_next), row_next.astype(np.int64), xi[:, _FIRST].astype(np.int64)
+    n, after, first = len(row_next), row_next.astype(np.int64), xi[:, at.FIRST].astype(np.int64)
     require("lists of rows", (after == -1) | (after > np.arange(n)))
     reached = np.sort(np.concatenate([first[first >= 0], after[after >= 0]]))
     require("lists of rows", np.array_equal(reached, np.arange(n)))
@@ -103,11 +103,11 @@ def _check_rows(xi: Ints32, yi: Ints32, row_next: Ints32, codes: Ints, y_depths:
     leaf_of = np.full(n, -1)
     leaf_of[first[first >= 0]] = np.flatnonzero(first >= 0)
     leaf = leaf_of[start]
-    require("rows held", np.bincount(leaf, minlength=len(xi)) == xi[:, _HELD])
+    require("rows held", np.bincount(leaf, minlength=len(xi)) == xi[:, at.HELD])
     last = np.full(len(xi), -1)
     last[leaf[after == -1]] = np.flatnonzero(after == -1)
-    require("last rows", last == xi[:, _LAST])
-    node, rows, deepest = xi[leaf, _TREE].astype(np.int64), np.arange(n), y_depths[xi[leaf, _DEPTH]]
+    require("last rows", last == xi[:, at.LAST])
+    node, rows, deepest = xi[leaf, at.TREE].astype(np.int64), np.arange(n), y_depths[xi[leaf, at.DEPTH]]
     require("depth of y", deepest >= 1)
     for depth in range(64):
         on = depth + 1 < deepest[rows]

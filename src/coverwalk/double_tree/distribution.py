@@ -5,14 +5,12 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.double_tree.cells import cell_masses, context_weights, finest_cells, leaves
 from coverwalk._kernels.double_tree.normal_wishart import MEAN
-from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
+from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, SEEN
 from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
 from coverwalk.distributions.unit_shapes import unit_shapes
 from coverwalk.double_tree.engine import DoubleTreeEngine
 
 __all__ = ["predict_dist"]
-
-_SEEN = 4  # column of a context's integers: rows learned
 
 
 def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
@@ -32,8 +30,8 @@ def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
     weights, locs, scales, labels = [], [], [], []
     for t in first:
         contexts = path[: context_weights(s, c, X, int(t), path, normal, tree) + 1]
-        df = c.nu0 + s.xi[contexts, _SEEN]
-        kappa = c.lam + s.xi[contexts, _SEEN]
+        df = c.nu0 + s.xi[contexts, SEEN]
+        kappa = c.lam + s.xi[contexts, SEEN]
         scale = s.xf[contexts, MEAN + 1] * np.sqrt((kappa + 1) / (kappa * df))
         shapes, masses = cells.shapes(contexts, tree[: len(contexts)].copy())
         tables += [Shapes.student(df), *shapes]

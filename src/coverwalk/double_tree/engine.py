@@ -6,8 +6,9 @@ import numpy as np
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.real_line import CORE
+from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.double_tree import walk
-from coverwalk._kernels.double_tree.components import component_weights
+from coverwalk._kernels.double_tree.cells import component_weights
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, State, grow, new_state, pack, unpack, widened
 from coverwalk._kernels.odds import FAR
 from coverwalk.double_tree.check import check_engine
@@ -48,29 +49,6 @@ class Plan(NamedTuple):
     scatter: float
     settle: int
 
-    def check(self) -> "Plan":
-        """Itself, or a ValueError that says which parameter is out of range."""
-        choices = {"walk": ("coarsen", "refine"), "children": ("replay", "parent"), "priors": ("parent", "fixed")}
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}")
-        if not 1.05 <= self.alpha <= 1e6:
-            raise ValueError(f"alpha must be at least 1.05, or the tree deepens with every row; got {self.alpha!r}")
-        for name in ("stop", "halve"):
-            value = getattr(self, name)
-            if value is not None and not 1e-100 <= value < 1:
-                raise ValueError(f"{name} must be a probability in (0, 1), got {value!r}")
-        for name in ("a", "ridge", "scatter"):
-            if not 1e-100 <= getattr(self, name) <= 1e100:
-                raise ValueError(f"{name} must lie between 1e-100 and 1e100, got {getattr(self, name)!r}")
-        if self.nu is not None and not 0 < self.nu <= 1e9:
-            raise ValueError(f"nu must lie between 0 and 1e9, got {self.nu!r}")
-        if self.max_depth is not None and not 1 <= self.max_depth <= 64:
-            raise ValueError(f"max_depth must lie between 1 and 64, got {self.max_depth!r}")
-        if not self.settle >= 0:
-            raise ValueError(f"settle must be a number of rows, 0 or more, got {self.settle!r}")
-        return self
-
     def settings(self, q: int) -> Settings:
         """As the kernels want it, for q outputs."""
         nu = q + 2.0 if self.nu is None else float(self.nu)
@@ -107,11 +85,6 @@ class Plan(NamedTuple):
         return state
 
 
-def _for_kernels(X: Floats) -> Floats:
-    """X as the one type the kernels are compiled for; a read-only array would have them compiled once more."""
-    return np.require(X, np.float64, ["C", "W"])
-
-
 def _output_units(Y: Floats, y_depth: int) -> Units:
     """Units of the outputs. Of a column of n > 1 equal values: 1/n of its size, so that what is not yet known of its
     scale pulls less and less, with the value in the middle of a finest cell, not on the edge that every halving shares.
@@ -134,21 +107,21 @@ def _scale_of(X: Floats) -> Floats:
 
 _EXPONENT = Limits(above=-(2**24), below=2**24)  # powers of 2^332 in odds: no stream comes near
 _LINKS = {
-    0: Limits(children=True),  # left
-    2: Limits(low=-1, below="max(p, 1)"),  # dimension
-    3: Limits(low=0, high=MAX_X_DEPTH),  # depth
-    4: Limits(low=0, high="n_rows"),  # rows learned
-    5: Limits(index="n_rows", none=True),  # first row
-    6: Limits(index="n_rows", none=True),  # last row
-    8: Limits(index="contexts", none=True),  # parent
-    9: Limits(low=0, high="n_rows"),  # rows held
-    11: _EXPONENT,
-    12: _EXPONENT,
+    at.LEFT: Limits(children=True),
+    at.DIM: Limits(low=-1, below="max(p, 1)"),
+    at.DEPTH: Limits(low=0, high=MAX_X_DEPTH),
+    at.SEEN: Limits(low=0, high="n_rows"),
+    at.FIRST: Limits(index="n_rows", none=True),
+    at.LAST: Limits(index="n_rows", none=True),
+    at.PARENT: Limits(index="contexts", none=True),
+    at.HELD: Limits(low=0, high="n_rows"),
+    at.O_EXPONENT: _EXPONENT,
+    at.V_EXPONENT: _EXPONENT,
 }
 _LOG = "4000 * (q + 1)"  # more than the log density of a row comes to, in either direction
 _ODDS = Limits(low=1 / FAR, high=FAR)
 _LOG_Z = Limits(low=f"-{_LOG} * (n_rows + 1)", high=f"{_LOG} * (n_rows + 1)")
-_FLOATS = {1: _ODDS, 2: _ODDS, 3: _LOG_Z}
+_FLOATS = {at.O_ODDS: _ODDS, at.V_ODDS: _ODDS, at.LOG_Z: _LOG_Z}
 
 
 class DoubleTreeEngine:
@@ -209,7 +182,7 @@ class DoubleTreeEngine:
         while start < len(X):
             end = len(X)
             if self._early is not None:
-                end = min(end, start + self._next_setting() - self.n_rows)
+                end = min(end, start + (1 << self.n_rows.bit_length()) - self.n_rows)  # units are set at powers of two
             log_psi[start:end] = self._learn_in_units(X[start:end], Y[start:end]) - self.units.log_scale
             self.n_rows += end - start
             if self._early is not None:
@@ -231,11 +204,8 @@ class DoubleTreeEngine:
 
     def _inputs(self, X: Floats) -> Floats:
         """X, with what says where values are missing beside it if some were."""
-        return _for_kernels(np.hstack([X, np.isnan(X)]) if self.missing else X)
-
-    def _next_setting(self) -> int:
-        """The number of rows, a power of two, at which the units are set next."""
-        return int(1 << self.n_rows.bit_length())
+        X = np.hstack([X, np.isnan(X)]) if self.missing else X
+        return np.require(X, np.float64, ["C", "W"])  # what kernels are compiled for, and for nothing else
 
     def _reset_units(self) -> None:
         """Set the units at a power of two of rows, and build the state again from the rows; let the rows go at last."""
@@ -250,10 +220,10 @@ class DoubleTreeEngine:
     def _learn_in_units(self, X: Floats, Y: Floats) -> Floats:
         Z = self.units.apply(Y)
         log_psi = np.empty(len(X))
-        self.state = grow(self.state, self.settings, 0, 0, int(self.state.counts[2]) + len(X))
+        self.state = grow(self.state, self.settings, 0, 0, int(self.state.counts[at.ROWS]) + len(X))
         wanted = np.empty(2, np.int64)
         done = walk.learn(self.state, self.settings, X, Z, 0, log_psi, wanted)
-        while done < len(X) or self.state.counts[3] > 0:  # the kernel ran out of capacity
+        while done < len(X) or self.state.counts[at.WAITING] > 0:  # the kernel ran out of capacity
             self.state = grow(self.state, self.settings, int(wanted[0]), int(wanted[1]), 0)
             done = walk.learn(self.state, self.settings, X, Z, done, log_psi, wanted)
         return log_psi
@@ -266,10 +236,10 @@ class DoubleTreeEngine:
 
     def component_weights(self, X: Floats) -> tuple[Floats, Floats]:
         """For each x the weight of the normals, against the tree densities, and the mean depth of stopping."""
-        normal, depth = np.empty(len(X)), np.empty(len(X))
-        path = np.empty(MAX_X_DEPTH + 1, dtype=np.int64)
-        component_weights(self.state, self.settings, self._inputs(X), path, normal, depth)
-        return normal, depth
+        weight, depth = np.empty((2, len(X)))
+        path, (normal, tree) = np.empty(MAX_X_DEPTH + 1, np.int64), np.empty((2, MAX_X_DEPTH + 1))
+        component_weights(self.state, self.settings, self._inputs(X), path, normal, tree, weight, depth)
+        return weight, depth
 
     @property
     def rows(self) -> tuple[Floats, Floats]:
@@ -280,12 +250,12 @@ class DoubleTreeEngine:
     @property
     def depth(self) -> int:
         """Depth of the finest context; the root has 0."""
-        return int(self.state.xi[: int(self.state.counts[0]), 3].max())
+        return int(self.state.xi[: self.n_contexts, at.DEPTH].max())
 
     @property
     def n_contexts(self) -> int:
         """Contexts of the kd-tree, inner ones included."""
-        return int(self.state.counts[0])
+        return int(self.state.counts[at.CONTEXTS])
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != "settings"}  # the plan tells them

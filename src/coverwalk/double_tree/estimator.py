@@ -191,7 +191,7 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
         Y, flat = self._outputs(y, len(X), begun)
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            counts = counts_of(weight, np.arange(len(weight)))
+            counts = counts_of(weight)
             X, Y = np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0)
         engine = self._engine if begun else model._new_engine(X.shape[1], Y.shape[1])
         model.__dict__.pop("calibration_", None)  # it was measured on the model as it was
@@ -212,30 +212,23 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
     @writes
     def learn_one(self, x: Any, y: Any) -> float:
         """Learn one row, and return its log density before it was learned."""
-        if x is None:
-            return float(self._learn_rows(None, [y], begun=hasattr(self, "_engine"))[0])
         begun = "_engine" in self.__dict__
-        model = self if begun else twin(self)
-        mixed = self._with_categories(x, begun) if any(self._mixed.categories) or not begun else self._mixed
-        row = as_row(mixed.row(x), "x", self.n_features_in_ if begun else None, with_missing=True)
-        outputs = as_row(y, "y", self.n_outputs_ if begun else None)
-        if not begun:
-            model._engine, model._mixed = self._new_engine(row.shape[1], outputs.shape[1]), mixed
-            model.n_features_in_, model.n_outputs_, model._flat = row.shape[1], outputs.shape[1], np.ndim(y) == 0
-            log_density = float(model._engine.learn(row, outputs)[0])
-            adopt(self, model)
-            return log_density
+        if x is None or not begun:
+            rows = None if x is None else [x] if np.ndim(x) else [[x]]
+            return float(self._learn_rows(rows, [y], begun)[0])
+        mixed = self._with_categories(x, begun) if any(self._mixed.categories) else self._mixed
+        row = as_row(mixed.row(x), "x", self.n_features_in_, with_missing=True)
+        outputs = as_row(y, "y", self.n_outputs_)
         with alone(self):
             self._mixed = mixed
             self.__dict__.pop("calibration_", None)
             log_density = float(self._engine.learn(row, outputs)[0])
         return log_density
 
-    def _plan(self) -> Plan:
-        return Plan(*(getattr(self, name) for name in Plan._fields)).check()
-
     def _new_engine(self, p: int, q: int) -> DoubleTreeEngine:
-        return DoubleTreeEngine(self._plan(), p, q)
+        plan = Plan(*(getattr(self, name) for name in Plan._fields))
+        schema_of(Plan).check_parameters(plan._asdict())
+        return DoubleTreeEngine(plan, p, q)
 
     def _outputs(self, y: Any, n: int, begun: bool) -> tuple[Floats, bool]:
         """Y (n, q) of finite numbers, and whether it came as a vector (n,)."""

@@ -10,13 +10,13 @@ MAX_COPIES = 2**26  # of all rows together: weights are counts, and so many rows
 _WHOLE = 1e-9  # sums of weights this close to a whole number are that number
 
 
-def counts_of(weight: Floats, order: Ints) -> Ints:
+def counts_of(weight: Floats) -> Ints:
     """How often each row is taken (n,): its weight where weights are whole numbers.
 
-    Fractions are carried over from row to row, in the order given: of ten rows of weight 0.3 three are taken, and any
+    Fractions are carried over from row to row: of ten rows of weight 0.3 three are taken, and any
     run of rows is taken as often as its weights sum to, within one.
 
-    >>> counts_of(np.array([2.0, 0.0, 0.5, 0.5, 1.0]), np.arange(5)).tolist()
+    >>> counts_of(np.array([2.0, 0.0, 0.5, 0.5, 1.0])).tolist()
     [2, 0, 1, 0, 1]
     """
     total = float(weight.sum())
@@ -25,10 +25,8 @@ def counts_of(weight: Floats, order: Ints) -> Ints:
             f"sample weights are counts of rows: their sum must be positive and below {MAX_COPIES}, got {total:g}. "
             "Divide relative weights by their mean"
         )
-    sums = np.concatenate([[0.0], np.cumsum(weight[order])])
-    ends = np.floor(sums + 0.5 + _WHOLE).astype(np.int64)
-    counts = np.empty(len(weight), np.int64)
-    counts[order] = np.diff(ends)
+    ends = np.floor(np.cumsum(weight) + 0.5 + _WHOLE)
+    counts: Ints = np.diff(ends, prepend=0.0).astype(np.int64)
     if not counts.any():
         raise ValueError(f"sample weights are counts of rows, and all of these together make none: {total:g}")
     return counts

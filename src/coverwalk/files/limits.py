@@ -23,6 +23,7 @@ class SchemaError(ValueError):
 
 def refuse(where: str, expected: str, found: Any) -> NoReturn:
     """Raise SchemaError: what was expected, and what came."""
+    found = found.item() if isinstance(found, np.ndarray) and found.ndim == 0 else found
     if isinstance(found, np.ndarray):
         shown = f"{found.dtype} of shape {found.shape}"
     else:

@@ -1,6 +1,6 @@
 """Objects in files: the schema of a class, and the field that holds an object of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -27,6 +27,15 @@ class Schema:
                 check(state, scope)
 
         return Schema(check=both, **{**self.fields, **other.fields})
+
+    def check_parameters(self, state: Mapping[str, Any], *names: str) -> None:
+        """Raise ValueError for the first of these fields, by default all, that holds what a file could not."""
+        for name in names or self.fields:
+            field = self.fields[name]
+            try:
+                field.read(field.write(state[name], name, {}), name, {}, {}, name)
+            except SchemaError as error:
+                raise ValueError(str(error).replace(", found ", ", got ")) from None
 
     def write(self, state: dict[str, Any], where: str, store: Store) -> dict[str, Any]:
         """The fields of an object as JSON values."""

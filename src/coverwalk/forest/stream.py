@@ -345,9 +345,13 @@ class ForestStream:
 
     def mean_one(self, x: Floats) -> float:
         """The mean of y in a row x (1, p)."""
-        if self.base is None or self._has_experts:
+        if self.base is None:
             return float(self.predict_dist(x).mean()[0])
-        return float(self.table.means(x, self.n_rows, self.counts / self.counts.sum())[0])
+        rounding, table = self.base.settings.rounding, self.table
+        if table.y_cells or table.global_kernel or (rounding and not rounding.is_grid):
+            return float(self.predict_dist(x).mean()[0])
+        grid = (rounding.origin, rounding.step) if rounding else (0.0, 0.0)
+        return float(table.means(x, self.n_rows, self.counts / self.counts.sum(), grid)[0])
 
     @property
     def n_contexts(self) -> int:

@@ -99,7 +99,7 @@ class Tree:
     def leaves(self, X: Floats) -> Ints:
         """The leaf of each row."""
         leaf = np.empty(len(X), np.int64)
-        route(X, self.nodes, 0, leaf)
+        route(X, self.nodes, np.zeros(1, np.int64), leaf[None])
         return leaf
 
     def arrange(self, X: Floats) -> tuple[Ints, Layout]:

@@ -140,11 +140,15 @@ class TreeTable:
         dist = PredictiveDistribution.trusted(mixture[0], self.shapes, context, describe)
         return with_y_cells(dist, self.y_cells, len(self.shapes) - 1) if self.y_cells else dist
 
-    def means(self, X: Floats, n_rows: int, weights: Floats) -> Floats:
-        """The means (n,) of y in rows X (n, p) where nothing but the trees predicts; weights (K,) sum to one."""
-        out, rare = np.empty(len(X)), OUTLIER_ROWS / (n_rows + 1.0)
-        trees, outliers = self.trees._replace(weight=weights), (rare, self.members[-1].frame.output.centre[0])
-        mean_all(X, trees, self._work(*X.shape), self.shapes.table.mean, outliers, out)
+    def means(self, X: Floats, n_rows: int, weights: Floats, grid: tuple[float, float]) -> Floats:
+        """The means (n,) of y in rows X (n, p) where nothing but the trees predicts; weights (K,) sum to one.
+
+        grid: origin and step of y, with step 0 where it is not rounded.
+        """
+        out, output = np.empty(len(X)), self.members[-1].frame.output
+        outliers = OUTLIER_ROWS / (n_rows + 1.0), output.centre[0], output.scale[0]
+        trees = self.trees._replace(weight=weights)
+        mean_all(X, trees, self._work(*X.shape), self.shapes.table, outliers, grid, out)
         return out
 
     @cached

@@ -7,7 +7,7 @@ from scipy.special import ndtr
 
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
 from coverwalk.files.schema import Array, Link, List, Real, Schema, Scope, Whole, require
-from coverwalk.local._student2 import student2_cdf, student2_logpdf, student2_ppf
+from coverwalk.local._heavy_tails import student2_cdf, student2_logpdf, student2_ppf
 
 __all__ = ["KernelDensity"]
 

@@ -1,33 +1,17 @@
 """Bayes tree density on R^q: Hutter's tree over dyadic cells, stretched to all of R^q; docs/math.md, Section 6.2."""
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import betaln
 
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
 from coverwalk.files.schema import Link, Real, Schema, Scope, Table, Text, Whole, require
-from coverwalk.local._flat_core import flat_cdf, flat_logpdf, flat_ppf, flat_ppf_integral
-from coverwalk.local._student2 import student2_cdf, student2_logpdf, student2_ppf
+from coverwalk.local._heavy_tails import HEAVY_TAILED
 
 __all__ = ["TreeDensity"]
 
-
-class _Law(NamedTuple):
-    """A heavy-tailed distribution on the line: cdf, log density and quantiles around a location with a scale."""
-
-    cdf: Callable[[Floats, float, float], Floats]
-    logpdf: Callable[[Floats, float, float], Floats]
-    ppf: Callable[[Floats, float, float], Floats]
-    ppf_integral: Callable[[Floats], Floats]  # of the standard quantile function, from 0
-
-
-_LAWS = {
-    "student2": _Law(student2_cdf, student2_logpdf, student2_ppf, lambda u: -np.sqrt(2 * u * (1 - u))),
-    "flat": _Law(flat_cdf, flat_logpdf, flat_ppf, flat_ppf_integral),
-}
 _Cell = tuple[int, int]  # depth, and the turns taken from the root as bits
 
 
@@ -68,7 +52,7 @@ class TreeDensity(LocalModel):
         stop=Real(above=0, below=1),
         loc=Real(low=-1e300, high=1e300),
         scale=Real(low=1e-300, high=1e300),
-        dist=Text(*_LAWS),
+        dist=Text(*HEAVY_TAILED),
     )
 
     def __init__(
@@ -81,8 +65,8 @@ class TreeDensity(LocalModel):
         scale: float = 1.0,
         dist: Literal["student2", "flat"] = "student2",
     ) -> None:
-        if dist not in _LAWS:
-            raise ValueError(f"dist must be one of {tuple(_LAWS)}, got {dist!r}")
+        if dist not in HEAVY_TAILED:
+            raise ValueError(f"dist must be one of {tuple(HEAVY_TAILED)}, got {dist!r}")
         if not (a > 0 and scale > 0 and 0 < stop < 1):
             raise ValueError(f"a and scale must be positive and stop in (0, 1), got {a!r}, {scale!r}, {stop!r}")
         if not 0 <= max_depth <= 50 * q:
@@ -132,7 +116,7 @@ class TreeDensityPosterior(RealPosterior):
     def _path(self, y: Any) -> list[_Cell]:
         """The cells of y from the root to max_depth."""
         m = self._model
-        u = _LAWS[m.dist].cdf(np.atleast_1d(y), m.loc, m.scale)
+        u = HEAVY_TAILED[m.dist].cdf(np.atleast_1d(y), m.loc, m.scale)
         low, high = np.zeros(m.q), np.ones(m.q)
         cell = (0, 0)
         cells = [cell]
@@ -155,7 +139,7 @@ class TreeDensityPosterior(RealPosterior):
 
     def _log_map_density(self, y: Any) -> float:
         m = self._model
-        return float(np.sum(_LAWS[m.dist].logpdf(np.atleast_1d(y), m.loc, m.scale)))
+        return float(np.sum(HEAVY_TAILED[m.dist].logpdf(np.atleast_1d(y), m.loc, m.scale)))
 
     def _weigh(self, cell: _Cell) -> None:
         """Z = w + (1-w) B(l+a, r+a)/B(a, a) 2^n Z_l Z_r, of which the second part is kept."""
@@ -223,13 +207,13 @@ class TreeDensityPosterior(RealPosterior):
         m = self._model
         if m.q > 1:
             raise ValueError(f"cdf is for one output, this model has q = {m.q}")
-        u = _LAWS[m.dist].cdf(np.atleast_1d(y), m.loc, m.scale)[0]
+        u = HEAVY_TAILED[m.dist].cdf(np.atleast_1d(y), m.loc, m.scale)[0]
         return float(sum(p * np.clip((u - low[0]) / (high[0] - low[0]), 0.0, 1.0) for p, low, high in self._cells()))
 
     def mean(self, x: Any) -> Floats:
         """Cell by cell, by the integral of the map's quantile function."""
         m = self._model
-        integral = _LAWS[m.dist].ppf_integral
+        integral = HEAVY_TAILED[m.dist].ppf_integral
         total = np.zeros(m.q)
         for mass, low, high in self._cells():
             total += mass * (integral(high) - integral(low)) / (high - low)
@@ -249,7 +233,7 @@ class TreeDensityPosterior(RealPosterior):
             j = cell[0] % m.q
             (low if go_right else high)[j] = 0.5 * (low[j] + high[j])
             cell = right if go_right else left
-        return _LAWS[m.dist].ppf(rng.uniform(low, high), m.loc, m.scale)
+        return HEAVY_TAILED[m.dist].ppf(rng.uniform(low, high), m.loc, m.scale)
 
     def merge(self, other: Self) -> None:
         """Add the counts and make the evidences again."""

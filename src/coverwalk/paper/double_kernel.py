@@ -7,12 +7,9 @@ taken from a grid by the likelihood of the left-out tenths, then from a finer gr
 many rows, by a random thousand of the left-out rows (each still judged by all nine other tenths).
 """
 
-from math import exp, log, pi
-
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels._compile import kernel
 
 __all__ = ["DoubleKernel"]
 
@@ -22,69 +19,27 @@ _COARSE = 2.0 ** np.arange(-5.0, 1.5, 0.5)  # of the normal reference bandwidth
 _FINE = 2.0 ** np.arange(-0.4, 0.45, 0.1)  # of the best of those
 
 
-@kernel
-def _squared_distances(rows: Floats, others: Floats, out: Floats) -> None:
-    for j in range(others.shape[0]):
-        total = 0.0
-        for d in range(rows.shape[0]):
-            total += (rows[d] - others[j, d]) ** 2
-        out[j] = total
+def _half_squares(table: Floats, row: Floats) -> Floats:
+    """Half the squared distance of each row of a table from one row."""
+    return np.asarray(0.5 * ((table - row) ** 2).sum(axis=1))
 
 
-@kernel
-def _cross_validate(X: Floats, Y: Floats, fold: Ints, judges: Ints, hx: Floats, hy: Floats, score: Floats) -> None:
-    """Add each judge's log density under every pair of bandwidths to score (len(hx), len(hy))."""
-    n, q = X.shape[0], Y.shape[1]
-    dx, dy = np.empty(n), np.empty(n)
-    ky = np.empty(len(hy))
-    top = np.empty((len(hx), len(hy)))
-    bottom = np.empty(len(hx))
+def _log_sum(log_terms: Floats) -> float:
+    """The logarithm of a sum, about its largest term."""
+    return float(log_terms.max() + np.log(np.exp(log_terms - log_terms.max()).sum()))
+
+
+def _cross_validated(X: Floats, Y: Floats, fold: Ints, judges: Ints, hx: Floats, hy: Floats) -> Floats:
+    """The judges' summed log density under every pair of bandwidths (len(hx), len(hy))."""
+    score = np.zeros((len(hx), len(hy)))
     for i in judges:
-        _squared_distances(X[i], X, dx)
-        _squared_distances(Y[i], Y, dy)
-        nearest = np.inf
-        for j in range(n):
-            if fold[j] != fold[i]:
-                nearest = min(nearest, dx[j])
-        top[:] = 0.0
-        bottom[:] = 0.0
-        for j in range(n):
-            if fold[j] == fold[i]:
-                continue
-            for b in range(len(hy)):
-                ky[b] = exp(-0.5 * dy[j] / (hy[b] * hy[b]))
-            for a in range(len(hx)):
-                weight = exp(-0.5 * (dx[j] - nearest) / (hx[a] * hx[a]))  # relative to the nearest: never all zero
-                bottom[a] += weight
-                for b in range(len(hy)):
-                    top[a, b] += weight * ky[b]
-        for a in range(len(hx)):
-            for b in range(len(hy)):
-                # a density that underflows is as bad as the smallest double
-                score[a, b] += log(max(top[a, b], 1e-300)) - log(bottom[a]) - q * log(hy[b])
-
-
-@kernel
-def _log_density(X: Floats, Y: Floats, x: Floats, y: Floats, hx: float, hy: float, out: Floats) -> None:
-    """log p(y | x) of rows x, y given the rows X, Y; sums of exponentials about their largest term."""
-    n, q = X.shape[0], Y.shape[1]
-    dx, dy = np.empty(n), np.empty(n)
-    for i in range(x.shape[0]):
-        _squared_distances(x[i], X, dx)
-        _squared_distances(y[i], Y, dy)
-        nearest, best = np.inf, -np.inf
-        for j in range(n):
-            dx[j] *= -0.5 / (hx * hx)
-            dy[j] = dx[j] - 0.5 * dy[j] / (hy * hy)
-            nearest = min(nearest, -dx[j])
-            best = max(best, dy[j])
-        bottom, top = 0.0, 0.0
-        for j in range(n):
-            if dx[j] + nearest > -40.0:  # smaller terms are below the rounding of the sum
-                bottom += exp(dx[j] + nearest)
-            if dy[j] - best > -40.0:
-                top += exp(dy[j] - best)
-        out[i] = best + log(top) + nearest - log(bottom) - q * (log(hy) + 0.5 * log(2.0 * pi))
+        others = fold != fold[i]
+        dx, dy = _half_squares(X[others], X[i]), _half_squares(Y[others], Y[i])
+        weight = np.exp((dx.min() - dx)[:, None] / hx**2)  # relative to the nearest: never all zero
+        top = weight.T @ np.exp(-dy[:, None] / hy**2)
+        # a density that underflows is as bad as the smallest double
+        score += np.log(np.maximum(top, 1e-300)) - np.log(weight.sum(axis=0))[:, None] - Y.shape[1] * np.log(hy)
+    return score
 
 
 class DoubleKernel:
@@ -110,8 +65,7 @@ class DoubleKernel:
         self.hx = self.hy = n ** (-1 / (4 + X.shape[1] + Y.shape[1]))
         for grid in (_COARSE, _FINE):
             hx, hy = self.hx * grid, self.hy * grid
-            score = np.zeros((len(hx), len(hy)))
-            _cross_validate(self._X, self._Y, fold, judges, hx, hy, score)
+            score = _cross_validated(self._X, self._Y, fold, judges, hx, hy)
             best = np.unravel_index(np.argmax(score), score.shape)
             self.hx, self.hy = float(hx[best[0]]), float(hy[best[1]])
         return self
@@ -121,8 +75,10 @@ class DoubleKernel:
         Y = y.reshape(len(y), -1)
         x, z = (X - self._loc[0]) / self._scale[0], (Y - self._loc[1]) / self._scale[1]
         out = np.empty(len(X))
-        _log_density(self._X, self._Y, x, z, self.hx, self.hy, out)
-        return out - float(np.log(self._scale[1]).sum())
+        for i in range(len(X)):
+            near = -_half_squares(self._X, x[i]) / self.hx**2
+            out[i] = _log_sum(near - _half_squares(self._Y, z[i]) / self.hy**2) - _log_sum(near)
+        return out - float(np.log(np.sqrt(2.0 * np.pi) * self.hy * self._scale[1]).sum())
 
 
 def _spread(table: Floats) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 
 from coverwalk import DoubleTree
 from coverwalk.datasets import MIXTURES
-from coverwalk.paper.result import Claim, Result, write_csv
+from coverwalk.paper.page import Claim, Result
 from coverwalk.paper.style import BLUE, INK, ORANGE, figure, save
 
 __all__ = ["figure1"]
@@ -34,16 +34,15 @@ def figure1(sizes: Sequence[int], out: Path, step: Callable[[str], Any]) -> Resu
         near, far = float(normal[np.abs(x) < 1].mean()), float(normal[np.abs(x) > 1.2].mean())
         rows.append((end, model.n_contexts_, model.depth_, loss, truth, near, far))
         panels.append((end, _density(model), model.component_weights(_GRID[:, None])[0], loss))
-    path = out / "figure1.csv"
     return Result(
         "Figure 1. A Gaussian on a ring",
         "p(y | x) as a shade, dark where likely; below, the probability that a normal predicts for x (orange) "
         "and not a tree density (blue).",
-        csv=write_csv(path, _COLUMNS, rows),
+        out / "figure1.csv",
+        _COLUMNS,
+        rows,
+        _claims(rows),
         png=_draw(panels, truth, out / "figure1.png"),
-        claims=_claims(rows),
-        columns=_COLUMNS,
-        table=[tuple(f"{v:.3f}" if isinstance(v, float) else f"{v:,}" for v in row) for row in rows],
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from coverwalk import DoubleTree
 from coverwalk.paper.double_kernel import DoubleKernel
-from coverwalk.paper.result import Claim, Result, write_csv
+from coverwalk.paper.page import Claim, Result
 from coverwalk.paper.sets import DataSet
 from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, TEAL, figure, name_line, save
 
@@ -41,25 +41,19 @@ def figure2(sets: Sequence[DataSet], kernel_rows: int, out: Path, step: Callable
     text = (
         "Mean negative log density of the held-out rows, in nats. Ours learns one row at a time and is asked along the "
         "way. The double kernel is fitted anew at every t; its two bandwidths come from 10-fold cross-validated "
-        "likelihood, judged on at most 400 left-out rows. "
+        "likelihood, judged on at most 1,000 left-out rows. "
     )
     if max(max(c.t) for c in curves) > kernel_rows:
         text += f"It stops at {kernel_rows:,} rows, where it already takes longer than all else together. "
     return Result(
         "Figure 2. Holdout loss against observations",
         text,
-        csv=write_csv(out / "figure2.csv", _COLUMNS, rows),
+        out / "figure2.csv",
+        _COLUMNS,
+        rows,
+        _claims({c.name: c for c in curves}),
         png=_draw(curves, out / "figure2.png"),
-        claims=_claims({c.name: c for c in curves}),
-        columns=_COLUMNS,
-        table=[tuple(_shown(v) for v in row) for row in rows],
     )
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _curve(data: DataSet, kernel_rows: int, step: Callable[[str], Any]) -> Curve:
@@ -151,7 +145,7 @@ def _draw(curves: Sequence[Curve], path: Path) -> Path:
             low = min(low, curve.truth)
         margin = 0.12 * (high - low)
         ax.set_ylim(low - margin, high + 1.5 * margin)
-        _name_curves(ax, curve, known, high + 1.5 * margin)
+        _name_curves(ax, known, high + 1.5 * margin)
         ax.set_title(curve.name, fontsize=11, color=INK, loc="left")
         ax.set_xlabel("observations t", fontsize=9, color=INK)
         ax.set_ylabel("holdout loss $L_t$ (nats)", fontsize=9, color=INK)
@@ -160,7 +154,7 @@ def _draw(curves: Sequence[Curve], path: Path) -> Path:
     return save(fig, path)
 
 
-def _name_curves(ax: Any, curve: Curve, known: Sequence[tuple[int, float, float]], top: float) -> None:
+def _name_curves(ax: Any, known: Sequence[tuple[int, float, float]], top: float) -> None:
     """Names where the curves are not: the upper right, or the lower left if the kernel falls from above the frame."""
     above = [t for t, _, rival in known if rival > top]
     x, y = (0.05, 0.27) if above else (0.5, 0.95)

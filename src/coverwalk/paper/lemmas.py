@@ -10,7 +10,7 @@ import numpy as np
 
 from coverwalk import DoubleTree
 from coverwalk.datasets import MIXTURES
-from coverwalk.paper.result import Claim, Result, write_csv
+from coverwalk.paper.page import Claim, Result
 from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, figure, name_line, save
 
 __all__ = ["lemmas"]
@@ -56,11 +56,11 @@ def lemmas(t_max: int, out: Path, step: Callable[[str], Any]) -> Result:
         f"The Gaussian mixture, alpha = {_ALPHA:g}. Left: depth of the kd-tree between the lemma's two bounds. "
         "Right: CPU time per row, on one core. Up to 4,096 rows learning includes setting the units, "
         "for which the model is built again at every power of two.",
-        csv=write_csv(out / "lemmas.csv", _COLUMNS, rows),
+        out / "lemmas.csv",
+        _COLUMNS,
+        rows,
+        _claims(rows),
         png=_draw(rows, out / "lemmas.png"),
-        claims=_claims(rows),
-        columns=_COLUMNS,
-        table=[tuple(f"{v:.2f}" if isinstance(v, float) else f"{v:,}" for v in row) for row in rows],
     )
 
 

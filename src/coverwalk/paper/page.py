@@ -1,12 +1,12 @@
-"""One HTML page: every table and figure, with the paper's claim beside it and whether it held."""
+"""What an experiment hands over, and one HTML page of it all: the paper's claims, and whether they held."""
 
+import csv
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from coverwalk.paper.result import Claim, Result
-
-__all__ = ["write_page"]
+__all__ = ["Claim", "Result", "write_page"]
 
 _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -28,12 +28,39 @@ _HEAD = """<!doctype html>
 """
 
 
+class Claim(NamedTuple):
+    """A sentence of the paper, whether it held here, and the numbers it was judged by."""
+
+    paper: str
+    held: bool
+    measured: str
+
+
+class Result(NamedTuple):
+    """One section of the page; its numbers stand beside it as a CSV file, and its picture where it has one."""
+
+    title: str
+    text: str
+    csv: Path
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    claims: Sequence[Claim]
+    png: Path | None = None
+
+    def write_csv(self) -> None:
+        """The numbers, with a header line."""
+        with self.csv.open("w", newline="") as file:
+            csv.writer(file).writerows([self.columns, *self.rows])
+
+
 def write_page(results: Sequence[Result], path: Path, summary: str) -> Path:
-    """The page, beside the pictures and tables it shows."""
+    """The page and its tables, beside the pictures it shows."""
     claims = [claim for result in results for claim in result.claims]
     held = sum(claim.held for claim in claims)
     parts = [_HEAD, f"<p>{escape(summary)} Of {len(claims)} claims of the paper, <b>{held}</b> held here.</p>\n"]
-    parts += [_section(result) for result in results]
+    for result in results:
+        result.write_csv()
+        parts.append(_section(result))
     path.write_text("".join(parts) + "</body></html>\n", encoding="utf-8")
     return path
 
@@ -62,6 +89,12 @@ def _claim(claim: Claim) -> str:
 
 
 def _table(result: Result) -> str:
-    head = "".join(f"<th>{escape(str(name))}</th>" for name in result.columns)
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(v))}</td>" for v in row) + "</tr>\n" for row in result.table)
+    head = "".join(f"<th>{escape(name)}</th>" for name in result.columns)
+    body = "".join("<tr>" + "".join(f"<td>{escape(_shown(v))}</td>" for v in row) + "</tr>\n" for row in result.rows)
     return f"<table><tr>{head}</tr>\n{body}</table>\n"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

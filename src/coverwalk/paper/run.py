@@ -10,10 +10,8 @@ from tqdm import tqdm
 from coverwalk.paper.figure1 import figure1
 from coverwalk.paper.figure2 import figure2
 from coverwalk.paper.lemmas import lemmas
-from coverwalk.paper.page import write_page
-from coverwalk.paper.result import Result
-from coverwalk.paper.sets import load_sets
-from coverwalk.paper.table1 import table1
+from coverwalk.paper.page import Result, write_page
+from coverwalk.paper.sets import load_sets, table1
 
 __all__ = ["reproduce"]
 

@@ -5,6 +5,7 @@ and counts; when all rows were counted the tables are those of `fit` on all of t
 """
 
 import hashlib
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -42,7 +43,7 @@ class CategoryCounts:
 
     columns: tuple[int, ...]
     n_inputs: int
-    counts: dict[int, dict[Any, int]] = field(default_factory=dict)
+    counts: dict[int, Counter[Any]] = field(default_factory=lambda: defaultdict(Counter))
     with_missing: set[int] = field(default_factory=set)
 
     def empty(self) -> "CategoryCounts":
@@ -54,18 +55,13 @@ class CategoryCounts:
         self.with_missing |= set(np.flatnonzero(np.isnan(numbers).any(axis=0)).tolist())
         table = columns_of(X) if self.columns else []
         for a in self.columns:
-            mine = self.counts.setdefault(a, {})
-            for value in column_values(table[a]):
-                if value is not None:
-                    mine[value] = mine.get(value, 0) + 1
+            self.counts[a].update(value for value in column_values(table[a]) if value is not None)
 
     def merge(self, other: "CategoryCounts") -> None:
         """Add what another has counted."""
         self.with_missing |= other.with_missing
         for a, counts in other.counts.items():
-            mine = self.counts.setdefault(a, {})
-            for value, count in counts.items():
-                mine[value] = mine.get(value, 0) + count
+            self.counts[a].update(counts)
 
     def mixed(self) -> MixedInputs:
         """The tables that `fit` on all rows would have made."""

@@ -1,5 +1,6 @@
 """Tables with categories and missing values as arrays of numbers: the one edge where frames are taken apart."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -249,11 +250,7 @@ def column_values(column: Any) -> list[Any]:
 
 def _levels(column: Any) -> list[Any]:
     """The distinct values in a fixed order; of too many the most frequent, and one name for all others."""
-    counts: dict[Any, int] = {}
-    for value in column_values(column):
-        if value is not None:
-            counts[value] = counts.get(value, 0) + 1
-    return frequent_categories(counts)
+    return frequent_categories(Counter(value for value in column_values(column) if value is not None))
 
 
 def frequent_categories(counts: dict[Any, int]) -> list[Any]:

@@ -15,6 +15,7 @@ from scipy.special import pdtrc
 
 from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.distributions.warped import CONSTANT, LINEAR
+from coverwalk._kernels.forest.row_hash import spread_on_grid
 from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, require
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
@@ -98,6 +99,11 @@ class Rounding:
         with np.errstate(invalid="ignore"):  # infinity less infinity
             return np.asarray(np.where(np.abs(z - near) <= _SNAP, near, z))
 
+    @property
+    def is_grid(self) -> bool:
+        """Whether y lies on a grid, and nothing else is known of it."""
+        return bool(self.step) and not self.limited
+
     def is_atom(self, y: ArrayLike) -> Bools:
         """Whether y is a value that has a mass of its own."""
         y = np.asarray(y, dtype=np.float64)
@@ -160,12 +166,13 @@ class Rounding:
         rank: the how-manieth of rows that are equal, which then lie apart. Neither the order of rows nor threads
         matter.
         """
-        left, right = self._cells(y)
         u = uniform_of(row_codes(X, y), rank)
-        known = ~self.is_atom(y)
-        if not self.step:
-            u = MARGIN + (1.0 - 2.0 * MARGIN) * u
-        t = np.where(known, y if self.step else left, left + u * (right - left))
+        if self.step:
+            t = np.empty(len(y))
+            spread_on_grid(np.ascontiguousarray(y), u, self.origin, self.step, _SNAP, t)
+        else:
+            left, right = self._cells(y)
+            t = left + (MARGIN + (1.0 - 2.0 * MARGIN) * u) * (right - left)
         return t if self.bounds is None else np.clip(self.bounds.forward(t), -_FARTHEST, _FARTHEST)
 
     # -- and back -----------------------------------------------------------------------------------------------------
@@ -197,12 +204,15 @@ class Rounding:
         inside = (below > 0) & (t <= end[last] + _SNAP * self.width[last])
         return np.where(inside, self.values[last], y)
 
-    def place(self, latent: Floats) -> Floats:
-        """Where in its cell of the grid a latent y lies: 0 at the lower end, 1 at the upper."""
+    def value_and_place(self, latent: Floats) -> tuple[Floats, Floats]:
+        """On a grid: the y of a latent y, and where in its cell that lies: 0 at the lower end, 1 at the upper."""
         t = latent if self.bounds is None else self.bounds.backward(latent)
         z = (t - self.origin) / self.step + 0.5
+        k = np.ceil(z - 1.0 - _SNAP)
+        y = self.origin + k * self.step
+        y = y.round(self.decimals) if self.decimals >= 0 else y
         with np.errstate(invalid="ignore"):  # infinity less infinity
-            return np.asarray(z - np.ceil(z - 1.0 - _SNAP))
+            return np.clip(y, self.low, self.high) if self.limited else y, z - k
 
     def value_before(self, y: Floats) -> Floats:
         """The value of the grid before each y of it."""

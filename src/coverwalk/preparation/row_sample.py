@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._arrays import Floats, Ints, Words
+from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk.preparation.scaling import row_codes
 
 __all__ = ["RowSample", "label_numbers"]
@@ -50,7 +50,7 @@ class RowSample:
     n_rows: int = 0  # that came
     X: Floats = field(default_factory=lambda: np.empty((0, 0)))
     Y: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0)))
-    codes: Words = field(default_factory=lambda: np.empty(0, np.uint64))
+    codes: UInts = field(default_factory=lambda: np.empty(0, np.uint64))
     count: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # of each row
     complete: bool = True  # no row has been left out
 
@@ -95,7 +95,7 @@ class RowSample:
         copies: Ints = np.diff(ends, prepend=0.0).astype(np.int64)
         return np.repeat(self.X, copies, axis=0), np.repeat(self.Y, copies, axis=0)
 
-    def _add(self, X: Floats, Y: NDArray[Any], codes: Words, count: Ints) -> None:
+    def _add(self, X: Floats, Y: NDArray[Any], codes: UInts, count: Ints) -> None:
         if len(self.codes) >= self.most:
             low = codes <= self.codes[-1]
             self.complete &= bool(low.all())

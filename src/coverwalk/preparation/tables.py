@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
@@ -86,7 +86,7 @@ class Table:
         pl = _polars()
         self._kept = list(self.frames(self.columns))
         if not self._kept:
-            raise TableError(f"{self.name} has a header and no rows; expected at least one row")
+            raise self._without_rows()
         whole: polars.DataFrame = pl.concat(self._kept).select(columns)
         return whole.with_columns([self._typed(column) for column in whole])
 
@@ -118,8 +118,7 @@ class Table:
         """Frames of text, gaps as null, of the rows that `batches` gives."""
         for frame in self._rows(columns):
             cleaned = frame.select([_without_missing(frame[name].cast(_polars().String)) for name in columns])
-            for start in range(0, len(cleaned), n_rows):
-                yield cleaned[start : start + n_rows]
+            yield from _pieces(n_rows, cleaned)
 
     def _rows(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
         """The frames of some columns, from the file or as they were kept."""
@@ -139,17 +138,8 @@ class Table:
         TableError
             For a column that is not there, an entry that is no finite number, or a table without rows.
         """
-        missing = [column for column in columns if column not in self.columns]
-        if missing:
-            raise TableError(f"{self.name} has no column {listed(missing)}; it has {listed(self.columns)}")
-        first = 0
-        for frame in self._rows(columns):
-            numbers = self._table(frame, columns, first)
-            for start in range(0, len(numbers), n_rows):
-                yield numbers[start : start + n_rows]
-            first += len(numbers)
-        if first == 0:
-            raise TableError(f"{self.name} has a header and no rows; expected at least one row")
+        for numbers, _, _ in self._numbered(columns):
+            yield from _pieces(n_rows, numbers)
 
     def read(self, columns: list[str]) -> Floats:
         """All rows at once."""
@@ -157,34 +147,32 @@ class Table:
 
     def labelled(self, columns: list[str], label: str, n_rows: int = 20_000) -> Iterator[tuple[Floats, NDArray[Any]]]:
         """Arrays of finite numbers as from `batches`, each with the entries of the column ``label`` as they stand."""
-        missing = [column for column in [*columns, label] if column not in self.columns]
-        if missing:
-            raise TableError(f"{self.name} has no column {listed(missing)}; it has {listed(self.columns)}")
-        first = 0
-        for frame in self._rows([*columns, label]):
-            numbers = self._table(frame, columns, first)
+        for numbers, frame, first in self._numbered(columns, [label]):
             labels = self._labels(frame[label], first)
-            for start in range(0, len(numbers), n_rows):
-                yield numbers[start : start + n_rows], labels[start : start + n_rows]
-            first += len(numbers)
-        if first == 0:
-            raise TableError(f"{self.name} has a header and no rows; expected at least one row")
+            yield from zip(_pieces(n_rows, numbers), _pieces(n_rows, labels))
 
     def beside(
         self, columns: list[str], kept: list[str], n_rows: int = 20_000
     ) -> Iterator[tuple[Floats, "polars.DataFrame"]]:
         """Arrays of finite numbers as from `batches`, each with the entries of some more columns as they stand."""
-        missing = [column for column in [*columns, *kept] if column not in self.columns]
+        for numbers, frame, _ in self._numbered(columns, kept):
+            yield from zip(_pieces(n_rows, numbers), _pieces(n_rows, frame.select(kept)))
+
+    def _numbered(self, columns: list[str], kept: Sequence[str] = ()) -> Iterator[tuple[Floats, Any, int]]:
+        """Frame by frame: its columns as numbers, the frame with those kept, and how many rows came before it."""
+        wanted = list(dict.fromkeys([*columns, *kept]))
+        missing = [column for column in wanted if column not in self.columns]
         if missing:
             raise TableError(f"{self.name} has no column {listed(missing)}; it has {listed(self.columns)}")
         first = 0
-        for frame in self._rows(list(dict.fromkeys([*columns, *kept]))):
-            numbers = self._table(frame, columns, first)
-            for start in range(0, len(numbers), n_rows):
-                yield numbers[start : start + n_rows], frame.select(kept)[start : start + n_rows]
-            first += len(numbers)
+        for frame in self._rows(wanted):
+            yield self._table(frame, columns, first), frame, first
+            first += len(frame)
         if first == 0:
-            raise TableError(f"{self.name} has a header and no rows; expected at least one row")
+            raise self._without_rows()
+
+    def _without_rows(self) -> TableError:
+        return TableError(f"{self.name} has a header and no rows; expected at least one row")
 
     def numbers(self, name: str, entries: NDArray[Any]) -> Floats:
         """The entries of a column, as `labelled` gives them, as finite numbers."""
@@ -235,6 +223,11 @@ class Table:
                 "row out"
             )
         return values
+
+
+def _pieces(n_rows: int, rows: Any) -> Iterator[Any]:
+    """At most so many rows of an array or a frame at a time."""
+    return (rows[start : start + n_rows] for start in range(0, len(rows), n_rows))
 
 
 def _as_text(column: "polars.Series") -> "polars.Series":
@@ -431,10 +424,6 @@ class TableWriter:
     def write(self, rows: Floats) -> None:
         """Append rows (n, len(columns))."""
         self._take(_polars().DataFrame(rows, schema=self.columns, orient="row"))
-
-    def write_columns(self, columns: list[NDArray[Any]]) -> None:
-        """Append rows given column by column, which may differ in type."""
-        self._take(_polars().DataFrame(dict(zip(self.columns, columns)), strict=False))
 
     def _take(self, frame: "polars.DataFrame") -> None:
         raise NotImplementedError

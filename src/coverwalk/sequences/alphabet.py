@@ -92,7 +92,11 @@ class Alphabet:
 
     def _encode_numbers(self, sequence: Any) -> Ints32:
         """Codes that are the symbols themselves: only their range is checked."""
-        numbers = np.frombuffer(sequence, np.uint8) if isinstance(sequence, BYTES) else _integers(sequence)
+        numbers = np.frombuffer(sequence, np.uint8) if isinstance(sequence, BYTES) else _vector(sequence)
+        if not np.issubdtype(numbers.dtype, np.integer):
+            raise ValueError(
+                f"expected an array of integer symbols, got {numbers.dtype}: pass integers, or a list of symbols"
+            )
         wrong = np.flatnonzero((numbers < 0) | (numbers >= len(self.symbols)))
         if len(wrong):
             raise ValueError(_foreign(int(numbers[wrong[0]]), int(wrong[0]), self.symbols))
@@ -107,23 +111,16 @@ def _foreign(symbol: Hashable, place: int, symbols: list[Hashable]) -> str:
     )
 
 
-def _integers(array: NDArray[Any]) -> NDArray[Any]:
+def _vector(array: NDArray[Any]) -> NDArray[Any]:
     if array.ndim != 1:
         raise ValueError(f"a sequence has one dimension, but this array has shape {array.shape}: pass one document")
-    if not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(
-            f"expected an array of integer symbols, got {array.dtype}: pass integers, or a list of symbols"
-        )
     return array
 
 
 def _distinct(sequence: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
     """The distinct symbols of a sequence by first appearance, and for each position which of them it is."""
     if isinstance(sequence, np.ndarray) and sequence.dtype != object:
-        if sequence.ndim != 1:
-            raise ValueError(
-                f"a sequence has one dimension, but this array has shape {sequence.shape}: pass one document"
-            )
+        _vector(sequence)
         if np.issubdtype(sequence.dtype, np.floating) and not np.isfinite(sequence).all():
             raise ValueError("the sequence holds NaN or infinity, which cannot be symbols: remove or replace them")
         return _by_first_appearance(sequence)

@@ -12,22 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from coverwalk._arrays import Floats, Ints32
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels.sequences import suffix_store, suffix_walk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "BORDER_SIGN",
-    "ContextNode",
-    "ContextTree",
-    "StopWeights",
-    "best_trees",
-    "context_text",
-    "map_trees",
-    "stop_weights",
-]
+__all__ = ["BORDER_SIGN", "ContextNode", "ContextTree", "StopWeights", "best_trees", "context_text", "stop_weights"]
 
 BORDER_SIGN = "^"  # how the beginning of a document is written in a context
 
@@ -123,11 +114,12 @@ def _draw(axes: "Axes", node: ContextNode, order: int, heights: dict[int, float]
 class StopWeights(NamedTuple):
     """The posterior of a refining walk.
 
-    parent, label, visits, log_stop, log_go (n,)   by context, parents before children; a label of -1 is the border
+    parent, order, label, visits, log_stop, log_go (n,)   by context, parents first; a label of -1 is the border
     prior_log_stop, prior_log_go (depth + 1,)     by order, for contexts that were not met
     """
 
     parent: Ints32
+    order: Ints
     label: Ints32
     visits: Floats
     log_stop: Floats
@@ -139,7 +131,7 @@ class StopWeights(NamedTuple):
 def stop_weights(tree: suffix_store.SuffixStore) -> StopWeights:
     """Where a refining walk stops, by its state."""
     nodes = int(tree.size[suffix_store.NODES])
-    depth = int(tree.settings[suffix_walk.DEPTH])
+    depth = int(tree.settings[suffix_store.DEPTH])
     parent, label = tree.node_link[:nodes, suffix_store.PARENT], tree.node_link[:nodes, suffix_store.LABEL]
     order = np.zeros(nodes, np.int64)
     for node in range(1, nodes):
@@ -153,6 +145,7 @@ def stop_weights(tree: suffix_store.SuffixStore) -> StopWeights:
     surely = (order == depth) | ((label == suffix_store.BORDER) & (order > 0))
     return StopWeights(
         np.where(met > 0, place[parent[met]], -1).astype(np.int32),
+        order[met],
         label[met],
         tree.node_value[met, suffix_store.N],
         np.where(surely, 0.0, -np.logaddexp(0.0, -log_odds))[met],
@@ -162,19 +155,12 @@ def stop_weights(tree: suffix_store.SuffixStore) -> StopWeights:
     )
 
 
-def map_trees(tree: suffix_store.SuffixStore, symbols: list[Hashable], k: int) -> list[ContextTree]:
-    """The k most probable trees under the state of a refining walk."""
-    return best_trees(stop_weights(tree), symbols, k)
-
-
 def best_trees(weights: StopWeights, symbols: list[Hashable], k: int) -> list[ContextTree]:
     """The k most probable trees, best first."""
-    parent, label, count, log_stop, log_go, prior_log_stop, prior_log_go = weights
+    parent, order, label, count, log_stop, log_go, prior_log_stop, prior_log_go = weights
     depth = len(prior_log_stop) - 1
-    order = np.zeros(len(parent), np.int64)
     children: list[dict[int, int]] = [{} for _ in parent]
     for node in range(1, len(parent)):
-        order[node] = order[parent[node]] + 1
         children[parent[node]][int(label[node])] = node
 
     @cache

@@ -29,17 +29,17 @@ def context_weights(
     tree: suffix_store.SuffixStore, path: Ints, length: int, longest: int, past: Sequence[Hashable]
 ) -> list[ContextWeight]:
     """One row a context of the path, from the empty one on; ``past`` are the symbols before, old to new."""
-    level = np.empty((len(path), suffix_walk.LEVEL_COLUMNS))
+    level = np.empty((len(path), suffix_store.LEVEL_COLUMNS))
     suffix_walk.weigh(tree, path, length, longest, level)
-    mode = tree.settings[suffix_walk.MODE]
-    w = level[:length, suffix_walk.W]
-    outward = w if mode == suffix_walk.REFINE else w[::-1]  # in the order of the walk
+    mode = tree.settings[suffix_store.MODE]
+    w = level[:length, suffix_store.W]
+    outward = w if mode == suffix_store.REFINE else w[::-1]  # in the order of the walk
     weights = outward * np.cumprod(np.append(1.0, 1.0 - outward[:-1]))
-    if mode != suffix_walk.REFINE:
+    if mode != suffix_store.REFINE:
         weights = weights[::-1]
     rows = []
     for order in range(length):
-        q, r = level[order, [suffix_walk.REPEAT, suffix_walk.R]] if mode == suffix_walk.COARSEN_MIXED else (0.0, 1.0)
+        q, r = level[order, [suffix_store.REPEAT, suffix_store.R]] if mode == suffix_store.COARSEN_MIXED else (0.0, 1.0)
         node = path[order]
         visits = tree.node_value[node, suffix_store.N] if node >= 0 else node != suffix_store.FRESH
         v = (float((1 - q) * (1 - r)), float((1 - q) * r), float(q))

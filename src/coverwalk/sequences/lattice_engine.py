@@ -7,29 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coverwalk._arrays import Bools, Bytes, Floats, Ints, Ints32, Words
+from coverwalk._arrays import Bools, Bytes, Floats, Ints, Ints32, UInts
 from coverwalk._kernels.sequences import binary_coder, lattice_read, lattice_run
+from coverwalk._kernels.sequences import store as at
 from coverwalk._kernels.sequences.covers import NAMES
-from coverwalk._kernels.sequences.store import (
-    BUCKET,
-    COVERS,
-    DECAY,
-    DECAY_UNIT,
-    DOCUMENT,
-    EFFORT,
-    MEMORY,
-    PERIOD,
-    POSITION,
-    LatticeStore,
-    new_store,
-    with_capacity,
-)
+from coverwalk._kernels.sequences.store import COVERS, LatticeStore, new_store, with_capacity
+from coverwalk._kernels.sequences.suffix_read import DRAW, LOSSES, MOVE
 
 __all__ = ["FAMILIES", "Place", "contributions", "learn", "new_lattice"]
 
 Cover = Callable[..., int]
 
 FAMILIES = ("suffix", "word", "sparse", "record", "image", "match")
+_NONE = np.empty(0)
 BLOCK = 1 << 14  # symbols from one look at memory and at sleeping covers to the next
 _FIXED = 13 << 18  # bytes that a lattice takes whatever it has learned
 _SLOT_BYTES = 44  # of slots per symbol learned, while memory allows
@@ -42,9 +32,9 @@ _MIN_USE = 0.003  # part of the log-odds below which a cover falls asleep
 
 
 class Place(NamedTuple):
-    """Where a reader stands: the last symbols and words, the past as a ring, how many symbols are known."""
+    """Where a reader stands: the last symbols and words, the past as a ring, its position there, how many are known."""
 
-    past: Words
+    past: UInts
     ring: Bytes
     known: Ints
 
@@ -56,8 +46,8 @@ def new_lattice(
     chosen = [c for c, name in enumerate(NAMES) if name in families and (effort > 1 or c != _LONGEST)]
     covers = np.array(chosen + list(range(COVERS, COVERS + functions)), np.uint64)
     store = new_store(covers, *_capacity(memory, max(expected, 1)))
-    store.counters[MEMORY], store.counters[EFFORT] = memory, effort
-    store.counters[DECAY] = round(forget / math.log(2.0) / DECAY_UNIT)
+    store.counters[at.MEMORY], store.counters[at.EFFORT] = memory, effort
+    store.counters[at.DECAY] = round(forget / math.log(2.0) / at.DECAY_UNIT)
     store.use[-1, 2] = "match" not in families
     return store
 
@@ -71,7 +61,7 @@ def _capacity(memory: int, symbols: int) -> tuple[int, int, int]:
     """Buckets, history and matches for so many symbols, within the memory."""
     history = max(min(_power(2 * symbols), _power((memory - _FIXED) // 16)), _RING)
     slots = min(max(_SLOT_BYTES * symbols, _MIN_SLOTS), _max_slots(memory))
-    return slots // BUCKET, history, history // 4
+    return slots // at.BUCKET, history, history // 4
 
 
 def _max_slots(memory: int) -> int:
@@ -81,11 +71,11 @@ def _max_slots(memory: int) -> int:
 
 def _with_capacity(store: LatticeStore) -> LatticeStore:
     """The store, in larger arrays where it has learned more than these are good for and the memory allows."""
-    position, memory = int(store.counters[POSITION]) + BLOCK, int(store.counters[MEMORY])
+    position, memory = int(store.counters[at.POSITION]) + BLOCK, int(store.counters[at.MEMORY])
     buckets, history, matches = _capacity(memory, position)
-    now = len(store.slots) // BUCKET - 1
+    now = len(store.slots) // at.BUCKET - 1
     grown = now
-    while 20 * grown < 11 * buckets and 2 * grown * BUCKET <= _max_slots(memory):
+    while 20 * grown < 11 * buckets and 2 * grown * at.BUCKET <= _max_slots(memory):
         grown *= 2
     history, matches = max(history, len(store.history)), max(matches, store.matches.shape[1])
     if (grown, history, matches) == (now, len(store.history), store.matches.shape[1]):
@@ -95,14 +85,14 @@ def _with_capacity(store: LatticeStore) -> LatticeStore:
 
 def has_grown(store: LatticeStore) -> bool:
     """Whether the history is as long as that of so many symbols: no file makes a small lattice grow at will."""
-    position, memory = int(store.counters[POSITION]), int(store.counters[MEMORY])
+    position, memory = int(store.counters[at.POSITION]), int(store.counters[at.MEMORY])
     return _capacity(memory, max(position - 2 * BLOCK, 1))[1] <= len(store.history)
 
 
 def start_document(store: LatticeStore, borders: bool) -> LatticeStore:
     """End the present document: what comes next does not follow from it."""
     store.past[:] = 0
-    store.counters[DOCUMENT] = 0
+    store.counters[at.DOCUMENT] = 0
     return store
 
 
@@ -113,7 +103,7 @@ def learn(
     functions: Sequence[Cover] = (),
     *,
     mode: int = lattice_run.LEARN,
-    coder: Words | None = None,
+    coder: UInts | None = None,
     data: Bytes | None = None,
 ) -> LatticeStore:
     """Learn symbols; with a coder they are coded, or decoded into ``codes``.
@@ -124,7 +114,7 @@ def learn(
     data = np.empty(0, np.uint8) if data is None else data
     done, unkept = 0, np.empty(0 if len(losses) else min(BLOCK, len(codes)))
     while done < len(codes):
-        position = int(store.counters[POSITION])
+        position = int(store.counters[at.POSITION])
         if position % BLOCK == 0:
             store = _with_capacity(store)
             _choose_sleepers(store)
@@ -132,7 +122,8 @@ def learn(
         place = here(store) if functions else None
         block = codes[done:end].astype(np.int32)
         extra = _extra(place, block, functions)
-        lattice_run.learn(store, block, extra, losses[done:end] if len(losses) else unkept, mode, coder, data)
+        kept = losses[done:end] if len(losses) else unkept
+        lattice_run.run(store, *_own_place(store), block, extra, kept, mode, coder, data)
         if mode == lattice_run.DECODE:
             codes[done:end] = block
         done = end
@@ -141,15 +132,15 @@ def learn(
 
 def _choose_sleepers(store: LatticeStore) -> None:
     """Covers without use sleep for some blocks, then get another chance: cost follows use."""
-    block, use = int(store.counters[POSITION]) // BLOCK, store.use
+    block, use = int(store.counters[at.POSITION]) // BLOCK, store.use
     total = use[:, 0].sum()
     use[:, 1] += use[:, 0]
-    if store.counters[EFFORT] == 2 and block > 0:
+    if store.counters[at.EFFORT] == 2 and block > 0:
         if block % (_ASLEEP_FOR + 1) == 0:
             use[:-2, 2] = 0
         elif block % (_ASLEEP_FOR + 1) == 1:
             use[:-2, 2] = use[:-2, 0] < _MIN_USE * total
-        if store.counters[PERIOD] == 0:
+        if store.counters[at.PERIOD] == 0:
             use[:-2, 2][_needs_period(store)] = 1
     use[:, 0] = 0
 
@@ -158,12 +149,12 @@ def _needs_period(store: LatticeStore) -> Bools:
     return np.array([c < COVERS and NAMES[int(c)] in ("record", "image") for c in store.covers], np.bool_)
 
 
-def _extra(place: Place | None, codes: Ints32, functions: Sequence[Cover]) -> Words:
+def _extra(place: Place | None, codes: Ints32, functions: Sequence[Cover]) -> UInts:
     """The contexts of the user's own covers before each symbol, as numbers; a function of the past alone."""
     out = np.empty((len(codes), len(functions)), np.uint64)
     if place is None or not functions:
         return out
-    known, begun = _newest(place), int(place.known[0])
+    known, begun = _newest(place), int(place.known[at.DOCUMENT])
     text = known + codes.astype(np.uint8).tobytes()
     calls = [(function, _takes_position(function)) for function in functions]
     for i in range(len(codes)):
@@ -192,47 +183,42 @@ def _number(value: object, which: int) -> int:
 
 
 def _newest(place: Place) -> bytes:
-    known = int(place.known[0])
+    known = int(place.known[at.DOCUMENT])
     n = min(known, len(place.ring), _SEEN_BY_FUNCTIONS)
     return bytes(place.ring[(known - n + np.arange(n)) % len(place.ring)].tobytes())
-
-
-def nbytes(store: LatticeStore) -> int:
-    """Memory in bytes."""
-    return sum(array.nbytes for array in store)
 
 
 def prime(store: LatticeStore, codes: Ints32) -> LatticeStore:
     """Put symbols behind without learning them."""
     store = _with_capacity(store)
-    position, mask = int(store.counters[POSITION]), len(store.history) - 1
-    recent = codes[max(len(codes) - _RING, 0) :]
-    place = after(store, recent)
-    store.history[(position + np.arange(len(recent))) & mask] = recent.astype(np.uint8)
-    store.past[:] = place.past
-    store.counters[POSITION] += len(recent)
-    store.counters[DOCUMENT] += len(recent)
+    store.past[:] = 0
+    read(store, _own_place(store), MOVE, codes[max(len(codes) - _RING, 0) :], _NONE)
     return store
+
+
+def _own_place(store: LatticeStore) -> Place:
+    """Where the store itself stands: what moves on there is the present document."""
+    return Place(store.past, store.history, store.counters[: at.DOCUMENT + 1])
 
 
 def here(store: LatticeStore) -> Place:
     """After the present document."""
-    position, known = int(store.counters[POSITION]), int(store.counters[DOCUMENT])
+    position, known = int(store.counters[at.POSITION]), int(store.counters[at.DOCUMENT])
     ring = np.zeros(_RING, np.uint8)
     back = np.arange(1, min(known, _RING, len(store.history)) + 1)
     ring[(known - back) % _RING] = store.history[(position - back) % len(store.history)]
-    return Place(store.past.copy(), ring, np.array([known], np.int64))
+    return Place(store.past.copy(), ring, np.array([known, known], np.int64))
 
 
 def beginning(store: LatticeStore, borders: bool = True) -> Place:
     """The beginning of a new document."""
-    return Place(np.zeros(3, np.uint64), np.zeros(_RING, np.uint8), np.zeros(1, np.int64))
+    return Place(np.zeros(3, np.uint64), np.zeros(_RING, np.uint8), np.zeros(2, np.int64))
 
 
 def after(store: LatticeStore, codes: Ints32) -> Place:
     """After these symbols, as if a document began with them."""
     place = beginning(store)
-    lattice_read.follow(store, *place, codes, np.empty((len(codes), 0), np.uint64), np.empty(0))
+    read(store, place, MOVE, codes, _NONE)
     return place
 
 
@@ -240,46 +226,36 @@ def distribution(store: LatticeStore, place: Place, functions: Sequence[Cover] =
     """The probability of every symbol."""
     probability = np.empty(256)
     extra = _extra(place, np.zeros(1, np.int32), functions)[0]
-    lattice_read.spread(store, place.past, place.ring, int(place.known[0]), extra, probability)
+    lattice_read.spread(store, place.past, place.ring, int(place.known[at.DOCUMENT]), extra, probability)
     return probability
 
 
-def read(store: LatticeStore, place: Place, codes: Ints32, losses: Floats, functions: Sequence[Cover] = ()) -> None:
-    """-log p of each symbol without learning them."""
-    lattice_read.follow(store, *place, codes, _extra(place, codes, functions), losses)
-
-
-def _step(store: LatticeStore, place: Place, symbol: int) -> None:
-    moved = np.array([symbol], np.int32)
-    lattice_read.follow(store, *place, moved, np.empty((1, 0), np.uint64), np.empty(0))
-
-
-def tail_scores(
-    store: LatticeStore, place: Place, codes: Ints32, scores: Floats, functions: Sequence[Cover] = ()
-) -> None:
-    """-log of the probability of a symbol no likelier than the one there, for each."""
-    for i, symbol in enumerate(codes):
-        p = distribution(store, place, functions)
-        scores[i] = -np.log(min(p[p <= p[symbol] * (1 + 1e-12)].sum(), 1.0))
-        _step(store, place, int(symbol))
-
-
-def draw(
+def read(
     store: LatticeStore,
     place: Place,
-    power: float,
-    uniforms: Floats,
-    symbols: Ints32,
-    entropies: Floats,
+    what: int,
+    codes: Ints32,
+    out: Floats,
     functions: Sequence[Cover] = (),
+    *,
+    uniforms: Floats = _NONE,
+    power: float = 1.0,
 ) -> None:
-    """Draw symbols from probabilities raised to a power; moves the place on."""
-    for i, uniform in enumerate(uniforms):
-        p = distribution(store, place, functions) ** power
-        p /= p.sum()
-        symbols[i] = min(int(np.searchsorted(np.cumsum(p), uniform, side="right")), 255)
-        entropies[i] = -(p[p > 0] * np.log(p[p > 0])).sum()
-        _step(store, place, int(symbols[i]))
+    """Go along symbols without learning; the place moves on. See `suffix_read.read`."""
+    if what in (MOVE, LOSSES):
+        unused = np.empty(0, np.uint64), np.empty(0, np.uint8)
+        lattice_run.run(store, *place, codes, _extra(place, codes, functions), out, lattice_run.READ, *unused)
+        return
+    for i in range(len(codes)):
+        p = distribution(store, place, functions)
+        if what == DRAW:
+            p **= power
+            p /= p.sum()
+            codes[i] = min(int(np.searchsorted(np.cumsum(p), uniforms[i], side="right")), 255)
+            out[i] = -(p[p > 0] * np.log(p[p > 0])).sum()
+        else:
+            out[i] = -np.log(min(p[p <= p[codes[i]] * (1 + 1e-12)].sum(), 1.0))
+        read(store, place, MOVE, codes[i : i + 1], _NONE)
 
 
 def contributions(store: LatticeStore, functions: Sequence[Cover] = ()) -> dict[str, float]:
@@ -292,13 +268,3 @@ def contributions(store: LatticeStore, functions: Sequence[Cover] = ()) -> dict[
     for name, part in zip(names, parts):
         summed[name] = summed.get(name, 0.0) + float(part) / total
     return {name: part for name, part in summed.items() if part > 0}
-
-
-def newest(store: LatticeStore) -> Ints32:
-    """The newest symbols of the present document."""
-    return np.frombuffer(_newest(here(store)), np.uint8).astype(np.int32)
-
-
-def copied(store: LatticeStore) -> LatticeStore:
-    """A copy that shares nothing."""
-    return LatticeStore._make(array.copy() for array in store)

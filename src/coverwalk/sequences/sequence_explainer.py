@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats
-from coverwalk._kernels.sequences import suffix_store, suffix_walk
+from coverwalk._kernels.sequences import suffix_store
 from coverwalk._kernels.sequences.store import LatticeStore
 from coverwalk.locks import reading, reads
 from coverwalk.sequences import lattice_engine, suffix_engine
-from coverwalk.sequences.context_tree import BORDER_SIGN, ContextTree, map_trees, stop_weights
+from coverwalk.sequences.context_tree import BORDER_SIGN, ContextTree, best_trees, stop_weights
 from coverwalk.sequences.context_weights import ContextWeight, context_weights, weights_text
 from coverwalk.sequences.sequence_parameters import check
 from coverwalk.sequences.sequence_reader import SequenceReader
@@ -81,7 +81,7 @@ class SequenceExplainer(SequenceReader):
             The most probable tree first, each with its ``posterior``.
         """
         check("k", k, k >= 1, "at least 1")
-        return map_trees(self._exact(), self._alphabet.symbols, k)
+        return best_trees(stop_weights(self._exact()), self._alphabet.symbols, k)
 
     @reads
     def sample_trees(self, n: int, seed: int | np.random.Generator | None = None) -> list[ContextTree]:
@@ -114,8 +114,8 @@ class SequenceExplainer(SequenceReader):
         self._check_fitted()
         store = self._store
         if isinstance(store, suffix_store.SuffixStore) and not self._alphabet.grows:
-            mode, share = store.settings[[suffix_walk.MODE, suffix_walk.SHARE]]
-            if mode == suffix_walk.REFINE and share == 0:
+            mode, share = store.settings[[suffix_store.MODE, suffix_store.SHARE]]
+            if mode == suffix_store.REFINE and share == 0:
                 return store
         raise ValueError(
             'context trees have a posterior only with walk="refine", no switching and a fixed alphabet, got '

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coverwalk._kernels.sequences import suffix_store, suffix_walk
+from coverwalk._kernels.sequences import suffix_store as at
 from coverwalk._kernels.sequences.suffix_store import SuffixStore
 from coverwalk.sequences.alphabet import BYTES, Alphabet
 from coverwalk.sequences.lattice_engine import FAMILIES
@@ -44,36 +44,10 @@ def nats_per(unit: str) -> float:
     return _NATS_PER[unit]
 
 
-def _is_integer(value: object, low: int, high: float) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(low <= value <= high)
-
-
-def _is_number(value: object, low: float, high: float) -> bool:
-    return isinstance(value, int | float | np.number) and bool(low <= value <= high)
-
-
 def check_parameters(model: "SequenceModel") -> None:
-    """``ValueError`` for parameters that cannot be."""
-    tiny = np.finfo(float).tiny
-    depth = model.depth
-    check(
-        "depth", depth, depth is None or _is_integer(depth, 0, MAX_DEPTH), f"an integer from 0 to {MAX_DEPTH}, or None"
-    )
-    check("effort", model.effort, _is_integer(model.effort, 0, 3), "0, 1, 2 or 3")
+    """``ValueError`` for parameters that are each as its schema has it, and yet cannot be."""
     check("memory", model.memory, MIN_MEMORY <= memory_bytes(model.memory) <= MAX_MEMORY, 'at least "8MB"')
     lattice_covers(model)
-    check("walk", model.walk, model.walk in ("coarsen", "refine"), '"coarsen" or "refine"')
-    check("estimator", model.estimator, model.estimator in ("auto", "dirichlet"), '"auto" or "dirichlet"')
-    check(
-        "alpha",
-        model.alpha,
-        model.alpha is None or _is_number(model.alpha, 1e-100, 1e100),
-        "from 1e-100 to 1e100, or None",
-    )
-    check("stop", model.stop, model.stop is None or _is_number(model.stop, tiny, 1 - 1e-16), "between 0 and 1, or None")
-    share = model.switching
-    check("switching", share, share is None or _is_number(share, 0.0, 0.49), "from 0 to 0.49, or None")
-    check("forget", model.forget, _is_number(model.forget, 0.0, MAX_DECAY), f"from 0 to {MAX_DECAY}")
     mixed = model.walk == "coarsen" and model.estimator == "auto"
     check("stop", model.stop, not mixed or model.stop is None, 'None with estimator="auto", which learns it')
 
@@ -84,7 +58,7 @@ def memory_bytes(memory: str | int) -> int:
     >>> memory_bytes("1.5 GB") == 3 * 2**29
     True
     """
-    if _is_integer(memory, 0, MAX_MEMORY):
+    if isinstance(memory, int | np.integer) and not isinstance(memory, bool):
         return int(memory)
     found = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*([KMGT]?)i?B\s*", str(memory), re.IGNORECASE)
     check("memory", memory, isinstance(memory, str) and found is not None, 'bytes, or a text such as "256MB"')
@@ -103,37 +77,34 @@ def lattice_covers(model: "SequenceModel") -> tuple[tuple[str, ...], tuple[Calla
     """The families of covers by name, and the functions that are covers of the user's own."""
     if model.covers is None:
         return (("suffix", "match") if model.effort == 1 else FAMILIES), ()
-    wrong = [c for c in model.covers if not callable(c) and c not in FAMILIES] if _is_several(model.covers) else [0]
-    check("covers", model.covers, not wrong and len(model.covers) > 0, f"some of {FAMILIES} and functions, or None")
+    several: bool = isinstance(model.covers, list | tuple) and len(model.covers) > 0
+    known = several and all(callable(cover) or cover in FAMILIES for cover in model.covers)
+    check("covers", model.covers, known, f"some of {FAMILIES} and functions, or None")
     functions = tuple(cover for cover in model.covers if callable(cover))
     return tuple(cover for cover in model.covers if isinstance(cover, str)), functions
-
-
-def _is_several(covers: object) -> bool:
-    return isinstance(covers, list | tuple)
 
 
 def new_suffix_store(model: "SequenceModel", alphabet: Alphabet) -> SuffixStore:
     """An empty suffix tree with the settings and the tied log-odds that a model starts with."""
     depth = _DEPTH if model.depth is None else int(model.depth)
-    mode = suffix_walk.COARSEN_MIXED if model.estimator == "auto" else suffix_walk.COARSEN_DIRICHLET
+    mode = at.COARSEN_MIXED if model.estimator == "auto" else at.COARSEN_DIRICHLET
     if model.walk == "refine":
-        mode = suffix_walk.REFINE
-    mixed = mode == suffix_walk.COARSEN_MIXED
-    settings = np.empty(suffix_walk.RATE + len(_RATES))
-    settings[suffix_walk.DEPTH] = depth
-    settings[suffix_walk.EAGER] = mode == suffix_walk.COARSEN_DIRICHLET  # a fresh context has a say there
-    settings[suffix_walk.MEMORY] = memory_bytes(model.memory)
-    settings[suffix_walk.MODE] = mode
-    settings[suffix_walk.SHARE] = (_SHARE if mixed else 0.0) if model.switching is None else model.switching
-    settings[suffix_walk.ALPHA] = (_CONCENTRATION if mixed else 0.5) if model.alpha is None else model.alpha
-    settings[suffix_walk.GROWING] = alphabet.grows
-    settings[suffix_walk.PRIOR] = (0.5 if model.walk == "refine" else 0.0) if model.stop is None else model.stop
-    settings[suffix_walk.WINDOW] = min(2 // max(model.forget, 1e-12), suffix_store.MOST_SYMBOLS)
-    settings[suffix_walk.RATE :] = _RATES
-    tied = np.zeros((len(_RATES), 4, suffix_walk.NEWEST_ROWS, suffix_walk.KINDS_COLUMNS))
+        mode = at.REFINE
+    mixed = mode == at.COARSEN_MIXED
+    settings = np.empty(at.RATE + len(_RATES))
+    settings[at.DEPTH] = depth
+    settings[at.EAGER] = mode == at.COARSEN_DIRICHLET  # a fresh context has a say there
+    settings[at.MEMORY] = memory_bytes(model.memory)
+    settings[at.MODE] = mode
+    settings[at.SHARE] = (_SHARE if mixed else 0.0) if model.switching is None else model.switching
+    settings[at.ALPHA] = (_CONCENTRATION if mixed else 0.5) if model.alpha is None else model.alpha
+    settings[at.GROWING] = alphabet.grows
+    settings[at.PRIOR] = (0.5 if model.walk == "refine" else 0.0) if model.stop is None else model.stop
+    settings[at.WINDOW] = min(2 // max(model.forget, 1e-12), at.MOST_SYMBOLS)
+    settings[at.RATE :] = _RATES
+    tied = np.zeros((len(_RATES), 4, at.NEWEST_ROWS, at.KINDS_COLUMNS))
     tied[:, 1] = np.log(_FIRST / (1 - _FIRST))[:, None, None]
-    return suffix_store.new_tree(settings, tied, len(alphabet), depth)
+    return at.new_tree(settings, tied, len(alphabet), depth)
 
 
 def alphabet_for(alphabet: int | Iterable[Hashable] | None, first: Any) -> Alphabet:

@@ -11,6 +11,7 @@ from coverwalk._arrays import Floats, Ints32
 from coverwalk._docstrings import Documented
 from coverwalk._kernels.sequences import suffix_store
 from coverwalk._kernels.sequences.store import COVERS, LatticeStore
+from coverwalk._kernels.sequences.suffix_read import DRAW, LOSSES, TAIL
 from coverwalk.locks import reading
 from coverwalk.sequences import lattice_engine, suffix_engine
 from coverwalk.sequences.alphabet import Alphabet
@@ -76,7 +77,7 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
     def nbytes_(self) -> int:
         """The memory of the model in bytes."""
         self._check_fitted()
-        return int(self._learner.nbytes(self._store))
+        return sum(array.nbytes for array in self._store)
 
     def predict_proba(self, context: Any = None) -> Floats:
         """The probability of each symbol of ``alphabet_`` to come next. The probabilities sum to one.
@@ -114,7 +115,7 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         array (n,)
             The losses.
         """
-        return self._along("read", sequence, context, unit)
+        return self._along(LOSSES, sequence, context, unit)
 
     def score(self, sequence: Any, y: None = None) -> float:
         """Mean of log p over the symbols of a document, in nats. Higher is better. Nothing is learned.
@@ -137,9 +138,9 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         array (n,)
             The scores.
         """
-        return self._along("tail_scores", sequence, context, unit)
+        return self._along(TAIL, sequence, context, unit)
 
-    def _along(self, what: str, sequence: Any, context: Any, unit: str) -> Floats:
+    def _along(self, what: int, sequence: Any, context: Any, unit: str) -> Floats:
         """A number for each symbol of a document, without learning them."""
         self._check_fitted()
         scale = nats_per(unit)
@@ -147,7 +148,7 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
             codes = self._read(sequence)
             place = self._place(context) if context is not None else self._learner.beginning(self._store, self.borders)
             out = np.empty(len(codes))
-            getattr(self._learner, what)(self._store, place, codes, out, *self._functions(self._store))
+            self._learner.read(self._store, place, what, codes, out, *self._functions(self._store))
         return out / scale
 
     def sample(
@@ -240,8 +241,8 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         if not len(self._alphabet):
             raise ValueError("nothing can be drawn before a symbol is known: fit the model, or name an alphabet")
         symbols, entropies = np.empty(n, np.int32), np.empty(n)
-        functions = self._functions(self._store)
-        self._learner.draw(self._store, place, 1.0 / temperature, rng.random(n), symbols, entropies, *functions)
+        drawing = {"uniforms": rng.random(n), "power": 1.0 / temperature}
+        self._learner.read(self._store, place, DRAW, symbols, entropies, *self._functions(self._store), **drawing)
         return symbols, entropies
 
     def _check_fitted(self) -> None:

@@ -9,11 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints, Ints32
-from coverwalk._kernels.sequences import suffix_learn, suffix_sample, suffix_store, suffix_tree, suffix_walk
+from coverwalk._kernels.sequences import suffix_learn, suffix_read, suffix_tree, suffix_walk
+from coverwalk._kernels.sequences import suffix_store as at
 from coverwalk._kernels.sequences.suffix_store import SuffixStore
 
-__all__ = ["Place", "after", "beginning", "distribution", "draw", "here", "learn", "prime", "read", "start_document"]
+__all__ = ["Place", "after", "beginning", "distribution", "here", "learn", "prime", "read", "start_document"]
 
+_NONE = np.empty(0)
 CHUNK = 1 << 14  # symbols per call of a kernel
 _MIN_HISTORY = 4096  # symbols that are kept whatever the memory: depths of 64 with no symbol twice need that much
 
@@ -48,11 +50,11 @@ def prime(store: SuffixStore, codes: Ints32) -> SuffixStore:
 def learn(store: SuffixStore, codes: Ints32, losses: Floats) -> SuffixStore:
     """Learn symbols; ``losses`` (n,) are written, in nats; or (0,), and they are not kept."""
     losses = losses if len(losses) else np.empty(len(codes))
-    done, window = 0, int(store.settings[suffix_walk.WINDOW])
+    done, window = 0, int(store.settings[at.WINDOW])
     while done < len(codes):
-        if store.size[suffix_store.HISTORY] >= window:
+        if store.size[at.HISTORY] >= window:
             store = _newest(store, window // 2)
-        end = min(done + CHUNK, len(codes), done + window - int(store.size[suffix_store.HISTORY]))
+        end = min(done + CHUNK, len(codes), done + window - int(store.size[at.HISTORY]))
         store = _with_capacity(store, end - done)
         done = suffix_learn.learn(store, codes[:end], done, losses)
     return store
@@ -60,29 +62,27 @@ def learn(store: SuffixStore, codes: Ints32, losses: Floats) -> SuffixStore:
 
 def _with_capacity(store: SuffixStore, symbols: int) -> SuffixStore:
     """The store with room to learn; where that would take more memory than allowed, without the older half."""
-    larger = suffix_tree.with_capacity(store, depth_of(store), symbols)
-    if nbytes(larger) <= store.settings[suffix_walk.MEMORY] or store.size[suffix_store.HISTORY] < _MIN_HISTORY:
+    larger, learned = suffix_tree.with_capacity(store, depth_of(store), symbols), int(store.size[at.HISTORY])
+    if learned < _MIN_HISTORY or sum(array.nbytes for array in larger) <= store.settings[at.MEMORY]:
         return larger
-    half = int(store.size[suffix_store.HISTORY]) - int(store.size[suffix_store.HISTORY]) // 2
+    half = learned - learned // 2
     return suffix_tree.with_capacity(_newest(store, half), depth_of(store), symbols)
 
 
 def _newest(store: SuffixStore, n: int) -> SuffixStore:
     """A tree that has learned the newest n symbols alone, with the tied priors of all."""
-    end, begin = int(store.size[suffix_store.HISTORY]), int(store.size[suffix_store.BEGIN])
+    end, begin = int(store.size[at.HISTORY]), int(store.size[at.BEGIN])
     history = store.history[end - n : end]
-    borders = int(store.size[suffix_store.START]) > 1
+    borders = int(store.size[at.START]) > 1
     tied = store.tied.copy()
     unbounded = store.settings.copy()
-    unbounded[[suffix_walk.MEMORY, suffix_walk.WINDOW]] = np.inf, suffix_store.MOST_SYMBOLS
-    half = suffix_store.new_tree(unbounded, tied.copy(), int(store.size[suffix_store.ALPHABET]), depth_of(store))
-    cuts = np.flatnonzero(history == suffix_store.BORDER)
-    documents = np.split(history, cuts)
-    for i, document in enumerate(documents):
+    unbounded[[at.MEMORY, at.WINDOW]] = np.inf, at.MOST_SYMBOLS
+    half = at.new_tree(unbounded, tied.copy(), int(store.size[at.ALPHABET]), depth_of(store))
+    for i, document in enumerate(np.split(history, np.flatnonzero(history == at.BORDER))):
         if i == 0 and len(document) == 0:
             continue
         half = start_document(half, borders and i > 0)
-        codes = document[document != suffix_store.BORDER]
+        codes = document[document != at.BORDER]
         half = learn(half, codes, np.empty(len(codes)))
     if begin == end:
         half = start_document(half, borders)
@@ -91,21 +91,16 @@ def _newest(store: SuffixStore, n: int) -> SuffixStore:
     return half
 
 
-def nbytes(store: SuffixStore) -> int:
-    """Memory in bytes."""
-    return sum(array.nbytes for array in store)
-
-
 def here(store: SuffixStore) -> Place:
     """After the present document."""
-    lengths = np.array([store.size[suffix_store.PATH], suffix_walk.longest_path(store)], np.int64)
+    lengths = np.array([store.size[at.PATH], suffix_walk.longest_path(store)], np.int64)
     return Place(store.path.copy(), lengths)
 
 
 def after(store: SuffixStore, codes: Ints32) -> Place:
     """After these symbols; what came before them is not known."""
     place = Place(np.zeros(depth_of(store) + 2, np.int64), np.ones(2, np.int64))
-    suffix_walk.follow(store, *place, codes[max(len(codes) - depth_of(store), 0) :], np.empty(0))
+    read(store, place, suffix_read.MOVE, codes[max(len(codes) - depth_of(store), 0) :], np.empty(0))
     return place
 
 
@@ -119,33 +114,26 @@ def beginning(store: SuffixStore, borders: bool) -> Place:
 def distribution(store: SuffixStore, place: Place) -> Floats:
     """The probability of every symbol, and of one never seen where the alphabet grows."""
     probability = np.empty(int(suffix_walk.alphabet_size(store)))
-    level = np.empty((depth_of(store) + 2, suffix_walk.LEVEL_COLUMNS))
+    level = np.empty((depth_of(store) + 2, at.LEVEL_COLUMNS))
     suffix_walk.distribution(store, place.path, *place.lengths, level, probability)
     return probability
 
 
-def read(store: SuffixStore, place: Place, codes: Ints32, losses: Floats) -> None:
-    """-log p of each symbol without learning them."""
-    if len(codes):
-        suffix_walk.follow(store, *place, codes, losses)
-
-
-def tail_scores(store: SuffixStore, place: Place, codes: Ints32, scores: Floats) -> None:
-    """-log of the probability of a symbol no likelier than the one there, for each."""
-    suffix_sample.tail_scores(store, *place, codes, scores)
-
-
-def draw(store: SuffixStore, place: Place, power: float, uniforms: Floats, symbols: Ints32, entropies: Floats) -> None:
-    """Draw symbols from probabilities raised to a power; moves the place on."""
-    suffix_sample.draw(store, *place, power, uniforms, symbols, entropies)
+def read(
+    store: SuffixStore,
+    place: Place,
+    what: int,
+    codes: Ints32,
+    out: Floats,
+    *,
+    uniforms: Floats = _NONE,
+    power: float = 1,
+) -> None:
+    """Go along symbols without learning; the place moves on. See `suffix_read.read`."""
+    suffix_read.read(store, *place, what, codes, out, uniforms, float(power))
 
 
 def newest(store: SuffixStore) -> Ints32:
     """The newest symbols of the present document, at most as many as the depth."""
-    end, begin = int(store.size[suffix_store.HISTORY]), int(store.size[suffix_store.BEGIN])
+    end, begin = int(store.size[at.HISTORY]), int(store.size[at.BEGIN])
     return store.history[max(begin, end - depth_of(store)) : end]
-
-
-def copied(store: SuffixStore) -> SuffixStore:
-    """A copy that shares nothing."""
-    return SuffixStore._make(array.copy() for array in store)

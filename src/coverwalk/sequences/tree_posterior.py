@@ -37,13 +37,10 @@ def order_posterior(weights: StopWeights) -> Floats:
     Below M all contexts are at most m long with probability f_M(m) = w_M + (1 - w_M) prod_N f_N(m); f_M = w_M at m.
     """
     n, depth = len(weights.parent), len(weights.prior_log_stop) - 1
-    order = np.zeros(n, np.int64)
-    for i in range(1, n):
-        order[i] = order[weights.parent[i]] + 1
     below = np.zeros((n, depth + 1))  # sums of log f over the children
     log_f = np.zeros(depth + 1)
     for i in range(n - 1, -1, -1):
-        k = order[i]
+        k = weights.order[i]
         log_f = np.full(depth + 1, -np.inf)
         log_f[k] = weights.log_stop[i]
         log_f[k + 1 :] = np.logaddexp(weights.log_stop[i], weights.log_go[i] + below[i, k + 1 :])

@@ -13,7 +13,7 @@ from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table
 from coverwalk._kernels.distributions.student import student_density, student_tail
 
-__all__ = ["grid_moments"]
+__all__ = ["grid_moments", "rounded_moments"]
 
 Floats = NDArray[np.float64]
 
@@ -128,8 +128,12 @@ def _rounded_student(center: float, width: float, df: float, log_norm: float, va
 
 
 @kernel
-def _rounded_moments(table: Table, s: int, loc: float, scale: float) -> tuple[float, float]:
+def rounded_moments(table: Table, s: int, loc: float, scale: float) -> tuple[float, float]:
     """E[R] and E[R^2] of loc + scale * e, in steps, rounded to whole numbers."""
+    least = _SMOOTH_STUDENT if table.kind[s] == STUDENT else _SMOOTH_NORMAL
+    if scale * table.narrowest[s] >= least and table.var[s] < math.inf:
+        mean = loc + scale * table.mean[s]
+        return mean, scale * scale * table.var[s] + mean * mean + 1.0 / 12.0
     if table.kind[s] == STUDENT:
         if not table.var[s] < math.inf:
             return loc + table.mean[s], table.var[s]
@@ -158,6 +162,6 @@ def grid_moments(components: Components, table: Table, origin: float, step: floa
         for m in range(components.offsets[i], components.offsets[i + 1]):
             if components.weight[m] > 0.0:
                 loc, scale = (components.loc[m] - zero) / step, components.scale[m] / step
-                one, two = _rounded_moments(table, components.shape[m], loc, scale)
+                one, two = rounded_moments(table, components.shape[m], loc, scale)
                 first, second = first + components.weight[m] * one, second + components.weight[m] * two
         mean[i], var[i] = zero + step * first, step * step * (second - first * first)

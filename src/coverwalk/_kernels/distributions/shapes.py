@@ -56,6 +56,7 @@ class Table(NamedTuple):
     above: NDArray[np.float64]  # (a,) mass of the cells after it
     mean: NDArray[np.float64]  # (s,)
     var: NDArray[np.float64]  # (s,)
+    narrowest: NDArray[np.float64]  # (s,) width of the narrowest kernel; 1 of a Student t, 0 of cells
 
 
 @kernel

@@ -1,18 +1,18 @@
-"""The predictive of a double tree with one output, taken apart into cells and normals."""
+"""The predictive of a double tree taken apart: which local models of which contexts predict, and the cells of y."""
 
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.double_tree.state import Settings, State
 from coverwalk._kernels.double_tree.tree_density import predict_tree
-from coverwalk._kernels.double_tree.walk import O_EXPONENT, O_ODDS, TREE, V_EXPONENT, V_ODDS, find
+from coverwalk._kernels.double_tree.walk import find
 from coverwalk._kernels.odds import mixture
 
-__all__ = ["cell_masses", "context_weights", "finest_cells", "leaves"]
+__all__ = ["cell_masses", "component_weights", "context_weights", "finest_cells", "leaves"]
 
 _SHALLOWEST = 3  # cells this deep lie on one side of an edge of the map's core
-_EMPTY = -1
 
 
 @kernel
@@ -33,23 +33,23 @@ def finest_cells(s: State, c: Settings, code: Ints, depth: Ints) -> int:
     cells = np.empty(2 * (c.y_depth + _SHALLOWEST) + 2, np.int64)
     depths = np.empty_like(cells)
     prefixes = np.empty_like(cells)
-    cells[0], depths[0], prefixes[0] = s.xi[0, TREE], 0, 0
+    cells[0], depths[0], prefixes[0] = s.xi[0, at.TREE], 0, 0
     waiting, found = 1, 0
     while waiting > 0:
         waiting -= 1
         cell, d, prefix = cells[waiting], depths[waiting], prefixes[waiting]
         if d >= c.y_depth:
-            cell = _EMPTY
-        if cell == _EMPTY and d >= _SHALLOWEST:
+            cell = at.EMPTY
+        if cell == at.EMPTY and d >= _SHALLOWEST:
             if found < code.shape[0]:
                 code[found], depth[found] = prefix, d
             found += 1
             continue
         for side in (1, 0):  # the left half is taken next
-            inside = np.int64(_EMPTY)
+            inside = np.int64(at.EMPTY)
             if cell >= 0:
-                inside = np.int64(yi[cell, 4 + side])
-            elif cell < _EMPTY and ((codes[-2 - cell] >> (63 - d)) & 1) == side:
+                inside = np.int64(yi[cell, at.CELL + side])
+            elif cell < at.EMPTY and ((codes[-2 - cell] >> (63 - d)) & 1) == side:
                 inside = cell
             cells[waiting], depths[waiting], prefixes[waiting] = inside, d + 1, prefix | (side << (63 - d))
             waiting += 1
@@ -64,12 +64,25 @@ def context_weights(s: State, c: Settings, X: Floats, t: int, path: Ints, normal
     for j in range(deepest + 1):
         k = j if c.refine else deepest - j
         m = path[k]
-        stop = 1.0 if j == deepest else mixture(s.xf[m, O_ODDS], s.xi[m, O_EXPONENT], 0.0, 1.0)
+        stop = 1.0 if j == deepest else mixture(s.xf[m, at.O_ODDS], s.xi[m, at.O_EXPONENT], 0.0, 1.0)
         # each weight from the odds, not from the other: 1 - v would lose a small one
-        normal[k] = reach * stop * mixture(s.xf[m, V_ODDS], s.xi[m, V_EXPONENT], 0.0, 1.0)
-        tree[k] = reach * stop * mixture(s.xf[m, V_ODDS], s.xi[m, V_EXPONENT], 1.0, 0.0)
-        reach *= mixture(s.xf[m, O_ODDS], s.xi[m, O_EXPONENT], 1.0, 0.0)
+        normal[k] = reach * stop * mixture(s.xf[m, at.V_ODDS], s.xi[m, at.V_EXPONENT], 0.0, 1.0)
+        tree[k] = reach * stop * mixture(s.xf[m, at.V_ODDS], s.xi[m, at.V_EXPONENT], 1.0, 0.0)
+        reach *= mixture(s.xf[m, at.O_ODDS], s.xi[m, at.O_EXPONENT], 1.0, 0.0)
     return deepest
+
+
+@kernel
+def component_weights(
+    s: State, c: Settings, X: Floats, path: Ints, normal: Floats, tree: Floats, weight: Floats, depth: Floats
+) -> None:
+    """Write the weight of the normals (n,) and the mean depth of stopping (n,) of rows X; the rest is scratch."""
+    for t in range(X.shape[0]):
+        deepest = context_weights(s, c, X, t, path, normal, tree)
+        weight[t] = depth[t] = 0.0
+        for k in range(deepest + 1):
+            weight[t] += normal[k]
+            depth[t] += k * (normal[k] + tree[k])
 
 
 @kernel
@@ -84,5 +97,5 @@ def cell_masses(s: State, c: Settings, path: Ints, tree: Floats, code: Ints, dep
             if not c.flow:
                 stop[:] = 1.0
             m = path[k]
-            total += tree[k] * predict_tree(yf, yi, codes, xi[m, TREE], code[i], y_depth[k], c.a, c.g0, y_path, stop)
+            total += tree[k] * predict_tree(yf, yi, codes, xi[m, at.TREE], code[i], y_depth[k], c.a, c.g0, y_path, stop)
         mass[i] = total * 2.0 ** -depth[i]

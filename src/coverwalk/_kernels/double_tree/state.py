@@ -12,6 +12,15 @@ __all__ = ["MAX_X_DEPTH", "Settings", "State", "grow", "new_state", "pack", "unp
 
 MAX_X_DEPTH = 511  # alpha >= 1.05 keeps the depth below 380 for 2^31 rows
 
+# columns of xf: split, odds of w, odds of v (normal against tree), log evidence of phi; then see `normal_wishart`
+SPLIT_AT, O_ODDS, V_ODDS, LOG_Z = range(4)
+# columns of xi: children, split dimension, depth, rows learned, first and last row, root of the tree density, parent,
+# rows held, nodes of the tree density, exponents of w and v
+LEFT, RIGHT, DIM, DEPTH, SEEN, FIRST, LAST, TREE, PARENT, HELD, NODES, O_EXPONENT, V_EXPONENT = range(13)
+POINTS, CELL, EXPONENT = 2, 4, 6  # columns of yi, of the left half
+EMPTY = -1  # a cell without points
+CONTEXTS, Y_NODES, ROWS, WAITING = range(4)  # places of counts
+
 _BY_CONTEXT = ("xf", "xi")
 _BY_ROW = ("row_x", "row_z", "row_code", "row_log_slope", "row_log_psi", "row_stop", "row_next")
 
@@ -33,10 +42,9 @@ class Settings(NamedTuple):
 class State(NamedTuple):
     """Arrays of one double tree. All are owned by the estimator and changed in place by `learn`.
 
-    xf (n, 6 + q + q(q+1)/2 + 2p)  a context's floats: split, odds of w, odds of v (normal against tree), log evidence
-                             of its phi, log|Psi|, spare; mean, L; low and high corner of the box of its rows
-    xi (n, 16)               a context's integers: left, right, dimension, depth, rows learned, first row, last row,
-                             root of its tree density, parent, rows held, nodes of its tree density, exponents of w, v
+    xf (n, 6 + q + q(q+1)/2 + 2p)  a context's floats: the columns above, log|Psi|, spare; mean, L; low and high corner
+                             of the box of its rows
+    xi (n, 16)               a context's integers: the columns above
     yf (m, 4), yi (m, 8)     nodes of the tree densities, two views of one memory (see `tree_density`)
     row_*                    the rows learned: x (N, p), z (N, q), cell path, log slope of the map, log psi - log slope
                              of the leaf that held it when it was learned, predictives of that leaf's tree by depth

@@ -18,23 +18,20 @@ A cell is -1 (empty), -2 - row (one point, known by its row), or the index of a 
 
 from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.odds import mixture, updated
 
 __all__ = ["copy_tree", "new_tree", "observe_tree", "predict_tree"]
-
-_POINTS, _CELL, _EXPONENT = 2, 4, 6
-_EMPTY = -1
-_Y_NODES = 1
 
 
 @kernel
 def new_tree(yf: Floats, yi: Ints32, counts: Ints, g0: float) -> int:
     """A node without points; returns its index. The caller has made sure of room."""
-    node = counts[_Y_NODES]
-    counts[_Y_NODES] = node + 1
+    node = counts[at.Y_NODES]
+    counts[at.Y_NODES] = node + 1
     yf[node, 0] = g0
     yi[node, 2] = yi[node, 3] = yi[node, 6] = 0
-    yi[node, 4] = yi[node, 5] = _EMPTY
+    yi[node, 4] = yi[node, 5] = at.EMPTY
     return node
 
 
@@ -62,31 +59,31 @@ def observe_tree(
         depth += 1
         if depth == max_depth:
             break
-        cell = yi[node, _CELL + side]
-        if cell == _EMPTY:
-            yi[node, _CELL + side] = -2 - row
+        cell = yi[node, at.CELL + side]
+        if cell == at.EMPTY:
+            yi[node, at.CELL + side] = -2 - row
             break
-        if cell < _EMPTY:  # a second point: the cell becomes a node that holds the first
+        if cell < at.EMPTY:  # a second point: the cell becomes a node that holds the first
             other_side = (codes[-2 - cell] >> (63 - depth)) & 1
             fresh = new_tree(yf, yi, counts, g0)
-            yi[fresh, _POINTS + other_side] = 1
-            yi[fresh, _CELL + other_side] = cell
-            yi[node, _CELL + side] = fresh
+            yi[fresh, at.POINTS + other_side] = 1
+            yi[fresh, at.CELL + other_side] = cell
+            yi[node, at.CELL + side] = fresh
             cell = fresh
         node = cell
     predictive = stop[depth]
     for j in range(depth - 1, -1, -1):
         node = path[j]
         side = (code >> (63 - j)) & 1
-        here = yi[node, _POINTS + side]
-        going = 2.0 * (here + a) / (here + yi[node, _POINTS + 1 - side] + 2.0 * a) * predictive
-        yi[node, _POINTS + side] = here + 1
+        here = yi[node, at.POINTS + side]
+        going = 2.0 * (here + a) / (here + yi[node, at.POINTS + 1 - side] + 2.0 * a) * predictive
+        yi[node, at.POINTS + side] = here + 1
         g = yf[node, 0]
-        exponent = yi[node, _EXPONENT]
+        exponent = yi[node, at.EXPONENT]
         base = stop[j]
         predictive = mixture(g, exponent, base, going)
         stop[j] = predictive
-        yf[node, 0], yi[node, _EXPONENT] = updated(g, exponent, going / base)
+        yf[node, 0], yi[node, at.EXPONENT] = updated(g, exponent, going / base)
     return predictive
 
 
@@ -108,11 +105,11 @@ def predict_tree(
     depth = 0
     while node >= 0 and depth < max_depth:
         path[depth] = node
-        node = yi[node, _CELL + ((code >> (63 - depth)) & 1)]
+        node = yi[node, at.CELL + ((code >> (63 - depth)) & 1)]
         depth += 1
     nodes = depth
     parting = code
-    if node < _EMPTY:  # a lone point: the nodes it would share with this one, down to where they part
+    if node < at.EMPTY:  # a lone point: the nodes it would share with this one, down to where they part
         parting = code ^ codes[-2 - node]
         while depth < max_depth:
             depth += 1
@@ -126,9 +123,9 @@ def predict_tree(
     for j in range(nodes - 1, -1, -1):
         node = path[j]
         side = (code >> (63 - j)) & 1
-        here = yi[node, _POINTS + side]
-        going = 2.0 * (here + a) / (here + yi[node, _POINTS + 1 - side] + 2.0 * a) * predictive
-        predictive = mixture(yf[node, 0], yi[node, _EXPONENT], stop[j], going)
+        here = yi[node, at.POINTS + side]
+        going = 2.0 * (here + a) / (here + yi[node, at.POINTS + 1 - side] + 2.0 * a) * predictive
+        predictive = mixture(yf[node, 0], yi[node, at.EXPONENT], stop[j], going)
         stop[j] = predictive
     return predictive
 
@@ -140,13 +137,13 @@ def copy_tree(yf: Floats, yi: Ints32, counts: Ints, root: int, g0: float) -> int
     for k in range(4):
         yf[first, k] = yf[root, k]
     todo = first
-    while todo < counts[_Y_NODES]:
+    while todo < counts[at.Y_NODES]:
         for side in range(2):
-            old = yi[todo, _CELL + side]
+            old = yi[todo, at.CELL + side]
             if old >= 0:
                 fresh = new_tree(yf, yi, counts, g0)
                 for k in range(4):
                     yf[fresh, k] = yf[old, k]
-                yi[todo, _CELL + side] = fresh
+                yi[todo, at.CELL + side] = fresh
         todo += 1
     return first

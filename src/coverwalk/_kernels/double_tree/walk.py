@@ -17,16 +17,14 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.real_line import log_slope, morton
+from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
 from coverwalk._kernels.double_tree.state import Settings, State
 from coverwalk._kernels.double_tree.tree_density import copy_tree, new_tree, observe_tree, predict_tree
 from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
 
-__all__ = ["O_EXPONENT", "O_ODDS", "TREE", "V_EXPONENT", "V_ODDS", "find", "learn", "logpdf"]
+__all__ = ["find", "learn", "logpdf"]
 
-_SPLIT_AT, O_ODDS, V_ODDS, _LOG_Z = range(4)
-_LEFT, _RIGHT, _DIM, _DEPTH, _SEEN, _FIRST, _LAST, TREE, _PARENT, _HELD, _NODES, O_EXPONENT, V_EXPONENT = range(13)
-_CONTEXTS, _Y_NODES, _ROWS, _WAITING = range(4)
 _LOG_FAIR = log(FAIR)
 
 
@@ -58,25 +56,25 @@ def _scratch(s: State, c: Settings) -> Scratch:
 def _new_context(s: State, c: Settings, parent: int) -> int:
     """A leaf without rows; its local models are at their prior, or copies of the parent's where children inherit."""
     q = s.row_z.shape[1]
-    m = s.counts[_CONTEXTS]
-    s.counts[_CONTEXTS] = m + 1
+    m = s.counts[at.CONTEXTS]
+    s.counts[at.CONTEXTS] = m + 1
     f, i = s.xf[m], s.xi[m]
     f[:] = 0.0
     i[:] = 0
-    i[_LEFT] = i[_RIGHT] = i[_DIM] = i[_FIRST] = i[_LAST] = -1
-    i[_PARENT] = parent
-    i[_DEPTH] = 0 if parent < 0 else s.xi[parent, _DEPTH] + 1
-    f[O_ODDS] = s.prior[i[_DEPTH]]
+    i[at.LEFT] = i[at.RIGHT] = i[at.DIM] = i[at.FIRST] = i[at.LAST] = -1
+    i[at.PARENT] = parent
+    i[at.DEPTH] = 0 if parent < 0 else s.xi[parent, at.DEPTH] + 1
+    f[at.O_ODDS] = s.prior[i[at.DEPTH]]
     if parent >= 0 and c.inherit:
-        f[V_ODDS], i[V_EXPONENT] = s.xf[parent, V_ODDS], s.xi[parent, V_EXPONENT]
+        f[at.V_ODDS], i[at.V_EXPONENT] = s.xf[parent, at.V_ODDS], s.xi[parent, at.V_EXPONENT]
         for k in range(LOG_DET, f.shape[0]):
             f[k] = s.xf[parent, k]
-        i[_SEEN], i[_NODES] = s.xi[parent, _SEEN], s.xi[parent, _NODES]
-        i[TREE] = copy_tree(s.yf, s.yi, s.counts, s.xi[parent, TREE], c.g0)
+        i[at.SEEN], i[at.NODES] = s.xi[parent, at.SEEN], s.xi[parent, at.NODES]
+        i[at.TREE] = copy_tree(s.yf, s.yi, s.counts, s.xi[parent, at.TREE], c.g0)
         return m
-    f[V_ODDS] = 1.0
-    i[TREE] = new_tree(s.yf, s.yi, s.counts, c.g0)
-    i[_NODES] = 1
+    f[at.V_ODDS] = 1.0
+    i[at.TREE] = new_tree(s.yf, s.yi, s.counts, c.g0)
+    i[at.NODES] = 1
     for k in range(q):
         f[MEAN + q + (k * (k + 3)) // 2] = sqrt(c.psi0)
         if parent >= 0 and c.flow:
@@ -98,14 +96,14 @@ def _observe(s: State, c: Settings, row: int, depth: int, b: Scratch) -> None:
         m = x_path[k]
         if not c.flow:
             stop[:] = 1.0
-        before = counts[_Y_NODES]
-        y_max = y_depth[xi[m, _DEPTH]]
-        tree[k] = observe_tree(yf, yi, counts, codes, xi[m, TREE], row, y_max, c.a, c.g0, y_path, stop)
-        xi[m, _NODES] += counts[_Y_NODES] - before
-        n = xi[m, _SEEN]
+        before = counts[at.Y_NODES]
+        y_max = y_depth[xi[m, at.DEPTH]]
+        tree[k] = observe_tree(yf, yi, counts, codes, xi[m, at.TREE], row, y_max, c.a, c.g0, y_path, stop)
+        xi[m, at.NODES] += counts[at.Y_NODES] - before
+        n = xi[m, at.SEEN]
         log_n, growth = predict_normal(xf, m, n, row_z, row, r, log_c, c.lam, c.nu0)
         learn_normal(xf, m, n, row_z, row, r, growth, c.lam)
-        xi[m, _SEEN] = n + 1
+        xi[m, at.SEEN] = n + 1
         log_normal[k] = log_n - slope
 
 
@@ -119,10 +117,10 @@ def _predict(s: State, c: Settings, Z: Floats, t: int, slope: float, depth: int,
         m = x_path[k]
         if not c.flow:
             stop[:] = 1.0
-        y_max = y_depth[xi[m, _DEPTH]]
-        tree[k] = predict_tree(yf, yi, codes, xi[m, TREE], code, y_max, c.a, c.g0, y_path, stop)
-        n = xi[m, _SEEN]
-        if xi[m, V_EXPONENT] < 0 and log_c[n] - 0.5 * xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
+        y_max = y_depth[xi[m, at.DEPTH]]
+        tree[k] = predict_tree(yf, yi, codes, xi[m, at.TREE], code, y_max, c.a, c.g0, y_path, stop)
+        n = xi[m, at.SEEN]
+        if xi[m, at.V_EXPONENT] < 0 and log_c[n] - 0.5 * xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
             log_normal[k] = 0.0  # even its peak is nothing beside the tree, at odds below 2^-332: any value will do
             continue
         log_n, _ = predict_normal(xf, m, n, Z, t, r, log_c, c.lam, c.nu0)
@@ -148,18 +146,18 @@ def _walk(s: State, c: Settings, depth: int, log_before: float, learning: bool, 
         k = depth - j if c.refine else j
         m = x_path[k]
         T, N = tree[k], exp(log_normal[k])
-        phi = mixture(f[m, V_ODDS], i[m, V_EXPONENT], T, N)
+        phi = mixture(f[m, at.V_ODDS], i[m, at.V_EXPONENT], T, N)
         if learning:
-            f[m, V_ODDS], i[m, V_EXPONENT] = updated(f[m, V_ODDS], i[m, V_EXPONENT], N / T)
+            f[m, at.V_ODDS], i[m, at.V_EXPONENT] = updated(f[m, at.V_ODDS], i[m, at.V_EXPONENT], N / T)
         if j == 0 and log_before != log_before:
             psi = phi
             if learning and c.refine:
-                f[m, _LOG_Z] += log(phi) + slope
+                f[m, at.LOG_Z] += log(phi) + slope
         else:
             before = psi
-            psi = mixture(f[m, O_ODDS], i[m, O_EXPONENT], before, phi)
+            psi = mixture(f[m, at.O_ODDS], i[m, at.O_EXPONENT], before, phi)
             if learning:
-                f[m, O_ODDS], i[m, O_EXPONENT] = updated(f[m, O_ODDS], i[m, O_EXPONENT], phi / before)
+                f[m, at.O_ODDS], i[m, at.O_EXPONENT] = updated(f[m, at.O_ODDS], i[m, at.O_EXPONENT], phi / before)
     return log(psi)
 
 
@@ -174,18 +172,18 @@ def _walk_in_logs(
         k = depth - j if c.refine else j
         m = x_path[k]
         log_T, log_N = log(tree[k]), log_normal[k]
-        v = log_odds(f[m, V_ODDS], i[m, V_EXPONENT])
+        v = log_odds(f[m, at.V_ODDS], i[m, at.V_EXPONENT])
         log_phi = log_mixture(v, log_T, log_N)
         if learning:
-            f[m, V_ODDS], i[m, V_EXPONENT] = odds_from_log(v + log_N - log_T)
+            f[m, at.V_ODDS], i[m, at.V_EXPONENT] = odds_from_log(v + log_N - log_T)
         if j == 0 and log_before != log_before:
             log_psi = log_phi
             if learning and c.refine:
-                f[m, _LOG_Z] += log_phi + slope
+                f[m, at.LOG_Z] += log_phi + slope
         else:
-            o = log_odds(f[m, O_ODDS], i[m, O_EXPONENT])
+            o = log_odds(f[m, at.O_ODDS], i[m, at.O_EXPONENT])
             if learning:
-                f[m, O_ODDS], i[m, O_EXPONENT] = odds_from_log(o + log_phi - log_psi)
+                f[m, at.O_ODDS], i[m, at.O_EXPONENT] = odds_from_log(o + log_phi - log_psi)
             log_psi = log_mixture(o, log_psi, log_phi)
     return log_psi
 
@@ -197,12 +195,12 @@ def _hold(s: State, m: int, row: int) -> None:
     p = row_x.shape[1]
     low = xf.shape[1] - 2 * p
     row_next[row] = -1
-    if xi[m, _HELD] == 0:
-        xi[m, _FIRST] = row
+    if xi[m, at.HELD] == 0:
+        xi[m, at.FIRST] = row
         for d in range(p):
             xf[m, low + d] = xf[m, low + p + d] = row_x[row, d]
     else:
-        row_next[xi[m, _LAST]] = row
+        row_next[xi[m, at.LAST]] = row
         for d in range(p):
             x = row_x[row, d]
             if x < xf[m, low + d]:
@@ -211,14 +209,14 @@ def _hold(s: State, m: int, row: int) -> None:
                 xf[m, low + p + d] = x
             elif xf[m, low + d] != xf[m, low + d]:  # all rows before lacked this input
                 xf[m, low + d] = xf[m, low + p + d] = x
-    xi[m, _LAST] = row
-    xi[m, _HELD] += 1
+    xi[m, at.LAST] = row
+    xi[m, at.HELD] += 1
 
 
 @kernel
 def _wait_if_full(s: State, m: int) -> None:
     """A leaf of depth k with more than theta_k rows waits to be split across its widest side, if its rows differ."""
-    if not s.xi[m, _HELD] > s.theta[s.xi[m, _DEPTH]]:
+    if not s.xi[m, at.HELD] > s.theta[s.xi[m, at.DEPTH]]:
         return
     p = s.row_x.shape[1]
     f, i = s.xf[m], s.xi[m]
@@ -234,10 +232,10 @@ def _wait_if_full(s: State, m: int) -> None:
     split = 0.5 * f[low + widest] + 0.5 * f[low + p + widest]
     if not f[low + widest] <= split < f[low + p + widest]:  # neighbouring doubles: nothing lies between them
         return
-    f[_SPLIT_AT] = split
-    i[_DIM] = widest
-    s.waiting[s.counts[_WAITING]] = m
-    s.counts[_WAITING] += 1
+    f[at.SPLIT_AT] = split
+    i[at.DIM] = widest
+    s.waiting[s.counts[at.WAITING]] = m
+    s.counts[at.WAITING] += 1
 
 
 @kernel
@@ -246,19 +244,19 @@ def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
     f, i = s.xf[m], s.xi[m]
     left = _new_context(s, c, m)
     right = _new_context(s, c, m)
-    row = np.int64(i[_FIRST])
+    row = np.int64(i[at.FIRST])
     while row >= 0:
         following = np.int64(s.row_next[row])
-        child = left if s.row_x[row, i[_DIM]] <= f[_SPLIT_AT] else right
+        child = left if s.row_x[row, i[at.DIM]] <= f[at.SPLIT_AT] else right
         _hold(s, child, row)
         if not c.inherit:
             _replay(s, c, child, row, b)
         row = following
-    i[_LEFT], i[_RIGHT] = left, right
-    i[_FIRST] = i[_LAST] = -1
-    i[_HELD] = 0
+    i[at.LEFT], i[at.RIGHT] = left, right
+    i[at.FIRST] = i[at.LAST] = -1
+    i[at.HELD] = 0
     if c.refine and not c.inherit:
-        _credit(s, m, s.xf[left, _LOG_Z] + s.xf[right, _LOG_Z])
+        _credit(s, m, s.xf[left, at.LOG_Z] + s.xf[right, at.LOG_Z])
     _wait_if_full(s, right)
     _wait_if_full(s, left)
 
@@ -285,17 +283,17 @@ def _credit(s: State, m: int, log_z_children: float) -> None:
     With log odds o = log(w0 / (1 - w0)) + log Z_phi - log Z_children, Z = Z_children (1 - w0) / Pr(go on).
     """
     f, i = s.xf[m], s.xi[m]
-    change = log_z_children - f[_LOG_Z]
-    o = log_odds(f[O_ODDS], i[O_EXPONENT])
+    change = log_z_children - f[at.LOG_Z]
+    o = log_odds(f[at.O_ODDS], i[at.O_EXPONENT])
     change = log_mixture(o, change, 0.0)
-    f[O_ODDS], i[O_EXPONENT] = odds_from_log(o + f[_LOG_Z] - log_z_children)
-    above = i[_PARENT]
+    f[at.O_ODDS], i[at.O_EXPONENT] = odds_from_log(o + f[at.LOG_Z] - log_z_children)
+    above = i[at.PARENT]
     while above >= 0:
         f, i = s.xf[above], s.xi[above]
-        o = log_odds(f[O_ODDS], i[O_EXPONENT])
-        f[O_ODDS], i[O_EXPONENT] = odds_from_log(o - change)
+        o = log_odds(f[at.O_ODDS], i[at.O_EXPONENT])
+        f[at.O_ODDS], i[at.O_EXPONENT] = odds_from_log(o - change)
         change = log_mixture(o, change, 0.0)
-        above = i[_PARENT]
+        above = i[at.PARENT]
 
 
 @kernel
@@ -305,8 +303,8 @@ def find(s: State, X: Floats, t: int, path: Ints) -> int:
     m = 0
     depth = 0
     path[0] = 0
-    while xi[m, _LEFT] >= 0:
-        m = xi[m, _LEFT] if X[t, xi[m, _DIM]] <= xf[m, _SPLIT_AT] else xi[m, _RIGHT]
+    while xi[m, at.LEFT] >= 0:
+        m = xi[m, at.LEFT] if X[t, xi[m, at.DIM]] <= xf[m, at.SPLIT_AT] else xi[m, at.RIGHT]
         depth += 1
         path[depth] = m
     return depth
@@ -316,8 +314,8 @@ def find(s: State, X: Floats, t: int, path: Ints) -> int:
 def _store(s: State, c: Settings, X: Floats, Z: Floats, t: int) -> int:
     """Keep the row X[t], Z[t]; returns its number."""
     row_x, row_z = s.row_x, s.row_z
-    row = s.counts[_ROWS]
-    s.counts[_ROWS] = row + 1
+    row = s.counts[at.ROWS]
+    s.counts[at.ROWS] = row + 1
     for d in range(X.shape[1]):
         row_x[row, d] = X[t, d]
     slope = 0.0
@@ -356,22 +354,22 @@ def learn(s: State, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floa
     """
     b = _scratch(s, c)
     contexts, nodes = s.xf.shape[0], s.yf.shape[0]
-    if s.counts[_CONTEXTS] == 0:
+    if s.counts[at.CONTEXTS] == 0:
         _new_context(s, c, np.int64(-1))
     t = start
-    while t < X.shape[0] or s.counts[_WAITING] > 0:
-        used, used_nodes = s.counts[_CONTEXTS], s.counts[_Y_NODES]
-        if s.counts[_WAITING] > 0:
-            m = np.int64(s.waiting[s.counts[_WAITING] - 1])
-            wanted[0], wanted[1] = used + 2, used_nodes + 2 * s.xi[m, _NODES] + 2  # a child's cells are its parent's
+    while t < X.shape[0] or s.counts[at.WAITING] > 0:
+        used, used_nodes = s.counts[at.CONTEXTS], s.counts[at.Y_NODES]
+        if s.counts[at.WAITING] > 0:
+            m = np.int64(s.waiting[s.counts[at.WAITING] - 1])
+            wanted[0], wanted[1] = used + 2, used_nodes + 2 * s.xi[m, at.NODES] + 2  # a child's cells are its parent's
             if wanted[0] > contexts or wanted[1] > nodes:
                 return t
-            s.counts[_WAITING] -= 1
+            s.counts[at.WAITING] -= 1
             _split(s, c, m, b)
             continue
         depth = find(s, X, t, b.x_path)
         wanted[0], wanted[1] = used, used_nodes + (depth + 1) * c.y_depth
-        if s.counts[_ROWS] >= s.row_x.shape[0] or wanted[1] > nodes:
+        if s.counts[at.ROWS] >= s.row_x.shape[0] or wanted[1] > nodes:
             return t
         row = _store(s, c, X, Z, t)
         log_psi[t] = _learn_row(s, c, row, depth, b)

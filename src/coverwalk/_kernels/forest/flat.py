@@ -143,8 +143,8 @@ def route_rows(Z: Floats, nodes: Any, root: Ints, fixed: int, leaf: Ints, offset
     n = len(Z)
     offsets[:] = fixed
     offsets[0] = 0
+    route(Z, nodes, root, leaf)
     for t in range(len(leaf)):
-        route(Z, nodes, root[t], leaf[t])
         for i in range(n):
             offsets[i + 1] += nodes[leaf[t, i]].feature
     for i in range(n):
@@ -245,13 +245,18 @@ def flat_components(
         out_weight[at[i]], out_loc[at[i]], out_scale[at[i]] = outlier, middle, unit
         out_shape[at[i]], out_label[at[i]] = 0, OUTLIERS
         at[i] += 1
+    if n < SORTED_ROWS:  # nothing is read twice: what all trees will read
+        for t in range(len(leaf)):
+            for i in range(n):
+                for line in range(LINES):
+                    prefetch(store, np.uint64(max(nodes[leaf[t, i]].categories, 0) + 8 * line))
     for t in range(len(leaf)):
         degree, d = degrees[t], n_features(degrees[t], p)
         if n >= SORTED_ROWS:
             _sort_by(leaf[t], root[t], root[t + 1], order)
         for q in range(n):
             i = order[q]
-            if q + 2 < n:  # what the next rows will read
+            if n >= SORTED_ROWS and q + 2 < n:  # what the next rows will read
                 prefetch(nodes, np.uint64(leaf[t, order[q + 2]]))
                 ahead = max(nodes[leaf[t, order[q + 1]]].categories, 0)
                 for line in range(LINES):

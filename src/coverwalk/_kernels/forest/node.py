@@ -64,29 +64,33 @@ def child_of(nodes: Any, k: int, x: Floats) -> int:
 
 
 @kernel
-def route(X: Floats, nodes: Any, root: int, leaf: Ints) -> None:
-    """Write the leaf of every row of X (n, p), in the tree that starts at node ``root``, to leaf (n,)."""
-    going = np.empty(min(len(X), TOGETHER), np.uint64)  # the rows that are not in a leaf yet
-    for first in range(0, len(X), TOGETHER):  # side by side: while one waits for memory, the others go on
-        n = min(TOGETHER, len(X) - first)
-        for j in range(n):
-            going[j] = first + j
-            leaf[first + j] = root
-        while n > 0:
+def route(X: Floats, nodes: Any, root: Ints, leaf: Ints) -> None:
+    """Write the leaf of every row of X (n, p), in the trees that start at nodes root (T,), to leaf (T, n)."""
+    n = len(X)
+    going = np.empty((2, TOGETHER), np.uint64)  # trees and rows that are not in a leaf yet
+    t, i = 0, 0
+    while t < len(leaf) and n > 0:  # side by side: while one waits for memory, the others go on
+        size = 0
+        while size < TOGETHER and t < len(leaf):
+            going[0, size], going[1, size], leaf[t, i] = t, i, root[t]
+            size, i = size + 1, i + 1
+            if i == n:
+                t, i = t + 1, 0
+        while size > 0:
             still = 0
-            for j in range(n):
-                i = going[j]
-                k = np.uint64(leaf[i])
+            for j in range(size):
+                tree, row = going[0, j], going[1, j]
+                k = np.uint64(leaf[tree, row])
                 left = nodes[k].left
                 if left >= 0:
-                    x, split = X[i, np.uint64(nodes[k].feature)], nodes[k].split
+                    x, split = X[row, np.uint64(nodes[k].feature)], nodes[k].split
                     right = np.int64(x > split)
                     if x != x or split != split:
                         right = goes_right(x, split, nodes[k].categories)
-                    leaf[i] = left + right
-                    going[still] = i
+                    leaf[tree, row] = left + right
+                    going[0, still], going[1, still] = tree, row
                     still += 1
-            n = still
+            size = still
 
 
 @kernel

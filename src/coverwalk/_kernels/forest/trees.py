@@ -11,6 +11,7 @@ from numba import carray  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.distributions.rounded import rounded_moments
 from coverwalk._kernels.distributions.shapes import FAR, Table, log_density
 from coverwalk._kernels.forest.components import Learned, Records, write_components
 from coverwalk._kernels.forest.learned import learn_rows, pool_rows
@@ -129,12 +130,13 @@ def route_all(X: Floats, trees: Trees, R: Floats, origin: Floats, leaf: Ints, co
     Adds to count (n,) the number of components that the trees have for each row.
     """
     where, size = trees.where, trees.size
-    K = len(trees.numbers)
+    K, root = len(trees.numbers), np.zeros(1, np.int64)
     for f in range(len(R)):
         _frame_rows(X, trees, K + f, R[f], origin[f])
     for t in range(K):
         f = int(trees.numbers[t, FRAME])
-        route(R[f], carray(pointer(where[t, NODES]), (size[t, NODES, 0],), NODE), 0, leaf[t])
+        nodes = carray(pointer(where[t, NODES]), (size[t, NODES, 0],), NODE)
+        route(R[f], nodes, root, leaf[t : t + 1])
         n_components = ints_1(where, size, t, RECORDS + 4)
         for i in range(len(X)):
             count[i] += n_components[leaf[t, i]]
@@ -185,11 +187,15 @@ def mean_all(
     X: Floats,
     trees: Trees,
     work: tuple[Floats, Floats, Ints, Ints],
-    shape_mean: Floats,
-    outliers: tuple[float, float],
+    table: Table,
+    outliers: tuple[float, float, float],
+    grid: tuple[float, float],
     out: Floats,
 ) -> None:
-    """Fill out (n,): the means of y in rows X (n, p); shape_mean: of each shape; outliers: their weight and centre."""
+    """Fill out (n,): the means of y in rows X (n, p), rounded to origin + k step: the grid, with step 0 where not.
+
+    outliers: weight, centre and unit of the distribution of outliers, shape 0.
+    """
     R, origin, leaf, count = work
     route_all(X, trees, R, origin, leaf, count)
     at, m = np.empty(len(X), np.int64), 0
@@ -200,10 +206,19 @@ def mean_all(
     shape, label = np.empty(m, np.int32), np.empty(m, np.int64)
     predict_all(trees, R, origin, leaf, at, (weight, loc, scale, shape, label))
     for i in range(len(X)):
-        mean = outliers[0] * outliers[1]
+        mean, outlier = 0.0, outliers[1]
         for j in range(at[i] - count[i], at[i]):
-            mean += (1.0 - outliers[0]) * weight[0, j] * (loc[j] + scale[j] * shape_mean[shape[j]])
-        out[i] = mean
+            mean += weight[0, j] * (loc[j] + scale[j] * table.mean[shape[j]])
+        if grid[1] > 0.0 and not math.isnan(mean):
+            zero = grid[0] + np.floor((mean - grid[0]) / grid[1] + 0.5) * grid[1]
+            mean = 0.0
+            for j in range(at[i] - count[i], at[i]):
+                near, _ = rounded_moments(table, shape[j], (loc[j] - zero) / grid[1], scale[j] / grid[1])
+                mean += weight[0, j] * near
+            mean = zero + grid[1] * mean
+            near, _ = rounded_moments(table, 0, (outlier - zero) / grid[1], outliers[2] / grid[1])
+            outlier = zero + grid[1] * near
+        out[i] = outliers[0] * outlier + (1.0 - outliers[0]) * mean
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverwalk._arrays import Bytes, Words
+from coverwalk._arrays import Bytes, UInts
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["decode_bit", "encode_bit", "finish", "start_coder", "start_decoder"]
@@ -15,12 +15,12 @@ _ALL = np.uint64(0xFFFFFFFF)
 _EIGHT = np.uint64(8)
 
 
-def start_coder() -> Words:
+def start_coder() -> UInts:
     """The state of a coder (4,): the ends of the interval, the code that is read, the place in the bytes."""
     return np.array([0, 0xFFFFFFFF, 0, 0], np.uint64)
 
 
-def start_decoder(data: Bytes) -> Words:
+def start_decoder(data: Bytes) -> UInts:
     """The state of a decoder at the beginning of ``data``."""
     state = start_coder()
     state[CODE] = int.from_bytes(data[:4].tobytes().ljust(4, b"\0"), "big")
@@ -28,7 +28,7 @@ def start_decoder(data: Bytes) -> Words:
     return state
 
 
-def finish(state: Words) -> bytes:
+def finish(state: UInts) -> bytes:
     """The last bytes: the shortest number inside the interval, followed by zeros that need not be written."""
     low, high = int(state[LOW]), int(state[HIGH])
     for bits in range(32, -1, -1):
@@ -39,14 +39,14 @@ def finish(state: Words) -> bytes:
 
 
 @kernel
-def _cut(state: Words, p: int) -> np.uint64:
+def _cut(state: UInts, p: int) -> np.uint64:
     """The last number of the lower part, which stands for a 1 of probability p / 65536."""
     span = state[HIGH] - state[LOW]
     return state[LOW] + ((span * np.uint64(p)) >> np.uint64(16))
 
 
 @kernel
-def encode_bit(state: Words, data: Bytes, p: int, y: int) -> None:
+def encode_bit(state: UInts, data: Bytes, p: int, y: int) -> None:
     """Write one bit: the interval shrinks, and bytes that both ends share leave."""
     cut = _cut(state, p)
     if y == 1:
@@ -61,7 +61,7 @@ def encode_bit(state: Words, data: Bytes, p: int, y: int) -> None:
 
 
 @kernel
-def decode_bit(state: Words, data: Bytes, p: int) -> int:
+def decode_bit(state: UInts, data: Bytes, p: int) -> int:
     """Read one bit; past the end of ``data`` come zeros."""
     cut = _cut(state, p)
     y = np.int64(1)

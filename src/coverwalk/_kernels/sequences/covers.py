@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverwalk._arrays import Bytes, Ints, Ints32, Words
+from coverwalk._arrays import Bytes, Ints, Ints32, UInts
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences.store import COVERS, LAST8, MAX_PERIOD, PREVIOUS, WORD
 
@@ -34,7 +34,7 @@ def hash2(a: np.uint64, b: np.uint64) -> np.uint64:
 
 
 @kernel
-def advance_past(past: Words, symbol: int) -> None:
+def advance_past(past: UInts, symbol: int) -> None:
     """Put a symbol behind: the last eight, and the words of letters, small and capital alike."""
     past[LAST8] = (past[LAST8] << np.uint64(8)) | np.uint64(symbol)
     letter = symbol + 32 if 65 <= symbol <= 90 else symbol
@@ -54,7 +54,7 @@ def _back(ring: Bytes, position: int, known: int, distance: int) -> np.uint64:
 
 
 @kernel
-def contexts(past: Words, ring: Bytes, position: int, known: int, period: int, out: Words) -> None:
+def contexts(past: UInts, ring: Bytes, position: int, known: int, period: int, out: UInts) -> None:
     """The contexts of the next symbol as hashes, one for each built-in cover.
 
     ring (2^k,)   the past itself, the newest symbol at position - 1; ``known`` symbols of it are of this document

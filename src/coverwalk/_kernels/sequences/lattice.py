@@ -9,23 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._arrays import Bytes, Ints, Ints32, Words
+from coverwalk._arrays import Bytes, Ints, Ints32, UInts
 from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.linalg.prefetch import prefetch
+from coverwalk._kernels.sequences import store as at
 from coverwalk._kernels.sequences.covers import hash2
 from coverwalk._kernels.sequences.logistic import HISTORY_NEXT, MAX_ODDS, RATES, STRETCH
 from coverwalk._kernels.sequences.mixing import bucket_of, dot, find_slot, squash, train
-from coverwalk._kernels.sequences.store import (
-    APM_MASK2,
-    APM_ROWS1,
-    APM_STEPS,
-    COVERS,
-    SET_BEGINS,
-    SETS,
-    SUFFIXES,
-    WEIGHT_ROWS,
-    LatticeStore,
-)
+from coverwalk._kernels.sequences.store import LatticeStore
 
 __all__ = ["Scratch", "learn_bit", "new_scratch", "open_slots", "predict_bit"]
 
@@ -46,11 +37,11 @@ class Scratch(NamedTuple):
     found (4,)                the match: see `find_match`
     """
 
-    hashes: Words
-    covers: Words
-    awake: Words
-    places: Words
-    states: Words
+    hashes: UInts
+    covers: UInts
+    awake: UInts
+    places: UInts
+    states: UInts
     x: Ints32
     numbers: Ints
     found: Ints
@@ -70,10 +61,10 @@ def new_scratch(store: LatticeStore) -> Scratch:
         if store.use[c, 2] == 0.0:
             awake[n] = c
             n += 1
-    x = np.zeros(len(store.weights) // WEIGHT_ROWS, np.int32)
+    x = np.zeros(len(store.weights) // at.WEIGHT_ROWS, np.int32)
     x[2 * covers + 4] = _CONSTANT
     return Scratch(
-        np.zeros(COVERS + covers, np.uint64),
+        np.zeros(at.COVERS + covers, np.uint64),
         store.covers,
         awake[:n].copy(),
         np.zeros(n, np.uint64),
@@ -86,7 +77,7 @@ def new_scratch(store: LatticeStore) -> Scratch:
 
 @inlined_kernel
 def open_slots(
-    slots: Bytes, hashes: Words, covers: Words, awake: Words, node: int, learning: bool, places: Words
+    slots: Bytes, hashes: UInts, covers: UInts, awake: UInts, node: int, learning: bool, places: UInts
 ) -> None:
     """The slots of all covers at the first or the fifth bit."""
     salt = np.uint64(node) * np.uint64(0xA24BAED4963EE407)
@@ -114,12 +105,12 @@ def predict_bit(
     refined: NDArray[np.uint16],
     zero: Bytes,
     hits: Ints,
-    places: Words,
-    states: Words,
+    places: UInts,
+    states: UInts,
     x: Ints32,
     numbers: Ints,
     found: Ints,
-    awake: Words,
+    awake: UInts,
     node: int,
     bit: int,
     last: np.uint64,
@@ -129,18 +120,18 @@ def predict_bit(
     local = np.uint64(node if bit < 4 else (1 << (bit - 4)) | (node & ((1 << (bit - 4)) - 1)))
     c1, c2 = np.int64(last & np.uint64(0xFF)), np.int64((last >> np.uint64(8)) & np.uint64(0xFF))
     row1 = np.uint64(node | (c1 << 8))
-    row2 = APM_ROWS1 + ((hash2(np.uint64(node), last & np.uint64(0xFFFFFF)) >> np.uint64(20)) & APM_MASK2)
-    prefetch(refined, row1 * np.uint64(APM_STEPS))
-    prefetch(refined, row2 * np.uint64(APM_STEPS))
-    numbers[_ROWS] = SET_BEGINS[0] + node
-    numbers[_ROWS + 1] = SET_BEGINS[1] + c1
+    row2 = at.APM_ROWS1 + ((hash2(np.uint64(node), last & np.uint64(0xFFFFFF)) >> np.uint64(20)) & at.APM_MASK2)
+    prefetch(refined, row1 * np.uint64(at.APM_STEPS))
+    prefetch(refined, row2 * np.uint64(at.APM_STEPS))
+    numbers[_ROWS] = at.SET_BEGINS[0] + node
+    numbers[_ROWS + 1] = at.SET_BEGINS[1] + c1
     known = 0
     n = np.uint64(len(awake))
     for a in range(n):
         s = np.uint64(slots[places[a] + local])
         states[a] = s
         _put(x, maps, awake[a], s)
-        known += (s > 0) & (awake[a] < SUFFIXES)
+        known += (s > 0) & (awake[a] < at.SUFFIXES)
     states[n] = np.uint64(zero[node])
     _put(x, maps, covers, states[n])
     m = 2 * np.int64(covers) + 2
@@ -153,20 +144,20 @@ def predict_bit(
         x[m] = np.int32(sign * np.int64(STRETCH[np.uint64(min(hits[length] >> 10, 4095))]))
         x[m + 1] = np.int32(sign * length * 16)
     numbers[_EXPECTED], numbers[_LENGTH] = expected, length
-    numbers[_ROWS + 2] = SET_BEGINS[2] + (0 if length == 0 else 1 + 2 * length + expected)
-    numbers[_ROWS + 3] = SET_BEGINS[3] + bit * 256 + known * 32 + (c1 >> 5) + 8 * (c2 >> 6)
+    numbers[_ROWS + 2] = at.SET_BEGINS[2] + (0 if length == 0 else 1 + 2 * length + expected)
+    numbers[_ROWS + 3] = at.SET_BEGINS[3] + bit * 256 + known * 32 + (c1 >> 5) + 8 * (c2 >> 6)
     total = np.int64(0)
-    for k in range(SETS):
+    for k in range(at.SETS):
         numbers[_ODDS + k] = dot(weights, np.uint64(numbers[_ROWS + k] * len(x)), x)
         total += np.int64(finals[node, k]) * numbers[_ODDS + k]
     final = min(max(int(total >> 16), -MAX_ODDS), MAX_ODDS)
     mixed = squash(final)
     numbers[_P] = mixed
-    position = (min(max(final, -2047), 2047) + 2048) * (APM_STEPS - 1)
+    position = (min(max(final, -2047), 2047) + 2048) * (at.APM_STEPS - 1)
     part = position & 4095
     first, second = (
-        row1 * np.uint64(APM_STEPS) + np.uint64(position >> 12),
-        row2 * np.uint64(APM_STEPS) + np.uint64(position >> 12),
+        row1 * np.uint64(at.APM_STEPS) + np.uint64(position >> 12),
+        row2 * np.uint64(at.APM_STEPS) + np.uint64(position >> 12),
     )
     p1 = (np.int64(refined[first]) * (4096 - part) + np.int64(refined[first + np.uint64(1)]) * part) >> 12
     p2 = (np.int64(refined[second]) * (4096 - part) + np.int64(refined[second + np.uint64(1)]) * part) >> 12
@@ -183,11 +174,11 @@ def learn_bit(
     refined: NDArray[np.uint16],
     zero: Bytes,
     hits: Ints,
-    places: Words,
-    states: Words,
+    places: UInts,
+    states: UInts,
     x: Ints32,
     numbers: Ints,
-    awake: Words,
+    awake: UInts,
     node: int,
     bit: int,
     y: int,
@@ -196,11 +187,11 @@ def learn_bit(
     """Learn the bit that came, right after `predict_bit`: weights, final step, maps, histories, match."""
     covers = np.uint64(len(maps) // 256 - 1)
     one = y << 16
-    for k in range(SETS):
+    for k in range(at.SETS):
         error = ((one - squash(numbers[_ODDS + k])) * rate + 4096) >> 13
         train(weights, np.uint64(numbers[_ROWS + k] * len(x)), x, error)
     error = ((one - numbers[_P]) * _FINAL_RATE) >> 10
-    for k in range(SETS):
+    for k in range(at.SETS):
         finals[node, k] = np.int32(np.int64(finals[node, k]) + ((numbers[_ODDS + k] * error + 8192) >> 14))
     target = y * 65535
     for place in (np.uint64(numbers[_REFINED1]), np.uint64(numbers[_REFINED2])):

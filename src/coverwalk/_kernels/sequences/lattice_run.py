@@ -1,101 +1,105 @@
-"""How a lattice learns symbols; coding and decoding them are the same loop, on the same numbers."""
+"""How a lattice reads and learns symbols; coding and decoding them are the same loop, on the same numbers."""
 
 import math
 
 import numpy as np
 
-from coverwalk._arrays import Bytes, Floats, Ints32, Words
+from coverwalk._arrays import Bytes, Floats, Ints, Ints32, UInts
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.sequences import store as at
 from coverwalk._kernels.sequences.binary_coder import decode_bit, encode_bit
 from coverwalk._kernels.sequences.covers import PERIOD_EVERY, advance_past, contexts, find_match, find_period
 from coverwalk._kernels.sequences.lattice import learn_bit, new_scratch, open_slots, predict_bit
 from coverwalk._kernels.sequences.logistic import HISTORY_HALF
-from coverwalk._kernels.sequences.store import (
-    BUCKET,
-    COVERS,
-    DECAY,
-    DECAY_UNIT,
-    DOCUMENT,
-    LAST8,
-    PERIOD,
-    POSITION,
-    SMALL_PERIOD,
-    LatticeStore,
-)
+from coverwalk._kernels.sequences.store import LatticeStore
 
-__all__ = ["learn"]
+__all__ = ["DECODE", "ENCODE", "LEARN", "READ", "run"]
 
-LEARN, ENCODE, DECODE = 0, 1, 2
+READ, LEARN, ENCODE, DECODE = range(4)
 _LN2 = math.log(2.0)
 _FIRST_RATE, _RATE, _SOON = 96, 24, 4000  # of the mixer, out of 2^14: at first, in the end, and how soon
 _USED_EVERY = 15  # one symbol in 16 is looked at to see which covers are of use
 
 
 @kernel
-def learn(
-    store: LatticeStore, symbols: Ints32, extra: Words, losses: Floats, mode: int, coder: Words, data: Bytes
+def run(
+    store: LatticeStore,
+    past: UInts,
+    ring: Bytes,
+    place: Ints,
+    symbols: Ints32,
+    extra: UInts,
+    losses: Floats,
+    mode: int,
+    coder: UInts,
+    data: Bytes,
 ) -> None:
-    """Learn symbols one after the other; code them on the way, or find out what they are by decoding.
+    """Go along symbols: read them, learn them, code them on the way, or find out what they are by decoding.
 
+    past (3,), ring (2^k,), place (2,)   the store's own past, history, and POSITION and DOCUMENT; of a reader, others.
+                     They move on
     symbols (n,)     read, or written when decoding
     extra (n, m)     contexts of the m covers of the user's own, as hashes
-    losses (n,)      written: -log p of each symbol before it was learned, in nats
+    losses (n,)      written: -log p of each symbol before it was learned, in nats; empty to move a reader only
     coder, data      the state of a binary coder and its bytes: see binary_coder
     """
     slots, maps, weights, finals, refined = store.slots, store.maps, store.weights, store.finals, store.refined
-    zero, hits, past, history, matches = store.zero, store.hits, store.past, store.history, store.matches
+    zero, hits, history, matches = store.zero, store.hits, store.history, store.matches
     differences, counters, use = store.differences, store.counters, store.use
     hashes, covers, awake, places, states, x, numbers, found = new_scratch(store)
-    matching = use[len(use) - 1, 2] == 0.0
+    learning, matching, mask = mode != READ, use[len(use) - 1, 2] == 0.0, len(ring) - 1
     for i in range(len(symbols)):
-        position, known = counters[POSITION], counters[DOCUMENT]
-        period = counters[PERIOD] if counters[PERIOD] > 0 else SMALL_PERIOD
-        contexts(past, history, position, min(known, len(history)), period, hashes)
-        for k in range(extra.shape[1]):
-            hashes[COVERS + k] = extra[i, k]
-        if matching:
-            find_match(matches, history, history, position, min(known, len(history)), found)
-        rate = _RATE + _FIRST_RATE * _SOON // (position + _SOON)
+        position, known = place[at.POSITION], place[at.DOCUMENT]
         symbol = np.int64(symbols[i])
-        node = np.int64(1)
-        cost = 0.0
-        for bit in range(8):
-            if bit & 3 == 0:
-                open_slots(slots, hashes, covers, awake, node, True, places)
-            p = predict_bit(
-                slots, maps, weights, finals, refined, zero, hits, places, states, x, numbers, found, awake,
-                node, bit, past[LAST8],
-            )  # fmt: skip
-            if mode == DECODE:
-                y = decode_bit(coder, data, p)
-            else:
-                y = (symbol >> (7 - bit)) & 1
-                if mode == ENCODE:
-                    encode_bit(coder, data, p, y)
-            cost -= math.log((p if y == 1 else 65536 - p) / 65536.0)
-            if position & _USED_EVERY == 0:
-                _note_use(use, weights, x, np.int64(numbers[4]) * len(x))
-            learn_bit(
-                slots, maps, weights, finals, refined, zero, hits, places, states, x, numbers, awake,
-                node, bit, y, rate,
-            )  # fmt: skip
-            node = 2 * node + y
-        symbol = node & 255
+        if len(losses) > 0:
+            period = counters[at.PERIOD] if counters[at.PERIOD] > 0 else at.SMALL_PERIOD
+            contexts(past, ring, position, min(known, len(ring)), period, hashes)
+            for k in range(extra.shape[1]):
+                hashes[at.COVERS + k] = extra[i, k]
+            if matching:
+                find_match(matches, history, ring, position, min(known, len(ring)), found)
+            rate = _RATE + _FIRST_RATE * _SOON // (position + _SOON)
+            node = np.int64(1)
+            cost = 0.0
+            for bit in range(8):
+                if bit & 3 == 0:
+                    open_slots(slots, hashes, covers, awake, node, learning, places)
+                p = predict_bit(
+                    slots, maps, weights, finals, refined, zero, hits, places, states, x, numbers, found, awake,
+                    node, bit, past[at.LAST8],
+                )  # fmt: skip
+                if mode == DECODE:
+                    y = decode_bit(coder, data, p)
+                else:
+                    y = (symbol >> (7 - bit)) & 1
+                    if mode == ENCODE:
+                        encode_bit(coder, data, p, y)
+                cost -= math.log((p if y == 1 else 65536 - p) / 65536.0)
+                if learning:
+                    if position & _USED_EVERY == 0:
+                        _note_use(use, weights, x, np.int64(numbers[4]) * len(x))
+                    learn_bit(
+                        slots, maps, weights, finals, refined, zero, hits, places, states, x, numbers, awake,
+                        node, bit, y, rate,
+                    )  # fmt: skip
+                node = 2 * node + y
+            symbol = node & 255
+            losses[i] = cost
+        ring[position & mask] = symbol
+        advance_past(past, symbol)
+        place[at.POSITION], place[at.DOCUMENT] = position + 1, known + 1
+        if not learning:
+            continue
         symbols[i] = symbol
-        losses[i] = cost
         for which in range(2):
             if found[2 + which] >= 0:
-                matches[which, found[2 + which]] = np.int32((position & (len(history) - 1)) + 1)
-        history[position & (len(history) - 1)] = symbol
-        advance_past(past, symbol)
+                matches[which, found[2 + which]] = np.int32((position & mask) + 1)
         if known & (PERIOD_EVERY - 1) == PERIOD_EVERY - 1 and known > PERIOD_EVERY:
-            counters[PERIOD] = find_period(
-                differences, history, position + 1, min(known + 1, len(history)), counters[PERIOD]
+            counters[at.PERIOD] = find_period(
+                differences, history, position + 1, min(known + 1, len(history)), counters[at.PERIOD]
             )
-        if counters[DECAY] > 0:
-            _decay(slots, zero, position, counters[DECAY] * DECAY_UNIT)
-        counters[POSITION] = position + 1
-        counters[DOCUMENT] = known + 1
+        if counters[at.DECAY] > 0:
+            _decay(slots, zero, position, counters[at.DECAY] * at.DECAY_UNIT)
 
 
 @kernel
@@ -104,10 +108,10 @@ def _decay(slots: Bytes, zero: Bytes, position: int, halvings: float) -> None:
 
     What is halved says less against what is new; maps and weights go on as they are.
     """
-    buckets = len(slots) // BUCKET - 1
+    buckets = len(slots) // at.BUCKET - 1
     for turn in range(int(position * halvings * buckets), int((position + 1) * halvings * buckets)):
-        bucket = BUCKET * (turn % buckets)
-        for slot in range(bucket, bucket + BUCKET, 16):
+        bucket = at.BUCKET * (turn % buckets)
+        for slot in range(bucket, bucket + at.BUCKET, 16):
             if slots[slot + 1] > 0:
                 for place in range(slot + 1, slot + 16):
                     slots[place] = HISTORY_HALF[slots[place]]

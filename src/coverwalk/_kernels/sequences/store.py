@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._arrays import Bytes, Floats, Ints, Ints32, Words
+from coverwalk._arrays import Bytes, Floats, Ints, Ints32, UInts
 from coverwalk._kernels.sequences.logistic import HISTORY_P, SQUASH
 from coverwalk.files.schema import Array, Limits, Scope, require, stored
 
@@ -15,8 +15,7 @@ BUCKET = 64  # bytes: four slots, one line of the processor's cache
 SUFFIXES = 6  # orders 1, 2, 3, 4, 6 and 8
 COVERS = 17  # that hash: see covers.NAMES
 SETS = 4  # of weights
-SET_SIZES = (256, 256, 96, 2048)
-SET_BEGINS = (0, 256, 512, 608)
+SET_BEGINS = (0, 256, 512, 608)  # they have 256, 256, 96 and 2048 rows
 WEIGHT_ROWS = 2656
 APM_ROWS1, APM_MASK2 = np.uint64(1 << 16), np.uint64((1 << 14) - 1)
 APM_STEPS = 16  # values of the log-odds: two rows are one line of the processor's cache
@@ -90,9 +89,9 @@ class LatticeStore(NamedTuple):
     hits: Ints
     differences: Ints
     use: Floats
-    past: Words
+    past: UInts
     counters: Ints
-    covers: Words
+    covers: UInts
 
 
 def n_inputs(covers: int) -> int:
@@ -107,7 +106,7 @@ def _aligned(size: int) -> Bytes:
     return capacity[start : start + size]
 
 
-def new_store(covers: Words, buckets: int, history: int, matches: int) -> LatticeStore:
+def new_store(covers: UInts, buckets: int, history: int, matches: int) -> LatticeStore:
     """A lattice that has learned nothing; ``history`` and ``matches`` are powers of two."""
     n = len(covers)
     width = n_inputs(n)

@@ -6,38 +6,10 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.sequences.suffix_store import ALPHABET, FULL, HISTORY, LAST, PATH, STOP, C, N, SuffixStore, T
+from coverwalk._kernels.sequences import suffix_store as at
+from coverwalk._kernels.sequences.suffix_store import SuffixStore
 from coverwalk._kernels.sequences.suffix_tree import add_entry, advance, find_entries, has_capacity, materialise
-from coverwalk._kernels.sequences.suffix_walk import (
-    ALPHA,
-    BACK,
-    COARSEN_MIXED,
-    COLUMN,
-    DEPTH,
-    EAGER,
-    KINDS_COLUMNS,
-    LEVEL_COLUMNS,
-    MODE,
-    P_DISCOUNT,
-    P_FULL,
-    P_REPEAT,
-    P_STOP,
-    RATE,
-    REFINE,
-    REPEAT,
-    ROW,
-    SEEN,
-    SHARE,
-    D,
-    Kind,
-    R,
-    W,
-    alphabet_size,
-    longest_path,
-    newest_row,
-    predict,
-    weigh,
-)
+from coverwalk._kernels.sequences.suffix_walk import Kind, alphabet_size, longest_path, newest_row, predict, weigh
 
 __all__ = ["learn", "observe", "prime"]
 
@@ -58,7 +30,7 @@ def _nudge(tied: Floats, parameter: np.int64, kind: Kind, step: float) -> None:
     tied[parameter, 0, order, 0] += step
     tied[parameter, 1, row, column] += step
     tied[parameter, 2, away, column] += step
-    tied[parameter, 3, newest, min(order, KINDS_COLUMNS - 1)] += step
+    tied[parameter, 3, newest, min(order, at.KINDS_COLUMNS - 1)] += step
 
 
 @kernel
@@ -68,20 +40,20 @@ def _learn_mixed(tree: SuffixStore, level: Floats, entries: Ints, phi: Floats, p
     ``reach`` is d log psi / d psi_k: how much the prediction owes to this order. It carries the slopes
     down the path, and scales the evidence between the local models: where finer contexts spoke, it says nothing.
     """
-    length = tree.size[PATH]
-    share, alpha, rates = tree.settings[SHARE], tree.settings[ALPHA], tree.settings[RATE:]
+    length = tree.size[at.PATH]
+    share, alpha, rates = tree.settings[at.SHARE], tree.settings[at.ALPHA], tree.settings[at.RATE :]
     path, node_value, entry_value, tied = tree.path, tree.node_value, tree.entry_value, tree.tied
     newest = newest_row(tree, path, length)
     reach = 1.0 / psi[length]
     for order in range(length - 1, -1, -1):
-        w = level[order, W]
-        if level[order, SEEN] > 0.0:
+        w = level[order, at.W]
+        if level[order, at.SEEN] > 0.0:
             node = path[order]
-            d, r, q = level[order, D], level[order, R], level[order, REPEAT]
-            row, column = np.int64(level[order, ROW]), np.int64(level[order, COLUMN])
+            d, r, q = level[order, at.D], level[order, at.R], level[order, at.REPEAT]
+            row, column = np.int64(level[order, at.ROW]), np.int64(level[order, at.COLUMN])
             kind = (order, length - 1 - order, row, column, newest)
             below = psi[order]
-            c_all, t_all, n_all = node_value[node, C], node_value[node, T], node_value[node, N]
+            c_all, t_all, n_all = node_value[node, at.C], node_value[node, at.T], node_value[node, at.N]
             entry = entries[order]
             c = t = n = 0.0
             if entry >= 0:
@@ -91,24 +63,24 @@ def _learn_mixed(tree: SuffixStore, level: Floats, entries: Ints, phi: Floats, p
             counted = (1.0 - r) * tables + r * full
             again = (phi[order] - (1.0 - q) * counted) / q
             if order > 0:
-                _nudge(tied, P_STOP, kind, rates[P_STOP] * reach * w * (1.0 - w) * (phi[order] - below))
-                node_value[node, STOP] = _shared(node_value[node, STOP] + math.log(phi[order] / below), share)
-            _nudge(tied, P_REPEAT, kind, rates[P_REPEAT] * reach * w * q * (1.0 - q) * (again - counted))
+                _nudge(tied, at.P_STOP, kind, rates[at.P_STOP] * reach * w * (1.0 - w) * (phi[order] - below))
+                node_value[node, at.STOP] = _shared(node_value[node, at.STOP] + math.log(phi[order] / below), share)
+            _nudge(tied, at.P_REPEAT, kind, rates[at.P_REPEAT] * reach * w * q * (1.0 - q) * (again - counted))
             here = reach * w * (1.0 - q)
-            _nudge(tied, P_FULL, kind, rates[P_FULL] * here * r * (1.0 - r) * (full - tables))
+            _nudge(tied, at.P_FULL, kind, rates[at.P_FULL] * here * r * (1.0 - r) * (full - tables))
             slope = (t_all * below - t) / c_all
-            _nudge(tied, P_DISCOUNT, kind, rates[P_DISCOUNT] * here * (1.0 - r) * slope * d * (1.0 - d))
-            log_full = node_value[node, FULL] + here * counted * math.log(full / tables)
-            node_value[node, FULL] = _shared(log_full, share)
-        reach *= (1.0 - w) + w * level[order, BACK]
+            _nudge(tied, at.P_DISCOUNT, kind, rates[at.P_DISCOUNT] * here * (1.0 - r) * slope * d * (1.0 - d))
+            log_full = node_value[node, at.FULL] + here * counted * math.log(full / tables)
+            node_value[node, at.FULL] = _shared(log_full, share)
+        reach *= (1.0 - w) + w * level[order, at.BACK]
 
 
 @kernel
-def _learn_stops(tree: SuffixStore, level: Floats, phi: Floats, psi: Floats, longest: int) -> None:
+def _learn_stops(tree: SuffixStore, phi: Floats, psi: Floats, longest: int) -> None:
     """w_M' = w_M phi_M / psi_M as log evidence: the ratio of what stopping and going on predicted."""
-    length = tree.size[PATH]
-    share = tree.settings[SHARE]
-    refining = tree.settings[MODE] == REFINE
+    length = tree.size[at.PATH]
+    share = tree.settings[at.SHARE]
+    refining = tree.settings[at.MODE] == at.REFINE
     for order in range(length):
         if refining:
             if order == longest - 1:
@@ -119,7 +91,9 @@ def _learn_stops(tree: SuffixStore, level: Floats, phi: Floats, psi: Floats, lon
                 continue
             going_on = psi[order]
         node = tree.path[order]
-        tree.node_value[node, STOP] = _shared(tree.node_value[node, STOP] + math.log(phi[order] / going_on), share)
+        tree.node_value[node, at.STOP] = _shared(
+            tree.node_value[node, at.STOP] + math.log(phi[order] / going_on), share
+        )
 
 
 @kernel
@@ -129,39 +103,39 @@ def _count(tree: SuffixStore, level: Floats, entries: Ints, psi: Floats, symbol:
     Of a customer of weight kappa, the part that opened a new table goes on to the parent:
     f = d T psi_P / (d T psi_P + c - d t), or 1 where the symbol is new.
     """
-    mixed = tree.settings[MODE] == COARSEN_MIXED
+    mixed = tree.settings[at.MODE] == at.COARSEN_MIXED
     path, node_value, node_link, entry_value = tree.path, tree.node_value, tree.node_link, tree.entry_value
     kappa = 1.0
-    for order in range(tree.size[PATH] - 1, -1, -1):
+    for order in range(tree.size[at.PATH] - 1, -1, -1):
         node = path[order]
         entry = entries[order]
         opened = 1.0
         if entry < 0:
-            entry = add_entry(tree, node, symbol, -1 - (tree.size[HISTORY] + 1))
+            entry = add_entry(tree, node, symbol, -1 - (tree.size[at.HISTORY] + 1))
             entries[order] = entry
         elif mixed and entry_value[entry, 0] > 0.0:
-            d = level[order, D]
-            new = d * node_value[node, T] * psi[order]
+            d = level[order, at.D]
+            new = d * node_value[node, at.T] * psi[order]
             opened = new / (new + entry_value[entry, 0] - d * entry_value[entry, 1])
         if mixed:
             entry_value[entry, 0] += kappa
             entry_value[entry, 1] += kappa * opened
-            node_value[node, C] += kappa
-            node_value[node, T] += kappa * opened
+            node_value[node, at.C] += kappa
+            node_value[node, at.T] += kappa * opened
             kappa *= opened
         entry_value[entry, 2] += 1.0
-        node_value[node, N] += 1.0
-        node_link[node, LAST] = symbol
+        node_value[node, at.N] += 1.0
+        node_link[node, at.LAST] = symbol
 
 
 @kernel
 def _step(tree: SuffixStore, entries: Ints, symbol: int) -> None:
     """Put a symbol behind: into the history, and the path on to the contexts that come after it."""
-    tree.history[tree.size[HISTORY]] = symbol
-    tree.size[HISTORY] += 1
-    if symbol == tree.size[ALPHABET]:
-        tree.size[ALPHABET] += 1
-    tree.size[PATH] = advance(tree, tree.path, tree.path_entry, entries, tree.size[PATH], symbol, 1)
+    tree.history[tree.size[at.HISTORY]] = symbol
+    tree.size[at.HISTORY] += 1
+    if symbol == tree.size[at.ALPHABET]:
+        tree.size[at.ALPHABET] += 1
+    tree.size[at.PATH] = advance(tree, tree.path, tree.path_entry, entries, tree.size[at.PATH], symbol, 1)
 
 
 @kernel
@@ -169,14 +143,14 @@ def observe(tree: SuffixStore, symbol: int, level: Floats, entries: Ints, phi: F
     """Learn one symbol; the probability that it had. ``has_capacity`` must hold."""
     materialise(tree)
     longest = longest_path(tree)
-    length = tree.size[PATH]
+    length = tree.size[at.PATH]
     find_entries(tree, tree.path, length, symbol, entries)
     weigh(tree, tree.path, length, longest, level)
     probability = predict(tree, tree.path, length, level, symbol, entries, phi, psi)
-    if tree.settings[MODE] == COARSEN_MIXED:
+    if tree.settings[at.MODE] == at.COARSEN_MIXED:
         _learn_mixed(tree, level, entries, phi, psi)
     else:
-        _learn_stops(tree, level, phi, psi, longest)
+        _learn_stops(tree, phi, psi, longest)
     _count(tree, level, entries, psi, symbol)
     _step(tree, entries, symbol)
     return float(probability)
@@ -188,8 +162,8 @@ def learn(tree: SuffixStore, symbols: Ints32, start: int, losses: Floats) -> int
 
     losses (n,)   written: -log p of each symbol, before it was learnt, in nats
     """
-    depth = int(tree.settings[DEPTH])
-    level = np.empty((depth + 2, LEVEL_COLUMNS))
+    depth = int(tree.settings[at.DEPTH])
+    level = np.empty((depth + 2, at.LEVEL_COLUMNS))
     entries = np.empty(depth + 2, np.int64)
     phi = np.empty(depth + 2)
     psi = np.empty(depth + 3)
@@ -203,16 +177,16 @@ def learn(tree: SuffixStore, symbols: Ints32, start: int, losses: Floats) -> int
 @kernel
 def prime(tree: SuffixStore, symbols: Ints32) -> None:
     """Append symbols without learning them: their contexts are opened, with no counts. ``has_capacity`` for each."""
-    eager = tree.settings[EAGER]
-    tree.settings[EAGER] = 1.0
+    eager = tree.settings[at.EAGER]
+    tree.settings[at.EAGER] = 1.0
     entries = np.empty(len(tree.path), np.int64)
     for i in range(len(symbols)):
         symbol = np.int64(symbols[i])
         materialise(tree)
-        find_entries(tree, tree.path, tree.size[PATH], symbol, entries)
-        for order in range(tree.size[PATH]):
+        find_entries(tree, tree.path, tree.size[at.PATH], symbol, entries)
+        for order in range(tree.size[at.PATH]):
             if entries[order] < 0:
-                entries[order] = add_entry(tree, tree.path[order], symbol, -1 - (tree.size[HISTORY] + 1))
+                entries[order] = add_entry(tree, tree.path[order], symbol, -1 - (tree.size[at.HISTORY] + 1))
         _step(tree, entries, symbol)
     materialise(tree)
-    tree.settings[EAGER] = eager
+    tree.settings[at.EAGER] = eager

@@ -10,26 +10,19 @@ from coverwalk.files.schema import Array, Limits, Scope, require, stored
 __all__ = ["SuffixStore", "new_tree", "trimmed"]
 
 # columns of node_value
-C, T, N, STOP, FULL = (
-    0,
-    1,
-    2,
-    3,
-    4,
-)  # fractional counts, tables, full counts, log evidence for stopping, for full counts
-# columns of node_link
-HEAD, KINDS, LAST, PARENT, LABEL = (
-    0,
-    1,
-    2,
-    3,
-    4,
-)  # first entry, distinct symbols, newest symbol, one order less, by what
+C, T, N, STOP, FULL = range(5)  # fractional counts, tables, full counts, log evidence for stopping, for full counts
+# columns of node_link: first entry, distinct symbols, newest symbol, one order less, by what
+HEAD, KINDS, LAST, PARENT, LABEL = range(5)
 # columns of entry_value: fractional count, tables, full count
-# columns of entry_link
-SYMBOL, NEXT, SUCCESSOR, OWNER = 0, 1, 2, 3
-# places of size
-NODES, ENTRIES, HISTORY, PATH, ALPHABET, BEGIN, START = 0, 1, 2, 3, 4, 5, 6
+SYMBOL, NEXT, SUCCESSOR, OWNER = range(4)  # columns of entry_link
+NODES, ENTRIES, HISTORY, PATH, ALPHABET, BEGIN, START = range(7)  # places of size
+DEPTH, EAGER, MEMORY, MODE, SHARE, ALPHA, GROWING, PRIOR, WINDOW, RATE = range(10)  # places of settings
+COARSEN_MIXED, COARSEN_DIRICHLET, REFINE = range(3)  # modes
+# columns of a path's levels, which `suffix_walk.weigh` writes
+G_PY, D, G_FULL, REPEAT, BACK, FLAT, W, R, ROW, COLUMN, SEEN, LEVEL_COLUMNS = range(12)
+# the tied prior log-odds: stopping, discount, full counts against tables, repeating the newest symbol
+P_STOP, P_DISCOUNT, P_FULL, P_REPEAT = np.arange(4)  # not literals: those would compile each use anew
+NEWEST_ROWS, KINDS_COLUMNS = 256, 8  # of tied
 
 BORDER = -1  # between two documents in the history; the label of a context that begins with its document
 MOST_SYMBOLS = 2**31 - 8  # places in the history are 32-bit links
@@ -48,17 +41,17 @@ _ENTRY_LINKS = {
     SUCCESSOR: Limits(low="-2 - past", below="nodes"),
     OWNER: Limits(index="nodes"),
 }
-_SETTINGS = {  # the places of `suffix_walk`
-    0: Limits(low="length - 2", high="length - 2"),  # depth
-    1: Limits(low=0, high=1),
-    2: Limits(low=0, high=2**62),  # memory in bytes
-    3: Limits(low=0, high=2, integral=True),  # mode
-    4: Limits(low=0, high=0.49),
-    5: Limits(low=1e-100, high=1e100),  # alpha
-    6: Limits(low="int(grows)", high="int(grows)"),
-    7: Limits(low=0, below=1),
-    8: Limits(low=100, high=2**31, integral=True),  # symbols that are remembered, at most
-    **{place: Limits(low=0, high=1) for place in range(9, 13)},
+_SETTINGS = {
+    DEPTH: Limits(low="length - 2", high="length - 2"),
+    EAGER: Limits(low=0, high=1),
+    MEMORY: Limits(low=0, high=2**62),  # bytes
+    MODE: Limits(low=COARSEN_MIXED, high=REFINE, integral=True),
+    SHARE: Limits(low=0, high=0.49),
+    ALPHA: Limits(low=1e-100, high=1e100),
+    GROWING: Limits(low="int(grows)", high="int(grows)"),
+    PRIOR: Limits(low=0, below=1),
+    WINDOW: Limits(low=100, high=2**31, integral=True),  # symbols that are remembered, at most
+    **{place: Limits(low=0, high=1) for place in range(RATE, RATE + 4)},
 }
 
 
@@ -72,7 +65,7 @@ _SETTINGS = {  # the places of `suffix_walk`
     node_link=Array(np.int32, "nodes", 5, columns=_NODE_LINKS),
     entry_link=Array(np.int32, "entries", 4, columns=_ENTRY_LINKS),
     table=Array(np.int32, "slots", index="entries", none=True),
-    tied=Array(float, 4, 4, 256, 8),
+    tied=Array(float, 4, 4, NEWEST_ROWS, KINDS_COLUMNS),
     settings=Array(float, 13, columns=_SETTINGS),
     check=lambda state, scope: _check_store(state, scope),
 )
@@ -90,7 +83,7 @@ class SuffixStore(NamedTuple):
     size (7,)               nodes, entries, history, length of the path, symbols known, place where the document
                             begins, length of the path there
     tied (4, 4, rows, 8)    prior log-odds that contexts of one kind share: see suffix_walk
-    settings (13,)          see suffix_walk
+    settings (13,)          the places above; RATE and on: how fast each of the tied log-odds is learned
     """
 
     node_value: Floats

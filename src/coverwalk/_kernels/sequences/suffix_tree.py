@@ -17,38 +17,10 @@ from numpy.typing import NDArray
 
 from coverwalk._arrays import Ints, Ints32
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.sequences.suffix_store import (
-    BEGIN,
-    BORDER,
-    ENTRIES,
-    FRESH,
-    HEAD,
-    HISTORY,
-    KINDS,
-    LABEL,
-    LAST,
-    MOST_SYMBOLS,
-    NEXT,
-    NODES,
-    OWNER,
-    PARENT,
-    PATH,
-    START,
-    SUCCESSOR,
-    SYMBOL,
-    SuffixStore,
-)
+from coverwalk._kernels.sequences import suffix_store as at
+from coverwalk._kernels.sequences.suffix_store import BORDER, FRESH, MOST_SYMBOLS, SuffixStore
 
-__all__ = [
-    "FRESH",
-    "SuffixStore",
-    "add_entry",
-    "advance",
-    "find_entries",
-    "has_capacity",
-    "materialise",
-    "start_document",
-]
+__all__ = ["add_entry", "advance", "find_entries", "has_capacity", "materialise", "start_document", "with_capacity"]
 
 
 @kernel
@@ -71,16 +43,16 @@ def find_entries(tree: SuffixStore, path: Ints, length: int, symbol: int, entrie
         node = path[order]
         if node < 0:
             continue
-        head = node_link[node, HEAD]
+        head = node_link[node, at.HEAD]
         if head < 0:
             continue
-        if entry_link[head, SYMBOL] == symbol:  # most contexts are followed by one symbol only: no hashing
+        if entry_link[head, at.SYMBOL] == symbol:  # most contexts are followed by one symbol only: no hashing
             entries[order] = head
-        elif node_link[node, KINDS] > 1:
+        elif node_link[node, at.KINDS] > 1:
             slot = _slot(table, node, symbol)
             while table[slot] >= 0:
                 entry = table[slot]
-                if entry_link[entry, OWNER] == node and entry_link[entry, SYMBOL] == symbol:
+                if entry_link[entry, at.OWNER] == node and entry_link[entry, at.SYMBOL] == symbol:
                     entries[order] = entry
                     break
                 slot = (slot + 1) & mask
@@ -90,7 +62,7 @@ def find_entries(tree: SuffixStore, path: Ints, length: int, symbol: int, entrie
 def _hash_entry(tree: SuffixStore, entry: int) -> None:
     table = tree.table
     mask = len(table) - 1
-    slot = _slot(table, np.int64(tree.entry_link[entry, OWNER]), np.int64(tree.entry_link[entry, SYMBOL]))
+    slot = _slot(table, np.int64(tree.entry_link[entry, at.OWNER]), np.int64(tree.entry_link[entry, at.SYMBOL]))
     while table[slot] >= 0:
         slot = (slot + 1) & mask
     table[slot] = entry
@@ -99,29 +71,29 @@ def _hash_entry(tree: SuffixStore, entry: int) -> None:
 @kernel
 def rehash(tree: SuffixStore) -> None:
     """Fill an empty, larger hash table."""
-    for entry in range(tree.size[ENTRIES]):
+    for entry in range(tree.size[at.ENTRIES]):
         _hash_entry(tree, entry)
 
 
 @kernel
 def add_entry(tree: SuffixStore, node: int, symbol: int, successor: int) -> int:
     """A first entry for ``symbol`` after context ``node``, without counts."""
-    entry = int(tree.size[ENTRIES])
-    tree.size[ENTRIES] = entry + 1
-    head = tree.node_link[node, HEAD]
+    entry = int(tree.size[at.ENTRIES])
+    tree.size[at.ENTRIES] = entry + 1
+    head = tree.node_link[node, at.HEAD]
     tree.entry_value[entry, 0] = 0.0
     tree.entry_value[entry, 1] = 0.0
     tree.entry_value[entry, 2] = 0.0
-    tree.entry_link[entry, SYMBOL] = symbol
-    tree.entry_link[entry, SUCCESSOR] = successor
-    tree.entry_link[entry, OWNER] = node
-    tree.entry_link[entry, NEXT] = -1
+    tree.entry_link[entry, at.SYMBOL] = symbol
+    tree.entry_link[entry, at.SUCCESSOR] = successor
+    tree.entry_link[entry, at.OWNER] = node
+    tree.entry_link[entry, at.NEXT] = -1
     if head < 0:
-        tree.node_link[node, HEAD] = entry
+        tree.node_link[node, at.HEAD] = entry
     else:  # the head keeps its place: it is the one that is found without hashing
-        tree.entry_link[entry, NEXT] = tree.entry_link[head, NEXT]
-        tree.entry_link[head, NEXT] = entry
-    tree.node_link[node, KINDS] += 1
+        tree.entry_link[entry, at.NEXT] = tree.entry_link[head, at.NEXT]
+        tree.entry_link[head, at.NEXT] = entry
+    tree.node_link[node, at.KINDS] += 1
     _hash_entry(tree, entry)
     return entry
 
@@ -130,25 +102,25 @@ def add_entry(tree: SuffixStore, node: int, symbol: int, successor: int) -> int:
 def has_capacity(tree: SuffixStore, depth: int) -> bool:
     """Whether one more symbol fits whatever it is: the caller grows the arrays when it might not."""
     return bool(
-        tree.size[NODES] + depth + 2 <= len(tree.node_value)
-        and tree.size[ENTRIES] + 2 * depth + 4 <= len(tree.entry_value)
-        and 2 * (tree.size[ENTRIES] + 2 * depth + 4) <= len(tree.table)
-        and tree.size[HISTORY] + 2 <= len(tree.history)
+        tree.size[at.NODES] + depth + 2 <= len(tree.node_value)
+        and tree.size[at.ENTRIES] + 2 * depth + 4 <= len(tree.entry_value)
+        and 2 * (tree.size[at.ENTRIES] + 2 * depth + 4) <= len(tree.table)
+        and tree.size[at.HISTORY] + 2 <= len(tree.history)
     )
 
 
 @kernel
 def add_node(tree: SuffixStore, parent: int, label: int) -> int:
     """An empty context: ``label`` further in the past than ``parent``."""
-    node = int(tree.size[NODES])
-    tree.size[NODES] = node + 1
+    node = int(tree.size[at.NODES])
+    tree.size[at.NODES] = node + 1
     for column in range(5):
         tree.node_value[node, column] = 0.0
-    tree.node_link[node, HEAD] = -1
-    tree.node_link[node, KINDS] = 0
-    tree.node_link[node, LAST] = -1
-    tree.node_link[node, PARENT] = parent
-    tree.node_link[node, LABEL] = label
+    tree.node_link[node, at.HEAD] = -1
+    tree.node_link[node, at.KINDS] = 0
+    tree.node_link[node, at.LAST] = -1
+    tree.node_link[node, at.PARENT] = parent
+    tree.node_link[node, at.LABEL] = label
     return node
 
 
@@ -156,19 +128,19 @@ def add_node(tree: SuffixStore, parent: int, label: int) -> int:
 def materialise(tree: SuffixStore) -> None:
     """Make nodes of the tails and fresh contexts on the path, which is about to learn."""
     path = tree.path
-    for order in range(1, tree.size[PATH]):
+    for order in range(1, tree.size[at.PATH]):
         if path[order] < 0:
             path[order] = _node_of(tree, order)
             if tree.path_entry[order] >= 0:
-                tree.entry_link[tree.path_entry[order], SUCCESSOR] = path[order]
+                tree.entry_link[tree.path_entry[order], at.SUCCESSOR] = path[order]
 
 
 @kernel
 def _node_of(tree: SuffixStore, order: int) -> int:
     """A new node for the context of this order on the path."""
     code = int(tree.path[order])
-    place = tree.size[HISTORY] - order
-    label = np.int64(tree.history[place]) if place >= tree.size[BEGIN] else np.int64(BORDER)
+    place = tree.size[at.HISTORY] - order
+    label = np.int64(tree.history[place]) if place >= tree.size[at.BEGIN] else np.int64(BORDER)
     node = int(add_node(tree, tree.path[order - 1], label))
     if code != FRESH:  # seen once: what followed it is in the history
         seen = -1 - code
@@ -177,7 +149,7 @@ def _node_of(tree: SuffixStore, order: int) -> int:
         for column in range(3):
             tree.entry_value[entry, column] = 1.0
             tree.node_value[node, column] = 1.0
-        tree.node_link[node, LAST] = followed
+        tree.node_link[node, at.LAST] = followed
     return node
 
 
@@ -189,7 +161,7 @@ def _point_to_now(entry_link: Ints32, entries: Ints, first: int, length: int, no
     """
     for order in range(first, length):
         if entries[order - 1] >= 0:
-            entry_link[entries[order - 1], SUCCESSOR] = -1 - now
+            entry_link[entries[order - 1], at.SUCCESSOR] = -1 - now
 
 
 @kernel
@@ -201,9 +173,9 @@ def advance(tree: SuffixStore, path: Ints, path_entry: Ints, entries: Ints, leng
     keep                            1: the tree has learnt the symbol; 0: the tree is only read
     """
     entry_link, history = tree.entry_link, tree.history
-    eager = tree.settings[1] > 0
-    now = tree.size[HISTORY]
-    new_length = min(length + 1, int(tree.settings[0]) + 1)
+    eager = tree.settings[at.EAGER] > 0
+    now = tree.size[at.HISTORY]
+    new_length = min(length + 1, int(tree.settings[at.DEPTH]) + 1)
     code = path[0]
     path[0] = 0
     path_entry[0] = -1
@@ -211,7 +183,7 @@ def advance(tree: SuffixStore, path: Ints, path_entry: Ints, entries: Ints, leng
         entry = entries[order - 1]
         link = np.int64(FRESH)
         if entry >= 0:
-            link = np.int64(entry_link[entry, SUCCESSOR])
+            link = np.int64(entry_link[entry, at.SUCCESSOR])
         elif code < 0 and code != FRESH and history[-1 - code] == symbol:
             link = code - 1  # the tail goes on as the history does
         if link < 0 and link != FRESH:
@@ -234,16 +206,16 @@ def start_document(tree: SuffixStore, borders: int) -> None:
 
     With ``borders`` the beginning of a document is itself a context (node 1), and so are its first symbols.
     """
-    if tree.size[HISTORY] > tree.size[BEGIN]:
-        tree.history[tree.size[HISTORY]] = BORDER
-        tree.size[HISTORY] += 1
-    tree.size[BEGIN] = tree.size[HISTORY]
+    if tree.size[at.HISTORY] > tree.size[at.BEGIN]:
+        tree.history[tree.size[at.HISTORY]] = BORDER
+        tree.size[at.HISTORY] += 1
+    tree.size[at.BEGIN] = tree.size[at.HISTORY]
     tree.path[0] = 0
     tree.path[1] = 1
     tree.path_entry[0] = -1
     tree.path_entry[1] = -1
-    tree.size[START] = min(1 + borders, int(tree.settings[0]) + 1)
-    tree.size[PATH] = tree.size[START]
+    tree.size[at.START] = min(1 + borders, int(tree.settings[at.DEPTH]) + 1)
+    tree.size[at.PATH] = tree.size[at.START]
 
 
 def with_capacity(tree: SuffixStore, depth: int, symbols: int) -> SuffixStore:
@@ -259,9 +231,9 @@ def with_capacity(tree: SuffixStore, depth: int, symbols: int) -> SuffixStore:
         larger[:used] = array[:used]
         return larger
 
-    if int(tree.size[HISTORY]) + symbols > MOST_SYMBOLS:
+    if int(tree.size[at.HISTORY]) + symbols > MOST_SYMBOLS:
         raise ValueError(f"a model learns at most {MOST_SYMBOLS} symbols in all: begin a new one")
-    nodes, entries = int(tree.size[NODES]), int(tree.size[ENTRIES])
+    nodes, entries = int(tree.size[at.NODES]), int(tree.size[at.ENTRIES])
     spare_nodes, spare_entries = depth + 2, 2 * depth + 4
     table = tree.table
     while len(table) < 2 * (entries + spare_entries):
@@ -271,7 +243,7 @@ def with_capacity(tree: SuffixStore, depth: int, symbols: int) -> SuffixStore:
         node_link=longer(tree.node_link, nodes, spare_nodes),
         entry_value=longer(tree.entry_value, entries, spare_entries),
         entry_link=longer(tree.entry_link, entries, spare_entries),
-        history=longer(tree.history, int(tree.size[HISTORY]), symbols + 2),
+        history=longer(tree.history, int(tree.size[at.HISTORY]), symbols + 2),
         table=table,
     )
     if table is not tree.table:

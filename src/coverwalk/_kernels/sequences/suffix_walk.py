@@ -14,46 +14,19 @@ import math
 
 import numpy as np
 
-from coverwalk._arrays import Floats, Ints, Ints32
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.sequences.suffix_store import (
-    ALPHABET,
-    BEGIN,
-    BORDER,
-    FRESH,
-    HEAD,
-    HISTORY,
-    KINDS,
-    LABEL,
-    LAST,
-    NEXT,
-    START,
-    STOP,
-    SYMBOL,
-    N,
-    SuffixStore,
-)
-from coverwalk._kernels.sequences.suffix_tree import advance, find_entries
+from coverwalk._kernels.sequences import suffix_store as at
+from coverwalk._kernels.sequences.suffix_store import BORDER, FRESH, SuffixStore
 
-__all__ = ["alphabet_size", "distribution", "follow", "longest_path", "predict", "prior_log_odds", "weigh"]
+__all__ = ["alphabet_size", "distribution", "longest_path", "predict", "prior_log_odds", "weigh"]
 
-COARSEN_MIXED, COARSEN_DIRICHLET, REFINE = 0, 1, 2
-
-# places of settings
-DEPTH, EAGER, MEMORY, MODE, SHARE, ALPHA, GROWING, PRIOR, WINDOW, RATE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-
-# the tied prior log-odds: stopping, discount, full counts against tables, repeating the newest symbol
-P_STOP, P_DISCOUNT, P_FULL, P_REPEAT = np.arange(4)  # not literals: those would compile each use anew
 LIMIT = 6.0  # of a sum of tied log-odds: no kind of context is ever taken for certain
 FLOOR = 2.0**-40  # the weight of the uniform distribution beside the mixed walk: no symbol is ever impossible
 
-# columns of level
-G_PY, D, G_FULL, REPEAT, BACK, FLAT, W, R, ROW, COLUMN, SEEN = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-LEVEL_COLUMNS = 11
-
 # the kind of a context: its order, how far it is from the finest, its counts, its distinct symbols, its newest symbol
 Kind = tuple[int, int, int, int, int]
-COUNT_ROWS, KINDS_COLUMNS, NEWEST_ROWS = 13, 8, 256
+COUNT_ROWS = 13
 
 
 @kernel
@@ -90,7 +63,7 @@ def _tied(tied: Floats, parameter: np.int64, kind: Kind) -> float:
     """The prior log-odds of a context: the sum of four that it shares with others of its kind."""
     order, away, row, column, newest = kind
     x = tied[parameter, 0, order, 0] + tied[parameter, 1, row, column] + tied[parameter, 2, away, column]
-    x += tied[parameter, 3, newest, min(order, KINDS_COLUMNS - 1)]
+    x += tied[parameter, 3, newest, min(order, at.KINDS_COLUMNS - 1)]
     return float(max(-LIMIT, min(LIMIT, x)))
 
 
@@ -100,20 +73,20 @@ def newest_row(tree: SuffixStore, path: Ints, length: int) -> int:
     if length < 2 or path[1] == FRESH:
         return 0
     code = path[1]
-    newest = tree.node_link[code, LABEL] if code >= 0 else tree.history[-1 - code - 1]
-    return 0 if newest == BORDER else 1 + int(newest) % (NEWEST_ROWS - 1)
+    newest = tree.node_link[code, at.LABEL] if code >= 0 else tree.history[-1 - code - 1]
+    return 0 if newest == BORDER else 1 + int(newest) % (at.NEWEST_ROWS - 1)
 
 
 @kernel
 def alphabet_size(tree: SuffixStore) -> float:
     """Symbols that may come next: those known, and one never seen where the alphabet may grow."""
-    return float(tree.size[ALPHABET] + tree.settings[GROWING])
+    return float(tree.size[at.ALPHABET] + tree.settings[at.GROWING])
 
 
 @kernel
 def prior_log_odds(tree: SuffixStore, order: int) -> float:
     """Of stopping at this order where priors are not learnt: log w/(1-w), w as set or 2^-order."""
-    w = tree.settings[PRIOR]
+    w = tree.settings[at.PRIOR]
     if w <= 0.0:
         w = 0.5**order
     return math.log(w) - math.log1p(-w)
@@ -131,29 +104,29 @@ def _weigh_mixed(
     c_all, t_all, n_all = level[order, 0], level[order, 1], level[order, 2]
     log_stop, log_full = level[order, 3], level[order, 4]
     if c_all <= 0.0:  # nothing seen: it speaks as its parent does, whatever its weight
-        level[order, G_PY], level[order, D], level[order, G_FULL], level[order, REPEAT] = 0.0, 0.0, 0.0, 0.0
-        level[order, BACK], level[order, W], level[order, R], level[order, SEEN] = 1.0, 0.5, 0.0, 0.0
+        level[order, at.G_PY], level[order, at.D], level[order, at.G_FULL], level[order, at.REPEAT] = 0.0, 0.0, 0.0, 0.0
+        level[order, at.BACK], level[order, at.W], level[order, at.R], level[order, at.SEEN] = 1.0, 0.5, 0.0, 0.0
         if order == 0:
-            level[order, W] = 1.0
+            level[order, at.W] = 1.0
         return
     row, column = _count_row(c_all), _kinds_column(kinds)
     kind = (order, away, row, column, newest)
-    d = sigmoid(_tied(tied, P_DISCOUNT, kind))
-    r = 1.0 if unknown else sigmoid(_tied(tied, P_FULL, kind) + log_full)
-    q = sigmoid(_tied(tied, P_REPEAT, kind))
+    d = sigmoid(_tied(tied, at.P_DISCOUNT, kind))
+    r = 1.0 if unknown else sigmoid(_tied(tied, at.P_FULL, kind) + log_full)
+    q = sigmoid(_tied(tied, at.P_REPEAT, kind))
     w = 1.0
     if order > 0:
-        w = sigmoid(_tied(tied, P_STOP, kind) + log_stop)
-    level[order, G_PY] = (1.0 - q) * (1.0 - r) / c_all
-    level[order, D] = d
-    level[order, G_FULL] = (1.0 - q) * r / (n_all + alpha)
-    level[order, REPEAT] = q
-    level[order, BACK] = (1.0 - q) * ((1.0 - r) * d * t_all / c_all + r * alpha / (n_all + alpha))
-    level[order, W] = w
-    level[order, R] = r
-    level[order, ROW] = row
-    level[order, COLUMN] = column
-    level[order, SEEN] = 1.0
+        w = sigmoid(_tied(tied, at.P_STOP, kind) + log_stop)
+    level[order, at.G_PY] = (1.0 - q) * (1.0 - r) / c_all
+    level[order, at.D] = d
+    level[order, at.G_FULL] = (1.0 - q) * r / (n_all + alpha)
+    level[order, at.REPEAT] = q
+    level[order, at.BACK] = (1.0 - q) * ((1.0 - r) * d * t_all / c_all + r * alpha / (n_all + alpha))
+    level[order, at.W] = w
+    level[order, at.R] = r
+    level[order, at.ROW] = row
+    level[order, at.COLUMN] = column
+    level[order, at.SEEN] = 1.0
 
 
 @kernel
@@ -163,37 +136,37 @@ def weigh(tree: SuffixStore, path: Ints, length: int, longest: int, level: Float
     longest                       the length the path would have had all its contexts been met before
     level (depth + 2, LEVEL_COLUMNS)  written: see the columns above
     """
-    mode = np.int64(tree.settings[MODE])
-    alpha, depth, size = tree.settings[ALPHA], tree.settings[DEPTH], alphabet_size(tree)
+    mode = np.int64(tree.settings[at.MODE])
+    alpha, depth, size = tree.settings[at.ALPHA], tree.settings[at.DEPTH], alphabet_size(tree)
     node_value, node_link, tied = tree.node_value, tree.node_link, tree.tied
     newest = newest_row(tree, path, length)
     for order in range(length):
         code = path[order]
-        level[order, FLAT] = 0.0
+        level[order, at.FLAT] = 0.0
         kinds = np.int64(1)
         if code >= 0:
             for column in range(5):
                 level[order, column] = node_value[code, column]
-            kinds = np.int64(node_link[code, KINDS])
+            kinds = np.int64(node_link[code, at.KINDS])
         else:
             seen = 0.0 if code == FRESH else 1.0
             for column in range(3):
                 level[order, column] = seen
             level[order, 3] = level[order, 4] = 0.0
-        if mode == COARSEN_MIXED:
+        if mode == at.COARSEN_MIXED:
             # No more of the past is known: the tables leave out what finer contexts explained, full counts do not.
             unknown = order == longest - 1 and order < depth and code >= 0
-            if unknown and node_link[code, LABEL] == BORDER:  # it is known: the document begins here
+            if unknown and node_link[code, at.LABEL] == BORDER:  # it is known: the document begins here
                 unknown = order == 0
             _weigh_mixed(tied, alpha, level, order, length - 1 - order, kinds, newest, unknown)
             continue
-        whole = level[order, N] + alpha * size
-        log_stop = level[order, STOP]
-        surely = order == 0 if mode == COARSEN_DIRICHLET else order == longest - 1
-        level[order, W] = 1.0 if surely else sigmoid(prior_log_odds(tree, order) + log_stop)
-        level[order, G_FULL] = 1.0 / whole
-        level[order, FLAT] = alpha / whole
-        level[order, G_PY], level[order, D], level[order, REPEAT], level[order, BACK] = 0.0, 0.0, 0.0, 0.0
+        whole = level[order, at.N] + alpha * size
+        log_stop = level[order, at.STOP]
+        surely = order == 0 if mode == at.COARSEN_DIRICHLET else order == longest - 1
+        level[order, at.W] = 1.0 if surely else sigmoid(prior_log_odds(tree, order) + log_stop)
+        level[order, at.G_FULL] = 1.0 / whole
+        level[order, at.FLAT] = alpha / whole
+        level[order, at.G_PY], level[order, at.D], level[order, at.REPEAT], level[order, at.BACK] = 0.0, 0.0, 0.0, 0.0
 
 
 @kernel
@@ -207,33 +180,33 @@ def predict(
     node_link, entry_value, history = tree.node_link, tree.entry_value, tree.history
     for order in range(length):  # phi holds own_M(s) first
         code, entry = path[order], entries[order]
-        own = level[order, FLAT]
+        own = level[order, at.FLAT]
         last = -1
         if code >= 0:
-            last = node_link[code, LAST]
+            last = node_link[code, at.LAST]
             if entry >= 0:
-                own += level[order, G_PY] * (entry_value[entry, 0] - level[order, D] * entry_value[entry, 1])
-                own += level[order, G_FULL] * entry_value[entry, 2]
+                own += level[order, at.G_PY] * (entry_value[entry, 0] - level[order, at.D] * entry_value[entry, 1])
+                own += level[order, at.G_FULL] * entry_value[entry, 2]
         elif code != FRESH:
             last = history[-1 - code]
             if last == symbol:
-                own += level[order, G_PY] * (1.0 - level[order, D]) + level[order, G_FULL]
+                own += level[order, at.G_PY] * (1.0 - level[order, at.D]) + level[order, at.G_FULL]
         if last == symbol:
-            own += level[order, REPEAT]
+            own += level[order, at.REPEAT]
         phi[order] = own
     base = 1.0 / alphabet_size(tree)
-    mode = tree.settings[MODE]
-    if mode == REFINE:
+    mode = tree.settings[at.MODE]
+    if mode == at.REFINE:
         below = base  # a finer context that was never met
         for order in range(length - 1, -1, -1):
-            psi[order] = level[order, W] * phi[order] + (1.0 - level[order, W]) * below
+            psi[order] = level[order, at.W] * phi[order] + (1.0 - level[order, at.W]) * below
             below = psi[order]
         return float(below)
     psi[0] = base
     for order in range(length):
-        phi[order] += level[order, BACK] * psi[order]
-        psi[order + 1] = level[order, W] * phi[order] + (1.0 - level[order, W]) * psi[order]
-    if mode == COARSEN_MIXED:
+        phi[order] += level[order, at.BACK] * psi[order]
+        psi[order + 1] = level[order, at.W] * phi[order] + (1.0 - level[order, at.W]) * psi[order]
+    if mode == at.COARSEN_MIXED:
         return float((1.0 - FLOOR) * psi[length] + FLOOR * base)
     return float(psi[length])
 
@@ -241,32 +214,7 @@ def predict(
 @kernel
 def longest_path(tree: SuffixStore) -> int:
     """How many contexts the past of the next symbol has, met or not."""
-    return min(int(tree.size[START] + tree.size[HISTORY] - tree.size[BEGIN]), int(tree.settings[DEPTH]) + 1)
-
-
-@kernel
-def follow(tree: SuffixStore, path: Ints, lengths: Ints, symbols: Ints32, losses: Floats) -> None:
-    """Read symbols without learning: moves ``path`` on in place.
-
-    lengths (2,)  of the path, and of what it would be had all its contexts been met before; written too
-    losses (n,)   written: -log p of each symbol in nats; empty to move only
-    """
-    length, longest = lengths
-    depth = int(tree.settings[DEPTH])
-    level = np.empty((depth + 2, LEVEL_COLUMNS))
-    entries = np.empty(depth + 2, np.int64)
-    path_entry = np.empty(depth + 2, np.int64)
-    phi = np.empty(depth + 2)
-    psi = np.empty(depth + 3)
-    for i in range(len(symbols)):
-        symbol = np.int64(symbols[i])
-        find_entries(tree, path, length, symbol, entries)
-        if len(losses) > 0:
-            weigh(tree, path, length, longest, level)
-            losses[i] = -math.log(predict(tree, path, length, level, symbol, entries, phi, psi))
-        length = advance(tree, path, path_entry, entries, length, symbol, 0)
-        longest = min(longest + 1, depth + 1)
-    lengths[0], lengths[1] = length, longest
+    return min(int(tree.size[at.START] + tree.size[at.HISTORY] - tree.size[at.BEGIN]), int(tree.settings[at.DEPTH]) + 1)
 
 
 @kernel
@@ -277,9 +225,9 @@ def distribution(tree: SuffixStore, path: Ints, length: int, longest: int, level
     """
     weigh(tree, path, length, longest, level)
     node_link, entry_link, entry_value, history = tree.node_link, tree.entry_link, tree.entry_value, tree.history
-    mode = tree.settings[MODE]
-    refining = mode == REFINE
-    reach = 1.0 - FLOOR if mode == COARSEN_MIXED else 1.0
+    mode = tree.settings[at.MODE]
+    refining = mode == at.REFINE
+    reach = 1.0 - FLOOR if mode == at.COARSEN_MIXED else 1.0
     flat = 1.0 - reach
     base = 1.0 / alphabet_size(tree)
     for symbol in range(len(probability)):
@@ -287,23 +235,23 @@ def distribution(tree: SuffixStore, path: Ints, length: int, longest: int, level
     for step in range(length):
         order = step if refining else length - 1 - step
         code = path[order]
-        w = level[order, W]
+        w = level[order, at.W]
         weight = reach * w
-        flat += weight * level[order, FLAT] / base
+        flat += weight * level[order, at.FLAT] / base
         if code >= 0:
-            d, g_py, g_full = level[order, D], level[order, G_PY], level[order, G_FULL]
-            entry = node_link[code, HEAD]
+            d, g_py, g_full = level[order, at.D], level[order, at.G_PY], level[order, at.G_FULL]
+            entry = node_link[code, at.HEAD]
             while entry >= 0:
                 own = g_py * (entry_value[entry, 0] - d * entry_value[entry, 1])
                 own += g_full * entry_value[entry, 2]
-                probability[entry_link[entry, SYMBOL]] += weight * own
-                entry = entry_link[entry, NEXT]
-            if node_link[code, LAST] >= 0:
-                probability[node_link[code, LAST]] += weight * level[order, REPEAT]
+                probability[entry_link[entry, at.SYMBOL]] += weight * own
+                entry = entry_link[entry, at.NEXT]
+            if node_link[code, at.LAST] >= 0:
+                probability[node_link[code, at.LAST]] += weight * level[order, at.REPEAT]
         elif code != FRESH:
-            own = level[order, G_PY] * (1.0 - level[order, D]) + level[order, G_FULL] + level[order, REPEAT]
+            own = level[order, at.G_PY] * (1.0 - level[order, at.D]) + level[order, at.G_FULL] + level[order, at.REPEAT]
             probability[history[-1 - code]] += weight * own
-        reach *= (1.0 - w) + w * level[order, BACK]
+        reach *= (1.0 - w) + w * level[order, at.BACK]
     flat = (flat + reach) * base
     for symbol in range(len(probability)):
         probability[symbol] += flat

@@ -26,8 +26,9 @@ __all__ = ["Trend"]
 Floats = NDArray[np.float64]
 
 WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
+MIDDLE = (1.0,)  # those of a metric that only leads to the next one
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
-N_METRICS = 2  # that are learned, each from the last one's trend
+N_METRICS = 4  # that are learned, each from the last one's trend
 WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it is noise to the trees
 HEIGHT = 3.0  # of all waves together against a column of the line: the prior deviation of the smooth part
 MIN_FREQUENCIES, MAX_FREQUENCIES = 384, 1024  # the second where twice as many of them leave much less
@@ -85,8 +86,9 @@ class Trend:
         with _one_thread():
             judged = Z[:n_judged], r[:n_judged]
             best = plain = last = _rough(judged, np.eye(p), WAVELENGTHS, few, seed)
-            for _ in range(N_METRICS if p > 1 else 0):
-                last = _rough(judged, _metric(last.trend.slopes(judged[0])), WAVELENGTHS, few, seed)
+            for k in range(N_METRICS if p > 1 else 0):
+                tried = WAVELENGTHS if k == N_METRICS - 1 else MIDDLE
+                last = _rough(judged, _metric(last.trend.slopes(judged[0])), tried, few, seed)
                 if last.square < min(best.square, WORTH_IT * plain.square):
                     best = last
             if n >= MANY_ROWS * JUDGED_WAVES * 2:
