@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from coverwalk import ConditionalDensity, load
 from coverwalk.distributions.mixture import PredictiveDistribution
@@ -295,3 +296,31 @@ def test_bounds_of_any_size_are_saved_with_the_model(tmp_path):
     model = ConditionalDensity(2, stop=0.5, bounds=(0.0, 1e250)).fit(X, y * 1e240)
     model.save(tmp_path / "far.cover")
     np.testing.assert_array_equal(load(tmp_path / "far.cover").logpdf(X, y * 1e240), model.logpdf(X, y * 1e240))
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.1, 3.0])
+def test_means_of_wide_kernels_on_a_logarithmic_scale_are_integrals(scale):
+    # e^Z of a wide normal has its mass many deviations out, where the map has become linear
+    center, width = np.concatenate([[0.0, 0.5], np.linspace(-2.0, 2.0, 30)]), np.repeat([9.0, 0.3], [2, 30])
+    mass = np.concatenate([[0.1, 0.1], np.full(30, 0.8 / 30)])
+    bounds = Bounds(2.0, np.inf, 1e4, 5.0)
+    loc = np.array([-5.2, 0.5, -9.0])
+    dist = PredictiveDistribution(
+        np.arange(4), np.ones(3), loc, np.full(3, scale), [0] * 3, Shapes.kernels(mass, center, width)
+    )
+    node, weight = np.polynomial.legendre.leggauss(40)
+    expected = np.zeros((2, 3))
+    turn = np.log(bounds.b / bounds.c)
+    for i in range(3):
+        for m, c, w in zip(mass, loc[i] + scale * center, scale * width):
+            ends = np.unique(
+                np.clip(np.concatenate([c + w * np.arange(-12.0, 13.0), [turn, 0.0]]), c - 12 * w, c + 12 * w)
+            )
+            half, middle = np.diff(ends)[:, None] / 2, (ends[1:] + ends[:-1])[:, None] / 2
+            z = middle + half * node
+            density = half * weight * stats.norm.pdf(z, c, w)
+            y = bounds.backward(z)
+            expected[:, i] += m * np.array([np.sum(density * y), np.sum(density * y * y)])
+    ours = dist.rounded(Rounding(bounds=bounds))
+    np.testing.assert_allclose(ours.mean(), expected[0], rtol=1e-9)
+    np.testing.assert_allclose(ours.var(), expected[1] - expected[0] ** 2, rtol=1e-8)

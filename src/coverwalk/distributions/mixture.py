@@ -363,30 +363,32 @@ class PredictiveDistribution(UnivariateDistribution):
 
     # -- summaries ----------------------------------------------------------------------------------------------------
 
-    def _moments(self) -> tuple[Any, Any]:
+    def _moments(self, squares: bool) -> tuple[Any, Any]:
+        """Means and variances; without squares these are not always worked out."""
         mean, var = np.empty(self._n), np.empty(self._n)
         mixture_moments(self.components, self.shapes.table, mean, var)
         if self.rounding is not None:
-            self._rounded_moments(self.rounding, mean, var)
+            self._rounded_moments(self.rounding, squares, mean, var)
         return self._answer(mean, self.shape), self._answer(var, self.shape)
 
-    def _rounded_moments(self, rounding: Rounding, mean: Floats, var: Floats) -> None:
+    def _rounded_moments(self, rounding: Rounding, squares: bool, mean: Floats, var: Floats) -> None:
         """Those of y in place of those of the latent y."""
         if rounding.step and not rounding.limited:
             grid_moments(self.components, self.shapes.table, rounding.origin, rounding.step, mean, var)
         elif rounding.step:
-            bounded_grid_moments(self, mean, var)
+            bounded_grid_moments(self, squares, mean, var)
         else:
             mean[:] = rounding.value(mean)  # about which squares are summed
-            piece_moments(self.components, self.shapes.table, *rounding.pieces(), no_cells(self._n), mean, var)
+            pieces, cells = rounding.pieces(), no_cells(self._n)
+            piece_moments(self.components, self.shapes.table, *pieces, cells, squares, mean, var)
 
     def mean(self) -> Any:
         """Expectation; NaN where a component has none."""
-        return self._moments()[0]
+        return self._moments(squares=False)[0]
 
     def var(self) -> Any:
         """Variance; inf where a component's is."""
-        return self._moments()[1]
+        return self._moments(squares=True)[1]
 
     def entropy(self) -> Any:
         """Differential entropy in nats, by adaptive quadrature between quantiles.

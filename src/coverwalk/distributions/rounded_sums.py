@@ -63,7 +63,7 @@ def grid_near(dist: "PredictiveDistribution", y: Floats) -> Floats | None:
     return dist.rounding.between(start, end)
 
 
-def bounded_grid_moments(dist: "PredictiveDistribution", mean: Floats, var: Floats) -> None:
+def bounded_grid_moments(dist: "PredictiveDistribution", squares: bool, mean: Floats, var: Floats) -> None:
     """Mean and variance (n,) of y on a grid with bounds, in place of those of the latent y.
 
     The cells where a row has components that are narrow against them are told apart; of a row where these are too many,
@@ -82,7 +82,7 @@ def bounded_grid_moments(dist: "PredictiveDistribution", mean: Floats, var: Floa
     limits = np.array([end for end in (rounding.low, rounding.high) if np.isfinite(end)])
     mean[:] = rounding.value(mean)  # about which squares are summed
     cells = _cells_of_rows(dist, rounding, low, high)
-    piece_moments(dist.components, dist.shapes.table, *rounding.pieces(limits), cells, mean, var)
+    piece_moments(dist.components, dist.shapes.table, *rounding.pieces(limits), cells, squares, mean, var)
     _add_rounding_between(dist, low, high, mean, var)
 
 

@@ -58,28 +58,6 @@ def _student_excess(e: float, df: float, log_norm: float) -> tuple[float, float]
 
 
 @kernel
-def _excess(table: Table, s: int, e: float) -> tuple[float, float]:
-    """E[(E - e)+] and E[(E - e)+^2] / 2 of shape s, no histogram in u."""
-    if table.kind[s] == STUDENT:
-        return _student_excess(e, table.df[s], table.log_norm[s])
-    first, second = 0.0, 0.0
-    for a in range(table.start[s], table.start[s + 1]):
-        mass, width = table.weight[a], table.width[a]
-        if table.kind[s] == KERNELS:
-            one, two = _normal_excess((e - table.center[a]) / width)
-            first, second = first + mass * width * one, second + mass * width * width * two
-            continue
-        over = table.center[a] + width - e  # of the cell's upper end
-        if over >= width:
-            away = over - 0.5 * width
-            first, second = first + mass * away, second + 0.5 * mass * (away * away + width * width / 12.0)
-        elif over > 0.0:
-            first += mass * over * over / (2.0 * width)
-            second += mass * over * over * over / (6.0 * width)
-    return first, second
-
-
-@kernel
 def _uniform_sums(end: float) -> tuple[float, float]:
     """The integrals of R and of R^2, R the nearest whole number, from -1/2 to end."""
     k = np.ceil(end - 0.5)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import fused_kernel, kernel
+from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp, loop_log1p, loop_tail
 from coverwalk._kernels.distributions.mixture import Components, row_tails
-from coverwalk._kernels.distributions.rounded import _excess, _normal_between
+from coverwalk._kernels.distributions.rounded import _normal_between
 from coverwalk._kernels.distributions.row_cdf import empty_row, flatten, other_cdf, tabulated_cdf
-from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table, atoms_tails
+from coverwalk._kernels.distributions.shapes import BLOCK, FAR_NORMAL, KERNELS, STUDENT, Table
 from coverwalk._kernels.distributions.student import student_density, student_tail
 
 __all__ = ["CONSTANT", "EXPONENTIAL", "LINEAR", "cdf_at_ends", "piece_moments"]
@@ -22,20 +23,67 @@ Floats = NDArray[np.float64]
 
 CONSTANT, LINEAR, EXPONENTIAL = range(3)
 
-_GAUSS = np.polynomial.legendre.leggauss(12)
-_NODES, _WEIGHTS = _GAUSS[0][6:].copy(), _GAUSS[1][6:].copy()  # of twelve on [-1, 1], those above 0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _FAR = 40.0  # e^-40 of what there is
-_OUT = 9.0  # deviations beyond which a normal has nothing
+_OUT = 7.5  # deviations beyond which a normal has nothing, 3e-14
+_FARTHEST = 1e30  # an end beyond which there is nothing
 _NOTHING = 1e-14  # a mass that changes no moment
+_WIDE = 12.0  # of a normal: beyond, what follows is not so, and tails are worked out with care
+_HIGHEST = 600.0  # of a power that a tail of 37 deviations does not make vanish
+_NORM = 1.0 / math.sqrt(2.0 * math.pi)
+
+Atoms = tuple[Floats, Floats, Floats, int, int]  # mass, center and width of all atoms, and which are those of a shape
+Pair = tuple[float, float]
+Beyond = tuple[float, float, float]  # P(E > e), E[E; E > e], E[E^2; E > e]
 
 
 @kernel
-def shape_tails(table: Table, s: int, e: float) -> tuple[float, float]:
-    """P(E <= e) and P(E > e) of shape s."""
-    if table.kind[s] != STUDENT:
-        return atoms_tails(table, s, e)
-    tail = student_tail(e, table.df[s], table.log_norm[s])
-    return (tail, 1.0 - tail) if e < 0.0 else (1.0 - tail, tail)
+def _student_beyond(e: float, df: float, log_norm: float, squares: bool) -> Beyond:
+    """Of a Student t; the last is 0 where it is not asked for."""
+    tail, density = student_tail(e, df, log_norm), student_density(e, df, log_norm)
+    tail = tail if e >= 0.0 else 1.0 - tail
+    if df == math.inf:
+        return tail, density, tail + e * density
+    first, second = (df + e * e) / (df - 1.0) * density if df > 1.0 else math.inf, 0.0
+    if squares and df > 2.0:
+        ratio, shrink = (df - 1.0) / (df - 2.0), math.sqrt((df - 2.0) / df)
+        fewer = student_tail(e * shrink, df - 2.0, log_norm - math.log(ratio * shrink))
+        second = df * (ratio * (fewer if e >= 0.0 else 1.0 - fewer) - tail)
+    elif squares:
+        second = math.inf
+    return tail, first, second
+
+
+@fused_kernel
+def _kernels_beyond(atoms: Atoms, e: float) -> Beyond:
+    """Of normals."""
+    mass, center, width, start, stop = atoms
+    zero, one, two = 0.0, 0.0, 0.0
+    for block in range(start, stop, BLOCK):
+        for a in range(block, block + BLOCK):
+            m, c, w = mass[a] if a < stop else 0.0, center[a], width[a]
+            z = (e - c) / w
+            half = loop_tail(min(abs(z), FAR_NORMAL))
+            tail = half if z > 0.0 else 1.0 - half
+            density = w * _NORM * loop_exp(max(-0.5 * z * z, LOWEST))
+            zero += m * tail
+            one += m * (c * tail + density)
+            two += m * ((c * c + w * w) * tail + density * (e + c))
+    return zero, one, two
+
+
+@kernel
+def _cells_beyond(atoms: Atoms, e: float) -> Beyond:
+    """Of cells."""
+    mass, left, width, start, stop = atoms
+    zero, one, two = 0.0, 0.0, 0.0
+    for a in range(start, stop):
+        low, high = max(e, left[a]), left[a] + width[a]
+        if low < high:
+            part = mass[a] * (high - low) / width[a]
+            zero, one, two = zero + part, one + 0.5 * part * (low + high), two
+            two += part * (low * low + low * high + high * high) / 3.0
+    return zero, one, two
 
 
 @kernel
@@ -43,23 +91,111 @@ def _normal_exp(rate: float, loc: float, scale: float, low: float, high: float) 
     """E[e^(rate Z); low < Z < high] of a normal; low or high bounds e^(rate Z) by one."""
     shift = loc + rate * scale * scale
     start, end = (low - shift) / scale, (high - shift) / scale
-    if start > _OUT or end < -_OUT:
-        return 0.0
-    power = rate * loc + 0.5 * rate * rate * scale * scale
-    if start < -_OUT and end > _OUT:
-        return math.exp(power)
+    power, nearest = rate * loc + 0.5 * rate * rate * scale * scale, max(start, -end)
+    if nearest > 30.0:  # tails by their series: they would underflow, where the power is as large
+        total = 0.0
+        for side in range(2):
+            z = nearest if side == 0 else nearest + (end - start)
+            square = z * z
+            series = 1.0 - (1.0 - (3.0 - 15.0 / square) / square) / square
+            total += (1.0 - 2.0 * side) * math.exp(min(power - 0.5 * square, HIGHEST)) / z * series
+        return _NORM * total
     mass = _normal_between(start, end)
     return math.exp(power + math.log(mass)) if mass > 0.0 else 0.0
 
 
+@fused_kernel
+def _exp_between(atoms: Atoms, z: Pair, rate: float, low: float, high: float) -> float:
+    """The same of normals that are not too wide, z being loc and scale."""
+    mass, center, width, start, stop = atoms
+    total = 0.0
+    for block in range(start, stop, BLOCK):
+        for a in range(block, block + BLOCK):
+            at, w = z[0] + z[1] * center[a], z[1] * width[a]
+            inverse, shift = 1.0 / w, at + rate * w * w
+            near, far = (low - shift) * inverse, (high - shift) * inverse
+            above, below = loop_tail(min(abs(near), FAR_NORMAL)), loop_tail(min(abs(far), FAR_NORMAL))
+            between = (above - below if near > 0.0 else below - above) if near * far > 0.0 else 1.0 - above - below
+            power = loop_exp(min(max(rate * at + 0.5 * rate * rate * w * w, LOWEST), _HIGHEST))
+            total += mass[a] * power * between if a < stop else 0.0
+    return total
+
+
 @kernel
-def _student_exp(
-    rate: float, loc: float, scale: float, low: float, high: float, df: float, log_norm: float
-) -> tuple[float, float]:
-    """The same of a Student t, and of 2 rate: Gauss and Legendre between points that stand the farther apart the
-    farther out. The density has poles at +-i sqrt(df): twelve nodes err by 1e-12 over two units, or a third of the way
-    to the middle.
+def _sum_up(atoms: Atoms, scale: float, out: Floats) -> None:
+    """Fill out (9,) for the normals of a shape but the first BLOCK, which may be wide: between which e all that matters
+    of them lies; E[e^(rate scale E)] for rates of -2, -1, 1 and 2, NaN where some normal is too wide; and the sums of
+    their masses, and first and second moments.
     """
+    mass, center, width, start, stop = atoms
+    rest = (mass, center, width, min(start + BLOCK, stop), stop)
+    out[0], out[1], widest = math.inf, -math.inf, 0.0
+    for a in range(start, stop):
+        widest = max(widest, scale * width[a])
+        if a >= start + BLOCK:
+            reach = (_OUT + 2.0 * scale * width[a]) * width[a]
+            out[0], out[1] = min(out[0], center[a] - reach), max(out[1], center[a] + reach)
+    for k in range(4):
+        rate = (-2.0, -1.0, 1.0, 2.0)[k]
+        out[2 + k] = _exp_between(rest, (0.0, scale), rate, -_FARTHEST, _FARTHEST) if widest < _WIDE else math.nan
+    out[6], out[7], out[8] = _kernels_beyond(rest, -_FARTHEST)
+
+
+@kernel
+def _beyond_all(atoms: Atoms, known: Floats, e: float) -> Beyond:
+    """As `_kernels_beyond`, known being what `_sum_up` found."""
+    mass, center, width, start, stop = atoms
+    first = min(start + BLOCK, stop)
+    zero, one, two = _kernels_beyond((mass, center, width, start, first), e)
+    if e < known[0]:
+        zero, one, two = zero + known[6], one + known[7], two + known[8]
+    elif e < known[1]:
+        more, more_one, more_two = _kernels_beyond((mass, center, width, first, stop), e)
+        zero, one, two = zero + more, one + more_one, two + more_two
+    return zero, one, two
+
+
+@kernel
+def _kernels_exp(atoms: Atoms, known: Floats, z: Pair, rate: float, low: float, high: float) -> float:
+    """E[e^(rate Z); low < Z < high] of normals, z being loc and scale, rate a whole number up to 2, known being what
+    `_sum_up` found.
+    """
+    mass, center, width, start, stop = atoms
+    loc, scale = z
+    whole, total = known[int(rate) + (4 if rate < 0.0 else 3)], 0.0
+    if math.isnan(whole):
+        for a in range(start, stop):
+            total += mass[a] * _normal_exp(rate, loc + scale * center[a], scale * width[a], low, high)
+    elif loc + scale * known[0] < low or loc + scale * known[1] > high:
+        total = _exp_between(atoms, z, rate, low, high)
+    else:
+        first = (mass, center, width, start, min(start + BLOCK, stop))
+        total = math.exp(rate * loc) * whole + _exp_between(first, z, rate, low, high)
+    return total
+
+
+@fused_kernel
+def _panel(z: tuple[float, float, float], from_: float, to: float, df: float, log_norm: float) -> Pair:
+    """The integrals of e^(rate (loc + scale e)) and of its square times the density of a Student t."""
+    rate, loc, scale = z
+    half, middle = 0.5 * (to - from_), 0.5 * (to + from_)
+    one, two = 0.0, 0.0
+    for k in range(16):
+        e = middle + half * _NODES[k]
+        value = loop_exp(max(rate * (loc + scale * e), LOWEST))
+        density = loop_exp(max(log_norm - 0.5 * (df + 1.0) * loop_log1p(e * e / df), LOWEST))
+        one += _WEIGHTS[k] * value * density
+        two += _WEIGHTS[k] * value * value * density
+    return half * one, half * two
+
+
+@kernel
+def _student_exp(z: tuple[float, float, float], low: float, high: float, df: float, log_norm: float) -> Pair:
+    """E[e^(rate Z); low < Z < high] and that of 2 rate, of a Student t, z being rate, loc and scale: Gauss and Legendre
+    between points that stand the farther apart the farther out. The density has poles at +-i sqrt(df): sixteen nodes
+    err by 1e-12 over three units, or half of the way to the middle.
+    """
+    rate, loc, scale = z
     if rate > 0.0:
         low = max(low, high - _FAR / rate)
     else:
@@ -68,78 +204,27 @@ def _student_exp(
     start, end = max((low - loc) / scale, -reach), min((high - loc) / scale, reach)
     one, two, at = 0.0, 0.0, start
     while at < end:
-        until = min(end, at + min(max(min(2.0, math.sqrt(df)), 0.5 * abs(at)), 4.0 / (abs(rate) * scale)))
+        until = min(end, at + min(max(min(3.0, 1.5 * math.sqrt(df)), 0.5 * abs(at)), 5.0 / (abs(rate) * scale)))
         if until == at:  # so far out that floats do not hold the next point
             break
-        half, middle = 0.5 * (until - at), 0.5 * (until + at)
-        for k in range(6):
-            for side in range(2):
-                e = middle + (half if side == 0 else -half) * _NODES[k]
-                value = math.exp(rate * (loc + scale * e))
-                first = half * _WEIGHTS[k] * value * student_density(e, df, log_norm)
-                one, two = one + first, two + first * value
-        at = until
+        first, second = _panel(z, at, until, df, log_norm)
+        one, two, at = one + first, two + second, until
     return one, two
 
 
 @kernel
-def _exp_moments(
-    table: Table, s: int, loc: float, scale: float, rate: float, low: float, high: float
-) -> tuple[float, float]:
-    """E[e^(rate Z); low < Z < high] and that of 2 rate, Z = loc + scale * e, e of shape s, where e^(rate Z) <= 1."""
-    if table.kind[s] == STUDENT:
-        if table.df[s] == math.inf:
-            return _normal_exp(rate, loc, scale, low, high), _normal_exp(2.0 * rate, loc, scale, low, high)
-        return _student_exp(rate, loc, scale, low, high, table.df[s], table.log_norm[s])
+def _cells_exp(atoms: Atoms, z: tuple[float, float], rate: float, low: float, high: float) -> Pair:
+    """The same of cells, z being loc and scale."""
+    mass, left, width, start, stop = atoms
     one, two = 0.0, 0.0
-    for a in range(table.start[s], table.start[s + 1]):
-        mass, at, width = table.weight[a], loc + scale * table.center[a], scale * table.width[a]
-        if table.kind[s] == KERNELS:
-            one += mass * _normal_exp(rate, at, width, low, high)
-            two += mass * _normal_exp(2.0 * rate, at, width, low, high)
-        else:
-            start, end = max(low, at), min(high, at + width)
-            if start < end:
-                first, last, height = math.exp(rate * start), math.exp(rate * end), mass / (width * rate)
-                one += height * (last - first)
-                two += 0.5 * height * (last * last - first * first)
+    for a in range(start, stop):
+        at, w = z[0] + z[1] * left[a], z[1] * width[a]
+        from_, to = max(low, at), min(high, at + w)
+        if from_ < to:
+            first, last, height = math.exp(rate * from_), math.exp(rate * to), mass[a] / (w * rate)
+            one += height * (last - first)
+            two += 0.5 * height * (last * last - first * first)
     return one, two
-
-
-@kernel
-def _linear_moments(
-    table: Table, s: int, loc: float, scale: float, low: float, high: float
-) -> tuple[float, float, float]:
-    """The integrals of 1, Z and Z^2 from low to high, one of which may be infinite."""
-    mean = loc + scale * table.mean[s]
-    zero, one, two = 1.0, mean, scale * scale * table.var[s] + mean * mean  # of all; less those beyond either end
-    for side in range(2):
-        end = low if side == 0 else high
-        if math.isinf(end):
-            continue
-        e = (end - loc) / scale
-        above = shape_tails(table, s, e)[1]
-        first, second = _excess(table, s, e)
-        first, second = scale * first, 2.0 * scale * scale * second  # E[(Z - end)+] and E[(Z - end)+^2]
-        if side == 0:  # from here upwards
-            zero, one, two = above, first + end * above, second + 2.0 * end * first + end * end * above
-        else:
-            zero, one = zero - above, one - first - end * above
-            two -= second + 2.0 * end * first + end * end * above
-    return zero, one, two
-
-
-@kernel
-def _piece(
-    table: Table, s: int, loc: float, scale: float, kind: int, rate: float, low: float, high: float
-) -> tuple[float, float]:
-    """E[phi(Z)] and E[phi(Z)^2] between low and high; phi is 0, Z, or exp(rate Z), at most one."""
-    if kind == LINEAR:
-        _, one, two = _linear_moments(table, s, loc, scale, low, high)
-        return one, two
-    if kind == EXPONENTIAL:
-        return _exp_moments(table, s, loc, scale, rate, low, high)
-    return 0.0, 0.0
 
 
 @kernel
@@ -171,18 +256,25 @@ def piece_moments(
     kind: NDArray[np.int64],
     form: Floats,
     cells: tuple[NDArray[np.int64], Floats, Floats, Floats],
+    squares: bool,
     mean: Floats,
     var: Floats,
 ) -> None:
-    """Fill mean, var (n,) of h(Z), which is a + b phi(Z) between edges[k] and edges[k + 1].
+    """Fill mean, and with squares var (n,), of h(Z), which is a + b phi(Z) between edges[k] and edges[k + 1].
 
-    form (P, 4): a, b, rate and origin of each piece; phi is 0, Z - origin, or exp(rate (Z - origin)), at most one.
+    form (P, 4): a, b, rate and origin of each piece; phi is 0, Z - origin, or exp(rate (Z - origin)), at most one, the
+    rate being 1 or -1.
     cells: of each row some that lie side by side, within which h is constant instead: offsets (n + 1,) into their
     ends, one more than there are cells, their values, of which the last is not read, and P(Z <= end). A row without
     has none.
     mean comes with a guess, about which squares are summed.
     """
     offsets, ends, values, below = cells
+    # Out of the tuples first: to hand a table to a function costs more than what it does with it.
+    starts, weights, locs, scales, shape = components
+    kinds, dfs, log_norms, first_atom = table.kind, table.df, table.log_norm, table.start
+    atom_mass, center, width, means, vars_ = table.weight, table.center, table.width, table.mean, table.var
+    at_scale, known = np.full(len(kinds), math.nan), np.empty((len(kinds), 9))  # of kernels
     for i in range(len(mean)):
         guess, first, second = mean[i], 0.0, 0.0
         start, stop = offsets[i], offsets[i + 1] - 1
@@ -190,11 +282,15 @@ def piece_moments(
         for c in range(start, stop):
             mass, away = below[c + 1] - below[c], values[c] - guess
             first, second = first + mass * away, second + mass * away * away
-        for m in range(components.offsets[i], components.offsets[i + 1]):
-            weight, at, scale, s = components.weight[m], components.loc[m], components.scale[m], components.shape[m]
+        for m in range(starts[i], starts[i + 1]):
+            weight, at, scale, s = weights[m], locs[m], scales[m], shape[m]
             if weight == 0.0:
                 continue
-            under, last = 0.0, -math.inf  # P(Z < last)
+            atoms = (atom_mass, center, width, first_atom[s], first_atom[s + 1])
+            under, last = (1.0, means[s], vars_[s] + means[s] * means[s]), -math.inf  # beyond the last end
+            if kinds[s] == KERNELS and at_scale[s] != scale:
+                at_scale[s] = scale
+                _sum_up(atoms, scale, known[s])
             for part in range(2 * len(kind)):  # of each piece what lies below the cells, and what lies above
                 k = part // 2
                 low = edges[k] if part % 2 == 0 else max(edges[k], to)
@@ -202,14 +298,45 @@ def piece_moments(
                 if low >= high:
                     continue
                 a, b, rate, origin = form[k, 0] - guess, form[k, 1], form[k, 2], form[k, 3]
-                if low != last:
-                    under = 0.0 if math.isinf(low) else shape_tails(table, s, (low - at) / scale)[0]
-                over = 1.0 if math.isinf(high) else shape_tails(table, s, (high - at) / scale)[0]
-                mass, under, last = over - under, over, high
+                for side in range(2):
+                    end = low if side == 0 else high
+                    before = under
+                    if end != last and end < math.inf:
+                        e = (end - at) / scale
+                        if kinds[s] == STUDENT:
+                            under = _student_beyond(e, dfs[s], log_norms[s], squares)
+                        elif kinds[s] == KERNELS:
+                            under = _beyond_all(atoms, known[s], e)
+                        else:
+                            under = _cells_beyond(atoms, e)
+                    elif end == math.inf:
+                        under = (0.0, 0.0, 0.0)
+                    last = end
+                mass = before[0] - under[0]
                 away = 0.0 if kind[k] != LINEAR else (min(max(at, low), high) - at) / scale
                 if mass * (1.0 + away * away) < _NOTHING:  # exponentials are at most one
                     continue
-                one, two = _piece(table, s, at - origin, scale, kind[k], rate, low - origin, high - origin)
+                one, two = 0.0, 0.0
+                if kind[k] == LINEAR:
+                    x = at - origin
+                    e_one, e_two = before[1] - under[1], before[2] - under[2]
+                    one = x * mass + scale * e_one
+                    two = x * x * mass + 2.0 * x * scale * e_one + scale * scale * e_two
+                elif kind[k] == EXPONENTIAL:
+                    x, left, right = at - origin, low - origin, high - origin
+                    if kinds[s] == KERNELS:
+                        one = _kernels_exp(atoms, known[s], (x, scale), rate, left, right)
+                        if squares:
+                            two = _kernels_exp(atoms, known[s], (x, scale), 2.0 * rate, left, right)
+                    elif kinds[s] == STUDENT and dfs[s] < math.inf:
+                        one, two = _student_exp((rate, x, scale), left, right, dfs[s], log_norms[s])
+                    elif kinds[s] == STUDENT:
+                        one = _normal_exp(rate, x, scale, left, right)
+                        two = _normal_exp(2.0 * rate, x, scale, left, right)
+                    else:
+                        one, two = _cells_exp(atoms, (x, scale), rate, left, right)
                 first += weight * (a * mass + b * one)
                 second += weight * (a * a * mass + 2.0 * a * b * one + b * b * two)
-        mean[i], var[i] = guess + first, second - first * first
+        mean[i] = guess + first
+        if squares:
+            var[i] = second - first * first
