@@ -156,7 +156,8 @@ class Table:
     ) -> Iterator[tuple[Floats, "polars.DataFrame"]]:
         """Arrays of finite numbers as from `batches`, each with the entries of some more columns as they stand."""
         for numbers, frame, _ in self._numbered(columns, kept):
-            yield from zip(_pieces(n_rows, numbers), _pieces(n_rows, frame.select(kept)))
+            for some, rows in zip(_pieces(n_rows, numbers), _pieces(n_rows, frame)):
+                yield some, rows.select(kept)  # a frame without columns has no rows
 
     def _numbered(self, columns: list[str], kept: Sequence[str] = ()) -> Iterator[tuple[Floats, Any, int]]:
         """Frame by frame: its columns as numbers, the frame with those kept, and how many rows came before it."""
