@@ -64,6 +64,8 @@ suppress_warnings = ["config.cache"]  # the function above is no value to keep
 
 html_theme = "pydata_sphinx_theme"
 html_title = "coverwalk"
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
 html_theme_options = {
     "header_links_before_dropdown": 6,  # the API is the fourth: one click from every page
     "navbar_end": ["theme-switcher"],

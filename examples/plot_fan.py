@@ -29,4 +29,4 @@ for low, high, shade, words in ((0, 4, 0.25, "90 % interval"), (1, 3, 0.5, "50 %
     ax.fill_between(grid, fan[:, low], fan[:, high], alpha=shade, color="tab:blue", linewidth=0, label=words)
 ax.plot(grid, fan[:, 2], color="black", linewidth=1, label="median")
 ax.set(xlabel="x", ylabel="y", title="Central intervals and median")
-ax.legend()
+ax.legend(loc="upper right")

@@ -214,7 +214,7 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
         """Learn one row, and return its log density before it was learned."""
         begun = "_engine" in self.__dict__
         if x is None or not begun:
-            rows = None if x is None else [x] if np.ndim(x) else [[x]]
+            rows = x if x is None or np.ndim(x) == 2 else [x] if np.ndim(x) else [[x]]
             return float(self._learn_rows(rows, [y], begun)[0])
         mixed = self._with_categories(x, begun) if any(self._mixed.categories) else self._mixed
         row = as_row(mixed.row(x), "x", self.n_features_in_, with_missing=True)

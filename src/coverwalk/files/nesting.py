@@ -11,19 +11,10 @@ from coverwalk.files.plain import Plain
 __all__ = ["Absent", "Either", "Fields", "Link", "List", "Maybe", "Set", "Table", "Tuple"]
 
 
-class Absent(Field):
+def Absent(field: Field) -> Field:
     """What the field holds, or nothing at all: an object may lack it."""
-
-    optional = True
-
-    def __init__(self, field: Field) -> None:
-        self.field = field
-
-    def write(self, value: Any, where: str, store: Store) -> Any:
-        return self.field.write(value, where, store)
-
-    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
-        return self.field.read(node, where, store, scope, name)
+    field.optional = True
+    return field
 
 
 class Maybe(Field):
