@@ -130,8 +130,10 @@ class Trend:
     def slopes(self, Z: Floats) -> Floats:
         """Derivatives by the inputs in rows Z (n, p); (n, p)."""
         p = Z.shape[1]
-        bent = -2 * np.pi * self.coefficients[1 + p :] * np.sin(2 * np.pi * (Z @ self.turns + self.phase))
-        return bent @ self.turns.T + self.coefficients[1 : 1 + p]
+        sines = np.empty((len(Z), 1 + p + len(self.phase)))
+        fourier_features(Z, self.turns, self.phase - 0.25, 1.0, sines)  # cosines, a quarter of a turn later
+        bent = -2 * np.pi * self.coefficients[1 + p :, None] * self.turns.T
+        return sines[:, 1 + p :] @ bent + self.coefficients[1 : 1 + p]
 
     def value(self, Z: Floats) -> Floats:
         """In rows Z (n, p)."""
