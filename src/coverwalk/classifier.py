@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
@@ -43,10 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ContextClassifier"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-
 _MAX_WEIGHT = 1e9  # rows that a row may count as: sums of squares keep what a column varies by
 
 
@@ -59,7 +56,7 @@ class _Rows(NamedTuple):
     """Rows as they came: X (n, p), class of each (n,), weight of each (n,)."""
 
     X: Floats
-    y: Integers
+    y: Ints
     weight: Floats
 
 

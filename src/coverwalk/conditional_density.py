@@ -6,10 +6,11 @@ from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk.distributions.joint import JointDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.predicting import ROWS_AT_ONCE, Predicting
@@ -45,8 +46,6 @@ from coverwalk.preparation.rounding import find_rounding, refuse_lossy
 from coverwalk.preparation.weights import distinct_rows
 
 __all__ = ["ConditionalDensity"]
-
-Floats = NDArray[np.float64]
 
 
 class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -358,7 +357,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
 
         forests = self.forests_
 
-        def conditional(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
+        def conditional(j: int, rows: Ints, before: Floats) -> PredictiveDistribution:
             return forests[j].predict_dist(np.hstack([X[rows], before]))
 
         return JointDistribution(conditional, len(X), self.n_outputs_, names=getattr(self, "target_names_", None))

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk.distributions.joint import JointDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.estimators import Saved
@@ -33,8 +34,6 @@ from coverwalk.preparation.checked_rows import refuse_nonfinite
 from coverwalk.preparation.parameters import MAX_TREES, check_whole, n_threads, seed_of
 
 __all__ = ["Density"]
-
-Floats = NDArray[np.float64]
 
 
 def _check(state: Any, scope: Scope) -> None:
@@ -315,7 +314,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         if len(left) == 1:
             return slices(forest, values[None, :], known, int(left[0]))[0]
 
-        def chain(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
+        def chain(j: int, rows: Ints, before: Floats) -> PredictiveDistribution:
             Y, also = np.tile(values, (len(rows), 1)), known.copy()
             Y[:, left[:j]], also[left[:j]] = before, True
             return slices(forest, Y, also, int(left[j]))

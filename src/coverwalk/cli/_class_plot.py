@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from coverwalk._arrays import Floats
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from coverwalk._arrays import Floats
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray

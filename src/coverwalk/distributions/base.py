@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from coverwalk._arrays import Floats
 from coverwalk._docstrings import Documented
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Distribution", "RandomState", "probabilities", "quantile_crps"]
 
-Floats = NDArray[np.float64]
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from coverwalk._arrays import Floats
 from coverwalk._docstrings import ROWS, Documented
-from coverwalk.distributions.base import Floats, RandomState, probabilities
+from coverwalk.distributions.base import RandomState, probabilities
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.locks import writes
 
@@ -113,7 +114,7 @@ class CalibratedDistribution(UnivariateDistribution):
         ends = np.concatenate([[0.0], self.u, [1.0]])
         return self._at(ends[low]), self._at(ends[m + 1 - low])
 
-    def _at(self, u: NDArray[np.float64]) -> Any:
+    def _at(self, u: Floats) -> Any:
         return self.base.ppf(u)
 
     def _integral(self, of: Any) -> Any:

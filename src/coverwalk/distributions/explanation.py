@@ -3,15 +3,13 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk.distributions.calibrated import CalibratedDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.univariate import UnivariateDistribution
 
 __all__ = ["Explanation", "Reason", "explanation_of"]
-
-Floats = NDArray[np.float64]
 
 _NEGLIGIBLE = 0.005  # weight below which a reason has no line of its own
 _BLOCKS = " ▁▂▃▄▅▆▇█"

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk.distributions.base import RandomState
 from coverwalk.distributions.calibrated import CalibratedDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution, make_uniform
 from coverwalk.distributions.multivariate import MultivariateDistribution
-from coverwalk.distributions.shapes import Floats
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.locks import cached
 
@@ -18,7 +18,7 @@ __all__ = ["Conditional", "JointDistribution"]
 
 _BLOCK = 4096  # conditionals asked at once: a row with hundreds of components takes some 10 kB
 
-Conditional = Callable[[int, NDArray[np.int64], Floats], PredictiveDistribution]
+Conditional = Callable[[int, Ints, Floats], PredictiveDistribution]
 
 
 class JointDistribution(MultivariateDistribution):

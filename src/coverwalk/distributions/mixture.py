@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.distributions.density import cell_logpdf
 from coverwalk._kernels.distributions.draws import draw_rows
 from coverwalk._kernels.distributions.entropy import mixture_entropy
@@ -21,7 +22,7 @@ from coverwalk._kernels.distributions.rounded import grid_moments
 from coverwalk._kernels.distributions.warped import piece_moments
 from coverwalk.distributions.base import RandomState, probabilities
 from coverwalk.distributions.rounded_sums import add_rounding, bounded_grid_moments, grid_near, no_cells
-from coverwalk.distributions.shapes import Floats, Shapes, flat
+from coverwalk.distributions.shapes import Shapes, flat
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.preparation.rounding import Rounding
 
@@ -120,7 +121,7 @@ class PredictiveDistribution(UnivariateDistribution):
         cls,
         components: Components,
         shapes: Shapes,
-        context: NDArray[np.int64] | None = None,
+        context: Ints | None = None,
         describe: Callable[[int], Any] | None = None,
     ) -> Self:
         """Of components that need no check: parts of others, and those that a fitted model has just made.
@@ -528,7 +529,7 @@ def make_uniform(random_state: RandomState, shape: tuple[int, ...]) -> Floats:
     return np.random.default_rng(random_state).random(shape)
 
 
-def _check_components(components: Components, shapes: Shapes, context: NDArray[np.int64] | None) -> None:
+def _check_components(components: Components, shapes: Shapes, context: Ints | None) -> None:
     offsets, weight, loc, scale, shape = components
     m = weight.size
     sizes = {"loc": loc.size, "scale": scale.size, "shape": shape.size}

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coverwalk.distributions.base import Distribution, Floats, RandomState
+from coverwalk._arrays import Floats
+from coverwalk.distributions.base import Distribution, RandomState
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

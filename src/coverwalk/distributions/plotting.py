@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coverwalk._arrays import Floats
 from coverwalk.distributions.base import Distribution
-from coverwalk.distributions.shapes import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

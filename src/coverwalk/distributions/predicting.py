@@ -3,15 +3,14 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from coverwalk._arrays import Floats
 from coverwalk.distributions import Distribution
 from coverwalk.distributions.calibrated import Calibrating
 from coverwalk.locks import reads
 
 __all__ = ["ROWS_AT_ONCE", "Predicting"]
-
-Floats = NDArray[np.float64]
 
 ROWS_AT_ONCE = 20_000  # bounds the memory of predictions that keep no distribution
 

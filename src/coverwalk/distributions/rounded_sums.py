@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.distributions.shapes import STUDENT
 from coverwalk._kernels.distributions.warped import cdf_at_ends, piece_moments
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_rounding", "bounded_grid_moments", "grid_near", "no_cells"]
 
-Floats = NDArray[np.float64]
-Cells = tuple[NDArray[np.int64], Floats, Floats, Floats]
+Cells = tuple[Ints, Floats, Floats, Floats]
 
 TAIL = 1e-8  # beyond both of these quantiles nothing is summed, and no cell told apart
 MAX_VALUES = 20_000  # of a grid in a row; a finer one changes nothing

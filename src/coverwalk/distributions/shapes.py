@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coverwalk._arrays import Bools, Floats, Ints, Ints32
 from coverwalk._kernels.distributions.row_cdf import N_PIECES, student_pieces
 from coverwalk._kernels.distributions.shapes import BLOCK, CELLS, KERNELS, STUDENT, T2_CELLS, Table, partial_sums
 from coverwalk._kernels.distributions.student import student_log_norm
@@ -14,8 +15,6 @@ from coverwalk.files.schema import Array, Schema, Scope
 from coverwalk.locks import cached
 
 __all__ = ["CELLS", "KERNELS", "STUDENT", "T2_CELLS", "Shapes"]
-
-Floats = NDArray[np.float64]
 
 _SUM_TOLERANCE = 1e-9
 
@@ -54,9 +53,9 @@ class Shapes:
     (3, [0.0, 0.0, 0.25], [3.0, 1.0, 0.7708333333333333])
     """
 
-    kind: NDArray[np.int32]
+    kind: Ints32
     df: Floats
-    start: NDArray[np.int64]
+    start: Ints
     atom_weight: Floats
     atom_center: Floats
     atom_width: Floats
@@ -99,7 +98,7 @@ class Shapes:
             raise ValueError("a Student t has no atoms, every other shape at least one")
         self._check_atoms(np.repeat(np.arange(n), counts))
 
-    def _check_atoms(self, owner: NDArray[np.int64]) -> None:
+    def _check_atoms(self, owner: Ints) -> None:
         weight, center, width = self.atom_weight, self.atom_center, self.atom_width
         if not (np.all(weight >= 0) and np.all(np.isfinite(center)) and np.all((width > 0) & np.isfinite(width))):
             raise ValueError(
@@ -130,13 +129,7 @@ class Shapes:
 
     @classmethod
     def trusted(
-        cls,
-        kind: NDArray[np.int32],
-        df: Floats,
-        start: NDArray[np.int64],
-        atom_weight: Floats,
-        atom_center: Floats,
-        atom_width: Floats,
+        cls, kind: Ints32, df: Floats, start: Ints, atom_weight: Floats, atom_center: Floats, atom_width: Floats
     ) -> "Shapes":
         """Of arrays that need no check: parts of other tables, and those that a kernel has just made."""
         table = object.__new__(cls)
@@ -223,7 +216,7 @@ class Shapes:
         return Table(*shapes, *atoms, mean, var, narrowest)
 
     @cached
-    def cdf_tables(self) -> tuple[NDArray[np.int64], Floats]:
+    def cdf_tables(self) -> tuple[Ints, Floats]:
         """Tabulated cdfs of the Student shapes, worked out with the first quantile: which (s,), pieces (D, ., 6).
 
         The normal is the first of them. Below one degree of freedom there is no table.
@@ -236,7 +229,7 @@ class Shapes:
         table[student] = which[1:]
         return table, pieces
 
-    def _moments(self, owner: NDArray[np.int64], student: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    def _moments(self, owner: Ints, student: Bools) -> tuple[Floats, Floats]:
         kind, weight, width = self.kind[owner], self.atom_weight, self.atom_width
         middle = self.atom_center + np.where(kind == CELLS, width / 2, 0.0)
         own = np.where(kind == CELLS, width**2 / 12, width**2)

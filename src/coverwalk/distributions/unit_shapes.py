@@ -1,14 +1,12 @@
 """Histograms over (0, 1), in the map of `_kernels.distributions.real_line`, as shapes on the real line."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.real_line import CORE, TAILS
 from coverwalk.distributions.shapes import Shapes
 
 __all__ = ["unit_shapes"]
-
-Floats = NDArray[np.float64]
 
 _NOTHING = 1e-300  # a shape whose component has no weight still has masses
 

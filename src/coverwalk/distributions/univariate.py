@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coverwalk.distributions.base import Distribution, Floats, quantile_crps
+from coverwalk._arrays import Floats
+from coverwalk.distributions.base import Distribution, quantile_crps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

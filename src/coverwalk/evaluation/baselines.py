@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+
+from coverwalk._arrays import Floats
 
 __all__ = ["Line", "normal_crps", "plain_inputs"]
-
-Floats = NDArray[np.float64]
 
 
 def plain_inputs(X: Floats, learned: Floats, n_categories: tuple[int, ...]) -> Floats:

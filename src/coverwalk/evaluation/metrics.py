@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coverwalk._arrays import Floats
 from coverwalk._docstrings import SCORES, document
 from coverwalk.distributions.base import Distribution, RandomState
 from coverwalk.distributions.mixture import PredictiveDistribution, make_uniform
-from coverwalk.distributions.shapes import Floats
 
 __all__ = [
     "calibration_error",

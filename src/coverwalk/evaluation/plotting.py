@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coverwalk._arrays import Floats
 from coverwalk._docstrings import SCORES, document
 from coverwalk.distributions.base import Distribution
 from coverwalk.distributions.plotting import BLUE, GREY, INK, ORANGE, axes_to_draw_on, grid_of, plot_density
-from coverwalk.distributions.shapes import Floats
 from coverwalk.evaluation.metrics import calibration_error, pit_histogram, reliability
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk.classifier import ContextClassifier
 from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.distributions.base import Distribution
@@ -27,8 +28,6 @@ __all__ = [
     "score",
 ]
 
-Floats = NDArray[np.float64]
-
 
 @dataclass
 class Totals:
@@ -40,7 +39,7 @@ class Totals:
     square: Any = 0.0
     covered: Any = 0.0
 
-    def add(self, log_density: Floats, crps: Floats, error: Floats, inside: NDArray[np.bool_]) -> None:
+    def add(self, log_density: Floats, crps: Floats, error: Floats, inside: Bools) -> None:
         """Take rows in: log densities (n,); CRPS, errors and whether an interval held y, (n, q) each."""
         self.n += len(error)
         self.loss -= float(log_density.sum())
@@ -105,13 +104,13 @@ def learned_rows(model: ConditionalDensity | DoubleTree) -> tuple[Floats, Floats
     return streams[0].X[:kept], np.column_stack([stream.y[:kept] for stream in streams])
 
 
-def row_keys(X: Floats, Y: Floats | NDArray[np.int64]) -> NDArray[Any]:
+def row_keys(X: Floats, Y: Floats | Ints) -> NDArray[Any]:
     """Rows as things that can be looked for, (n,): equal where all numbers are."""
     table = np.ascontiguousarray(np.column_stack([X, Y]) + 0.0)  # -0 is 0
     return table.view([("", np.int64)] * table.shape[1])[:, 0]
 
 
-def n_learned_from(model: ContextClassifier, X: Floats, code: NDArray[np.int64]) -> int:
+def n_learned_from(model: ContextClassifier, X: Floats, code: Ints) -> int:
     """How many of the rows X (n, p) with classes ``code`` (n,) a classifier has learned from, of those it keeps."""
     known = np.concatenate([row_keys(rows.X, rows.y) for rows in model._rows])
     return int(np.isin(row_keys(X, code), known).sum())

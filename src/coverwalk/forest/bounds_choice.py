@@ -4,16 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.preparation.bounds import Bounds, check_within, checked_bounds, natural_bounds
 from coverwalk.preparation.rounding import Rounding, atom_widths, find_rounding
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["bounded", "choose_rounding"]
-
-Floats = NDArray[np.float64]
 
 MAX_ROWS = 1000  # more would tell little more
 PARTS_OF_JUDGES = (Part(3, 1, 0.8, False), Part(3, 1, 0.8, True))  # of the small forests that judge

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk.distributions.joint import JointDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import List, Object, Schema, require
@@ -14,8 +14,6 @@ from coverwalk.forest.stream import ForestStream
 from coverwalk.preparation.bounds import check_within
 
 __all__ = ["StreamChain"]
-
-Floats = NDArray[np.float64]
 
 
 class StreamChain:
@@ -94,7 +92,7 @@ class StreamChain:
         if len(self.streams) == 1:
             return self.streams[0].predict_dist(X)
 
-        def conditional(j: int, rows: NDArray[np.int64], before: Floats) -> PredictiveDistribution:
+        def conditional(j: int, rows: Ints, before: Floats) -> PredictiveDistribution:
             return self.streams[j].predict_dist(np.ascontiguousarray(np.hstack([X[rows], before])))
 
         return JointDistribution(conditional, len(X), len(self.streams))

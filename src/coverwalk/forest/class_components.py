@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.class_walk import predict_locally
 from coverwalk._kernels.forest.node import child_of
 from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree
 
 __all__ = ["ClassComponent", "components"]
-
-Floats = NDArray[np.float64]
 
 
 class ClassComponent(NamedTuple):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
 from coverwalk.forest.class_pool import HeldOut, Pools, pool_rows
@@ -17,8 +17,6 @@ from coverwalk.forest.class_tree import ClassGrowth, ClassTree, plant
 
 __all__ = ["ClassForest", "Sheaf", "Standard"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -38,7 +36,7 @@ class Standard:
     size: Floats
     mean: Floats
     deviation: Floats
-    indicators: Integers = field(default_factory=lambda: np.empty((0, 2), np.int64))  # (m, 2) column and level
+    indicators: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))  # (m, 2) column and level
     shares: Floats = field(default_factory=lambda: np.empty(0))  # (m,) of the rows that have a value
 
     _schema = Schema(
@@ -125,12 +123,12 @@ class Sheaf(NamedTuple):
     """Rows in an order that depends on their values alone; equal rows are bundled, and dealt out in few parts."""
 
     X: Floats
-    y: Integers
+    y: Ints
     weight: Floats
-    bundle: Integers  # (n,) equal rows have the same; parts of a bundle stand side by side
+    bundle: Ints  # (n,) equal rows have the same; parts of a bundle stand side by side
 
     @classmethod
-    def of(cls, X: Floats, y: Integers, weight: Floats, held_out: int) -> "Sheaf":
+    def of(cls, X: Floats, y: Ints, weight: Floats, held_out: int) -> "Sheaf":
         """Bundle rows by their values and divide the weight of each bundle: its units are dealt to the parts in turn.
 
         So the order in which rows are given does not matter, and a row of weight m is the same as m rows: a row of
@@ -147,7 +145,7 @@ class Sheaf(NamedTuple):
         units = turns + (part < rest) + np.where(part == rest, weight[bundle] - whole, 0.0)
         return cls(X[bundle], y[bundle], units, bundle)
 
-    def folds(self, n_trees: int, held_out: int, rng: np.random.Generator) -> Iterator[Integers]:
+    def folds(self, n_trees: int, held_out: int, rng: np.random.Generator) -> Iterator[Ints]:
         """For each tree the parts it leaves out: every ``held_out`` trees leave out each once, classes evenly.
 
         No fold has two parts of a bundle, if it has at most ``held_out`` of them.
@@ -160,7 +158,7 @@ class Sheaf(NamedTuple):
             yield np.flatnonzero(fold == k % held_out)
 
 
-def _bundled(X: Floats, y: Integers, weight: Floats) -> tuple[Floats, Integers, Floats]:
+def _bundled(X: Floats, y: Ints, weight: Floats) -> tuple[Floats, Ints, Floats]:
     """Equal rows as one with the sum of their weights, in the order of a hash of their values."""
     bits = np.ascontiguousarray(X + 0.0).view(np.uint64)  # + 0.0: -0.0 is 0.0
     name = y.astype(np.uint64)
@@ -214,7 +212,7 @@ class ClassForest:
     @classmethod
     def grow(
         cls,
-        data: tuple[Floats, Integers, Floats],
+        data: tuple[Floats, Ints, Floats],
         n_classes: int,
         kinds: list[tuple[ClassGrowth, int]],
         held_out: int,
@@ -234,7 +232,7 @@ class ClassForest:
             for outside in duplicates.folds(n_trees, held_out, rng)
         ]
 
-        def grown(job: tuple[int, Integers, int]) -> tuple[ClassTree, Integers, Floats]:
+        def grown(job: tuple[int, Ints, int]) -> tuple[ClassTree, Ints, Floats]:
             kind, outside, tree_seed = job
             inside = np.delete(np.arange(len(y)), outside)
             if not len(inside):  # a single row is both what there is to grow on and all there is to learn
@@ -266,7 +264,7 @@ class ClassForest:
 
         return np.concatenate(list(in_threads(pooled, range(0, len(Z), CHUNK), n_jobs)))
 
-    def learn(self, X: Floats, y: Integers, weight: Floats, n_jobs: int) -> None:
+    def learn(self, X: Floats, y: Ints, weight: Floats, n_jobs: int) -> None:
         """Learn rows one by one: the counts and walks of all trees, and the pool; splits and discriminants stay.
 
         Each tree says what it thinks of a row before it learns it, so the rows weigh the pools as held-out rows do.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk._kernels.forest.discriminant import moments
 from coverwalk.forest.class_forest import ClassForest, in_threads
@@ -24,9 +25,6 @@ from coverwalk.preparation.row_sample import label_numbers
 from coverwalk.preparation.scaling import row_codes
 
 __all__ = ["ClassSums", "plan_classes"]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 LEAVES = (64, 4096)  # of a tree, at least and at most
 HELD_SHARE = 0.2  # of the sample, that fits the powers of the pools
@@ -51,7 +49,7 @@ class ClassPlan(NamedTuple):
         """All trees, with how each was planted."""
         return [(growth, tree) for growth, trees in self.forest.kinds for tree in trees]
 
-    def coded(self, X: Floats, y: NDArray[Any]) -> tuple[Floats, Integers, NDArray[np.uint64]]:
+    def coded(self, X: Floats, y: NDArray[Any]) -> tuple[Floats, Ints, UInts]:
         """Rows X, categories as digests, in the forest's units; classes by number; and the codes of the sample."""
         numbers = label_numbers(y)[:, 0]
         place = np.searchsorted(self.classes, y[:, 0])

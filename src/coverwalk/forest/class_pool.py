@@ -8,15 +8,12 @@ is fitted, as v is, to predictions of rows that no tree had seen: a convex probl
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk.files.schema import Array, List, Real, Schema, Tuple, Whole
 from coverwalk.forest.pool import pool_weights
 
 __all__ = ["HeldOut", "Pools", "fit_exponent", "log_softmax", "pool_rows"]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 POOL_ROWS, POOL_FLOATS = 20_000, 2**23  # rows that fit the pool: a few numbers need no more
 POOL_NEW = 0.1  # it is fitted again when so many more rows have come
@@ -36,13 +33,13 @@ class Pools:
     def __init__(self, n: int, n_classes: int, n_kinds: int) -> None:
         self._sum, self._trees = np.zeros((n_kinds, n, n_classes)), np.zeros((n_kinds, n))
 
-    def add(self, kind: int, rows: Integers | slice, psi: Floats) -> None:
+    def add(self, kind: int, rows: Ints | slice, psi: Floats) -> None:
         """Take in what one tree says of some rows (each named once)."""
         self._sum[kind, rows] += psi
         self._trees[kind, rows] += 1.0
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def known(self) -> Bools:
         """The rows of which a tree of every kind has spoken."""
         return np.asarray((self._trees > 0).all(axis=0))
 
@@ -70,10 +67,10 @@ class HeldOut:
 
     def __init__(self, n_kinds: int) -> None:
         self.weights, self.exponent = np.full(n_kinds, 1.0 / n_kinds), 1.0
-        self._parts: list[tuple[Floats, Integers, Floats]] = []  # means (n, C, kinds), classes, weights
+        self._parts: list[tuple[Floats, Ints, Floats]] = []  # means (n, C, kinds), classes, weights
         self._fitted = 0
 
-    def add(self, means: Floats, y: Integers, weight: Floats) -> None:
+    def add(self, means: Floats, y: Ints, weight: Floats) -> None:
         """Take in some rows; the pool follows when enough have come."""
         if len(y):
             self._parts.append((means, y, weight))
@@ -95,7 +92,7 @@ def pool_rows(n_classes: int) -> int:
     return min(POOL_ROWS, max(POOL_FLOATS // (4 * n_classes), 1))
 
 
-def fit_exponent(log_p: Floats, y: Integers, weight: Floats) -> float:
+def fit_exponent(log_p: Floats, y: Ints, weight: Floats) -> float:
     """The exponent T >= 0 of the most posterior probability, given log probabilities (n, C) and classes y (n,).
 
     The prior is normal about 1, with variance 1. A pool may be ignored but not turned round: of a few rows, each left

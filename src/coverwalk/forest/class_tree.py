@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.forest.class_criterion import classes_of
 from coverwalk._kernels.forest.class_walk import Local, Rows, Walk, visit
 from coverwalk._kernels.forest.discriminant import Factors, Moments, discriminants, empty_factors, moments
@@ -16,9 +16,7 @@ from coverwalk.forest.tree import Tree
 
 __all__ = ["ClassGrowth", "ClassTree", "plant"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Span = tuple[Integers, Integers]  # start (N,), end (N,): the rows of each context in an ordered list of rows
+Span = tuple[Ints, Ints]  # start (N,), end (N,): the rows of each context in an ordered list of rows
 
 MAX_COLUMNS = 48  # of a discriminant; where x has more, each tree draws its own
 MAX_FLOATS = 2**20  # of all covariances of one kind in one tree, 8 MB: the largest contexts come first
@@ -116,7 +114,7 @@ class ClassTree(NamedTuple):
         unknown = np.zeros(len(X), np.int64)
         return self._visit((X, unknown, np.zeros(len(X))), np.arange(len(X)), growth, learn=False)
 
-    def learn(self, rows: Rows, order: Integers, growth: ClassGrowth) -> Floats:
+    def learn(self, rows: Rows, order: Ints, growth: ClassGrowth) -> Floats:
         """psi of each row before it was learned; the state changes in place."""
         return self._visit(rows, order, growth, learn=True)
 
@@ -131,7 +129,7 @@ class ClassTree(NamedTuple):
             self.levels,
         )
 
-    def _visit(self, rows: Rows, order: Integers, growth: ClassGrowth, learn: bool) -> Floats:
+    def _visit(self, rows: Rows, order: Ints, growth: ClassGrowth, learn: bool) -> Floats:
         psi = np.empty((len(order), self.local[0].shape[1]))
         visit(rows, order, self.tree.nodes, self.local, self.walk, growth.setting, self.levels, learn, psi)
         return psi
@@ -162,12 +160,12 @@ def _copied(parts: Any) -> Any:
 class _Kind:
     """The contexts of a tree that have discriminants of one kind, and their moments."""
 
-    place: Integers  # (N,) among the moments, or -1
-    parent: Integers  # (G,) the place of each one's parent, or -1
+    place: Ints  # (N,) among the moments, or -1
+    parent: Ints  # (G,) the place of each one's parent, or -1
     total: Moments
 
     @classmethod
-    def of(cls, has: NDArray[np.bool_], parent: Integers, n_classes: int, p: int, own: bool) -> "_Kind":
+    def of(cls, has: Bools, parent: Ints, n_classes: int, p: int, own: bool) -> "_Kind":
         capacity = MAX_FLOATS // max(p * p * (n_classes if own else 1), 1)
         has = has & (np.cumsum(has) <= capacity)
         for k in np.flatnonzero(has):  # a context has one only if its parent has
@@ -180,7 +178,7 @@ class _Kind:
 
 
 def grown_tree(
-    rows: Rows, n_classes: int, perm: Integers, seed: int, growth: ClassGrowth, n_categories: Integers
+    rows: Rows, n_classes: int, perm: Ints, seed: int, growth: ClassGrowth, n_categories: Ints
 ) -> tuple[Tree, Span]:
     """Grow a tree on the rows named in ``perm``, which is put in the order of its contexts; which rows are whose."""
     X, y, weight = rows
@@ -191,13 +189,13 @@ def grown_tree(
     return Tree(grown[0][:n].copy()), (grown[2][:n].copy(), grown[3][:n].copy())
 
 
-def arranged(X: Floats, perm: Integers, tree: Tree) -> tuple[Integers, Span]:
+def arranged(X: Floats, perm: Ints, tree: Tree) -> tuple[Ints, Span]:
     """The rows named in ``perm`` in the order of a tree's contexts; start and end of each context's."""
     order, layout = tree.arrange(X[perm])
     return perm[order], (layout.start, layout.end)
 
 
-def counted(rows: Rows, n_classes: int, perm: Integers, tree: Tree, span: Span) -> Floats:
+def counted(rows: Rows, n_classes: int, perm: Ints, tree: Tree, span: Span) -> Floats:
     """Weight of each class in each context (N, C), of rows in the order of the contexts."""
     leaf = np.flatnonzero(tree.left < 0)
     leaf = leaf[np.argsort(span[0][leaf], kind="stable")]
@@ -207,8 +205,8 @@ def counted(rows: Rows, n_classes: int, perm: Integers, tree: Tree, span: Span) 
 
 
 def plant(
-    rows: Rows, n_classes: int, inside: Integers, outside: Integers, seed: int, growth: ClassGrowth
-) -> tuple[ClassTree, Integers, Floats]:
+    rows: Rows, n_classes: int, inside: Ints, outside: Ints, seed: int, growth: ClassGrowth
+) -> tuple[ClassTree, Ints, Floats]:
     """Grow a tree on the rows ``inside``, let those ``outside`` weigh it one by one, and learn all of them.
 
     Returns the tree, the rows outside in the order they came, and psi (len(outside), C): what the tree said of each
@@ -240,7 +238,7 @@ def plant(
     return _without_faint(planted(), growth), order, psi
 
 
-def _kinds(counts: Floats, span: Span, parent: Integers, p: int, growth: ClassGrowth) -> tuple[_Kind, _Kind]:
+def _kinds(counts: Floats, span: Span, parent: Ints, p: int, growth: ClassGrowth) -> tuple[_Kind, _Kind]:
     """Which contexts have rows enough for discriminants: of shared, and of own covariances."""
     size, present = span[1] - span[0], (counts > 0).sum(1)
     has_shared = (size >= growth.rows_shared * p) & (present > 1) & (growth.discriminants and p > 0)

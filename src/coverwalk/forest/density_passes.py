@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk.forest.bounds_choice import bounded, choose_rounding
 from coverwalk.forest.experts.trend import MAX_ROWS as ROWS_OF_TREND
 from coverwalk.forest.forest import Forest, Settings
@@ -17,8 +17,6 @@ from coverwalk.preparation.category_counts import category_codes
 from coverwalk.preparation.scaling import row_codes
 
 __all__ = ["DensityPass", "plan_density"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass

@@ -7,13 +7,12 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from coverwalk._arrays import Floats
 from coverwalk._docstrings import ROWS, Documented
 from coverwalk.distributions.explanation import Explanation, explanation_of
 from coverwalk.forest.importance import normalised, regression_gains
 
 __all__ = ["Dependence", "Explaining", "Importance", "permutation_importance"]
-
-Floats = NDArray[np.float64]
 
 
 class Importance(NamedTuple):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels.forest.components import Records
 from coverwalk._kernels.forest.flat import (
     HEAD,
@@ -22,9 +22,6 @@ from coverwalk.forest.tree import Tree
 from coverwalk.preparation.scaling import Scaling
 
 __all__ = ["Components", "FlatForest", "FlatTree"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class FlatTree(NamedTuple):
@@ -45,7 +42,7 @@ class Components(NamedTuple):
     weight: Floats
     loc: Floats
     scale: Floats
-    shape: NDArray[np.int32]
+    shape: Ints32
     label: Ints
     plain: Floats
 

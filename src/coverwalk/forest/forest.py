@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.components import REGRESSION
 from coverwalk._kernels.forest.contexts import (
     N_SHAPES,
@@ -50,8 +50,6 @@ from coverwalk.preparation.scaling import Scaling, canonical_order
 
 __all__ = ["Context", "FittedTree", "Forest", "Part", "Settings", "fit_tree", "routed"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 T = TypeVar("T")
 S = TypeVar("S")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk._kernels.forest.learned import set_precision
 from coverwalk.files.schema import Array, Maybe, Object, Schema, Whole, require
@@ -20,8 +20,6 @@ from coverwalk.forest.tuning import choose
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["Base", "base_of", "categories_seen", "grow_all", "grow_one", "ready"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

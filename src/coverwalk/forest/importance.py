@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.contexts import N_SHAPES, empty_fit, fit_contexts
 from coverwalk._kernels.forest.evidence import local_evidence, stop_weights
 from coverwalk._kernels.forest.kernel_density import kernel_tables
@@ -14,9 +14,6 @@ from coverwalk.forest.local_columns import fill_of, local_columns, plain_columns
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["class_gains", "normalised", "regression_gains"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def regression_gains(forest: Forest) -> Floats:

@@ -3,16 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.fill import leaf_means
 from coverwalk.files.schema import Array, stored
 from coverwalk.forest.tree import Tree, plain_columns
 
 __all__ = ["NO_FILL", "Fill", "fill_of", "local_columns", "plain_columns"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @stored(column=Array(np.int64, "m", index="p"), mean=Array(float, "N if m else 0", "m"))

@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints32
 from coverwalk._kernels.forest.components import Learned, Records
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk.distributions.shapes import Shapes
@@ -26,9 +26,6 @@ __all__ = [
     "describe_context",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 OUTLIERS, GLOBAL_KERNEL = -1, -2  # labels of components that are in no tree
 
 
@@ -46,7 +43,7 @@ class FittedTree(NamedTuple):
     """The contexts of one tree, fitted, and what they have learned since; files hold a `StoredTree`."""
 
     records: Records
-    shape: NDArray[np.int32]  # of each record, within the tree's own table
+    shape: Ints32  # of each record, within the tree's own table
     shapes: Shapes
     learned: Learned
     fill: Fill = NO_FILL

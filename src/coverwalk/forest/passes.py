@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 
+from coverwalk._arrays import Floats
 from coverwalk.locks import adopt
 from coverwalk.preparation.category_counts import CategoryCounts, digests
 from coverwalk.preparation.columns import categories_of, columns_of
@@ -42,7 +43,6 @@ __all__ = [
     "plan",
 ]
 
-Floats = NDArray[np.float64]
 Chunks = Iterable[tuple[Any, Any]] | Callable[[], Iterable[tuple[Any, Any]]]
 Model = TypeVar("Model", bound=BaseEstimator)
 

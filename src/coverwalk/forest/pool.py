@@ -19,11 +19,10 @@ expectation maximisation again, whose every step climbs (the concave-convex proc
 """
 
 import numpy as np
-from numpy.typing import NDArray
+
+from coverwalk._arrays import Floats, Ints
 
 __all__ = ["extrapolated", "few_experts", "pool_weights", "whole_numbers"]
-
-Floats = NDArray[np.float64]
 
 PRIOR_ROWS = 1.0  # of the Dirichlet prior, in all
 N_STEPS = 200
@@ -102,7 +101,7 @@ def few_experts(log_density: Floats, other: Floats, counted: Floats, gain: float
     error by it. A mixture that few rows cannot tell from chance costs more on rows to come than it gained on them.
     """
 
-    def mixture(kept: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def mixture(kept: Ints) -> tuple[Floats, Floats]:
         halves = log_density[:, kept], other[:, kept]
         weight = pool_weights(halves[0], counted=counted, other=halves[1], gain=gain)
         first, second = (np.logaddexp.reduce(half + np.log(weight), axis=1) for half in halves)

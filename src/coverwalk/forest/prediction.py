@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.forest.experts.y_cells import with_y_cells
@@ -14,8 +15,6 @@ from coverwalk.forest.members import GLOBAL_KERNEL
 from coverwalk.forest.tree_table import OUTLIER_ROWS, TreeTable
 
 __all__ = ["flat_answer"]
-
-Floats = NDArray[np.float64]
 
 
 def flat_answer(table: TreeTable, X: Floats, n_rows: int, describe: Callable[[int], Any]) -> PredictiveDistribution:

@@ -8,8 +8,8 @@ that would take long or much memory.
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Floats, Ints, Ints32
 from coverwalk._kernels.forest.components import DENSITY_OF_Y, MAX_PLANE, REGRESSION, Learned, Records
 from coverwalk._kernels.forest.contexts import Layout
 from coverwalk._kernels.forest.polynomial import n_features
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from coverwalk.forest.members import FittedTree
 
 __all__ = ["RowsOfForest", "StoredTree", "restored", "to_store"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_BYTES, MAX_WORK = 2**27, 4e9  # of what all trees of a forest make again: beyond, it is in the file
 _KNOWN = ("first", "kind", "weight", "s2", "centre", "mean", "degree", "ridge", "n_rows")
@@ -99,8 +96,8 @@ class StoredTree(NamedTuple):
     degree: Ints
     ridge: Floats
     n_rows: Ints
-    averaged: NDArray[np.bool_]  # whether the mean leverage stands for all
-    shape: NDArray[np.int32]
+    averaged: Bools  # whether the mean leverage stands for all
+    shape: Ints32
     shapes: Shapes
     fill: Fill
     learned: Learned | None  # None where nothing was learned

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Floats
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole, require, stored
 from coverwalk.forest.bounds_choice import choose_rounding
@@ -26,9 +26,6 @@ from coverwalk.forest.tree import Tree
 from coverwalk.forest.tree_table import STUDENT, TreeTable
 
 __all__ = ["ForestStream"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 HELD_OUT = 0.25  # of the rows of a fit have spoken for the weights of its pool
 MAX_HELD_OUT = 500.0
@@ -103,9 +100,7 @@ class ForestStream:
         check=lambda state, scope: _check_stream(state),
     )
 
-    def __init__(
-        self, settings: StreamSettings, p: int, names: list[str], categorical: NDArray[np.bool_] | None = None
-    ) -> None:
+    def __init__(self, settings: StreamSettings, p: int, names: list[str], categorical: Bools | None = None) -> None:
         self.settings, self.p, self.names = settings, p, names
         self.categorical = np.zeros(p, bool) if categorical is None else categorical
         self.categories: list[list[str]] = []  # names of the categories, for people

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._docstrings import ROWS, Documented
 from coverwalk.forest.bounds_choice import bounded
 from coverwalk.forest.chain import StreamChain
@@ -17,8 +17,6 @@ from coverwalk.preparation.rounding import refuse_lossy
 from coverwalk.preparation.stream_inputs import StreamInputs
 
 __all__ = ["Streaming"]
-
-Floats = NDArray[np.float64]
 
 N_TREES = 16  # of a stream that began as one: every row is learned by each of them
 

@@ -5,12 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk.forest.forest import FittedTree, Forest, routed
 from coverwalk.forest.tree import Tree
 
 __all__ = ["ForestSummary", "summarise"]
-
-Floats = NDArray[np.float64]
 
 KINDS = ("polynomial", "kernel density of residuals", "kernel density of y")
 

@@ -15,8 +15,8 @@ from math import ceil, isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.components import MAX_PLANE, RIDGE
 from coverwalk._kernels.forest.contexts import N_SHAPES, Fit, Grid, Layout
 from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
@@ -48,8 +48,6 @@ from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["STATE_BYTES", "ForestShapes", "ForestSums", "Room", "plan_on_sample", "scaled"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Rows = tuple[Floats, Floats]
 
 STATE_BYTES = 2**28  # of the sums of one forest: they are what travels

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.contexts import Layout
 from coverwalk._kernels.forest.grow import empty_nodes, grow
 from coverwalk._kernels.forest.line_criterion import lines_of
@@ -14,9 +15,6 @@ from coverwalk.files.schema import Array, Schema, Scope, require
 from coverwalk.locks import cached
 
 __all__ = ["Tree", "grow_tree", "plain_columns"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
 """The standard shapes of what a tree's contexts say: Student's t and kernel densities."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Ints32
 from coverwalk._kernels.forest.components import REGRESSION, Records
 from coverwalk._kernels.forest.contexts import Fit, Grid, Layout
 from coverwalk._kernels.forest.kernel_density import bandwidths
@@ -11,13 +11,10 @@ from coverwalk.distributions.shapes import KERNELS, STUDENT, Shapes
 
 __all__ = ["OUTLIER_DF", "shapes_of"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
 
 
-def shapes_of(records: Records, fit: Fit, grid: Grid, layout: Layout) -> tuple[NDArray[np.int32], Shapes]:
+def shapes_of(records: Records, fit: Fit, grid: Grid, layout: Layout) -> tuple[Ints32, Shapes]:
     """The table of standard shapes of a tree's records, and which is whose (R,)."""
     context = np.repeat(np.arange(len(records.slot)), np.diff(records.first))
     n = records.n_rows[records.slot[context]]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.node import NODE
 from coverwalk._kernels.forest.trees import Trees, learn_all, mean_all, predict_all, route_all
@@ -19,9 +20,6 @@ from coverwalk.forest.tree_shapes import OUTLIER_DF
 from coverwalk.locks import cached
 
 __all__ = ["OUTLIER_DF", "OUTLIER_ROWS", "TreeTable"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed distribution over all of y
 STUDENT = Shapes.student(OUTLIER_DF)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.density import cell_densities
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.polynomial import n_features
@@ -22,8 +22,6 @@ from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["choose"]
-
-Floats = NDArray[np.float64]
 
 STOPS = (0.5, 0.8, 0.95, 0.99)
 SCALE_FACTORS = (1.07, 1.0, 0.93, 0.87)  # smaller ones were asked for by chance alone, and cost up to 0.14 nats

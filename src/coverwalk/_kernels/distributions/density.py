@@ -11,8 +11,8 @@ is a row summed again in logarithms.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.distributions.exponential import LOWEST, loop_exp, loop_log1p, loop_tail
 from coverwalk._kernels.distributions.mixture import Components
@@ -34,8 +34,6 @@ from coverwalk._kernels.distributions.student import student_tail
 from coverwalk._kernels.linalg.prefetch import prefetch
 
 __all__ = ["cell_densities", "cell_logpdf", "row_density", "row_log_density"]
-
-Floats = NDArray[np.float64]
 
 LEAST = 1e-280  # a sum of densities above this has lost nothing to underflow
 _AHEAD = 4  # components whose normals are fetched ahead

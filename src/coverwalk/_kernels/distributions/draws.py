@@ -5,16 +5,12 @@
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import CELLS, KERNELS, STUDENT, Table, find_cell
 
 __all__ = ["draw_rows"]
-
-Floats = NDArray[np.float64]
 
 
 @kernel

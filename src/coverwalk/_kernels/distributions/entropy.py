@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.density import row_density, row_log_density
 from coverwalk._kernels.distributions.mixture import Components, row_tails
@@ -12,8 +12,6 @@ from coverwalk._kernels.distributions.quantile import row_quantile, row_spread
 from coverwalk._kernels.distributions.shapes import Table
 
 __all__ = ["mixture_entropy"]
-
-Floats = NDArray[np.float64]
 
 _TAILS = 22  # panels end at the quantiles 4^-1 ... 4^-22: what lies beyond has mass 6e-14
 _TOLERANCE = 1e-8  # of one piece, in nats; discontinuities are halved down to it
@@ -86,7 +84,7 @@ def panel_entropy(
 
 
 @kernel
-def mixture_entropy(components: Components, table: Table, out: NDArray[np.float64]) -> None:
+def mixture_entropy(components: Components, table: Table, out: Floats) -> None:
     """Fill out (n,): differential entropy of every row, in nats."""
     edges = np.empty(2 * _TAILS + 1)
     lefts, rights = np.empty(_MOST), np.empty(_MOST)

@@ -3,9 +3,7 @@
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.shapes import STUDENT, Table, atoms_tails
 from coverwalk._kernels.distributions.student import student_tail
@@ -22,11 +20,11 @@ __all__ = [
 class Components(NamedTuple):
     """The n rows' m components, flat; row i is answered by components offsets[i]:offsets[i+1]."""
 
-    offsets: NDArray[np.int64]  # (n + 1,)
-    weight: NDArray[np.float64]  # (m,) sums to one in each row
-    loc: NDArray[np.float64]  # (m,)
-    scale: NDArray[np.float64]  # (m,) positive
-    shape: NDArray[np.int32]  # (m,) index into the table of shapes
+    offsets: Ints  # (n + 1,)
+    weight: Floats  # (m,) sums to one in each row
+    loc: Floats  # (m,)
+    scale: Floats  # (m,) positive
+    shape: Ints32  # (m,) index into the table of shapes
 
 
 @kernel
@@ -51,9 +49,7 @@ def row_tails(components: Components, table: Table, i: int, y: float) -> tuple[f
 
 
 @kernel
-def mixture_cdf(
-    components: Components, table: Table, y: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
-) -> None:
+def mixture_cdf(components: Components, table: Table, y: Floats, lower: Floats, upper: Floats) -> None:
     """Fill lower, upper (n, k): P(Y <= y[i, j]) and P(Y > y[i, j]) of row i. NaN in, NaN out."""
     for i in range(y.shape[0]):
         for j in range(y.shape[1]):
@@ -68,7 +64,7 @@ def mixture_cdf(
 
 
 @kernel
-def mixture_moments(components: Components, table: Table, mean: NDArray[np.float64], var: NDArray[np.float64]) -> None:
+def mixture_moments(components: Components, table: Table, mean: Floats, var: Floats) -> None:
     """Fill mean, var (n,): exact sums over components; the variance about the mean by a second pass."""
     for i in range(mean.size):
         first, last = components.offsets[i], components.offsets[i + 1]
@@ -90,7 +86,7 @@ def mixture_moments(components: Components, table: Table, mean: NDArray[np.float
 
 
 @kernel
-def draw_components(components: Components, u: NDArray[np.float64], out: NDArray[np.int64]) -> None:
+def draw_components(components: Components, u: Floats, out: Ints) -> None:
     """Fill out (n, k): the component of row i, chosen by the uniform u[i, j] with its weight."""
     for i in range(u.shape[0]):
         first, last = components.offsets[i], components.offsets[i + 1]

@@ -12,8 +12,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.density import row_density
 from coverwalk._kernels.distributions.mixture import Components, row_tails
@@ -113,7 +113,7 @@ def row_quantile(
 
 
 @kernel
-def _remember(points: NDArray[np.float64], n: int, y: float, F: float, f: float) -> None:
+def _remember(points: Floats, n: int, y: float, F: float, f: float) -> None:
     """Insert a point into points (n, 4), sorted by y: y, its cdf, the logit of that, the slope of y in the logit."""
     k = n
     while k > 0 and points[k - 1, 0] > y:
@@ -128,7 +128,7 @@ def _remember(points: NDArray[np.float64], n: int, y: float, F: float, f: float)
 
 
 @kernel
-def _between(low: NDArray[np.float64], high: NDArray[np.float64], logit: float) -> float:
+def _between(low: Floats, high: Floats, logit: float) -> float:
     """Where the logit of the cdf is reached between two points: by a cubic that rises (Fritsch and Carlson 1980)."""
     run, rise = high[0] - low[0], high[2] - low[2]
     if not rise < math.inf or not rise > 0.0:
@@ -140,7 +140,7 @@ def _between(low: NDArray[np.float64], high: NDArray[np.float64], logit: float) 
 
 
 @kernel
-def _beyond(end: NDArray[np.float64], logit: float, spread: float, n: int) -> float:
+def _beyond(end: Floats, logit: float, spread: float, n: int) -> float:
     """Where to look when all n points lie on one side: Newton's step from the last, never a long way at once."""
     sign = 1.0 if logit > end[2] else -1.0
     step = 1.02 * end[3] * abs(logit - end[2])
@@ -198,9 +198,7 @@ def _search(
 
 
 @kernel
-def mixture_ppf(
-    components: Components, table: Table, tables: tuple[Any, Any], q: Any, out: NDArray[np.float64]
-) -> None:
+def mixture_ppf(components: Components, table: Table, tables: tuple[Any, Any], q: Any, out: Floats) -> None:
     """Fill out (n, k): quantiles of every row at q (k,), ascending. No quantile is below the one before it.
 
     tables: which (s,) of the tables pieces (D, N_PIECES, 6) is that of a shape.
@@ -231,7 +229,7 @@ def mixture_ppf(
 
 
 @kernel
-def rowwise_ppf(components: Components, table: Table, u: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def rowwise_ppf(components: Components, table: Table, u: Floats, out: Floats) -> None:
     """Fill out (n,): the quantile of row i at its own u[i] in (0, 1)."""
     for i in range(u.size):
         center, spread = row_spread(components, i)

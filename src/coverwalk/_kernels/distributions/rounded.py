@@ -6,16 +6,14 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table
 from coverwalk._kernels.distributions.student import student_density, student_tail
 
 __all__ = ["grid_moments", "rounded_moments"]
-
-Floats = NDArray[np.float64]
 
 _SMOOTH_STUDENT, _SMOOTH_NORMAL = 2.5, 1.2  # scales, in steps, from which rounding adds step^2 / 12 alone: 1e-10, 1e-12
 _STEPS = 40  # on either side of a narrow Student t that are summed one by one; then an integral

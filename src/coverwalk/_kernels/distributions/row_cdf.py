@@ -11,8 +11,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import (
@@ -28,9 +28,6 @@ from coverwalk._kernels.distributions.shapes import (
 from coverwalk._kernels.distributions.student import student_density, student_tail
 
 __all__ = ["N_PIECES", "PER_UNIT", "FlatRow", "empty_row", "flatten", "other_cdf", "student_pieces", "tabulated_cdf"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 PER_UNIT = 16  # pieces of a table per unit of e
 N_PIECES = 8 * PER_UNIT + 1  # so tables reach to e = 8; the last piece is constant

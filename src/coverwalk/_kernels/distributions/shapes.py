@@ -6,9 +6,7 @@
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.distributions.exponential import loop_tail
 from coverwalk._kernels.distributions.student import log1p
@@ -38,25 +36,22 @@ FAR = 1e150  # beyond this a square overflows
 FAR_NORMAL = 37.0  # deviations beyond which a normal has no mass: 6e-300
 
 
-Floats = NDArray[np.float64]
-
-
 class Table(NamedTuple):
     """What a kernel must know of s shapes with a atoms together; made by `distributions.shapes.Shapes`, read only."""
 
-    kind: NDArray[np.int32]  # (s,)
-    df: NDArray[np.float64]  # (s,) degrees of freedom of a Student t; NaN elsewhere
-    log_norm: NDArray[np.float64]  # (s,) its log density at 0
-    start: NDArray[np.int64]  # (s + 1,) atoms of a shape: start[s]:start[s+1]
-    weight: NDArray[np.float64]  # (a,) mass of an atom
-    center: NDArray[np.float64]  # (a,) centre of a kernel; left edge of a cell
-    width: NDArray[np.float64]  # (a,) standard deviation of a kernel; width of a cell
-    log_height: NDArray[np.float64]  # (a,) log density of the atom at its centre, mass included
-    below: NDArray[np.float64]  # (a,) mass of the shape's cells before this one
-    above: NDArray[np.float64]  # (a,) mass of the cells after it
-    mean: NDArray[np.float64]  # (s,)
-    var: NDArray[np.float64]  # (s,)
-    narrowest: NDArray[np.float64]  # (s,) width of the narrowest kernel; 1 of a Student t, 0 of cells
+    kind: Ints32  # (s,)
+    df: Floats  # (s,) degrees of freedom of a Student t; NaN elsewhere
+    log_norm: Floats  # (s,) its log density at 0
+    start: Ints  # (s + 1,) atoms of a shape: start[s]:start[s+1]
+    weight: Floats  # (a,) mass of an atom
+    center: Floats  # (a,) centre of a kernel; left edge of a cell
+    width: Floats  # (a,) standard deviation of a kernel; width of a cell
+    log_height: Floats  # (a,) log density of the atom at its centre, mass included
+    below: Floats  # (a,) mass of the shape's cells before this one
+    above: Floats  # (a,) mass of the cells after it
+    mean: Floats  # (s,)
+    var: Floats  # (s,)
+    narrowest: Floats  # (s,) width of the narrowest kernel; 1 of a Student t, 0 of cells
 
 
 @kernel
@@ -173,9 +168,7 @@ def atoms_tails(table: Table, s: int, e: float) -> tuple[float, float]:
 
 
 @kernel
-def partial_sums(
-    start: NDArray[np.int64], weight: NDArray[np.float64], below: NDArray[np.float64], above: NDArray[np.float64]
-) -> None:
+def partial_sums(start: Ints, weight: Floats, below: Floats, above: Floats) -> None:
     """Fill below, above (a,): mass of the atoms before and after each one in its own shape."""
     for s in range(start.size - 1):
         total = 0.0

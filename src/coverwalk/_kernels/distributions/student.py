@@ -6,9 +6,9 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["log1p", "student_density", "student_log_norm", "student_tail"]
@@ -16,7 +16,7 @@ __all__ = ["log1p", "student_density", "student_log_norm", "student_tail"]
 _MANY = 3000.0  # degrees of freedom from which the normal expansion is exact to rounding
 
 
-def student_log_norm(df: NDArray[np.float64]) -> NDArray[np.float64]:
+def student_log_norm(df: Floats) -> Floats:
     """Log density at 0: Γ((df+1)/2) / (Γ(df/2) sqrt(pi df)), to rounding for every df up to infinity.
 
     The difference of two large lgammas loses digits, so from df = 40 on it is its own series in 1/a, a = df/2.

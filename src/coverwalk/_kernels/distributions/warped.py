@@ -7,8 +7,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp, loop_log1p, loop_tail
 from coverwalk._kernels.distributions.mixture import Components, row_tails
@@ -18,8 +18,6 @@ from coverwalk._kernels.distributions.shapes import BLOCK, FAR_NORMAL, KERNELS, 
 from coverwalk._kernels.distributions.student import student_density, student_tail
 
 __all__ = ["CONSTANT", "EXPONENTIAL", "LINEAR", "cdf_at_ends", "piece_moments"]
-
-Floats = NDArray[np.float64]
 
 CONSTANT, LINEAR, EXPONENTIAL = range(3)
 
@@ -229,7 +227,7 @@ def _cells_exp(atoms: Atoms, z: tuple[float, float], rate: float, low: float, hi
 
 @kernel
 def cdf_at_ends(
-    components: Components, table: Table, tables: tuple[Any, Any], offsets: NDArray[np.int64], ends: Floats, out: Floats
+    components: Components, table: Table, tables: tuple[Any, Any], offsets: Ints, ends: Floats, out: Floats
 ) -> None:
     """Fill out: P(Z <= ends[k]) of row i for offsets[i] <= k < offsets[i + 1]; tables as `mixture_ppf` has them."""
     which, pieces = tables
@@ -253,9 +251,9 @@ def piece_moments(
     components: Components,
     table: Table,
     edges: Floats,
-    kind: NDArray[np.int64],
+    kind: Ints,
     form: Floats,
-    cells: tuple[NDArray[np.int64], Floats, Floats, Floats],
+    cells: tuple[Ints, Floats, Floats, Floats],
     squares: bool,
     mean: Floats,
     var: Floats,

@@ -3,16 +3,13 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.node import MISSING
 from coverwalk._kernels.forest.side_scores import line_evidence, negative_entropy
 
 __all__ = ["best_prefix", "mask_of", "missing_goes", "order_categories"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @kernel

@@ -4,8 +4,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.category_split import best_prefix, missing_goes
 from coverwalk._kernels.forest.side_scores import negative_entropy, x_log_x_table
@@ -13,25 +13,22 @@ from coverwalk._kernels.linalg.splitmix import uniform
 
 __all__ = ["Classes", "class_split", "classes_of"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 
 class Classes(NamedTuple):
     """The rows of a growth that tells classes apart, and work space."""
 
-    y: Integers  # (n,) class of each row
+    y: Ints  # (n,) class of each row
     weight: Floats  # (n,)
     n_features: int  # to look at in a context
     splits: Floats  # (m,) drawn on each of them
-    tally: Integers  # (m + 1,) rows between them
+    tally: Ints  # (m + 1,) rows between them
     counts: Floats  # (m + 1, C) weight of each class between them
     sides: Floats  # (2, C)
     table: Floats  # of i log i
-    sampled: tuple[Floats, Integers, Floats]  # values, classes and weights of the rows that judge
+    sampled: tuple[Floats, Ints, Floats]  # values, classes and weights of the rows that judge
 
 
-def classes_of(y: Integers, weight: Floats, n_classes: int, n_features: int, n_splits: int, sample: int) -> Classes:
+def classes_of(y: Ints, weight: Floats, n_classes: int, n_features: int, n_splits: int, sample: int) -> Classes:
     """For rows of these classes and weights (n,), judged by at most ``sample`` of them."""
     between = np.empty(n_splits), np.empty(n_splits + 1, np.int64), np.empty((n_splits + 1, n_classes))
     sampled = np.empty(sample), np.empty(sample, np.int64), np.empty(sample)
@@ -39,7 +36,7 @@ def classes_of(y: Integers, weight: Floats, n_classes: int, n_features: int, n_s
 
 
 @kernel
-def _draw_splits(values: Floats, splits: Floats, state: NDArray[np.uint64]) -> None:
+def _draw_splits(values: Floats, splits: Floats, state: UInts) -> None:
     """Random splits in ascending order, each half way between the values of two rows.
 
     That is dense where rows are, and lies between clumps of rows as well as in them. With a missing value there is no
@@ -59,7 +56,7 @@ def _draw_splits(values: Floats, splits: Floats, state: NDArray[np.uint64]) -> N
 
 @kernel
 def _count_between(
-    values: Floats, y: Integers, weight: Floats, splits: Floats, tally: Integers, counts: Floats, sides: Floats
+    values: Floats, y: Ints, weight: Floats, splits: Floats, tally: Ints, counts: Floats, sides: Floats
 ) -> None:
     """Rows and the weight of each class between neighbouring splits; and the weight of each on the right of all."""
     tally[:] = 0
@@ -76,14 +73,7 @@ def _count_between(
 
 @kernel
 def _best_categories(
-    values: Floats,
-    y: Integers,
-    weight: Floats,
-    n: int,
-    n_classes: int,
-    need: float,
-    table: Floats,
-    state: NDArray[np.uint64],
+    values: Floats, y: Ints, weight: Floats, n: int, n_classes: int, need: float, table: Floats, state: UInts
 ) -> tuple[float, int]:
     """The best set of n levels, in the order of one class's rate: that of a row drawn at random."""
     m, C = len(values), n_classes
@@ -104,11 +94,11 @@ def _best_categories(
 @kernel
 def _best_bound(
     values: Floats,
-    y: Integers,
+    y: Ints,
     weight: Floats,
     least: float,
-    work: tuple[Floats, Integers, Floats, Floats, Floats],
-    state: NDArray[np.uint64],
+    work: tuple[Floats, Ints, Floats, Floats, Floats],
+    state: UInts,
 ) -> tuple[float, float, int]:
     """The bound that leaves the least class entropy, of a few random ones: its score, the bound, and the mask."""
     splits, tally, counts, sides, table = work
@@ -154,7 +144,7 @@ def _best_bound(
 
 
 @kernel
-def _several_classes(y: Integers, perm: Integers, s: int, e: int) -> bool:
+def _several_classes(y: Ints, perm: Ints, s: int, e: int) -> bool:
     q = s + 1
     while q < e and y[perm[q]] == y[perm[s]]:
         q += 1
@@ -163,8 +153,8 @@ def _several_classes(y: Integers, perm: Integers, s: int, e: int) -> bool:
 
 @kernel
 def class_split(
-    X: Floats, perm: Integers, span: tuple[int, int], run: tuple[int, int, float], n_categories: Integers,
-    classes: Classes, state: NDArray[np.uint64],
+    X: Floats, perm: Ints, span: tuple[int, int], run: tuple[int, int, float], n_categories: Ints,
+    classes: Classes, state: UInts
 ) -> tuple[int, float, int]:  # fmt: skip
     """The split that leaves the least class entropy, of some on each of a few random features: its feature (-1 for
     none), split and mask. See `line_criterion.line_split`; a context of one class has nothing left to tell apart.

@@ -8,8 +8,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.forest.discriminant import Factors, log_scores
 from coverwalk._kernels.forest.node import child_of
@@ -17,13 +17,11 @@ from coverwalk._kernels.odds import log_step
 
 __all__ = ["Local", "Rows", "Walk", "predict_locally", "visit"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Rows = tuple[Floats, Integers, Floats]  # X (n, p), class of each row (n,), weight of each row (n,)
+Rows = tuple[Floats, Ints, Floats]  # X (n, p), class of each row (n,), weight of each row (n,)
 
 STRANGE = 1e-9  # share of rows that the parent's prediction leaves to all classes alike: no class is ever impossible
 # counts (N, C), shared (N,) and own (N,) the place of a context's factors or -1, factors of both, columns (p,) they use
-Local = tuple[Floats, Integers, Integers, Factors, Factors, Integers]
+Local = tuple[Floats, Ints, Ints, Factors, Factors, Ints]
 # log v (N, J), log odds (N,): which local model predicts, and whether the walk stops
 Walk = tuple[Floats, Floats]
 
@@ -107,7 +105,7 @@ def _learn(
 @kernel
 def visit(
     rows: Rows,
-    order: Integers,
+    order: Ints,
     nodes: Any,
     local: Local,
     walk: Walk,

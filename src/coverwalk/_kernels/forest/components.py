@@ -4,8 +4,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.polynomial import features, inner_product, n_features, value
 from coverwalk._kernels.linalg.cholesky import packed_leverage
@@ -17,10 +17,6 @@ __all__ = [
     "inflation_of",
     "write_components",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Truths = NDArray[np.bool_]
 
 REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
 

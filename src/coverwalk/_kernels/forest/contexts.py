@@ -8,8 +8,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.kernel_density import N_BINS, density_evidence
 from coverwalk._kernels.forest.polynomial import add_features, n_features
@@ -31,12 +31,8 @@ from coverwalk._kernels.forest.weighted_bins import weighted_evidence
 
 __all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 N_SHAPES = 2  # densities of a context: of its leave-one-out residuals, and of y about its mean
 SHAPE_ROWS = 12  # a context with fewer rows has none
-
 
 PROMISING = 4.0  # y is not asked for its density where regression narrows it more than this
 
@@ -75,7 +71,7 @@ class Fit(NamedTuple):
     width: Ints  # (N, N_SHAPES) index of the bandwidth
     mean: Floats  # (N,) of y
     shaped: Ints  # (N,) row of counts, -1 for none
-    counts: NDArray[np.int32]  # (., N_SHAPES, N_BINS)
+    counts: Ints32  # (., N_SHAPES, N_BINS)
 
 
 @kernel
@@ -211,15 +207,7 @@ def _add_errors(weight: float, error: Floats, keep: Floats, r: Floats, loo: Floa
 
 
 @kernel
-def _densities(
-    y: Floats,
-    loo: Floats,
-    w: Floats,
-    grid: Grid,
-    tables: tuple[Floats, Floats],
-    fit: Fit,
-    k: int,
-) -> None:
+def _densities(y: Floats, loo: Floats, w: Floats, grid: Grid, tables: tuple[Floats, Floats], fit: Fit, k: int) -> None:
     """The kernel densities of context k: of leave-one-out residuals, and of y about its mean."""
     n, M = len(y), fit.psi.shape[1]
     total, rows = 0.0, 0.0

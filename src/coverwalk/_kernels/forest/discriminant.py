@@ -7,15 +7,13 @@ shared by all classes; its predictive is Student's t (docs/classes.md, eqs. 3 to
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import inlined_kernel, kernel
 
 __all__ = ["Factors", "Moments", "discriminants", "empty_factors", "log_scores", "moments"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Rows = tuple[Floats, Integers, Floats]
+Rows = tuple[Floats, Ints, Floats]
 
 FARTHEST = 1e300  # squared distance
 KAPPA = 1.0  # prior rows of a class mean, at the mean of the context
@@ -54,12 +52,12 @@ def _whiten(U: Floats, z: Floats) -> None:
 @kernel
 def moments(
     rows: Rows,
-    perm: Integers,
-    span: tuple[Integers, Integers],
-    parent: Integers,
-    left: Integers,
-    place: Integers,
-    columns: Integers,
+    perm: Ints,
+    span: tuple[Ints, Ints],
+    parent: Ints,
+    left: Ints,
+    place: Ints,
+    columns: Ints,
     total: Moments,
 ) -> None:
     """Add rows to the moments of every context that has a place (N,) in them (else -1; a child's parent has one).
@@ -131,7 +129,7 @@ def empty_factors(total: Moments) -> Factors:
 
 
 @kernel
-def discriminants(total: Moments, parent: Integers, sigma: Floats, nu0: float, ridge: float, factors: Factors) -> None:
+def discriminants(total: Moments, parent: Ints, sigma: Floats, nu0: float, ridge: float, factors: Factors) -> None:
     """Write the predictive of every class in every context with moments to the `empty_factors`.
 
     Shared covariances: parent (G,) is the place of each context's parent (-1: none), towards whose covariance its

@@ -11,15 +11,13 @@ by the volume. That is `height` (N,) of a cell, and `edge` (M, 2) of the halves 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.dyadic_cells import AXIS, BITS, CHILD, HALVINGS, POINTS, Cells, half
 
 __all__ = ["Steps", "boxes", "cell_density", "slice_cells", "weigh_cells"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 # What is left for those who ask, as a tree: first move (N + 1,), moves (M, 4): axis, its halvings before, cells below
 # and above (-1: none, or visited by another way); height (N,) and edge (M, 2)
 Steps = tuple[Ints, Ints, Floats, Floats]
@@ -171,9 +169,7 @@ def boxes(steps: Steps, low: Floats, width: Floats) -> None:
 
 
 @kernel
-def slice_cells(
-    code: Ints, known: NDArray[np.bool_], target: int, steps: Steps, low: Ints, high: Ints, density: Floats
-) -> int:
+def slice_cells(code: Ints, known: Bools, target: int, steps: Steps, low: Ints, high: Ints, density: Floats) -> int:
     """The density along one axis of the cells that agree with the known axes of a place, the others integrated out.
 
     Fills low, high (in units of 2^-BITS) and density of at most len(low) pieces; returns how many there are.
@@ -213,8 +209,8 @@ def slice_cells(
 
 @kernel
 def _piece(
-    corner: Ints, halvings: Ints, known: NDArray[np.bool_], target: int, height: float,
-    low: Ints, high: Ints, density: Floats, n: int,
+    corner: Ints, halvings: Ints, known: Bools, target: int, height: float,
+    low: Ints, high: Ints, density: Floats, n: int
 ) -> int:  # fmt: skip
     """Add one piece where there is room; how many there are now."""
     if n < len(low):

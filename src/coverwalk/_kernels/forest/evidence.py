@@ -3,14 +3,11 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["local_evidence", "stop_weights", "walk_weights"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @kernel

@@ -1,15 +1,9 @@
 """What local models see of rows with missing values and categories: the means of a row's leaf, and nothing."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["fill_rows", "leaf_means"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Truths = NDArray[np.bool_]
 
 
 @kernel
@@ -35,7 +29,7 @@ def leaf_means(Z: Floats, leaf: Ints, parent: Ints, column: Ints, mean: Floats, 
 
 
 @kernel
-def fill_rows(Z: Floats, leaf: Ints, mean: Floats, categorical: Truths, local: Floats) -> None:
+def fill_rows(Z: Floats, leaf: Ints, mean: Floats, categorical: Bools, local: Floats) -> None:
     """Write rows Z (n, p) to local (n, p), missing values at the mean (N, p) of their leaf, categories left at 0."""
     n, p = Z.shape
     for i in range(n):

@@ -20,8 +20,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.components import DENSITY_OF_Y, REGRESSION, Records
 from coverwalk._kernels.forest.node import route
@@ -30,8 +30,6 @@ from coverwalk._kernels.linalg.prefetch import prefetch
 
 __all__ = ["HEAD", "OUTLIERS", "count_components", "fill_store", "flat_components", "route_rows", "scale_rows"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Weight, in its tree, of a component that is left out. The distribution of outliers has a weight of 1e-8 at 10^7 rows
 # and a scale at most 10^4 times that of the component: no density changes by more than 1e-9 of itself.

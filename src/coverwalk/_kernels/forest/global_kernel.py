@@ -9,15 +9,12 @@ with normal kernels, K(0) = 1: where rows are far, the density m of all y speaks
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.kernel_density import base_density
 
 __all__ = ["FAR_ROWS", "judge_bandwidths", "node_masses", "surround"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 FAR_ROWS = 0.05  # a
 REACH = 5.0  # bandwidths beyond which a row says nothing at a node

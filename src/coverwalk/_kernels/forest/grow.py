@@ -8,8 +8,8 @@ the evidence of normals (`normal_criterion`).
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.class_criterion import Classes, class_split
 from coverwalk._kernels.forest.line_criterion import Lines, line_split
@@ -19,8 +19,6 @@ from coverwalk._kernels.linalg.splitmix import mix, uniform
 
 __all__ = ["Grown", "empty_nodes", "grow"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Grown = tuple[Any, Ints, Ints, Ints]  # nodes, parent, start, end: context k holds rows perm[start[k]:end[k]]
 
 

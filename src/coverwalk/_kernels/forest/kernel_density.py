@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import fused_kernel, kernel
 
 __all__ = [
@@ -20,8 +20,6 @@ __all__ = [
     "density_evidence",
     "kernel_tables",
 ]
-
-Floats = NDArray[np.float64]
 
 N_BINS, H = 128, 8  # bins, bandwidths
 BIN = 1.0 / 16.0  # in units of the context's own scale: the bins reach four scales to either side
@@ -63,7 +61,7 @@ def base_density(e: float) -> float:
 
 
 @kernel
-def _bin(e: Floats, scale: float, counts: NDArray[np.int32]) -> tuple[int, float]:
+def _bin(e: Floats, scale: float, counts: Ints32) -> tuple[int, float]:
     """Count e into bins; returns how many are beyond them and the sum of their log densities under the base."""
     n_outside, log_outside = 0, 0.0
     for q in range(len(e)):
@@ -77,7 +75,7 @@ def _bin(e: Floats, scale: float, counts: NDArray[np.int32]) -> tuple[int, float
 
 
 @fused_kernel
-def _masses(counts: NDArray[np.int32], filled: NDArray[np.int64], kernels: Floats, mass: Floats) -> None:
+def _masses(counts: Ints32, filled: Ints, kernels: Floats, mass: Floats) -> None:
     """Fill mass (filled, H): of the kernels of all rows at each bin that has some, under every bandwidth.
 
     One variable a bandwidth, not an array of them: they stay in registers.
@@ -101,7 +99,7 @@ def _masses(counts: NDArray[np.int32], filled: NDArray[np.int64], kernels: Float
 
 @kernel
 def bins_evidence(
-    counts: NDArray[np.int32], n: int, n_outside: int, log_outside: float, scale: float, tables: tuple[Floats, Floats]
+    counts: Ints32, n: int, n_outside: int, log_outside: float, scale: float, tables: tuple[Floats, Floats]
 ) -> tuple[float, int]:
     """Log evidence averaged over bandwidths, and the best bandwidth, of n rows counted into bins.
 
@@ -140,7 +138,7 @@ def bins_evidence(
 
 @kernel
 def density_evidence(
-    e: Floats, min_scale: float, tables: tuple[Floats, Floats], counts: NDArray[np.int32]
+    e: Floats, min_scale: float, tables: tuple[Floats, Floats], counts: Ints32
 ) -> tuple[float, float, int]:
     """Bin e (n,) into counts (N_BINS,); returns log evidence averaged over bandwidths, scale, best bandwidth."""
     n = len(e)

@@ -14,8 +14,8 @@ Right after a growth all of it is at rest: theta = 0, psi = nu, and the odds are
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.shapes import FAR, Table, log_density
 from coverwalk._kernels.forest.components import (
@@ -33,9 +33,6 @@ from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_so
 from coverwalk._kernels.odds import log_mixture, log_step
 
 __all__ = ["learn_rows", "pool_rows", "set_precision"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _NO_WEIGHT = np.empty(0)
 MIN_NU = 2.0  # rows that a scale is worth however much was forgotten
@@ -135,7 +132,7 @@ def learn_rows(
     degree: int,
     records: Records,
     learned: Learned,
-    shape: NDArray[np.int32],
+    shape: Ints32,
     first_shape: int,
     table: Table,
     scale_factor: float,

@@ -4,8 +4,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.category_split import best_prefix, missing_goes
 from coverwalk._kernels.forest.regression import add_gram, kernel_matrix
@@ -14,9 +14,6 @@ from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_so
 from coverwalk._kernels.linalg.splitmix import uniform
 
 __all__ = ["Lines", "line_split", "lines_of"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _NO_WEIGHT = np.empty(0)
 
@@ -168,7 +165,7 @@ def _below(
 @kernel
 def line_split(
     X: Floats, perm: Ints, span: tuple[int, int], run: tuple[int, int, float], n_categories: Ints, lines: Lines,
-    root: bool, state: NDArray[np.uint64],
+    root: bool, state: UInts
 ) -> tuple[int, float, int]:  # fmt: skip
     """The candidate of most evidence on a run of the context's rows: its feature (-1 for none), split and mask.
 

@@ -8,8 +8,8 @@ highest bit says, in either kind of split.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 
 __all__ = [
@@ -24,9 +24,6 @@ __all__ = [
     "goes_right",
     "route",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_CATEGORIES = 62  # categories of a column: bits 0 to 61 of a mask
 OWN_CATEGORIES = 61  # of them with a bit of their own; one is left for all others

@@ -9,16 +9,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Floats, Ints, UInts
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.linalg.cholesky import factorise, log_determinant
 from coverwalk._kernels.linalg.splitmix import uniform
 
 __all__ = ["NormalContexts", "NormalPrior", "fit_normal", "normal_split", "normals_of"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 HOPELESS = 5.0  # nats that a split may lose, in a context and then in its child, before growth ends there
 
@@ -47,7 +44,7 @@ class NormalContexts(NamedTuple):
     scatter: Floats  # (N, q, q) of a child's prior
     Psi: Floats  # (N, q, q)
     log_phi: Floats  # (N,)
-    hopeless: NDArray[np.bool_]  # (N,) whether the best split lost too much
+    hopeless: Bools  # (N,) whether the best split lost too much
     mean: Floats  # (q,) of the context at hand
     work: tuple[Floats, Floats]  # (q, q)
     direction: Floats  # (q,)
@@ -131,7 +128,7 @@ def fit_normal(perm: Ints, s: int, e: int, k: int, parent: int, normals: NormalC
 
 
 @kernel
-def _draw_direction(direction: Floats, Psi: Floats, state: NDArray[np.uint64]) -> None:
+def _draw_direction(direction: Floats, Psi: Floats, state: UInts) -> None:
     """An axis half of the time, else a random direction in units of the context's own spread."""
     q = len(direction)
     along = int(uniform(state) * q) if uniform(state) < 0.5 else -1
@@ -152,7 +149,7 @@ def _along(direction: Floats, y: Floats) -> float:
 
 @kernel
 def _best_direction(
-    rows: Ints, run: tuple[int, int, float], n: int, k: int, normals: NormalContexts, state: NDArray[np.uint64]
+    rows: Ints, run: tuple[int, int, float], n: int, k: int, normals: NormalContexts, state: UInts
 ) -> tuple[float, float]:
     """The best split of context k, of n rows: its place along ``normals.direction``, NaN where there is none; and the
     evidence of its two sides on the scale of `_log_evidence`.
@@ -210,7 +207,7 @@ def _best_direction(
 @kernel
 def normal_split(
     along: Floats, perm: Ints, span: tuple[int, int], run: tuple[int, int, float], k: int, parent: int,
-    normals: NormalContexts, state: NDArray[np.uint64],
+    normals: NormalContexts, state: UInts
 ) -> tuple[int, float]:  # fmt: skip
     """The split, of a few random ones across any direction, whose two sides have most evidence: 0 and its place, or -1.
 

@@ -3,14 +3,12 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.student import log1p
 
 __all__ = ["add_normals"]
-
-Floats = NDArray[np.float64]
 
 LEAST = 1e-60  # densities below this are nothing beside the tails of the cells
 

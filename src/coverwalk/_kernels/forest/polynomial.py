@@ -1,13 +1,9 @@
 """Polynomials of degree 0, 1, 2 in the inputs: as features, and as the kernel that is their inner product."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["add_features", "features", "inner_product", "n_features", "value"]
-
-Floats = NDArray[np.float64]
 
 
 @kernel

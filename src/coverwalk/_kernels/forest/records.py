@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.components import MAX_PLANE, REGRESSION, Learned, Records
 from coverwalk._kernels.forest.contexts import Fit, Grid, Layout
@@ -15,14 +16,10 @@ from coverwalk._kernels.linalg.cholesky import factorise, pack
 
 __all__ = ["at_rest", "fill_spans", "find_homes", "kept_records", "span_sizes", "whole_records"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Truths = NDArray[np.bool_]
-
 DIGITS = 36  # binary ones, that records keep
 
 
-def kept_records(layout: Layout, grid: Grid, fit: Fit, weight: Floats, nonzero: Truths, p: int) -> Records:
+def kept_records(layout: Layout, grid: Grid, fit: Fit, weight: Floats, nonzero: Bools, p: int) -> Records:
     """The records of the local models with weight (N, M), with these weights (S, N, M); rows are still to come.
 
     Numbers keep `DIGITS` bits, functions as many below the scale of their context: what lies beyond is noise, and would
@@ -62,7 +59,7 @@ def _rounded(values: Floats, scale: Floats | None = None) -> Floats:
 
 
 def whole_records(
-    parent: Ints, p: int, averaged: Truths, spans: tuple[Floats, ...] = (), **known: NDArray[Any]
+    parent: Ints, p: int, averaged: Bools, spans: tuple[Floats, ...] = (), **known: NDArray[Any]
 ) -> Records:
     """All arrays of records, given those that nothing else tells.
 
@@ -101,7 +98,7 @@ def whole_records(
     )
 
 
-def span_sizes(n: Ints, degree: Ints, averaged: Truths, p: int) -> tuple[Ints, Ints]:
+def span_sizes(n: Ints, degree: Ints, averaged: Bools, p: int) -> tuple[Ints, Ints]:
     """How many rows each context keeps, and the order of its factor; 0 where none is needed."""
     has = (n > 0) & ~averaged
     n_kept = np.where(has & _in_rows(n, degree, p), n, 0)
@@ -113,7 +110,7 @@ def _n_terms(p: int) -> Ints:
     return np.array([n_features(degree, p) for degree in range(3)])
 
 
-def _in_rows(n: Ints, degree: Ints, p: int) -> Truths:
+def _in_rows(n: Ints, degree: Ints, p: int) -> Bools:
     """Whether a prediction costs less from the n rows of a context than from its features."""
     size = _n_terms(p)[degree]
     few = np.minimum(n, size)

@@ -8,8 +8,8 @@ rows: c = F'alpha.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
@@ -31,8 +31,6 @@ __all__ = [
     "solve_coefficients",
     "solve_rows",
 ]
-
-Floats = NDArray[np.float64]
 
 LANES = 16  # rows that are worked on together, one a column
 WIDE = 64  # the same where there are many rows

@@ -7,8 +7,8 @@ second, and add up as sums do.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.contexts import N_SHAPES, PROMISING, SHAPE_ROWS, Layout
 from coverwalk._kernels.forest.kernel_density import BIN, MIDDLE, N_BINS, base_density, bins_evidence
@@ -16,9 +16,6 @@ from coverwalk._kernels.forest.polynomial import features
 from coverwalk._kernels.forest.sums import Regressions
 
 __all__ = ["bin_residuals", "bin_scales", "density_scores"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BLOCK = 64  # rows of a leaf that are looked at together
 

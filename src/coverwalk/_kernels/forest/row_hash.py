@@ -1,14 +1,11 @@
 """Pseudo-random numbers that depend on what a row holds alone, and y spread over its rounding cell by them."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["hash_rows", "spread_on_grid", "uniforms"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GOLDEN = 0.6180339887498949
 
@@ -21,7 +18,7 @@ def _mixed(code: np.uint64) -> np.uint64:
 
 
 @kernel
-def hash_rows(X: Floats, y: Floats, out: NDArray[np.uint64]) -> None:
+def hash_rows(X: Floats, y: Floats, out: UInts) -> None:
     """Fill out (n,): a number for each row X (n, p), y (n,)."""
     row = np.empty(X.shape[1] + 1)
     bits = row.view(np.uint64)
@@ -36,7 +33,7 @@ def hash_rows(X: Floats, y: Floats, out: NDArray[np.uint64]) -> None:
 
 
 @kernel
-def uniforms(code: NDArray[np.uint64], rank: Ints, out: Floats) -> None:
+def uniforms(code: UInts, rank: Ints, out: Floats) -> None:
     """Fill out (n,) with numbers in (0, 1), one a code; those of equal codes, told apart by rank, lie evenly apart."""
     for i in range(len(out)):
         start = float(_mixed(code[i] ^ np.uint64(0xD1B54A32D192ED03)) >> np.uint64(12)) * 2.0**-52

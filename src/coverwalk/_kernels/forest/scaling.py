@@ -2,14 +2,10 @@
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["all_finite", "scale_rows", "to_units"]
-
-Floats = NDArray[np.float64]
 
 BULK = 4.0  # units up to which inputs are taken as they are; logarithms beyond
 FARTHEST = 1e300

@@ -1,21 +1,16 @@
 """The densities of contexts as atoms of a table of shapes: normals at the centres of bins."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.kernel_density import BASE_WEIGHT, BASE_WIDTH, BIN, MIDDLE, N_BINS
 
 __all__ = ["kernel_atoms"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Counts = NDArray[np.int32]
 Atoms = tuple[Ints, Floats, Floats, Floats]
 
 
 @kernel
-def kernel_atoms(counts: Counts, widths: Floats, n_rows: Ints, atoms: Atoms) -> None:
+def kernel_atoms(counts: Ints32, widths: Floats, n_rows: Ints, atoms: Atoms) -> None:
     """Normals at the centres of the bins, over a base with the weight of one row and of the rows beyond the bins.
 
     Of K contexts with counts (K, N_BINS), bandwidths (K,) and n_rows (K,): fills the atoms, start (K + 1,) of each

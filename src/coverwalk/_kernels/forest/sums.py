@@ -9,8 +9,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.contexts import Grid, Layout, _posterior
 from coverwalk._kernels.forest.polynomial import features, n_features
@@ -25,9 +25,6 @@ __all__ = [
     "sum_upwards",
     "summed_evidence",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ALIKE = 8.0  # rows a term from which on one ridge is as good as another
 KURTOSIS = 3.0  # of the leave-one-out residuals in the second-order term of their evidence: that of the normal

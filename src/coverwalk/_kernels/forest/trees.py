@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import carray  # type: ignore[attr-defined]
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.rounded import rounded_moments
 from coverwalk._kernels.distributions.shapes import FAR, Table, log_density
@@ -22,8 +22,6 @@ from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, in
 
 __all__ = ["Trees", "learn_all", "mean_all", "predict_all", "route_all"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # columns of `Trees.numbers`
 FRAME, DEGREE, SMOOTH, LABEL, SHAPE, MIDDLE, UNIT, FACTOR = range(8)

@@ -3,13 +3,12 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import fused_kernel, kernel
 
 __all__ = ["fourier", "fourier_features", "fourier_value"]
 
-Floats = NDArray[np.float64]
 
 # cos(2 pi t) = sum_k (-1)^k (2 pi t)^2k / (2k)!, for |t| <= 1/2; the next term is below 1e-15
 SERIES = np.array([(-1.0) ** k * (2 * math.pi) ** (2 * k) / math.factorial(2 * k) for k in range(15)])

@@ -3,19 +3,16 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.kernel_density import BIN, MIDDLE, N_BINS, base_density, bins_evidence
 
 __all__ = ["weighted_evidence"]
 
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int32]
-
 
 @kernel
-def _count(e: Floats, w: Floats, scale: float, counts: Counts) -> tuple[int, int]:
+def _count(e: Floats, w: Floats, scale: float, counts: Ints32) -> tuple[int, int]:
     """Fill counts (N_BINS,), so that the sum up to any bin is that of the weights, within one half; returns the rows
     of all weights together, and how many of them are beyond the bins.
     """
@@ -46,7 +43,7 @@ def _outside(e: Floats, w: Floats, scale: float, n_out: int) -> float:
 
 @kernel
 def weighted_evidence(
-    e: Floats, w: Floats, min_scale: float, tables: tuple[Floats, Floats], counts: Counts
+    e: Floats, w: Floats, min_scale: float, tables: tuple[Floats, Floats], counts: Ints32
 ) -> tuple[float, float, int]:
     """As `density_evidence`, of rows e (n,) with weights w (n,): evidence, scale and width."""
     square, total = 0.0, 0.0

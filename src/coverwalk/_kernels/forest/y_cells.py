@@ -7,16 +7,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table, atoms_tails, find_cell
 
 __all__ = ["Prices", "Rows", "best_edges", "cell_masses", "move_edges", "normal_table"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Rows(NamedTuple):

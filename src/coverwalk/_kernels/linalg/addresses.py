@@ -10,13 +10,11 @@ import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 from numba.core import types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Ints
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["floats_1", "floats_2", "floats_3", "ints_1", "pointer", "small_ints_1"]
-
-Ints = NDArray[np.int64]
 
 
 def _pointer(typing: Any, address: Any) -> Any:

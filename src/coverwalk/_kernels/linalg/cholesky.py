@@ -7,14 +7,10 @@ A symmetric matrix lives in the upper triangle of a square work array; its facto
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import fused_kernel, kernel
 
 __all__ = ["back_solve", "factorise", "forward_solve", "leverage", "log_determinant", "pack", "packed_leverage"]
-
-Floats = NDArray[np.float64]
 
 
 @fused_kernel

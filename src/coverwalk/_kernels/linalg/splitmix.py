@@ -1,8 +1,8 @@
 """Random numbers by counting: a stream is one number, so trees can be grown in any order and on any thread."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import UInts
 from coverwalk._kernels._compile import kernel
 
 __all__ = ["mix", "uniform"]
@@ -17,7 +17,7 @@ def mix(bits: np.uint64) -> np.uint64:
 
 
 @kernel
-def uniform(state: NDArray[np.uint64]) -> float:
+def uniform(state: UInts) -> float:
     """The next number in [0, 1) of a random stream; its state (1,) moves on."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     return float(mix(state[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)

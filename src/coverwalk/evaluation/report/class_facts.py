@@ -5,14 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk.classifier import ContextClassifier
 from coverwalk.evaluation.report.facts import N_SURPRISING, permuted_losses
 from coverwalk.evaluation.scores import n_learned_from
 from coverwalk.preparation.parameters import n_threads
 
 __all__ = ["gather_classes"]
-
-Floats = NDArray[np.float64]
 
 N_BINS = 10
 
@@ -27,7 +26,7 @@ def gather_classes(
     with np.errstate(divide="ignore"):
         log_p = np.log(own)
 
-    def losses(rows_X: Floats, rows: NDArray[np.int64]) -> float:
+    def losses(rows_X: Floats, rows: Ints) -> float:
         q = _proba(model, rows_X)[np.arange(len(rows)), code[rows]]
         return -float(np.log(np.maximum(q, 1e-300)).mean())
 
@@ -72,7 +71,7 @@ def _proba(model: ContextClassifier, X: Floats) -> Floats:
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
-def _loss(name: str, log_p: Floats, p: Floats, code: NDArray[np.int64]) -> dict[str, Any]:
+def _loss(name: str, log_p: Floats, p: Floats, code: Ints) -> dict[str, Any]:
     return {
         "name": name,
         "loss": float(min(-log_p.mean(), 1e300)),
@@ -81,7 +80,7 @@ def _loss(name: str, log_p: Floats, p: Floats, code: NDArray[np.int64]) -> dict[
     }
 
 
-def _reliability(p: Floats, code: NDArray[np.int64]) -> list[dict[str, Any]]:
+def _reliability(p: Floats, code: Ints) -> list[dict[str, Any]]:
     """Accuracy of rows by the probability of their predicted class, in bins of equal width; empty ones left out."""
     best, right = p.max(axis=1), p.argmax(axis=1) == code
     of = np.minimum((best * N_BINS).astype(int), N_BINS - 1)
@@ -91,7 +90,7 @@ def _reliability(p: Floats, code: NDArray[np.int64]) -> list[dict[str, Any]]:
     ]
 
 
-def _confusion(p: Floats, code: NDArray[np.int64]) -> list[list[int]]:
+def _confusion(p: Floats, code: Ints) -> list[list[int]]:
     """Rows of observed classes by predicted ones."""
     C = p.shape[1]
     return np.bincount(code * C + p.argmax(axis=1), minlength=C * C).reshape(C, C).tolist()

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Ints
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.report.packing import pack, packed_size
@@ -17,9 +18,6 @@ from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.rounding import Rounding
 
 __all__ = ["Exported", "export"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _NODES = ("feature", "cut", "left", "slot", "first", "last")
 _RECORDS = ("kind", "weight", "s2", "shape")
@@ -196,7 +194,7 @@ def _prune(tree: Tree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
     return part
 
 
-def _nonzero(left: Ints, nonzero: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
+def _nonzero(left: Ints, nonzero: Bools) -> tuple[Ints, Ints, Ints]:
     """Contexts worth keeping, in their order; where their children now are, -1 for none; and their depths."""
     below, depth = nonzero.copy(), np.zeros(len(left), np.int64)
     inner = left >= 0

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.evaluation.baselines import Line, plain_inputs
 from coverwalk.evaluation.metrics import pit
@@ -15,8 +15,6 @@ from coverwalk.forest.forest import Forest
 from coverwalk.forest.summary import summarise
 
 __all__ = ["Subject", "gather", "is_mixed", "permuted_losses"]
-
-Floats = NDArray[np.float64]
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 N_BINS = 20
@@ -148,7 +146,7 @@ def _losses(subject: Subject, answers: Answers) -> list[dict[str, Any]]:
     return losses
 
 
-def _loss(name: str, log_density: Floats, error: Floats, inside: NDArray[np.bool_], crps: Floats) -> dict[str, Any]:
+def _loss(name: str, log_density: Floats, error: Floats, inside: Bools, crps: Floats) -> dict[str, Any]:
     return {
         "name": name,
         "loss": float(-log_density.mean()),
@@ -159,7 +157,7 @@ def _loss(name: str, log_density: Floats, error: Floats, inside: NDArray[np.bool
     }
 
 
-def permuted_losses(X: Floats, losses: Callable[[Floats, NDArray[np.int64]], float], names: list[str]) -> Any:
+def permuted_losses(X: Floats, losses: Callable[[Floats, Ints], float], names: list[str]) -> Any:
     """Rise of the mean loss when each input is shuffled, over some of the rows; the largest first.
 
     ``losses(X, rows)`` is the mean loss of inputs X (k, p) with the targets of these rows.
@@ -176,7 +174,7 @@ def permuted_losses(X: Floats, losses: Callable[[Floats, NDArray[np.int64]], flo
 
 
 def _importances(subject: Subject, answers: Answers) -> Any:
-    def losses(X: Floats, rows: NDArray[np.int64]) -> float:
+    def losses(X: Floats, rows: Ints) -> float:
         return -float(np.mean(subject.predict_dist(X).logpdf(subject.y[rows])))
 
     return permuted_losses(subject.X, losses, subject.inputs)

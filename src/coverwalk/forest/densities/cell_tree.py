@@ -5,8 +5,8 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.distributions.real_line import CORE, log_slope
 from coverwalk._kernels.forest.dyadic_cells import AXIS, BITS, CHILD, HALVINGS, Cells, from_places, grow_cells, places
 from coverwalk._kernels.forest.dyadic_walk import Steps, boxes, cell_density, slice_cells, weigh_cells
@@ -15,14 +15,10 @@ from coverwalk.preparation.running_scaling import Units
 
 __all__ = ["CellTree", "grow_cell_tree", "levels_of_choice", "random_units"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 MAX_HALVINGS = 40  # of an axis
 _MARGIN = 0.5  # on either side the cells reach beyond the range by up to this part of it, at random
 _CELLS_PER_ROW = 16  # shapes of cells in the widest level of the lattice, at most
 _CELLS = 1_000_000  # and these times the rows
-
 
 _MOVE = {
     AXIS: Limits(index="q"),
@@ -89,7 +85,7 @@ class CellTree:
         has_weight = heights > 0.0
         return low[has_weight], width[has_weight], heights[has_weight] * width[has_weight].prod(axis=1)
 
-    def slice(self, y: Floats, known: NDArray[np.bool_], target: int) -> tuple[Floats, Floats, float]:
+    def slice(self, y: Floats, known: Bools, target: int) -> tuple[Floats, Floats, float]:
         """The joint density of the known axes of y (q,) and of one more, along the latter, all others integrated out.
 
         Edges (m + 1,) in (0, 1), heights (m,) in u, and the log density of the map at the known axes.

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from coverwalk._arrays import Floats
 from coverwalk.files.schema import Array, List, Object, Schema, require
 from coverwalk.forest.densities.cell_tree import CellTree, grow_cell_tree, random_units
 from coverwalk.forest.densities.kernels import bandwidths, kernel_mixture
@@ -17,8 +17,6 @@ from coverwalk.forest.pool import pool_weights
 from coverwalk.preparation.running_scaling import Units, units_of
 
 __all__ = ["DensityForest", "rounding_step"]
-
-Floats = NDArray[np.float64]
 
 FOLDS = 5
 MAX_WEIGHED = 100_000  # rows that are enough to learn the shares from

@@ -1,14 +1,12 @@
 """Kernel densities of many rows as few: rows that lie together share one kernel, widened by their own scatter."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk.forest.densities.normal_tree import Normals
 from coverwalk.preparation.running_scaling import Units
 
 __all__ = ["bandwidths", "kernel_mixture"]
-
-Floats = NDArray[np.float64]
 
 MAX_KERNELS = 256
 KERNEL_DF = 30.0  # the kernel is a Student t, all but normal
@@ -38,7 +36,7 @@ def kernel_mixture(Y: Floats, units: Units, step: Floats, widths: Floats) -> lis
     return dists
 
 
-def _together(Z: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _together(Z: Floats) -> tuple[Ints, Ints]:
     """An order of the rows in which neighbours stand together, and where each of at most MAX_KERNELS groups begins.
 
     Groups are halved at their medians, along their widest side.

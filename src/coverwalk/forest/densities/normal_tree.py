@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.evidence import stop_weights, walk_weights
 from coverwalk._kernels.forest.grow import empty_nodes, grow
 from coverwalk._kernels.forest.normal_criterion import NormalPrior, normals_of
@@ -15,9 +15,6 @@ from coverwalk.files.schema import Array, Real, Schema, Scope, require
 from coverwalk.preparation.running_scaling import Units
 
 __all__ = ["Normals", "grow_normals", "growth_for"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _FARTHEST = 1e6  # scales; rows beyond would square themselves into the covariances of all others
 _BEYOND = 1e100  # where densities are asked: squares stay finite

@@ -1,18 +1,15 @@
 """p(y_a given y_b) of a forest, as a `PredictiveDistribution`: cells cut through, normals conditioned."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from coverwalk._arrays import Bools, Floats
 from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
 from coverwalk.distributions.unit_shapes import unit_shapes
 from coverwalk.forest.densities.density_forest import DensityForest
 from coverwalk.forest.densities.normal_tree import Normals
 
 __all__ = ["slices"]
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 def slices(forest: DensityForest, Y: Floats, known: Bools, target: int) -> PredictiveDistribution:

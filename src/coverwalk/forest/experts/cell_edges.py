@@ -3,15 +3,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges, move_edges
 from coverwalk.files.schema import Array, Scope, require, stored
 
 __all__ = ["MAX_CELLS", "Cells", "find_cells"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 N_PLACES = 128  # about which edges are looked for first, on either side of as many quantiles
 MAX_CELLS = 64
@@ -36,11 +33,11 @@ class Cells(NamedTuple):
     high: Floats
 
     @property
-    def narrow(self) -> NDArray[np.bool_]:
+    def narrow(self) -> Bools:
         """Which have a support of their own: atoms of y, and what lies between gaps."""
         return np.asarray((self.low > self.left) | (self.high < self.right))
 
-    def some(self, which: NDArray[np.bool_]) -> "Cells":
+    def some(self, which: Bools) -> "Cells":
         """Some of the cells."""
         return Cells(*(column[which] for column in self))
 

@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.global_kernel import judge_bandwidths, node_masses, surround
 from coverwalk._kernels.forest.kernel_density import BASE_WEIGHT, BASE_WIDTH
 from coverwalk.distributions.shapes import KERNELS, Shapes
 from coverwalk.files.schema import Array, Object, Real, Schema, Scope, require
 
 __all__ = ["MAX_INPUTS", "KernelContext"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_INPUTS = 2
 N_JUDGES, N_ROWS = 500, 2000  # rows that choose the bandwidths, and rows they are judged by

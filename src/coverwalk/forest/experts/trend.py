@@ -14,16 +14,14 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 from threadpoolctl import ThreadpoolController
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.trend import fourier, fourier_features
 from coverwalk.files.schema import Array, Real, Schema
 
 __all__ = ["Trend"]
-
-Floats = NDArray[np.float64]
 
 WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
 MIDDLE = (1.0,)  # those of a metric that only leads to the next one

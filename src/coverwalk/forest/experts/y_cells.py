@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.density import cell_logpdf
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.y_cells import cell_masses, normal_table
@@ -26,7 +26,6 @@ from coverwalk.forest.experts.cell_edges import Cells, find_cells
 
 __all__ = ["STEPS", "UNIT_CELL", "YCells", "choose_y_cells", "with_y_cells"]
 
-Floats = NDArray[np.float64]
 Halves = tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
 
 STEPS = -3  # label of the cells' components
