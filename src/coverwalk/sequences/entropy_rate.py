@@ -12,6 +12,7 @@ _BATCHES = 20
 class EntropyRate(float):
     """A float with a ``standard_error``, NaN where too few symbols were drawn to tell.
 
+    >>> import numpy as np
     >>> rate = EntropyRate.of(np.tile([0.5, 1.5], 1000))
     >>> rate, rate.standard_error
     (1.0, 0.0)
