@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from coverwalk import __version__
 from coverwalk.cli import main
 
 
@@ -58,3 +59,9 @@ print(check_array(pd.DataFrame({"a": [1.0, 2.0]})).shape, round(stats.norm.cdf(0
 def test_the_command_line_loads_statistics_and_pandas_when_it_uses_them():
     run = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True)
     assert (run.returncode, run.stdout.strip()) == (0, "(2, 1) 0.5"), run.stderr
+
+
+def test_python_m_coverwalk_is_the_command():
+    call = [sys.executable, "-m", "coverwalk", "--version"]
+    said = subprocess.run(call, capture_output=True, text=True, check=True).stdout
+    assert said == f"coverwalk {__version__}\n"
