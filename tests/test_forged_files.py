@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from copy import deepcopy
 
 import numpy as np
 import pandas as pd
@@ -258,6 +259,19 @@ def test_floats_of_a_context_belong_together(column, value, tree, tmp_path):
 @pytest.mark.parametrize(("name", "value"), [("row_z", 1.7e308), ("row_log_psi", 1e5), ("row_log_slope", -1e5)])
 def test_rows_of_a_double_tree_have_densities(name, value, tree, tmp_path):
     refused(forged(tree, f"model._engine.state.{name}", put(value)), tmp_path / "m.cw", says=name)
+
+
+def test_scales_that_no_distribution_has_are_neither_written_nor_read(stream, tree, tmp_path):
+    """Of the units of a double tree, of the factors of contexts, and of the scatter of local polynomials."""
+    tree, stream, cover = deepcopy(tree), deepcopy(stream), CoverModel(KDTree(), Polynomial(0))
+    for x in np.linspace(-1, 1, 30):
+        cover.update([x], x)
+    tree._engine.units = tree._engine.units._replace(scale=np.array([1.7e308]))
+    stream.stream_.streams[0].members[0].fitted.records.factors[:] = 5e-324
+    next(iter(cover._beliefs.values())).posteriors[0].Psi = np.array([[5e-324]])
+    for model, says in ((tree, "scales"), (stream, "factors"), (cover, "Psi")):
+        with pytest.raises(ValueError, match=says):
+            model.save(tmp_path / "m.cover")
 
 
 @pytest.mark.parametrize(("name", "value"), [("nu", 1e10), ("ridge", 1e101), ("a", 1e-101), ("scatter", np.inf)])

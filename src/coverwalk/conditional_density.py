@@ -290,8 +290,8 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         elif not 1e-100 <= self.stop < 1:
             raise ValueError(f'stop must lie strictly between 0 and 1, or be "auto"; got {self.stop!r}')
         ridges = tuple(float(ridge) for ridge in self.ridges)
-        if not ridges or not all(0 < ridge < np.inf for ridge in ridges):
-            raise ValueError(f"ridges must be positive numbers, at least one; got {self.ridges!r}")
+        if not ridges or not all(1e-100 <= ridge <= 1e100 for ridge in ridges):
+            raise ValueError(f"ridges must be numbers from 1e-100 to 1e100, at least one; got {self.ridges!r}")
         return Settings(
             n_trees=int(n_trees),
             degree=int(self.degree),
@@ -366,7 +366,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
 def _check_parts(state: Any) -> None:
     """A fitted model has one of a forest for each output, a stream and a double tree, over the inputs that it names."""
     ridges = np.asarray(state.ridges, np.float64)
-    require("ridges", ridges.ndim == 1 and 0 < ridges.size < 1000 and ((ridges > 0) & np.isfinite(ridges)).all())
+    require("ridges", ridges.ndim == 1 and 0 < ridges.size < 1000 and ((ridges >= 1e-100) & (ridges <= 1e100)).all())
     fitted = [name for name in ("forests_", "stream_") if hasattr(state, name)]
     if not fitted:  # saved before it was fitted
         return

@@ -31,7 +31,7 @@ def check_engine(engine: Any, scope: Scope) -> None:
     for name in ("theta", "prior"):  # what the plan makes of them, but for rounding
         require(name, np.isclose(s[name], getattr(made, name), rtol=1e-9, atol=0.0))
     require("y_depth", s["y_depth"] == made.y_depth)
-    _check_contexts(s["xf"], s["xi"], p, q, engine.units)
+    _check_contexts(s["xf"], s["xi"], p, q, engine.units, c)
     yi = s["yf"].view(np.int32)
     odds = s["yf"].view(np.float64)[:, 0]
     require("odds", (odds >= 1 / FAR) & (odds <= FAR))
@@ -41,7 +41,7 @@ def check_engine(engine: Any, scope: Scope) -> None:
     _check_rows(s["xi"], yi, s["row_next"], s["row_code"], s["y_depth"])
 
 
-def _check_contexts(xf: Floats, xi: Ints32, p: int, q: int, units: Any) -> None:
+def _check_contexts(xf: Floats, xi: Ints32, p: int, q: int, units: Any, c: Any) -> None:
     """Children know their parents and are one deeper; factors and boxes are possible."""
     left, parent, depth = (xi[:, k].astype(np.int64) for k in (at.LEFT, at.PARENT, at.DEPTH))
     inner = np.flatnonzero(left != -1)
@@ -61,6 +61,10 @@ def _check_contexts(xf: Floats, xi: Ints32, p: int, q: int, units: Any) -> None:
     require("means", np.isfinite(xf[:, MEAN : MEAN + q] * units.scale + units.loc))
     factors = xf[:, MEAN + q + np.array([k * (k + 3) // 2 for k in range(q)])]
     require("factors", factors > 0)
+    n = xi[:, at.SEEN].astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scales = factors * np.sqrt((c.lam + n + 1.0) / ((c.lam + n) * (c.nu0 + n)))[:, None] * units.scale
+    require("scales", np.isfinite(scales) & (scales > 0))
     log_det = 2.0 * np.log(factors).sum(axis=1)
     require("determinants", np.abs(xf[:, LOG_DET] - log_det) <= 1e-3 * (1.0 + np.abs(log_det)))
     require("boxes", (low <= high) | (np.isnan(low) & np.isnan(high)))

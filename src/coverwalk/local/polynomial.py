@@ -91,8 +91,8 @@ def _features(x: Any, degree: int) -> Floats:
 
 def _check_posterior(state: Any, scope: Scope) -> None:
     """Psi is positive; Lam = ridge I + F'F is symmetric, without a negative direction but by rounding."""
-    for Psi in (state.Psi0, state.Psi):
-        require("Psi", np.diagonal(Psi) > 0)
+    for Psi, nu in ((state.Psi0, state.nu0), (state.Psi, state.nu0 + state.n)):
+        require("Psi", np.diagonal(Psi) / nu > 1e-300)  # the scale of a predictive
         np.linalg.cholesky(Psi)  # its error is a ValueError
     require("B", (state.B is not None) >= (state.n > 0 or state.B0 is not None))
     d = _n_features(state.degree, scope["p"])
