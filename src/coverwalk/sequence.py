@@ -118,7 +118,7 @@ class SequenceModel(Saved, SequenceExplainer):
         stop=Maybe(Real(above=0, below=1)),
         switching=Maybe(Real(low=0, high=0.49, whole=True)),
         borders=Flag(),
-        n_symbols_seen_=Absent(Whole(0)),
+        n_symbols_seen_=Absent(Whole(0, 10**15)),
         _kind=Absent(Text()),
         _alphabet=Absent(Object(Alphabet)),
         _store=Absent(Object(SuffixStore, LatticeStore, A="_alphabet.A", grows="_alphabet.grows")),
