@@ -46,3 +46,8 @@ def test_alphabets_too_large_to_count_are_refused(size):
 def test_a_sequence_classifier_takes_sequence_models():
     with pytest.raises(TypeError, match="model must be a SequenceModel"):
         SequenceClassifier(ContextClassifier()).fit(["ab", "ba"], [0, 1])
+
+
+def test_seeds_that_no_fit_takes_are_not_written(tmp_path):
+    with pytest.raises(ValueError, match="random_state"):
+        ConditionalDensity(random_state=-1).save(tmp_path / "m.cover")

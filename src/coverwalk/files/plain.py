@@ -122,13 +122,13 @@ class Random(Field):
         raise SchemaError(f"{where} must be None, a whole number, a RandomState or a Generator of the usual kinds")
 
     def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
-        if node is None or (type(node) is int and abs(node) < 2**62):
+        if node is None or (type(node) is int and 0 <= node < 2**62):
             return node
         if type(node) is dict and node.keys() == {"RandomState"} and type(node["RandomState"]) is list:
             return _mersenne(node["RandomState"], where)
         if type(node) is dict and node.keys() == {"Generator"} and type(node["Generator"]) is list:
             return _pcg64(node["Generator"], where)
-        raise SchemaError(f"{where} must be None, a whole number or a generator")
+        raise SchemaError(f"{where} must be None, a whole number from 0 to 2**62 - 1 or a generator")
 
 
 def _within(value: Any, end: int) -> bool:

@@ -36,7 +36,7 @@ def n_threads(n_jobs: Any) -> int:
 def seed_of(random_state: Any) -> int:
     """A seed from scikit-learn's ``random_state``: a whole number is its own."""
     if isinstance(random_state, _WHOLE):
-        if not 0 <= random_state < 2**63:
-            raise ValueError(f"random_state must be a whole number from 0 to 2**63 - 1, got {random_state!r}")
+        if not 0 <= random_state < 2**62:
+            raise ValueError(f"random_state must be a whole number from 0 to 2**62 - 1, got {random_state!r}")
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
