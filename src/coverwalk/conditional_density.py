@@ -291,7 +291,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
             raise ValueError(f'stop must lie strictly between 0 and 1, or be "auto"; got {self.stop!r}')
         ridges = tuple(float(ridge) for ridge in self.ridges)
         if not ridges or not all(1e-100 <= ridge <= 1e100 for ridge in ridges):
-            raise ValueError(f"ridges must be positive numbers, from 1e-100 to 1e100, at least one; got {self.ridges!r}")
+            raise ValueError(f"ridges must be positive, from 1e-100 to 1e100, at least one; got {self.ridges!r}")
         return Settings(
             n_trees=int(n_trees),
             degree=int(self.degree),
