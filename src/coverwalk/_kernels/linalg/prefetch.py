@@ -3,7 +3,7 @@
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import types
+from numba.core import config, types
 from numba.extending import intrinsic
 
 __all__ = ["prefetch"]
@@ -29,4 +29,8 @@ def _prefetch(typing: Any, array: Any, place: Any) -> Any:
     return types.void(array, place), generate
 
 
-prefetch: Any = intrinsic(_prefetch)
+def _nothing(array: Any, place: Any) -> None:
+    """In place of it where kernels run as plain Python."""
+
+
+prefetch: Any = _nothing if config.DISABLE_JIT else intrinsic(_prefetch)  # type: ignore[attr-defined]
