@@ -114,12 +114,13 @@ def turns_of(model: Any) -> Turns:
     return turns
 
 
-_held: list[Any] = []  # by the thread that forks
+_forking = threading.local()  # what each thread that forks holds meanwhile
 
 
 def _before_fork() -> None:
     """Hold every model as a reader does: the child then has none that is changed in part."""
     end = time.monotonic() + _FORK_SECONDS
+    held = _forking.held = []
     with _making:
         everyone = list(_turns.values())
     for turns in everyone:
@@ -127,18 +128,18 @@ def _before_fork() -> None:
         if turns.changing and not lock._is_owned() and turns.writer.acquire(timeout=max(end - time.monotonic(), 0.0)):
             turns.writer.release()
         if lock.acquire(timeout=max(end - time.monotonic(), 0.0)):
-            _held.append(lock)
+            held.append(lock)
 
 
 def _after_fork() -> None:
-    while _held:
-        _held.pop().release()
+    for lock in _forking.__dict__.pop("held", ()):
+        lock.release()
 
 
 def _after_fork_in_child() -> None:
     """A child process has one thread: locks that others held in the parent would never be released."""
     global _making
-    _held.clear()
+    _forking.__dict__.clear()
     _turns.clear()
     _making = threading.Lock()
 
