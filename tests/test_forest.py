@@ -44,8 +44,8 @@ def test_polynomials_agree_with_their_features(degree):
     X, _ = rows(6)
     F = basis(X, degree)
     c = np.random.default_rng(1).normal(size=F.shape[1])
-    np.testing.assert_allclose([value(x, degree, c) for x in X], F @ c, rtol=1e-12)
-    np.testing.assert_allclose([[inner_product(x, z, degree) for z in X] for x in X], F @ F.T, rtol=1e-12)
+    np.testing.assert_allclose([value(x, degree, c, 0) for x in X], F @ c, rtol=1e-12)
+    np.testing.assert_allclose([[inner_product(x, 0, z, degree) for z in X] for x in X], F @ F.T, rtol=1e-12)
 
 
 def test_factors_against_lapack():

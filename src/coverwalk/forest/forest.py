@@ -37,9 +37,8 @@ from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import NO_WEIGHT, KernelContext
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.experts.y_cells import YCells
-from coverwalk.forest.local_columns import fill_of, local_columns, plain_columns
+from coverwalk.forest.local_columns import fill_of, local_columns
 from coverwalk.forest.members import FittedTree, Frame, Member, Part
-from coverwalk.forest.prediction import flat_answer
 from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_store
 from coverwalk.forest.tree import Tree, grow_tree
 from coverwalk.forest.tree_shapes import shapes_of
@@ -48,7 +47,7 @@ from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.row_codes import ranks, row_codes
 from coverwalk.preparation.scaling import Scaling, canonical_order
 
-__all__ = ["Context", "FittedTree", "Forest", "Part", "Settings", "fit_tree", "routed"]
+__all__ = ["Context", "FittedTree", "Forest", "Part", "Settings", "fit_tree"]
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -227,12 +226,13 @@ class Forest:
         X, share = X[order], len(order) / len(y)
         y = latent(X, y[order], settings)
         inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
-        Z, r = routed(inputs, X, settings), output.forward(y[:, None])[:, 0]
+        rows = Frame(inputs, output, None, settings.n_categories, settings.scale_factor).rows(X)
+        Z, r = rows.Z, output.forward(y[:, None])[:, 0]
         parts = settings.part_of_trees()
         least = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
         sides = min_rows or [least] * len(parts)
-        plain = plain_columns(Z, settings.n_categories)
-        trend, left = Trend.plan(plain, r, settings.seed, n_rows) if any(part.smooth for part in parts) else (None, r)
+        smooth = any(part.smooth for part in parts)
+        trend, left = Trend.plan(rows.plain, r, settings.seed, n_rows) if smooth else (None, r)
 
         def one(k: int) -> Tree:
             y, seed = left if parts[k].smooth else r, (settings.seed * 2**20 + k) % 2**62
@@ -276,7 +276,7 @@ class Forest:
         """
         order = canonical_order(self.X, self.y)
         X, y = self.X[order], self.y[order]
-        Z, r = routed(self.inputs, X, self.settings), self.targets(X, y)
+        Z, r = self.frame.rows(X).Z, self.targets(X, y)
         tables, parts, n_categories = kernel_tables(), self.settings.part_of_trees(), self.settings.n_categories
         weight = self.weight[order] if len(self.weight) else self.weight
         left = self.fit_experts(X, y, weight)
@@ -295,7 +295,7 @@ class Forest:
 
         Returns what the trend leaves of y, in units: for the rows to which it was fitted its leave-one-out residuals.
         """
-        plain = plain_columns(routed(self.inputs, X, self.settings), self.settings.n_categories)
+        plain = self.frame.rows(X).plain
         left = r = self.targets(X, y)
         if self.trend:
             self.trend, left = self.trend.fit(plain, r, weight if len(weight) else None)
@@ -324,7 +324,7 @@ class Forest:
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
-        dist = flat_answer(self.table, X, self.n_rows, self.describe)
+        dist = self.table.predict_dist(X, self.n_rows, self.describe)
         dist.rounding = self.settings.rounding
         return dist
 
@@ -385,7 +385,7 @@ class Forest:
             return None
         order = canonical_order(self.X, self.y)
         weight = self.weight[order] if len(self.weight) else self.weight
-        rows = routed(self.inputs, self.X[order], self.settings)
+        rows = self.frame.rows(self.X[order]).Z
         return RowsOfForest(rows, weight, self.settings.n_categories, len(self.trees))
 
 
@@ -395,14 +395,6 @@ def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:
         degree -= 1
     many = MANY_ROWS if n_rows <= SMALL_SET else MANY_ROWS_LARGE
     return Grid(np.array(settings.ridges), degree, 2.0, many, MIN_SCALE)
-
-
-def routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:
-    """Rows in units of order one, as the trees see them: levels keep their numbers."""
-    Z = inputs.forward(X)
-    categorical = np.flatnonzero(settings.n_categories)
-    Z[:, categorical] = X[:, categorical]
-    return Z
 
 
 def latent(X: Floats, y: Floats, settings: Settings, apart: bool = True) -> Floats:

@@ -80,7 +80,7 @@ def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, sett
     rows = base.frame.rows(X[order])
     target = base.frame.output.forward(latent(X[order], y[order], plan)[:, None])[:, 0]
     if part.smooth:
-        target = target - rows.trend
+        target = target - base.frame.origin(rows.plain)
         known = order < len(base.residual)
         target[known] = base.residual[order[known]]
     n_categories = categories_seen(X, base.frame.n_categories)

@@ -9,8 +9,8 @@ from coverwalk._kernels.forest.contexts import N_SHAPES, empty_fit, fit_contexts
 from coverwalk._kernels.forest.evidence import local_evidence, stop_weights
 from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk.forest.class_forest import ClassForest
-from coverwalk.forest.forest import Forest, in_threads, routed
-from coverwalk.forest.local_columns import fill_of, local_columns, plain_columns
+from coverwalk.forest.forest import Forest, in_threads
+from coverwalk.forest.local_columns import fill_of, local_columns
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["class_gains", "normalised", "regression_gains"]
@@ -24,9 +24,9 @@ def regression_gains(forest: Forest) -> Floats:
     root's local model; the mean of all trees.
     """
     order = canonical_order(forest.X, forest.y)
-    Z = routed(forest.inputs, forest.X[order], forest.settings)
+    Z, plain = forest.frame.rows(forest.X[order])
     r = forest.targets(forest.X[order], forest.y[order])
-    left = forest.trend.fit(plain_columns(Z, forest.settings.n_categories), r)[1] if forest.trend else r
+    left = forest.trend.fit(plain, r)[1] if forest.trend else r
     tables, parts = kernel_tables(), forest.settings.part_of_trees()
 
     def one(k: int) -> Floats:
@@ -43,7 +43,7 @@ def regression_gains(forest: Forest) -> Floats:
         return _by_feature(tree.feature, layout.left, log_phi, log_go, Z.shape[1])
 
     gains = in_threads(one, range(len(forest.trees)), forest.settings.n_threads)
-    return np.asarray(np.mean(gains, axis=0)) + _line_gains(plain_columns(Z, forest.settings.n_categories), r)
+    return np.asarray(np.mean(gains, axis=0)) + _line_gains(plain, r)
 
 
 def _line_gains(X: Floats, y: Floats) -> Floats:

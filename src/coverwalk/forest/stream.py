@@ -17,6 +17,7 @@ from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole, require, stored
 from coverwalk.forest.bounds_choice import choose_rounding
 from coverwalk.forest.check import check_tree
+from coverwalk.forest.context import Context
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.growth import Base, base_of, categories_seen, grow_all, grow_one, ready
 from coverwalk.forest.members import Frame, Member, Part
@@ -333,8 +334,12 @@ class ForestStream:
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p)."""
-        weights = self.counts / self.counts.sum()
-        dist = self.table.predict_dist(X, self.n_rows, self.names, self.categories, weights)
+        table, n_rows, weights = self.table, self.n_rows, self.counts / self.counts.sum()
+
+        def describe(label: int) -> Context | None:
+            return table.describe(label, n_rows, self.names, self.categories)
+
+        dist = table.predict_dist(X, n_rows, describe, weights)
         dist.rounding = self.base.settings.rounding if self.base else None
         return dist
 

@@ -91,8 +91,8 @@ def _leverage_in_rows(
 ) -> float:
     """The same from the packed factor of FF' + ridge I, of the context's rows."""
     for j in range(n):
-        f[j] = inner_product(rows[first + j], x, degree)
-    h: float = max(inner_product(x, x, degree) - packed_leverage(factors, at, n, f), 0.0) / ridge
+        f[j] = inner_product(rows[first + j], 0, x, degree)
+    h: float = max(inner_product(x, 0, x, degree) - packed_leverage(factors, at, n, f), 0.0) / ridge
     return h
 
 
@@ -190,7 +190,7 @@ def write_components(
             c = slot[k]
             for a in range(p):
                 x[a] = min(max(X[i, a], low[c, a]), high[c, a])
-            loc = value(x, degree, centre[c]) + plane[c, 0]
+            loc = value(x, degree, centre[c], 0) + plane[c, 0]
             for a in range(m - 1):
                 loc += plane[c, 1 + a] * x[a]
             ratio = psi[c] / nu[c]

@@ -24,11 +24,11 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.components import DENSITY_OF_Y, REGRESSION, Records
-from coverwalk._kernels.forest.node import route
-from coverwalk._kernels.forest.polynomial import features, n_features
+from coverwalk._kernels.forest.node import by_leaf, route
+from coverwalk._kernels.forest.polynomial import features, inner_product, n_features, value
 from coverwalk._kernels.linalg.prefetch import prefetch
 
-__all__ = ["HEAD", "OUTLIERS", "count_components", "fill_store", "flat_components", "route_rows", "scale_rows"]
+__all__ = ["HEAD", "OUTLIERS", "count_components", "fill_store", "flat_components", "route_rows"]
 
 
 # Weight, in its tree, of a component that is left out. The distribution of outliers has a weight of 1e-8 at 10^7 rows
@@ -115,27 +115,6 @@ def count_components(nodes: Any, total: Floats, first: Ints, store: Floats, cut_
 
 
 @kernel
-def scale_rows(X: Floats, centre: Floats, scale: Floats, category: Floats, Z: Floats, plain: Floats) -> bool:
-    """As `Scaling.forward` into Z (n, p), and without missing values and categories into plain; category (p,): 1 or 0.
-
-    Returns whether all numbers lie in the linear part of the map: where not, NumPy must do it, since a logarithm must
-    come out the same bits as when the tree was grown.
-    """
-    n, p = X.shape
-    for i in range(n):
-        for a in range(p):
-            z = (0.5 * X[i, a] - 0.5 * centre[a]) / (0.5 * scale[a])
-            if category[a] > 0.0:
-                Z[i, a], plain[i, a] = X[i, a], 0.0
-                continue
-            if abs(z) > 4.0:
-                return False
-            Z[i, a] = z
-            plain[i, a] = z if z == z else 0.0
-    return True
-
-
-@kernel
 def route_rows(Z: Floats, nodes: Any, root: Ints, fixed: int, leaf: Ints, offsets: Ints) -> None:
     """Fill leaf (T, n), and offsets (n + 1,) of the rows' components, of which ``fixed`` are in no tree."""
     n = len(Z)
@@ -163,38 +142,6 @@ def _solve(store: Floats, at: int, d: int, z: Floats) -> float:
     return square
 
 
-@fused_kernel
-def _value(x: Floats, degree: int, store: Floats, at: int) -> float:
-    """The polynomial whose coefficients are store[at:], at x."""
-    p = len(x)
-    total = store[at]
-    if degree >= 1:
-        for a in range(p):
-            total += store[at + 1 + a] * x[a]
-    if degree >= 2:
-        at += 1 + p
-        for a in range(p):
-            inner = 0.0
-            for b in range(a + 1):
-                inner += store[at + b] * x[b]
-            total += inner * x[a]
-            at += a + 1
-    return total
-
-
-@kernel
-def _product(store: Floats, at: int, x: Floats, degree: int) -> float:
-    """As `inner_product` of the row that is store[at:] and x: a slice would be counted as referenced."""
-    if degree == 0:
-        return 1.0
-    dot, square = 0.0, 0.0
-    for a in range(len(x)):
-        t = store[at + a] * x[a]
-        dot += t
-        square += t * t
-    return 1.0 + dot + (0.5 * (dot * dot + square) if degree == 2 else 0.0)
-
-
 @kernel
 def _leverage(store: Floats, at: int, n: int, degree: int, x: Floats, f: Floats) -> float:
     """How much farther than a context's rows x lies: f(x)' (F'F + ridge I)^-1 f(x)."""
@@ -204,22 +151,9 @@ def _leverage(store: Floats, at: int, n: int, degree: int, x: Floats, f: Floats)
         h = _solve(store, at, n_features(degree, p), f)
     elif n > 0:
         for j in range(n):
-            f[j] = _product(store, at + j * p, x, degree)
-        h = max(_product(x, 0, x, degree) - _solve(store, at + n * p, n, f), 0.0) / h
+            f[j] = inner_product(store, at + j * p, x, degree)
+        h = max(inner_product(x, 0, x, degree) - _solve(store, at + n * p, n, f), 0.0) / h
     return h  # from one place: with several, arrays would be counted as referenced
-
-
-@kernel
-def _sort_by(leaf: Ints, first: int, last: int, order: Ints) -> None:
-    """Fill order (n,): rows by leaf, where these are nodes first:last."""
-    start = np.zeros(last - first + 1, np.int64)
-    for k in leaf:
-        start[k - first + 1] += 1
-    for k in range(1, len(start)):
-        start[k] += start[k - 1]
-    for i in range(len(leaf)):
-        order[start[leaf[i] - first]] = i
-        start[leaf[i] - first] += 1
 
 
 @kernel
@@ -251,7 +185,7 @@ def flat_components(
     for t in range(len(leaf)):
         degree, d = degrees[t], n_features(degrees[t], p)
         if n >= SORTED_ROWS:
-            _sort_by(leaf[t], root[t], root[t + 1], order)
+            by_leaf(leaf[t], root[t], root[t + 1], order)
         for q in range(n):
             i = order[q]
             if n >= SORTED_ROWS and q + 2 < n:  # what the next rows will read
@@ -276,7 +210,7 @@ def flat_components(
                 for a in range(p):
                     x[a] = min(max(seen[a], store[base + a]), store[base + p + a])
                 base += 2 * p
-                loc = _value(x, degree, store, base)
+                loc = value(x, degree, store, base)
                 base += d
                 for r in range(c + HEAD, c + HEAD + RECORD * (models // 4), RECORD):
                     if store[r] < NEGLIGIBLE * total:

@@ -159,7 +159,7 @@ def learn_rows(
                 learned.seen[c] = now + i
             for a in range(p):
                 x[a] = min(max(X[i, a], records.low[c, a]), records.high[c, a])
-            mu = value(x, degree, records.centre[c]) + learned.plane[c, 0]
+            mu = value(x, degree, records.centre[c], 0) + learned.plane[c, 0]
             for a in range(m - 1):
                 f[1 + a] = x[a]
                 mu += learned.plane[c, 1 + a] * x[a]

@@ -1,7 +1,7 @@
 """Polynomials of degree 0, 1, 2 in the inputs: as features, and as the kernel that is their inner product."""
 
 from coverwalk._arrays import Floats
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import fused_kernel, kernel
 
 __all__ = ["add_features", "features", "inner_product", "n_features", "value"]
 
@@ -32,38 +32,38 @@ def features(x: Floats, degree: int, f: Floats) -> None:
             at += a + 1
 
 
-@kernel
-def value(x: Floats, degree: int, coefficients: Floats) -> float:
-    """The polynomial's value at x."""
+@fused_kernel
+def value(x: Floats, degree: int, store: Floats, at: int) -> float:
+    """The polynomial whose coefficients are store[at:], at x; a slice would be counted as referenced."""
     p = len(x)
-    total: float = coefficients[0]
+    total: float = store[at]
     if degree >= 1:
         for a in range(p):
-            total += coefficients[1 + a] * x[a]
+            total += store[at + 1 + a] * x[a]
     if degree >= 2:
-        at = 1 + p
+        at += 1 + p
         for a in range(p):
             inner = 0.0
             for b in range(a + 1):
-                inner += coefficients[at + b] * x[b]
+                inner += store[at + b] * x[b]
             total += inner * x[a]
             at += a + 1
     return total
 
 
 @kernel
-def inner_product(x: Floats, z: Floats, degree: int) -> float:
-    """f(x)'f(z) in O(p): the sum over b <= a of x_a x_b z_a z_b is half of (x'z)^2 + sum (x_a z_a)^2."""
+def inner_product(store: Floats, at: int, z: Floats, degree: int) -> float:
+    """f(x)'f(z) in O(p), where x is store[at:]: the sum over b <= a of x_a x_b z_a z_b is half of (x'z)^2 + sum (x_a
+    z_a)^2.
+    """
     if degree == 0:
         return 1.0
     dot, square = 0.0, 0.0
-    for a in range(len(x)):
-        t = x[a] * z[a]
+    for a in range(len(z)):
+        t = store[at + a] * z[a]
         dot += t
         square += t * t
-    if degree == 1:
-        return 1.0 + dot
-    return 1.0 + dot + 0.5 * (dot * dot + square)
+    return 1.0 + dot + (0.5 * (dot * dot + square) if degree == 2 else 0.0)
 
 
 @kernel
