@@ -37,13 +37,14 @@ from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
 from coverwalk.preparation.columns import MixedInputs, read_inputs
-from coverwalk.preparation.parameters import MAX_TREES, check_whole, n_threads
+from coverwalk.preparation.parameters import n_threads
 
 if TYPE_CHECKING:
     from coverwalk.forest.explain import Importance
 
 __all__ = ["ContextClassifier"]
 
+_CHECKED = ["n_estimators", "n_discriminant_trees", "held_out", "min_samples_leaf", "stop", "alpha"]
 _MAX_WEIGHT = 1e9  # rows that a row may count as: sums of squares keep what a column varies by
 
 
@@ -307,14 +308,9 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         return tags
 
     def _check_parameters(self) -> None:
-        for name, least in (("n_estimators", 0), ("n_discriminant_trees", 0), ("held_out", 2), ("min_samples_leaf", 1)):
-            check_whole(name, getattr(self, name), least, MAX_TREES if name.startswith("n_") else 2**31)
-        if self.n_estimators + self.n_discriminant_trees == 0:
+        if self.n_estimators == self.n_discriminant_trees == 0:
             raise ValueError("there must be a tree: n_estimators and n_discriminant_trees are both 0")
-        if not 1e-100 <= self.stop < 1.0:
-            raise ValueError(f"stop must lie between 0 and 1, got {self.stop!r}")
-        if not 0.0 < self.alpha < np.inf:
-            raise ValueError(f"alpha must be positive and finite, got {self.alpha!r}")
+        self._schema.check_parameters(vars(self), *_CHECKED)
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, reset: bool, mixed: MixedInputs | None = None

@@ -1,7 +1,6 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
 from dataclasses import replace
-from numbers import Real
 from time import perf_counter
 from typing import Any, Self
 
@@ -29,6 +28,7 @@ from coverwalk.files.schema import (
     Schema,
     Text,
     Whole,
+    refuse,
     require,
 )
 from coverwalk.forest.bounds_choice import bounded, choose_rounding
@@ -41,11 +41,13 @@ from coverwalk.forest.tuning import choose
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import as_row, usable_outputs
 from coverwalk.preparation.columns import MixedInputs, read_inputs
-from coverwalk.preparation.parameters import MAX_TREES, check_whole, n_threads, seed_of
+from coverwalk.preparation.parameters import n_threads, seed_of
 from coverwalk.preparation.rounding import find_rounding, refuse_lossy
 from coverwalk.preparation.weights import distinct_rows
 
 __all__ = ["ConditionalDensity"]
+
+_CHECKED = ["n_estimators", "degree", "stop", "min_samples_leaf", "n_candidates", "max_rows", "max_contexts", "forget"]
 
 
 class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -274,28 +276,12 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
 
     def _settings(self, n_rows: int) -> Settings:
         """The parameters, checked."""
+        self._schema.check_parameters(vars(self), *_CHECKED)
         n_trees = self.n_estimators if self.n_estimators is not None else 24 if n_rows <= 4096 else 16
-        check_whole("n_estimators", n_trees, 1, MAX_TREES)
-        check_whole("degree", self.degree, 0, 2)
-        check_whole("min_samples_leaf", self.min_samples_leaf, 1)
-        check_whole("n_candidates", self.n_candidates, 1, 10**6)
-        check_whole("max_rows", self.max_rows, 1)
-        check_whole("max_contexts", self.max_contexts, 1)
-        forget: Any = self.forget
-        if isinstance(forget, bool) or not isinstance(forget, Real) or not 0 <= float(forget) <= 0.1:
-            raise ValueError(f"forget must be a decay rate per row between 0 and 0.1, 0 for none; got {self.forget!r}")
-        if isinstance(self.stop, str):
-            if self.stop != "auto":
-                raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
-        elif not 1e-100 <= self.stop < 1:
-            raise ValueError(f'stop must lie strictly between 0 and 1, or be "auto"; got {self.stop!r}')
-        ridges = tuple(float(ridge) for ridge in self.ridges)
-        if not ridges or not all(1e-100 <= ridge <= 1e100 for ridge in ridges):
-            raise ValueError(f"ridges must be positive, from 1e-100 to 1e100, at least one; got {self.ridges!r}")
         return Settings(
             n_trees=int(n_trees),
             degree=int(self.degree),
-            ridges=ridges,
+            ridges=_ridges(self.ridges),
             stop=0.5 if isinstance(self.stop, str) else float(self.stop),
             min_rows=int(self.min_samples_leaf),
             n_candidates=int(self.n_candidates),
@@ -363,10 +349,17 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         return JointDistribution(conditional, len(X), self.n_outputs_, names=getattr(self, "target_names_", None))
 
 
+def _ridges(given: Any) -> tuple[float, ...]:
+    """The parameter, checked."""
+    ridges = np.asarray(given, np.float64)
+    if ridges.ndim != 1 or not 0 < ridges.size < 1000 or not ((ridges >= 1e-100) & (ridges <= 1e100)).all():
+        refuse("ridges", "positive numbers from 1e-100 to 1e100, at least one", given)
+    return tuple(ridges.tolist())
+
+
 def _check_parts(state: Any) -> None:
     """A fitted model has one of a forest for each output, a stream and a double tree, over the inputs that it names."""
-    ridges = np.asarray(state.ridges, np.float64)
-    require("ridges", ridges.ndim == 1 and 0 < ridges.size < 1000 and ((ridges >= 1e-100) & (ridges <= 1e100)).all())
+    _ridges(state.ridges)
     fitted = [name for name in ("forests_", "stream_") if hasattr(state, name)]
     if not fitted:  # saved before it was fitted
         return
