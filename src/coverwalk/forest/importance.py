@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels.forest.contexts import N_SHAPES, empty_fit, fit_contexts
+from coverwalk._kernels.forest.contexts import N_SHAPES
 from coverwalk._kernels.forest.evidence import local_evidence, stop_weights
-from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk.forest.class_forest import ClassForest
-from coverwalk.forest.forest import Forest, in_threads
-from coverwalk.forest.local_columns import fill_of, local_columns
+from coverwalk.forest.fitting import fitted_contexts
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.threads import in_threads
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["class_gains", "normalised", "regression_gains"]
@@ -27,15 +27,13 @@ def regression_gains(forest: Forest) -> Floats:
     Z, plain = forest.frame.rows(forest.X[order])
     r = forest.targets(forest.X[order], forest.y[order])
     left = forest.trend.fit(plain, r)[1] if forest.trend else r
-    tables, parts = kernel_tables(), forest.settings.part_of_trees()
+    parts, n_categories = forest.settings.part_of_trees(), forest.settings.n_categories
 
     def one(k: int) -> Floats:
         tree, part = forest.trees[k], parts[k]
-        perm, layout = tree.arrange(Z)
-        X = local_columns(tree, Z, fill_of(tree, Z, forest.settings.n_categories), forest.settings.n_categories)[perm]
-        grid = forest.grid_of(part.degree)
-        fit = empty_fit(layout, grid, X.shape[1])
-        fit_contexts(X, (left if part.smooth else r)[perm], layout, grid, tables, fit)
+        _, layout, fit, _ = fitted_contexts(
+            tree, Z, left if part.smooth else r, forest.grid_of(part.degree), n_categories
+        )
         N = len(fit.s2)
         log_phi, log_stop, log_go = (np.empty(N) for _ in range(3))
         local_evidence(fit.log_score, fit.psi.shape[1], np.empty((N, 1 + N_SHAPES)), log_phi)

@@ -17,8 +17,9 @@ from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.forest.experts.global_kernel import MAX_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
-from coverwalk.forest.forest import MAX_FEATURES, Forest, Part, Settings, latent
+from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
+from coverwalk.forest.settings import MAX_FEATURES, latent
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["choose"]
