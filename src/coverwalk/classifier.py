@@ -1,7 +1,7 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk._arrays import Floats, Ints
+from coverwalk._arrays import Floats
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
-    Array,
     Either,
     Flag,
     Labels,
@@ -28,11 +27,10 @@ from coverwalk.files.schema import (
     Schema,
     Text,
     Whole,
-    require,
-    stored,
 )
 from coverwalk.forest.class_components import ClassComponent, components
 from coverwalk.forest.class_forest import ClassForest
+from coverwalk.forest.class_rows import MAX_WEIGHT, ClassRows, check_classifier
 from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
@@ -45,20 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["ContextClassifier"]
 
 _CHECKED = ["n_estimators", "n_discriminant_trees", "held_out", "min_samples_leaf", "stop", "alpha"]
-_MAX_WEIGHT = 1e9  # rows that a row may count as: sums of squares keep what a column varies by
-
-
-@stored(
-    y=Array(np.int64, "n", index="C"),
-    X=Array(float, "n", "p", nan=True, any_unit=True),
-    weight=Array(float, "n", low=0, high=_MAX_WEIGHT),
-)
-class _Rows(NamedTuple):
-    """Rows as they came: X (n, p), class of each (n,), weight of each (n,)."""
-
-    X: Floats
-    y: Ints
-    weight: Floats
 
 
 class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -137,11 +121,11 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         _mixed=Absent(Object(MixedInputs)),
         _seed=Absent(Whole(0, 2**31)),
         _declared=Absent(Flag()),
-        _rows=Absent(List(Object(_Rows, p="n_features_in_", C="C"), low=1)),
+        _rows=Absent(List(Object(ClassRows, p="n_features_in_", C="C"), low=1)),
         _rows_grown=Absent(Whole(1)),
         _n_summed=Absent(Whole(0, 10**15)),
         _forest=Absent(Object(ClassForest, p="n_features_in_", C="C")),
-        check=lambda state, scope: _check_parts(state),
+        check=lambda state, scope: check_classifier(state),
     )
 
     def __init__(
@@ -174,7 +158,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         fresh = unfitted(self)
         X, y, weight = fresh._checked(X, y, sample_weight, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
-        return adopt(self, fresh._begin(_Rows(X, codes.astype(np.int64), weight), classes, declared=False))
+        return adopt(self, fresh._begin(ClassRows(X, codes.astype(np.int64), weight), classes, declared=False))
 
     @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
@@ -186,7 +170,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         return fit_chunks(self, chunks, **options)
 
-    _as_rows = _Rows
+    _as_rows = ClassRows
     _n_summed = 0  # rows that were learned by fit_chunks and later; a sample of them is kept
 
     def _begin_chunks(self) -> None:
@@ -215,14 +199,14 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
                 f"y has labels that were not declared: {np.setdiff1d(y, known).tolist()}; declared were "
                 f"{known.tolist()}. Name all in `classes` of the first call, or leave `classes` out"
             )
-        new = _Rows(X, np.searchsorted(merged, y), weight)
+        new = ClassRows(X, np.searchsorted(merged, y), weight)
         if first:
             return adopt(self, model._begin(new, merged, declared))
         doubled = self.n_rows_ + len(y) >= 2 * self._rows_grown and not self._n_summed
         if len(merged) > len(self.classes_) or doubled:
             code = np.searchsorted(merged, self.classes_)
             rows = [part._replace(y=code[part.y]) for part in self._rows] + [new]
-            return adopt(self, model._keep(_Rows(*(np.concatenate(parts) for parts in zip(*rows))), merged))
+            return adopt(self, model._keep(ClassRows(*(np.concatenate(parts) for parts in zip(*rows))), merged))
         if len(y) >= MANY_ROWS:
             model._forest = deepcopy(self._forest)
             return adopt(self, model._learn(new))
@@ -230,14 +214,14 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             self.__dict__ = model.__dict__
             return self._learn(new)
 
-    def _learn(self, new: _Rows) -> Self:
+    def _learn(self, new: ClassRows) -> Self:
         """Learn rows one by one."""
         heavy = new.weight > 0.0
         self._forest.learn(new.X[heavy], new.y[heavy], new.weight[heavy], n_threads(self.n_jobs))
         if self._n_summed:  # without its earlier rows the forest cannot be grown anew
             self._n_summed += len(new.y)
         else:
-            self._rows: list[_Rows] = [*self._rows, new]
+            self._rows: list[ClassRows] = [*self._rows, new]
         return self
 
     @reads
@@ -318,10 +302,8 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         X, y = read_inputs(self, X, y, reset=reset, mixed=mixed)
         check_classification_targets(y)
         weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-        if weight.max(initial=0.0) > _MAX_WEIGHT:
-            raise ValueError(
-                f"a sample weight is {weight.max():g}, at most {_MAX_WEIGHT:g} is allowed: scale them down"
-            )
+        if weight.max(initial=0.0) > MAX_WEIGHT:
+            raise ValueError(f"a sample weight is {weight.max():g}, at most {MAX_WEIGHT:g} is allowed: scale them down")
         return X, y, weight
 
     def _known_classes(self, classes: Any, y: NDArray[Any], first: bool) -> tuple[NDArray[Any], bool]:
@@ -340,12 +322,12 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             raise ValueError(f"labels must be all numbers or all strings, got y like {y[0]!r} for {known.tolist()}")
         return known, declared
 
-    def _begin(self, rows: _Rows, classes: NDArray[Any], declared: bool) -> Self:
+    def _begin(self, rows: ClassRows, classes: NDArray[Any], declared: bool) -> Self:
         self._seed = int(check_random_state(self.random_state).randint(2**31))
         self._declared = declared
         return self._keep(rows, classes)
 
-    def _keep(self, rows: _Rows, classes: NDArray[Any]) -> Self:
+    def _keep(self, rows: ClassRows, classes: NDArray[Any]) -> Self:
         """Grow on all rows, and only then change."""
         self._forest = self._grown(rows, len(classes))
         self.classes_, self._rows, self._rows_grown, self._n_summed = classes, [rows], len(rows.y), 0
@@ -369,7 +351,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         return self._forest.held_out_rows.exponent
 
-    def _grown(self, rows: _Rows, n_classes: int) -> ClassForest:
+    def _grown(self, rows: ClassRows, n_classes: int) -> ClassForest:
         heavy = rows.weight > 0.0
         data = (rows.X[heavy], rows.y[heavy], rows.weight[heavy])
         kinds = self._kinds()
@@ -396,20 +378,3 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             for gauss, n in ((False, self.n_estimators), (True, self.n_discriminant_trees))
             if n > 0
         ]
-
-
-def _check_parts(state: Any) -> None:
-    """A fitted classifier has all of its parts, and its rows have no levels but those it knows."""
-    parts = ["classes_", "_forest", "_rows", "_rows_grown", "_seed", "_declared", "_n_summed", "n_features_in_"]
-    has = [hasattr(state, name) for name in parts]
-    if not any(has[:4]):  # saved before it was fitted
-        return
-    require("the fitted parts", all(has) and len(state.classes_) >= 1)
-    p, mixed = state.n_features_in_, getattr(state, "_mixed", MixedInputs([]))
-    require("categorical", len(mixed.categories) in (0, p))
-    known = np.array(mixed.n_categories or (0,) * p)  # some may have come since the last growth
-    for growth, _ in state._forest.kinds:
-        grown = np.array(growth.n_categories or (0,) * p)
-        require("categorical", ((grown > 0) == (known > 0)) & (grown <= known))
-    codes = np.concatenate([rows.X[:, known > 0] for rows in state._rows])
-    require("rows", np.isnan(codes) | ((codes >= 0) & (codes < known[known > 0]) & (codes == np.floor(codes))))

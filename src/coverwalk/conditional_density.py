@@ -39,10 +39,10 @@ from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forest.tuning import choose
 from coverwalk.locks import adopt, reads, unfitted, writes
-from coverwalk.preparation.checked_rows import as_row, usable_outputs
+from coverwalk.preparation.checked_rows import as_row, refuse_lossy, usable_outputs
 from coverwalk.preparation.columns import MixedInputs, read_inputs
+from coverwalk.preparation.find_rounding import find_rounding
 from coverwalk.preparation.parameters import n_threads, seed_of
-from coverwalk.preparation.rounding import find_rounding, refuse_lossy
 from coverwalk.preparation.weights import distinct_rows
 
 __all__ = ["ConditionalDensity"]

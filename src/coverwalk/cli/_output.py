@@ -19,7 +19,8 @@ Write = Callable[["polars.DataFrame", Any], None]
 @contextmanager
 def write_rows(arguments: argparse.Namespace, columns: list[str]) -> "Iterator[Write]":
     """A function that takes a frame of kept columns and the values (columns, rows) that go beside it."""
-    from coverwalk.preparation.tables import TableError, write_table
+    from coverwalk.preparation.table import TableError
+    from coverwalk.preparation.table_writers import write_table
 
     twice = [name for name in arguments.keep if name in columns]
     if twice:

@@ -10,7 +10,7 @@ from sklearn.utils import check_array
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.scaling import all_finite
 
-__all__ = ["as_outputs", "as_row", "numbers_only", "refuse_nonfinite", "usable_outputs"]
+__all__ = ["as_outputs", "as_row", "numbers_only", "refuse_lossy", "refuse_nonfinite", "usable_outputs"]
 
 LARGEST = 1e305  # of y: a hundred times the range of such numbers is finite
 
@@ -88,3 +88,32 @@ def as_row(value: Any, name: str, size: int | None, *, with_missing: bool = Fals
             f"{name} must be finite, got {value!r}: drop the row or fill the value in; nothing was learned"
         )
     return row
+
+
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def refuse_lossy(y: Any) -> None:
+    """Refuse text, and whole numbers that floats cannot tell from their neighbours."""
+    numbers = np.asarray(y)
+    if numbers.dtype.kind in "USO":
+        texts = (entry for entry in numbers.ravel().tolist() if isinstance(entry, str | bytes))
+        if text := next((entry for entry in texts if not _is_number(entry)), None):
+            raise ValueError(f"y must be numbers, got the text {str(text)[:40]!r}: for classes use ContextClassifier")
+    if numbers.dtype.kind in "iu" and numbers.size:
+        large = numbers[(numbers > 2**53) | (numbers < -(2**53))].tolist()
+    elif numbers.dtype.kind == "O":
+        large = [number for number in numbers.ravel().tolist() if isinstance(number, int) and abs(number) > 2**53]
+    else:
+        return
+    for number in large:
+        if abs(number) >= 2**1024 or int(float(number)) != number:
+            raise ValueError(
+                f"y has whole numbers beyond 2**53 that floats do not hold, {str(number)[:40]} for one: they would be "
+                "rounded. Subtract an offset from y, or give it in a larger unit"
+            )
