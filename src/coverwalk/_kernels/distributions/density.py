@@ -56,7 +56,8 @@ def _series(square: float, t: float) -> float:
     he_4 = (square - 6.0) * square + 3.0
     he_6 = ((square - 15.0) * square + 45.0) * square - 15.0
     he_8 = (((square - 28.0) * square + 210.0) * square - 420.0) * square + 105.0
-    return 1.0 + t * ((square - 1.0) / 6.0 + t * (he_4 / 120.0 + t * (he_6 / 5040.0 + t * he_8 / 362880.0)))
+    third = he_6 * (1.0 / 5040) + t * he_8 * (1.0 / 362880)  # a division by a constant would stay one
+    return 1.0 + t * ((square - 1.0) * (1.0 / 6) + t * (he_4 * (1.0 / 120) + t * third))
 
 
 @fused_kernel
@@ -102,7 +103,8 @@ def _students(room: Floats, n: int) -> float:
             six = ((df + 11.0) * e * five + 5.0 * (df + 5.0) * four) * inverse
             seven = ((df + 13.0) * e * six + 6.0 * (df + 6.0) * five) * inverse
             eight = ((df + 15.0) * e * seven + 7.0 * (df + 7.0) * six) * inverse
-            series = 1.0 + t * (two / 6.0 + t * (four / 120.0 + t * (six / 5040.0 + t * eight / 362880.0)))
+            third = six * (1.0 / 5040) + t * eight * (1.0 / 362880)
+            series = 1.0 + t * (two * (1.0 / 6) + t * (four * (1.0 / 120) + t * third))
             total += room[0, k] * series * loop_exp(max(power, LOWEST)) if k < n and power > LOWEST else 0.0
     return total
 

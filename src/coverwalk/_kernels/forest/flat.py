@@ -10,7 +10,7 @@ side by side in the store, so that few lines of the cache hold it:
     low, high         (2 p) the range of its rows
     centre            (d) coefficients of its function
     mean, ridge       of y; ridge, or mean leverage
-    rows, factor      its rows where the leverage is told by them, and the factor with inverted diagonals
+    rows, factor      its rows where the leverage is told by them, and the inverse of the factor, row by row
 """
 
 # A compiled function is Any to its caller.
@@ -25,7 +25,7 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.components import DENSITY_OF_Y, REGRESSION, Records
 from coverwalk._kernels.forest.node import by_leaf, route
-from coverwalk._kernels.forest.polynomial import features, inner_product, n_features, value
+from coverwalk._kernels.forest.polynomial import inner_product, n_features
 from coverwalk._kernels.linalg.prefetch import prefetch
 
 __all__ = ["HEAD", "OUTLIERS", "count_components", "fill_store", "flat_components", "route_rows"]
@@ -77,13 +77,28 @@ def fill_store(records: Records, shape: Any, degree: int, heads: tuple[Ints, Int
                 for a in range(p):
                     store[j] = records.rows[records.rows_at[c] + i, a]
                     j += 1
-        at_factor = records.factor_at[c]
-        for k_ in range(size):
-            store[j] = 1.0 / records.factors[at_factor]
-            for i in range(1, size - k_):
-                store[j + i] = records.factors[at_factor + i]
-            at_factor += size - k_
-            j += size - k_
+        _invert(records.factors, records.factor_at[c], size, store, j)
+
+
+@fused_kernel
+def _invert(factors: Floats, first: int, d: int, store: Floats, at: int) -> None:
+    """Write the rows of V, V' being the inverse of the packed upper factor factors[first:], from store[at] on."""
+    row = at
+    for k in range(d):
+        for j in range(k + 1):
+            store[row + j] = 0.0
+        above, place = at, first + k
+        for i in range(k):
+            factor = factors[place]
+            for j in range(i + 1):
+                store[row + j] -= factor * store[above + j]
+            above += i + 1
+            place += d - 1 - i
+        inverse = 1.0 / factors[place]
+        for j in range(k):
+            store[row + j] *= inverse
+        store[row + k] = inverse
+        row += k + 1
 
 
 @kernel
@@ -129,31 +144,33 @@ def route_rows(Z: Floats, nodes: Any, root: Ints, fixed: int, leaf: Ints, offset
 
 
 @fused_kernel
-def _solve(store: Floats, at: int, d: int, z: Floats) -> float:
-    """z' (U'U)^-1 z for a packed factor with inverted diagonal; z is overwritten."""
+def _square(store: Floats, at: int, d: int, z: Floats) -> float:
+    """The squared length of V z, the rows of a lower triangular V being store[at:]."""
     square = 0.0
     for k in range(d):
-        t = z[k] * store[at]
+        t = 0.0
+        for j in range(k + 1):
+            t += store[at + j] * z[j]
         square += t * t
-        at -= k
-        for j in range(k + 1, d):
-            z[j] -= t * store[at + j]
-        at += d
+        at += k + 1
     return square
 
 
+@fused_kernel
+def _dot(store: Floats, at: int, d: int, f: Floats) -> float:
+    total = 0.0
+    for k in range(d):
+        total += store[at + k] * f[k]
+    return total
+
+
 @kernel
-def _leverage(store: Floats, at: int, n: int, degree: int, x: Floats, f: Floats) -> float:
-    """How much farther than a context's rows x lies: f(x)' (F'F + ridge I)^-1 f(x)."""
-    p, h = len(x), store[at - 1]
-    if n == 0:
-        features(x, degree, f)
-        h = _solve(store, at, n_features(degree, p), f)
-    elif n > 0:
-        for j in range(n):
-            f[j] = inner_product(store, at + j * p, x, degree)
-        h = max(inner_product(x, 0, x, degree) - _solve(store, at + n * p, n, f), 0.0) / h
-    return h  # from one place: with several, arrays would be counted as referenced
+def _distance(store: Floats, at: int, n: int, degree: int, p: int, f: Floats, z: Floats) -> float:
+    """How much farther than a context's n rows x lies: f(x)' (F'F + ridge I)^-1 f(x), by the rows."""
+    for j in range(n):
+        z[j] = inner_product(store, at + j * p, f, 1, p, degree)
+    own = inner_product(f, 1, f, 1, p, degree)
+    return max(own - _square(store, at + n * p, n, z), 0.0) / store[at - 1]
 
 
 @kernel
@@ -172,7 +189,7 @@ def flat_components(
     middle, unit, spread, outlier, share = units
     out_weight, out_loc, out_scale, out_shape, out_label = out
     n, p = plain.shape
-    seen, x, f, order = np.empty(p), np.empty(p), np.empty(capacity), np.arange(n)
+    seen, f, z, order = np.empty(p), np.ones(capacity), np.empty(capacity), np.arange(n)
     for i in range(n):
         out_weight[at[i]], out_loc[at[i]], out_scale[at[i]] = outlier, middle, unit
         out_shape[at[i]], out_label[at[i]] = 0, OUTLIERS
@@ -208,16 +225,28 @@ def flat_components(
                         prefetch(store, np.uint64(up + 8 * line))
                 base = c + HEAD + RECORD * (models // 4)
                 for a in range(p):
-                    x[a] = min(max(seen[a], store[base + a]), store[base + p + a])
+                    f[1 + a] = min(max(seen[a], store[base + a]), store[base + p + a])
                 base += 2 * p
-                loc = value(x, degree, store, base)
+                if degree == 2:
+                    k_ = 1 + p
+                    for a in range(p):
+                        for b in range(a + 1):
+                            f[k_ + b] = f[1 + a] * f[1 + b]
+                        k_ += a + 1
+                loc = _dot(store, base, d, f)
                 base += d
                 for r in range(c + HEAD, c + HEAD + RECORD * (models // 4), RECORD):
                     if store[r] < NEGLIGIBLE * total:
                         continue
                     kind, inflation = np.int64(store[r + 2]) % 4, 1.0
                     if kind == REGRESSION:
-                        inflation += _leverage(store, base + 2, np.int64(store[c + 3]), models % 4, x, f)
+                        n_rows, own = np.int64(store[c + 3]), models % 4
+                        if n_rows < 0:
+                            inflation += store[base + 1]
+                        elif n_rows > 0:
+                            inflation += _distance(store, base + 2, n_rows, own, p, f, z)
+                        else:
+                            inflation += _square(store, base + 2, n_features(own, p), f)
                     out_weight[j] = store[r] / total * share
                     out_loc[j] = middle + unit * (origin + (store[base] if kind >= DENSITY_OF_Y else loc))
                     out_scale[j] = spread * math.sqrt(store[r + 1] * inflation)

@@ -1,7 +1,7 @@
 """Polynomials of degree 0, 1, 2 in the inputs: as features, and as the kernel that is their inner product."""
 
 from coverwalk._arrays import Floats
-from coverwalk._kernels._compile import fused_kernel, kernel
+from coverwalk._kernels._compile import kernel
 
 __all__ = ["add_features", "features", "inner_product", "n_features", "value"]
 
@@ -32,35 +32,35 @@ def features(x: Floats, degree: int, f: Floats) -> None:
             at += a + 1
 
 
-@fused_kernel
-def value(x: Floats, degree: int, store: Floats, at: int) -> float:
-    """The polynomial whose coefficients are store[at:], at x; a slice would be counted as referenced."""
+@kernel
+def value(x: Floats, degree: int, coefficients: Floats) -> float:
+    """The polynomial's value at x."""
     p = len(x)
-    total: float = store[at]
+    total: float = coefficients[0]
     if degree >= 1:
         for a in range(p):
-            total += store[at + 1 + a] * x[a]
+            total += coefficients[1 + a] * x[a]
     if degree >= 2:
-        at += 1 + p
+        at = 1 + p
         for a in range(p):
             inner = 0.0
             for b in range(a + 1):
-                inner += store[at + b] * x[b]
+                inner += coefficients[at + b] * x[b]
             total += inner * x[a]
             at += a + 1
     return total
 
 
 @kernel
-def inner_product(store: Floats, at: int, z: Floats, degree: int) -> float:
-    """f(x)'f(z) in O(p), where x is store[at:]: the sum over b <= a of x_a x_b z_a z_b is half of (x'z)^2 + sum (x_a
-    z_a)^2.
+def inner_product(store: Floats, at: int, other: Floats, first: int, p: int, degree: int) -> float:
+    """f(x)'f(z) in O(p) of the rows x and z that begin at store[at] and other[first]; slices would be counted as
+    referenced. The sum over b <= a of x_a x_b z_a z_b is half of (x'z)^2 + sum (x_a z_a)^2.
     """
     if degree == 0:
         return 1.0
     dot, square = 0.0, 0.0
-    for a in range(len(z)):
-        t = store[at + a] * z[a]
+    for a in range(p):
+        t = store[at + a] * other[first + a]
         dot += t
         square += t * t
     return 1.0 + dot + (0.5 * (dot * dot + square) if degree == 2 else 0.0)
