@@ -34,7 +34,7 @@ from coverwalk.forest.class_rows import MAX_WEIGHT, ClassRows, check_classifier
 from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
-from coverwalk.preparation.columns import MixedInputs, read_inputs
+from coverwalk.preparation.columns import MixedInputs, MixedTags, read_inputs
 from coverwalk.preparation.parameters import n_threads
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ __all__ = ["ContextClassifier"]
 _CHECKED = ["n_estimators", "n_discriminant_trees", "held_out", "min_samples_leaf", "stop", "alpha"]
 
 
-class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Calibrated class probabilities given x, predicted by a walk over a forest of contexts.
 
     Each tree grows on a part of the rows. The held-out rows decide how far the walk goes, whether class counts or a
@@ -231,9 +231,15 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         X = read_inputs(self, X, reset=False)
         return self._forest.log_proba(X, n_threads(self.n_jobs))
 
+    @reads
     def predict_proba(self, X: Any) -> Floats:
         """Predict the probability of each class. Rows sum to one."""
-        p = np.exp(self.predict_log_proba(X))
+        check_is_fitted(self)
+        return self._proba(read_inputs(self, X, reset=False))
+
+    def _proba(self, X: Floats) -> Floats:
+        """As `predict_proba`, of rows that are known to be in the order of the model's columns."""
+        p = np.exp(self._forest.log_proba(X, n_threads(self.n_jobs)))
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     @reads
@@ -285,11 +291,6 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         super().__setstate__(state)
         if hasattr(self, "_forest"):
             self._forest.make_writable()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.categorical = True
-        return tags
 
     def _check_parameters(self) -> None:
         if self.n_estimators == self.n_discriminant_trees == 0:

@@ -192,7 +192,6 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
-        tags.input_tags.allow_nan = tags.input_tags.categorical = True
         return tags
 
     # -- fit ----------------------------------------------------------------------------------------------------------

@@ -239,6 +239,12 @@ class ClassForest:
         held_out_rows.add(pools.means(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
         return cls(standard, [(p, t) for (p, _), t in zip(kinds, trees)], held_out_rows, n_classes)
 
+    @property
+    def counts(self) -> Floats:
+        """The rows of each class (C,) that were learned: what the root of any tree has counted."""
+        counts: Floats = self.kinds[0][1][0].local[0][0]
+        return counts
+
     def log_proba(self, X: Floats, n_jobs: int = 1) -> Floats:
         """Log probabilities (n, C) of the classes of rows in the user's units."""
         Z = self.standard(X)

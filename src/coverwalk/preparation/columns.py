@@ -15,6 +15,7 @@ from coverwalk.files.schema import List, Plain, Schema, Scope, require
 __all__ = [
     "OTHERS",
     "MixedInputs",
+    "MixedTags",
     "categories_of",
     "column_values",
     "columns_of",
@@ -123,6 +124,15 @@ def _check_categories(state: Any, scope: Scope) -> None:
     """Refuse more levels than a mask has bits."""
     for categories in state.categories:
         require("categories", len(set(categories)) == len(categories) <= OWN_CATEGORIES + (OTHERS in categories))
+
+
+class MixedTags:
+    """What scikit-learn is told of an estimator that takes categories and missing values."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = tags.input_tags.categorical = True
+        return tags
 
 
 def read_inputs(
