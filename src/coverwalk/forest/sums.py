@@ -9,8 +9,9 @@ Everything that is chosen comes with the plan: the groups of trees with their de
 about which some of them regress, the global kernel, the scale factor and the cells of y.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil, isqrt
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ from coverwalk.forest.forest import MAX_LEAVES, PLAN_ROWS, Forest
 from coverwalk.forest.local_columns import Fill, fill_of, local_columns
 from coverwalk.forest.members import FittedTree, Part
 from coverwalk.forest.settings import MAX_FEATURES, Settings
-from coverwalk.forest.statistics import TreeStatistics
+from coverwalk.forest.statistics import S, TreeStatistics
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.scaling import canonical_order
@@ -60,6 +61,30 @@ class Room(NamedTuple):
     n_kept: int  # of which the trend is made
 
 
+@dataclass
+class ForestStatistics(TreeStatistics[S]):
+    """Statistics of a planned forest; every tree is given rows sorted by leaf."""
+
+    forest: Forest  # the plan, with some rows of the sample
+    fills: list[Fill]  # of each tree: where missing values stand, whichever rows come
+
+    @property
+    def planned(self) -> list[Tree]:
+        """The trees of the plan."""
+        return self.forest.trees
+
+    @abstractmethod
+    def add(self, k: int, rows: Rows, layout: Layout, degree: int) -> None:
+        """Add rows to tree k."""
+
+    def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
+        """Take rows X (n, p), y (n,) in; seen (n,): those to which the trend was fitted, none by default."""
+        if len(y):
+            self.make_room()
+            self.n_rows += len(y)
+        _to_trees(self.forest, self.fills, (X, y, seen), self.add)
+
+
 class Moments(NamedTuple):
     """Of the leaves of a tree."""
 
@@ -74,7 +99,7 @@ class Moments(NamedTuple):
 
 
 @dataclass
-class ForestSums(TreeStatistics[Moments]):
+class ForestSums(ForestStatistics[Moments]):
     """The moments of the leaves of a planned forest: n, F'F, F'y, y'y and the range of x.
 
     Examples
@@ -92,9 +117,6 @@ class ForestSums(TreeStatistics[Moments]):
     >>> shapes.finish().predict_dist(X[:5])
     PredictiveDistribution(5 rows, ... components per row)
     """
-
-    forest: Forest  # the plan, with some rows of the sample
-    fills: list[Fill] = field(default_factory=list)  # of each tree: where missing values stand, whichever rows come
 
     joins = np.add, np.minimum, np.maximum
 
@@ -116,12 +138,7 @@ class ForestSums(TreeStatistics[Moments]):
         forest.fit_experts(X, y)
         Z, settings = forest.frame.rows(X).Z, forest.settings
         missing = set(with_missing) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
-        return cls(forest, fills=[fill_of(tree, Z, settings.n_categories, tuple(missing)) for tree in forest.trees])
-
-    @property
-    def planned(self) -> list[Tree]:
-        """The trees of the plan."""
-        return self.forest.trees
+        return cls(forest, [fill_of(tree, Z, settings.n_categories, tuple(missing)) for tree in forest.trees])
 
     def zeros(self, k: int) -> Moments:
         """Of a tree without rows."""
@@ -129,16 +146,9 @@ class ForestSums(TreeStatistics[Moments]):
         moments = np.zeros((n, n_moments(_grids(self.forest)[k].degree, p)))
         return Moments(moments, np.full((n, p), np.inf), np.full((n, p), -np.inf))
 
-    def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
-        """Take rows X (n, p), y (n,) in; seen (n,): those to which the trend was fitted, none by default."""
-        if len(y):
-            self.make_room()
-            self.n_rows += len(y)
-
-        def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
-            add_moments(*rows, layout, _places(self.forest.trees[k]), degree, *self.sums[k])
-
-        _to_trees(self.forest, self.fills, (X, y, seen), add)
+    def add(self, k: int, rows: Rows, layout: Layout, degree: int) -> None:
+        """Add rows to the moments of tree k."""
+        add_moments(*rows, layout, _places(self.forest.trees[k]), degree, *self.sums[k])
 
     def finish(self) -> "ForestShapes":
         """Sums upwards, regressions and priors downwards: what the second pass needs; its ``finish`` makes the forest,
@@ -163,7 +173,7 @@ class ForestSums(TreeStatistics[Moments]):
             return _Contexts(n.round().astype(np.int64), low, high, scale, regressions, _planes(moments, low.shape[1]))
 
         contexts = in_threads(fit, range(len(grids)), forest.settings.n_threads)
-        return ForestShapes(forest, contexts, self.fills)
+        return ForestShapes(forest, self.fills, contexts)
 
 
 @dataclass(frozen=True)
@@ -191,35 +201,21 @@ class Bins(NamedTuple):
 
 
 @dataclass
-class ForestShapes(TreeStatistics[Bins]):
+class ForestShapes(ForestStatistics[Bins]):
     """Residuals and y of every context, counted in bins: the second pass, after `ForestSums`."""
 
-    forest: Forest
     contexts: list[_Contexts]
-    fills: list[Fill]
-
-    @property
-    def planned(self) -> list[Tree]:
-        """The trees of the plan."""
-        return self.forest.trees
 
     def zeros(self, k: int) -> Bins:
         """Of a tree without rows."""
         N = len(self.contexts[k].n)
         return Bins(np.zeros((N, N_SHAPES, N_BINS + 1), np.int64), np.zeros((N, N_SHAPES)))
 
-    def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
-        """Count rows X (n, p), y (n,); seen (n,): those to which the trend was fitted, none by default."""
-        if len(y):
-            self.make_room()
-            self.n_rows += len(y)
-
-        def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
-            regressions = self.contexts[k].regressions
-            lines = (regressions.gain, regressions.loo, regressions.mean)
-            bin_residuals(*rows, layout, degree, lines, self.contexts[k].scale, self.sums[k].arrays)
-
-        _to_trees(self.forest, self.fills, (X, y, seen), add)
+    def add(self, k: int, rows: Rows, layout: Layout, degree: int) -> None:
+        """Count rows in the bins of tree k."""
+        regressions = self.contexts[k].regressions
+        lines = regressions.gain, regressions.loo, regressions.mean
+        bin_residuals(*rows, layout, degree, lines, self.contexts[k].scale, self.sums[k].arrays)
 
     def finish(self) -> Forest:
         """Evidence upwards, and the forest that answers."""
