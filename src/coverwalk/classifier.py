@@ -236,7 +236,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         if self._n_summed:  # without its earlier rows the forest cannot be grown anew
             self._n_summed += len(new.y)
         else:
-            self._rows: list[_Rows] = [*self._rows, new]
+            self._rows: list[_Rows] = _joined([*self._rows, new])
         return self
 
     @reads
@@ -320,7 +320,10 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         self, X: Any, y: Any, sample_weight: Any, reset: bool, mixed: MixedInputs | None = None
     ) -> tuple[Floats, NDArray[Any], Floats]:
         X, y = read_inputs(self, X, y, reset=reset, mixed=mixed)
-        check_classification_targets(y)
+        if y.dtype.kind not in "biu":  # a millisecond, more than it takes to learn a row
+            check_classification_targets(y)
+        if sample_weight is None:
+            return X, y, np.ones(len(X))
         weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
         if weight.max(initial=0.0) > _MAX_WEIGHT:
             raise ValueError(
@@ -400,6 +403,13 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             for gauss, n in ((False, self.n_estimators), (True, self.n_discriminant_trees))
             if n > 0
         ]
+
+
+def _joined(parts: list[_Rows]) -> list[_Rows]:
+    """The same rows in parts of which each is longer than the next, so that they are few however many were added."""
+    while len(parts) > 1 and len(parts[-1].y) >= len(parts[-2].y):
+        parts[-2:] = [_Rows(*(np.concatenate(both) for both in zip(*parts[-2:])))]
+    return parts
 
 
 def _check_parts(state: Any) -> None:
