@@ -30,7 +30,7 @@ from coverwalk.files.schema import (
 )
 from coverwalk.forest.class_components import ClassComponent, components
 from coverwalk.forest.class_forest import ClassForest
-from coverwalk.forest.class_rows import MAX_WEIGHT, ClassRows, check_classifier
+from coverwalk.forest.class_rows import MAX_WEIGHT, ClassRows, check_classifier, joined
 from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
@@ -221,7 +221,7 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         if self._n_summed:  # without its earlier rows the forest cannot be grown anew
             self._n_summed += len(new.y)
         else:
-            self._rows: list[ClassRows] = [*self._rows, new]
+            self._rows: list[ClassRows] = joined([*self._rows, new])
         return self
 
     @reads
@@ -301,7 +301,10 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         self, X: Any, y: Any, sample_weight: Any, reset: bool, mixed: MixedInputs | None = None
     ) -> tuple[Floats, NDArray[Any], Floats]:
         X, y = read_inputs(self, X, y, reset=reset, mixed=mixed)
-        check_classification_targets(y)
+        if y.dtype.kind not in "biu":  # a millisecond, more than it takes to learn a row
+            check_classification_targets(y)
+        if sample_weight is None:
+            return X, y, np.ones(len(X))
         weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
         if weight.max(initial=0.0) > MAX_WEIGHT:
             raise ValueError(f"a sample weight is {weight.max():g}, at most {MAX_WEIGHT:g} is allowed: scale them down")

@@ -73,15 +73,13 @@ class _Belief:
         self.posteriors: list[Posterior] = [model.start(p) for model, p in zip(local, parents)]
         self.log_v = self._log_v0 = np.full(len(local), -np.log(len(local)))
 
-    def _log_densities(self, x: Any, y: Any) -> Floats:
-        return np.array([posterior.logpdf(x, y) for posterior in self.posteriors])
+    def weigh(self, x: Any, y: Any) -> tuple[float, Floats]:
+        """phi_M = sum_i v_i phi_i, and v after this row; both as logarithms."""
+        return mix(self.log_v, np.array([posterior.logpdf(x, y) for posterior in self.posteriors]))
 
-    def log_phi(self, x: Any, y: Any) -> float:
-        """phi_M = sum_i v_i phi_i."""
-        return mix(self.log_v, self._log_densities(x, y))[0]
-
-    def update(self, x: Any, y: Any) -> None:
-        _, self.log_v = mix(self.log_v, self._log_densities(x, y))
+    def update(self, x: Any, y: Any, log_v: Floats) -> None:
+        """Learn a row; ``log_v`` is what `weigh` gave."""
+        self.log_v = log_v
         for posterior in self.posteriors:
             posterior.update(x, y)
 
@@ -280,12 +278,13 @@ class CoverModel(Saved):
 
     def _learn(self, x: Any, y: Any) -> None:
         route, beliefs, stopping = self._reach(x)
-        log_phi = {M: belief.log_phi(x, y) for M, belief in beliefs.items()}
+        weighed = {M: belief.weigh(x, y) for M, belief in beliefs.items()}
+        log_phi = {M: log_phi for M, (log_phi, _) in weighed.items()}
         log_psi = self.walk.predict(route, stopping, log_phi)
         # Nothing has changed up to here: a row that cannot be weighed leaves the model as it was.
         self.walk.update(route, stopping, log_phi, log_psi)
-        for belief in beliefs.values():
-            belief.update(x, y)
+        for M, belief in beliefs.items():
+            belief.update(x, y, weighed[M][1])
         self._beliefs.update(beliefs)
         self._stopping.update(stopping)
         for M, depth, moves in route:
@@ -327,12 +326,13 @@ class CoverModel(Saved):
                 self._depth[child] = depth + 1
                 self._finer.setdefault(M, {}).setdefault(0, set()).add(child)
             here, belief = self._stopping[child], self._beliefs[child]
-            log_psi = log_phi = belief.log_phi(x, y)  # refining: the child is a leaf and stops
+            log_phi, log_v = belief.weigh(x, y)
+            log_psi = log_phi  # refining: the child is a leaf and stops
             if isinstance(self.walk, Coarsening):
                 log_psi = float(np.logaddexp(here.log_w + log_phi, here.log_1mw + log_psi_M))
                 here.log_w += log_phi - log_psi
                 here.log_1mw += log_psi_M - log_psi
-            belief.update(x, y)
+            belief.update(x, y, log_v)
             self._log_Z[child] = self._log_Z.get(child, 0.0) + log_psi
             self._rows.setdefault(child, []).append(_Row(x, y, log_psi))
         if rows and isinstance(self.walk, Refining):
@@ -411,7 +411,7 @@ class CoverModel(Saved):
         """
         x, y = self._checked(x, y)
         route, beliefs, stopping = self._reach(x)
-        log_phi = {M: belief.log_phi(x, y) for M, belief in beliefs.items()}
+        log_phi = {M: belief.weigh(x, y)[0] for M, belief in beliefs.items()}
         return self.walk.predict(route, stopping, log_phi)[START]
 
     @reads

@@ -8,7 +8,7 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk.files.schema import Array, require, stored
 from coverwalk.preparation.columns import MixedInputs
 
-__all__ = ["MAX_WEIGHT", "ClassRows", "check_classifier"]
+__all__ = ["MAX_WEIGHT", "ClassRows", "check_classifier", "joined"]
 
 MAX_WEIGHT = 1e9  # rows that a row may count as: sums of squares keep what a column varies by
 
@@ -24,6 +24,13 @@ class ClassRows(NamedTuple):
     X: Floats
     y: Ints
     weight: Floats
+
+
+def joined(parts: list[ClassRows]) -> list[ClassRows]:
+    """The same rows in parts of which each is longer than the next, so that they are few however many were added."""
+    while len(parts) > 1 and len(parts[-1].y) >= len(parts[-2].y):
+        parts[-2:] = [ClassRows(*(np.concatenate(both) for both in zip(*parts[-2:])))]
+    return parts
 
 
 def check_classifier(state: Any) -> None:

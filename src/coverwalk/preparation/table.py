@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats
-from coverwalk.preparation.columns import encoded
 
 if TYPE_CHECKING:
     import polars
@@ -154,15 +153,19 @@ class Table:
     def _numbered(self, columns: list[str], kept: Sequence[str] = ()) -> Iterator[tuple[Floats, Any, int]]:
         """Frame by frame: its columns as numbers, the frame with those kept, and how many rows came before it."""
         wanted = list(dict.fromkeys([*columns, *kept]))
-        missing = [column for column in wanted if column not in self.columns]
-        if missing:
-            raise TableError(f"{self.name} has no column {listed(missing)}; it has {listed(self.columns)}")
+        self.require(wanted)
         first = 0
         for frame in self._rows(wanted):
             yield self._table(frame, columns, first), frame, first
             first += len(frame)
         if first == 0:
             raise self._without_rows()
+
+    def require(self, columns: Sequence[str]) -> None:
+        """Raise TableError unless the table has all of these columns."""
+        missing = [column for column in columns if column not in self.columns]
+        if missing:
+            raise TableError(f"{self.name} has no column {listed(missing)}; it has {listed(self.columns)}")
 
     def _without_rows(self) -> TableError:
         return TableError(f"{self.name} has a header and no rows; expected at least one row")
@@ -188,6 +191,8 @@ class Table:
         for name in columns:
             categories, column = self._levels.get(name), frame[name]
             if categories:
+                from coverwalk.preparation.columns import encoded  # loads scikit-learn: only where it is needed
+
                 coded = encoded(_without_missing(column.cast(polars_here().String)), categories)
                 parts.append(coded[:, None])
             else:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from io import BytesIO
 from typing import IO, TYPE_CHECKING
 
@@ -135,7 +136,8 @@ def open_table(path: str) -> Table:
     ...     open_table(file.name).read(["y", "x"]).tolist()
     [[2.0, 1.0], [4.0, 3.0]]
     """
-    polars_here()  # says at once if it is not there
+    if find_spec("polars") is None:
+        polars_here()
     if path == "-":
         return _CsvTable(path)
     if not os.path.exists(path):
