@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk._arrays import Floats, Ints
+from coverwalk._arrays import Floats
 from coverwalk.distributions.joint import JointDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.distributions.predicting import ROWS_AT_ONCE, Predicting
+from coverwalk.distributions.predicting import Predicting
 from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
@@ -32,7 +32,7 @@ from coverwalk.files.schema import (
     require,
 )
 from coverwalk.forest.bounds_choice import bounded, choose_rounding
-from coverwalk.forest.chain import StreamChain
+from coverwalk.forest.chain import StreamChain, chain_dist, chain_inputs, chain_logpdf
 from coverwalk.forest.explain import Explaining
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.passes import Chunks, fit_chunks
@@ -224,7 +224,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         forests = []
         for j in range(Y.shape[1]):
             clock = _Clock(f"output {j + 1} of {Y.shape[1]}, {len(X)} rows", self.verbose)
-            inputs = np.hstack([X, Y[:, :j]])
+            inputs = chain_inputs(X, Y, j)
             chosen = settings
             if categories:
                 chosen = replace(settings, n_categories=(*self._mixed.n_categories, *[0] * j))
@@ -302,17 +302,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
             raise ValueError(f"y must have shape {wanted}, one entry for each row and output; got {Y.shape}")
         if not np.all(np.isfinite(Y)):
             raise ValueError("y contains NaN or infinity: log densities exist at finite values only")
-        Y = Y.reshape(len(X), self.n_outputs_)
-        if "stream_" in self.__dict__:
-            return self.stream_.logpdf(X, np.require(Y, requirements=["C", "W"]))
-        total = np.zeros(len(X))
-        for s in range(0, len(X), ROWS_AT_ONCE):
-            rows = slice(s, s + ROWS_AT_ONCE)
-            for j, forest in enumerate(self.forests_):
-                total[rows] += forest.predict_dist(np.hstack([X[rows], Y[rows, :j]])).logpdf(Y[rows, j])
-        return total
-
-    # -- files --------------------------------------------------------------------------------------------------------
+        return chain_logpdf(self._parts, X, Y.reshape(len(X), self.n_outputs_))
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 
@@ -335,17 +325,12 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         return np.require(checked, requirements=["C", "W"])
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
-        if "stream_" in self.__dict__:
-            return self.stream_.predict_dist(X)
-        if self.n_outputs_ == 1:
-            return self.forests_[0].predict_dist(X)
+        return chain_dist(self._parts, X, self.__dict__.get("target_names_"))
 
-        forests = self.forests_
-
-        def conditional(j: int, rows: Ints, before: Floats) -> PredictiveDistribution:
-            return forests[j].predict_dist(np.hstack([X[rows], before]))
-
-        return JointDistribution(conditional, len(X), self.n_outputs_, names=getattr(self, "target_names_", None))
+    @property
+    def _parts(self) -> list[Any]:
+        """The forest of each output, as it was fitted or on a stream."""
+        return self.stream_.streams if "stream_" in self.__dict__ else self.forests_
 
 
 def _ridges(given: Any) -> tuple[float, ...]:
