@@ -131,7 +131,7 @@ def test_sums_predict_as_well_as_rows(planned):
     sums.accumulate(X, y)
     shapes = sums.finish()
     shapes.accumulate(X, y)
-    exact = planned.forest.empty()
+    exact = replace(planned.forest, X=X[:0], y=y[:0])
     exact.accumulate(X, y)
     exact.finalize()
     ours, theirs = shapes.finish().predict_dist(X_test), exact.predict_dist(X_test)
@@ -160,7 +160,7 @@ def grouped():
     X, y = rows()
     planned = plan_on_sample(X[:1500], y[:1500], Settings(n_trees=2, parts=GROUPS), None, Room(2**17, 6000, 6000))
     sums = ForestSums.over(planned, (X, y))
-    exact = planned.empty()
+    exact = replace(planned)
     exact.accumulate(X, y)
     exact.finalize()
     return sums, exact

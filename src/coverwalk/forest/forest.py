@@ -1,9 +1,8 @@
-"""A forest of adaptive covers for one output, in four steps that data beyond one machine can take as well.
+"""A forest of adaptive covers for one output, in three steps; `coverwalk.forest.sums` has those of data beyond memory.
 
-``plan`` grows the trees from (a sample of) the rows; ``accumulate`` takes rows in; ``merge`` adds what another forest
-of the same plan took in; ``finalize`` sends priors down and evidence up. What is taken in is the set of rows: from
-them, in an order of their own, come sums that add up. So the result does not depend on the order, the chunks or the
-number of threads.
+``plan`` grows the trees from (a sample of) the rows; ``accumulate`` takes rows in; ``finalize`` sends priors down and
+evidence up. What is taken in is the set of rows, in an order of their own. So the result does not depend on the order,
+the chunks or the number of threads.
 """
 
 import math
@@ -23,7 +22,6 @@ from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.members import FittedTree, Frame, Member, Part
 from coverwalk.forest.settings import Settings, grid_of, latent
-from coverwalk.forest.statistics import check_same_plan
 from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_store
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree, grow_tree
@@ -38,7 +36,7 @@ PLAN_ROWS = 2**17  # from which trees are grown
 
 @dataclass
 class Forest:
-    """One output's forest; see the module for its four steps.
+    """One output's forest; see the module for its three steps.
 
     Examples
     --------
@@ -46,10 +44,9 @@ class Forest:
     >>> X = rng.uniform(size=(300, 2))
     >>> y = X[:, 0] + 0.1 * rng.standard_normal(300)
     >>> forest = Forest.plan(X, y, Settings(n_trees=4))
-    >>> half, other = forest.empty(), forest.empty()
-    >>> half.accumulate(X[:100], y[:100]); other.accumulate(X[100:], y[100:])
-    >>> half.merge(other); half.finalize()
-    >>> half.predict_dist(X[:5])
+    >>> forest.accumulate(X, y)
+    >>> forest.finalize()
+    >>> forest.predict_dist(X[:5])
     PredictiveDistribution(5 rows, ... components per row)
     """
 
@@ -85,7 +82,7 @@ class Forest:
         check=check_forest,
     )
 
-    # -- the four steps -----------------------------------------------------------------------------------------------
+    # -- the three steps ----------------------------------------------------------------------------------------------
 
     @classmethod
     def plan(
@@ -136,22 +133,12 @@ class Forest:
         names = names or [f"x{a}" for a in range(X.shape[1])]
         return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names, trend=trend)
 
-    def empty(self) -> "Forest":
-        """A forest of the same plan without rows."""
-        plan = self.settings, self.inputs, self.output, self.trees
-        return Forest(*plan, self.X[:0], self.y[:0], self.names, self.categories, trend=self.trend)
-
     def accumulate(self, X: Floats, y: Floats, weight: Floats | None = None) -> None:
         """Take rows in, all with weights or all without."""
         if len(self.y) and (weight is None) != (len(self.weight) == 0) and len(y):
             raise ValueError("either all rows of a forest have weights or none has")
         self.X, self.y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
         self.weight = self.weight if weight is None else np.concatenate([self.weight, weight])
-
-    def merge(self, other: "Forest") -> None:
-        """Take in what another forest of the same plan took in."""
-        check_same_plan(self.trees, other.trees)
-        self.accumulate(other.X, other.y, other.weight if len(other.weight) else None)
 
     def finalize(self, stops: tuple[float, ...] | None = None, *, shown: bool = False) -> None:
         """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
@@ -193,11 +180,6 @@ class Forest:
     def n_rows(self) -> int:
         """How many rows were taken in."""
         return self.n_summed or len(self.y)
-
-    @property
-    def grid(self) -> Grid:
-        """The local regressions that contexts try where all trees are alike."""
-        return self.grid_of(self.settings.degree)
 
     def grid_of(self, degree: int) -> Grid:
         """The local regressions that every context of a tree of this degree tries."""
