@@ -1,9 +1,7 @@
 """Where predictions go: a CSV or Parquet table, or one JSON object for each row; columns that were kept come first."""
 
 import argparse
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -43,13 +41,11 @@ def _frame(kept: "polars.DataFrame", columns: list[str], values: Any) -> "polars
 @contextmanager
 def _json_lines(path: str) -> Iterator[Any]:
     """A stream of bytes; a file appears when it is whole."""
+    from coverwalk.preparation.table_writers import whole_file
+
     if path == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    folder = os.path.dirname(os.path.abspath(path))
-    with tempfile.TemporaryDirectory(prefix=".coverwalk", dir=folder) as beside:
-        whole = os.path.join(beside, "whole")
-        with open(whole, "wb") as stream:
-            yield stream
-        os.replace(whole, path)
+    with whole_file(path) as whole, open(whole, "wb") as stream:
+        yield stream

@@ -15,7 +15,7 @@ from coverwalk.preparation.tables import is_parquet, separator_of
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["TableWriter", "write_table"]
+__all__ = ["TableWriter", "whole_file", "write_table"]
 
 
 class TableWriter:
@@ -62,6 +62,17 @@ class _ParquetWriter(TableWriter):
 
 
 @contextmanager
+def whole_file(path: str) -> Iterator[str]:
+    """A path to write to in place of this one, which has the file when all went well."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise TableError(f"there is no folder {folder} to write {os.path.basename(path)} into")
+    with tempfile.TemporaryDirectory(prefix=".coverwalk", dir=folder) as beside:
+        yield os.path.join(beside, "whole")
+        os.replace(os.path.join(beside, "whole"), path)
+
+
+@contextmanager
 def write_table(path: str, columns: list[str]) -> Iterator[TableWriter]:
     """A writer of one table, by the file's ending; ``-`` is CSV to standard output. A file appears when it is whole."""
     polars_here()
@@ -69,16 +80,11 @@ def write_table(path: str, columns: list[str]) -> Iterator[TableWriter]:
         yield _CsvWriter(columns, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise TableError(f"there is no folder {folder} to write {os.path.basename(path)} into")
-    with tempfile.TemporaryDirectory(prefix=".coverwalk", dir=folder) as beside:
-        whole = os.path.join(beside, "whole")
+    with whole_file(path) as whole:
         if is_parquet(path):
-            writer = _ParquetWriter(columns, beside)
+            writer = _ParquetWriter(columns, os.path.dirname(whole))
             yield writer
             writer.join(whole)
         else:
             with open(whole, "wb") as stream:
                 yield _CsvWriter(columns, stream, separator_of(path))
-        os.replace(whole, path)
