@@ -15,7 +15,7 @@ from coverwalk.distributions.shapes import Shapes
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, YCells, with_y_cells
-from coverwalk.forest.members import GLOBAL_KERNEL, OUTLIERS, Frame, Member, describe_context
+from coverwalk.forest.members import GLOBAL_KERNEL, Frame, Member, describe_context
 from coverwalk.forest.tree_shapes import OUTLIER_DF
 from coverwalk.locks import cached
 
@@ -93,38 +93,38 @@ class TreeTable:
 
     def _work(self, n: int, p: int) -> tuple[Floats, Floats, Ints, Ints]:
         F, K = len(self.frames), len(self.members)
-        return np.empty((F, n, p)), np.empty((F, n)), np.empty((K, n), np.int64), np.zeros(n, np.int64)
+        return np.empty((F, n, p)), np.empty((F, n)), np.empty((K, n), np.int64), np.empty(n + 1, np.int64)
 
     def components(self, X: Floats, n_rows: int, weights: Floats | None = None) -> tuple[list[Components], Ints]:
         """The components of every row X (n, p), under each prior of the members' fits, and their labels.
 
         n_rows: how many were learned; weights (K,) of the trees: they sum to one, or are equal.
         """
-        R, origin, leaf, count = work = self._work(*X.shape)
-        route_all(X, self.trees, *work)
+        R, origin, leaf, offsets = work = self._work(*X.shape)
         global_kernel = self.global_kernel if self.kernel > 0 else None
         corners = 2 ** X.shape[1] if global_kernel is not None else 0
-        offsets = np.zeros(len(X) + 1, np.int64)
-        np.cumsum(count + (1 + corners), out=offsets[1:])
-        m = offsets[-1]
+        route_all(X, self.trees, *work, 1 + corners)
+        m = int(offsets[-1])
         weight = np.empty((self.n_priors, m))
         out = weight, np.empty(m), np.empty(m), np.empty(m, np.int32), np.empty(m, np.int64)
-        rare, output = OUTLIER_ROWS / (n_rows + 1.0), self.members[-1].frame.output
-        centre, unit = output.centre[0], output.scale[0]
-        at = offsets[:-1].copy()
-        for column, entry in zip(out, (rare, centre, unit, 0, OUTLIERS)):
-            column[..., at] = entry
-        at += 1
-        shares = self.trees.weight if weights is None else weights
-        trees = self.trees._replace(weight=shares * ((1.0 - rare) * (1.0 - self.kernel if global_kernel else 1.0)))
-        predict_all(trees, R, origin, leaf, at, out)
+        rare, centre, unit = outliers = self._outliers(n_rows)
+        at, trees = offsets[:-1].copy(), self.trees
+        shares = trees.weight if weights is None else weights
+        shares = shares * ((1.0 - rare) * (1.0 - self.kernel if global_kernel else 1.0))
+        predict_all(trees._replace(weight=shares), R, origin, leaf, outliers, at, out)
         if global_kernel is not None:
             node, corner = global_kernel.nodes_of(R[-1])
             places = at[:, None] + np.arange(corners)
             entries = ((1.0 - rare) * self.kernel * corner, centre, unit, self.first_shape[-1] + node, GLOBAL_KERNEL)
-            for column, entry in zip(out, entries):
+            columns: tuple[NDArray[Any], ...] = out
+            for column, entry in zip(columns, entries):
                 column[..., places] = entry
         return [Components(offsets, each, *out[1:4]) for each in weight], out[4]
+
+    def _outliers(self, n_rows: int) -> tuple[float, float, float]:
+        """Weight, centre and unit of the distribution of outliers."""
+        output = self.members[-1].frame.output
+        return OUTLIER_ROWS / (n_rows + 1.0), float(output.centre[0]), float(output.scale[0])
 
     def predict_dist(
         self, X: Floats, n_rows: int, names: list[str], categories: list[list[str]], weights: Floats | None = None
@@ -143,9 +143,8 @@ class TreeTable:
 
         grid: origin and step of y, with step 0 where it is not rounded.
         """
-        out, output = np.empty(len(X)), self.members[-1].frame.output
-        outliers = OUTLIER_ROWS / (n_rows + 1.0), output.centre[0], output.scale[0]
-        trees = self.trees._replace(weight=weights)
+        out, outliers = np.empty(len(X)), self._outliers(n_rows)
+        trees = self.trees._replace(weight=weights * (1.0 - outliers[0]))
         mean_all(X, trees, self._work(*X.shape), self.shapes.table, outliers, grid, out)
         return out
 
