@@ -319,22 +319,25 @@ class PredictiveDistribution(UnivariateDistribution):
         probability, in the tests below 2e-9; beyond, the tail is met to 1e-12 of itself.
         """
         q = probabilities(q)
-        levels, out = q.ravel(), np.empty((self._n, q.size))
-        order = slice(None) if (levels[1:] >= levels[:-1]).all() else np.argsort(levels)
-        mixture_ppf(self.components, self.shapes.table, self.shapes.cdf_tables, levels[order], out)
-        if not isinstance(order, slice):
-            out[:, order] = out.copy()
-        if self.rounding is not None:
-            out = self._rounded_quantiles(out, levels)
+        levels = q.ravel()
+        if (levels[1:] >= levels[:-1]).all():
+            return self._answer(self._quantiles(levels), self.shape + q.shape)
+        order, out = np.argsort(levels), np.empty((self._n, q.size))
+        out[:, order] = self._quantiles(levels[order])
         return self._answer(out, self.shape + q.shape)
+
+    def _quantiles(self, q: Floats) -> Floats:
+        """Quantiles (n, k) at q (k,), ascending."""
+        out = np.empty((self._n, len(q)))
+        mixture_ppf(self.components, self.shapes.table, self.shapes.cdf_tables, q, out)
+        return out if self.rounding is None else self._rounded_quantiles(out, q)
 
     def _rounded_quantiles(self, latent: Floats, q: Floats) -> Floats:
         """The values of latent quantiles (n, k) at q (k,); a quantile that is a hair too high is not the next value."""
         assert self.rounding is not None
         if not self.rounding.step:
             return self.rounding.value(latent)
-        values, place = self.rounding.value_and_place(latent)
-        near = place < _HAIR
+        values, near = self.rounding.value_and_near(latent, _HAIR)
         if near.any():
             rows = np.flatnonzero(near.any(axis=1))
             lower = self.rounding.value_before(values[rows])
@@ -344,6 +347,10 @@ class PredictiveDistribution(UnivariateDistribution):
 
     def interval(self, confidence: ArrayLike) -> tuple[Any, Any]:
         """Both ends of the central interval that holds this much probability."""
+        one: Any = confidence
+        if isinstance(one, float) and 0.0 <= one <= 1.0:  # of one row after the other: in half the time
+            ends = self._quantiles(np.array([0.5 - 0.5 * one, 0.5 + 0.5 * one]))
+            return (ends[0, 0], ends[0, 1]) if self._one else (ends[:, 0], ends[:, 1])
         half = 0.5 * np.asarray(confidence, dtype=np.float64)
         if not (np.abs(half - 0.25) <= 0.25).all():
             raise ValueError(f"confidence must lie in [0, 1], got {2.0 * half}: for percentages divide by 100")
