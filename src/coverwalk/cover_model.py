@@ -376,8 +376,9 @@ class CoverModel(Saved):
         return float(sum(weight * posterior.cdf(x, y) for weight, posterior in self._real_components(x)))
 
     def _real_components(self, x: Any) -> list[tuple[float, RealPosterior]]:
-        components = [(v.weight, v.posterior) for v in self.posterior(x) if isinstance(v.posterior, RealPosterior)]
-        if len(components) < len(self.posterior(x)):
+        found = self.posterior(x)
+        components = [(v.weight, v.posterior) for v in found if isinstance(v.posterior, RealPosterior)]
+        if len(components) < len(found):
             raise ValueError("mean and cdf are for real y; for symbols use log_predict")
         return components
 
