@@ -192,7 +192,7 @@ def test_discriminants_are_student_t(own):
     sigma = prior[None].copy() if own else np.zeros((1, p, p))
     factors = empty_factors(total)
     discriminants(total, none, sigma, nu0, ridge, factors)
-    work = np.empty((3, max(C, p)))
+    work = np.empty((4, max(C, p)))
     work[0, :p] = X[7]
     log_scores(factors, 0, p, work)
     out = work[2, :C]

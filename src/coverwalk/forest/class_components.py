@@ -78,7 +78,7 @@ def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, re
     """Every component of one tree along the path of z; ``reach`` is the tree's share."""
     left, local, (log_v, log_odds) = planted.tree.left, planted.local, planted.walk
     C = local[0].shape[1]
-    base, work, names = np.full(C, 1.0 / C), np.empty((3, max(C, len(local[5])))), growth.names()
+    base, work, names = np.full(C, 1.0 / C), np.empty((4, max(C, len(local[5])))), growth.names()
     found: list[_Found] = []
     path = [0]
     while True:
