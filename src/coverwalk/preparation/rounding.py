@@ -18,6 +18,7 @@ from coverwalk._kernels.distributions.warped import CONSTANT, LINEAR
 from coverwalk._kernels.forest.row_hash import spread_on_grid
 from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, require
 from coverwalk.preparation.bounds import Bounds
+from coverwalk.preparation.checked_rows import refuse_kinds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
 __all__ = ["Rounding", "atom_widths", "find_rounding", "refuse_lossy"]
@@ -342,8 +343,9 @@ def _is_number(text: str | bytes) -> bool:
 
 
 def refuse_lossy(y: Any) -> None:
-    """Refuse text, and whole numbers that floats cannot tell from their neighbours."""
+    """Refuse what is no number, and whole numbers that floats cannot tell from their neighbours."""
     numbers = np.asarray(y)
+    refuse_kinds(numbers)
     if numbers.dtype.kind in "USO":
         texts = (entry for entry in numbers.ravel().tolist() if isinstance(entry, str | bytes))
         if text := next((entry for entry in texts if not _is_number(entry)), None):
