@@ -22,6 +22,7 @@ __all__ = [
     "encoded",
     "frequent_categories",
     "read_inputs",
+    "refuse_equal_names",
 ]
 
 OTHERS = "(others)"  # the name that levels without a number of their own share
@@ -143,6 +144,7 @@ def read_inputs(
     ``mixed`` says how categories become numbers, if not as at fit. Options are those of scikit-learn's ``check_X_y``.
     A refused table changes nothing.
     """
+    refuse_equal_names(X)
     if mixed is None:
         mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
     alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
@@ -161,6 +163,14 @@ def read_inputs(
         checked = check_array(coded, input_name="X", **options) if alone else check_X_y(coded, y, **options)
     estimator._mixed = mixed
     return checked
+
+
+def refuse_equal_names(X: Any) -> None:
+    """Raise ValueError for a frame with two columns of one name: nobody could say which is which."""
+    names = list(getattr(X, "column_names", getattr(X, "columns", [])))
+    twice = next((name for name, n in Counter(names).items() if n > 1), None)
+    if twice is not None:
+        raise ValueError(f"X has two columns with the name {twice!r}: rename one of them")
 
 
 def _ready(estimator: Any, X: Any) -> bool:
