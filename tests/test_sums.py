@@ -186,7 +186,7 @@ def test_trees_about_the_trend_regress_its_leave_one_out_errors(grouped):
 
 def test_the_rows_of_the_trend_are_known_by_their_codes(monkeypatch):
     """Whatever the chunks: those of the lowest codes, as many as the first pass kept."""
-    monkeypatch.setattr(density_passes, "choose", lambda X, y, settings: replace(settings, parts=GROUPS))
+    monkeypatch.setattr(density_passes, "choose", lambda X, y, settings, **_: replace(settings, parts=GROUPS))
     X, y = rows(3000)
     state = plan(ConditionalDensity(n_estimators=2), X, y, sample_rows=500, state_bytes=2**15)
     state = finalize(merge(accumulate(state, X[:700], y[:700]), accumulate(state, X[700:], y[700:])))
