@@ -12,7 +12,7 @@ from coverwalk.forest.chain import chain_inputs
 from coverwalk.forest.experts.trend import MAX_ROWS as ROWS_OF_TREND
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.passes import Columns, SamplePass
-from coverwalk.forest.sums import ForestShapes, ForestSums, Room, plan_on_sample, scaled
+from coverwalk.forest.sums import Capacity, ForestShapes, ForestSums, plan_on_sample, scaled
 from coverwalk.forest.tuning import choose
 from coverwalk.preparation.category_counts import category_codes
 from coverwalk.preparation.scaling import row_codes
@@ -82,7 +82,7 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
     X_kept, Y_kept = kept.rows()
     X, X_kept = category_codes(X, mixed), category_codes(X_kept, mixed)
     names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
-    capacity = Room(drawn.options.state_bytes // Y.shape[1], drawn.n_rows, len(Y_kept))
+    capacity = Capacity(drawn.options.state_bytes // Y.shape[1], drawn.n_rows, len(Y_kept))
     with_missing = tuple(sorted(drawn.categories.with_missing))
     forests, sums = [], []
     for j in range(Y.shape[1]):
