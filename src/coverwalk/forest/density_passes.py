@@ -94,7 +94,7 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
         chosen = bounded(chosen, model.bounds, j, Y.shape[1])
         chosen = replace(chosen, rounding=choose_rounding(inputs, y, chosen))
         if model.stop == "auto":
-            chosen = choose(inputs, y, chosen)
+            chosen = choose(inputs, y, chosen, more_trees=model.n_estimators is None)
         forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], capacity)
         forest.categories = mixed.category_names
         if drawn.all_kept:
