@@ -13,8 +13,8 @@ from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout, empty_fit
 from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
 from coverwalk._kernels.forest.residual_bins import bin_residuals, density_scores
 from coverwalk._kernels.forest.sums import add_moments, empty_regressions, n_moments, regress_moments
-from coverwalk.forest import density_passes
 from coverwalk.forest import passes as chunks
+from coverwalk.forest import tuning
 from coverwalk.forest.forest import Part, Settings
 from coverwalk.forest.growth import ready
 from coverwalk.forest.members import GLOBAL_KERNEL
@@ -186,7 +186,7 @@ def test_trees_about_the_trend_regress_its_leave_one_out_errors(grouped):
 
 def test_the_rows_of_the_trend_are_known_by_their_codes(monkeypatch):
     """Whatever the chunks: those of the lowest codes, as many as the first pass kept."""
-    monkeypatch.setattr(density_passes, "choose", lambda X, y, settings: replace(settings, parts=GROUPS))
+    monkeypatch.setattr(tuning, "choose", lambda X, y, settings, *_, **__: replace(settings, parts=GROUPS))
     X, y = rows(3000)
     state = plan(ConditionalDensity(n_estimators=2), X, y, sample_rows=500, state_bytes=2**15)
     state = finalize(merge(accumulate(state, X[:700], y[:700]), accumulate(state, X[700:], y[700:])))
