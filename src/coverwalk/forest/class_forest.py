@@ -13,7 +13,7 @@ from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
 from coverwalk.forest.class_pool import HeldOut, Pools, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, grow_class_tree
-from coverwalk.forest.threads import in_threads
+from coverwalk.forest.threads import in_threads, one_by_one
 
 __all__ = ["ClassForest", "DuplicateRows", "Standard"]
 
@@ -225,15 +225,14 @@ class ClassForest:
             inside = np.delete(np.arange(len(y)), outside)
             if not len(inside):  # a single row is both what there is to grow on and all there is to learn
                 inside, outside = outside, inside
-            class_tree = grow_class_tree(rows, n_classes, inside, outside, tree_seed, kinds[kind][0])
-            progress()
-            return class_tree
+            return grow_class_tree(rows, n_classes, inside, outside, tree_seed, kinds[kind][0])
 
         n_pool = min(len(y), pool_rows(n_classes))  # the order of the rows is random: the first are a sample
         pools = Pools(n_pool, n_classes, len(kinds))
         trees: list[list[ClassTree]] = [[] for _ in kinds]
-        for (kind, _, _), (tree, order, psi) in zip(jobs, in_threads(grown, jobs, n_jobs)):
+        for (kind, _, _), (tree, order, psi) in zip(jobs, one_by_one(grown, jobs, n_jobs)):
             trees[kind].append(tree)
+            progress()
             pools.add(kind, order[order < n_pool], psi[order < n_pool])
         held_out_rows = HeldOut(len(kinds))
         held_out_rows.add(pools.means(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
@@ -268,7 +267,7 @@ class ClassForest:
         jobs = [(kind, growth, tree) for kind, (growth, trees) in enumerate(self.kinds) for tree in trees]
         order = np.arange(len(y))
         pools = Pools(len(y), self.n_classes, len(self.kinds))
-        said = in_threads(lambda job: job[2].learn(rows, order, job[1]), jobs, n_jobs)
+        said = one_by_one(lambda job: job[2].learn(rows, order, job[1]), jobs, n_jobs)
         for (kind, _, _), psi in zip(jobs, said):
             pools.add(kind, slice(None), psi)
         self.held_out_rows.add(pools.means(), y, weight)
