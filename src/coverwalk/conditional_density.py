@@ -38,7 +38,7 @@ from coverwalk.forest.streaming import Streaming
 from coverwalk.forest.tuning import choose_for_output
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import as_row, refuse_lossy, usable_outputs
-from coverwalk.preparation.columns import MixedInputs, read_inputs
+from coverwalk.preparation.columns import MixedInputs, input_names, read_inputs
 from coverwalk.preparation.find_rounding import find_rounding
 from coverwalk.preparation.parameters import n_threads, seed_of
 from coverwalk.preparation.weights import distinct_rows
@@ -219,7 +219,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         rows, weight = distinct_rows(X, Y, given, rounded)
         X, Y = X[rows], Y[rows]
         settings = self._settings(len(X))
-        names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(X.shape[1])]))
+        names = input_names(self)
         forests = []
         for j in range(Y.shape[1]):
             clock = _Clock(f"output {j + 1} of {Y.shape[1]}, {len(X)} rows", self.verbose)
