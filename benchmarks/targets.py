@@ -21,7 +21,7 @@ from uci_peers import Gaussian, HistGradientBoosting, LeafKernel, kernels_at
 from coverwalk import ConditionalDensity, PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation import crps
-from coverwalk.preparation.rounding import find_rounding
+from coverwalk.preparation.find_rounding import find_rounding
 
 GENERATED = ("grades", "integers", "poisson", "rain", "cut off", "proportions", "gaps", "smooth")
 TABLES = ("abalone", "elevators", "wine_white", "cpu_act")

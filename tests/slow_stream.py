@@ -126,7 +126,9 @@ class SlowTree:
         member = self.member
         rows = member.frame.rows(x[None])
         z = rows.Z[0]
-        target = member.frame.output.forward(np.array([[y]]))[0, 0] - rows.origin(member.part)[0]
+        target = member.frame.output.forward(np.array([[y]]))[0, 0]
+        if member.part.smooth:
+            target -= member.frame.origin(rows.plain)[0]
         below, log_psi = 0.0, None
         for context in self.way(z):
             log_phi = context.predict(z, target, member.fitted.shape, member.fitted.shapes, member.frame.scale_factor)

@@ -584,8 +584,8 @@ def test_pickle_predicts_the_same_and_asking_changes_nothing():
         ({"n_estimators": -1}, "n_estimators must be"),
         ({"n_estimators": 0, "n_discriminant_trees": 0}, "there must be a tree"),
         ({"held_out": 1}, "held_out must be"),
-        ({"stop": 1.0}, "stop must lie"),
-        ({"alpha": 0.0}, "alpha must be positive"),
+        ({"stop": 1.0}, "stop must be > 0 and < 1, got 1.0"),
+        ({"alpha": 0.0}, "alpha must be from 1e-100 to 1e[+]?100, got 0.0"),
         ({"n_jobs": 0}, "n_jobs must be None"),
     ],
 )

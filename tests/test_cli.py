@@ -3,9 +3,11 @@
 import subprocess
 import sys
 
+import numpy as np
+import polars as pl
 import pytest
 
-from coverwalk import __version__
+from coverwalk import ConditionalDensity, __version__
 from coverwalk.cli import main
 
 
@@ -33,6 +35,38 @@ def test_help_imports_nothing_heavy():
     )
 
 
+def test_mistakes_are_told_before_anything_heavy_is_imported(tmp_path):
+    X = np.random.default_rng(0).random((40, 1))
+    model = ConditionalDensity(1, random_state=0).fit(pl.DataFrame({"u": X[:, 0]}), X[:, 0])
+    model.target_names_ = ["v"]
+    model.save(tmp_path / "model.cover")
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n3,\n")
+    (tmp_path / "u.csv").write_text("u\n1\n")
+    code = """if True:
+        import sys
+        from coverwalk.cli import main
+        for call in (
+            "fit rows.csv --target y",
+            "fit rows.csv --target b",
+            "predict rows.csv rows.csv",
+            "predict model.cover rows.csv",
+            "score model.cover u.csv",
+        ):
+            assert main(call.split()) == 1
+        print({"numba", "scipy", "sklearn"} & set(sys.modules))
+    """
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert run.stdout.strip() == "set()", run.stderr
+    told = [" ".join(line.split()[2:]) for line in run.stderr.splitlines()]
+    assert told == [
+        "rows.csv has no column 'y'; it has 'a', 'b'",
+        "rows.csv has nothing in column 'b', row 2: fill in a value or leave the row out",
+        "rows.csv is not a model file, or is truncated; expected one written by save()",
+        "rows.csv has no column 'u'; it has 'a', 'b'",
+        "u.csv has no column 'v'; it has 'u'",
+    ]
+
+
 def test_a_wrong_command_is_a_usage_error(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["dance"])
@@ -42,8 +76,8 @@ def test_a_wrong_command_is_a_usage_error(capsys):
 
 LIGHT = """
 import sys
-from coverwalk.cli._light import import_sklearn
-import_sklearn()
+from coverwalk.cli._light import lighten_sklearn
+lighten_sklearn()
 import coverwalk.conditional_density
 assert "pandas" not in sys.modules
 assert [name for name in sys.modules if name.startswith("scipy.stats")] == ["scipy.stats"]

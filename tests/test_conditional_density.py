@@ -157,9 +157,9 @@ def test_scales_do_not_matter(data):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_estimators": 0}, "n_estimators must be a whole number of at least 1"),
+        ({"n_estimators": 0}, "n_estimators must be a whole number from 1 to 10000, got 0"),
         ({"degree": 3}, "degree must be"),
-        ({"stop": 1.0}, "strictly between 0 and 1"),
+        ({"stop": 1.0}, 'stop must be "auto", or > 0 and < 1, got 1.0'),
         ({"stop": "often"}, '"auto"'),
         ({"ridges": ()}, "at least one"),
         ({"ridges": (0.0,)}, "positive"),

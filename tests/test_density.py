@@ -44,7 +44,7 @@ def test_integrates_to_one_on_the_line():
 
 
 def test_integrates_to_one_in_the_plane(plane):
-    y, weight = all_of_r(800)
+    y, weight = all_of_r(400)
     grid = np.stack(np.meshgrid(y, y, indexing="ij"), axis=-1).reshape(-1, 2)
     assert np.exp(plane.logpdf(grid)) @ np.outer(weight, weight).ravel() == pytest.approx(1.0, abs=5e-3)
 
@@ -157,7 +157,7 @@ def test_approaches_the_truth():
     ("options", "X", "match"),
     [
         ({"n_estimators": 0}, [[1.0], [2.0]], "n_estimators"),
-        ({"a": 0.0}, [[1.0], [2.0]], "a must be positive"),
+        ({"a": 0.0}, [[1.0], [2.0]], "a must be from 1e-100 to 1e[+]?100, got 0.0"),
         ({"halve": 1.0}, [[1.0], [2.0]], "halve"),
         ({"resolution": -1.0}, [[1.0], [2.0]], "resolution"),
         ({}, [[1.0], [np.nan]], "NaN in row 1, column 0"),

@@ -234,7 +234,7 @@ def coarsening_paths(model, X, Y):
     for x, y in zip(X, Y):
         levels = [level[0] for level in model.cover.contexts(np.atleast_1d(x))]
         _, beliefs, _ = model._reach(np.atleast_1d(x))
-        densities.append({M: np.exp(beliefs[M].log_phi(np.atleast_1d(x), np.atleast_1d(y))) for M in levels})
+        densities.append({M: np.exp(beliefs[M].weigh(np.atleast_1d(x), np.atleast_1d(y))[0]) for M in levels})
         paths.append(levels[::-1])
         log_psi.append(model.log_predict(x, y))
         model.update(x, y)
@@ -283,7 +283,7 @@ def test_coarsening_walk_keeps_its_bound_at_every_step(seed, w):
     for _ in range(40):
         x, y = np.array([rng.random()]), np.array([rng.standard_normal() * 3])
         route, beliefs, stopping = model._reach(x)
-        log_phi = {M: b.log_phi(x, y) for M, b in beliefs.items()}
+        log_phi = {M: b.weigh(x, y)[0] for M, b in beliefs.items()}
         log_psi = model.walk.predict(route, stopping, log_phi)
         for M, depth, moves in route:
             if M == START or depth == 0:

@@ -8,8 +8,9 @@ from scipy.special import logsumexp
 from coverwalk import CoverModel
 from coverwalk._kernels.forest.evidence import stop_weights
 from coverwalk.exact import refining_evidence, refining_stop
-from coverwalk.forest import forest as forest_module
-from coverwalk.forest.forest import MIN_SCALE, Forest, Settings
+from coverwalk.forest import fitting
+from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.settings import MIN_SCALE
 from coverwalk.forest.tree import Tree
 from coverwalk.forest.tree_table import OUTLIER_DF, OUTLIER_ROWS
 
@@ -27,12 +28,12 @@ def rows(n, p, seed=0):
 
 def both(X, y, monkeypatch, stop=0.4, degree=2, **settings):
     """A forest of one tree that leaves no component out, and the same in the slow tier."""
-    monkeypatch.setattr(forest_module, "MIN_WEIGHT", 1e-300)
+    monkeypatch.setattr(fitting, "MIN_WEIGHT", 1e-300)
     forest = Forest.plan(X, y, Settings(n_trees=1, stop=stop, degree=degree, **settings))
     forest.accumulate(X, y)
     forest.finalize()
     Z, r = forest.inputs.forward(X), forest.output.forward(y[:, None])[:, 0]
-    ridges, many = forest.settings.ridges, forest.grid.many
+    ridges, many = forest.settings.ridges, forest.grid_of(degree).many
     slow = SlowTree(forest.trees[0], Z, r, degree, ridges, many, MIN_SCALE)
     parts = [OfForest(slow, which) for which in KINDS]
     learned, model = (CoverModel(TreeCover(slow), parts, stop=stop) for _ in range(2))

@@ -29,6 +29,11 @@ def real_model(cover, walk="refine", n=80, **options):
     return model
 
 
+@pytest.fixture(scope="module")
+def grown():
+    return real_model(KDTree(), n=200)
+
+
 def text_model():
     model, text = CoverModel(SuffixTree(3), Dirichlet("abc"), stop=0.3), "abcabccab" * 4
     for i, symbol in enumerate(text):
@@ -163,12 +168,11 @@ def test_mutated_files_are_refused(tmp_path, good):
         ('"_model": null', '"_model": 0'),
     ],
 )
-def test_trees_that_no_model_has_are_refused(old, new, tmp_path):
+def test_trees_that_no_model_has_are_refused(old, new, tmp_path, grown):
     path = tmp_path / "m.cw"
-    model = real_model(KDTree(), n=200)
-    path.write_bytes(rewritten(model, lambda text: text))
+    path.write_bytes(rewritten(grown, lambda text: text))
     load(path)
-    content = rewritten(model, lambda text: text.replace(old, new))
+    content = rewritten(grown, lambda text: text.replace(old, new))
     path.write_bytes(content)
     with pytest.raises(ModelFileError):
         load(path)

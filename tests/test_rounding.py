@@ -9,7 +9,8 @@ from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.metrics import calibration_error, crps, pit
 from coverwalk.forest.forest import Forest, Settings
-from coverwalk.preparation.rounding import Rounding, find_rounding
+from coverwalk.preparation.find_rounding import find_rounding
+from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
 CONTINUOUS = {

@@ -279,22 +279,23 @@ from coverwalk import ConditionalDensity
 model = ConditionalDensity(n_estimators=2, max_rows=2000, max_contexts=3)
 rng = np.random.default_rng(0)
 peaks = []
-for _ in range(100):
+for _ in range(20):
     X = rng.standard_normal((100_000, 2))
     y = np.abs(X[:, 0]) + 0.1 * rng.standard_normal(100_000)
     loss = -model.prequential(X, y).mean()
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 stream = model.stream_.streams[0]
 rows = [member.fitted.learned.nu[member.fitted.records.slot[0]] - 2 for member in stream.members]
-print(*map(int, rows), peaks[-1] - peaks[9], loss)
+print(*map(int, rows), peaks[-1] - peaks[1], loss)
 """
 
 
-def test_ten_million_rows_in_flat_memory():
+def test_millions_of_rows_in_flat_memory():
+    """At most a third of a byte a row from the second to the last of twenty chunks."""
     ran = subprocess.run([sys.executable, "-c", MILLIONS], capture_output=True, text=True, check=True)
     first, second, kilobytes, loss = ran.stdout.split()
-    assert int(first) == int(second) == 10_000_000
-    assert int(kilobytes) < 3000
+    assert int(first) == int(second) == 2_000_000
+    assert int(kilobytes) < 600
     assert float(loss) < 0.0
 
 

@@ -131,7 +131,7 @@ def test_sums_predict_as_well_as_rows(planned):
     sums.accumulate(X, y)
     shapes = sums.finish()
     shapes.accumulate(X, y)
-    exact = planned.forest.empty()
+    exact = replace(planned.forest, X=X[:0], y=y[:0])
     exact.accumulate(X, y)
     exact.finalize()
     ours, theirs = shapes.finish().predict_dist(X_test), exact.predict_dist(X_test)
@@ -160,7 +160,7 @@ def grouped():
     X, y = rows()
     planned = plan_on_sample(X[:1500], y[:1500], Settings(n_trees=2, parts=GROUPS), None, Room(2**17, 6000, 6000))
     sums = ForestSums.over(planned, (X, y))
-    exact = planned.empty()
+    exact = replace(planned)
     exact.accumulate(X, y)
     exact.finalize()
     return sums, exact
@@ -178,7 +178,7 @@ def test_trees_about_the_trend_regress_its_leave_one_out_errors(grouped):
         state = sums.empty()
         state.accumulate(X[:2000], y[:2000], None if seen is None else seen[:2000])
         state.accumulate(X[2000:], y[2000:], None if seen is None else seen[2000:])
-        squares = [moments[:, -1].sum() for moments in state.moments]
+        squares = [moments[:, -1].sum() for moments, _, _ in state.sums]
         which = [part.smooth for part in sums.forest.settings.part_of_trees()]
         assert squares[which.index(False)] == pytest.approx((r**2).sum(), rel=1e-9)
         assert squares[which.index(True)] == pytest.approx(factor * (left**2).sum(), rel=1e-9)
@@ -197,7 +197,7 @@ def test_the_rows_of_the_trend_are_known_by_their_codes(monkeypatch):
     left[seen] /= forest.trend.keep
     smooth = [part.smooth for part in forest.settings.part_of_trees()].index(True)
     assert forest.trend.keep < 0.95
-    assert state.parts[0].moments[smooth][:, -1].sum() == pytest.approx((left**2).sum(), rel=1e-9)
+    assert state.parts[0].sums[smooth].moments[:, -1].sum() == pytest.approx((left**2).sum(), rel=1e-9)
 
 
 def test_groups_of_trees_keep_their_degrees_and_priors(grouped):
@@ -206,7 +206,7 @@ def test_groups_of_trees_keep_their_degrees_and_priors(grouped):
     sums, exact = grouped
     state = sums.empty()
     state.accumulate(X, y, np.full(6000, True))
-    for part, moments in zip(sums.forest.settings.part_of_trees(), state.moments):
+    for part, (moments, _, _) in zip(sums.forest.settings.part_of_trees(), state.sums):
         assert moments.shape[1] == n_moments(part.degree, 3)
     shapes = state.finish()
     shapes.accumulate(X, y, np.full(6000, True))
@@ -431,15 +431,8 @@ def arrays_of(state):
 
     if hasattr(state, "sample"):
         visit([state.sample.X, state.sample.codes.astype(float), state.sample.count])
-    elif hasattr(state, "trees"):
-        visit([tree.arrays for tree in state.trees])
     else:
-        visit(
-            [
-                [vars(part).get(name, []) for name in ("moments", "low", "high", "counts", "log_outside")]
-                for part in state.parts
-            ]
-        )
+        visit([tree.arrays for part in getattr(state, "parts", [state]) for tree in part.sums])
     return found
 
 

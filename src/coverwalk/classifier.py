@@ -1,7 +1,7 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk._arrays import Floats, Ints
+from coverwalk._arrays import Floats
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
-    Array,
     Either,
     Flag,
     Labels,
@@ -28,39 +27,25 @@ from coverwalk.files.schema import (
     Schema,
     Text,
     Whole,
-    require,
-    stored,
 )
 from coverwalk.forest.class_components import ClassComponent, components
 from coverwalk.forest.class_forest import ClassForest
+from coverwalk.forest.class_rows import MAX_WEIGHT, ClassRows, check_classifier, joined
 from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
-from coverwalk.preparation.columns import MixedInputs, read_inputs
-from coverwalk.preparation.parameters import MAX_TREES, check_whole, n_threads
+from coverwalk.preparation.columns import MixedInputs, MixedTags, read_inputs
+from coverwalk.preparation.parameters import n_threads
 
 if TYPE_CHECKING:
     from coverwalk.forest.explain import Importance
 
 __all__ = ["ContextClassifier"]
 
-_MAX_WEIGHT = 1e9  # rows that a row may count as: sums of squares keep what a column varies by
+_CHECKED = ["n_estimators", "n_discriminant_trees", "held_out", "min_samples_leaf", "stop", "alpha"]
 
 
-@stored(
-    y=Array(np.int64, "n", index="C"),
-    X=Array(float, "n", "p", nan=True, any_unit=True),
-    weight=Array(float, "n", low=0, high=_MAX_WEIGHT),
-)
-class _Rows(NamedTuple):
-    """Rows as they came: X (n, p), class of each (n,), weight of each (n,)."""
-
-    X: Floats
-    y: Ints
-    weight: Floats
-
-
-class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Calibrated class probabilities given x, predicted by a walk over a forest of contexts.
 
     Each tree grows on a part of the rows. The held-out rows decide how far the walk goes, whether class counts or a
@@ -136,11 +121,11 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         _mixed=Absent(Object(MixedInputs)),
         _seed=Absent(Whole(0, 2**31)),
         _declared=Absent(Flag()),
-        _rows=Absent(List(Object(_Rows, p="n_features_in_", C="C"), low=1)),
+        _rows=Absent(List(Object(ClassRows, p="n_features_in_", C="C"), low=1)),
         _rows_grown=Absent(Whole(1)),
         _n_summed=Absent(Whole(0, 10**15)),
         _forest=Absent(Object(ClassForest, p="n_features_in_", C="C")),
-        check=lambda state, scope: _check_parts(state),
+        check=lambda state, scope: check_classifier(state),
     )
 
     def __init__(
@@ -173,7 +158,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         fresh = unfitted(self)
         X, y, weight = fresh._checked(X, y, sample_weight, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
-        return adopt(self, fresh._begin(_Rows(X, codes.astype(np.int64), weight), classes, declared=False))
+        return adopt(self, fresh._begin(ClassRows(X, codes.astype(np.int64), weight), classes, declared=False))
 
     @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
@@ -185,7 +170,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         return fit_chunks(self, chunks, **options)
 
-    _as_rows = _Rows
+    _as_rows = ClassRows
     _n_summed = 0  # rows that were learned by fit_chunks and later; a sample of them is kept
 
     def _begin_chunks(self) -> None:
@@ -214,14 +199,14 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
                 f"y has labels that were not declared: {np.setdiff1d(y, known).tolist()}; declared were "
                 f"{known.tolist()}. Name all in `classes` of the first call, or leave `classes` out"
             )
-        new = _Rows(X, np.searchsorted(merged, y), weight)
+        new = ClassRows(X, np.searchsorted(merged, y), weight)
         if first:
             return adopt(self, model._begin(new, merged, declared))
         doubled = self.n_rows_ + len(y) >= 2 * self._rows_grown and not self._n_summed
         if len(merged) > len(self.classes_) or doubled:
             code = np.searchsorted(merged, self.classes_)
             rows = [part._replace(y=code[part.y]) for part in self._rows] + [new]
-            return adopt(self, model._keep(_Rows(*(np.concatenate(parts) for parts in zip(*rows))), merged))
+            return adopt(self, model._keep(ClassRows(*(np.concatenate(parts) for parts in zip(*rows))), merged))
         if len(y) >= MANY_ROWS:
             model._forest = deepcopy(self._forest)
             return adopt(self, model._learn(new))
@@ -229,14 +214,14 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             self.__dict__ = model.__dict__
             return self._learn(new)
 
-    def _learn(self, new: _Rows) -> Self:
+    def _learn(self, new: ClassRows) -> Self:
         """Learn rows one by one."""
         heavy = new.weight > 0.0
         self._forest.learn(new.X[heavy], new.y[heavy], new.weight[heavy], n_threads(self.n_jobs))
         if self._n_summed:  # without its earlier rows the forest cannot be grown anew
             self._n_summed += len(new.y)
         else:
-            self._rows: list[_Rows] = [*self._rows, new]
+            self._rows: list[ClassRows] = joined([*self._rows, new])
         return self
 
     @reads
@@ -246,9 +231,15 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         X = read_inputs(self, X, reset=False)
         return self._forest.log_proba(X, n_threads(self.n_jobs))
 
+    @reads
     def predict_proba(self, X: Any) -> Floats:
         """Predict the probability of each class. Rows sum to one."""
-        p = np.exp(self.predict_log_proba(X))
+        check_is_fitted(self)
+        return self._proba(read_inputs(self, X, reset=False))
+
+    def _proba(self, X: Floats) -> Floats:
+        """As `predict_proba`, of rows that are known to be in the order of the model's columns."""
+        p = np.exp(self._forest.log_proba(X, n_threads(self.n_jobs)))
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     @reads
@@ -301,31 +292,22 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         if hasattr(self, "_forest"):
             self._forest.make_writable()
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.categorical = True
-        return tags
-
     def _check_parameters(self) -> None:
-        for name, least in (("n_estimators", 0), ("n_discriminant_trees", 0), ("held_out", 2), ("min_samples_leaf", 1)):
-            check_whole(name, getattr(self, name), least, MAX_TREES if name.startswith("n_") else 2**31)
-        if self.n_estimators + self.n_discriminant_trees == 0:
+        if self.n_estimators == self.n_discriminant_trees == 0:
             raise ValueError("there must be a tree: n_estimators and n_discriminant_trees are both 0")
-        if not 1e-100 <= self.stop < 1.0:
-            raise ValueError(f"stop must lie between 0 and 1, got {self.stop!r}")
-        if not 0.0 < self.alpha < np.inf:
-            raise ValueError(f"alpha must be positive and finite, got {self.alpha!r}")
+        self._schema.check_parameters(vars(self), *_CHECKED)
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, reset: bool, mixed: MixedInputs | None = None
     ) -> tuple[Floats, NDArray[Any], Floats]:
         X, y = read_inputs(self, X, y, reset=reset, mixed=mixed)
-        check_classification_targets(y)
+        if y.dtype.kind not in "biu":  # a millisecond, more than it takes to learn a row
+            check_classification_targets(y)
+        if sample_weight is None:
+            return X, y, np.ones(len(X))
         weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-        if weight.max(initial=0.0) > _MAX_WEIGHT:
-            raise ValueError(
-                f"a sample weight is {weight.max():g}, at most {_MAX_WEIGHT:g} is allowed: scale them down"
-            )
+        if weight.max(initial=0.0) > MAX_WEIGHT:
+            raise ValueError(f"a sample weight is {weight.max():g}, at most {MAX_WEIGHT:g} is allowed: scale them down")
         return X, y, weight
 
     def _known_classes(self, classes: Any, y: NDArray[Any], first: bool) -> tuple[NDArray[Any], bool]:
@@ -344,12 +326,12 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             raise ValueError(f"labels must be all numbers or all strings, got y like {y[0]!r} for {known.tolist()}")
         return known, declared
 
-    def _begin(self, rows: _Rows, classes: NDArray[Any], declared: bool) -> Self:
+    def _begin(self, rows: ClassRows, classes: NDArray[Any], declared: bool) -> Self:
         self._seed = int(check_random_state(self.random_state).randint(2**31))
         self._declared = declared
         return self._keep(rows, classes)
 
-    def _keep(self, rows: _Rows, classes: NDArray[Any]) -> Self:
+    def _keep(self, rows: ClassRows, classes: NDArray[Any]) -> Self:
         """Grow on all rows, and only then change."""
         self._forest = self._grown(rows, len(classes))
         self.classes_, self._rows, self._rows_grown, self._n_summed = classes, [rows], len(rows.y), 0
@@ -373,7 +355,7 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         return self._forest.held_out_rows.exponent
 
-    def _grown(self, rows: _Rows, n_classes: int) -> ClassForest:
+    def _grown(self, rows: ClassRows, n_classes: int) -> ClassForest:
         heavy = rows.weight > 0.0
         data = (rows.X[heavy], rows.y[heavy], rows.weight[heavy])
         kinds = self._kinds()
@@ -400,20 +382,3 @@ class ContextClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             for gauss, n in ((False, self.n_estimators), (True, self.n_discriminant_trees))
             if n > 0
         ]
-
-
-def _check_parts(state: Any) -> None:
-    """A fitted classifier has all of its parts, and its rows have no levels but those it knows."""
-    parts = ["classes_", "_forest", "_rows", "_rows_grown", "_seed", "_declared", "_n_summed", "n_features_in_"]
-    has = [hasattr(state, name) for name in parts]
-    if not any(has[:4]):  # saved before it was fitted
-        return
-    require("the fitted parts", all(has) and len(state.classes_) >= 1)
-    p, mixed = state.n_features_in_, getattr(state, "_mixed", MixedInputs([]))
-    require("categorical", len(mixed.categories) in (0, p))
-    known = np.array(mixed.n_categories or (0,) * p)  # some may have come since the last growth
-    for growth, _ in state._forest.kinds:
-        grown = np.array(growth.n_categories or (0,) * p)
-        require("categorical", ((grown > 0) == (known > 0)) & (grown <= known))
-    codes = np.concatenate([rows.X[:, known > 0] for rows in state._rows])
-    require("rows", np.isnan(codes) | ((codes >= 0) & (codes < known[known > 0]) & (codes == np.floor(codes))))

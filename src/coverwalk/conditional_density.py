@@ -1,7 +1,6 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
 from dataclasses import replace
-from numbers import Real
 from time import perf_counter
 from typing import Any, Self
 
@@ -10,10 +9,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk._arrays import Floats, Ints
+from coverwalk._arrays import Floats
 from coverwalk.distributions.joint import JointDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.distributions.predicting import ROWS_AT_ONCE, Predicting
+from coverwalk.distributions.predicting import Predicting
 from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
@@ -29,23 +28,26 @@ from coverwalk.files.schema import (
     Schema,
     Text,
     Whole,
+    refuse,
     require,
 )
 from coverwalk.forest.bounds_choice import bounded, choose_rounding
-from coverwalk.forest.chain import StreamChain
+from coverwalk.forest.chain import StreamChain, chain_dist, chain_inputs, chain_logpdf
 from coverwalk.forest.explain import Explaining
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forest.tuning import choose
 from coverwalk.locks import adopt, reads, unfitted, writes
-from coverwalk.preparation.checked_rows import as_row, usable_outputs
+from coverwalk.preparation.checked_rows import as_row, refuse_lossy, usable_outputs
 from coverwalk.preparation.columns import MixedInputs, read_inputs
-from coverwalk.preparation.parameters import MAX_TREES, check_whole, n_threads, seed_of
-from coverwalk.preparation.rounding import find_rounding, refuse_lossy
+from coverwalk.preparation.find_rounding import find_rounding
+from coverwalk.preparation.parameters import n_threads, seed_of
 from coverwalk.preparation.weights import distinct_rows
 
 __all__ = ["ConditionalDensity"]
+
+_CHECKED = ["n_estimators", "degree", "stop", "min_samples_leaf", "n_candidates", "max_rows", "max_contexts", "forget"]
 
 
 class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -59,7 +61,8 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
     Parameters
     ----------
     n_estimators : int, optional
-        Number of trees. More trees improve predictions slowly. By default 24 for up to 4096 rows, and 16 for more.
+        Number of trees. More trees improve predictions slowly. By default 24 for up to 4096 rows and 16 for more, or up
+        to 48 if held-out rows show that fewer would cost more than 0.03 nats.
     degree : int
         Maximum degree of the local polynomials: 0, 1 or 2. If ``stop`` is "auto", trees of degree 1 and 2 are mixed.
         Polynomials with more than 256 terms are not used.
@@ -190,7 +193,6 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
-        tags.input_tags.allow_nan = tags.input_tags.categorical = True
         return tags
 
     # -- fit ----------------------------------------------------------------------------------------------------------
@@ -223,14 +225,14 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         forests = []
         for j in range(Y.shape[1]):
             clock = _Clock(f"output {j + 1} of {Y.shape[1]}, {len(X)} rows", self.verbose)
-            inputs = np.hstack([X, Y[:, :j]])
+            inputs = chain_inputs(X, Y, j)
             chosen = settings
             if categories:
                 chosen = replace(settings, n_categories=(*self._mixed.n_categories, *[0] * j))
             chosen = bounded(chosen, self.bounds, j, Y.shape[1])
             chosen = replace(chosen, rounding=choose_rounding(inputs, Y[:, j], chosen))
             if self.stop == "auto":
-                chosen = choose(inputs, Y[:, j], chosen, weight)
+                chosen = choose(inputs, Y[:, j], chosen, weight, more_trees=self.n_estimators is None)
                 clock.tell("priors and experts chosen on held-out rows")
             named = names + [f"y{i}" for i in range(j)]
             forest = Forest.plan(inputs, Y[:, j], chosen, named, shown=self.verbose > 0)
@@ -274,28 +276,12 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
 
     def _settings(self, n_rows: int) -> Settings:
         """The parameters, checked."""
+        self._schema.check_parameters(vars(self), *_CHECKED)
         n_trees = self.n_estimators if self.n_estimators is not None else 24 if n_rows <= 4096 else 16
-        check_whole("n_estimators", n_trees, 1, MAX_TREES)
-        check_whole("degree", self.degree, 0, 2)
-        check_whole("min_samples_leaf", self.min_samples_leaf, 1)
-        check_whole("n_candidates", self.n_candidates, 1, 10**6)
-        check_whole("max_rows", self.max_rows, 1)
-        check_whole("max_contexts", self.max_contexts, 1)
-        forget: Any = self.forget
-        if isinstance(forget, bool) or not isinstance(forget, Real) or not 0 <= float(forget) <= 0.1:
-            raise ValueError(f"forget must be a decay rate per row between 0 and 0.1, 0 for none; got {self.forget!r}")
-        if isinstance(self.stop, str):
-            if self.stop != "auto":
-                raise ValueError(f'stop must be a probability or "auto", got {self.stop!r}')
-        elif not 1e-100 <= self.stop < 1:
-            raise ValueError(f'stop must lie strictly between 0 and 1, or be "auto"; got {self.stop!r}')
-        ridges = tuple(float(ridge) for ridge in self.ridges)
-        if not ridges or not all(1e-100 <= ridge <= 1e100 for ridge in ridges):
-            raise ValueError(f"ridges must be positive, from 1e-100 to 1e100, at least one; got {self.ridges!r}")
         return Settings(
             n_trees=int(n_trees),
             degree=int(self.degree),
-            ridges=ridges,
+            ridges=_ridges(self.ridges),
             stop=0.5 if isinstance(self.stop, str) else float(self.stop),
             min_rows=int(self.min_samples_leaf),
             n_candidates=int(self.n_candidates),
@@ -317,17 +303,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
             raise ValueError(f"y must have shape {wanted}, one entry for each row and output; got {Y.shape}")
         if not np.all(np.isfinite(Y)):
             raise ValueError("y contains NaN or infinity: log densities exist at finite values only")
-        Y = Y.reshape(len(X), self.n_outputs_)
-        if "stream_" in self.__dict__:
-            return self.stream_.logpdf(X, np.require(Y, requirements=["C", "W"]))
-        total = np.zeros(len(X))
-        for s in range(0, len(X), ROWS_AT_ONCE):
-            rows = slice(s, s + ROWS_AT_ONCE)
-            for j, forest in enumerate(self.forests_):
-                total[rows] += forest.predict_dist(np.hstack([X[rows], Y[rows, :j]])).logpdf(Y[rows, j])
-        return total
-
-    # -- files --------------------------------------------------------------------------------------------------------
+        return chain_logpdf(self._parts, X, Y.reshape(len(X), self.n_outputs_))
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 
@@ -350,23 +326,25 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         return np.require(checked, requirements=["C", "W"])
 
     def _dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
-        if "stream_" in self.__dict__:
-            return self.stream_.predict_dist(X)
-        if self.n_outputs_ == 1:
-            return self.forests_[0].predict_dist(X)
+        return chain_dist(self._parts, X, self.__dict__.get("target_names_"))
 
-        forests = self.forests_
+    @property
+    def _parts(self) -> list[Any]:
+        """The forest of each output, as it was fitted or on a stream."""
+        return self.stream_.streams if "stream_" in self.__dict__ else self.forests_
 
-        def conditional(j: int, rows: Ints, before: Floats) -> PredictiveDistribution:
-            return forests[j].predict_dist(np.hstack([X[rows], before]))
 
-        return JointDistribution(conditional, len(X), self.n_outputs_, names=getattr(self, "target_names_", None))
+def _ridges(given: Any) -> tuple[float, ...]:
+    """The parameter, checked."""
+    ridges = np.asarray(given, np.float64)
+    if ridges.ndim != 1 or not 0 < ridges.size < 1000 or not ((ridges >= 1e-100) & (ridges <= 1e100)).all():
+        refuse("ridges", "positive numbers from 1e-100 to 1e100, at least one", given)
+    return tuple(ridges.tolist())
 
 
 def _check_parts(state: Any) -> None:
     """A fitted model has one of a forest for each output, a stream and a double tree, over the inputs that it names."""
-    ridges = np.asarray(state.ridges, np.float64)
-    require("ridges", ridges.ndim == 1 and 0 < ridges.size < 1000 and ((ridges >= 1e-100) & (ridges <= 1e100)).all())
+    _ridges(state.ridges)
     fitted = [name for name in ("forests_", "stream_") if hasattr(state, name)]
     if not fitted:  # saved before it was fitted
         return

@@ -7,30 +7,22 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from coverwalk.base import Context, Cover, Floats, LocalModel, Posterior, RealPosterior
+from coverwalk.belief import LOCALS, Belief, KeptRow, check_contexts, checked_row
 from coverwalk.covers.boxes import ChoiceBoxes, DyadicBoxes, ShiftedGrids
 from coverwalk.covers.kdtree import KDTree
 from coverwalk.covers.suffix import SuffixTree
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
-    Array,
     Flag,
     List,
     Object,
-    Plain,
     Real,
     Schema,
-    Scope,
     Set,
     Table,
     Text,
     Whole,
-    require,
-    stored,
 )
-from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
-from coverwalk.local.kernel_density import KernelDensity, KernelDensityPosterior
-from coverwalk.local.polynomial import Polynomial, PolynomialPosterior
-from coverwalk.local.tree_density import TreeDensity, TreeDensityPosterior
 from coverwalk.locks import alone, reads, writes
 from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
 
@@ -48,86 +40,6 @@ class Component(NamedTuple):
     depth: int  # 0 is the coarsest cover
     local: LocalModel
     posterior: Posterior
-
-
-_LOCALS = (Polynomial, TreeDensity, KernelDensity, Dirichlet)
-_POSTERIORS = (PolynomialPosterior, TreeDensityPosterior, KernelDensityPosterior, DirichletPosterior)
-
-
-class _Belief:
-    """The local models of one context; its first transition v chooses among them by their evidence."""
-
-    _schema = Schema(
-        posteriors=List(Object(*_POSTERIORS, model="local[i]", p="p"), "len(local)"),
-        log_v=Array(float, "len(local)", high=1e-6, inf=True, log_total=1.0),
-        _log_v0=Array(float, "len(local)", high=1e-6, inf=True, log_total=1.0),
-        check=lambda state, scope: require(
-            "a posterior",
-            [f"{model.kind}Posterior" for model in scope["local"]]
-            == [type(each).__name__ for each in state.posteriors],
-        ),
-    )
-
-    def __init__(self, local: Sequence[LocalModel], parent: "_Belief | None") -> None:
-        parents: Sequence[Posterior | None] = parent.posteriors if parent else [None] * len(local)
-        self.posteriors: list[Posterior] = [model.start(p) for model, p in zip(local, parents)]
-        self.log_v = self._log_v0 = np.full(len(local), -np.log(len(local)))
-
-    def _log_densities(self, x: Any, y: Any) -> Floats:
-        return np.array([posterior.logpdf(x, y) for posterior in self.posteriors])
-
-    def log_phi(self, x: Any, y: Any) -> float:
-        """phi_M = sum_i v_i phi_i."""
-        return mix(self.log_v, self._log_densities(x, y))[0]
-
-    def update(self, x: Any, y: Any) -> None:
-        _, self.log_v = mix(self.log_v, self._log_densities(x, y))
-        for posterior in self.posteriors:
-            posterior.update(x, y)
-
-    def log_evidence(self) -> float:
-        """Log Z_phi of all rows of the context."""
-        return float(np.logaddexp.reduce(self._log_v0 + [posterior.log_evidence() for posterior in self.posteriors]))
-
-    def merge(self, other: "_Belief") -> None:
-        for mine, theirs in zip(self.posteriors, other.posteriors):
-            mine.merge(theirs)
-        _, self.log_v = mix(self._log_v0, np.array([posterior.log_evidence() for posterior in self.posteriors]))
-
-
-@stored(x=Plain(), y=Plain(), log_psi=Real())
-class _Row(NamedTuple):
-    """A row kept by a context that may split, with the log psi it was predicted with there."""
-
-    x: Any
-    y: Any
-    log_psi: float
-
-
-def _check(state: Any, scope: Scope) -> None:
-    """Contexts are those of the cover, evidences are where a split or a merge looks for them, rows in their context."""
-    depths = {M: depth for M, depth in state._depth.items() if M != START}
-    contexts = set(state._beliefs)
-    require("contexts", contexts == set(depths) and contexts <= set(state._stopping))
-    require("contexts", set(state._stopping) <= contexts | {START} and set(state._rows) <= contexts)
-    require("contexts", not contexts or START in state._stopping)
-    if isinstance(state.cover, KDTree):
-        nodes = state.cover._nodes
-        require("contexts", all(type(M) is int and 0 <= M < len(nodes) for M in contexts))
-        require("depths", all(nodes[M].depth == depth for M, depth in depths.items()))
-    else:
-        require("depths", not depths or max(depths.values()) == state.cover.depth)
-    for M, partitions in state._finer.items():
-        require("finer contexts", M in contexts or M == START)
-        require("finer contexts", all(part <= contexts for part in partitions.values()))
-    evidence = set(state._log_Z) - {START}
-    require("evidence", evidence == contexts if isinstance(state.walk, Refining) else evidence <= contexts)
-    for M, rows in state._rows.items():
-        for row in rows:
-            x, _ = CoverModel._checked(state, row.x, row.y, learning=True)
-            if isinstance(x, np.ndarray):  # a number passes for a vector of one, but is none
-                require("rows", isinstance(row.x, np.ndarray) and row.x.shape == x.shape)
-            require("rows", state.cover.contexts(x)[-1][0] == M)
 
 
 class CoverModel(Saved):
@@ -173,17 +85,17 @@ class CoverModel(Saved):
     }
     _schema = Schema(
         cover=Object(KDTree, DyadicBoxes, ChoiceBoxes, ShiftedGrids, SuffixTree),
-        local=List(Object(*_LOCALS), low=1, high=100, kind=tuple),
+        local=List(Object(*LOCALS), low=1, high=100, kind=tuple),
         walk=Object(Refining, Coarsening),
         priors=Text("fixed", "parent"),
         replay=Flag(),
-        _beliefs=Table(Object(_Belief, local="local", p="cover.p")),
+        _beliefs=Table(Object(Belief, local="local", p="cover.p")),
         _stopping=Table(Object(Stopping)),
         _depth=Table(Whole(-1, 1000)),
         _finer=Table(Table(Set())),
         _log_Z=Table(Real()),
-        _rows=Table(List(Object(_Row))),
-        check=_check,
+        _rows=Table(List(Object(KeptRow))),
+        check=check_contexts,
     )
 
     def __init__(
@@ -208,12 +120,12 @@ class CoverModel(Saved):
             raise ValueError("local must hold at least one local model, got none")
         self.walk: Walk = _WALKS[walk](stop)
         self.priors, self.replay = priors, replay
-        self._beliefs: dict[Context, _Belief] = {}
+        self._beliefs: dict[Context, Belief] = {}
         self._stopping: dict[Context, Stopping] = {}
         self._depth: dict[Context, int] = {}
         self._finer: dict[Context, dict[Hashable, set[Context]]] = {}
         self._log_Z: dict[Context, float] = {}  # refining: sums of log psi, which are the evidence
-        self._rows: dict[Context, list[_Row]] = {}
+        self._rows: dict[Context, list[KeptRow]] = {}
 
     @property
     def exact(self) -> bool:
@@ -231,7 +143,7 @@ class CoverModel(Saved):
     @writes
     def update(self, x: Any, y: Any) -> None:
         """Learn one row: update w, v and phi in every context that the walk can reach for x."""
-        x, y = self._checked(x, y, learning=True)
+        x, y = checked_row(self, x, y, learning=True)
         with alone(self, forget=False):
             self._learn(x, y)
 
@@ -252,7 +164,7 @@ class CoverModel(Saved):
         rows = []
         for i, (x, y) in enumerate(zip(X, Y)):
             try:
-                rows.append(self._checked(x, y, learning=True))
+                rows.append(checked_row(self, x, y, learning=True))
             except ValueError as error:
                 raise ValueError(f"row {i}: {error}") from error
         if len(rows) <= _FEW_ROWS:
@@ -270,22 +182,15 @@ class CoverModel(Saved):
                 self.__dict__ = before
             raise
 
-    def _checked(self, x: Any, y: Any, learning: bool = False) -> tuple[Any, Any]:
-        x = self.cover.check(x)
-        for model in self.local:
-            x, y = model.check(x, y)
-            if learning:
-                model.check_learnable(x, y)
-        return x, y
-
     def _learn(self, x: Any, y: Any) -> None:
         route, beliefs, stopping = self._reach(x)
-        log_phi = {M: belief.log_phi(x, y) for M, belief in beliefs.items()}
+        weighed = {M: belief.weigh(x, y) for M, belief in beliefs.items()}
+        log_phi = {M: log_phi for M, (log_phi, _) in weighed.items()}
         log_psi = self.walk.predict(route, stopping, log_phi)
         # Nothing has changed up to here: a row that cannot be weighed leaves the model as it was.
         self.walk.update(route, stopping, log_phi, log_psi)
-        for belief in beliefs.values():
-            belief.update(x, y)
+        for M, belief in beliefs.items():
+            belief.update(x, y, weighed[M][1])
         self._beliefs.update(beliefs)
         self._stopping.update(stopping)
         for M, depth, moves in route:
@@ -296,21 +201,21 @@ class CoverModel(Saved):
                     self._finer.setdefault(M, {}).setdefault(label, set()).add(N)
         if self.replay and self.cover.growing and self.cover.nested:
             finest = self.cover.contexts(x)[-1][0]
-            self._rows.setdefault(finest, []).append(_Row(x, y, log_psi[finest]))
+            self._rows.setdefault(finest, []).append(KeptRow(x, y, log_psi[finest]))
         for M in self.cover.grow(x):
             self._split(M)
 
-    def _reach(self, x: Any) -> tuple[list[Visit], dict[Context, _Belief], dict[Context, Stopping]]:
+    def _reach(self, x: Any) -> tuple[list[Visit], dict[Context, Belief], dict[Context, Stopping]]:
         """The route of x with the state of each context on it; a new context's is made but not kept."""
         route = self.walk.route(self.cover, x)
-        beliefs: dict[Context, _Belief] = {}
+        beliefs: dict[Context, Belief] = {}
         for M, depth, _ in sorted(route, key=lambda visit: visit.depth):
             if M == START:
                 continue
             if M not in self._beliefs and depth > 0 and self.priors == "parent":
-                beliefs[M] = _Belief(self.local, next(beliefs[N] for N, k, _ in route if k == depth - 1))
+                beliefs[M] = Belief(self.local, next(beliefs[N] for N, k, _ in route if k == depth - 1))
             else:
-                beliefs[M] = self._beliefs.get(M) or _Belief(self.local, None)
+                beliefs[M] = self._beliefs.get(M) or Belief(self.local, None)
         stopping = {M: self._stopping.get(M) or self.walk.prior(max(depth, 0)) for M, depth, _ in route}
         return route, beliefs, stopping
 
@@ -322,19 +227,20 @@ class CoverModel(Saved):
         for x, y, log_psi_M in rows:
             child = self.cover.contexts(x)[depth + 1][0]
             if child not in self._beliefs:
-                self._beliefs[child] = _Belief(self.local, self._beliefs[M] if self.priors == "parent" else None)
+                self._beliefs[child] = Belief(self.local, self._beliefs[M] if self.priors == "parent" else None)
                 self._stopping[child] = self.walk.prior(depth + 1)
                 self._depth[child] = depth + 1
                 self._finer.setdefault(M, {}).setdefault(0, set()).add(child)
             here, belief = self._stopping[child], self._beliefs[child]
-            log_psi = log_phi = belief.log_phi(x, y)  # refining: the child is a leaf and stops
+            log_phi, log_v = belief.weigh(x, y)
+            log_psi = log_phi  # refining: the child is a leaf and stops
             if isinstance(self.walk, Coarsening):
                 log_psi = float(np.logaddexp(here.log_w + log_phi, here.log_1mw + log_psi_M))
                 here.log_w += log_phi - log_psi
                 here.log_1mw += log_psi_M - log_psi
-            belief.update(x, y)
+            belief.update(x, y, log_v)
             self._log_Z[child] = self._log_Z.get(child, 0.0) + log_psi
-            self._rows.setdefault(child, []).append(_Row(x, y, log_psi))
+            self._rows.setdefault(child, []).append(KeptRow(x, y, log_psi))
         if rows and isinstance(self.walk, Refining):
             for level in reversed(self.cover.contexts(rows[0].x)[: depth + 1]):
                 self._weigh(level[0])
@@ -389,7 +295,7 @@ class CoverModel(Saved):
     def _take_in(self, other: "CoverModel") -> None:
         for M, belief in other._beliefs.items():
             if M not in self._beliefs:
-                self._beliefs[M] = _Belief(self.local, None)
+                self._beliefs[M] = Belief(self.local, None)
             self._beliefs[M].merge(belief)
         self._depth.update(other._depth)
         for M, partitions in other._finer.items():
@@ -409,9 +315,9 @@ class CoverModel(Saved):
         float
             Log density, or log probability, in nats.
         """
-        x, y = self._checked(x, y)
+        x, y = checked_row(self, x, y)
         route, beliefs, stopping = self._reach(x)
-        log_phi = {M: belief.log_phi(x, y) for M, belief in beliefs.items()}
+        log_phi = {M: belief.weigh(x, y)[0] for M, belief in beliefs.items()}
         return self.walk.predict(route, stopping, log_phi)[START]
 
     @reads
@@ -470,8 +376,9 @@ class CoverModel(Saved):
         return float(sum(weight * posterior.cdf(x, y) for weight, posterior in self._real_components(x)))
 
     def _real_components(self, x: Any) -> list[tuple[float, RealPosterior]]:
-        components = [(v.weight, v.posterior) for v in self.posterior(x) if isinstance(v.posterior, RealPosterior)]
-        if len(components) < len(self.posterior(x)):
+        found = self.posterior(x)
+        components = [(v.weight, v.posterior) for v in found if isinstance(v.posterior, RealPosterior)]
+        if len(components) < len(found):
             raise ValueError("mean and cdf are for real y; for symbols use log_predict")
         return components
 

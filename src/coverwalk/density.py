@@ -31,7 +31,8 @@ from coverwalk.forest.densities.density_forest import DensityForest, rounding_st
 from coverwalk.forest.densities.slices import slices
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import refuse_nonfinite
-from coverwalk.preparation.parameters import MAX_TREES, check_whole, n_threads, seed_of
+from coverwalk.preparation.columns import refuse_equal_names
+from coverwalk.preparation.parameters import n_threads, seed_of
 
 __all__ = ["Density"]
 
@@ -134,7 +135,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return adopt(self, unfitted(self)._fit(X, y))
 
     def _fit(self, X: Any, y: Any) -> Self:
-        self._check_parameters()
+        self._schema.check_parameters(vars(self), "n_estimators", "a", "halve")
         if y is not None and np.ndim(X) == 1:
             raise ValueError(
                 "Expected 2D array, got 1D array instead: with a y beside it X must have two axes. A density of "
@@ -151,13 +152,6 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
             n_threads=n_threads(self.n_jobs),
         )
         return self
-
-    def _check_parameters(self) -> None:
-        check_whole("n_estimators", self.n_estimators, 1, MAX_TREES)
-        if not (self.a > 0 and np.isfinite(self.a)):
-            raise ValueError(f"a must be positive, got {self.a!r}")
-        if not 0 < self.halve < 1:
-            raise ValueError(f"halve must lie strictly between 0 and 1, got {self.halve!r}")
 
     def _step(self, Y: Floats) -> Floats:
         """What each column is rounded to."""
@@ -179,6 +173,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
                     f"X must have {self.n_features_in_} columns as in fit, got numbers (n,): {np.shape(X)}"
                 )
             X = np.asarray(X).reshape(-1, 1)
+        refuse_equal_names(X)
         try:
             checked: Floats = validate_data(self, X, dtype=np.float64, order="C", reset=reset, ensure_all_finite=False)
         except ValueError as error:
@@ -233,7 +228,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
             Points.
         """
         check_is_fitted(self)
-        check_whole("n_samples", n_samples, 1)
+        Whole(1).check("n_samples", n_samples)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         return self.forest_.sample(int(n_samples), rng)
 

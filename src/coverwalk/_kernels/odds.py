@@ -17,7 +17,7 @@ from math import exp, floor, inf, log, log1p
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["FAIR", "FAR", "log_mixture", "log_odds", "log_step", "mixture", "odds_from_log", "updated"]
+__all__ = ["FAIR", "FAR", "log_add", "log_mixture", "log_odds", "log_step", "mixture", "odds_from_log", "updated"]
 
 FAIR = 1e80
 _STEP = 2.0**332
@@ -76,6 +76,13 @@ def log_mixture(log_g: float, log_base: float, log_rival: float) -> float:
     if log_base == -inf:
         return log_rival + log_g - _softplus(log_g)
     return log_base + _softplus(log_g + log_rival - log_base) - _softplus(log_g)
+
+
+@kernel
+def log_add(a: float, b: float) -> float:
+    """log(e^a + e^b): the evidence Z = w phi + (1 - w) Z_next of a context, from the logarithms of both terms."""
+    high, low = max(a, b), min(a, b)
+    return high if low == -inf else high + log1p(exp(low - high))
 
 
 @kernel

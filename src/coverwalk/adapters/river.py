@@ -233,7 +233,7 @@ class CoverClassifier(_DictStream, base.MiniBatchClassifier):  # type: ignore[mi
         row = self._enter(x, known, lambda model, X, codes: model.fit(X, codes.astype(np.int64)))
         code = self._labels.setdefault(label, len(self._labels))
         if row.size:
-            self._model.partial_fit(row[None, :], [code])
+            self._model.partial_fit(row[None, :], np.array([code]))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Hashable, float]:
         """The probability of each label seen so far; none before the first.

@@ -11,13 +11,13 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType
 from typing import Any
 
 from coverwalk import __version__
-from coverwalk.cli._light import import_sklearn
+from coverwalk.cli._light import lighten_sklearn
 
 COMMANDS = (
     *("fit", "predict", "score", "show", "plot", "learn", "report"),
@@ -56,7 +56,8 @@ def console() -> int:
     warnings.showwarning = _warn
     gc.set_threshold(50_000)  # what is imported stays: to look for rubbish in it, at the end too, takes half a second
     try:
-        code = main(prepare=import_sklearn)
+        lighten_sklearn()
+        code = main()
         gc.freeze()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
@@ -82,27 +83,22 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def main(argv: Sequence[str] | None = None, *, prepare: Callable[[], None] | None = None) -> int:
-    """Run one command; 0 when it worked, 1 for a mistake in the input, 2 in the call, 130 after Ctrl-C.
-
-    prepare: is called when the arguments and files were found to be there.
-    """
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it worked, 1 for a mistake in the input, 2 in the call, 130 after Ctrl-C."""
     try:
         parser = _parser()
         arguments = parser.parse_args(argv)
         if arguments.command is None:
             parser.print_help()
             return 2
-        return _run(arguments, prepare)
+        return _run(arguments)
     except KeyboardInterrupt:
         return 130
 
 
-def _run(arguments: argparse.Namespace, prepare: Callable[[], None] | None) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     try:
         _check_files(arguments)
-        if prepare is not None:
-            prepare()
         arguments.run(arguments)
     except BrokenPipeError:  # `coverwalk ... | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

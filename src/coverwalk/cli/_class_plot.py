@@ -9,25 +9,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from coverwalk import ContextClassifier
-    from coverwalk.preparation.tables import Floats
 
 _ROWS = 5_000
 _SHOWN = 12
-_BINS = 10
 
 
 def plot_classes(model: "ContextClassifier", data: str, x_name: str, target: str) -> Any:
     """One number as input: the probability of each class over it. Otherwise the first rows, beside a check."""
     import numpy as np
 
-    from coverwalk.cli._classes import class_probabilities, labelled_rows
+    from coverwalk.cli._classes import labelled_rows
     from coverwalk.cli._models import first_rows
 
     X, labels, _ = first_rows(labelled_rows(model, data, known=True), _ROWS)
     if X.shape[1] == 1 and not model._mixed.n_categories and not np.isnan(X).all():
         grid = np.linspace(np.nanmin(X), np.nanmax(X), 300)
-        return _areas(model, grid, class_probabilities(model, grid[:, None]), x_name, target)
-    return _panels(model, class_probabilities(model, X), labels, target)
+        return _areas(model, grid, model._proba(grid[:, None]), x_name, target)
+    return _panels(model, model._proba(X), labels, target)
 
 
 def _areas(model: "ContextClassifier", grid: "Floats", p: "Floats", x_name: str, target: str) -> Any:
@@ -45,6 +43,8 @@ def _panels(model: "ContextClassifier", p: "Floats", labels: "NDArray[np.generic
     import matplotlib.pyplot as plt
     import numpy as np
 
+    from coverwalk.evaluation.scores import class_reliability
+
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     shown = p[:_SHOWN]
     start = np.zeros(len(shown))
@@ -55,11 +55,7 @@ def _panels(model: "ContextClassifier", p: "Floats", labels: "NDArray[np.generic
     left.set(xlim=(0, 1), xlabel="probability")
     left.set_title(f"predicted probability of {target}; observed at the left", fontsize=10, loc="left")
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=min(6, len(model.classes_)), fontsize=8)
-    best, right_class = p.max(axis=1), model.classes_[p.argmax(axis=1)] == labels
-    bin_of = np.minimum((best * _BINS).astype(int), _BINS - 1)
-    used = np.unique(bin_of)
-    claimed = [best[bin_of == b].mean() for b in used]
-    accuracy = [right_class[bin_of == b].mean() for b in used]
+    claimed, accuracy, _ = zip(*class_reliability(p, model.classes_[p.argmax(axis=1)] == labels))
     right.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="calibrated")
     right.plot(claimed, accuracy, "o-", color="#2a6f97", label="this model")
     right.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability of the predicted class", ylabel="accuracy", aspect="equal")

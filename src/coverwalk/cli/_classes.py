@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from coverwalk import ContextClassifier
-    from coverwalk.preparation.tables import Floats
 
 _ROWS_AT_ONCE = 5_000
 
@@ -37,6 +36,8 @@ def as_labels(entries: "NDArray[Any]") -> "NDArray[Any]":
 
 def is_text(entries: "NDArray[Any]") -> bool:
     """Whether no entry is a number: a column that can only be meant as classes."""
+    if entries.dtype == bool:
+        return True
     return entries.dtype == object and not any(_is_number(entry) for entry in set(entries.tolist()))
 
 
@@ -94,7 +95,7 @@ def write_classes(model: "ContextClassifier", arguments: Any) -> None:
     table = open_table(arguments.data).understand(inputs, model._mixed.categories)
     with write_rows(arguments, columns) as write:
         for X, kept in table.beside(inputs, arguments.keep, _ROWS_AT_ONCE):
-            p = class_probabilities(model, X)
+            p = model._proba(X)
             write(kept, [np.asarray(model.classes_[p.argmax(axis=1)]), *p.T])
 
 
@@ -126,11 +127,11 @@ def score_classes(model: "ContextClassifier", batches: Iterable[tuple[Any, "NDAr
 
     from coverwalk.evaluation.scores import n_learned_from
 
-    frequencies = _weights(model) / _weights(model).sum()
+    frequencies = model._forest.counts / model._forest.counts.sum()
     result = ClassScore(0, {"coverwalk": np.zeros(3), "class frequencies": np.zeros(3)})
     for X, labels in batches:
         code = np.searchsorted(model.classes_, labels)
-        p = class_probabilities(model, X) if isinstance(X, np.ndarray) else model.predict_proba(X)
+        p = model._proba(X) if isinstance(X, np.ndarray) else model.predict_proba(X)
         for name, q in zip(result.totals, (p, np.tile(frequencies, (len(X), 1)))):
             own = q[np.arange(len(X)), code]
             with np.errstate(divide="ignore"):
@@ -159,19 +160,3 @@ def class_facts(model: "ContextClassifier") -> dict[str, Any]:
         "weights": [round(float(weight), 4) for weight in model.weights_],
         "exponent": round(model.exponent_, 4),
     }
-
-
-def _weights(model: "ContextClassifier") -> "Floats":
-    """The rows of each class that the model has learned: what the root of any of its trees has counted."""
-    counts: Floats = model._forest.kinds[0][1][0].local[0][0]
-    return counts
-
-
-def class_probabilities(model: "ContextClassifier", X: "Floats") -> "Floats":
-    """Of rows that are known to be in the order of the model's columns."""
-    import numpy as np
-
-    from coverwalk.preparation.parameters import n_threads
-
-    p = np.exp(model._forest.log_proba(X, n_threads(model.n_jobs)))
-    return np.asarray(p / p.sum(axis=1, keepdims=True))

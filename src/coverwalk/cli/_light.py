@@ -2,30 +2,53 @@
 
 import sys
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["import_sklearn"]
+__all__ = ["lighten_sklearn"]
 
 _SELDOM = ("asyncio", "numpy.f2py", "numpy.testing", "scipy.stats")  # with pandas longer to load than scikit-learn
 
 
-def import_sklearn() -> None:
-    """Import scikit-learn; what it seldom uses is loaded when something of it is first used, pandas if we import it."""
-    if "sklearn" in sys.modules:
-        return
-    for name in _SELDOM:
-        if name not in sys.modules:
-            _load_when_used(name)
-    seen = "pandas" in sys.modules
-    if not seen:
-        sys.modules["pandas"] = None  # type: ignore[assignment]  # to scikit-learn, which asks once, it is not there
-    try:
-        import sklearn.base  # noqa: F401
-    finally:
+def lighten_sklearn() -> None:
+    """When scikit-learn is imported, put off what it seldom uses until it does, and pandas until we import it."""
+    if "sklearn" not in sys.modules:
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != "sklearn":
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(Loader):
+    def __init__(self, own: Any) -> None:
+        self._own = own
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._own
+        for name in _SELDOM:
+            if name not in sys.modules:
+                _load_when_used(name)
+        seen = "pandas" in sys.modules
         if not seen:
-            del sys.modules["pandas"]
+            sys.modules["pandas"] = None  # type: ignore[assignment]  # to scikit-learn, which asks once, it is not there
+        try:
+            self._own.exec_module(module)
+            import_module("sklearn.base")
+        finally:
+            if not seen:
+                del sys.modules["pandas"]
 
 
 def _load_when_used(name: str) -> None:

@@ -3,7 +3,7 @@
 import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,37 +41,35 @@ def check_folder(path: str, what: str) -> None:
         raise ValueError(f"there is no folder {os.path.dirname(path)} for the {what} {path}")
 
 
-def load_model(path: str) -> Any:
-    """The model in a file."""
-    from coverwalk import ModelFileError, load
+def load_model(path: str, data: str = "-", names: Sequence[str] = ("feature_names_in_", "target_names_")) -> Any:
+    """The model in a file. A table without the columns that it has under ``names`` is refused before it is loaded."""
+    from coverwalk import ModelFileError
+    from coverwalk.files.loading import load_after
+    from coverwalk.preparation.tables import open_table
 
     if not os.path.exists(path):
         raise ModelFileError(f"there is no file {path}; create one with: coverwalk fit data.csv --target y -o {path}")
-    return load(path)
+
+    def look(fields: dict[str, Any]) -> None:
+        columns = [column for name in names if type(fields.get(name)) is list for column in fields[name]]
+        if columns and data != "-":  # standard input can be read only once
+            open_table(data).require([column for column in columns if type(column) is str])
+
+    return load_after(path, look)
 
 
-def load_density(path: str, forest: bool = False) -> Any:
-    """The fitted model in a file: a ConditionalDensity or a DoubleTree; with ``forest``, a forest and no stream."""
-    from coverwalk import ConditionalDensity, DoubleTree, ModelFileError
+def load_fitted(path: str, data: str, targets: bool) -> Any:
+    """The fitted model in a file: a ContextClassifier, which has ``classes_``, a ConditionalDensity or a DoubleTree.
 
-    model = load_model(path)
-    if not isinstance(model, ConditionalDensity | DoubleTree):
-        raise ModelFileError(f"{path} holds a {type(model).__name__}; this command takes a ConditionalDensity")
-    if not hasattr(model, "n_outputs_"):
-        raise ModelFileError(f"{path} holds a model that was never fitted: fit it and save it again")
-    if forest and not hasattr(model, "forests_"):
-        raise ModelFileError(f"{path} holds a stream; this command takes a forest, fitted to all rows by coverwalk fit")
-    return model
+    A table without its inputs or, with ``targets``, its targets is refused.
+    """
+    from coverwalk import ModelFileError
 
-
-def load_classifier(path: str) -> "ContextClassifier | None":
-    """The fitted classifier in a file, or None where it holds something else."""
-    from coverwalk import ContextClassifier, ModelFileError
-
-    model = load_model(path)
-    if not isinstance(model, ContextClassifier):
-        return None
-    if not hasattr(model, "classes_"):
+    model = load_model(path, data, ("feature_names_in_", "target_names_")[: 1 + targets])
+    name = type(model).__name__
+    if name not in ("ConditionalDensity", "ContextClassifier", "DoubleTree"):
+        raise ModelFileError(f"{path} holds a {name}; this command takes a ConditionalDensity")
+    if not hasattr(model, "classes_" if name == "ContextClassifier" else "n_outputs_"):
         raise ModelFileError(f"{path} holds a model that was never fitted: fit it and save it again")
     return model
 

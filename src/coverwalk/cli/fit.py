@@ -69,10 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read the table, fit, save."""
-    from coverwalk import ConditionalDensity, ContextClassifier
     from coverwalk.cli._models import check_folder, counted, print_json, size
     from coverwalk.preparation.tables import TableError, listed, open_table
-    from coverwalk.warmup import help_compiling
 
     if arguments.chunks and arguments.data == "-":
         raise TableError("--chunks reads the data three times, but standard input can be read only once: use a file")
@@ -91,6 +89,10 @@ def run(arguments: argparse.Namespace) -> None:
         raise TableError("--test does not work with chunks: split the file, and run coverwalk score on the second part")
     X = None if chunked else table.inputs(inputs)
     Y, labels = (None, None) if chunked else _read(table, targets, arguments.classify)
+    # What is wrong with the table was told at once: to load these takes longer.
+    from coverwalk import ConditionalDensity, ContextClassifier
+    from coverwalk.warmup import help_compiling
+
     model: ConditionalDensity | ContextClassifier
     classifies = labels is not None or (chunked and _classifies(table, targets, arguments.classify))
     if classifies and arguments.bounds:

@@ -25,11 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Take every row in, then save; a table with a mistake leaves the model as it was."""
-    from coverwalk import ModelFileError, SequenceModel
     from coverwalk.cli._models import load_model, print_json
 
     out = _out(arguments)
-    model = load_model(arguments.model)
+    model = load_model(arguments.model, arguments.data)
+    from coverwalk import ModelFileError, SequenceModel
+
     if not hasattr(model, "partial_fit"):
         raise ValueError(
             f"{arguments.model} holds a {type(model).__name__}, which cannot learn more rows: fit it again on all rows "

@@ -27,9 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """One input: the density over it. Several: the first rows beside a check of calibration."""
-    from coverwalk.cli._models import check_folder, load_classifier, load_density
+    from coverwalk.cli._models import check_folder, load_fitted
 
     check_folder(arguments.output, "plot")
+    model = load_fitted(arguments.model, arguments.data, targets=True)
     try:
         import matplotlib
     except ImportError as error:
@@ -37,14 +38,14 @@ def run(arguments: argparse.Namespace) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    if (classifier := load_classifier(arguments.model)) is not None:
+    if hasattr(model, "classes_"):
         from coverwalk.cli._class_plot import plot_classes
         from coverwalk.cli._models import columns_of
 
-        inputs, (target,) = columns_of(classifier)
-        figure = plot_classes(classifier, arguments.data, inputs[0], target)
+        inputs, (target,) = columns_of(model)
+        figure = plot_classes(model, arguments.data, inputs[0], target)
     else:
-        figure = _density(load_density(arguments.model), arguments)
+        figure = _density(model, arguments)
     figure.savefig(arguments.output, dpi=160)
     plt.close(figure)
     print(f"wrote {arguments.output}")

@@ -76,26 +76,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Batch by batch, so that no table is too long."""
-    import numpy as np
-
-    from coverwalk.cli._classes import write_classes
-    from coverwalk.cli._models import columns_of, load_classifier, load_density
-    from coverwalk.cli._output import write_rows
-    from coverwalk.evaluation.scores import learned_rows, marginals, predicted
+    from coverwalk.cli._models import columns_of, load_fitted
 
     if arguments.density and not 2 <= arguments.density <= 10_000:
         raise ValueError(f"--density takes a number of points from 2 to 10000, got {arguments.density}")
     if not 0 <= arguments.samples <= 10_000:
         raise ValueError(f"--samples takes a number of draws up to 10000, got {arguments.samples}")
-    if (classifier := load_classifier(arguments.model)) is not None:
+    model = load_fitted(arguments.model, arguments.data, targets=False)
+    import numpy as np
+
+    from coverwalk.cli._classes import write_classes
+    from coverwalk.cli._output import write_rows
+    from coverwalk.evaluation.scores import learned_rows, marginals, predicted
+
+    if hasattr(model, "classes_"):
         if any(getattr(arguments, name) for name in ("quantiles", "interval", "density", "prob", "samples")):
             raise ValueError(
                 "this model is a classifier, which predicts class probabilities: omit --quantiles, --interval, --prob, "
                 "--samples and --density"
             )
-        write_classes(classifier, arguments)
+        write_classes(model, arguments)
         return
-    model = load_density(arguments.model)
     _, targets = columns_of(model)
     rows = learned_rows(model) if arguments.density else None
     if arguments.density and rows is None:

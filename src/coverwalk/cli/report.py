@@ -30,13 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read the rows, write the page."""
-    from coverwalk.cli._models import check_folder, load_classifier, load_density, size
+    from coverwalk.cli._models import check_folder, load_fitted, size
 
     check_folder(arguments.output, "page")
-    if (classifier := load_classifier(arguments.model)) is not None:
-        n, more = _report_classes(classifier, arguments)
-    else:
-        n, more = _report_density(load_density(arguments.model), arguments)
+    model = load_fitted(arguments.model, arguments.data, targets=True)
+    n, more = (_report_classes if hasattr(model, "classes_") else _report_density)(model, arguments)
     which = f"the first {n} rows (the maximum)" if more else f"{n} rows"
     print(f"wrote {arguments.output} ({size(os.path.getsize(arguments.output))}): {which} of {arguments.data}")
 

@@ -25,16 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Batch by batch, so that no table is too long."""
+    from coverwalk.cli._models import columns_of, counted, load_fitted, print_json, rows_of
+
+    model = load_fitted(arguments.model, arguments.data, targets=True)
     from coverwalk.cli._classes import labelled_rows, score_classes
-    from coverwalk.cli._models import columns_of, counted, load_classifier, load_density, print_json, rows_of
     from coverwalk.evaluation.scores import score
 
     result: Any
-    if (classifier := load_classifier(arguments.model)) is not None:
-        result = score_classes(classifier, labelled_rows(classifier, arguments.data, known=True))
-        units = f"{len(classifier.classes_)} classes; log loss in nats; lower is better for log loss and Brier score"
+    if hasattr(model, "classes_"):
+        result = score_classes(model, labelled_rows(model, arguments.data, known=True))
+        units = f"{len(model.classes_)} classes; log loss in nats; lower is better for log loss and Brier score"
     else:
-        model = load_density(arguments.model)
         units = f"log loss in nats; CRPS and RMSE in the units of {', '.join(columns_of(model)[1])}; lower is better"
         result = score(model, rows_of(model, arguments.data, targets=True), arguments.interval[0])
     if result.n_seen:

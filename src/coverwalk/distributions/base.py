@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from coverwalk.distributions.univariate import UnivariateDistribution
 
-__all__ = ["Distribution", "RandomState", "probabilities", "quantile_crps"]
+__all__ = ["Distribution", "RandomState", "even_levels", "probabilities", "quantile_crps"]
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
@@ -197,14 +197,19 @@ class Distribution(Documented, ABC):
         return np.sqrt(self.var())
 
 
-def quantile_crps(quantiles: Any, y: Floats, n_levels: int = 100) -> Floats:
-    """CRPS of y (n,) under ``quantiles(q)``, which returns (n, k) for levels q (k,): twice the mean pinball loss.
+def even_levels(n: int) -> tuple[Floats, Floats]:
+    """Levels (n,) in (0, 1) and their weights, for integrals over quantiles.
 
-    The levels of the midpoint rule are denser in both tails (sin²), so that the error falls as 1/n_levels² even if the
-    tails are heavy.
+    The levels of the midpoint rule are denser in both tails (sin²), so that the error falls as 1/n² even if the tails
+    are heavy.
     """
-    angle = (np.arange(n_levels) + 0.5) * (np.pi / 2 / n_levels)
-    q, weight = np.sin(angle) ** 2, np.sin(2 * angle) * (np.pi / 2 / n_levels)
+    angle = (np.arange(n) + 0.5) * (np.pi / 2 / n)
+    return np.sin(angle) ** 2, np.sin(2 * angle) * (np.pi / 2 / n)
+
+
+def quantile_crps(quantiles: Any, y: Floats) -> Floats:
+    """CRPS of y (n,) under ``quantiles(q)``, which returns (n, k) for levels q (k,): twice the mean pinball loss."""
+    q, weight = even_levels(100)
     over = quantiles(q) - y[..., None]
     score: Floats = (2 * ((over > 0) - q) * over) @ weight
     return score

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from coverwalk._arrays import Floats
 from coverwalk._docstrings import ROWS, Documented
-from coverwalk.distributions.base import RandomState, probabilities
+from coverwalk.distributions.base import RandomState, even_levels, probabilities
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.locks import writes
 
@@ -112,14 +112,10 @@ class CalibratedDistribution(UnivariateDistribution):
         # the widest of the intervals between order statistics that may be needed; rounding must not move a rank
         low = np.floor((m + 1) * (1 - confidence) / 2 + 1e-9).astype(np.int64)
         ends = np.concatenate([[0.0], self.u, [1.0]])
-        return self._at(ends[low]), self._at(ends[m + 1 - low])
-
-    def _at(self, u: Floats) -> Any:
-        return self.base.ppf(u)
+        return self.base.ppf(ends[low]), self.base.ppf(ends[m + 1 - low])
 
     def _integral(self, of: Any) -> Any:
-        angle = (np.arange(_N_LEVELS) + 0.5) * (np.pi / 2 / _N_LEVELS)
-        q, weight = np.sin(angle) ** 2, np.sin(2 * angle) * (np.pi / 2 / _N_LEVELS)
+        q, weight = even_levels(_N_LEVELS)
         return of(self.ppf(q)) @ weight
 
     def mean(self) -> Any:

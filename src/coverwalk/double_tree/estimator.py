@@ -152,11 +152,6 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
         self.settle = settle
         self.categorical_features = categorical_features
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.categorical = True
-        return tags
-
     # -- learning -----------------------------------------------------------------------------------------------------
 
     @writes

@@ -20,6 +20,7 @@ __all__ = [
     "Score",
     "Totals",
     "baselines",
+    "class_reliability",
     "learned_rows",
     "marginals",
     "n_learned_from",
@@ -114,6 +115,15 @@ def n_learned_from(model: ContextClassifier, X: Floats, code: Ints) -> int:
     """How many of the rows X (n, p) with classes ``code`` (n,) a classifier has learned from, of those it keeps."""
     known = np.concatenate([row_keys(rows.X, rows.y) for rows in model._rows])
     return int(np.isin(row_keys(X, code), known).sum())
+
+
+def class_reliability(p: Floats, right: Bools, n_bins: int = 10) -> list[tuple[float, float, int]]:
+    """Rows by the probability of their predicted class, p (n, C), in bins of equal width: mean probability, share of
+    them that are ``right`` (n,), and number; empty bins are left out.
+    """
+    best = p.max(axis=1)
+    of = np.minimum((best * n_bins).astype(int), n_bins - 1)
+    return [(float(best[of == b].mean()), float(right[of == b].mean()), int(np.sum(of == b))) for b in np.unique(of)]
 
 
 def baselines(model: ConditionalDensity | DoubleTree) -> dict[str, list[Line]]:

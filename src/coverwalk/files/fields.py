@@ -35,6 +35,13 @@ class Field(ABC):
     def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
         """The value of JSON values, or SchemaError; dimensions that it tells go to the scope."""
 
+    def check(self, name: str, value: Any, scope: Scope | None = None) -> None:
+        """Raise ValueError for a parameter that holds what a file could not."""
+        try:
+            self.read(self.write(value, name, {}), name, {}, {} if scope is None else scope, name)
+        except SchemaError as error:
+            raise ValueError(str(error).replace(", found ", ", got ")) from None
+
 
 class Derived(Field):
     """What follows from the fields before it: files do not hold it, ``make`` gets them as attributes and tells it."""
@@ -86,7 +93,7 @@ class Whole(_Scalar):
     def require(self, value: Any, where: str, scope: Scope) -> None:
         low, high = evaluate(self.low, scope), evaluate(self.high, scope)
         if type(value) is not int or not low <= value <= high:
-            refuse(where, f"a whole number from {low} to {high}", value)
+            refuse(where, f"a whole number {f'from {low} to {high}' if high < 2**62 else f'of at least {low}'}", value)
 
 
 class Real(_Scalar):
@@ -118,7 +125,7 @@ class Text(_Scalar):
 
     def require(self, value: Any, where: str, scope: Scope) -> None:
         if type(value) is not str or (self.choices and value not in self.choices):
-            refuse(where, f"one of {self.choices}" if self.choices else "a text", value)
+            refuse(where, " or ".join(f'"{choice}"' for choice in self.choices) or "a text", value)
 
 
 @cache

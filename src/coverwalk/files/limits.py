@@ -138,10 +138,10 @@ class Limits:
             low, below = (-1 if self.none else 0), evaluate(self.index, scope)
         tests = ((low, np.less), (high, np.greater), (above, np.less_equal), (below, np.greater_equal))
         if any(bound is not None and wrong(values, bound).any() for bound, wrong in tests):
-            bounds = [
-                f"{sign} {b}" for sign, b in ((">=", low), ("<=", high), (">", above), ("<", below)) if b is not None
-            ]
-            refuse(where, " and ".join(bounds), values)
+            if low is not None and high is not None:
+                refuse(where, f"from {low} to {high}", values)
+            signs = ((">=", low), ("<=", high), (">", above), ("<", below))
+            refuse(where, " and ".join(f"{sign} {bound}" for sign, bound in signs if bound is not None), values)
 
 
 def _require_tree(left: NDArray[Any], where: str) -> None:

@@ -1,6 +1,7 @@
 """Reading a model: every value is checked against the schema of its class before an object is made of it."""
 
 import os
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from coverwalk.files.fields import Store
 from coverwalk.files.limits import SchemaError
 from coverwalk.files.objects import build, schema_of
 
-__all__ = ["MODELS", "decoded", "load"]
+__all__ = ["MODELS", "decoded", "load", "load_after"]
 
 # The models that files hold, by their home. All else that a file may hold is told by their schemas.
 MODELS = {
@@ -44,11 +45,18 @@ def load(path: str | os.PathLike[str]) -> Any:
     estimator
         Of the class that was saved, in the state in which it was.
     """
+    return load_after(path, lambda fields: None)
+
+
+def load_after(path: str | os.PathLike[str], look: Callable[[dict[str, Any]], None]) -> Any:
+    """As `load`; ``look`` gets the fields of the file, not yet checked, before the model's class is imported."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, expected a file written by save()")
     metadata, arrays = read_bytes(path)
     tree = parsed(metadata.pop("model"), str(path))
+    if type(tree) is dict and type(tree.get("fields")) is dict:
+        look(tree["fields"])
     try:
         return decoded(tree, arrays)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:

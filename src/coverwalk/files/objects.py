@@ -30,12 +30,9 @@ class Schema:
 
     def check_parameters(self, state: Mapping[str, Any], *names: str) -> None:
         """Raise ValueError for the first of these fields, by default all, that holds what a file could not."""
+        scope: Scope = {}
         for name in names or self.fields:
-            field = self.fields[name]
-            try:
-                field.read(field.write(state[name], name, {}), name, {}, {}, name)
-            except SchemaError as error:
-                raise ValueError(str(error).replace(", found ", ", got ")) from None
+            self.fields[name].check(name, state[name], scope)
 
     def write(self, state: dict[str, Any], where: str, store: Store) -> dict[str, Any]:
         """The fields of an object as JSON values."""

@@ -8,7 +8,8 @@ import numpy as np
 from coverwalk._arrays import Floats
 from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.preparation.bounds import Bounds, check_within, checked_bounds, natural_bounds
-from coverwalk.preparation.rounding import Rounding, atom_widths, find_rounding
+from coverwalk.preparation.find_rounding import atom_widths, find_rounding
+from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["bounded", "choose_rounding"]

@@ -1,5 +1,6 @@
-"""StreamChain: several outputs on a stream by the chain rule, each a forest with the earlier outputs as inputs."""
+"""Several outputs by the chain rule, each a forest with the earlier outputs as inputs: fitted, or on a stream."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,13 +8,43 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk.distributions.joint import JointDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.predicting import ROWS_AT_ONCE
 from coverwalk.files.schema import List, Object, Schema, require
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forest.stream import ForestStream
 from coverwalk.preparation.bounds import check_within
 
-__all__ = ["StreamChain"]
+__all__ = ["StreamChain", "chain_dist", "chain_inputs", "chain_logpdf"]
+
+Part = Forest | ForestStream
+
+
+def chain_inputs(X: Floats, Y: Floats, j: int) -> Floats:
+    """What output j is predicted from: inputs X (n, p), and the outputs of Y (n, q) before it."""
+    return np.hstack([X, Y[:, :j]]) if j else X
+
+
+def chain_dist(parts: Sequence[Part], X: Floats, names: Any = None) -> PredictiveDistribution | JointDistribution:
+    """The distributions of all outputs, which may have names, in rows X (n, p)."""
+    if len(parts) == 1:
+        return parts[0].predict_dist(X)
+
+    def conditional(j: int, rows: Ints, before: Floats) -> PredictiveDistribution:
+        return parts[j].predict_dist(np.ascontiguousarray(np.hstack([X[rows], before])))
+
+    return JointDistribution(conditional, len(X), len(parts), names=names)
+
+
+def chain_logpdf(parts: Sequence[Part], X: Floats, Y: Floats) -> Floats:
+    """Log densities (n,) of rows X (n, p), Y (n, q)."""
+    total = np.zeros(len(X))
+    for start in range(0, len(X), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        for j, part in enumerate(parts):
+            dist = part.predict_dist(chain_inputs(X[rows], Y[rows], j))
+            total[rows] += dist.logpdf(np.ascontiguousarray(Y[rows, j]))
+    return total
 
 
 class StreamChain:
@@ -63,7 +94,7 @@ class StreamChain:
         """
         total = np.zeros(len(Y))
         for j, stream in enumerate(self.streams):
-            total += stream.learn(self._inputs(X, Y, j), np.ascontiguousarray(Y[:, j]), scored=scored)
+            total += stream.learn(chain_inputs(X, Y, j), np.ascontiguousarray(Y[:, j]), scored=scored)
         return total
 
     def check_limits(self, Y: Floats) -> None:
@@ -75,27 +106,6 @@ class StreamChain:
     def learn_one(self, x: Floats, y: Floats) -> float:
         """Learn one row x (1, p), y (1, q); returns the log density that it had just before."""
         return float(self.learn(x, y)[0])
-
-    def logpdf(self, X: Floats, Y: Floats) -> Floats:
-        """Log densities (n,) of rows."""
-        total = np.zeros(len(Y))
-        for j, stream in enumerate(self.streams):
-            total += stream.logpdf(self._inputs(X, Y, j), np.ascontiguousarray(Y[:, j]))
-        return total
-
-    @staticmethod
-    def _inputs(X: Floats, Y: Floats, j: int) -> Floats:
-        return np.hstack([X, Y[:, :j]]) if j else X
-
-    def predict_dist(self, X: Floats) -> PredictiveDistribution | JointDistribution:
-        """The distributions of y in rows X (n, p)."""
-        if len(self.streams) == 1:
-            return self.streams[0].predict_dist(X)
-
-        def conditional(j: int, rows: Ints, before: Floats) -> PredictiveDistribution:
-            return self.streams[j].predict_dist(np.ascontiguousarray(np.hstack([X[rows], before])))
-
-        return JointDistribution(conditional, len(X), len(self.streams))
 
 
 def _check_chain(state: Any) -> None:

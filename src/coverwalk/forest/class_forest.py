@@ -2,10 +2,9 @@
 
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,11 +13,9 @@ from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
 from coverwalk.forest.class_pool import HeldOut, Pools, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, plant
+from coverwalk.forest.threads import in_threads
 
 __all__ = ["ClassForest", "Sheaf", "Standard"]
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 MANY_ROWS = 2**14  # distinct rows that need not come in more parts than folds
 MANY_PARTS = 16  # nor, however many folds there are, in more than these
@@ -174,15 +171,6 @@ def _bundled(X: Floats, y: Ints, weight: Floats) -> tuple[Floats, Ints, Floats]:
     return X[first], y[first], np.add.reduceat(weight, first)
 
 
-def in_threads(function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int) -> Iterator[Result]:
-    """Results in the order of the items, whatever the number of threads."""
-    if n_jobs == 1:
-        yield from map(function, items)
-        return
-    with ThreadPoolExecutor(n_jobs) as pool:
-        yield from pool.map(function, items)
-
-
 @dataclass
 class ClassForest:
     """Some kinds of trees (a planting and its trees), and the pool of them."""
@@ -237,18 +225,25 @@ class ClassForest:
             inside = np.delete(np.arange(len(y)), outside)
             if not len(inside):  # a single row is both what there is to grow on and all there is to learn
                 inside, outside = outside, inside
-            return plant(rows, n_classes, inside, outside, tree_seed, kinds[kind][0])
+            planted = plant(rows, n_classes, inside, outside, tree_seed, kinds[kind][0])
+            progress()
+            return planted
 
         n_pool = min(len(y), pool_rows(n_classes))  # the order of the rows is random: the first are a sample
         pools = Pools(n_pool, n_classes, len(kinds))
         trees: list[list[ClassTree]] = [[] for _ in kinds]
         for (kind, _, _), (tree, order, psi) in zip(jobs, in_threads(grown, jobs, n_jobs)):
             trees[kind].append(tree)
-            progress()
             pools.add(kind, order[order < n_pool], psi[order < n_pool])
         held_out_rows = HeldOut(len(kinds))
         held_out_rows.add(pools.means(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
         return cls(standard, [(p, t) for (p, _), t in zip(kinds, trees)], held_out_rows, n_classes)
+
+    @property
+    def counts(self) -> Floats:
+        """The rows of each class (C,) that were learned: what the root of any tree has counted."""
+        counts: Floats = self.kinds[0][1][0].local[0][0]
+        return counts
 
     def log_proba(self, X: Floats, n_jobs: int = 1) -> Floats:
         """Log probabilities (n, C) of the classes of rows in the user's units."""
@@ -262,7 +257,7 @@ class ClassForest:
                     pools.add(kind, slice(None), tree.predict(part, growth))
             return self.held_out_rows.log_proba(pools.means())
 
-        return np.concatenate(list(in_threads(pooled, range(0, len(Z), CHUNK), n_jobs)))
+        return np.concatenate(in_threads(pooled, range(0, len(Z), CHUNK), n_jobs))
 
     def learn(self, X: Floats, y: Ints, weight: Floats, n_jobs: int) -> None:
         """Learn rows one by one: the counts and walks of all trees, and the pool; splits and discriminants stay.

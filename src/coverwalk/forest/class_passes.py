@@ -6,7 +6,7 @@ of the trees may be.
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk._kernels.forest.discriminant import moments
-from coverwalk.forest.class_forest import ClassForest, in_threads
+from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.class_pool import HeldOut, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _factors, _Kind, arranged, counted
 from coverwalk.forest.passes import Columns, SamplePass
+from coverwalk.forest.statistics import TreeStatistics
+from coverwalk.forest.threads import in_threads
+from coverwalk.forest.tree import Tree
 from coverwalk.preparation.category_counts import category_codes
 from coverwalk.preparation.row_sample import label_numbers
 from coverwalk.preparation.scaling import row_codes
@@ -100,12 +103,10 @@ class _TreeSums(NamedTuple):
 
 
 @dataclass
-class ClassSums:
+class ClassSums(TreeStatistics[_TreeSums]):
     """Counts and class moments of the contexts of a planned forest."""
 
     plan: ClassPlan
-    n_rows: int = 0
-    trees: list[_TreeSums] = field(default_factory=list)  # nothing before the first row
 
     @property
     def columns(self) -> Columns:
@@ -113,47 +114,33 @@ class ClassSums:
         return self.plan.columns
 
     @property
-    def n_bytes(self) -> int:
-        """The size of what travels."""
-        return sum(array.nbytes for tree in self.trees for array in tree.arrays)
+    def planned(self) -> list[Tree]:
+        """The trees of the plan."""
+        return [tree.tree for _, tree in self.plan.trees]
 
-    def empty(self) -> "ClassSums":
-        """The same plan without rows."""
-        return ClassSums(self.plan)
-
-    def _make_capacity(self) -> None:
-        if not self.trees:
-            trees = (tree for _, tree in self.plan.trees)
-            self.trees = [_TreeSums(np.zeros_like(tree.local[0]), *_kinds(tree)) for tree in trees]
+    def zeros(self, k: int) -> _TreeSums:
+        """Of a tree without rows."""
+        tree = self.plan.trees[k][1]
+        return _TreeSums(np.zeros_like(tree.local[0]), *_kinds(tree))
 
     def accumulate(self, X: Floats, y: NDArray[Any]) -> None:
         """Take rows X (n, p) with labels y (n, 1) in."""
         self.n_rows += len(y)
         if len(y):
-            self._make_capacity()
+            self.make_room()
         for start in range(0, len(y), ROWS_AT_ONCE):
             Z, place, codes = self.plan.coded(X[start : start + ROWS_AT_ONCE], y[start : start + ROWS_AT_ONCE])
             taken = (codes <= self.plan.bounds[0]) | (codes > self.plan.bounds[1])
             rows: Rows = (Z[taken], place[taken], np.ones(int(taken.sum())))
-            jobs = zip((tree for _, tree in self.plan.trees), self.trees)
-            list(in_threads(partial(_add_rows, rows), jobs, self.plan.n_jobs))
-
-    def merge(self, other: "ClassSums") -> None:
-        """Take in what another state of the same plan took in."""
-        _check_same_plan(self.plan, other.plan)
-        self.n_rows += other.n_rows
-        if other.trees:
-            self._make_capacity()
-        for tree, others in zip(self.trees, other.trees):
-            for array, more in zip(tree.arrays, others.arrays):
-                array += more
+            jobs = zip((tree for _, tree in self.plan.trees), self.sums)
+            in_threads(partial(_add_rows, rows), jobs, self.plan.n_jobs)
 
     def finish(self) -> Any:
         """Discriminants from the moments of all rows; learn those that were held back; and the fitted classifier."""
         if not self.n_rows:
             raise ValueError("no rows were accumulated: nothing to learn from")
         plan, model = self.plan, self.plan.model
-        trees = iter([_relearned(tree, growth, sums) for (growth, tree), sums in zip(plan.trees, self.trees)])
+        trees = iter([_relearned(tree, growth, sums) for (growth, tree), sums in zip(plan.trees, self.sums)])
         kinds = [(growth, [next(trees) for _ in of_kind]) for growth, of_kind in plan.forest.kinds]
         forest = ClassForest(plan.forest.standard, kinds, HeldOut(len(kinds)), len(plan.classes))
         forest.learn(*plan.held, plan.n_jobs)
@@ -180,13 +167,3 @@ def _relearned(planted: ClassTree, growth: ClassGrowth, sums: _TreeSums) -> Clas
         for parts, kind, place in zip(factors, (sums.shared, sums.own), (shared, own))
     )
     return planted._replace(local=(sums.counts.copy(), shared, own, *kept, columns), walk=walk)  # type: ignore[arg-type]
-
-
-def _check_same_plan(a: ClassPlan, b: ClassPlan) -> None:
-    same = a is b or (
-        a.bounds == b.bounds
-        and len(a.trees) == len(b.trees)
-        and all(s.tree.same(t.tree) for (_, s), (_, t) in zip(a.trees, b.trees))
-    )
-    if not same:
-        raise ValueError("only states of one plan can be merged: make both with `empty` of the same state")

@@ -8,6 +8,7 @@ import numpy as np
 
 from coverwalk._arrays import Floats
 from coverwalk.forest.bounds_choice import bounded, choose_rounding
+from coverwalk.forest.chain import chain_inputs
 from coverwalk.forest.experts.trend import MAX_ROWS as ROWS_OF_TREND
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.passes import Columns, SamplePass
@@ -48,7 +49,7 @@ class DensityPass:
         seen = row_codes(np.hstack([X, Y[:, :-1]]), Y[:, -1].copy()) <= self.bound
         X = category_codes(X, self.model._mixed)
         for j, part in enumerate(self.parts):
-            part.accumulate(np.hstack([X, Y[:, :j]]) if j else X, np.ascontiguousarray(Y[:, j]), seen)
+            part.accumulate(chain_inputs(X, Y, j), np.ascontiguousarray(Y[:, j]), seen)
 
     def merge(self, other: "DensityPass") -> None:
         """Take in what another took in."""
@@ -85,15 +86,15 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
     with_missing = tuple(sorted(drawn.categories.with_missing))
     forests, sums = [], []
     for j in range(Y.shape[1]):
-        inputs, y = np.hstack([X, Y[:, :j]]), np.ascontiguousarray(Y[:, j])
-        rows = np.hstack([X_kept, Y_kept[:, :j]]), np.ascontiguousarray(Y_kept[:, j])
+        inputs, y = chain_inputs(X, Y, j), np.ascontiguousarray(Y[:, j])
+        rows = chain_inputs(X_kept, Y_kept, j), np.ascontiguousarray(Y_kept[:, j])
         chosen = settings
         if mixed.n_categories:
             chosen = replace(chosen, n_categories=(*mixed.n_categories, *[0] * j))
         chosen = bounded(chosen, model.bounds, j, Y.shape[1])
         chosen = replace(chosen, rounding=choose_rounding(inputs, y, chosen))
         if model.stop == "auto":
-            chosen = choose(inputs, y, chosen)
+            chosen = choose(inputs, y, chosen, more_trees=model.n_estimators is None)
         forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], capacity)
         forest.categories = mixed.category_names
         if drawn.all_kept:

@@ -1,161 +1,42 @@
-"""A forest of adaptive covers for one output, in four steps that data beyond one machine can take as well.
+"""A forest of adaptive covers for one output, in three steps; `coverwalk.forest.sums` has those of data beyond memory.
 
-``plan`` grows the trees from (a sample of) the rows; ``accumulate`` takes rows in; ``merge`` adds what another forest
-of the same plan took in; ``finalize`` sends priors down and evidence up. What is taken in is the set of rows: from
-them, in an order of their own, come sums that add up. So the result does not depend on the order, the chunks or the
-number of threads.
+``plan`` grows the trees from (a sample of) the rows; ``accumulate`` takes rows in; ``finalize`` sends priors down and
+evidence up. What is taken in is the set of rows, in an order of their own. So the result does not depend on the order,
+the chunks or the number of threads.
 """
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from coverwalk._arrays import Floats
-from coverwalk._kernels.forest.components import REGRESSION
-from coverwalk._kernels.forest.contexts import (
-    N_SHAPES,
-    Fit,
-    Grid,
-    Layout,
-    empty_fit,
-    fit_contexts,
-)
-from coverwalk._kernels.forest.evidence import local_evidence, stop_weights, walk_weights
-from coverwalk._kernels.forest.kernel_density import kernel_tables
-from coverwalk._kernels.forest.node import MAX_CATEGORIES
-from coverwalk._kernels.forest.polynomial import n_features
-from coverwalk._kernels.forest.records import at_rest, fill_spans, kept_records
+from coverwalk._kernels.forest.contexts import Grid
 from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.files.schema import Array, Flag, List, Maybe, Object, Real, Schema, Text, Whole
+from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole
 from coverwalk.forest.check import check_forest
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import NO_WEIGHT, KernelContext
 from coverwalk.forest.experts.trend import Trend
-from coverwalk.forest.experts.y_cells import YCells
-from coverwalk.forest.local_columns import fill_of, local_columns, plain_columns
+from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.members import FittedTree, Frame, Member, Part
-from coverwalk.forest.prediction import flat_answer
+from coverwalk.forest.settings import Settings, grid_of, latent
 from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_store
+from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree, grow_tree
-from coverwalk.forest.tree_shapes import shapes_of
 from coverwalk.forest.tree_table import TreeTable
-from coverwalk.preparation.rounding import Rounding
-from coverwalk.preparation.row_codes import ranks, row_codes
 from coverwalk.preparation.scaling import Scaling, canonical_order
 
-__all__ = ["Context", "FittedTree", "Forest", "Part", "Settings", "fit_tree", "routed"]
+__all__ = ["Context", "FittedTree", "Forest", "Part", "Settings"]
 
-T = TypeVar("T")
-S = TypeVar("S")
-
-MIN_SCALE = 1e-4  # of a residual, in units of y's scale
-MIN_WEIGHT = 0.03  # components below it, in their tree, are left out and the others made to sum to one
-SMALL_SET = 2**15  # rows up to which accuracy goes before time
-MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
-MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
 MAX_LEAVES = 2**12  # of a tree
 PLAN_ROWS = 2**17  # from which trees are grown
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What a forest is made of; `ConditionalDensity` documents each.
-
-    Where ``parts`` is empty all trees are alike, of ``degree`` and ``stop``, without a trend.
-    """
-
-    n_trees: int = 16
-    degree: int = 2
-    ridges: tuple[float, ...] = (0.03, 0.3, 3.0)
-    stop: float = 0.5
-    scale_factor: float = 1.0
-    kernel: float = 0.0
-    min_rows: int = 3
-    n_candidates: int = 20
-    n_judged: int = 1000
-    seed: int = 0
-    n_threads: int = 1
-    n_categories: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
-    parts: tuple[Part, ...] = ()
-    y_cells: YCells | None = field(default=None, compare=False)  # of y's density, common to all x
-    rounding: Rounding | None = field(default=None, compare=False)  # of y
-    limits: tuple[float, float] = (-math.inf, math.inf)  # that were given for y
-    find_limits: bool = False  # those that y shows by itself
-
-    _schema = Schema(
-        n_trees=Whole(1, 10_000),
-        degree=Whole(0, 2),
-        ridges=List(Real(above=0), low=1, high=1000, kind=tuple),
-        stop=Real(above=0, below=1),
-        scale_factor=Real(above=0),
-        kernel=Real(low=0, high=1),
-        min_rows=Whole(1),
-        n_candidates=Whole(1, 10**6),
-        n_judged=Whole(1),
-        seed=Whole(-(2**62)),
-        n_threads=Whole(1, 10_000),
-        n_categories=List(Whole(0, MAX_CATEGORIES), kind=tuple),
-        parts=List(Object(Part), high=1000, kind=tuple),
-        y_cells=Maybe(Object(YCells)),
-        rounding=Maybe(Object(Rounding)),
-        limits=List(Real(inf=True, any_unit=True), low=2, high=2, kind=tuple),
-        find_limits=Flag(),
-    )
-
-    @property
-    def limited(self) -> bool:
-        """Whether limits were given for y."""
-        return self.limits != (-math.inf, math.inf)
-
-    def part_of_trees(self) -> list[Part]:
-        """The part to which each tree belongs, evenly mixed: the first trees of a forest are a small forest.
-
-        >>> few, many = Part(1, 1, 0.5, False), Part(3, 2, 0.5, False)
-        >>> [part.degree for part in Settings(n_trees=4, parts=(few, many)).part_of_trees()]
-        [2, 1, 2, 2]
-        """
-        parts = self.parts or (Part(self.n_trees, self.degree, self.stop, False),)
-        places = [((i + 0.5) / part.n_trees, part) for part in parts for i in range(part.n_trees)]
-        return [part for _, part in sorted(places, key=lambda place: place[0])]
-
-    def with_trees(self, n_trees: int) -> "Settings":
-        """A forest of at most this many trees, of the same parts as far as possible."""
-        counts = Counter(part._replace(n_trees=0) for part in self.part_of_trees()[:n_trees])
-        parts = tuple(part._replace(n_trees=count) for part, count in counts.items())
-        return replace(self, n_trees=min(n_trees, self.n_trees), parts=parts if self.parts else ())
-
-
-def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int, shown: str = "") -> list[T]:
-    """Map in threads; the kernels hold no lock. shown: name of a progress bar, if a terminal is to have one."""
-    if shown:
-        return _shown(function, list(items), n_threads, shown)
-    if n_threads == 1:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(function, items))
-
-
-def _shown(function: Callable[[S], T], items: list[S], n_threads: int, name: str) -> list[T]:
-    from tqdm import tqdm
-
-    with tqdm(total=len(items), desc=name, unit="tree", leave=False, disable=None) as bar:
-
-        def one(item: S) -> T:
-            result = function(item)
-            bar.update()
-            return result
-
-        return in_threads(one, items, n_threads)
-
-
 @dataclass
 class Forest:
-    """One output's forest; see the module for its four steps.
+    """One output's forest; see the module for its three steps.
 
     Examples
     --------
@@ -163,10 +44,9 @@ class Forest:
     >>> X = rng.uniform(size=(300, 2))
     >>> y = X[:, 0] + 0.1 * rng.standard_normal(300)
     >>> forest = Forest.plan(X, y, Settings(n_trees=4))
-    >>> half, other = forest.empty(), forest.empty()
-    >>> half.accumulate(X[:100], y[:100]); other.accumulate(X[100:], y[100:])
-    >>> half.merge(other); half.finalize()
-    >>> half.predict_dist(X[:5])
+    >>> forest.accumulate(X, y)
+    >>> forest.finalize()
+    >>> forest.predict_dist(X[:5])
     PredictiveDistribution(5 rows, ... components per row)
     """
 
@@ -202,7 +82,7 @@ class Forest:
         check=check_forest,
     )
 
-    # -- the four steps -----------------------------------------------------------------------------------------------
+    # -- the three steps ----------------------------------------------------------------------------------------------
 
     @classmethod
     def plan(
@@ -227,12 +107,13 @@ class Forest:
         X, share = X[order], len(order) / len(y)
         y = latent(X, y[order], settings)
         inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
-        Z, r = routed(inputs, X, settings), output.forward(y[:, None])[:, 0]
+        rows = Frame(inputs, output, None, settings.n_categories, settings.scale_factor).rows(X)
+        Z, r = rows.Z, output.forward(y[:, None])[:, 0]
         parts = settings.part_of_trees()
         least = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
         sides = min_rows or [least] * len(parts)
-        plain = plain_columns(Z, settings.n_categories)
-        trend, left = Trend.plan(plain, r, settings.seed, n_rows) if any(part.smooth for part in parts) else (None, r)
+        smooth = any(part.smooth for part in parts)
+        trend, left = Trend.plan(rows.plain, r, settings.seed, n_rows) if smooth else (None, r)
 
         def one(k: int) -> Tree:
             y, seed = left if parts[k].smooth else r, (settings.seed * 2**20 + k) % 2**62
@@ -252,11 +133,6 @@ class Forest:
         names = names or [f"x{a}" for a in range(X.shape[1])]
         return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names, trend=trend)
 
-    def empty(self) -> "Forest":
-        """A forest of the same plan without rows."""
-        plan = self.settings, self.inputs, self.output, self.trees
-        return Forest(*plan, self.X[:0], self.y[:0], self.names, self.categories, trend=self.trend)
-
     def accumulate(self, X: Floats, y: Floats, weight: Floats | None = None) -> None:
         """Take rows in, all with weights or all without."""
         if len(self.y) and (weight is None) != (len(self.weight) == 0) and len(y):
@@ -264,27 +140,21 @@ class Forest:
         self.X, self.y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
         self.weight = self.weight if weight is None else np.concatenate([self.weight, weight])
 
-    def merge(self, other: "Forest") -> None:
-        """Take in what another forest of the same plan took in."""
-        if other.trees is not self.trees and not _same_plan(self, other):
-            raise ValueError("only forests of one plan can be merged: make both with `empty` of the same forest")
-        self.accumulate(other.X, other.y, other.weight if len(other.weight) else None)
-
     def finalize(self, stops: tuple[float, ...] | None = None, *, shown: bool = False) -> None:
         """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
         probabilities. ``shown``: progress on a terminal.
         """
         order = canonical_order(self.X, self.y)
         X, y = self.X[order], self.y[order]
-        Z, r = routed(self.inputs, X, self.settings), self.targets(X, y)
-        tables, parts, n_categories = kernel_tables(), self.settings.part_of_trees(), self.settings.n_categories
+        Z, r = self.frame.rows(X).Z, self.targets(X, y)
+        parts, n_categories = self.settings.part_of_trees(), self.settings.n_categories
         weight = self.weight[order] if len(self.weight) else self.weight
         left = self.fit_experts(X, y, weight)
 
         def one(k: int) -> FittedTree:
             part = parts[k]
             y, grid = left if part.smooth else r, self.grid_of(part.degree)
-            return fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), tables, n_categories, weight)
+            return fit_tree(self.trees[k], Z, y, grid, stops or (part.stop,), n_categories, weight)
 
         name = "fitting contexts" if shown else ""
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads, name)
@@ -295,7 +165,7 @@ class Forest:
 
         Returns what the trend leaves of y, in units: for the rows to which it was fitted its leave-one-out residuals.
         """
-        plain = plain_columns(routed(self.inputs, X, self.settings), self.settings.n_categories)
+        plain = self.frame.rows(X).plain
         left = r = self.targets(X, y)
         if self.trend:
             self.trend, left = self.trend.fit(plain, r, weight if len(weight) else None)
@@ -311,11 +181,6 @@ class Forest:
         """How many rows were taken in."""
         return self.n_summed or len(self.y)
 
-    @property
-    def grid(self) -> Grid:
-        """The local regressions that contexts try where all trees are alike."""
-        return self.grid_of(self.settings.degree)
-
     def grid_of(self, degree: int) -> Grid:
         """The local regressions that every context of a tree of this degree tries."""
         return grid_of(self.settings, degree, self.X.shape[1], self.n_rows)
@@ -324,7 +189,7 @@ class Forest:
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
-        dist = flat_answer(self.table, X, self.n_rows, self.describe)
+        dist = self.table.predict_dist(X, self.n_rows, self.describe)
         dist.rounding = self.settings.rounding
         return dist
 
@@ -385,70 +250,5 @@ class Forest:
             return None
         order = canonical_order(self.X, self.y)
         weight = self.weight[order] if len(self.weight) else self.weight
-        rows = routed(self.inputs, self.X[order], self.settings)
+        rows = self.frame.rows(self.X[order]).Z
         return RowsOfForest(rows, weight, self.settings.n_categories, len(self.trees))
-
-
-def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:
-    """The local regressions that every context of a tree of this degree tries, given p inputs and the rows."""
-    while degree > 0 and n_features(degree, p) > MAX_FEATURES:
-        degree -= 1
-    many = MANY_ROWS if n_rows <= SMALL_SET else MANY_ROWS_LARGE
-    return Grid(np.array(settings.ridges), degree, 2.0, many, MIN_SCALE)
-
-
-def routed(inputs: Scaling, X: Floats, settings: Settings) -> Floats:
-    """Rows in units of order one, as the trees see them: levels keep their numbers."""
-    Z = inputs.forward(X)
-    categorical = np.flatnonzero(settings.n_categories)
-    Z[:, categorical] = X[:, categorical]
-    return Z
-
-
-def latent(X: Floats, y: Floats, settings: Settings, apart: bool = True) -> Floats:
-    """What the trees are fitted to: y (n,) spread over its cells where it is rounded; equal rows apart, or together."""
-    if settings.rounding is None:
-        return y
-    return settings.rounding.latent(X, y, ranks(row_codes(X, y)) if apart else 0)
-
-
-def _same_plan(a: Forest, b: Forest) -> bool:
-    return len(a.trees) == len(b.trees) and all(s.same(t) for s, t in zip(a.trees, b.trees))
-
-
-def fit_tree(
-    tree: Tree,
-    Z: Floats,
-    r: Floats,
-    grid: Grid,
-    stops: tuple[float, ...],
-    tables: tuple[Floats, Floats],
-    n_categories: tuple[int, ...],
-    weight: Floats = NO_WEIGHT,
-) -> FittedTree:
-    """Fit the contexts of a tree to rows Z (n, p), r (n,), in units, with weights (n,) of mean one, or none."""
-    perm, layout = tree.arrange(Z)
-    if len(weight):
-        layout = layout._replace(weight=weight[perm])
-    fill = fill_of(tree, Z, n_categories)
-    X = local_columns(tree, Z, fill, n_categories)[perm]
-    fit = empty_fit(layout, grid, X.shape[1])
-    fit_contexts(X, r[perm], layout, grid, tables, fit)
-    return weighted_tree(X, layout, grid, fit, stops)._replace(fill=fill)
-
-
-def weighted_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[float, ...]) -> FittedTree:
-    """What there is to hear of fitted contexts, under the posteriors of some stopping probabilities."""
-    N, S = len(fit.s2), len(stops)
-    log_weight, log_phi = np.empty((N, 1 + N_SHAPES)), np.empty(N)
-    local_evidence(fit.log_score, fit.psi.shape[1], log_weight, log_phi)
-    log_stop, log_go, weight = np.empty((S, N)), np.empty((S, N)), np.empty((S, N, 1 + N_SHAPES))
-    for s, w in enumerate(stops):
-        stop_weights(layout.left, log_phi, w, log_stop[s], log_go[s])
-    walk_weights(layout.parent, log_weight, log_stop, log_go, weight)
-    nonzero = np.asarray((weight >= MIN_WEIGHT).any(axis=0))
-    nonzero[0, REGRESSION] = True
-    records = kept_records(layout, grid, fit, weight, nonzero, X.shape[1])
-    fill_spans(X, layout, records)
-    shape, shapes = shapes_of(records, fit, grid, layout)
-    return FittedTree(records, shape, shapes, at_rest(records))

@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats
-from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk._kernels.forest.learned import set_precision
 from coverwalk.files.schema import Array, Maybe, Object, Schema, Whole, require
 from coverwalk.forest.experts.global_kernel import KernelContext
-from coverwalk.forest.forest import MAX_LEAVES, Forest, Settings, fit_tree, grid_of, in_threads, latent
+from coverwalk.forest.fitting import fit_tree
+from coverwalk.forest.forest import MAX_LEAVES, Forest
 from coverwalk.forest.local_columns import local_columns
 from coverwalk.forest.members import Frame, Member
 from coverwalk.forest.schedule import StreamSettings
+from coverwalk.forest.settings import Settings, grid_of, latent
+from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tuning import choose
 from coverwalk.preparation.scaling import canonical_order
@@ -80,7 +82,7 @@ def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, sett
     rows = base.frame.rows(X[order])
     target = base.frame.output.forward(latent(X[order], y[order], plan)[:, None])[:, 0]
     if part.smooth:
-        target = target - rows.trend
+        target = target - base.frame.origin(rows.plain)
         known = order < len(base.residual)
         target[known] = base.residual[order[known]]
     n_categories = categories_seen(X, base.frame.n_categories)
@@ -95,7 +97,7 @@ def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, sett
         n_categories=n_categories,
     )
     grid = grid_of(plan, part.degree, X.shape[1], len(y))
-    fitted = fit_tree(tree, rows.Z, target, grid, (part.stop,), kernel_tables(), n_categories)
+    fitted = fit_tree(tree, rows.Z, target, grid, (part.stop,), n_categories)
     return ready(Member(base.frame, tree, fitted, part, grid.degree), rows.Z, now)
 
 

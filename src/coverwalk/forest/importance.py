@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels.forest.contexts import N_SHAPES, empty_fit, fit_contexts
+from coverwalk._kernels.forest.contexts import N_SHAPES
 from coverwalk._kernels.forest.evidence import local_evidence, stop_weights
-from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk.forest.class_forest import ClassForest
-from coverwalk.forest.forest import Forest, in_threads, routed
-from coverwalk.forest.local_columns import fill_of, local_columns, plain_columns
+from coverwalk.forest.fitting import fitted_contexts
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.threads import in_threads
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["class_gains", "normalised", "regression_gains"]
@@ -24,18 +24,16 @@ def regression_gains(forest: Forest) -> Floats:
     root's local model; the mean of all trees.
     """
     order = canonical_order(forest.X, forest.y)
-    Z = routed(forest.inputs, forest.X[order], forest.settings)
+    Z, plain = forest.frame.rows(forest.X[order])
     r = forest.targets(forest.X[order], forest.y[order])
-    left = forest.trend.fit(plain_columns(Z, forest.settings.n_categories), r)[1] if forest.trend else r
-    tables, parts = kernel_tables(), forest.settings.part_of_trees()
+    left = forest.trend.fit(plain, r)[1] if forest.trend else r
+    parts, n_categories = forest.settings.part_of_trees(), forest.settings.n_categories
 
     def one(k: int) -> Floats:
         tree, part = forest.trees[k], parts[k]
-        perm, layout = tree.arrange(Z)
-        X = local_columns(tree, Z, fill_of(tree, Z, forest.settings.n_categories), forest.settings.n_categories)[perm]
-        grid = forest.grid_of(part.degree)
-        fit = empty_fit(layout, grid, X.shape[1])
-        fit_contexts(X, (left if part.smooth else r)[perm], layout, grid, tables, fit)
+        _, layout, fit, _ = fitted_contexts(
+            tree, Z, left if part.smooth else r, forest.grid_of(part.degree), n_categories
+        )
         N = len(fit.s2)
         log_phi, log_stop, log_go = (np.empty(N) for _ in range(3))
         local_evidence(fit.log_score, fit.psi.shape[1], np.empty((N, 1 + N_SHAPES)), log_phi)
@@ -43,7 +41,7 @@ def regression_gains(forest: Forest) -> Floats:
         return _by_feature(tree.feature, layout.left, log_phi, log_go, Z.shape[1])
 
     gains = in_threads(one, range(len(forest.trees)), forest.settings.n_threads)
-    return np.asarray(np.mean(gains, axis=0)) + _line_gains(plain_columns(Z, forest.settings.n_categories), r)
+    return np.asarray(np.mean(gains, axis=0)) + _line_gains(plain, r)
 
 
 def _line_gains(X: Floats, y: Floats) -> Floats:

@@ -7,11 +7,12 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints32
 from coverwalk._kernels.forest.components import Learned, Records
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
+from coverwalk._kernels.forest.scaling import frame_rows
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Flag, List, Maybe, Object, Real, Whole, require, stored
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.trend import Trend
-from coverwalk.forest.local_columns import NO_FILL, Fill, plain_columns
+from coverwalk.forest.local_columns import NO_FILL, Fill
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.scaling import Scaling
 
@@ -67,12 +68,14 @@ class Frame(NamedTuple):
 
     def rows(self, X: Floats) -> "RowsInFrame":
         """Rows X (n, p) as the trees see them: categories keep their numbers."""
-        Z = self.inputs.forward(X)
-        categorical = np.flatnonzero(self.n_categories)
-        Z[:, categorical] = X[:, categorical]
-        plain = plain_columns(Z, self.n_categories)
-        nowhere = np.zeros(len(Z))
-        return RowsInFrame(Z, plain, self.trend.value(plain) if self.trend else nowhere, nowhere)
+        Z, plain = np.empty(X.shape), np.empty(X.shape)
+        category = np.array(self.n_categories, np.int64) if self.n_categories else np.zeros(X.shape[1], np.int64)
+        frame_rows(np.ascontiguousarray(X), self.inputs.centre, self.inputs.scale, category, Z, plain)
+        return RowsInFrame(Z, plain)
+
+    def origin(self, plain: Floats) -> Floats:
+        """From where the locations of trees about the trend count, in rows without missing values and categories."""
+        return self.trend.value(plain) if self.trend else np.zeros(len(plain))
 
 
 class RowsInFrame(NamedTuple):
@@ -80,12 +83,6 @@ class RowsInFrame(NamedTuple):
 
     Z: Floats  # (n, p) as splits read them
     plain: Floats  # (n, p) without missing values and categories
-    trend: Floats  # (n,)
-    nowhere: Floats  # (n,) zeros, for trees without a trend
-
-    def origin(self, part: Part) -> Floats:
-        """From where the locations of a tree count."""
-        return self.trend if part.smooth else self.nowhere
 
 
 class Member(NamedTuple):

@@ -8,21 +8,20 @@ installed at a later one, whatever the clock says: what is learned never depends
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from coverwalk._arrays import Bools, Floats
 from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole, require, stored
+from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole
 from coverwalk.forest.bounds_choice import choose_rounding
-from coverwalk.forest.check import check_tree
+from coverwalk.forest.context import Context
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.growth import Base, base_of, categories_seen, grow_all, grow_one, ready
-from coverwalk.forest.members import Frame, Member, Part
+from coverwalk.forest.members import Frame, Member
 from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
-from coverwalk.forest.stored_tree import StoredTree, restored, to_store
-from coverwalk.forest.tree import Tree
+from coverwalk.forest.stored_stream import StoredMember, check_stream, restored_state, stream_state
 from coverwalk.forest.tree_table import STUDENT, TreeTable
 
 __all__ = ["ForestStream"]
@@ -30,23 +29,6 @@ __all__ = ["ForestStream"]
 HELD_OUT = 0.25  # of the rows of a fit have spoken for the weights of its pool
 MAX_HELD_OUT = 500.0
 FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen, and every four times as many
-
-
-@stored(
-    frame=Whole(0, "F - 1"),
-    part=Object(Part),
-    degree=Whole(0, 2),
-    tree=Object(Tree, p="p"),
-    fitted=Object(StoredTree, N="tree.N", p="p"),
-)
-class _Stored(NamedTuple):
-    """A member in a file, where trees share their frames."""
-
-    frame: int
-    tree: Tree
-    fitted: StoredTree
-    part: Part
-    degree: int
 
 
 class ForestStream:
@@ -89,15 +71,15 @@ class ForestStream:
         first_row=Whole(0),
         frames=List(Object(Frame, p="p")),
         base=Maybe(Object(Base, p="p")),
-        members=List(Object(_Stored, p="p", F="len(frames)"), high=10_000),
+        members=List(Object(StoredMember, p="p", F="len(frames)"), high=10_000),
         counts=Array(float, "len(members)", above=0),
         turn=Whole(0),
         turn_at=Whole(1),
         chosen_at=Whole(1),
         next_event=Whole(1),
         grown_base=Maybe(Object(Base, p="p")),
-        grown=Maybe(Object(_Stored, p="p", F="len(frames)")),
-        check=lambda state, scope: _check_stream(state),
+        grown=Maybe(Object(StoredMember, p="p", F="len(frames)")),
+        check=lambda state, scope: check_stream(state),
     )
 
     def __init__(self, settings: StreamSettings, p: int, names: list[str], categorical: Bools | None = None) -> None:
@@ -333,8 +315,12 @@ class ForestStream:
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p)."""
-        weights = self.counts / self.counts.sum()
-        dist = self.table.predict_dist(X, self.n_rows, self.names, self.categories, weights)
+        table, n_rows, weights = self.table, self.n_rows, self.counts / self.counts.sum()
+
+        def describe(label: int) -> Context | None:
+            return table.describe(label, n_rows, self.names, self.categories)
+
+        dist = table.predict_dist(X, n_rows, describe, weights)
         dist.rounding = self.base.settings.rounding if self.base else None
         return dist
 
@@ -356,57 +342,12 @@ class ForestStream:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name not in ("table", "growing")}
-        kept = self.n_rows - self.first_row if self.next_event < NEVER else 0
-        state["X"], state["y"] = self.X[:kept], self.y[:kept]
-        base, member = self.growing.result() if self.growing else (None, None)  # does not depend on when
-        everyone = [*self.members, *([member] if member else [])]
-        frames: list[Frame] = []
-        saved = []
-        for one in everyone:
-            if not any(one.frame is frame for frame in frames):
-                frames.append(one.frame)
-            place = next(i for i, frame in enumerate(frames) if one.frame is frame)
-            saved.append(_Stored(place, one.tree, to_store(one.tree, one.fitted, None), *one[3:]))
-        state["members"], state["frames"] = saved[: len(self.members)], frames
-        state["grown"] = saved[-1] if member else None
-        state["grown_base"] = base if base is not self.base else None
-        return state
+        return stream_state(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        frames, grown, base = (state.pop(name) for name in ("frames", "grown", "grown_base"))
-        self.__dict__.update(state)
-
-        def member(one: _Stored) -> Member:
-            return Member(frames[one.frame], one.tree, restored(one.tree, one.fitted, None, self.p), *one[3:])
-
-        self.members = [member(one) for one in state["members"]]
-        self.growing = None
-        if grown is not None:
-            assert self.base is not None
-            done = base or self.base, member(grown)
-            self.growing = Job(lambda: done)
+        self.__dict__.update(restored_state(state))
         if self.members:
             self._join()
-
-
-def _check_stream(state: Any) -> None:
-    """Members that a stream could have grown, and rows that it could have kept."""
-    n_rows, members = int(state.learned[0]), [*state.members, *([state.grown] if state.grown else [])]
-    require("rows", state.first_row <= n_rows < state.next_event)
-    require("rows", len(state.y) == (n_rows - state.first_row if state.next_event < NEVER else 0))
-    require("members", bool(state.members) == (state.base is not None) == (n_rows > 0))
-    require("base", state.base is None or len(state.members) == state.base.settings.n_trees)
-    require("categories", len(state.categories) <= len(state.names))
-    require("a growth", state.grown is not None or state.grown_base is None)
-    for member in members:
-        frame = state.frames[member.frame]
-        n_categories = np.array(frame.n_categories or (0,) * len(state.names), np.int64)
-        require("categorical", (n_categories > 0) <= state.categorical)
-        require("trend", not member.part.smooth or frame.trend is not None)
-        require("weight", len(member.fitted.weight) == 1)
-        require("inverse", member.fitted.learned and len(member.fitted.learned.inverse) == len(member.fitted.mean))
-        check_tree(member.tree, member.fitted, member.degree, n_categories)
 
 
 def _grown(

@@ -12,8 +12,7 @@ from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.locks import adopt, alone, reads, twin, writes
-from coverwalk.preparation.checked_rows import as_outputs, as_row, usable_outputs
-from coverwalk.preparation.rounding import refuse_lossy
+from coverwalk.preparation.checked_rows import as_outputs, as_row, refuse_lossy, usable_outputs
 from coverwalk.preparation.stream_inputs import StreamInputs
 
 __all__ = ["Streaming"]

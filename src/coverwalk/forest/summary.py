@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats
-from coverwalk.forest.forest import FittedTree, Forest, routed
+from coverwalk.forest.forest import FittedTree, Forest
 from coverwalk.forest.tree import Tree
 
 __all__ = ["ForestSummary", "summarise"]
@@ -31,7 +31,7 @@ class ForestSummary(NamedTuple):
 
 def summarise(forest: Forest) -> ForestSummary:
     """Walk all rows through the posterior of every tree, in expectation."""
-    Z = routed(forest.inputs, forest.X, forest.settings)
+    Z = forest.frame.rows(forest.X).Z
     components, splits, depth, deepest = np.zeros(len(KINDS)), np.zeros(len(forest.names)), 0.0, 0
     for tree, fitted in zip(forest.trees, forest.fitted):
         depth += _add_tree(tree, fitted, Z, components, splits) / len(forest.fitted)

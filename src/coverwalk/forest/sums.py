@@ -9,8 +9,9 @@ Everything that is chosen comes with the plan: the groups of trees with their de
 about which some of them regress, the global kernel, the scale factor and the cells of y.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil, isqrt
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.components import MAX_PLANE, RIDGE
 from coverwalk._kernels.forest.contexts import N_SHAPES, Fit, Grid, Layout
-from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
+from coverwalk._kernels.forest.kernel_density import N_BINS
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.residual_bins import bin_residuals, bin_scales, density_scores
 from coverwalk._kernels.forest.sums import (
@@ -30,19 +31,13 @@ from coverwalk._kernels.forest.sums import (
     regress_moments,
     sum_upwards,
 )
-from coverwalk.forest.forest import (
-    MAX_FEATURES,
-    MAX_LEAVES,
-    PLAN_ROWS,
-    FittedTree,
-    Forest,
-    Part,
-    Settings,
-    _same_plan,
-    in_threads,
-    weighted_tree,
-)
+from coverwalk.forest.fitting import tables, weighted_tree
+from coverwalk.forest.forest import MAX_LEAVES, PLAN_ROWS, Forest
 from coverwalk.forest.local_columns import Fill, fill_of, local_columns
+from coverwalk.forest.members import FittedTree, Part
+from coverwalk.forest.settings import MAX_FEATURES, Settings
+from coverwalk.forest.statistics import S, TreeStatistics
+from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.scaling import canonical_order
 
@@ -67,7 +62,44 @@ class Room(NamedTuple):
 
 
 @dataclass
-class ForestSums:
+class ForestStatistics(TreeStatistics[S]):
+    """Statistics of a planned forest; every tree is given rows sorted by leaf."""
+
+    forest: Forest  # the plan, with some rows of the sample
+    fills: list[Fill]  # of each tree: where missing values stand, whichever rows come
+
+    @property
+    def planned(self) -> list[Tree]:
+        """The trees of the plan."""
+        return self.forest.trees
+
+    @abstractmethod
+    def add(self, k: int, rows: Rows, layout: Layout, degree: int) -> None:
+        """Add rows to tree k."""
+
+    def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
+        """Take rows X (n, p), y (n,) in; seen (n,): those to which the trend was fitted, none by default."""
+        if len(y):
+            self.make_room()
+            self.n_rows += len(y)
+        _to_trees(self.forest, self.fills, (X, y, seen), self.add)
+
+
+class Moments(NamedTuple):
+    """Of the leaves of a tree."""
+
+    moments: Floats  # (leaves, m)
+    low: Floats  # (leaves, p)
+    high: Floats
+
+    @property
+    def arrays(self) -> tuple[Floats, ...]:
+        """What adds up."""
+        return tuple(self)
+
+
+@dataclass
+class ForestSums(ForestStatistics[Moments]):
     """The moments of the leaves of a planned forest: n, F'F, F'y, y'y and the range of x.
 
     Examples
@@ -86,11 +118,7 @@ class ForestSums:
     PredictiveDistribution(5 rows, ... components per row)
     """
 
-    forest: Forest  # the plan, with some rows of the sample
-    moments: list[Floats] = field(default_factory=list)  # of each tree (leaves, m); nothing before the first row
-    low: list[Floats] = field(default_factory=list)  # of each tree (leaves, p)
-    high: list[Floats] = field(default_factory=list)
-    fills: list[Fill] = field(default_factory=list)  # of each tree: where missing values stand, whichever rows come
+    joins = np.add, np.minimum, np.maximum
 
     @classmethod
     def plan(cls, X: Floats, y: Floats, settings: Settings, capacity: Room | None = None) -> "ForestSums":
@@ -110,50 +138,17 @@ class ForestSums:
         forest.fit_experts(X, y)
         Z, settings = forest.frame.rows(X).Z, forest.settings
         missing = set(with_missing) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
-        return cls(forest, fills=[fill_of(tree, Z, settings.n_categories, tuple(missing)) for tree in forest.trees])
+        return cls(forest, [fill_of(tree, Z, settings.n_categories, tuple(missing)) for tree in forest.trees])
 
-    def empty(self) -> "ForestSums":
-        """The same plan without rows."""
-        return ForestSums(self.forest, fills=self.fills)
+    def zeros(self, k: int) -> Moments:
+        """Of a tree without rows."""
+        n, p = int((self.forest.trees[k].left < 0).sum()), self.forest.X.shape[1]
+        moments = np.zeros((n, n_moments(_grids(self.forest)[k].degree, p)))
+        return Moments(moments, np.full((n, p), np.inf), np.full((n, p), -np.inf))
 
-    @property
-    def n_rows(self) -> int:
-        """How many rows were taken in."""
-        return round(float(self.moments[0][:, 0].sum())) if self.moments else 0
-
-    @property
-    def n_bytes(self) -> int:
-        """The size of what travels."""
-        return sum(array.nbytes for part in (self.moments, self.low, self.high) for array in part)
-
-    def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
-        """Take rows X (n, p), y (n,) in; seen (n,): those to which the trend was fitted, none by default."""
-        if len(y):
-            self._make_capacity()
-
-        def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
-            sums = (self.moments[k], self.low[k], self.high[k])
-            add_moments(*rows, layout, _places(self.forest.trees[k]), degree, *sums)
-
-        _to_trees(self.forest, self.fills, (X, y, seen), add)
-
-    def _make_capacity(self) -> None:
-        if not self.moments:
-            p = self.forest.X.shape[1]
-            leaves = [int((tree.left < 0).sum()) for tree in self.forest.trees]
-            self.moments = [np.zeros((n, n_moments(g.degree, p))) for n, g in zip(leaves, _grids(self.forest))]
-            self.low = [np.full((n, p), np.inf) for n in leaves]
-            self.high = [np.full((n, p), -np.inf) for n in leaves]
-
-    def merge(self, other: "ForestSums") -> None:
-        """Take in what another state of the same plan took in."""
-        _check_same_plan(self.forest, other.forest)
-        if other.moments:
-            self._make_capacity()
-        for k in range(len(other.moments)):
-            self.moments[k] += other.moments[k]
-            np.minimum(self.low[k], other.low[k], out=self.low[k])
-            np.maximum(self.high[k], other.high[k], out=self.high[k])
+    def add(self, k: int, rows: Rows, layout: Layout, degree: int) -> None:
+        """Add rows to the moments of tree k."""
+        add_moments(*rows, layout, _places(self.forest.trees[k]), degree, *self.sums[k])
 
     def finish(self) -> "ForestShapes":
         """Sums upwards, regressions and priors downwards: what the second pass needs; its ``finish`` makes the forest,
@@ -166,9 +161,8 @@ class ForestSums:
 
         def fit(k: int) -> _Contexts:
             tree, grid = forest.trees[k], grids[k]
-            leaves = (self.moments[k], self.low[k], self.high[k])
-            moments, low, high = (np.empty((len(tree.left), part.shape[1])) for part in leaves)
-            sum_upwards(tree.left, _places(tree), *leaves, moments, low, high)
+            moments, low, high = (np.empty((len(tree.left), part.shape[1])) for part in self.sums[k])
+            sum_upwards(tree.left, _places(tree), *self.sums[k], moments, low, high)
             regressions = empty_regressions(len(tree.left), grid, low.shape[1])
             regress_moments(moments, tree.parent, grid, low.shape[1], regressions)
             n = np.ascontiguousarray(moments[:, 0])
@@ -178,8 +172,8 @@ class ForestSums:
             bin_scales(n, regressions, grid.min_scale, scale)
             return _Contexts(n.round().astype(np.int64), low, high, scale, regressions, _planes(moments, low.shape[1]))
 
-        contexts = in_threads(fit, range(len(self.moments)), forest.settings.n_threads)
-        return ForestShapes(forest, contexts, self.fills)
+        contexts = in_threads(fit, range(len(grids)), forest.settings.n_threads)
+        return ForestShapes(forest, self.fills, contexts)
 
 
 @dataclass(frozen=True)
@@ -194,53 +188,34 @@ class _Contexts:
     planes: Floats  # (N, t) triangles of the sums of (1, x)(1, x)', with which a stream goes on
 
 
-@dataclass
-class ForestShapes:
-    """Residuals and y of every context, counted in bins: the second pass, after `ForestSums`."""
+class Bins(NamedTuple):
+    """Of the contexts of a tree."""
 
-    forest: Forest
-    contexts: list[_Contexts]
-    fills: list[Fill]
-    counts: list[Ints] = field(default_factory=list)  # of each tree (N, N_SHAPES, N_BINS + 1); as in ForestSums
-    log_outside: list[Floats] = field(default_factory=list)  # of each tree (N, N_SHAPES)
-    n_rows: int = 0  # that were counted
-
-    def empty(self) -> "ForestShapes":
-        """The same regressions without counts."""
-        return ForestShapes(self.forest, self.contexts, self.fills)
-
-    def _make_capacity(self) -> None:
-        if not self.counts:
-            self.counts = [np.zeros((len(tree.n), N_SHAPES, N_BINS + 1), np.int64) for tree in self.contexts]
-            self.log_outside = [np.zeros((len(tree.n), N_SHAPES)) for tree in self.contexts]
+    counts: Ints  # (N, N_SHAPES, N_BINS + 1)
+    log_outside: Floats  # (N, N_SHAPES)
 
     @property
-    def n_bytes(self) -> int:
-        """The size of what travels."""
-        return sum(array.nbytes for array in (*self.counts, *self.log_outside))
+    def arrays(self) -> tuple[Ints, Floats]:
+        """What adds up."""
+        return self.counts, self.log_outside
 
-    def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
-        """Count rows X (n, p), y (n,); seen (n,): those to which the trend was fitted, none by default."""
-        if len(y):
-            self._make_capacity()
-            self.n_rows += len(y)
 
-        def add(k: int, rows: Rows, layout: Layout, degree: int) -> None:
-            regressions = self.contexts[k].regressions
-            lines = (regressions.gain, regressions.loo, regressions.mean)
-            bin_residuals(*rows, layout, degree, lines, self.contexts[k].scale, (self.counts[k], self.log_outside[k]))
+@dataclass
+class ForestShapes(ForestStatistics[Bins]):
+    """Residuals and y of every context, counted in bins: the second pass, after `ForestSums`."""
 
-        _to_trees(self.forest, self.fills, (X, y, seen), add)
+    contexts: list[_Contexts]
 
-    def merge(self, other: "ForestShapes") -> None:
-        """Take in what another state of the same regressions counted."""
-        _check_same_plan(self.forest, other.forest)
-        self.n_rows += other.n_rows
-        if other.counts:
-            self._make_capacity()
-        for k in range(len(other.counts)):
-            self.counts[k] += other.counts[k]
-            self.log_outside[k] += other.log_outside[k]
+    def zeros(self, k: int) -> Bins:
+        """Of a tree without rows."""
+        N = len(self.contexts[k].n)
+        return Bins(np.zeros((N, N_SHAPES, N_BINS + 1), np.int64), np.zeros((N, N_SHAPES)))
+
+    def add(self, k: int, rows: Rows, layout: Layout, degree: int) -> None:
+        """Count rows in the bins of tree k."""
+        regressions = self.contexts[k].regressions
+        lines = regressions.gain, regressions.loo, regressions.mean
+        bin_residuals(*rows, layout, degree, lines, self.contexts[k].scale, self.sums[k].arrays)
 
     def finish(self) -> Forest:
         """Evidence upwards, and the forest that answers."""
@@ -249,20 +224,19 @@ class ForestShapes:
                 f"the second pass counted {self.n_rows} rows, the first {self.forest.n_summed}: "
                 "both must read the same rows, or the second none"
             )
-        self._make_capacity()
-        forest, tables, parts = replace(self.forest), kernel_tables(), self.forest.settings.part_of_trees()
-        forest.fitted = in_threads(
-            lambda k: self._fitted(k, parts[k], tables), range(len(self.counts)), forest.settings.n_threads
-        )
+        self.make_room()
+        forest, parts = replace(self.forest), self.forest.settings.part_of_trees()
+        forest.fitted = in_threads(lambda k: self._fitted(k, parts[k]), range(len(parts)), forest.settings.n_threads)
         forest._table = None
         return forest
 
-    def _fitted(self, k: int, part: Part, tables: tuple[Floats, Floats]) -> FittedTree:
+    def _fitted(self, k: int, part: Part) -> FittedTree:
+        counts, log_outside = self.sums[k]
         tree, known, p = self.forest.trees[k], self.contexts[k], self.forest.X.shape[1]
         found = known.regressions
         scale = known.scale if self.n_rows else np.zeros_like(known.scale)
         score, width = np.empty((len(scale), N_SHAPES)), np.empty((len(scale), N_SHAPES), np.int64)
-        density_scores(scale, self.counts[k], self.log_outside[k], tables, score, width)
+        density_scores(scale, counts, log_outside, tables(), score, width)
         shaped = np.where(scale[:, 0] > 0, np.arange(len(scale)), -1)
         fit = Fit(
             found.centre,
@@ -276,7 +250,7 @@ class ForestShapes:
             width,
             found.mean,
             shaped,
-            self.counts[k][:, :, :N_BINS],  # type: ignore[arg-type]  # 32 bits hold no 10^10 rows
+            counts[:, :, :N_BINS],  # type: ignore[arg-type]  # 32 bits hold no 10^10 rows
         )
         layout = Layout(np.zeros_like(known.n), known.n, tree.left, tree.parent)
         grid = _grids(self.forest)[k]
@@ -365,7 +339,7 @@ def _to_trees(
         block = slice(start, start + ROWS_AT_ONCE)
         at, r = forest.frame.rows(X[block]), scaled(forest, X[block], y[block])
         keep = forest.trend.keep if forest.trend and seen is not None else 1.0
-        left = (r - at.trend) / (np.where(seen[block], keep, 1.0) if keep < 1.0 else 1.0)
+        left = (r - forest.frame.origin(at.plain)) / (np.where(seen[block], keep, 1.0) if keep < 1.0 else 1.0)
 
         def one(k: int, Z: Floats = at.Z, r: Floats = r, left: Floats = left) -> None:
             tree, part = forest.trees[k], parts[k]
@@ -374,8 +348,3 @@ def _to_trees(
             add(k, (inputs[perm], (left if part.smooth else r)[perm]), layout, grids[k].degree)
 
         in_threads(one, range(len(parts)), settings.n_threads)
-
-
-def _check_same_plan(a: Forest, b: Forest) -> None:
-    if a.trees is not b.trees and not _same_plan(a, b):
-        raise ValueError("only states of one plan can be merged: make both with `empty` of the same state")

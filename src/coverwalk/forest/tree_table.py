@@ -1,6 +1,6 @@
 """The trees of a forest as one table for the kernels, and the mixture that they predict together."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from coverwalk.distributions.shapes import Shapes
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, YCells, with_y_cells
+from coverwalk.forest.flat import FlatForest
 from coverwalk.forest.members import GLOBAL_KERNEL, Frame, Member, describe_context
 from coverwalk.forest.tree_shapes import OUTLIER_DF
 from coverwalk.locks import cached
@@ -34,11 +35,11 @@ class TreeTable:
     ----------
     members : sequence of Member
         The trees.
-    whole : KernelContext, optional
+    global_kernel : KernelContext, optional
         The kernel density over all rows, in the last member's frame, with the weight ``kernel``.
     kernel : float
         See there.
-    steps : Steps, optional
+    y_cells : YCells, optional
         The cells of y.
     """
 
@@ -49,7 +50,8 @@ class TreeTable:
         kernel: float = 0.0,
         y_cells: YCells | None = None,
     ) -> None:
-        self.members, self.global_kernel, self.kernel, self.y_cells = list(members), global_kernel, kernel, y_cells
+        self.members, self.global_kernel, self.y_cells = list(members), global_kernel, y_cells
+        self.kernel = kernel if global_kernel else 0.0
         self.frames: list[Frame] = []
         for member in members:
             if not any(member.frame is frame for frame in self.frames):
@@ -101,41 +103,63 @@ class TreeTable:
         n_rows: how many were learned; weights (K,) of the trees: they sum to one, or are equal.
         """
         R, origin, leaf, offsets = work = self._work(*X.shape)
-        global_kernel = self.global_kernel if self.kernel > 0 else None
-        corners = 2 ** X.shape[1] if global_kernel is not None else 0
-        route_all(X, self.trees, *work, 1 + corners)
+        route_all(X, self.trees, *work, 1 + self._corners)
         m = int(offsets[-1])
         weight = np.empty((self.n_priors, m))
         out = weight, np.empty(m), np.empty(m), np.empty(m, np.int32), np.empty(m, np.int64)
-        rare, centre, unit = outliers = self._outliers(n_rows)
-        at, trees = offsets[:-1].copy(), self.trees
-        shares = trees.weight if weights is None else weights
-        shares = shares * ((1.0 - rare) * (1.0 - self.kernel if global_kernel else 1.0))
-        predict_all(trees._replace(weight=shares), R, origin, leaf, outliers, at, out)
-        if global_kernel is not None:
-            node, corner = global_kernel.nodes_of(R[-1])
-            places = at[:, None] + np.arange(corners)
-            entries = ((1.0 - rare) * self.kernel * corner, centre, unit, self.first_shape[-1] + node, GLOBAL_KERNEL)
-            columns: tuple[NDArray[Any], ...] = out
-            for column, entry in zip(columns, entries):
-                column[..., places] = entry
+        outliers, shares = self._outliers(n_rows), self.trees.weight if weights is None else weights
+        trees = self.trees._replace(weight=shares * ((1.0 - outliers[0]) * (1.0 - self.kernel)))
+        predict_all(trees, R, origin, leaf, outliers, offsets[:-1].copy(), out)
+        self._add_kernel(R[-1], n_rows, offsets, out)
         return [Components(offsets, each, *out[1:4]) for each in weight], out[4]
 
+    def _fitted_components(self, X: Floats, n_rows: int) -> tuple[Components, Ints]:
+        """As `components`, under the first prior, in less time, of trees that have learned nothing since they were
+        fitted, all in one frame; without those that have next to no weight.
+        """
+        rare, centre, unit = self._outliers(n_rows)
+        weight = (1.0 - rare) * (1.0 - self.kernel) / len(self.members)
+        units = centre, unit, unit * self._flat.frame.scale_factor, rare, weight
+        out = self._flat.components(X, self._corners, units)
+        self._add_kernel(out.plain, n_rows, out.offsets, out[1:6])
+        return Components(*out[:5]), out.label
+
+    @cached
+    def _flat(self) -> FlatForest:
+        return FlatForest(self.members, self.first_shape)
+
+    @property
+    def _corners(self) -> int:
+        """Components of the global kernel in a row."""
+        return 2 ** len(self.frames[0].inputs.centre) if self.kernel > 0 else 0
+
     def _outliers(self, n_rows: int) -> tuple[float, float, float]:
-        """Weight, centre and unit of the distribution of outliers."""
+        """Weight, centre and unit of the distribution of outliers after so many rows."""
         output = self.members[-1].frame.output
         return OUTLIER_ROWS / (n_rows + 1.0), float(output.centre[0]), float(output.scale[0])
 
+    def _add_kernel(self, Z: Floats, n_rows: int, offsets: Ints, out: Sequence[NDArray[Any]]) -> None:
+        """Write the global kernel's components in rows Z (n, p), in units, to the last places of each."""
+        if self.global_kernel is None or not self._corners:
+            return
+        rare, centre, unit = self._outliers(n_rows)
+        node, corner = self.global_kernel.nodes_of(Z)
+        places = offsets[1:, None] - self._corners + np.arange(self._corners)
+        entries = (1.0 - rare) * self.kernel * corner, centre, unit, self.first_shape[-1] + node, GLOBAL_KERNEL
+        for column, entry in zip(out, entries):
+            column[..., places] = entry
+
     def predict_dist(
-        self, X: Floats, n_rows: int, names: list[str], categories: list[list[str]], weights: Floats | None = None
+        self, X: Floats, n_rows: int, describe: Callable[[int], Context | None], weights: Floats | None = None
     ) -> PredictiveDistribution:
-        """The distributions of y in rows X (n, p)."""
-        mixture, context = self.components(X, n_rows, weights)
-
-        def describe(label: int) -> Context | None:
-            return self.describe(label, n_rows, names, categories)
-
-        dist = PredictiveDistribution.trusted(mixture[0], self.shapes, context, describe)
+        """The distributions of y in rows X (n, p), under the first prior; without weights (K,) of the trees, of trees
+        that have learned nothing since they were fitted.
+        """
+        if weights is None:
+            mixture, context = self._fitted_components(X, n_rows)
+        else:
+            (mixture, *_), context = self.components(X, n_rows, weights)
+        dist = PredictiveDistribution.trusted(mixture, self.shapes, context, describe)
         return with_y_cells(dist, self.y_cells, len(self.shapes) - 1) if self.y_cells else dist
 
     def means(self, X: Floats, n_rows: int, weights: Floats, grid: tuple[float, float]) -> Floats:
@@ -161,8 +185,7 @@ class TreeTable:
 
         counts (K,), what each tree has answered for, and n_rows (1,), how many rows were learned, are moved on.
         """
-        out, output = np.empty(len(y)), self.members[-1].frame.output
-        outliers = OUTLIER_ROWS, output.centre[0], output.scale[0]
+        out, outliers = np.empty(len(y)), (OUTLIER_ROWS, *self._outliers(0)[1:])
         work, table, pool = self._work(*X.shape), self.shapes.table, (*self._groups, counts)
         learn_all(X, y, self.trees, work, table, pool, outliers, n_rows, decay, out)
         return out

@@ -5,6 +5,7 @@ Every kind of tree under every stopping prior is an expert of one pool (`coverwa
 kernel. The weights say how many trees of each there are to be.
 """
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,8 +18,9 @@ from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.forest.experts.global_kernel import MAX_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
-from coverwalk.forest.forest import MAX_FEATURES, Forest, Part, Settings, latent
+from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
+from coverwalk.forest.settings import MAX_FEATURES, latent
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["choose"]
@@ -31,6 +33,8 @@ MIN_KERNEL = 0.15  # weight of the global kernel below which it is not worth its
 MAX_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
 MAX_NUMBERS = 80_000  # rows times features, between those two
 MIN_DENSITY = 1e-280
+ENOUGH = 0.03  # nats that a forest may lose to one without end, where the number of trees is not given
+MAX_TREES = 48  # then
 HALF = 3  # trees of a kind in each of two small forests, which are no more than the forest is to have
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, held out in turn
 HELD_OUT_OF_MANY = ((0.0, 0.2),)  # of twice as many rows, where there are: nearer to the forest's own size
@@ -59,12 +63,15 @@ class Expert(NamedTuple):
         ]
 
 
-def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = None) -> Settings:
+def choose(
+    X: Floats, y: Floats, settings: Settings, weight: Floats | None = None, *, more_trees: bool = False
+) -> Settings:
     """The groups of trees, the weight of the global kernel and the cells that predict held-out rows best.
 
     A context's evidence is that of its rows, but its split was the best of many and its prior is its parent's
     posterior, which saw them too: evidence alone goes deeper and bends more than it should, by an amount that belongs
-    to the data. weight (n,): of the rows, of mean one, or none.
+    to the data. weight (n,): of the rows, of mean one, or none. more_trees: those of the settings are
+    the fewest, and there are more where the held-out rows miss them.
     """
     if len(y) < MIN_ROWS:
         return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
@@ -80,7 +87,11 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     gain = 1.0 - small.n_trees / settings.n_trees
     kernel, weights = _weights(experts, small.kernel(), counted, max(gain, 0.0))
     chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
-    scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], small.n_trees / settings.n_trees, counted)
+    alike = 1.0 / sum(weight**2 for _, weight in chosen)  # so many times the trees of one kind err as little
+    if more_trees:
+        settings = replace(settings, n_trees=max(settings.n_trees, _enough(chosen, small.n_trees * alike, counted)))
+    judged = small.n_trees * alike / settings.n_trees
+    scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], judged, counted)
     counts = whole_numbers(np.array([weight for _, weight in chosen]), settings.n_trees)
     parts = tuple(
         Part(n, expert.kind.degree, expert.stop, expert.kind.smooth) for n, (expert, _) in zip(counts, chosen) if n > 0
@@ -178,13 +189,30 @@ def _scale_factor(chosen: list[tuple[Expert, float]], y: list[Floats], judged: f
     """
     if sum(map(len, y)) < SCALE_ROWS:
         return 1.0
-    judged /= sum(weight**2 for _, weight in chosen)  # so many trees of one kind err as much
     scores = []
     for factor in SCALE_FACTORS:
-        said = [[half + np.log(weight) for half in expert.halves(y, factor)] for expert, weight in chosen]
-        first, second = (np.logaddexp.reduce([halves[i] for halves in said]) for i in range(2))
-        scores.append(float(extrapolated(first, second, 1.0 - judged) @ counted))
+        halves = _pooled([(expert.halves(y, factor), weight) for expert, weight in chosen])
+        scores.append(float(extrapolated(*halves, 1.0 - judged) @ counted))
     return SCALE_FACTORS[int(np.argmax(scores))]
+
+
+def _enough(chosen: list[tuple[Expert, float]], n_judged: float, counted: Floats) -> int:
+    """Trees of a pool that loses little to one without end; the small forests are worth n_judged trees of one kind.
+
+    K trees lose c / K. Half of them lose c / n_judged more than all, which tells c.
+    """
+    first, second = _pooled([([np.concatenate(half) for half in expert.known], weight) for expert, weight in chosen])
+    known = np.isfinite(first) & np.isfinite(second)  # a density of 0 does not tell how much is lost
+    first, second, counted = first[known], second[known], counted[known]
+    lost = extrapolated(first, second, 1.0) - extrapolated(first, second, 0.0)  # by the small forests: c / n_judged
+    n_trees = n_judged * float(lost @ counted) / max(float(counted.sum()), 1e-300) / ENOUGH
+    return math.ceil(min(n_trees, MAX_TREES))
+
+
+def _pooled(chosen: list[tuple[list[Floats], float]]) -> tuple[Floats, Floats]:
+    """Log densities of two halves of a pool, from those of its experts, with weights."""
+    first, second = (np.logaddexp.reduce([halves[i] + np.log(w) for halves, w in chosen]) for i in range(2))
+    return first, second
 
 
 def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Floats]:

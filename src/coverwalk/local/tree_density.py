@@ -1,5 +1,6 @@
 """Bayes tree density on R^q: Hutter's tree over dyadic cells, stretched to all of R^q; docs/math.md, Section 6.2."""
 
+import math
 from collections import Counter
 from typing import Any, Literal, Self
 
@@ -116,14 +117,14 @@ class TreeDensityPosterior(RealPosterior):
     def _path(self, y: Any) -> list[_Cell]:
         """The cells of y from the root to max_depth."""
         m = self._model
-        u = HEAVY_TAILED[m.dist].cdf(np.atleast_1d(y), m.loc, m.scale)
-        low, high = np.zeros(m.q), np.ones(m.q)
+        u = HEAVY_TAILED[m.dist].cdf(np.atleast_1d(y), m.loc, m.scale).tolist()
+        low, high = [0.0] * m.q, [1.0] * m.q
         cell = (0, 0)
         cells = [cell]
         for depth in range(m.max_depth):
             j = depth % m.q
             middle = 0.5 * (low[j] + high[j])
-            right = bool(u[j] >= middle)
+            right = u[j] >= middle
             (low if right else high)[j] = middle
             cell = (depth + 1, 2 * cell[1] + right)
             cells.append(cell)
@@ -146,14 +147,14 @@ class TreeDensityPosterior(RealPosterior):
         m = self._model
         left, right = _halves(cell)
         counts = betaln(self._count[left] + m.a, self._count[right] + m.a) - betaln(m.a, m.a)
-        halves = self._count[cell] * np.log(2) + self._log_Z(left) + self._log_Z(right)
-        self._log_split[cell] = float(np.log1p(-m.stop) + counts + halves)
+        halves = self._count[cell] * math.log(2) + self._log_Z(left) + self._log_Z(right)
+        self._log_split[cell] = float(math.log1p(-m.stop) + counts + halves)
 
     def _log_Z(self, cell: _Cell) -> float:
         """Evidence of the rows in a cell relative to the uniform density on it; 1 for none and at max_depth."""
         if cell not in self._log_split:
             return 0.0
-        return float(np.logaddexp(np.log(self._model.stop), self._log_split[cell]))
+        return float(np.logaddexp(math.log(self._model.stop), self._log_split[cell]))
 
     def _log_stop_go(self, cell: _Cell) -> tuple[float, float]:
         """Log posterior probabilities that a cell is uniform, and that it is halved."""
@@ -161,7 +162,7 @@ class TreeDensityPosterior(RealPosterior):
         if cell[0] == self._model.max_depth:
             return 0.0, -np.inf
         log_Z = self._log_Z(cell)
-        return float(np.log(stop)) - log_Z, self._log_split.get(cell, float(np.log1p(-stop))) - log_Z
+        return math.log(stop) - log_Z, self._log_split.get(cell, math.log1p(-stop)) - log_Z
 
     def _share(self, cell: _Cell, half: _Cell) -> float:
         """Posterior mean of a half's share of its cell."""
@@ -174,7 +175,7 @@ class TreeDensityPosterior(RealPosterior):
         log_psi = 0.0
         for cell, half in zip(reversed(path[:-1]), reversed(path[1:])):
             log_stop, log_go = self._log_stop_go(cell)
-            log_psi = float(np.logaddexp(log_stop, log_go + np.log(2 * self._share(cell, half)) + log_psi))
+            log_psi = float(np.logaddexp(log_stop, log_go + math.log(2 * self._share(cell, half)) + log_psi))
         return log_psi + self._log_map_density(y)
 
     def log_evidence(self) -> float:

@@ -15,12 +15,14 @@ from coverwalk.files.schema import List, Plain, Schema, Scope, require
 __all__ = [
     "OTHERS",
     "MixedInputs",
+    "MixedTags",
     "categories_of",
     "column_values",
     "columns_of",
     "encoded",
     "frequent_categories",
     "read_inputs",
+    "refuse_equal_names",
 ]
 
 OTHERS = "(others)"  # the name that levels without a number of their own share
@@ -125,6 +127,15 @@ def _check_categories(state: Any, scope: Scope) -> None:
         require("categories", len(set(categories)) == len(categories) <= OWN_CATEGORIES + (OTHERS in categories))
 
 
+class MixedTags:
+    """What scikit-learn is told of an estimator that takes categories and missing values."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = tags.input_tags.categorical = True
+        return tags
+
+
 def read_inputs(
     estimator: Any, X: Any, y: Any = "no y", *, reset: bool, mixed: MixedInputs | None = None, **options: Any
 ) -> Any:
@@ -133,10 +144,14 @@ def read_inputs(
     ``mixed`` says how categories become numbers, if not as at fit. Options are those of scikit-learn's ``check_X_y``.
     A refused table changes nothing.
     """
+    refuse_equal_names(X)
     if mixed is None:
         mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
-    options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **options}
     alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
+    if not (reset or options or any(mixed.categories)) and _ready(estimator, X) and (alone or _codes(y, len(X))):
+        estimator._mixed = mixed
+        return X if alone else (X, y)
+    options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **options}
     if not alone:
         _refuse_missing(y)
     if not any(mixed.categories):
@@ -148,6 +163,30 @@ def read_inputs(
         checked = check_array(coded, input_name="X", **options) if alone else check_X_y(coded, y, **options)
     estimator._mixed = mixed
     return checked
+
+
+def refuse_equal_names(X: Any) -> None:
+    """Raise ValueError for a frame with two columns of one name: nobody could say which is which."""
+    names = list(getattr(X, "column_names", getattr(X, "columns", [])))
+    twice = next((name for name, n in Counter(names).items() if n > 1), None)
+    if twice is not None:
+        raise ValueError(f"X has two columns with the name {twice!r}: rename one of them")
+
+
+def _ready(estimator: Any, X: Any) -> bool:
+    """Whether scikit-learn's checks, which take longer than to predict a row, would return the array X as it is."""
+    plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
+    return (
+        plain
+        and X.shape[1] == getattr(estimator, "n_features_in_", -1)
+        and not hasattr(estimator, "feature_names_in_")
+        and not np.isinf(X).any()
+    )
+
+
+def _codes(y: Any, n: int) -> bool:
+    """Whether y is an array of n whole numbers."""
+    return type(y) is np.ndarray and y.dtype.kind in "biu" and y.shape == (n,)
 
 
 def _refuse_missing(y: Any) -> None:

@@ -1,4 +1,4 @@
-"""Parameters of estimators, checked."""
+"""Threads and seeds from the parameters of estimators; all others are checked by their schema."""
 
 import os
 from typing import Any
@@ -6,17 +6,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["MAX_TREES", "check_whole", "n_threads", "seed_of"]
+__all__ = ["n_threads", "seed_of"]
 
-MAX_TREES = 10_000
 _WHOLE = (int, np.integer)
-
-
-def check_whole(name: str, given: Any, low: int, high: int = 2**62) -> None:
-    """``ValueError`` for all but whole numbers from low to high."""
-    if isinstance(given, bool) or not isinstance(given, _WHOLE) or not low <= given <= high:
-        most = "" if high == 2**62 else f" and at most {high}"
-        raise ValueError(f"{name} must be a whole number of at least {low}{most}; got {given!r}")
 
 
 def n_threads(n_jobs: Any) -> int:

@@ -1,4 +1,4 @@
-"""Rounded y: how it is found, and how a model of continuous y becomes one of the values that y really takes.
+"""Rounded y: how a model of continuous y becomes one of the values that y really takes; `find_rounding` finds it.
 
 y rounded to steps of delta says that the truth lies in [y - delta/2, y + delta/2]. A value that repeats on its own,
 like 0 in rainfall, gets a cell of its own, which is opened for it: greater y move up by the width of the cell. Models
@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import pdtrc
 
 from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.distributions.warped import CONSTANT, LINEAR
@@ -20,19 +19,11 @@ from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, re
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
-__all__ = ["Rounding", "atom_widths", "find_rounding", "refuse_lossy"]
+__all__ = ["Rounding"]
 
-ON_GRID = 0.99  # of the rows, for a grid
-MIN_REPEATS = 3  # rows that repeat a value, for a grid
-MIN_STEP = 1e-4  # of a grid, in standard deviations of y: no local model looks closer
 MAX_DECIMALS = 12
 MAX_STEPS = 1e7  # from the lowest to the highest value of a grid that is not one of decimals
-FALSE_ALARM = 1e-3  # chance of finding an atom in y that has none
-MIN_ATOM = 0.005  # of the rows, for an atom
-NEIGHBOURS = 10  # values on either side whose counts an atom must exceed
-ATOM_ROWS = 8.0  # an atom of one row in so many has all that width, a rarer one less
 MARGIN = 0.25  # of an opened cell, at either end, where no latent y lies: local models blur
-ATOM_WIDTH = 1.0  # of an opened cell, in standard deviations of the y that are no atoms: less is blurred
 _FARTHEST = 300.0  # of a latent y beside a bound: e^-300 of the way; its square, of widths beyond a limit
 _SNAP = 1e-6  # of a step: y so near to a value of the grid is that value
 
@@ -306,126 +297,3 @@ def _check_rounding(state: Any) -> None:
     one = len(state.values) == 0 if state.step else len(state.values) > 0 or limited or mapped
     require("limits", state.low < state.high and (not mapped or limited == (state.bounds.b == 0)))
     require("rounding", one and bool(np.all(np.diff(state.values) > 0)))
-
-
-def find_rounding(y: Floats) -> Rounding | None:
-    """The rounding of y (n,), if any.
-
-    A grid: at least 99 % of y are on it, at least three rows repeat a value, and a step is no less than 1e-4 standard
-    deviations. Numbers of a continuous density, rows repeated or not, are on a grid with a chance below 1e-9.
-
-    Else single values, each of at least 0.5 % of the rows: a value counts c rows, and the values about it lambda on
-    average; under a continuous density whose rows were drawn with replacement c is at most a Poisson number about
-    lambda. The chance that any of the values exceeds what this allows is at most 1e-3 (Bonferroni).
-
-    >>> rng = np.random.default_rng(0)
-    >>> print(find_rounding(rng.normal(size=500).round(1)))
-    rounded to steps of 0.1
-    >>> print(find_rounding(np.where(rng.random(500) < 0.3, 0.0, rng.lognormal(size=500))))
-    continuous, with atoms at 0
-    >>> find_rounding(rng.normal(size=500)) is None
-    True
-    """
-    values, counts = np.unique(y + 0.0, return_counts=True)
-    if len(y) - len(values) < MIN_REPEATS:
-        return None
-    return _find_grid(values, counts) or _find_atoms(values, counts)
-
-
-def _is_number(text: str | bytes) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def refuse_lossy(y: Any) -> None:
-    """Refuse text, and whole numbers that floats cannot tell from their neighbours."""
-    numbers = np.asarray(y)
-    if numbers.dtype.kind in "USO":
-        texts = (entry for entry in numbers.ravel().tolist() if isinstance(entry, str | bytes))
-        if text := next((entry for entry in texts if not _is_number(entry)), None):
-            raise ValueError(f"y must be numbers, got the text {str(text)[:40]!r}: for classes use ContextClassifier")
-    if numbers.dtype.kind in "iu" and numbers.size:
-        large = numbers[(numbers > 2**53) | (numbers < -(2**53))].tolist()
-    elif numbers.dtype.kind == "O":
-        large = [number for number in numbers.ravel().tolist() if isinstance(number, int) and abs(number) > 2**53]
-    else:
-        return
-    for number in large:
-        if abs(number) >= 2**1024 or int(float(number)) != number:
-            raise ValueError(
-                f"y has whole numbers beyond 2**53 that floats do not hold, {str(number)[:40]} for one: they would be "
-                "rounded. Subtract an offset from y, or give it in a larger unit"
-            )
-
-
-def _find_grid(values: Floats, counts: Ints) -> Rounding | None:
-    if len(values) < 2:
-        return None
-    unit = max(float(np.abs(values).max()), np.finfo(float).tiny)  # so that no square overflows
-    centred = values / unit - np.average(values / unit, weights=counts)
-    least = MIN_STEP * unit * float(np.sqrt(np.average(centred**2, weights=counts)))
-    if not 0.0 < least < np.inf:
-        return None
-    enough = ON_GRID * counts.sum()
-    for decimals in range(MAX_DECIMALS + 1):
-        if unit * 10.0**decimals >= 2**50 or 10.0**-decimals < least:
-            break
-        there = np.round(values, decimals) == values
-        if counts[there].sum() >= enough:
-            whole = np.rint(values[there] * 10.0**decimals).astype(np.int64)
-            step = int(np.gcd.reduce(np.diff(whole))) / 10.0**decimals
-            return Rounding(step, float(values[there][0]), decimals) if 0.0 < least <= step else None
-    return _find_other_grid(values, counts, enough, least)
-
-
-def _find_other_grid(values: Floats, counts: Ints, enough: float, least: float) -> Rounding | None:
-    """A grid whose step is no decimal number: the smallest difference of two values, or a part of it."""
-    noise = 16.0 * np.finfo(float).eps * float(np.abs(values).max())
-    gaps = np.diff(values)
-    gaps = gaps[gaps > noise]
-    if not len(gaps) or float(values[-1] - values[0]) > MAX_STEPS * float(gaps.min()):
-        return None
-    for part in range(1, 5):
-        step, origin = float(gaps.min()) / part, float(values[0])
-        if step < max(least, 1e3 * noise):
-            break
-        for reach in (30.0, 1e3, 3e4, 1e6, MAX_STEPS):  # the step is known the better, the farther one goes
-            z = (values - origin) / step
-            near = (z < reach) & (np.abs(z - np.rint(z)) < 0.01)
-            if near.sum() < 2:
-                break
-            step = float(np.polyfit(np.rint(z[near]), values[near], 1)[0])
-        there = np.abs(z - np.rint(z)) < 1e-3
-        if counts[there].sum() >= enough:
-            return Rounding(step, origin)
-    return None
-
-
-def _find_atoms(values: Floats, counts: Ints) -> Rounding | None:
-    n, m = int(counts.sum()), len(values)
-    frequent = np.flatnonzero(counts >= max(MIN_ATOM * n, MIN_REPEATS))
-    found: list[Any] = []
-    for i in frequent.tolist():
-        around = np.delete(counts[max(i - NEIGHBOURS, 0) : i + NEIGHBOURS + 1], min(i, NEIGHBOURS))
-        usual = around[around < counts[i]]
-        expected = max(1.0, float(usual.mean()) if len(usual) else 1.0)
-        if pdtrc(counts[i] - 1, expected) < FALSE_ALARM / m:
-            found.append(i)
-    if not found:
-        return None
-    return Rounding(values=values[found], width=atom_widths(np.repeat(values, counts), values[found]))
-
-
-def atom_widths(y: Floats, values: Floats) -> Floats:
-    """Widths of the cells that are opened at values (a,) of y (n,): a standard deviation of the other y, and less for
-    values that few rows have, so that many of them do not tear y apart.
-    """
-    share = np.array([np.mean(y == value) for value in values])
-    rest = y[~np.isin(y, values)]
-    unit = float(np.abs(y).max()) or 1.0
-    spread = float(np.std(rest / unit)) if len(rest) > 1 else 0.0
-    spread = spread or float(np.std(y / unit)) or 1.0
-    return np.asarray(ATOM_WIDTH * unit * spread * np.minimum(1.0, ATOM_ROWS * share))

@@ -79,43 +79,22 @@ class Learned(NamedTuple):
 
 
 @kernel
-def _leverage(x: Floats, degree: int, factors: Floats, at: int, f: Floats) -> float:
-    """f(x)' (F'F + ridge I)^-1 f(x) from the packed factor in features."""
-    features(x, degree, f)
-    h: float = packed_leverage(factors, at, n_features(degree, len(x)), f)
-    return h
-
-
-@kernel
-def _leverage_in_rows(
-    x: Floats, degree: int, ridge: float, rows: Floats, first: int, n: int, factors: Floats, at: int, f: Floats
-) -> float:
-    """The same from the packed factor of FF' + ridge I, of the context's rows."""
-    for j in range(n):
-        f[j] = inner_product(rows[first + j], x, degree)
-    h: float = max(inner_product(x, x, degree) - packed_leverage(factors, at, n, f), 0.0) / ridge
-    return h
-
-
-@kernel
 def inflation_of(x: Floats, c: int, records: Records, f: Floats) -> float:
-    """1 + the leverage of x, clamped, in the context of seat c."""
-    leverage = records.leverage[c]
+    """1 + the leverage of x, clamped, in the context of slot c: f(x)' (F'F + ridge I)^-1 f(x), or its mean.
+
+    From the packed factor in features, or from that of FF' + ridge I, of the context's rows.
+    """
+    leverage, degree, factors, at = records.leverage[c], records.degree[c], records.factors, records.factor_at[c]
     if leverage >= 0.0:
         return 1.0 + leverage
-    if records.rows_at[c] < 0:
-        return 1.0 + _leverage(x, records.degree[c], records.factors, records.factor_at[c], f)
-    return 1.0 + _leverage_in_rows(
-        x,
-        records.degree[c],
-        records.ridge[c],
-        records.rows,
-        records.rows_at[c],
-        records.n_rows[c],
-        records.factors,
-        records.factor_at[c],
-        f,
-    )
+    first, n = records.rows_at[c], records.n_rows[c]
+    if first < 0:
+        features(x, degree, f)
+        return 1.0 + packed_leverage(factors, at, n_features(degree, len(x)), f)
+    for j in range(n):
+        f[j] = inner_product(records.rows[first + j], 0, x, 0, len(x), degree)
+    rest = max(inner_product(x, 0, x, 0, len(x), degree) - packed_leverage(factors, at, n, f), 0.0)
+    return 1.0 + rest / records.ridge[c]
 
 
 @kernel

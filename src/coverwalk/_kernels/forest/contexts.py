@@ -27,7 +27,6 @@ from coverwalk._kernels.forest.regression import (
     solve_coefficients,
     solve_rows,
 )
-from coverwalk._kernels.forest.weighted_bins import weighted_evidence
 
 __all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts"]
 
@@ -224,14 +223,9 @@ def _densities(y: Floats, loo: Floats, w: Floats, grid: Grid, tables: tuple[Floa
                 square += loo[q] * loo[q] * (1.0 if len(w) == 0 else w[q])
             if square > rows * (PROMISING * fit.scale[k, 0]) ** 2:
                 return
-        if len(w) > 0:
-            score, fit.scale[k, shape], fit.width[k, shape] = weighted_evidence(
-                loo, w, grid.min_scale, tables, fit.counts[fit.shaped[k], shape]
-            )
-        else:
-            score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
-                loo, grid.min_scale, tables, fit.counts[fit.shaped[k], shape]
-            )
+        score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
+            loo, w, grid.min_scale, tables, fit.counts[fit.shaped[k], shape]
+        )
         fit.log_score[k, M + shape] = score
 
 

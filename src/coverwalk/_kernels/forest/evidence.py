@@ -6,6 +6,7 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.odds import log_add
 
 __all__ = ["local_evidence", "stop_weights", "walk_weights"]
 
@@ -56,8 +57,7 @@ def stop_weights(
         stop, go = log_w + log_phi[k], log_1mw + log_z[left[k]] + log_z[left[k] + 1]
         if log_split is not None:
             go += log_split[k]
-        high = max(stop, go)
-        log_z[k] = high + math.log(math.exp(stop - high) + math.exp(go - high))
+        log_z[k] = log_add(stop, go)
         log_stop[k], log_go[k] = stop - log_z[k], go - log_z[k]
     return log_z[0]
 

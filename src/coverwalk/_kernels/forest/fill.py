@@ -1,9 +1,9 @@
 """What local models see of rows with missing values and categories: the means of a row's leaf, and nothing."""
 
-from coverwalk._arrays import Bools, Floats, Ints
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["fill_rows", "leaf_means"]
+__all__ = ["leaf_means"]
 
 
 @kernel
@@ -26,14 +26,3 @@ def leaf_means(Z: Floats, leaf: Ints, parent: Ints, column: Ints, mean: Floats, 
         for k in range(N):
             above = mean[parent[k], j] if k > 0 else 0.0
             mean[k, j] = mean[k, j] / count[k, j] if count[k, j] > 0.0 else above
-
-
-@kernel
-def fill_rows(Z: Floats, leaf: Ints, mean: Floats, categorical: Bools, local: Floats) -> None:
-    """Write rows Z (n, p) to local (n, p), missing values at the mean (N, p) of their leaf, categories left at 0."""
-    n, p = Z.shape
-    for i in range(n):
-        for a in range(p):
-            z = Z[i, a]
-            if not categorical[a]:
-                local[i, a] = z if z == z else mean[leaf[i], a]

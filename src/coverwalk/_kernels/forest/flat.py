@@ -24,11 +24,11 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.components import DENSITY_OF_Y, OUTLIERS, REGRESSION, Records
-from coverwalk._kernels.forest.node import route
-from coverwalk._kernels.forest.polynomial import n_features
+from coverwalk._kernels.forest.node import by_leaf, route
+from coverwalk._kernels.forest.polynomial import inner_product, n_features
 from coverwalk._kernels.linalg.prefetch import prefetch
 
-__all__ = ["HEAD", "count_components", "fill_store", "flat_components", "route_rows", "scale_rows"]
+__all__ = ["HEAD", "count_components", "fill_store", "flat_components", "route_rows"]
 
 
 # Weight, in its tree, of a component that is left out. The distribution of outliers has a weight of 1e-8 at 10^7 rows
@@ -129,27 +129,6 @@ def count_components(nodes: Any, total: Floats, first: Ints, store: Floats, cut_
 
 
 @kernel
-def scale_rows(X: Floats, centre: Floats, scale: Floats, category: Floats, Z: Floats, plain: Floats) -> bool:
-    """As `Scaling.forward` into Z (n, p), and without missing values and categories into plain; category (p,): 1 or 0.
-
-    Returns whether all numbers lie in the linear part of the map: where not, NumPy must do it, since a logarithm must
-    come out the same bits as when the tree was grown.
-    """
-    n, p = X.shape
-    for i in range(n):
-        for a in range(p):
-            z = (0.5 * X[i, a] - 0.5 * centre[a]) / (0.5 * scale[a])
-            if category[a] > 0.0:
-                Z[i, a], plain[i, a] = X[i, a], 0.0
-                continue
-            if abs(z) > 4.0:
-                return False
-            Z[i, a] = z
-            plain[i, a] = z if z == z else 0.0
-    return True
-
-
-@kernel
 def route_rows(Z: Floats, nodes: Any, root: Ints, fixed: int, leaf: Ints, offsets: Ints) -> None:
     """Fill leaf (T, n), and offsets (n + 1,) of the rows' components, of which ``fixed`` are in no tree."""
     n = len(Z)
@@ -185,38 +164,12 @@ def _dot(store: Floats, at: int, d: int, f: Floats) -> float:
 
 
 @kernel
-def _product(store: Floats, at: int, p: int, f: Floats, degree: int) -> float:
-    """As `inner_product` of the row that is store[at:] and the x in f: a slice would be counted as referenced."""
-    if degree == 0:
-        return 1.0
-    dot, square = 0.0, 0.0
-    for a in range(p):
-        t = store[at + a] * f[1 + a]
-        dot += t
-        square += t * t
-    return 1.0 + dot + (0.5 * (dot * dot + square) if degree == 2 else 0.0)
-
-
-@kernel
 def _distance(store: Floats, at: int, n: int, degree: int, p: int, f: Floats, z: Floats) -> float:
     """How much farther than a context's n rows x lies: f(x)' (F'F + ridge I)^-1 f(x), by the rows."""
     for j in range(n):
-        z[j] = _product(store, at + j * p, p, f, degree)
-    own = _product(f, 1, p, f, degree)
+        z[j] = inner_product(store, at + j * p, f, 1, p, degree)
+    own = inner_product(f, 1, f, 1, p, degree)
     return max(own - _square(store, at + n * p, n, z), 0.0) / store[at - 1]
-
-
-@kernel
-def _sort_by(leaf: Ints, first: int, last: int, order: Ints) -> None:
-    """Fill order (n,): rows by leaf, where these are nodes first:last."""
-    start = np.zeros(last - first + 1, np.int64)
-    for k in leaf:
-        start[k - first + 1] += 1
-    for k in range(1, len(start)):
-        start[k] += start[k - 1]
-    for i in range(len(leaf)):
-        order[start[leaf[i] - first]] = i
-        start[leaf[i] - first] += 1
 
 
 @kernel
@@ -248,7 +201,7 @@ def flat_components(
     for t in range(len(leaf)):
         degree, d = degrees[t], n_features(degrees[t], p)
         if n >= SORTED_ROWS:
-            _sort_by(leaf[t], root[t], root[t + 1], order)
+            by_leaf(leaf[t], root[t], root[t + 1], order)
         for q in range(n):
             i = order[q]
             if n >= SORTED_ROWS and q + 2 < n:  # what the next rows will read

@@ -61,17 +61,30 @@ def base_density(e: float) -> float:
 
 
 @kernel
-def _bin(e: Floats, scale: float, counts: Ints32) -> tuple[int, float]:
-    """Count e into bins; returns how many are beyond them and the sum of their log densities under the base."""
-    n_outside, log_outside = 0, 0.0
+def _bin(e: Floats, w: Floats, scale: float, counts: Ints32) -> tuple[int, int, float]:
+    """Count e into bins: how many rows there are, how many of them are beyond the bins, and the sum of their log
+    densities under the base.
+
+    Bins hold whole numbers of rows: those of weights w (n,) add up to any bin to the sum of the weights, within one
+    half; what is beyond the bins has the mean log density of its weights.
+    """
+    mass, total, beyond, log_beyond = np.zeros(N_BINS), 0.0, 0.0, 0.0
     for q in range(len(e)):
+        own = 1.0 if len(w) == 0 else w[q]
+        total += own
         place = e[q] / (scale * BIN) + MIDDLE
         if 0.0 <= place < N_BINS:
-            counts[int(place)] += 1
+            mass[int(place)] += own
         else:
-            n_outside += 1
-            log_outside += math.log(base_density(e[q] / scale))
-    return n_outside, log_outside
+            beyond += own
+            log_beyond += own * math.log(base_density(e[q] / scale))
+    n, below, inside = max(int(total + 0.5), 1), 0.0, 0
+    for b in range(N_BINS):
+        below += mass[b]
+        counts[b] = min(int(below + 0.5), n) - inside
+        inside += counts[b]
+    mean = log_beyond / beyond if beyond > 0.0 else math.log(base_density(4.0))
+    return n, n - inside, (n - inside) * mean
 
 
 @fused_kernel
@@ -138,14 +151,17 @@ def bins_evidence(
 
 @kernel
 def density_evidence(
-    e: Floats, min_scale: float, tables: tuple[Floats, Floats], counts: Ints32
+    e: Floats, w: Floats, min_scale: float, tables: tuple[Floats, Floats], counts: Ints32
 ) -> tuple[float, float, int]:
-    """Bin e (n,) into counts (N_BINS,); returns log evidence averaged over bandwidths, scale, best bandwidth."""
-    n = len(e)
-    square = 0.0
-    for q in range(n):
-        square += e[q] * e[q]
-    scale = max(math.sqrt(square / n), min_scale)
-    n_outside, log_outside = _bin(e, scale, counts)
+    """Bin e (n,), of rows with weights w (n,) or none, into counts (N_BINS,); returns log evidence averaged over
+    bandwidths, scale, best bandwidth.
+    """
+    square, total = 0.0, 0.0
+    for q in range(len(e)):
+        own = 1.0 if len(w) == 0 else w[q]
+        square += own * e[q] * e[q]
+        total += own
+    scale = max(math.sqrt(square / total), min_scale)
+    n, n_outside, log_outside = _bin(e, w, scale, counts)
     score, best = bins_evidence(counts, n, n_outside, log_outside, scale, tables)
     return score, scale, best

@@ -30,7 +30,7 @@ from coverwalk._kernels.forest.components import (
 from coverwalk._kernels.forest.polynomial import value
 from coverwalk._kernels.forest.regression import add_gram
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
-from coverwalk._kernels.odds import log_mixture, log_step
+from coverwalk._kernels.odds import log_add, log_mixture, log_step
 
 __all__ = ["learn_rows", "pool_rows", "set_precision"]
 
@@ -117,14 +117,6 @@ def _step(learned: Learned, c: int, f: Floats, k: Floats, e: float, s2: float) -
 
 
 @kernel
-def _log_add(a: float, b: float) -> float:
-    high, low = max(a, b), min(a, b)
-    if low == -math.inf:
-        return high
-    return high + math.log1p(math.exp(low - high))
-
-
-@kernel
 def learn_rows(
     X: Floats,
     leaf: Ints,
@@ -180,8 +172,8 @@ def learn_rows(
                 here += w
                 log_w = math.log(w) + learned.log_choice[q]
                 log_phi[q - first] = log_density(table, first_shape + shape[q], e, log_abs) - math.log(scale)
-                log_here = _log_add(log_here, log_w)
-                log_total = _log_add(log_total, log_w + log_phi[q - first])
+                log_here = log_add(log_here, log_w)
+                log_total = log_add(log_total, log_w + log_phi[q - first])
             log_phi_c = log_total - log_here
             if log_phi_c > -math.inf:
                 for q in range(first, last):

@@ -20,6 +20,7 @@ __all__ = [
     "UNSEEN",
     "add_to_parents",
     "arrange",
+    "by_leaf",
     "child_of",
     "goes_right",
     "route",
@@ -116,6 +117,19 @@ def arrange(leaf: Ints, nodes: Any, perm: Ints, start: Ints, end: Ints) -> None:
     for i in range(len(leaf)):
         perm[at[leaf[i]]] = i
         at[leaf[i]] += 1
+
+
+@kernel
+def by_leaf(leaf: Ints, first: int, last: int, order: Ints) -> None:
+    """Fill order (n,): rows by leaf, where these are nodes first:last."""
+    start = np.zeros(last - first + 1, np.int64)
+    for k in leaf:
+        start[k - first + 1] += 1
+    for k in range(1, len(start)):
+        start[k] += start[k - 1]
+    for i in range(len(leaf)):
+        order[start[leaf[i] - first]] = i
+        start[leaf[i] - first] += 1
 
 
 @kernel

@@ -52,18 +52,18 @@ def value(x: Floats, degree: int, coefficients: Floats) -> float:
 
 
 @kernel
-def inner_product(x: Floats, z: Floats, degree: int) -> float:
-    """f(x)'f(z) in O(p): the sum over b <= a of x_a x_b z_a z_b is half of (x'z)^2 + sum (x_a z_a)^2."""
+def inner_product(store: Floats, at: int, other: Floats, first: int, p: int, degree: int) -> float:
+    """f(x)'f(z) in O(p) of the rows x and z that begin at store[at] and other[first]; slices would be counted as
+    referenced. The sum over b <= a of x_a x_b z_a z_b is half of (x'z)^2 + sum (x_a z_a)^2.
+    """
     if degree == 0:
         return 1.0
     dot, square = 0.0, 0.0
-    for a in range(len(x)):
-        t = x[a] * z[a]
+    for a in range(p):
+        t = store[at + a] * other[first + a]
         dot += t
         square += t * t
-    if degree == 1:
-        return 1.0 + dot
-    return 1.0 + dot + 0.5 * (dot * dot + square)
+    return 1.0 + dot + (0.5 * (dot * dot + square) if degree == 2 else 0.0)
 
 
 @kernel

@@ -23,7 +23,6 @@ __all__ = [
     "kernel_matrix",
     "leave_each_out",
     "leave_one_out",
-    "leave_one_out_given",
     "leave_one_out_weighted",
     "log_gamma_ratio",
     "mean_keep",
@@ -304,8 +303,17 @@ def leave_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
     is Student's t with nu - 1 degrees and comes down to keep and 1 - g / psi. Their logs are summed as logs of
     products of some rows.
     """
-    score: float = leave_one_out_given(error, keep, nu, psi, log_gamma_ratio(nu))
-    return score
+    n = len(error)
+    log_keep, log_left, a, b = 0.0, 0.0, 1.0, 1.0
+    for q in range(n):
+        a *= keep[q]
+        b *= max(1.0 - error[q] * error[q] / (keep[q] * psi), MIN_KEEP)
+        if a < 1e-200 or b < 1e-200 or q == n - 1:
+            log_keep += math.log(a)
+            log_left += math.log(b)
+            a, b = 1.0, 1.0
+    log_t = log_gamma_ratio(nu) - 0.5 * math.log(math.pi * psi)
+    return n * log_t + 0.5 * log_keep + 0.5 * (nu - 1.0) * log_left
 
 
 @kernel
@@ -329,19 +337,3 @@ def leave_one_out_weighted(error: Floats, keep: Floats, w: Floats, nu: float, ps
 def log_gamma_ratio(nu: float) -> float:
     """log Gamma(nu/2) / Gamma((nu - 1)/2): the same for all regressions of a context."""
     return math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - 1.0))
-
-
-@kernel
-def leave_one_out_given(error: Floats, keep: Floats, nu: float, psi: float, log_ratio: float) -> float:
-    """As `leave_one_out`, where `log_gamma_ratio` is known."""
-    n = len(error)
-    log_keep, log_left, a, b = 0.0, 0.0, 1.0, 1.0
-    for q in range(n):
-        a *= keep[q]
-        b *= max(1.0 - error[q] * error[q] / (keep[q] * psi), MIN_KEEP)
-        if a < 1e-200 or b < 1e-200 or q == n - 1:
-            log_keep += math.log(a)
-            log_left += math.log(b)
-            a, b = 1.0, 1.0
-    log_t = log_ratio - 0.5 * math.log(math.pi * psi)
-    return n * log_t + 0.5 * log_keep + 0.5 * (nu - 1.0) * log_left

@@ -2,10 +2,10 @@
 
 import math
 
-from coverwalk._arrays import Floats
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["all_finite", "scale_rows", "to_units"]
+__all__ = ["all_finite", "frame_rows", "scale_rows", "to_units"]
 
 BULK = 4.0  # units up to which inputs are taken as they are; logarithms beyond
 FARTHEST = 1e300
@@ -28,6 +28,19 @@ def scale_rows(X: Floats, centre: Floats, scale: Floats, squash: bool, out: Floa
         for a in range(X.shape[1]):
             x = X[i, a]
             out[i, a] = x if x != x else to_units(x, centre[a], scale[a], squash)
+
+
+@kernel
+def frame_rows(X: Floats, centre: Floats, scale: Floats, category: Ints, Z: Floats, plain: Floats) -> None:
+    """Rows X (n, p) as splits read them, into Z: inputs in units, categories as they are; and into plain, without
+    missing values and categories. category (p,): more than 0 for categories.
+    """
+    for i in range(len(X)):
+        for a in range(X.shape[1]):
+            x = X[i, a]
+            number = category[a] == 0 and x == x
+            Z[i, a] = to_units(x, centre[a], scale[a], True) if number else x
+            plain[i, a] = Z[i, a] if number else 0.0
 
 
 @kernel

@@ -14,7 +14,7 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.contexts import Grid, Layout, _posterior
 from coverwalk._kernels.forest.polynomial import features, n_features
-from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
+from coverwalk._kernels.forest.regression import LANES, log_gamma_ratio, mean_keep, solve_coefficients
 
 __all__ = [
     "Regressions",
@@ -117,7 +117,7 @@ def summed_evidence(n: float, square: float, keep: float, nu: float, psi: float)
     """
     t = square / (keep * psi)
     log_left = -t - KURTOSIS * t * t / (2.0 * n)
-    log_t = math.lgamma(0.5 * nu) - math.lgamma(0.5 * (nu - 1.0)) - 0.5 * math.log(math.pi * psi)
+    log_t = log_gamma_ratio(nu) - 0.5 * math.log(math.pi * psi)
     return n * log_t + 0.5 * n * math.log(keep) + 0.5 * (nu - 1.0) * log_left
 
 
@@ -150,18 +150,6 @@ def _subtract(G: Floats, d: int, centre: Floats, b: Floats, yy: float) -> float:
 
 
 @kernel
-def _leverage_sum(A: Floats, d: int, ridge: float, z: Floats) -> float:
-    """The trace of the hat matrix, from the factor of F'F + ridge I."""
-    total = 0.0
-    for a in range(d):
-        for j in range(a, d):
-            z[j] = 0.0
-        z[a] = 1.0
-        total += 1.0 - ridge * forward_solve(A, d, z, a)
-    return total
-
-
-@kernel
 def _regress(
     n: float, square: float, grid: Grid, psi_0: float, p: int, out: Regressions, k: int, work: tuple[Floats, ...]
 ) -> None:
@@ -169,7 +157,7 @@ def _regress(
 
     Fills c (M, d) and keep (M,) of the work space.
     """
-    G, b, A, z, c, keep = work
+    G, b, A, z, c, keep, lanes = work
     L = len(grid.ridges)
     nu = grid.nu_0 + n
     for g in range(grid.degree + 1):
@@ -179,15 +167,8 @@ def _regress(
         alike = g == 0 or n >= ALIKE * d
         for m in range(g * L + L // 2, g * L + L // 2 + 1) if alike else range(g * L, g * L + L):
             ridge = grid.ridges[m - g * L]
-            for a in range(d):
-                for j in range(a, d):
-                    A[a, j] = G[a, j]
-                A[a, a] += ridge
-                c[m, a] = b[a]
-            factorise(A, d)
-            rest = square - forward_solve(A, d, c[m], 0)
-            back_solve(A, d, c[m])
-            keep[m] = 1.0 - _leverage_sum(A, d, ridge, z) / n
+            rest = square - solve_coefficients(G, b, d, ridge, c[m], A)
+            keep[m] = mean_keep(A, d, ridge, int(n), z, lanes)
             length = 0.0
             for a in range(d):
                 length += c[m, a] * c[m, a]
@@ -200,7 +181,7 @@ def _average(
     n: float, square: float, d: int, weight: Floats, out: Regressions, k: int, work: tuple[Floats, ...]
 ) -> None:
     """Average the regressions of context k into its centre, which came from the parent, and into its residuals."""
-    G, b, _, z, c, keep = work
+    G, b, _, z, c, keep, _ = work
     centre, loo = out.centre[k], out.loo[k]
     gain = 0.0
     for m in range(len(weight)):
@@ -250,8 +231,8 @@ def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int, out: Regres
     Fills the `empty_regressions`.
     """
     N, M, d = len(parent), (grid.degree + 1) * len(grid.ridges), n_features(grid.degree, p)
-    work = (np.zeros((d, d)), np.zeros(d), np.zeros((d, d)), np.zeros(d), np.zeros((M, d)), np.ones(M))
-    G, b, c, weight = work[0], work[1], work[4], np.empty(M)
+    G, b, c, weight = np.zeros((d, d)), np.zeros(d), np.zeros((M, d)), np.empty(M)
+    work = (G, b, np.zeros((d, d)), np.zeros(d), c, np.ones(M), np.empty((d + 1, LANES)))
     for k in range(N):
         yy = _unpack(total[k], d, G, b)
         n = G[0, 0]

@@ -15,8 +15,8 @@ from coverwalk._kernels.distributions.rounded import rounded_moments
 from coverwalk._kernels.distributions.shapes import FAR, Table, log_density
 from coverwalk._kernels.forest.components import OUTLIERS, Learned, Records, write_components
 from coverwalk._kernels.forest.learned import learn_rows, pool_rows
-from coverwalk._kernels.forest.node import NODE, goes_right, route
-from coverwalk._kernels.forest.scaling import to_units
+from coverwalk._kernels.forest.node import NODE, by_leaf, goes_right, route
+from coverwalk._kernels.forest.scaling import frame_rows, to_units
 from coverwalk._kernels.forest.trend import fourier_value
 from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1, pointer, small_ints_1
 from coverwalk._kernels.linalg.prefetch import prefetch
@@ -106,16 +106,13 @@ def _frame_rows(X: Floats, trees: Trees, f: int, R: Floats, origin: Floats) -> N
     turns, phase = floats_2(where, size, f, TURNS), floats_1(where, size, f, PHASE)
     coefficients = floats_1(where, size, f, COEFFICIENTS)
     low, high = floats_1(where, size, f, LOW), floats_1(where, size, f, HIGH)
-    z, t = np.empty(p), np.empty(len(phase))
+    plain, z, t = np.empty((n, p)), np.empty(p), np.empty(len(phase))
+    frame_rows(X, centre, scale, category, R, plain)
     for i in range(n):
-        for a in range(p):
-            x = X[i, a]
-            R[i, a] = x if category[a] > 0 or x != x else to_units(x, centre[a], scale[a], True)
         origin[i] = 0.0
         if len(coefficients) > 0:
             for a in range(p):
-                z[a] = 0.0 if category[a] > 0 or X[i, a] != X[i, a] else R[i, a]
-                z[a] = min(max(z[a], low[a]), high[a])
+                z[a] = min(max(plain[i, a], low[a]), high[a])
             origin[i] = fourier_value(z, turns, phase, coefficients, t)
 
 
@@ -181,20 +178,6 @@ def route_all(X: Floats, trees: Trees, R: Floats, origin: Floats, leaf: Ints, of
 
 
 @kernel
-def _by_leaf(leaf: Ints, n_nodes: int, start: Ints, order: Ints) -> None:
-    """An order of the rows in which those of a leaf follow each other."""
-    for k in range(n_nodes + 1):
-        start[k] = 0
-    for k in leaf:
-        start[k + 1] += 1
-    for k in range(n_nodes):
-        start[k + 1] += start[k]
-    for i in range(len(leaf)):
-        order[start[leaf[i]]] = i
-        start[leaf[i]] += 1
-
-
-@kernel
 def _fetch(trees: Trees, leaf: Ints) -> None:
     """Ask for what the contexts above the leaves (K, n) need: it lies in many places, and then comes all at once."""
     where, size = trees.where, trees.size
@@ -238,10 +221,10 @@ def predict_all(
         _fetch(trees, leaf)
     seen, order, nowhere = np.empty((n, p)), np.empty(n, np.int64), np.zeros(n)
     for t in range(len(numbers)):
-        f, n_nodes = int(numbers[t, FRAME]), size[t, NODES, 0]
+        f = int(numbers[t, FRAME])
         _seen(R[f], leaf[t], trees, t, len(numbers) + f, seen)
         if n > 1:
-            _by_leaf(leaf[t], n_nodes, np.empty(n_nodes + 1, np.int64), order)
+            by_leaf(leaf[t], 0, size[t, NODES, 0], order)
         else:
             order[0] = 0
         unit = numbers[t, UNIT]

@@ -4,6 +4,7 @@ import math
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
+from coverwalk._kernels.odds import log_add
 
 __all__ = ["evidences"]
 
@@ -43,8 +44,7 @@ def evidences(
             now = log_kt[m, 0]
             if k < depth:
                 below[m] += change
-                one, other = log_w + now, log_1mw + below[m]
-                now = max(one, other) + math.log1p(math.exp(-abs(one - other)))
+                now = log_add(log_w + now, log_1mw + below[m])
             change = now - log_z[m]
             log_z[m] = now
         out[t] = log_z[0]

@@ -8,12 +8,9 @@ from numpy.typing import NDArray
 from coverwalk._arrays import Floats, Ints
 from coverwalk.classifier import ContextClassifier
 from coverwalk.evaluation.report.facts import N_SURPRISING, permuted_losses
-from coverwalk.evaluation.scores import n_learned_from
-from coverwalk.preparation.parameters import n_threads
+from coverwalk.evaluation.scores import class_reliability, n_learned_from
 
 __all__ = ["gather_classes"]
-
-N_BINS = 10
 
 
 def gather_classes(
@@ -21,17 +18,16 @@ def gather_classes(
 ) -> dict[str, Any]:
     """Of rows X (n, p), as the model's forest takes them, and labels that it knows."""
     code = np.searchsorted(model.classes_, labels)
-    p = _proba(model, X)
+    p = model._proba(X)
     own = p[np.arange(len(X)), code]
     with np.errstate(divide="ignore"):
         log_p = np.log(own)
 
     def losses(rows_X: Floats, rows: Ints) -> float:
-        q = _proba(model, rows_X)[np.arange(len(rows)), code[rows]]
+        q = model._proba(rows_X)[np.arange(len(rows)), code[rows]]
         return -float(np.log(np.maximum(q, 1e-300)).mean())
 
-    counts = model._forest.kinds[0][1][0].local[0][0]
-    frequency = counts / counts.sum()
+    frequency = model._forest.counts / model._forest.counts.sum()
     trees = [tree for _, trees in model._forest.kinds for tree in trees]
     return {
         "kind": "classes",
@@ -49,7 +45,10 @@ def gather_classes(
             _loss("coverwalk", log_p, p, code),
             _loss("class frequencies", np.log(frequency)[code], np.tile(frequency, (len(X), 1)), code),
         ],
-        "reliability": _reliability(p, code),
+        "reliability": [
+            {"claimed": claimed, "accuracy": accuracy, "n": n}
+            for claimed, accuracy, n in class_reliability(p, p.argmax(axis=1) == code)
+        ],
         "confusion": _confusion(p, code),
         "importances": permuted_losses(X, losses, names),
         "surprising": [
@@ -66,11 +65,6 @@ def gather_classes(
     }
 
 
-def _proba(model: ContextClassifier, X: Floats) -> Floats:
-    p = np.exp(model._forest.log_proba(X, n_threads(model.n_jobs)))
-    return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-
 def _loss(name: str, log_p: Floats, p: Floats, code: Ints) -> dict[str, Any]:
     return {
         "name": name,
@@ -78,16 +72,6 @@ def _loss(name: str, log_p: Floats, p: Floats, code: Ints) -> dict[str, Any]:
         "error": float(np.nan_to_num(log_p.std()) / np.sqrt(len(log_p))),
         "accuracy": float(np.mean(p.argmax(axis=1) == code)),
     }
-
-
-def _reliability(p: Floats, code: Ints) -> list[dict[str, Any]]:
-    """Accuracy of rows by the probability of their predicted class, in bins of equal width; empty ones left out."""
-    best, right = p.max(axis=1), p.argmax(axis=1) == code
-    of = np.minimum((best * N_BINS).astype(int), N_BINS - 1)
-    return [
-        {"claimed": float(best[of == b].mean()), "accuracy": float(right[of == b].mean()), "n": int(np.sum(of == b))}
-        for b in np.unique(of)
-    ]
 
 
 def _confusion(p: Floats, code: Ints) -> list[list[int]]:

@@ -1,9 +1,6 @@
 """A forest for p(y): trees of cells, trees of normals, and kernels, with shares learned from held-out rows."""
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -14,6 +11,7 @@ from coverwalk.forest.densities.cell_tree import CellTree, grow_cell_tree, rando
 from coverwalk.forest.densities.kernels import bandwidths, kernel_mixture
 from coverwalk.forest.densities.normal_tree import Normals, grow_normals, growth_for
 from coverwalk.forest.pool import pool_weights
+from coverwalk.forest.threads import in_threads
 from coverwalk.preparation.running_scaling import Units, units_of
 
 __all__ = ["DensityForest", "rounding_step"]
@@ -73,8 +71,8 @@ class DensityForest:
             return np.column_stack([cells, *(dist.logpdf(judged[held_out_rows]) for dist in dists)])
 
         widths = bandwidths(len(Y), Y.shape[1])
-        kinds = _shares(np.concatenate(_in_threads(held_out, range(FOLDS), n_threads)))
-        trees = _in_threads(lambda s: both(s, Y), seeds, n_threads)
+        kinds = _shares(np.concatenate(in_threads(held_out, range(FOLDS), n_threads)))
+        trees = in_threads(lambda s: both(s, Y), seeds, n_threads)
         dists = [Normals.pooled([normals for _, normals in trees]), *kernel_mixture(Y, spread, step, widths)]
         nonzero = [(dist, weight) for dist, weight in zip(dists, kinds[1:]) if weight > 0.0]
         return cls(
@@ -144,11 +142,3 @@ def rounding_step(Y: Floats) -> Floats:
         size = np.abs(column[0]) or 1.0
         steps.append(gaps.min() if len(gaps) else _CONSTANT * size)
     return np.asarray(np.maximum(np.array(steps), np.finfo(np.float64).tiny))
-
-
-def _in_threads(function: Callable[[Any], Any], items: Iterable[Any], n_threads: int) -> list[Any]:
-    """Results in the order of the items, whatever the number of threads."""
-    if n_threads == 1:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(function, items))

@@ -1,0 +1,105 @@
+"""What a `CoverModel` keeps of each context: its local models, and rows for its children; and whether these fit."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coverwalk.base import Floats, LocalModel, Posterior
+from coverwalk.covers.kdtree import KDTree
+from coverwalk.files.schema import Array, List, Object, Plain, Real, Schema, Scope, require, stored
+from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
+from coverwalk.local.kernel_density import KernelDensity, KernelDensityPosterior
+from coverwalk.local.polynomial import Polynomial, PolynomialPosterior
+from coverwalk.local.tree_density import TreeDensity, TreeDensityPosterior
+from coverwalk.walk import START, Refining, mix
+
+__all__ = ["LOCALS", "Belief", "KeptRow", "check_contexts", "checked_row"]
+
+LOCALS = (Polynomial, TreeDensity, KernelDensity, Dirichlet)
+_POSTERIORS = (PolynomialPosterior, TreeDensityPosterior, KernelDensityPosterior, DirichletPosterior)
+
+
+class Belief:
+    """The local models of one context; its first transition v chooses among them by their evidence."""
+
+    _schema = Schema(
+        posteriors=List(Object(*_POSTERIORS, model="local[i]", p="p"), "len(local)"),
+        log_v=Array(float, "len(local)", high=1e-6, inf=True, log_total=1.0),
+        _log_v0=Array(float, "len(local)", high=1e-6, inf=True, log_total=1.0),
+        check=lambda state, scope: require(
+            "a posterior",
+            [f"{model.kind}Posterior" for model in scope["local"]]
+            == [type(each).__name__ for each in state.posteriors],
+        ),
+    )
+
+    def __init__(self, local: Sequence[LocalModel], parent: "Belief | None") -> None:
+        parents: Sequence[Posterior | None] = parent.posteriors if parent else [None] * len(local)
+        self.posteriors: list[Posterior] = [model.start(p) for model, p in zip(local, parents)]
+        self.log_v = self._log_v0 = np.full(len(local), -np.log(len(local)))
+
+    def weigh(self, x: Any, y: Any) -> tuple[float, Floats]:
+        """phi_M = sum_i v_i phi_i, and v after this row; both as logarithms."""
+        return mix(self.log_v, np.array([posterior.logpdf(x, y) for posterior in self.posteriors]))
+
+    def update(self, x: Any, y: Any, log_v: Floats) -> None:
+        """Learn a row; ``log_v`` is what `weigh` gave."""
+        self.log_v = log_v
+        for posterior in self.posteriors:
+            posterior.update(x, y)
+
+    def log_evidence(self) -> float:
+        """Log Z_phi of all rows of the context."""
+        return float(np.logaddexp.reduce(self._log_v0 + [posterior.log_evidence() for posterior in self.posteriors]))
+
+    def merge(self, other: "Belief") -> None:
+        """Take in what another belief of the same local models has learned."""
+        for mine, theirs in zip(self.posteriors, other.posteriors):
+            mine.merge(theirs)
+        _, self.log_v = mix(self._log_v0, np.array([posterior.log_evidence() for posterior in self.posteriors]))
+
+
+@stored(x=Plain(), y=Plain(), log_psi=Real())
+class KeptRow(NamedTuple):
+    """A row kept by a context that may split, with the log psi it was predicted with there."""
+
+    x: Any
+    y: Any
+    log_psi: float
+
+
+def checked_row(model: Any, x: Any, y: Any, *, learning: bool = False) -> tuple[Any, Any]:
+    """A row as the cover and the local models of a model want it; ValueError where one of them does not take it."""
+    x = model.cover.check(x)
+    for local in model.local:
+        x, y = local.check(x, y)
+        if learning:
+            local.check_learnable(x, y)
+    return x, y
+
+
+def check_contexts(state: Any, scope: Scope) -> None:
+    """Contexts are those of the cover, evidences are where a split or a merge looks for them, rows in their context."""
+    depths = {M: depth for M, depth in state._depth.items() if M != START}
+    contexts = set(state._beliefs)
+    require("contexts", contexts == set(depths) and contexts <= set(state._stopping))
+    require("contexts", set(state._stopping) <= contexts | {START} and set(state._rows) <= contexts)
+    require("contexts", not contexts or START in state._stopping)
+    if isinstance(state.cover, KDTree):
+        nodes = state.cover._nodes
+        require("contexts", all(type(M) is int and 0 <= M < len(nodes) for M in contexts))
+        require("depths", all(nodes[M].depth == depth for M, depth in depths.items()))
+    else:
+        require("depths", not depths or max(depths.values()) == state.cover.depth)
+    for M, partitions in state._finer.items():
+        require("finer contexts", M in contexts or M == START)
+        require("finer contexts", all(part <= contexts for part in partitions.values()))
+    evidence = set(state._log_Z) - {START}
+    require("evidence", evidence == contexts if isinstance(state.walk, Refining) else evidence <= contexts)
+    for M, rows in state._rows.items():
+        for row in rows:
+            x, _ = checked_row(state, row.x, row.y, learning=True)
+            if isinstance(x, np.ndarray):  # a number passes for a vector of one, but is none
+                require("rows", isinstance(row.x, np.ndarray) and row.x.shape == x.shape)
+            require("rows", state.cover.contexts(x)[-1][0] == M)

@@ -1,0 +1,77 @@
+"""One tree fitted to rows: its contexts, their evidence, and the components that it leaves."""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from coverwalk._arrays import Floats
+from coverwalk._kernels.forest.components import REGRESSION
+from coverwalk._kernels.forest.contexts import N_SHAPES, Fit, Grid, Layout, empty_fit, fit_contexts
+from coverwalk._kernels.forest.evidence import local_evidence, stop_weights, walk_weights
+from coverwalk._kernels.forest.kernel_density import kernel_tables
+from coverwalk._kernels.forest.records import at_rest, fill_spans, kept_records
+from coverwalk.forest.experts.global_kernel import NO_WEIGHT
+from coverwalk.forest.local_columns import Fill, fill_of, local_columns
+from coverwalk.forest.members import FittedTree
+from coverwalk.forest.tree import Tree
+from coverwalk.forest.tree_shapes import shapes_of
+
+__all__ = ["Fitted", "fit_tree", "fitted_contexts", "tables", "weighted_tree"]
+
+tables = cache(kernel_tables)
+MIN_WEIGHT = 0.03  # components below it, in their tree, are left out and the others made to sum to one
+
+
+class Fitted(NamedTuple):
+    """The contexts of a tree, fitted to rows."""
+
+    X: Floats  # (n, p) what local models see, sorted by leaf
+    layout: Layout
+    fit: Fit
+    fill: Fill
+
+
+def fitted_contexts(
+    tree: Tree, Z: Floats, r: Floats, grid: Grid, n_categories: tuple[int, ...], weight: Floats = NO_WEIGHT
+) -> Fitted:
+    """Fit the contexts of a tree to rows Z (n, p), r (n,), in units, with weights (n,) of mean one, or none."""
+    perm, layout = tree.arrange(Z)
+    if len(weight):
+        layout = layout._replace(weight=weight[perm])
+    fill = fill_of(tree, Z, n_categories)
+    X = local_columns(tree, Z, fill, n_categories)[perm]
+    fit = empty_fit(layout, grid, X.shape[1])
+    fit_contexts(X, r[perm], layout, grid, tables(), fit)
+    return Fitted(X, layout, fit, fill)
+
+
+def fit_tree(
+    tree: Tree,
+    Z: Floats,
+    r: Floats,
+    grid: Grid,
+    stops: tuple[float, ...],
+    n_categories: tuple[int, ...],
+    weight: Floats = NO_WEIGHT,
+) -> FittedTree:
+    """As `fitted_contexts`, and what is left of them under the posteriors of some stopping probabilities."""
+    X, layout, fit, fill = fitted_contexts(tree, Z, r, grid, n_categories, weight)
+    return weighted_tree(X, layout, grid, fit, stops)._replace(fill=fill)
+
+
+def weighted_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[float, ...]) -> FittedTree:
+    """What there is to hear of fitted contexts, under the posteriors of some stopping probabilities."""
+    N, S = len(fit.s2), len(stops)
+    log_weight, log_phi = np.empty((N, 1 + N_SHAPES)), np.empty(N)
+    local_evidence(fit.log_score, fit.psi.shape[1], log_weight, log_phi)
+    log_stop, log_go, weight = np.empty((S, N)), np.empty((S, N)), np.empty((S, N, 1 + N_SHAPES))
+    for s, w in enumerate(stops):
+        stop_weights(layout.left, log_phi, w, log_stop[s], log_go[s])
+    walk_weights(layout.parent, log_weight, log_stop, log_go, weight)
+    nonzero = np.asarray((weight >= MIN_WEIGHT).any(axis=0))
+    nonzero[0, REGRESSION] = True
+    records = kept_records(layout, grid, fit, weight, nonzero, X.shape[1])
+    fill_spans(X, layout, records)
+    shape, shapes = shapes_of(records, fit, grid, layout)
+    return FittedTree(records, shape, shapes, at_rest(records))

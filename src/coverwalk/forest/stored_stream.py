@@ -1,0 +1,87 @@
+"""What a file holds of a stream: its trees, which share their frames, and a growth that is under way."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from coverwalk.files.schema import Object, Whole, require, stored
+from coverwalk.forest.check import check_tree
+from coverwalk.forest.members import Frame, Member, Part
+from coverwalk.forest.schedule import NEVER, Job
+from coverwalk.forest.stored_tree import StoredTree, restored, to_store
+from coverwalk.forest.tree import Tree
+
+if TYPE_CHECKING:
+    from coverwalk.forest.stream import ForestStream
+
+__all__ = ["StoredMember", "check_stream", "restored_state", "stream_state"]
+
+
+@stored(
+    frame=Whole(0, "F - 1"),
+    part=Object(Part),
+    degree=Whole(0, 2),
+    tree=Object(Tree, p="p"),
+    fitted=Object(StoredTree, N="tree.N", p="p"),
+)
+class StoredMember(NamedTuple):
+    """A member in a file, where trees share their frames."""
+
+    frame: int
+    tree: Tree
+    fitted: StoredTree
+    part: Part
+    degree: int
+
+
+def stream_state(stream: "ForestStream") -> dict[str, Any]:
+    """The fields of a stream, without what is made again."""
+    state = {name: value for name, value in vars(stream).items() if name not in ("table", "growing")}
+    kept = stream.n_rows - stream.first_row if stream.next_event < NEVER else 0
+    state["X"], state["y"] = stream.X[:kept], stream.y[:kept]
+    base, member = stream.growing.result() if stream.growing else (None, None)  # does not depend on when
+    frames: list[Frame] = []
+    saved = []
+    for one in [*stream.members, *([member] if member else [])]:
+        if not any(one.frame is frame for frame in frames):
+            frames.append(one.frame)
+        place = next(i for i, frame in enumerate(frames) if one.frame is frame)
+        saved.append(StoredMember(place, one.tree, to_store(one.tree, one.fitted, None), *one[3:]))
+    state["members"], state["frames"] = saved[: len(stream.members)], frames
+    state["grown"] = saved[-1] if member else None
+    state["grown_base"] = base if base is not stream.base else None
+    return state
+
+
+def restored_state(state: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a stream, from what `stream_state` made of them."""
+    state = dict(state)
+    frames, grown, base = (state.pop(name) for name in ("frames", "grown", "grown_base"))
+
+    def member(one: StoredMember) -> Member:
+        return Member(frames[one.frame], one.tree, restored(one.tree, one.fitted, None, state["p"]), *one[3:])
+
+    growing = None
+    if grown is not None:
+        done = base or state["base"], member(grown)
+        growing = Job(lambda: done)
+    return state | {"members": [member(one) for one in state["members"]], "growing": growing}
+
+
+def check_stream(state: Any) -> None:
+    """Members that a stream could have grown, and rows that it could have kept."""
+    n_rows, members = int(state.learned[0]), [*state.members, *([state.grown] if state.grown else [])]
+    require("rows", state.first_row <= n_rows < state.next_event)
+    require("rows", len(state.y) == (n_rows - state.first_row if state.next_event < NEVER else 0))
+    require("members", bool(state.members) == (state.base is not None) == (n_rows > 0))
+    require("base", state.base is None or len(state.members) == state.base.settings.n_trees)
+    require("categories", len(state.categories) <= len(state.names))
+    require("a growth", state.grown is not None or state.grown_base is None)
+    for member in members:
+        frame = state.frames[member.frame]
+        n_categories = np.array(frame.n_categories or (0,) * len(state.names), np.int64)
+        require("categorical", (n_categories > 0) <= state.categorical)
+        require("trend", not member.part.smooth or frame.trend is not None)
+        require("weight", len(member.fitted.weight) == 1)
+        require("inverse", member.fitted.learned and len(member.fitted.learned.inverse) == len(member.fitted.mean))
+        check_tree(member.tree, member.fitted, member.degree, n_categories)
