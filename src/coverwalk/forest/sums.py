@@ -135,10 +135,9 @@ class ForestSums(ForestStatistics[Moments]):
         order = canonical_order(*rows)
         X, y = (part[order] for part in rows)
         forest = replace(forest, X=X[:KEPT_ROWS], y=y[:KEPT_ROWS])
-        forest.fit_experts(X, y)
-        Z, settings = forest.frame.rows(X).Z, forest.settings
+        Z, _, _ = forest.fit_experts(X, y)
         missing = set(with_missing) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
-        return cls(forest, [fill_of(tree, Z, settings.n_categories, tuple(missing)) for tree in forest.trees])
+        return cls(forest, [fill_of(tree, Z, forest.settings.n_categories, tuple(missing)) for tree in forest.trees])
 
     def zeros(self, k: int) -> Moments:
         """Of a tree without rows."""
