@@ -439,6 +439,16 @@ def test_a_target_of_text_is_a_class(labelled, capsys):
     assert load("code.cover").classes_.tolist() == [3, 7]
 
 
+def test_a_target_of_truths_is_a_class(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    a = np.random.default_rng(0).random(60)
+    pl.DataFrame({"a": a, "won": a > 0.5}).write_parquet("won.parquet")
+    assert run(capsys, "fit", "won.parquet", "--target", "won", "--trees", 2)[0] == 0
+    assert load("won.cover").classes_.tolist() == [False, True]
+    assert run(capsys, "predict", "won.cover", "won.parquet", "--out", "p.parquet")[0] == 0
+    assert np.mean(pl.read_parquet("p.parquet")["won"].to_numpy() == (a > 0.5)) > 0.9
+
+
 @pytest.mark.parametrize("data", ["kinds.csv", "kinds.parquet"])
 @pytest.mark.parametrize(("model", "column"), [("kind.cover", "kind"), ("code.cover", "code")])
 def test_predict_gives_classes_and_probabilities(data, model, column, labelled, capsys):

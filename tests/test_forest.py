@@ -2,6 +2,8 @@
 distributions.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -136,19 +138,16 @@ def test_order_of_rows_and_threads_change_nothing():
     assert np.array_equal(a.logpdf(y[:20]), b.logpdf(y[:20]))
 
 
-def test_merge_is_accumulation():
+def test_rows_come_in_any_chunks():
     X, y = rows()
     plan = Forest.plan(X[:120], y[:120], Settings(n_trees=3))
-    global_kernel, one, other = plan.empty(), plan.empty(), plan.empty()
-    global_kernel.accumulate(X, y)
+    whole, one = replace(plan), replace(plan)
+    whole.accumulate(X, y)
     one.accumulate(X[150:], y[150:])
-    other.accumulate(X[:150], y[:150])
-    one.merge(other)
-    for forest in (global_kernel, one):
+    one.accumulate(X[:150], y[:150])
+    for forest in (whole, one):
         forest.finalize()
-    assert np.array_equal(global_kernel.predict_dist(X[:9]).logpdf(y[:9]), one.predict_dist(X[:9]).logpdf(y[:9]))
-    with pytest.raises(ValueError, match="one plan"):
-        one.merge(Forest.plan(X[:50], y[:50], Settings(n_trees=3)))
+    assert np.array_equal(whole.predict_dist(X[:9]).logpdf(y[:9]), one.predict_dist(X[:9]).logpdf(y[:9]))
 
 
 def test_contexts_without_rows_say_what_their_parent_says():

@@ -33,7 +33,7 @@ def both(X, y, monkeypatch, stop=0.4, degree=2, **settings):
     forest.accumulate(X, y)
     forest.finalize()
     Z, r = forest.inputs.forward(X), forest.output.forward(y[:, None])[:, 0]
-    ridges, many = forest.settings.ridges, forest.grid.many
+    ridges, many = forest.settings.ridges, forest.grid_of(degree).many
     slow = SlowTree(forest.trees[0], Z, r, degree, ridges, many, MIN_SCALE)
     parts = [OfForest(slow, which) for which in KINDS]
     learned, model = (CoverModel(TreeCover(slow), parts, stop=stop) for _ in range(2))

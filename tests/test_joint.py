@@ -1,10 +1,12 @@
 """Chains of conditionals against a Gaussian vector, whose every answer is known."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from coverwalk import ConditionalDensity
 from coverwalk.distributions.joint import JointDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
@@ -119,3 +121,12 @@ def test_rows_and_bad_input(joint):
         joint[0][0]
     with pytest.raises(ValueError, match="n_draws"):
         JointDistribution(conditional, 5, 3, n_draws=1)
+
+
+def test_outputs_keep_their_names_on_a_stream():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(60, 1))
+    y = pd.DataFrame({"low": X[:, 0], "high": X[:, 0] + rng.uniform(size=60)})
+    model = ConditionalDensity(2, stop=0.5).fit(X, y)
+    model.learn_one(X[0], y.iloc[0].to_numpy())
+    assert model.predict_dist(X[:2]).names == ["low", "high"]

@@ -112,16 +112,14 @@ def test_its_voices_have_their_share_and_a_name():
     assert forest.describe(GLOBAL_KERNEL) == Context(-1, 0, 200, 0, {})
 
 
-def test_order_and_merging_change_nothing():
+def test_order_and_chunks_change_nothing():
     X, y = rows(200)
     order = np.random.default_rng(1).permutation(200)
     a = fitted(X, y, kernel=0.5).predict_dist(X[:20]).logpdf(y[:20])
     assert np.array_equal(a, fitted(X[order], y[order], kernel=0.5).predict_dist(X[:20]).logpdf(y[:20]))
-    plan = Forest.plan(X, y, Settings(n_trees=3, kernel=0.5))
-    one, other = plan.empty(), plan.empty()
+    one = Forest.plan(X, y, Settings(n_trees=3, kernel=0.5))
+    one.accumulate(X[70:], y[70:])
     one.accumulate(X[:70], y[:70])
-    other.accumulate(X[70:], y[70:])
-    one.merge(other)
     one.finalize()
     assert np.array_equal(a, one.predict_dist(X[:20]).logpdf(y[:20]))
 

@@ -6,12 +6,12 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from coverwalk import PredictiveDistribution
-from coverwalk._kernels.distributions.row_cdf import N_PIECES, PER_UNIT, student_pieces
+from coverwalk._kernels.distributions.row_cdf import FAR_PIECES, FIRST_FAR, N_PIECES, PER_UNIT, REACH, student_pieces
 from coverwalk._kernels.distributions.student import student_log_norm
 from coverwalk.distributions.shapes import Shapes
 
 
-@pytest.mark.parametrize("df", [1.0, 1.7, 3.0, 10.5, 200.0, 1e5, np.inf])
+@pytest.mark.parametrize("df", [1.0, 1.2, 1.7, 3.0, 10.5, 200.0, 1e5, np.inf])
 def test_tabulated_cdf(df):
     pieces = np.empty((1, N_PIECES, 6))
     student_pieces(np.array([df]), student_log_norm(np.array([df])), pieces)
@@ -19,7 +19,13 @@ def test_tabulated_cdf(df):
     k = (e * PER_UNIT).astype(int)
     value = np.polynomial.polynomial.polyval((e * PER_UNIT - k)[None], pieces[0, k].T[:, :], tensor=False)[0]
     assert_allclose(value, stats.t(df).cdf(e), atol=1e-10, rtol=0)
-    assert pieces[0, -1].tolist() == [1, 0, 0, 0, 0, 0]
+    assert pieces[0, REACH * PER_UNIT].tolist() == [1, 0, 0, 0, 0, 0]
+    u = np.linspace(FIRST_FAR / FAR_PIECES, 1, 4999)[:-1]
+    k = (u * FAR_PIECES + 1e-12).astype(int)
+    value = np.polynomial.polynomial.polyval(
+        (u * FAR_PIECES - k)[None], pieces[0, REACH * PER_UNIT + k].T, tensor=False
+    )
+    assert_allclose(value[0], stats.t(df).cdf(REACH / u), atol=1e-10, rtol=0)
 
 
 def test_quantiles_of_gaps_needles_and_jumps():

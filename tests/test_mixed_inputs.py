@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
-from coverwalk import ConditionalDensity, ContextClassifier, load
+from coverwalk import ConditionalDensity, ContextClassifier, Density, DoubleTree, load
 from coverwalk._kernels.forest.category_split import mask_of, missing_goes, order_categories
 from coverwalk._kernels.forest.node import MISSING, UNSEEN, goes_right
 from coverwalk.forest.tree import grow_tree
@@ -232,3 +234,58 @@ def test_discriminants_see_indicators_of_levels():
     blind = ContextClassifier(0, 8, random_state=0).fit(frame[["a", "b"]][:600], y[:600])
     loss = log_loss(y[600:], model.predict_proba(frame[600:]))
     assert loss < log_loss(y[600:], blind.predict_proba(frame[["a", "b"]][600:])) - 0.1
+
+
+def two_of_one_name(make):
+    frame = pd.DataFrame(np.random.default_rng(0).random((40, 2)), columns=["a", "a"])
+    return frame if make == "pandas" else pa.Table.from_arrays([pa.array(frame.iloc[:, j]) for j in (0, 1)], ["a", "a"])
+
+
+@pytest.mark.parametrize("make", ["pandas", "arrow"])
+@pytest.mark.parametrize(
+    "estimator",
+    [ConditionalDensity(2), ContextClassifier(2, 0), DoubleTree(), Density(2)],
+    ids=lambda e: type(e).__name__,
+)
+def test_two_columns_of_one_name_are_refused(estimator, make):
+    y, good = np.arange(40) % 3, pd.DataFrame(np.random.default_rng(0).random((40, 2)), columns=["a", "b"])
+    bad, said = two_of_one_name(make), r"two columns with the name 'a': rename"
+    with pytest.raises(ValueError, match=said):
+        clone(estimator).fit(bad, y)
+    fitted = clone(estimator).fit(good, y)
+    with pytest.raises(ValueError, match=said):
+        fitted.logpdf(bad) if isinstance(estimator, Density) else fitted.predict(bad)
+    for name in ("partial_fit", "fit_chunks"):
+        if hasattr(estimator, name):
+            call = getattr(clone(estimator), name)
+            with pytest.raises(ValueError, match=said):
+                call(bad, y) if name == "partial_fit" else call([(bad, y)])
+
+
+HOURS = np.arange(40) % 5
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (HOURS > 2, "ContextClassifier"),
+        ((HOURS > 2).tolist(), "ContextClassifier"),
+        (pd.Series(HOURS > 2, dtype="boolean"), "ContextClassifier"),
+        (pl.Series(HOURS > 2), "ContextClassifier"),
+        (pd.Series(pd.to_timedelta(HOURS, unit="h")), "lengths of time"),
+        (pl.Series(HOURS).cast(pl.Duration("us")), "lengths of time"),
+        (pd.DataFrame({"u": 1.0 * HOURS, "v": pd.to_timedelta(HOURS, unit="h")}), "lengths of time"),
+        (HOURS.astype("datetime64[D]"), "dates"),
+        (pd.Series(HOURS.astype("datetime64[s]")).dt.tz_localize("UTC"), "dates"),
+    ],
+)
+def test_truths_and_times_are_no_numbers(y, said):
+    X = np.random.default_rng(0).random((40, 1))
+    for learn in (
+        lambda: ConditionalDensity(2).fit(X, y),
+        lambda: ConditionalDensity(2).partial_fit(X, y),
+        lambda: ConditionalDensity(2).fit_chunks([(X, y)]),
+        lambda: DoubleTree().fit(X, y),
+    ):
+        with pytest.raises(ValueError, match=f"y must be numbers, got .*{said}"):
+            learn()

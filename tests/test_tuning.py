@@ -93,11 +93,9 @@ def test_parts_are_what_they_say():
     assert [part.smooth for part in MIXED.part_of_trees()].count(True) == 2
     widths = [tree.records.centre.shape[1] for tree in forest.fitted]
     assert widths == [10 if part.degree == 2 else 4 for part in MIXED.part_of_trees()]
-    assert MIXED.with_trees(3).parts == tuple(part._replace(n_trees=1) for part in MIXED.parts)
-    assert forest.empty().trend is forest.trend
 
 
-def test_order_threads_chunks_and_merging_change_nothing():
+def test_order_threads_and_chunks_change_nothing():
     X, y = rows()
     order = np.random.default_rng(3).permutation(len(y))
     expected = fitted(X, y).predict_dist(X[:20]).logpdf(y[:20])
@@ -106,11 +104,9 @@ def test_order_threads_chunks_and_merging_change_nothing():
     np.testing.assert_array_equal(other.predict_dist(X[:20]).logpdf(y[:20]), expected)
     chunks = [other.predict_dist(X[i : i + 7]).logpdf(y[i : i + 7]) for i in (0, 7)]
     np.testing.assert_array_equal(np.concatenate(chunks), expected[:14])
-    plan = Forest.plan(X, y, MIXED)
-    one, two = plan.empty(), plan.empty()
-    one.accumulate(X[:90], y[:90])
+    two = Forest.plan(X, y, MIXED)
     two.accumulate(X[90:], y[90:])
-    two.merge(one)
+    two.accumulate(X[:90], y[:90])
     two.finalize()
     np.testing.assert_array_equal(two.predict_dist(X[:20]).logpdf(y[:20]), expected)
 

@@ -31,6 +31,7 @@ from coverwalk.forest.densities.density_forest import DensityForest, rounding_st
 from coverwalk.forest.densities.slices import slices
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import refuse_nonfinite
+from coverwalk.preparation.columns import refuse_equal_names
 from coverwalk.preparation.parameters import n_threads, seed_of
 
 __all__ = ["Density"]
@@ -172,6 +173,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
                     f"X must have {self.n_features_in_} columns as in fit, got numbers (n,): {np.shape(X)}"
                 )
             X = np.asarray(X).reshape(-1, 1)
+        refuse_equal_names(X)
         try:
             checked: Floats = validate_data(self, X, dtype=np.float64, order="C", reset=reset, ensure_all_finite=False)
         except ValueError as error:

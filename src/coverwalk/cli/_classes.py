@@ -36,6 +36,8 @@ def as_labels(entries: "NDArray[Any]") -> "NDArray[Any]":
 
 def is_text(entries: "NDArray[Any]") -> bool:
     """Whether no entry is a number: a column that can only be meant as classes."""
+    if entries.dtype == bool:
+        return True
     return entries.dtype == object and not any(_is_number(entry) for entry in set(entries.tolist()))
 
 

@@ -1,9 +1,8 @@
-"""A forest of adaptive covers for one output, in four steps that data beyond one machine can take as well.
+"""A forest of adaptive covers for one output, in three steps; `coverwalk.forest.sums` has those of data beyond memory.
 
-``plan`` grows the trees from (a sample of) the rows; ``accumulate`` takes rows in; ``merge`` adds what another forest
-of the same plan took in; ``finalize`` sends priors down and evidence up. What is taken in is the set of rows: from
-them, in an order of their own, come sums that add up. So the result does not depend on the order, the chunks or the
-number of threads.
+``plan`` grows the trees from (a sample of) the rows; ``accumulate`` takes rows in; ``finalize`` sends priors down and
+evidence up. What is taken in is the set of rows, in an order of their own. So the result does not depend on the order,
+the chunks or the number of threads.
 """
 
 import math
@@ -23,7 +22,6 @@ from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.members import FittedTree, Frame, Member, Part
 from coverwalk.forest.settings import Settings, grid_of, latent
-from coverwalk.forest.statistics import check_same_plan
 from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_store
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree, grow_tree
@@ -38,7 +36,7 @@ PLAN_ROWS = 2**17  # from which trees are grown
 
 @dataclass
 class Forest:
-    """One output's forest; see the module for its four steps.
+    """One output's forest; see the module for its three steps.
 
     Examples
     --------
@@ -46,10 +44,9 @@ class Forest:
     >>> X = rng.uniform(size=(300, 2))
     >>> y = X[:, 0] + 0.1 * rng.standard_normal(300)
     >>> forest = Forest.plan(X, y, Settings(n_trees=4))
-    >>> half, other = forest.empty(), forest.empty()
-    >>> half.accumulate(X[:100], y[:100]); other.accumulate(X[100:], y[100:])
-    >>> half.merge(other); half.finalize()
-    >>> half.predict_dist(X[:5])
+    >>> forest.accumulate(X, y)
+    >>> forest.finalize()
+    >>> forest.predict_dist(X[:5])
     PredictiveDistribution(5 rows, ... components per row)
     """
 
@@ -85,7 +82,7 @@ class Forest:
         check=check_forest,
     )
 
-    # -- the four steps -----------------------------------------------------------------------------------------------
+    # -- the three steps ----------------------------------------------------------------------------------------------
 
     @classmethod
     def plan(
@@ -136,11 +133,6 @@ class Forest:
         names = names or [f"x{a}" for a in range(X.shape[1])]
         return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names, trend=trend)
 
-    def empty(self) -> "Forest":
-        """A forest of the same plan without rows."""
-        plan = self.settings, self.inputs, self.output, self.trees
-        return Forest(*plan, self.X[:0], self.y[:0], self.names, self.categories, trend=self.trend)
-
     def accumulate(self, X: Floats, y: Floats, weight: Floats | None = None) -> None:
         """Take rows in, all with weights or all without."""
         if len(self.y) and (weight is None) != (len(self.weight) == 0) and len(y):
@@ -148,21 +140,14 @@ class Forest:
         self.X, self.y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
         self.weight = self.weight if weight is None else np.concatenate([self.weight, weight])
 
-    def merge(self, other: "Forest") -> None:
-        """Take in what another forest of the same plan took in."""
-        check_same_plan(self.trees, other.trees)
-        self.accumulate(other.X, other.y, other.weight if len(other.weight) else None)
-
     def finalize(self, stops: tuple[float, ...] | None = None, *, shown: bool = False) -> None:
         """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
         probabilities. ``shown``: progress on a terminal.
         """
         order = canonical_order(self.X, self.y)
-        X, y = self.X[order], self.y[order]
-        Z, r = self.frame.rows(X).Z, self.targets(X, y)
         parts, n_categories = self.settings.part_of_trees(), self.settings.n_categories
         weight = self.weight[order] if len(self.weight) else self.weight
-        left = self.fit_experts(X, y, weight)
+        Z, r, left = self.fit_experts(self.X[order], self.y[order], weight)
 
         def one(k: int) -> FittedTree:
             part = parts[k]
@@ -173,17 +158,18 @@ class Forest:
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads, name)
         self._table = None
 
-    def fit_experts(self, X: Floats, y: Floats, weight: Floats = NO_WEIGHT) -> Floats:
+    def fit_experts(self, X: Floats, y: Floats, weight: Floats = NO_WEIGHT) -> tuple[Floats, Floats, Floats]:
         """Fit the trend and the global kernel to rows X (n, p), y (n,) in canonical order, with weights or none.
 
-        Returns what the trend leaves of y, in units: for the rows to which it was fitted its leave-one-out residuals.
+        Returns the rows as splits read them, y in units, and what the trend leaves of it: for the rows to which it was
+        fitted its leave-one-out residuals.
         """
-        plain = self.frame.rows(X).plain
+        rows = self.frame.rows(X)
         left = r = self.targets(X, y)
         if self.trend:
-            self.trend, left = self.trend.fit(plain, r, weight if len(weight) else None)
-        self.global_kernel = KernelContext.fit(plain, r, weight) if self.settings.kernel > 0 else None
-        return left
+            self.trend, left = self.trend.fit(rows.plain, r, weight if len(weight) else None)
+        self.global_kernel = KernelContext.fit(rows.plain, r, weight) if self.settings.kernel > 0 else None
+        return rows.Z, r, left
 
     def targets(self, X: Floats, y: Floats, apart: bool = True) -> Floats:
         """What the trees are fitted to in rows X (n, p), y (n,): `latent` y in units of order one."""
@@ -193,11 +179,6 @@ class Forest:
     def n_rows(self) -> int:
         """How many rows were taken in."""
         return self.n_summed or len(self.y)
-
-    @property
-    def grid(self) -> Grid:
-        """The local regressions that contexts try where all trees are alike."""
-        return self.grid_of(self.settings.degree)
 
     def grid_of(self, degree: int) -> Grid:
         """The local regressions that every context of a tree of this degree tries."""

@@ -18,7 +18,6 @@ from coverwalk.preparation.scaling import Scaling
 
 __all__ = [
     "GLOBAL_KERNEL",
-    "OUTLIERS",
     "FittedTree",
     "Frame",
     "Member",
@@ -27,7 +26,7 @@ __all__ = [
     "describe_context",
 ]
 
-OUTLIERS, GLOBAL_KERNEL = -1, -2  # labels of components that are in no tree
+GLOBAL_KERNEL = -2  # label of a component that is in no tree, as that of outliers is
 
 
 @stored(n_trees=Whole(1, 10_000), degree=Whole(0, 2), stop=Real(above=0, below=1), smooth=Flag())

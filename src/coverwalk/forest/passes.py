@@ -26,7 +26,8 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from coverwalk._arrays import Floats
 from coverwalk.locks import adopt
 from coverwalk.preparation.category_counts import CategoryCounts, digests
-from coverwalk.preparation.columns import categories_of, columns_of
+from coverwalk.preparation.checked_rows import refuse_kinds
+from coverwalk.preparation.columns import categories_of, columns_of, refuse_equal_names
 from coverwalk.preparation.row_sample import RowSample
 
 __all__ = [
@@ -130,6 +131,9 @@ class Columns(NamedTuple):
             raise RowError(
                 f"y must have one dimension{'' if labels else ', or two for several outputs'}; got {y_shape}"
             )
+        refuse_equal_names(X)
+        if not labels:
+            refuse_kinds(y)
         chosen = tuple(sorted(categories_of(X, categorical) or ()))
         return cls(_names(X), X_shape[1], y_shape[1] if len(y_shape) == 2 else 0, labels, chosen)
 

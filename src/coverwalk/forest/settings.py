@@ -1,8 +1,7 @@
 """What a forest is made of, and what follows from it: the parts of its trees, the local regressions, the latent y."""
 
 import math
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -84,12 +83,6 @@ class Settings:
         parts = self.parts or (Part(self.n_trees, self.degree, self.stop, False),)
         places = [((i + 0.5) / part.n_trees, part) for part in parts for i in range(part.n_trees)]
         return [part for _, part in sorted(places, key=lambda place: place[0])]
-
-    def with_trees(self, n_trees: int) -> "Settings":
-        """A forest of at most this many trees, of the same parts as far as possible."""
-        counts = Counter(part._replace(n_trees=0) for part in self.part_of_trees()[:n_trees])
-        parts = tuple(part._replace(n_trees=count) for part, count in counts.items())
-        return replace(self, n_trees=min(n_trees, self.n_trees), parts=parts if self.parts else ())
 
 
 def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:

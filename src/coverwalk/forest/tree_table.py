@@ -16,7 +16,7 @@ from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, YCells, with_y_cells
 from coverwalk.forest.flat import FlatForest
-from coverwalk.forest.members import GLOBAL_KERNEL, OUTLIERS, Frame, Member, describe_context
+from coverwalk.forest.members import GLOBAL_KERNEL, Frame, Member, describe_context
 from coverwalk.forest.tree_shapes import OUTLIER_DF
 from coverwalk.locks import cached
 
@@ -95,27 +95,21 @@ class TreeTable:
 
     def _work(self, n: int, p: int) -> tuple[Floats, Floats, Ints, Ints]:
         F, K = len(self.frames), len(self.members)
-        return np.empty((F, n, p)), np.empty((F, n)), np.empty((K, n), np.int64), np.zeros(n, np.int64)
+        return np.empty((F, n, p)), np.empty((F, n)), np.empty((K, n), np.int64), np.empty(n + 1, np.int64)
 
     def components(self, X: Floats, n_rows: int, weights: Floats | None = None) -> tuple[list[Components], Ints]:
         """The components of every row X (n, p), under each prior of the members' fits, and their labels.
 
         n_rows: how many were learned; weights (K,) of the trees: they sum to one, or are equal.
         """
-        R, origin, leaf, count = work = self._work(*X.shape)
-        route_all(X, self.trees, *work)
-        offsets = np.zeros(len(X) + 1, np.int64)
-        np.cumsum(count + (1 + self._corners), out=offsets[1:])
-        m = offsets[-1]
+        R, origin, leaf, offsets = work = self._work(*X.shape)
+        route_all(X, self.trees, *work, 1 + self._corners)
+        m = int(offsets[-1])
         weight = np.empty((self.n_priors, m))
         out = weight, np.empty(m), np.empty(m), np.empty(m, np.int32), np.empty(m, np.int64)
-        rare, centre, unit = self._outliers(n_rows)
-        at = offsets[:-1].copy()
-        for column, entry in zip(out, (rare, centre, unit, 0, OUTLIERS)):
-            column[..., at] = entry
-        shares = self.trees.weight if weights is None else weights
-        trees = self.trees._replace(weight=shares * ((1.0 - rare) * (1.0 - self.kernel)))
-        predict_all(trees, R, origin, leaf, at + 1, out)
+        outliers, shares = self._outliers(n_rows), self.trees.weight if weights is None else weights
+        trees = self.trees._replace(weight=shares * ((1.0 - outliers[0]) * (1.0 - self.kernel)))
+        predict_all(trees, R, origin, leaf, outliers, offsets[:-1].copy(), out)
         self._add_kernel(R[-1], n_rows, offsets, out)
         return [Components(offsets, each, *out[1:4]) for each in weight], out[4]
 
@@ -173,8 +167,9 @@ class TreeTable:
 
         grid: origin and step of y, with step 0 where it is not rounded.
         """
-        out, trees = np.empty(len(X)), self.trees._replace(weight=weights)
-        mean_all(X, trees, self._work(*X.shape), self.shapes.table, self._outliers(n_rows), grid, out)
+        out, outliers = np.empty(len(X)), self._outliers(n_rows)
+        trees = self.trees._replace(weight=weights * (1.0 - outliers[0]))
+        mean_all(X, trees, self._work(*X.shape), self.shapes.table, outliers, grid, out)
         return out
 
     @cached

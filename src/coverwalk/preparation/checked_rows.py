@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,15 @@ from sklearn.utils import check_array
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.scaling import all_finite
 
-__all__ = ["as_outputs", "as_row", "numbers_only", "refuse_lossy", "refuse_nonfinite", "usable_outputs"]
+__all__ = [
+    "as_outputs",
+    "as_row",
+    "numbers_only",
+    "refuse_kinds",
+    "refuse_lossy",
+    "refuse_nonfinite",
+    "usable_outputs",
+]
 
 LARGEST = 1e305  # of y: a hundred times the range of such numbers is finite
 
@@ -28,6 +37,31 @@ def refuse_nonfinite(table: Floats, name: str, *, with_missing: bool = False) ->
             "nothing was learned"
         )
     return table
+
+
+def refuse_kinds(y: Any) -> None:
+    """Raise ValueError where y holds truths, dates or lengths of time, which NumPy would take for whole numbers.
+
+    >>> refuse_kinds(np.array([3600], "timedelta64[s]"))
+    Traceback (most recent call last):
+    ValueError: y must be numbers, got lengths of time: divide by a unit, such as y / np.timedelta64(1, "h")
+    """
+    values = np.asarray(y)
+    kinds: set[str] = {values.dtype.kind}
+    if values.dtype == object:
+        known = ((bool | np.bool_, "b"), (timedelta | np.timedelta64, "m"), (date | np.datetime64, "M"))
+        kinds = {kind for entry in values.flat for types, kind in known if isinstance(entry, types)}
+    if "b" in kinds:
+        raise ValueError(
+            "y must be numbers, got True and False: for their probabilities use ContextClassifier, for the numbers 0 "
+            "and 1 y.astype(float)"
+        )
+    if "m" in kinds:
+        raise ValueError('y must be numbers, got lengths of time: divide by a unit, such as y / np.timedelta64(1, "h")')
+    if "M" in kinds:
+        raise ValueError(
+            'y must be numbers, got dates: take the time since a start, such as (y - y.min()) / np.timedelta64(1, "D")'
+        )
 
 
 @contextmanager
@@ -50,6 +84,7 @@ def _has_text(error: ValueError) -> ValueError:
 
 def as_outputs(y: Any, n: int | None = None) -> tuple[Floats, bool]:
     """Y (n, q) of finite numbers, and whether it came as a vector (n,)."""
+    refuse_kinds(y)
     Y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, order="C", input_name="y")
     flat = Y.ndim == 1
     Y = np.ascontiguousarray(Y.reshape(len(Y), -1) if flat else Y)
@@ -99,8 +134,9 @@ def _is_number(text: str | bytes) -> bool:
 
 
 def refuse_lossy(y: Any) -> None:
-    """Refuse text, and whole numbers that floats cannot tell from their neighbours."""
+    """Refuse what is no number, and whole numbers that floats cannot tell from their neighbours."""
     numbers = np.asarray(y)
+    refuse_kinds(numbers)
     if numbers.dtype.kind in "USO":
         texts = (entry for entry in numbers.ravel().tolist() if isinstance(entry, str | bytes))
         if text := next((entry for entry in texts if not _is_number(entry)), None):

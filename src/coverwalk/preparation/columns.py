@@ -21,7 +21,10 @@ __all__ = [
     "columns_of",
     "encoded",
     "frequent_categories",
+    "input_names",
+    "output_names",
     "read_inputs",
+    "refuse_equal_names",
 ]
 
 OTHERS = "(others)"  # the name that levels without a number of their own share
@@ -126,6 +129,17 @@ def _check_categories(state: Any, scope: Scope) -> None:
         require("categories", len(set(categories)) == len(categories) <= OWN_CATEGORIES + (OTHERS in categories))
 
 
+def input_names(model: Any) -> list[str]:
+    """Names of the inputs of a fitted estimator; x0, x1, ... where they had none."""
+    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{a}" for a in range(model.n_features_in_)])]
+
+
+def output_names(model: Any) -> list[str]:
+    """Names of its outputs, of which a classifier has one; y, or y0, y1, ..., where they had none."""
+    n = getattr(model, "n_outputs_", 1)
+    return list(getattr(model, "target_names_", ["y"] if n == 1 else [f"y{j}" for j in range(n)]))
+
+
 class MixedTags:
     """What scikit-learn is told of an estimator that takes categories and missing values."""
 
@@ -143,6 +157,7 @@ def read_inputs(
     ``mixed`` says how categories become numbers, if not as at fit. Options are those of scikit-learn's ``check_X_y``.
     A refused table changes nothing.
     """
+    refuse_equal_names(X)
     if mixed is None:
         mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
     alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
@@ -161,6 +176,14 @@ def read_inputs(
         checked = check_array(coded, input_name="X", **options) if alone else check_X_y(coded, y, **options)
     estimator._mixed = mixed
     return checked
+
+
+def refuse_equal_names(X: Any) -> None:
+    """Raise ValueError for a frame with two columns of one name: nobody could say which is which."""
+    names = list(getattr(X, "column_names", getattr(X, "columns", [])))
+    twice = next((name for name, n in Counter(names).items() if n > 1), None)
+    if twice is not None:
+        raise ValueError(f"X has two columns with the name {twice!r}: rename one of them")
 
 
 def _ready(estimator: Any, X: Any) -> bool:

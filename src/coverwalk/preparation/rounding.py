@@ -195,15 +195,14 @@ class Rounding:
         inside = (below > 0) & (t <= end[last] + _SNAP * self.width[last])
         return np.where(inside, self.values[last], y)
 
-    def value_and_place(self, latent: Floats) -> tuple[Floats, Floats]:
-        """On a grid: the y of a latent y, and where in its cell that lies: 0 at the lower end, 1 at the upper."""
+    def value_and_near(self, latent: Floats, near: float) -> tuple[Floats, Bools]:
+        """On a grid: the y of a latent y, and whether that is so near, in steps, to the lower end of its cell."""
         t = latent if self.bounds is None else self.bounds.backward(latent)
-        z = (t - self.origin) / self.step + 0.5
-        k = np.ceil(z - 1.0 - _SNAP)
+        z = (t - self.origin) / self.step
+        k = np.ceil(z - (0.5 + _SNAP))
         y = self.origin + k * self.step
         y = y.round(self.decimals) if self.decimals >= 0 else y
-        with np.errstate(invalid="ignore"):  # infinity less infinity
-            return np.clip(y, self.low, self.high) if self.limited else y, z - k
+        return np.clip(y, self.low, self.high) if self.limited else y, z + (0.5 - near) < k
 
     def value_before(self, y: Floats) -> Floats:
         """The value of the grid before each y of it."""

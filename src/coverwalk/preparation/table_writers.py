@@ -1,72 +1,35 @@
-"""Tables written a batch of rows at a time; a file appears when it is whole."""
+"""Tables written a batch of rows at a time: CSV, Parquet or lines of JSON; a file appears when it is whole."""
 
+import glob
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from itertools import count
 from typing import IO, TYPE_CHECKING
 
-from coverwalk._arrays import Floats
 from coverwalk.preparation.table import TableError, polars_here
 from coverwalk.preparation.tables import is_parquet, separator_of
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["TableWriter", "write_table"]
+__all__ = ["Write", "write_table"]
 
-
-class TableWriter:
-    """Takes rows batch after batch; made by `write_table`."""
-
-    def __init__(self, columns: list[str]) -> None:
-        self.columns = columns
-
-    def write(self, rows: Floats) -> None:
-        """Append rows (n, len(columns))."""
-        self._take(polars_here().DataFrame(rows, schema=self.columns, orient="row"))
-
-    def _take(self, frame: "polars.DataFrame") -> None:
-        raise NotImplementedError
-
-
-class _CsvWriter(TableWriter):
-    def __init__(self, columns: list[str], stream: IO[bytes], separator: str = ",") -> None:
-        super().__init__(columns)
-        self._stream, self._separator, self._begun = stream, separator, False
-
-    def _take(self, frame: "polars.DataFrame") -> None:
-        self._stream.write(frame.write_csv(include_header=not self._begun, separator=self._separator).encode())
-        self._begun = True
-
-
-class _ParquetWriter(TableWriter):
-    """Batches go to files of their own, which are joined at the end without being held in memory together."""
-
-    def __init__(self, columns: list[str], folder: str) -> None:
-        super().__init__(columns)
-        self._folder, self._parts = Path(folder), 0
-
-    def _take(self, frame: "polars.DataFrame") -> None:
-        frame.write_parquet(self._folder / f"{self._parts:08d}.parquet")
-        self._parts += 1
-
-    def join(self, path: str) -> None:
-        pl = polars_here()
-        parts = sorted(self._folder.glob("*.parquet"))
-        (
-            pl.scan_parquet(parts) if parts else pl.LazyFrame(schema=dict.fromkeys(self.columns, pl.Float64))
-        ).sink_parquet(path)
+Write = Callable[["polars.DataFrame"], None]
 
 
 @contextmanager
-def write_table(path: str, columns: list[str]) -> Iterator[TableWriter]:
-    """A writer of one table, by the file's ending; ``-`` is CSV to standard output. A file appears when it is whole."""
+def write_table(path: str, columns: list[str], json: bool = False) -> Iterator[Write]:
+    """A function that appends frames of these columns to one table: lines of ``json``, or by the ending of the file.
+
+    ``-`` is CSV, or JSON, to standard output.
+    """
     polars_here()
+    separator = None if json else separator_of(path)
     if path == "-":
-        yield _CsvWriter(columns, sys.stdout.buffer)
+        yield _text(sys.stdout.buffer, separator)
         sys.stdout.buffer.flush()
         return
     folder = os.path.dirname(os.path.abspath(path))
@@ -74,11 +37,31 @@ def write_table(path: str, columns: list[str]) -> Iterator[TableWriter]:
         raise TableError(f"there is no folder {folder} to write {os.path.basename(path)} into")
     with tempfile.TemporaryDirectory(prefix=".coverwalk", dir=folder) as beside:
         whole = os.path.join(beside, "whole")
-        if is_parquet(path):
-            writer = _ParquetWriter(columns, beside)
-            yield writer
-            writer.join(whole)
+        if is_parquet(path) and not json:
+            part = (os.path.join(beside, f"{i:08d}.parquet") for i in count())
+            yield lambda frame: frame.write_parquet(next(part))
+            _join(sorted(glob.glob(os.path.join(glob.escape(beside), "*.parquet"))), columns, whole)
         else:
             with open(whole, "wb") as stream:
-                yield _CsvWriter(columns, stream, separator_of(path))
+                yield _text(stream, separator)
         os.replace(whole, path)
+
+
+def _text(stream: IO[bytes], separator: str | None) -> Write:
+    """CSV whose first lines are names, or lines of JSON where there is no separator."""
+    begun = False
+
+    def write(frame: "polars.DataFrame") -> None:
+        nonlocal begun
+        text = frame.write_csv(include_header=not begun, separator=separator) if separator else frame.write_ndjson()
+        stream.write(text.encode())
+        begun = True
+
+    return write
+
+
+def _join(parts: list[str], columns: list[str], path: str) -> None:
+    """One Parquet file of several, which are not held in memory together."""
+    pl = polars_here()
+    rows = pl.scan_parquet(parts) if parts else pl.LazyFrame(schema=dict.fromkeys(columns, pl.Float64))
+    rows.sink_parquet(path)

@@ -26,12 +26,17 @@ from coverwalk._kernels.distributions.shapes import (
     t2_lower,
 )
 from coverwalk._kernels.distributions.student import student_density, student_tail
+from coverwalk._kernels.linalg.prefetch import prefetch
 
 __all__ = ["N_PIECES", "PER_UNIT", "FlatRow", "empty_row", "flatten", "other_cdf", "student_pieces", "tabulated_cdf"]
 
 PER_UNIT = 16  # pieces of a table per unit of e
-N_PIECES = 8 * PER_UNIT + 1  # so tables reach to e = 8; the last piece is constant
+REACH = 8  # units of e; then come pieces of u = REACH / e
+FAR_PIECES = 32  # per unit of u
+FIRST_FAR = 3  # of them: between one and two degrees of freedom those before are not good to 1e-10; they are constant
+N_PIECES = REACH * PER_UNIT + FAR_PIECES
 NEGLIGIBLE = 1e-14  # weight of a component that is left out: a hundred of them are 1e-12 of a probability
+AHEAD = 6  # components whose kernels are fetched ahead
 NORMAL = 0  # the table of the normal is the first
 
 
@@ -59,29 +64,50 @@ def _slopes(e: float, df: float, log_norm: float) -> tuple[float, float, float]:
 
 @kernel
 def student_pieces(df: Floats, log_norm: Floats, out: Floats) -> None:
-    """Fill out (D, N_PIECES, 6): polynomials in the place within a piece that are the cdf of e >= 0.
+    """Fill out (D, N_PIECES, 6): polynomials in the place within a piece that are the cdf of e >= 0, and then of u.
 
     Each matches the cdf, the density and its slope at both ends. The cdf at the ends is summed by the quadrature that
-    is exact for such polynomials.
+    is exact for such polynomials; beyond REACH it is worked out.
     """
-    h = 1.0 / PER_UNIT
+    h, near = 1.0 / PER_UNIT, REACH * PER_UNIT
     for j in range(len(df)):
         low = 0.5
         f0, g0, k0 = _slopes(0.0, df[j], log_norm[j])
-        for piece in range(N_PIECES - 1):
+        for piece in range(near):
             f1, g1, k1 = _slopes((piece + 1.0) * h, df[j], log_norm[j])
             rise = h * (0.5 * (f0 + f1) + h * (0.1 * (g0 - g1) + h * (k0 + k1) / 120.0))
-            c1, c2 = h * f0, 0.5 * h * h * g0
-            d, d1, d2 = rise - c1 - c2, h * f1 - c1 - 2.0 * c2, h * h * g1 - 2.0 * c2
-            piece_at = out[j, piece]
-            piece_at[0], piece_at[1], piece_at[2] = low, c1, c2
-            piece_at[3] = 10.0 * d - 4.0 * d1 + 0.5 * d2
-            piece_at[4] = -15.0 * d + 7.0 * d1 - d2
-            piece_at[5] = 6.0 * d - 3.0 * d1 + 0.5 * d2
+            _match(out[j, piece], h, low, f0, g0, rise, f1, g1)
             low += rise
             f0, g0, k0 = f1, g1, k1
-        out[j, N_PIECES - 1] = 0.0
-        out[j, N_PIECES - 1, 0] = 1.0
+        out[j, near : near + FIRST_FAR] = 0.0
+        out[j, near : near + FIRST_FAR, 0] = 1.0
+        F0, f0, g0 = _far_slopes(FIRST_FAR / FAR_PIECES, df[j], log_norm[j])
+        for piece in range(FIRST_FAR, FAR_PIECES):
+            F1, f1, g1 = _far_slopes((piece + 1.0) / FAR_PIECES, df[j], log_norm[j])
+            _match(out[j, near + piece], 1.0 / FAR_PIECES, F0, f0, g0, F1 - F0, f1, g1)
+            F0, f0, g0 = F1, f1, g1
+
+
+@kernel
+def _match(out: Floats, h: float, low: float, f0: float, g0: float, rise: float, f1: float, g1: float) -> None:
+    """Write the polynomial over a piece of width h that begins at low with slopes f0 and g0, and ends so much higher
+    with f1 and g1.
+    """
+    c1, c2 = h * f0, 0.5 * h * h * g0
+    d, d1, d2 = rise - c1 - c2, h * f1 - c1 - 2.0 * c2, h * h * g1 - 2.0 * c2
+    out[0], out[1], out[2] = low, c1, c2
+    out[3] = 10.0 * d - 4.0 * d1 + 0.5 * d2
+    out[4] = -15.0 * d + 7.0 * d1 - d2
+    out[5] = 6.0 * d - 3.0 * d1 + 0.5 * d2
+
+
+@kernel
+def _far_slopes(u: float, df: float, log_norm: float) -> tuple[float, float, float]:
+    """The cdf of a Student t at e = REACH / u, and its first two derivatives in u."""
+    e = REACH / u
+    f, g, _ = _slopes(e, df, log_norm)
+    turn = -e / u  # of e in u
+    return 1.0 - student_tail(e, df, log_norm), f * turn, g * turn * turn - 2.0 * f * turn / u
 
 
 @kernel
@@ -116,6 +142,11 @@ def flatten(components: Components, table: Table, which: Ints, i: int, row: Flat
     normal, student, ramp = row.normal, row.student, row.ramp
     a, b, c, d = 0, 0, 0, 0
     for m in range(offsets[i], offsets[i + 1]):
+        ahead = start[shape[min(m + AHEAD, offsets[i + 1] - 1)]]
+        for line in range(3):
+            prefetch(mass, np.uint64(ahead + 8 * line))
+            prefetch(center, np.uint64(ahead + 8 * line))
+            prefetch(width, np.uint64(ahead + 8 * line))
         weight, loc, scale, s = weights[m], locs[m], scales[m], shape[m]
         if weight < NEGLIGIBLE:
             continue
@@ -157,7 +188,7 @@ def _normals(normal: Floats, n: int, pieces: Floats, y: float) -> tuple[float, f
     total, slope = 0.0, 0.0
     for m in range(n):
         e = (y - normal[m, 1]) * normal[m, 2]
-        at = min(abs(e) * PER_UNIT, N_PIECES - 1.0)  # the last piece is 1 all over
+        at = min(abs(e) * PER_UNIT, 1.0 * REACH * PER_UNIT)  # that piece is 1 all over
         k = np.int64(at)
         t = at - k
         c = pieces[NORMAL, np.uint64(k)]
@@ -175,13 +206,16 @@ def _students(student: Floats, which: Ints, n: int, pieces: Floats, y: float) ->
     for m in range(n):
         weight, inverse = student[m, 0], student[m, 2]
         e = (y - student[m, 1]) * inverse
-        at = abs(e) * PER_UNIT
-        if at < N_PIECES - 1.0:
-            k = np.int64(at)
+        at, rate = abs(e) * PER_UNIT, 1.0 * PER_UNIT
+        if at >= REACH * PER_UNIT:
+            u = REACH / abs(e)
+            at, rate = REACH * PER_UNIT + FAR_PIECES * u, -FAR_PIECES * u * u / REACH
+        if at < REACH * PER_UNIT or at >= REACH * PER_UNIT + FIRST_FAR:
+            k = np.int64(min(at, N_PIECES - 1.0))
             t = at - k
             c = pieces[np.uint64(which[m]), np.uint64(k)]
             F = c[0] + t * (c[1] + t * (c[2] + t * (c[3] + t * (c[4] + t * c[5]))))
-            f = PER_UNIT * (c[1] + t * (2.0 * c[2] + 3.0 * t * c[3]))
+            f = rate * (c[1] + t * (2.0 * c[2] + 3.0 * t * c[3]))
         else:
             F = 1.0 - student_tail(e, student[m, 3], student[m, 4])
             f = student_density(e, student[m, 3], student[m, 4])

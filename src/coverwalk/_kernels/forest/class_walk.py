@@ -1,7 +1,7 @@
 """The refining walk over one tree of contexts for classes: predict, or learn row by row.
 
 Local models of a context, in this order: class counts under a Dirichlet based on the parent's prediction; then
-discriminants with shared and with own covariances, each at several heats (powers of its odds).
+discriminants with shared and with own covariances, each at several temperatures (powers of its odds).
 """
 
 import math
@@ -124,7 +124,7 @@ def visit(
     log_v, log_odds = walk
     alpha = setting[0]
     J, C = log_v.shape[1], counts.shape[1]
-    z, phi = np.empty((3, max(C, len(local[5])))), np.empty((J, C))
+    z, phi = np.empty((4, max(C, len(local[5])))), np.empty((J, C))
     path, blend, log_phi = np.zeros(levels, np.int64), np.empty((levels + 1, C)), np.empty((levels, J))
     for c in range(C):
         blend[0, c] = 1.0 / C  # what the root has for a parent

@@ -19,6 +19,7 @@ __all__ = [
 ]
 
 REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
+OUTLIERS = -1  # label of the component that is in no tree
 
 RIDGE = 0.3  # of a plane about the context's function, in rows
 MAX_PLANE = 32  # terms of a plane that is learned row by row; with more inputs it is a constant

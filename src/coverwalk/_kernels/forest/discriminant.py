@@ -10,6 +10,7 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import inlined_kernel, kernel
+from coverwalk._kernels.distributions.student import log1p
 
 __all__ = ["Factors", "Moments", "discriminants", "empty_factors", "log_scores", "moments"]
 
@@ -180,7 +181,8 @@ def discriminants(total: Moments, parent: Ints, sigma: Floats, nu0: float, ridge
 
 @inlined_kernel
 def log_scores(factors: Factors, g: int, p: int, z: Floats) -> None:
-    """Log of share times density of each class at z[0, :p], up to a constant, into z[2, :C]; z[1] is work space.
+    """Log of share times density of each class at z[0, :p], up to a constant, into z[2, :C]; z (4, .): the rest is work
+    space.
 
     head_c - (nu_c + 1)/2 log(1 + kappa_c/(kappa_c + 1) |U'^-1 (x - mu_c)|^2)
 
@@ -189,10 +191,10 @@ def log_scores(factors: Factors, g: int, p: int, z: Floats) -> None:
     U, centre, head, gain, power = factors
     for c in range(head.shape[1]):
         if c < U.shape[1]:  # a shared factor whitens x once
-            for a in range(p):
-                z[1, a] = z[0, a]
+            for a in range(p):  # divisions side by side: below, each would wait for the last
+                z[1, a], z[3, a] = z[0, a], 1.0 / U[g, c, a, a]
             for k in range(p):
-                t = z[1, k] / U[g, c, k, k]
+                t = z[1, k] * z[3, k]
                 z[1, k] = t
                 for j in range(k + 1, p):
                     z[1, j] -= t * U[g, c, k, j]
@@ -201,4 +203,4 @@ def log_scores(factors: Factors, g: int, p: int, z: Floats) -> None:
             square += (z[1, a] - centre[g, c, a]) ** 2
         if not square < FARTHEST:  # overflow, or NaN after one
             square = FARTHEST
-        z[2, c] = head[g, c] - power[g, c] * math.log1p(gain[g, c] * square)
+        z[2, c] = head[g, c] - power[g, c] * log1p(gain[g, c] * square)

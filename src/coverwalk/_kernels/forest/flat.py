@@ -23,18 +23,17 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import fused_kernel, kernel
-from coverwalk._kernels.forest.components import DENSITY_OF_Y, REGRESSION, Records
+from coverwalk._kernels.forest.components import DENSITY_OF_Y, OUTLIERS, REGRESSION, Records
 from coverwalk._kernels.forest.node import by_leaf, route
 from coverwalk._kernels.forest.polynomial import inner_product, n_features
 from coverwalk._kernels.linalg.prefetch import prefetch
 
-__all__ = ["HEAD", "OUTLIERS", "count_components", "fill_store", "flat_components", "route_rows"]
+__all__ = ["HEAD", "count_components", "fill_store", "flat_components", "route_rows"]
 
 
 # Weight, in its tree, of a component that is left out. The distribution of outliers has a weight of 1e-8 at 10^7 rows
 # and a scale at most 10^4 times that of the component: no density changes by more than 1e-9 of itself.
 NEGLIGIBLE = 1e-22
-OUTLIERS = -1  # label of the component that is in no tree
 HEAD, RECORD = 4, 3  # numbers of a context before its records, and of a record
 LINES = 5  # of the cache, that are fetched ahead of a context
 SORTED_ROWS = 64  # from which rows are taken leaf by leaf: contexts are then read where they were read before

@@ -13,12 +13,13 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.rounded import rounded_moments
 from coverwalk._kernels.distributions.shapes import FAR, Table, log_density
-from coverwalk._kernels.forest.components import Learned, Records, write_components
+from coverwalk._kernels.forest.components import OUTLIERS, Learned, Records, write_components
 from coverwalk._kernels.forest.learned import learn_rows, pool_rows
-from coverwalk._kernels.forest.node import NODE, by_leaf, route
+from coverwalk._kernels.forest.node import NODE, by_leaf, goes_right, route
 from coverwalk._kernels.forest.scaling import frame_rows, to_units
 from coverwalk._kernels.forest.trend import fourier_value
 from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1, pointer, small_ints_1
+from coverwalk._kernels.linalg.prefetch import prefetch
 
 __all__ = ["Trees", "learn_all", "mean_all", "predict_all", "route_all"]
 
@@ -28,6 +29,21 @@ FRAME, DEGREE, SMOOTH, LABEL, SHAPE, MIDDLE, UNIT, FACTOR = range(8)
 # arrays of a tree in `Trees.where`, after which come those of `Records` and `Learned`
 NODES, FILL_COLUMN, FILL_MEAN, SHAPES, RECORDS = range(5)
 LEARNED = RECORDS + 20
+ABOVE, SLOT = 6, 7
+# what is read where an array of `Records` or `Learned` has an entry for each node, context or component
+BY_NODE, BY_CONTEXT, BY_COMPONENT, UNREAD = range(4)
+_READ = {
+    BY_NODE: ["first", "above", "slot"],
+    BY_CONTEXT: [
+        *("low", "high", "centre", "mean", "degree", "leverage", "rows_at", "factor_at"),
+        *("plane", "nu", "psi", "log_odds"),
+    ],
+    BY_COMPONENT: ["kind", "weight", "s2", "log_choice"],
+}
+ENTRIES = np.array(
+    [next((by for by in _READ if name in _READ[by]), UNREAD) for name in Records._fields + Learned._fields]
+)
+FEW_ROWS = 4  # up to which trees are read side by side: of more rows, one finds much where the last has read it
 # arrays of a frame
 CENTRE, SCALE, CATEGORY, TURNS, PHASE, COEFFICIENTS, LOW, HIGH = range(8)
 
@@ -48,10 +64,10 @@ def _records(where: Ints, size: Ints, t: int) -> Records:
         ints_1(where, size, t, RECORDS + 1),  # kind
         floats_2(where, size, t, RECORDS + 2),  # weight
         floats_1(where, size, t, RECORDS + 3),  # s2
-        ints_1(where, size, t, RECORDS + 4),  # n_voices
+        ints_1(where, size, t, RECORDS + 4),  # n_components
         floats_2(where, size, t, RECORDS + 5),  # total
         ints_1(where, size, t, RECORDS + 6),  # above
-        ints_1(where, size, t, RECORDS + 7),  # seat
+        ints_1(where, size, t, RECORDS + 7),  # slot
         floats_2(where, size, t, RECORDS + 8),  # low
         floats_2(where, size, t, RECORDS + 9),  # high
         floats_2(where, size, t, RECORDS + 10),  # centre
@@ -119,29 +135,90 @@ def _seen(R: Floats, leaf: Ints, trees: Trees, t: int, f: int, out: Floats) -> N
 
 
 @kernel
-def route_all(X: Floats, trees: Trees, R: Floats, origin: Floats, leaf: Ints, count: Ints) -> None:
-    """Rows X (n, p) in all frames, R (F, n, p) and origin (F, n); their leaves in all trees, leaf (K, n).
-
-    Adds to count (n,) the number of components that the trees have for each row.
-    """
-    where, size = trees.where, trees.size
-    K, root = len(trees.numbers), np.zeros(1, np.int64)
-    for f in range(len(R)):
-        _frame_rows(X, trees, K + f, R[f], origin[f])
-    for t in range(K):
-        f = int(trees.numbers[t, FRAME])
-        nodes = carray(pointer(where[t, NODES]), (size[t, NODES, 0],), NODE)
-        route(R[f], nodes, root, leaf[t : t + 1])
-        n_components = ints_1(where, size, t, RECORDS + 4)
-        for i in range(len(X)):
-            count[i] += n_components[leaf[t, i]]
+def _route_few(R: Floats, trees: Trees, leaf: Ints) -> None:
+    """As `route`, into leaf (K, n), for a few rows: down all trees side by side, one node at a time."""
+    going = True
+    leaf[:] = 0
+    while going:
+        going = False
+        for t in range(len(leaf)):
+            nodes = carray(pointer(trees.where[t, NODES]), (trees.size[t, NODES, 0],), NODE)
+            f = int(trees.numbers[t, FRAME])
+            for i in range(leaf.shape[1]):
+                k = leaf[t, i]
+                left = nodes[k].left
+                if left >= 0:
+                    leaf[t, i] = left + goes_right(R[f, i, nodes[k].feature], nodes[k].split, nodes[k].categories)
+                    going = True
 
 
 @kernel
-def predict_all(trees: Trees, R: Floats, origin: Floats, leaf: Ints, at: Ints, out: tuple[Any, ...]) -> None:
-    """Write the components of each row from at[i] on, and move at past them; see `components.write_components`."""
+def route_all(X: Floats, trees: Trees, R: Floats, origin: Floats, leaf: Ints, offsets: Ints, fixed: int) -> None:
+    """Rows X (n, p) in all frames, R (F, n, p) and origin (F, n); their leaves in all trees, leaf (K, n).
+
+    Fills offsets (n + 1,) of the rows' components, of which ``fixed`` are in no tree.
+    """
+    where, size = trees.where, trees.size
+    K, root = len(trees.numbers), np.zeros(1, np.int64)
+    offsets[:] = fixed
+    offsets[0] = 0
+    for f in range(len(R)):
+        _frame_rows(X, trees, K + f, R[f], origin[f])
+    if len(X) <= FEW_ROWS:
+        _route_few(R, trees, leaf)
+    for t in range(K):
+        if len(X) > FEW_ROWS:
+            nodes = carray(pointer(where[t, NODES]), (size[t, NODES, 0],), NODE)
+            route(R[int(trees.numbers[t, FRAME])], nodes, root, leaf[t : t + 1])
+        n_components = ints_1(where, size, t, RECORDS + 4)
+        for i in range(len(X)):
+            offsets[i + 1] += n_components[leaf[t, i]]
+    for i in range(len(X)):
+        offsets[i + 1] += offsets[i]
+
+
+@kernel
+def _fetch(trees: Trees, leaf: Ints) -> None:
+    """Ask for what the contexts above the leaves (K, n) need: it lies in many places, and then comes all at once."""
+    where, size = trees.where, trees.size
+    for t in range(len(leaf)):
+        above, slot = ints_1(where, size, t, RECORDS + ABOVE), ints_1(where, size, t, RECORDS + SLOT)
+        first = ints_1(where, size, t, RECORDS)
+        for k in leaf[t]:
+            if slot[k] < 0:
+                k = above[k]
+            while k >= 0:
+                for a in range(len(ENTRIES)):
+                    if ENTRIES[a] != UNREAD:
+                        entry = k if ENTRIES[a] == BY_NODE else slot[k] if ENTRIES[a] == BY_CONTEXT else first[k]
+                        width = size[t, RECORDS + a, 1] if ENTRIES[a] == BY_CONTEXT else 0
+                        prefetch(floats_1(where, size, t, RECORDS + a), np.uint64(entry * max(width, 1)))
+                k = above[k]
+
+
+@kernel
+def predict_all(
+    trees: Trees,
+    R: Floats,
+    origin: Floats,
+    leaf: Ints,
+    outliers: tuple[float, float, float],
+    at: Ints,
+    out: tuple[Any, ...],
+) -> None:
+    """Write the components of each row from at[i] on, and move at past them; see `components.write_components`.
+
+    outliers: weight, centre and unit of the distribution of outliers, shape 0, which is the first.
+    """
     where, size, numbers = trees.where, trees.size, trees.numbers
     n, p = R.shape[1], R.shape[2]
+    for i in range(n):
+        for s in range(len(out[0])):
+            out[0][s, at[i]] = outliers[0]
+        out[1][at[i]], out[2][at[i]], out[3][at[i]], out[4][at[i]] = outliers[1], outliers[2], 0, OUTLIERS
+        at[i] += 1
+    if n <= FEW_ROWS:
+        _fetch(trees, leaf)
     seen, order, nowhere = np.empty((n, p)), np.empty(n, np.int64), np.zeros(n)
     for t in range(len(numbers)):
         f = int(numbers[t, FRAME])
@@ -175,31 +252,26 @@ def mean_all(
 ) -> None:
     """Fill out (n,): the means of y in rows X (n, p), rounded to origin + k step: the grid, with step 0 where not.
 
-    outliers: weight, centre and unit of the distribution of outliers, shape 0.
+    outliers: see `predict_all`.
     """
-    R, origin, leaf, count = work
-    route_all(X, trees, R, origin, leaf, count)
-    at, m = np.empty(len(X), np.int64), 0
-    for i in range(len(X)):
-        at[i] = m
-        m += count[i]
+    R, origin, leaf, offsets = work
+    route_all(X, trees, R, origin, leaf, offsets, 1)
+    m = offsets[-1]
     weight, loc, scale = np.empty((1, m)), np.empty(m), np.empty(m)
     shape, label = np.empty(m, np.int32), np.empty(m, np.int64)
-    predict_all(trees, R, origin, leaf, at, (weight, loc, scale, shape, label))
+    predict_all(trees, R, origin, leaf, outliers, offsets[:-1].copy(), (weight, loc, scale, shape, label))
     for i in range(len(X)):
-        mean, outlier = 0.0, outliers[1]
-        for j in range(at[i] - count[i], at[i]):
+        mean = 0.0
+        for j in range(offsets[i], offsets[i + 1]):
             mean += weight[0, j] * (loc[j] + scale[j] * table.mean[shape[j]])
         if grid[1] > 0.0 and not math.isnan(mean):
             zero = grid[0] + np.floor((mean - grid[0]) / grid[1] + 0.5) * grid[1]
             mean = 0.0
-            for j in range(at[i] - count[i], at[i]):
+            for j in range(offsets[i], offsets[i + 1]):
                 near, _ = rounded_moments(table, shape[j], (loc[j] - zero) / grid[1], scale[j] / grid[1])
                 mean += weight[0, j] * near
             mean = zero + grid[1] * mean
-            near, _ = rounded_moments(table, 0, (outlier - zero) / grid[1], outliers[2] / grid[1])
-            outlier = zero + grid[1] * near
-        out[i] = outliers[0] * outlier + (1.0 - outliers[0]) * mean
+        out[i] = mean
 
 
 @kernel
@@ -221,9 +293,9 @@ def learn_all(
     outliers, shape 0; n_rows (1,): rows learned so far, moved on. Fills out (n,): log densities before each row.
     """
     where, size, numbers = trees.where, trees.size, trees.numbers
-    R, origin, leaf, count = work
+    R, origin, leaf, offsets = work
     n, K = len(y), len(numbers)
-    route_all(X, trees, R, origin, leaf, count)
+    route_all(X, trees, R, origin, leaf, offsets, 0)
     seen, target, log_psi = np.empty(X.shape), np.empty(n), np.empty((K, n))
     for t in range(K):
         f, unit = int(numbers[t, FRAME]), numbers[t, UNIT]
