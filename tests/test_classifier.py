@@ -17,9 +17,17 @@ from coverwalk._kernels.forest.class_walk import STRANGE
 from coverwalk._kernels.forest.discriminant import discriminants, empty_factors, log_scores, moments
 from coverwalk.base import Cover
 from coverwalk.forest import class_forest
-from coverwalk.forest.class_forest import Sheaf, Standard
+from coverwalk.forest.class_forest import DuplicateRows, Standard
 from coverwalk.forest.class_pool import MAX_EXPONENT, HeldOut, fit_exponent, log_softmax
-from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _without_faint, arranged, counted, grown_tree, plant
+from coverwalk.forest.class_tree import (
+    ClassGrowth,
+    ClassTree,
+    _without_faint,
+    arranged,
+    counted,
+    grow_class_tree,
+    grown_tree,
+)
 from coverwalk.forest.pool import pool_weights
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
 
@@ -33,10 +41,10 @@ def blobs(n=300, p=3, C=3, seed=0):
     return X, y, np.ones(n)
 
 
-def planted(growth, seed=0, n=300, C=3):
+def class_tree(growth, seed=0, n=300, C=3):
     rows = blobs(n, C=C, seed=seed)
     inside, outside = np.arange(0, n, 2), np.arange(1, n, 2)
-    return rows, *plant(rows, C, inside, outside, seed, growth)
+    return rows, *grow_class_tree(rows, C, inside, outside, seed, growth)
 
 
 @parametrize_with_checks([ContextClassifier(n_estimators=12, n_discriminant_trees=4, random_state=0)])
@@ -87,7 +95,7 @@ class _LiveDirichlet(Dirichlet):
 
 
 def test_walk_equals_cover_model_on_the_same_tree():
-    (X, y, weight), tree, _, _ = planted(COUNTS)
+    (X, y, weight), tree, _, _ = class_tree(COUNTS)
     N, C = tree.local[0].shape
     log_v, log_odds = np.full((N, 5), -np.inf), np.full(N, np.inf)
     log_v[:, 0] = 0.0
@@ -138,7 +146,7 @@ def slow_psi(tree, growth, x, k=0, base=None):
 
 @pytest.mark.parametrize("growth", [COUNTS, GAUSS])
 def test_predictions_equal_the_recursion(growth):
-    (X, _, _), tree, _, _ = planted(growth)
+    (X, _, _), tree, _, _ = class_tree(growth)
     if growth.discriminants:
         assert (tree.local[1] >= 0).any()
         assert (tree.local[2] >= 0).any()
@@ -169,7 +177,7 @@ def slow_learn(tree, growth, x, y, m, k=0, base=None):
 
 @pytest.mark.parametrize("growth", [COUNTS, GAUSS])
 def test_learning_equals_the_recursion(growth):
-    (X, y, _), tree, _, _ = planted(growth)
+    (X, y, _), tree, _, _ = class_tree(growth)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
     slow = pickle.loads(pickle.dumps(tree))
     order = np.arange(0, 300, 3)
@@ -276,20 +284,20 @@ def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
 def test_rows_left_out_are_predicted_unseen():
     rows = blobs(200)
     inside, outside = np.arange(150), np.arange(150, 200)
-    _, order, psi = plant(rows, 3, inside, outside, 4, GAUSS)
+    _, order, psi = grow_class_tree(rows, 3, inside, outside, 4, GAUSS)
     last = order[-1]
     y = rows[1].copy()
     y[last] = (y[last] + 1) % 3
-    _, _, changed = plant((rows[0], y, rows[2]), 3, inside, outside, 4, GAUSS)
+    _, _, changed = grow_class_tree((rows[0], y, rows[2]), 3, inside, outside, 4, GAUSS)
     np.testing.assert_array_equal(psi, changed)  # the last row's own label moves no prediction, not even its own
     y[order[0]] = (y[order[0]] + 1) % 3
-    _, _, changed = plant((rows[0], y, rows[2]), 3, inside, outside, 4, GAUSS)
+    _, _, changed = grow_class_tree((rows[0], y, rows[2]), 3, inside, outside, 4, GAUSS)
     np.testing.assert_array_equal(psi[0], changed[0])
     assert not np.array_equal(psi[1:], changed[1:])
 
 
 def test_faint_discriminants_hardly_change_a_prediction():
-    (X, _, _), tree, _, _ = planted(GAUSS, n=600)
+    (X, _, _), tree, _, _ = class_tree(GAUSS, n=600)
     before = tree.predict(X, GAUSS)
     twice = _without_faint(tree, GAUSS)
     np.testing.assert_array_equal(before, twice.predict(X, GAUSS))
@@ -369,7 +377,7 @@ def test_weight_is_repetition():
 def test_equal_rows_are_bundled_and_dealt_to_folds(monkeypatch):
     monkeypatch.setattr(class_forest, "MANY_ROWS", 4)
     X = np.array([[0.0, 1.0], [-0.0, 1.0], [2.0, 3.0], [2.0, 3.0], [5.0, 5.0]])
-    duplicates = Sheaf.of(X, np.array([0, 0, 0, 1, 1]), np.array([1.0, 1.0, 1.0, 0.3, 6.5]), 4)
+    duplicates = DuplicateRows.of(X, np.array([0, 0, 0, 1, 1]), np.array([1.0, 1.0, 1.0, 0.3, 6.5]), 4)
     parts = {}
     for x, y, weight, bundle in zip(*duplicates):
         parts.setdefault((x[0], int(y)), []).append(weight)

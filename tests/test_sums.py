@@ -13,13 +13,13 @@ from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout, empty_fit
 from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
 from coverwalk._kernels.forest.residual_bins import bin_residuals, density_scores
 from coverwalk._kernels.forest.sums import add_moments, empty_regressions, n_moments, regress_moments
-from coverwalk.forest import density_passes
 from coverwalk.forest import passes as chunks
+from coverwalk.forest import tuning
 from coverwalk.forest.forest import Part, Settings
 from coverwalk.forest.growth import ready
 from coverwalk.forest.members import GLOBAL_KERNEL
 from coverwalk.forest.passes import RowError, accumulate, finalize, is_pass, merge, plan
-from coverwalk.forest.sums import ForestSums, Room, plan_on_sample
+from coverwalk.forest.sums import Capacity, ForestSums, plan_on_sample
 from coverwalk.preparation.row_sample import RowSample
 from coverwalk.preparation.scaling import canonical_order, row_codes
 
@@ -50,7 +50,7 @@ def relative(a, b):
 @pytest.fixture(scope="module")
 def planned():
     X, y = rows()
-    return ForestSums.plan(X[:1500], y[:1500], Settings(n_trees=2), Room(2**16, 6000, 1500))
+    return ForestSums.plan(X[:1500], y[:1500], Settings(n_trees=2), Capacity(2**16, 6000, 1500))
 
 
 # -- against rows ----------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ GROUPS = (Part(1, 1, 0.5, False), Part(1, 2, 0.9, True))
 def grouped():
     """Planes without and curves about a trend, planned on a sample; the trend comes from all rows."""
     X, y = rows()
-    planned = plan_on_sample(X[:1500], y[:1500], Settings(n_trees=2, parts=GROUPS), None, Room(2**17, 6000, 6000))
+    planned = plan_on_sample(X[:1500], y[:1500], Settings(n_trees=2, parts=GROUPS), None, Capacity(2**17, 6000, 6000))
     sums = ForestSums.over(planned, (X, y))
     exact = replace(planned)
     exact.accumulate(X, y)
@@ -186,7 +186,7 @@ def test_trees_about_the_trend_regress_its_leave_one_out_errors(grouped):
 
 def test_the_rows_of_the_trend_are_known_by_their_codes(monkeypatch):
     """Whatever the chunks: those of the lowest codes, as many as the first pass kept."""
-    monkeypatch.setattr(density_passes, "choose", lambda X, y, settings, **_: replace(settings, parts=GROUPS))
+    monkeypatch.setattr(tuning, "choose", lambda X, y, settings, *_, **__: replace(settings, parts=GROUPS))
     X, y = rows(3000)
     state = plan(ConditionalDensity(n_estimators=2), X, y, sample_rows=500, state_bytes=2**15)
     state = finalize(merge(accumulate(state, X[:700], y[:700]), accumulate(state, X[700:], y[700:])))
@@ -234,7 +234,7 @@ def test_the_kernel_over_all_rows_and_the_scale_factor_are_kept():
     settings = Settings(n_trees=2, kernel=0.4, scale_factor=1.5)
     dists = []
     for chosen in (settings, replace(settings, scale_factor=1.0)):
-        sums = ForestSums.plan(X[:500], y[:500], chosen, Room(2**17, 3000, 500))
+        sums = ForestSums.plan(X[:500], y[:500], chosen, Capacity(2**17, 3000, 500))
         sums.accumulate(X, y)
         dists.append(sums.finish().finish().predict_dist(X[:50]))
     whole = dists[0].context == GLOBAL_KERNEL
@@ -249,7 +249,7 @@ def test_the_kernel_over_all_rows_and_the_scale_factor_are_kept():
 def test_both_passes_stay_within_the_bytes_given(degree):
     X, y = rows(6000)
     for state_bytes in (2**19, 2**21):
-        sums = ForestSums.plan(X, y, Settings(n_trees=2, degree=degree), Room(state_bytes, 10**6, 6000))
+        sums = ForestSums.plan(X, y, Settings(n_trees=2, degree=degree), Capacity(state_bytes, 10**6, 6000))
         sums.accumulate(X, y)
         shapes = sums.finish()
         shapes.accumulate(X, y)
@@ -258,7 +258,7 @@ def test_both_passes_stay_within_the_bytes_given(degree):
 
 def test_one_row_a_side_is_enough_where_it_stands_for_several():
     X, y = rows(400)
-    one, three = (plan_on_sample(X, y, Settings(n_trees=1), None, Room(2**28, n, 400)) for n in (1200, 400))
+    one, three = (plan_on_sample(X, y, Settings(n_trees=1), None, Capacity(2**28, n, 400)) for n in (1200, 400))
     size = [np.bincount(forest.trees[0].leaves(forest.inputs.forward(X))).tolist() for forest in (one, three)]
     assert 1 in size[0]
     assert not {1, 2} & set(size[1])

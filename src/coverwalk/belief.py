@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coverwalk.base import Floats, LocalModel, Posterior
+from coverwalk.base import Context, Floats, LocalModel, Posterior
 from coverwalk.covers.kdtree import KDTree
 from coverwalk.files.schema import Array, List, Object, Plain, Real, Schema, Scope, require, stored
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
@@ -14,10 +14,20 @@ from coverwalk.local.polynomial import Polynomial, PolynomialPosterior
 from coverwalk.local.tree_density import TreeDensity, TreeDensityPosterior
 from coverwalk.walk import START, Refining, mix
 
-__all__ = ["LOCALS", "Belief", "KeptRow", "check_contexts", "checked_row"]
+__all__ = ["LOCALS", "Belief", "Component", "KeptRow", "check_contexts", "checked_row"]
 
 LOCALS = (Polynomial, TreeDensity, KernelDensity, Dirichlet)
 _POSTERIORS = (PolynomialPosterior, TreeDensityPosterior, KernelDensityPosterior, DirichletPosterior)
+
+
+class Component(NamedTuple):
+    """One local model in one context that may predict for an x."""
+
+    weight: float  # probability that the walk for x stops in the context and chooses this local model
+    context: Context
+    depth: int  # 0 is the coarsest cover
+    local: LocalModel
+    posterior: Posterior
 
 
 class Belief:

@@ -34,7 +34,7 @@ from coverwalk.forest.class_rows import MAX_WEIGHT, ClassRows, check_classifier,
 from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
-from coverwalk.preparation.columns import MixedInputs, MixedTags, read_inputs
+from coverwalk.preparation.columns import MixedInputs, MixedTags, input_names, read_inputs
 from coverwalk.preparation.parameters import n_threads
 
 if TYPE_CHECKING:
@@ -259,8 +259,7 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         """
         check_is_fitted(self)
         Z = read_inputs(self, X, reset=False)
-        names = getattr(self, "feature_names_in_", None)
-        columns = [f"x{a}" for a in range(Z.shape[1])] if names is None else [str(name) for name in names]
+        columns = input_names(self)
         return [components(self._forest, x, columns, self.classes_, top, self._mixed.category_names) for x in Z]
 
     @property

@@ -1,6 +1,5 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
-from dataclasses import replace
 from time import perf_counter
 from typing import Any, Self
 
@@ -31,16 +30,15 @@ from coverwalk.files.schema import (
     refuse,
     require,
 )
-from coverwalk.forest.bounds_choice import bounded, choose_rounding
 from coverwalk.forest.chain import StreamChain, chain_dist, chain_inputs, chain_logpdf
 from coverwalk.forest.explain import Explaining
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.streaming import Streaming
-from coverwalk.forest.tuning import choose
+from coverwalk.forest.tuning import choose_for_output
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import as_row, refuse_lossy, usable_outputs
-from coverwalk.preparation.columns import MixedInputs, read_inputs
+from coverwalk.preparation.columns import MixedInputs, input_names, read_inputs
 from coverwalk.preparation.find_rounding import find_rounding
 from coverwalk.preparation.parameters import n_threads, seed_of
 from coverwalk.preparation.weights import distinct_rows
@@ -221,18 +219,13 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         rows, weight = distinct_rows(X, Y, given, rounded)
         X, Y = X[rows], Y[rows]
         settings = self._settings(len(X))
-        names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(X.shape[1])]))
+        names = input_names(self)
         forests = []
         for j in range(Y.shape[1]):
             clock = _Clock(f"output {j + 1} of {Y.shape[1]}, {len(X)} rows", self.verbose)
             inputs = chain_inputs(X, Y, j)
-            chosen = settings
-            if categories:
-                chosen = replace(settings, n_categories=(*self._mixed.n_categories, *[0] * j))
-            chosen = bounded(chosen, self.bounds, j, Y.shape[1])
-            chosen = replace(chosen, rounding=choose_rounding(inputs, Y[:, j], chosen))
+            chosen = choose_for_output(self, settings, inputs, Y[:, j], (j, Y.shape[1]), weight)
             if self.stop == "auto":
-                chosen = choose(inputs, Y[:, j], chosen, weight, more_trees=self.n_estimators is None)
                 clock.tell("priors and experts chosen on held-out rows")
             named = names + [f"y{i}" for i in range(j)]
             forest = Forest.plan(inputs, Y[:, j], chosen, named, shown=self.verbose > 0)

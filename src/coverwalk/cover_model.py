@@ -2,27 +2,17 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from copy import deepcopy
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
-from coverwalk.base import Context, Cover, Floats, LocalModel, Posterior, RealPosterior
-from coverwalk.belief import LOCALS, Belief, KeptRow, check_contexts, checked_row
+from coverwalk.base import Context, Cover, Floats, LocalModel, RealPosterior
+from coverwalk.belief import LOCALS, Belief, Component, KeptRow, check_contexts, checked_row
 from coverwalk.covers.boxes import ChoiceBoxes, DyadicBoxes, ShiftedGrids
 from coverwalk.covers.kdtree import KDTree
 from coverwalk.covers.suffix import SuffixTree
 from coverwalk.files.estimators import Saved
-from coverwalk.files.schema import (
-    Flag,
-    List,
-    Object,
-    Real,
-    Schema,
-    Set,
-    Table,
-    Text,
-    Whole,
-)
+from coverwalk.files.schema import Flag, List, Object, Real, Schema, Set, Table, Text, Whole
 from coverwalk.locks import alone, reads, writes
 from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
 
@@ -30,16 +20,6 @@ __all__ = ["Component", "CoverModel"]
 
 _FEW_ROWS = 64  # are learned at one go; of more a copy is kept until all are learned
 _WALKS: dict[str, type[Walk]] = {"refine": Refining, "coarsen": Coarsening}
-
-
-class Component(NamedTuple):
-    """One local model in one context that may predict for an x."""
-
-    weight: float  # probability that the walk for x stops in the context and chooses this local model
-    context: Context
-    depth: int  # 0 is the coarsest cover
-    local: LocalModel
-    posterior: Posterior
 
 
 class CoverModel(Saved):

@@ -76,10 +76,9 @@ def load_fitted(path: str, data: str, targets: bool) -> Any:
 
 def columns_of(model: "ConditionalDensity | ContextClassifier | DoubleTree") -> tuple[list[str], list[str]]:
     """Names of inputs and of targets; a classifier has one."""
-    inputs = [str(name) for name in getattr(model, "feature_names_in_", [f"x{a}" for a in range(model.n_features_in_)])]
-    n_outputs = getattr(model, "n_outputs_", 1)
-    default = ["y"] if n_outputs == 1 else [f"y{j}" for j in range(n_outputs)]
-    return inputs, list(getattr(model, "target_names_", default))
+    from coverwalk.preparation.columns import input_names, output_names
+
+    return input_names(model), output_names(model)
 
 
 def batch_size(model: "ConditionalDensity | DoubleTree") -> int:

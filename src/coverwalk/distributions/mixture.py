@@ -9,12 +9,7 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.density import cell_logpdf
 from coverwalk._kernels.distributions.draws import draw_rows
 from coverwalk._kernels.distributions.entropy import mixture_entropy
-from coverwalk._kernels.distributions.mixture import (
-    Components,
-    draw_components,
-    mixture_cdf,
-    mixture_moments,
-)
+from coverwalk._kernels.distributions.mixture import Components, draw_components, mixture_cdf, mixture_moments
 from coverwalk._kernels.distributions.quantile import mixture_ppf, rowwise_ppf
 from coverwalk._kernels.distributions.rounded import grid_moments
 from coverwalk._kernels.distributions.warped import piece_moments

@@ -15,6 +15,7 @@ from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.double_tree.estimator import DoubleTree
 from coverwalk.evaluation.baselines import Line, normal_crps, plain_inputs
 from coverwalk.forest.schedule import NEVER
+from coverwalk.preparation.columns import output_names
 
 __all__ = [
     "Score",
@@ -157,9 +158,7 @@ def score(
 
     lines, rows = baselines(model), learned_rows(model)
     known = None if rows is None else row_keys(*rows)
-    default = ["y"] if model.n_outputs_ == 1 else [f"y{j}" for j in range(model.n_outputs_)]
-    targets = list(getattr(model, "target_names_", default))
-    result = Score(confidence, targets, {name: Totals() for name in ("coverwalk", *lines)})
+    result = Score(confidence, output_names(model), {name: Totals() for name in ("coverwalk", *lines)})
     reach = float(norm.ppf(0.5 + confidence / 2))
     for X, Y in batches:
         means, crps, inside = np.empty_like(Y), np.empty_like(Y), np.empty(Y.shape, bool)

@@ -74,9 +74,9 @@ def components(
     ]
 
 
-def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, reach: float) -> list[_Found]:
+def _of_tree(class_tree: ClassTree, growth: ClassGrowth, z: Floats, number: int, reach: float) -> list[_Found]:
     """Every component of one tree along the path of z; ``reach`` is the tree's share."""
-    left, local, (log_v, log_odds) = planted.tree.left, planted.local, planted.walk
+    left, local, (log_v, log_odds) = class_tree.tree.left, class_tree.local, class_tree.walk
     C = local[0].shape[1]
     base, work, names = np.full(C, 1.0 / C), np.empty((4, max(C, len(local[5])))), growth.names()
     found: list[_Found] = []
@@ -88,10 +88,11 @@ def _of_tree(planted: ClassTree, growth: ClassGrowth, z: Floats, number: int, re
         v = np.exp(log_v[k])
         stop = reach * float(expit(log_odds[k]))
         found += [
-            _Found(stop * float(v[j]), number, planted, names[j], tuple(path), phi[j]) for j in np.flatnonzero(v > 0.0)
+            _Found(stop * float(v[j]), number, class_tree, names[j], tuple(path), phi[j])
+            for j in np.flatnonzero(v > 0.0)
         ]
         if left[k] < 0:
             return found
         base = v @ phi
         reach *= float(expit(-log_odds[k]))
-        path.append(int(child_of(planted.tree.nodes, k, z)))
+        path.append(int(child_of(class_tree.tree.nodes, k, z)))

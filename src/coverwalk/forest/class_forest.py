@@ -12,10 +12,10 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
 from coverwalk.forest.class_pool import HeldOut, Pools, pool_rows
-from coverwalk.forest.class_tree import ClassGrowth, ClassTree, plant
-from coverwalk.forest.threads import in_threads
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree, grow_class_tree
+from coverwalk.forest.threads import in_threads, one_by_one
 
-__all__ = ["ClassForest", "Sheaf", "Standard"]
+__all__ = ["ClassForest", "DuplicateRows", "Standard"]
 
 MANY_ROWS = 2**14  # distinct rows that need not come in more parts than folds
 MANY_PARTS = 16  # nor, however many folds there are, in more than these
@@ -116,7 +116,7 @@ def _ranked(rank: int) -> float:
     return float(x if rank >= 0 else -x)
 
 
-class Sheaf(NamedTuple):
+class DuplicateRows(NamedTuple):
     """Rows in an order that depends on their values alone; equal rows are bundled, and dealt out in few parts."""
 
     X: Floats
@@ -125,7 +125,7 @@ class Sheaf(NamedTuple):
     bundle: Ints  # (n,) equal rows have the same; parts of a bundle stand side by side
 
     @classmethod
-    def of(cls, X: Floats, y: Ints, weight: Floats, held_out: int) -> "Sheaf":
+    def of(cls, X: Floats, y: Ints, weight: Floats, held_out: int) -> "DuplicateRows":
         """Bundle rows by their values and divide the weight of each bundle: its units are dealt to the parts in turn.
 
         So the order in which rows are given does not matter, and a row of weight m is the same as m rows: a row of
@@ -173,7 +173,7 @@ def _bundled(X: Floats, y: Ints, weight: Floats) -> tuple[Floats, Ints, Floats]:
 
 @dataclass
 class ClassForest:
-    """Some kinds of trees (a planting and its trees), and the pool of them."""
+    """Some kinds of trees (a growth and its trees), and the pool of them."""
 
     standard: Standard
     kinds: list[tuple[ClassGrowth, list[ClassTree]]]
@@ -208,8 +208,8 @@ class ClassForest:
         n_jobs: int,
         progress: Callable[[], Any] = lambda: None,
     ) -> "ClassForest":
-        """Grow a forest on rows (X, y, weight > 0); ``kinds``: plantings, and trees of each."""
-        duplicates = Sheaf.of(*data, held_out=held_out)
+        """Grow a forest on rows (X, y, weight > 0); ``kinds``: growths, and trees of each."""
+        duplicates = DuplicateRows.of(*data, held_out=held_out)
         X, y, weight, _ = duplicates
         standard = Standard.of(X, weight, kinds[0][0].n_categories)
         rows = (standard(X), y, weight)
@@ -225,15 +225,14 @@ class ClassForest:
             inside = np.delete(np.arange(len(y)), outside)
             if not len(inside):  # a single row is both what there is to grow on and all there is to learn
                 inside, outside = outside, inside
-            planted = plant(rows, n_classes, inside, outside, tree_seed, kinds[kind][0])
-            progress()
-            return planted
+            return grow_class_tree(rows, n_classes, inside, outside, tree_seed, kinds[kind][0])
 
         n_pool = min(len(y), pool_rows(n_classes))  # the order of the rows is random: the first are a sample
         pools = Pools(n_pool, n_classes, len(kinds))
         trees: list[list[ClassTree]] = [[] for _ in kinds]
-        for (kind, _, _), (tree, order, psi) in zip(jobs, in_threads(grown, jobs, n_jobs)):
+        for (kind, _, _), (tree, order, psi) in zip(jobs, one_by_one(grown, jobs, n_jobs)):
             trees[kind].append(tree)
+            progress()
             pools.add(kind, order[order < n_pool], psi[order < n_pool])
         held_out_rows = HeldOut(len(kinds))
         held_out_rows.add(pools.means(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
@@ -268,7 +267,7 @@ class ClassForest:
         jobs = [(kind, growth, tree) for kind, (growth, trees) in enumerate(self.kinds) for tree in trees]
         order = np.arange(len(y))
         pools = Pools(len(y), self.n_classes, len(self.kinds))
-        said = in_threads(lambda job: job[2].learn(rows, order, job[1]), jobs, n_jobs)
+        said = one_by_one(lambda job: job[2].learn(rows, order, job[1]), jobs, n_jobs)
         for (kind, _, _), psi in zip(jobs, said):
             pools.add(kind, slice(None), psi)
         self.held_out_rows.add(pools.means(), y, weight)

@@ -49,7 +49,7 @@ class ClassPlan(NamedTuple):
 
     @property
     def trees(self) -> list[tuple[ClassGrowth, ClassTree]]:
-        """All trees, with how each was planted."""
+        """All trees, with how each was grown."""
         return [(growth, tree) for growth, trees in self.forest.kinds for tree in trees]
 
     def coded(self, X: Floats, y: NDArray[Any]) -> tuple[Floats, Ints, UInts]:
@@ -60,7 +60,7 @@ class ClassPlan(NamedTuple):
 
 
 def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, drawn: SamplePass) -> "ClassSums":
-    """Grow the trees on the sample, all but its last rows; ``kinds``: plantings, and trees of each."""
+    """Grow the trees on the sample, all but its last rows; ``kinds``: growths, and trees of each."""
     sample, classes = drawn.sample, np.array(sorted(drawn.classes))
     y, weight = np.searchsorted(classes, sample.Y[:, 0]), sample.times()
     n_held = min(math.ceil(HELD_SHARE * len(y)), pool_rows(len(classes)))
@@ -150,20 +150,20 @@ class ClassSums(TreeStatistics[_TreeSums]):
 
 
 def _add_rows(rows: Rows, job: tuple[ClassTree, _TreeSums]) -> None:
-    planted, sums = job
-    tree = planted.tree
+    class_tree, sums = job
+    tree = class_tree.tree
     perm, span = arranged(rows[0], np.arange(len(rows[1])), tree)
     sums.counts[:] += counted(rows, sums.counts.shape[1], perm, tree, span)
     for kind in (sums.shared, sums.own):
-        moments(rows, perm, span, tree.parent, tree.left, kind.place, planted.local[5], kind.total)
+        moments(rows, perm, span, tree.parent, tree.left, kind.place, class_tree.local[5], kind.total)
 
 
-def _relearned(planted: ClassTree, growth: ClassGrowth, sums: _TreeSums) -> ClassTree:
-    _, shared, own, *_, columns = planted.local
-    walk = (planted.walk[0].copy(), planted.walk[1].copy())  # the plan's own stay as they are
+def _relearned(class_tree: ClassTree, growth: ClassGrowth, sums: _TreeSums) -> ClassTree:
+    _, shared, own, *_, columns = class_tree.local
+    walk = (class_tree.walk[0].copy(), class_tree.walk[1].copy())  # the plan's own stay as they are
     factors = _factors(sums.shared, sums.own, growth)
     kept = (
         tuple(part[kind.place[place >= 0]] for part in parts)
         for parts, kind, place in zip(factors, (sums.shared, sums.own), (shared, own))
     )
-    return planted._replace(local=(sums.counts.copy(), shared, own, *kept, columns), walk=walk)  # type: ignore[arg-type]
+    return class_tree._replace(local=(sums.counts.copy(), shared, own, *kept, columns), walk=walk)  # type: ignore[arg-type]

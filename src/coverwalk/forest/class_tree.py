@@ -14,7 +14,7 @@ from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk.files.schema import Array, Flag, List, Object, Real, Schema, Scope, Tuple, Whole, require, stored
 from coverwalk.forest.tree import Tree
 
-__all__ = ["ClassGrowth", "ClassTree", "plant"]
+__all__ = ["ClassGrowth", "ClassTree", "grow_class_tree"]
 
 Span = tuple[Ints, Ints]  # start (N,), end (N,): the rows of each context in an ordered list of rows
 
@@ -204,7 +204,7 @@ def counted(rows: Rows, n_classes: int, perm: Ints, tree: Tree, span: Span) -> F
     return tree.sum_upwards(counts.reshape(len(tree), n_classes))
 
 
-def plant(
+def grow_class_tree(
     rows: Rows, n_classes: int, inside: Ints, outside: Ints, seed: int, growth: ClassGrowth
 ) -> tuple[ClassTree, Ints, Floats]:
     """Grow a tree on the rows ``inside``, let those ``outside`` weigh it one by one, and learn all of them.
@@ -225,17 +225,17 @@ def plant(
     shared, own = _kinds(counts, span, tree.parent, len(columns), growth)
     walk, levels = _prior(tree, shared, own, growth), int(tree.depth.max()) + 1
 
-    def planted() -> ClassTree:
+    def class_tree() -> ClassTree:
         factors = _factors(shared, own, growth)
         return ClassTree(tree, (counts, shared.place, own.place, *factors, columns), walk, levels)
 
     for kind in (shared, own):
         moments(rows, inside, span, tree.parent, tree.left, kind.place, columns, kind.total)
-    psi = planted().learn(rows, order, growth)  # the counts and the walk have now seen all rows
+    psi = class_tree().learn(rows, order, growth)  # the counts and the walk have now seen all rows
     settled, span = arranged(X, order, tree)
     for kind in (shared, own):
         moments(rows, settled, span, tree.parent, tree.left, kind.place, columns, kind.total)
-    return _without_faint(planted(), growth), order, psi
+    return _without_faint(class_tree(), growth), order, psi
 
 
 def _kinds(counts: Floats, span: Span, parent: Ints, p: int, growth: ClassGrowth) -> tuple[_Kind, _Kind]:
@@ -272,13 +272,13 @@ def _prior(tree: Tree, shared: _Kind, own: _Kind, growth: ClassGrowth) -> Walk:
     return log_v, np.where(leaf, np.inf, np.log(growth.stop) - np.log1p(-growth.stop))
 
 
-def _without_faint(planted: ClassTree, growth: ClassGrowth) -> ClassTree:
+def _without_faint(class_tree: ClassTree, growth: ClassGrowth) -> ClassTree:
     """The tree without the discriminants that hardly have weight: they would cost most of the time and memory."""
-    counts, shared, own, shared_factors, own_factors, columns = planted.local
-    log_v, log_odds = planted.walk
+    counts, shared, own, shared_factors, own_factors, columns = class_tree.local
+    log_v, log_odds = class_tree.walk
     T = len(growth.temperatures)
     if not ((shared >= 0) | (own >= 0)).any():
-        return planted
+        return class_tree
     faint = log_v < np.log(FAINT)
     faint[:, 0] = False
     log_v = np.where(faint, -np.inf, log_v)
@@ -293,4 +293,4 @@ def _without_faint(planted: ClassTree, growth: ClassGrowth) -> ClassTree:
         tuple(part[own[keep_own]] for part in own_factors),
         columns,
     )
-    return ClassTree(planted.tree, local, (log_v, log_odds), planted.levels)  # type: ignore[arg-type]
+    return ClassTree(class_tree.tree, local, (log_v, log_odds), class_tree.levels)  # type: ignore[arg-type]

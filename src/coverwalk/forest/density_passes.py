@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats
-from coverwalk.forest.bounds_choice import bounded, choose_rounding
 from coverwalk.forest.chain import chain_inputs
 from coverwalk.forest.experts.trend import MAX_ROWS as ROWS_OF_TREND
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.passes import Columns, SamplePass
-from coverwalk.forest.sums import ForestShapes, ForestSums, Room, plan_on_sample, scaled
-from coverwalk.forest.tuning import choose
+from coverwalk.forest.sums import Capacity, ForestShapes, ForestSums, plan_on_sample, scaled
+from coverwalk.forest.tuning import choose_for_output
 from coverwalk.preparation.category_counts import category_codes
 from coverwalk.preparation.scaling import row_codes
 
@@ -82,19 +81,13 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
     X_kept, Y_kept = kept.rows()
     X, X_kept = category_codes(X, mixed), category_codes(X_kept, mixed)
     names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
-    capacity = Room(drawn.options.state_bytes // Y.shape[1], drawn.n_rows, len(Y_kept))
+    capacity = Capacity(drawn.options.state_bytes // Y.shape[1], drawn.n_rows, len(Y_kept))
     with_missing = tuple(sorted(drawn.categories.with_missing))
     forests, sums = [], []
     for j in range(Y.shape[1]):
         inputs, y = chain_inputs(X, Y, j), np.ascontiguousarray(Y[:, j])
         rows = chain_inputs(X_kept, Y_kept, j), np.ascontiguousarray(Y_kept[:, j])
-        chosen = settings
-        if mixed.n_categories:
-            chosen = replace(chosen, n_categories=(*mixed.n_categories, *[0] * j))
-        chosen = bounded(chosen, model.bounds, j, Y.shape[1])
-        chosen = replace(chosen, rounding=choose_rounding(inputs, y, chosen))
-        if model.stop == "auto":
-            chosen = choose(inputs, y, chosen, more_trees=model.n_estimators is None)
+        chosen = choose_for_output(model, settings, inputs, y, (j, Y.shape[1]))
         forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], capacity)
         forest.categories = mixed.category_names
         if drawn.all_kept:

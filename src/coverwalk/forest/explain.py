@@ -11,6 +11,7 @@ from coverwalk._arrays import Floats
 from coverwalk._docstrings import ROWS, Documented
 from coverwalk.distributions.explanation import Explanation, explanation_of
 from coverwalk.forest.importance import normalised, regression_gains
+from coverwalk.preparation.columns import input_names
 
 __all__ = ["Dependence", "Explaining", "Importance", "permutation_importance"]
 
@@ -43,11 +44,6 @@ class Dependence(NamedTuple):
     high: Floats  # (k,) of the 95 % quantiles
 
 
-def feature_names(model: Any) -> list[str]:
-    """Names of the inputs; x0, x1, ... where they had none."""
-    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{a}" for a in range(model.n_features_in_)])]
-
-
 def permutation_importance(model: Any, X: Any, loss: Any, n_repeats: int, random_state: Any) -> Importance:
     """Importances of the features of X for ``loss(X)``, the mean log loss of the model on rows X and their targets."""
     if n_repeats < 1:
@@ -58,7 +54,7 @@ def permutation_importance(model: Any, X: Any, loss: Any, n_repeats: int, random
     for a in range(model.n_features_in_):
         for b in range(n_repeats):
             rise[a, b] = loss(_with_column(X, a, rng.permutation(n))) - base
-    return Importance(rise.mean(axis=1), rise.std(axis=1), rise, feature_names(model))
+    return Importance(rise.mean(axis=1), rise.std(axis=1), rise, input_names(model))
 
 
 def _with_column(X: Any, a: int, rows: NDArray[Any]) -> Any:
@@ -142,7 +138,7 @@ class Explaining(Documented):
         Dependence
             ``grid``, ``mean``, ``std``, ``low`` and ``high``, one entry for each value.
         """
-        names = feature_names(self)
+        names = input_names(self)
         if feature not in (names if isinstance(feature, str) else range(self.n_features_in_)):
             raise ValueError(f"there is no feature {feature!r}; the features are {', '.join(names)}")
         a = names.index(feature) if isinstance(feature, str) else feature

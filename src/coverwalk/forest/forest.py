@@ -145,11 +145,9 @@ class Forest:
         probabilities. ``shown``: progress on a terminal.
         """
         order = canonical_order(self.X, self.y)
-        X, y = self.X[order], self.y[order]
-        Z, r = self.frame.rows(X).Z, self.targets(X, y)
         parts, n_categories = self.settings.part_of_trees(), self.settings.n_categories
         weight = self.weight[order] if len(self.weight) else self.weight
-        left = self.fit_experts(X, y, weight)
+        Z, r, left = self.fit_experts(self.X[order], self.y[order], weight)
 
         def one(k: int) -> FittedTree:
             part = parts[k]
@@ -160,17 +158,18 @@ class Forest:
         self.fitted = in_threads(one, range(len(parts)), self.settings.n_threads, name)
         self._table = None
 
-    def fit_experts(self, X: Floats, y: Floats, weight: Floats = NO_WEIGHT) -> Floats:
+    def fit_experts(self, X: Floats, y: Floats, weight: Floats = NO_WEIGHT) -> tuple[Floats, Floats, Floats]:
         """Fit the trend and the global kernel to rows X (n, p), y (n,) in canonical order, with weights or none.
 
-        Returns what the trend leaves of y, in units: for the rows to which it was fitted its leave-one-out residuals.
+        Returns the rows as splits read them, y in units, and what the trend leaves of it: for the rows to which it was
+        fitted its leave-one-out residuals.
         """
-        plain = self.frame.rows(X).plain
+        rows = self.frame.rows(X)
         left = r = self.targets(X, y)
         if self.trend:
-            self.trend, left = self.trend.fit(plain, r, weight if len(weight) else None)
-        self.global_kernel = KernelContext.fit(plain, r, weight) if self.settings.kernel > 0 else None
-        return left
+            self.trend, left = self.trend.fit(rows.plain, r, weight if len(weight) else None)
+        self.global_kernel = KernelContext.fit(rows.plain, r, weight) if self.settings.kernel > 0 else None
+        return rows.Z, r, left
 
     def targets(self, X: Floats, y: Floats, apart: bool = True) -> Floats:
         """What the trees are fitted to in rows X (n, p), y (n,): `latent` y in units of order one."""

@@ -71,7 +71,7 @@ def base_of(
         forest = Forest(settings, frame.inputs, frame.output, [], X[:0], y[:0], names, trend=frame.trend)
     order = canonical_order(X, y)
     residual = np.empty(len(y))
-    residual[order] = forest.fit_experts(X[order], y[order])
+    residual[order] = forest.fit_experts(X[order], y[order])[2]
     return Base(settings, forest.frame, forest.global_kernel, residual, planned)
 
 

@@ -13,6 +13,7 @@ from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.locks import adopt, alone, reads, twin, writes
 from coverwalk.preparation.checked_rows import as_outputs, as_row, refuse_lossy, usable_outputs
+from coverwalk.preparation.columns import input_names
 from coverwalk.preparation.stream_inputs import StreamInputs
 
 __all__ = ["Streaming"]
@@ -66,7 +67,7 @@ class Streaming(StreamInputs, Documented):
         if len(X) != len(Y):
             raise ValueError(f"X and y must have the same number of rows, got {len(X)} and {len(Y)}")
         X = np.require(X, requirements=["C", "W"])  # kernels are compiled for nothing else
-        chain = model._next_chain(settings, X.shape[1], Y.shape[1])
+        chain = model._next_chain(settings, Y.shape[1])
         chain.name_categories(model._mixed.category_names)
         chain.check_limits(Y)
         log_density = chain.learn(X, np.require(Y, requirements="W"), scored=scored)
@@ -99,7 +100,7 @@ class Streaming(StreamInputs, Documented):
             if not begun:
                 self.n_features_in_ = row.shape[1]
             self._mixed = mixed
-            stream = self._next_chain(settings, row.shape[1], outputs.shape[1])
+            stream = self._next_chain(settings, outputs.shape[1])
             stream.name_categories(mixed.category_names)
             self._show_chain(stream, outputs.shape[1], np.ndim(y) == 0)
         stream.check_limits(outputs)
@@ -146,16 +147,15 @@ class Streaming(StreamInputs, Documented):
             decay=float(self.forget),
         )
 
-    def _next_chain(self, settings: StreamSettings, p: int, q: int) -> StreamChain:
+    def _next_chain(self, settings: StreamSettings, q: int) -> StreamChain:
         """The streams of the outputs to learn with: a copy of those that are there, or going on from `fit`, or new."""
         if "stream_" in self.__dict__:
             return self.stream_.copy()
         if "forests_" in self.__dict__:
             each = [replace(settings, forest=forest.settings) for forest in self.forests_]
             return StreamChain.of(self.forests_, each)
-        names = list(getattr(self, "feature_names_in_", [f"x{a}" for a in range(p)]))
         each = [replace(settings, forest=bounded(settings.forest, self.bounds, j, q)) for j in range(q)]
-        return StreamChain.new(each, names, self._mixed.n_categories)
+        return StreamChain.new(each, input_names(self), self._mixed.n_categories)
 
     def _show_chain(self, chain: StreamChain, q: int, flat: bool) -> None:
         """Have the model be a stream."""

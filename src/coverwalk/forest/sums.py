@@ -41,7 +41,7 @@ from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.scaling import canonical_order
 
-__all__ = ["STATE_BYTES", "ForestShapes", "ForestSums", "Room", "plan_on_sample", "scaled"]
+__all__ = ["STATE_BYTES", "Capacity", "ForestShapes", "ForestSums", "plan_on_sample", "scaled"]
 
 Rows = tuple[Floats, Floats]
 
@@ -53,7 +53,7 @@ ROWS_A_TERM = 1.0  # from which on a degree is tried: with fewer, what a row add
 FARTHEST = 1e100  # of a y, in units of the sample's: squares must stay finite
 
 
-class Room(NamedTuple):
+class Capacity(NamedTuple):
     """What bounds a plan that is made on a sample."""
 
     state_bytes: int  # of a forest's sums, and of its bins
@@ -121,9 +121,9 @@ class ForestSums(ForestStatistics[Moments]):
     joins = np.add, np.minimum, np.maximum
 
     @classmethod
-    def plan(cls, X: Floats, y: Floats, settings: Settings, capacity: Room | None = None) -> "ForestSums":
+    def plan(cls, X: Floats, y: Floats, settings: Settings, capacity: Capacity | None = None) -> "ForestSums":
         """Everything from one sample X (n, p), y (n,) of all rows; see `plan_on_sample` and `over`."""
-        capacity = capacity or Room(STATE_BYTES, len(y), len(y))
+        capacity = capacity or Capacity(STATE_BYTES, len(y), len(y))
         return cls.over(plan_on_sample(X, y, settings, None, capacity), (X, y))
 
     @classmethod
@@ -135,10 +135,9 @@ class ForestSums(ForestStatistics[Moments]):
         order = canonical_order(*rows)
         X, y = (part[order] for part in rows)
         forest = replace(forest, X=X[:KEPT_ROWS], y=y[:KEPT_ROWS])
-        forest.fit_experts(X, y)
-        Z, settings = forest.frame.rows(X).Z, forest.settings
+        Z, _, _ = forest.fit_experts(X, y)
         missing = set(with_missing) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
-        return cls(forest, [fill_of(tree, Z, settings.n_categories, tuple(missing)) for tree in forest.trees])
+        return cls(forest, [fill_of(tree, Z, forest.settings.n_categories, tuple(missing)) for tree in forest.trees])
 
     def zeros(self, k: int) -> Moments:
         """Of a tree without rows."""
@@ -291,7 +290,7 @@ def _grids(forest: Forest) -> list[Grid]:
     return [forest.grid_of(part.degree)._replace(many=ROWS_A_TERM) for part in forest.settings.part_of_trees()]
 
 
-def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | None, capacity: Room) -> Forest:
+def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | None, capacity: Capacity) -> Forest:
     """Units and trees from a sample X (n, p), y (n,) of all rows; as many leaves as there is room for.
 
     A side of a split needs as many rows of the sample as tell of ``min_rows`` of all rows, and at least one.

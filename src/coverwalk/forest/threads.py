@@ -1,36 +1,29 @@
 """One map over threads for all forests; the kernels hold no lock."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["in_threads"]
+__all__ = ["in_threads", "one_by_one"]
 
 T = TypeVar("T")
 S = TypeVar("S")
 
 
-def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int, shown: str = "") -> list[T]:
-    """Results in the order of the items, whatever the number of threads.
-
-    shown: name of a progress bar, if a terminal is to have one.
-    """
-    if shown:
-        return _shown(function, list(items), n_threads, shown)
+def one_by_one(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> Iterator[T]:
+    """Results in the order of the items, whatever the number of threads; none is kept that was taken."""
     if n_threads == 1:
-        return [function(item) for item in items]
+        yield from map(function, items)
+        return
     with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(function, items))
+        yield from pool.map(function, items)
 
 
-def _shown(function: Callable[[S], T], items: list[S], n_threads: int, name: str) -> list[T]:
+def in_threads(function: Callable[[S], T], items: Iterable[S], n_threads: int, shown: str = "") -> list[T]:
+    """All results at once; shown: name of a progress bar, if a terminal is to have one."""
+    if not shown:
+        return list(one_by_one(function, items, n_threads))
     from tqdm import tqdm
 
-    with tqdm(total=len(items), desc=name, unit="tree", leave=False, disable=None) as bar:
-
-        def one(item: S) -> T:
-            result = function(item)
-            bar.update()
-            return result
-
-        return in_threads(one, items, n_threads)
+    items = list(items)
+    return list(tqdm(one_by_one(function, items, n_threads), shown, len(items), unit="tree", leave=False, disable=None))

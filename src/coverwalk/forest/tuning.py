@@ -7,7 +7,7 @@ kernel. The weights say how many trees of each there are to be.
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from coverwalk._kernels.distributions.density import cell_densities
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.forest.bounds_choice import bounded, choose_rounding
 from coverwalk.forest.experts.global_kernel import MAX_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
 from coverwalk.forest.forest import Forest, Part, Settings
@@ -23,7 +24,7 @@ from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole
 from coverwalk.forest.settings import MAX_FEATURES, latent
 from coverwalk.preparation.scaling import canonical_order
 
-__all__ = ["choose"]
+__all__ = ["choose", "choose_for_output"]
 
 STOPS = (0.5, 0.8, 0.95, 0.99)
 SCALE_FACTORS = (1.07, 1.0, 0.93, 0.87)  # smaller ones were asked for by chance alone, and cost up to 0.14 nats
@@ -106,6 +107,23 @@ def choose(
     y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, judge, counted)
     told = replace(settings, degree=largest.degree, stop=largest.stop, scale_factor=scale_factor)
     return replace(told, parts=parts, y_cells=y_cells, kernel=kernel)
+
+
+def choose_for_output(
+    model: Any, settings: Settings, X: Floats, y: Floats, place: tuple[int, int], weight: Floats | None = None
+) -> Settings:
+    """The settings of the forest of one output of an estimator: its categories, the bounds and the rounding of y, and
+    what held-out rows choose, where that is wanted.
+
+    X (n, p): inputs and the outputs before; place: the number of the output, and how many there are.
+    """
+    if model._mixed.n_categories:
+        settings = replace(settings, n_categories=(*model._mixed.n_categories, *[0] * place[0]))
+    settings = bounded(settings, model.bounds, *place)
+    settings = replace(settings, rounding=choose_rounding(X, y, settings))
+    if model.stop != "auto":
+        return settings
+    return choose(X, y, settings, weight, more_trees=model.n_estimators is None)
 
 
 def _kinds(settings: Settings, p: int) -> list[Kind]:

@@ -21,6 +21,8 @@ __all__ = [
     "columns_of",
     "encoded",
     "frequent_categories",
+    "input_names",
+    "output_names",
     "read_inputs",
     "refuse_equal_names",
 ]
@@ -125,6 +127,17 @@ def _check_categories(state: Any, scope: Scope) -> None:
     """Refuse more levels than a mask has bits."""
     for categories in state.categories:
         require("categories", len(set(categories)) == len(categories) <= OWN_CATEGORIES + (OTHERS in categories))
+
+
+def input_names(model: Any) -> list[str]:
+    """Names of the inputs of a fitted estimator; x0, x1, ... where they had none."""
+    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{a}" for a in range(model.n_features_in_)])]
+
+
+def output_names(model: Any) -> list[str]:
+    """Names of its outputs, of which a classifier has one; y, or y0, y1, ..., where they had none."""
+    n = getattr(model, "n_outputs_", 1)
+    return list(getattr(model, "target_names_", ["y"] if n == 1 else [f"y{j}" for j in range(n)]))
 
 
 class MixedTags:

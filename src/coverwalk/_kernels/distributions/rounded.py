@@ -16,6 +16,10 @@ from coverwalk._kernels.distributions.student import student_density, student_ta
 __all__ = ["grid_moments", "rounded_moments"]
 
 _SMOOTH_STUDENT, _SMOOTH_NORMAL = 2.5, 1.2  # scales, in steps, from which rounding adds step^2 / 12 alone: 1e-10, 1e-12
+_PERIODIC, _WAVES = (
+    0.35,
+    4,
+)  # width of a normal, in steps, from which on so many waves of its rounding error are all: 1e-17
 _STEPS = 40  # on either side of a narrow Student t that are summed one by one; then an integral
 _SQRT_HALF = math.sqrt(0.5)
 _NORM = 1.0 / math.sqrt(2.0 * math.pi)
@@ -64,11 +68,32 @@ def _uniform_sums(end: float) -> tuple[float, float]:
 
 
 @kernel
+def _rounded_wave(center: float, width: float, middle: float) -> tuple[float, float]:
+    """E[R] and E[R^2] of a normal about middle + center, by the Fourier series of the rounding error.
+
+    R - X = sum_k (-1)^k sin(2 pi k X) / (pi k), and its square is 1/12 + sum_k (-1)^k cos(2 pi k X) / (pi k)^2; under a
+    normal each wave shrinks by exp(-2 (pi k width)^2).
+    """
+    first, second, variance = center, width * width + center * center + 1.0 / 12.0, width * width
+    sine, cosine = math.sin(2.0 * math.pi * center), math.cos(2.0 * math.pi * center)
+    shrunk = math.exp(-2.0 * math.pi * math.pi * variance)
+    s, c, height, power = 0.0, 1.0, 1.0, shrunk  # of wave k - 1; exp(-2 (pi width)^2 (2 k - 1))
+    for k in range(1, _WAVES + 1):
+        s, c = s * cosine + c * sine, c * cosine - s * sine
+        height, power = -height * power, power * shrunk * shrunk
+        first += height * s / (math.pi * k)
+        second += height * (2.0 * (center * s / (math.pi * k) + 2.0 * variance * c) + c / (math.pi * k) ** 2)
+    return middle + first, second + 2.0 * middle * first + middle * middle
+
+
+@kernel
 def _rounded_normal(center: float, width: float) -> tuple[float, float]:
     """E[R] and E[R^2] of a normal in steps, rounded."""
     if width >= _SMOOTH_NORMAL:
         return center, width * width + center * center + 1.0 / 12.0
     middle = np.floor(center + 0.5)
+    if width >= _PERIODIC:
+        return _rounded_wave(center - middle, width, middle)
     first, second, k = 0.0, 0.0, 0.0
     while True:
         up = 0.5 * math.erfc((middle + k + 0.5 - center) / width * _SQRT_HALF)

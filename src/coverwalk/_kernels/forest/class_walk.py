@@ -1,7 +1,7 @@
 """The refining walk over one tree of contexts for classes: predict, or learn row by row.
 
 Local models of a context, in this order: class counts under a Dirichlet based on the parent's prediction; then
-discriminants with shared and with own covariances, each at several heats (powers of its odds).
+discriminants with shared and with own covariances, each at several temperatures (powers of its odds).
 """
 
 import math

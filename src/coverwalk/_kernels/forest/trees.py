@@ -64,10 +64,10 @@ def _records(where: Ints, size: Ints, t: int) -> Records:
         ints_1(where, size, t, RECORDS + 1),  # kind
         floats_2(where, size, t, RECORDS + 2),  # weight
         floats_1(where, size, t, RECORDS + 3),  # s2
-        ints_1(where, size, t, RECORDS + 4),  # n_voices
+        ints_1(where, size, t, RECORDS + 4),  # n_components
         floats_2(where, size, t, RECORDS + 5),  # total
         ints_1(where, size, t, RECORDS + 6),  # above
-        ints_1(where, size, t, RECORDS + 7),  # seat
+        ints_1(where, size, t, RECORDS + 7),  # slot
         floats_2(where, size, t, RECORDS + 8),  # low
         floats_2(where, size, t, RECORDS + 9),  # high
         floats_2(where, size, t, RECORDS + 10),  # centre
