@@ -9,7 +9,7 @@ from coverwalk import ConditionalDensity, load
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights
-from coverwalk.forest.tuning import ENOUGH, HALF, MAX_TREES, Expert, Kind, _enough, choose
+from coverwalk.forest.tuning import HALF, Expert, Kind, _enough, choose
 from tests.forging import check
 
 MIXED = Settings(
@@ -130,22 +130,24 @@ def test_the_score_is_that_of_a_pool_of_so_many_trees(n_trees):
     assert estimate == pytest.approx(np.log(trees.mean(axis=0)).mean(), abs=4e-4)
 
 
-def test_there_are_as_many_trees_as_lose_little_to_a_forest_without_end():
+def test_there_are_as_many_trees_as_lose_little_to_a_forest_without_end(monkeypatch):
     """Trees that err each by themselves, y normal: a pool of K loses c / K, and K is such that this is little."""
     rng = np.random.default_rng(0)
-    y, error = rng.standard_normal(20_000), rng.standard_normal((4 * HALF, 20_000))
+    y, error = rng.standard_normal(20_000), 0.4 * rng.standard_normal((1000, 20_000))
     log_p = -0.5 * (y - error) ** 2
     halves = [[np.logaddexp.reduce(log_p[k * HALF : (k + 1) * HALF])] for k in range(4)]
-    experts = [Expert(Kind(1, False), 0.5, ([], []), (halves[k], halves[k + 1])) for k in (0, 2)]
+    one, other = (Expert(Kind(1, False), 0.5, ([], []), (halves[k], halves[k + 1])) for k in (0, 2))
     counted = np.ones(len(y))
-    many = np.logaddexp.reduce(-0.5 * (y - rng.standard_normal((1000, len(y)))) ** 2) - np.log(1000)
-    few = np.logaddexp.reduce(log_p[: 2 * HALF]) - np.log(2 * HALF)
-    expected = 2 * HALF * float(np.mean(many - few)) / ENOUGH
-    assert 5 < expected < MAX_TREES
-    assert _enough([(experts[0], 1.0)], 2 * HALF, counted) == pytest.approx(expected, rel=0.15)
-    assert _enough([(experts[0], 0.5), (experts[1], 0.5)], 4 * HALF, counted) == pytest.approx(expected, rel=0.2)
-    wild = Expert(Kind(1, False), 0.5, ([], []), ([50 * halves[0][0]], [50 * halves[1][0]]))
-    assert _enough([(wild, 1.0)], 2 * HALF, counted) == MAX_TREES
+    few, many = (np.logaddexp.reduce(log_p[:K]) - np.log(K) for K in (2 * HALF, 1000))
+    for enough in (1e-3, 5e-4):
+        monkeypatch.setattr("coverwalk.forest.tuning.ENOUGH", enough)
+        monkeypatch.setattr("coverwalk.forest.tuning.MAX_TREES", 500)
+        expected = 2 * HALF * float(np.mean(many - few)) / enough
+        assert 50 < expected < 400
+        assert _enough([(one, 1.0)], 2 * HALF, counted) == pytest.approx(expected, rel=0.15)
+        assert _enough([(one, 0.5), (other, 0.5)], 4 * HALF, counted) == pytest.approx(expected, rel=0.15)
+    monkeypatch.setattr("coverwalk.forest.tuning.MAX_TREES", 20)
+    assert _enough([(one, 1.0)], 2 * HALF, counted) == 20
 
 
 def test_more_trees_are_taken_only_where_their_number_is_not_given(monkeypatch):
