@@ -1,7 +1,8 @@
 """A stream in plain Python: what `coverwalk.forest.stream` does between growths, from its definitions.
 
 Planes are solved from all rows at once (no rank-one steps), densities come from SciPy, and the walk is eq. 2 in
-probabilities. Shares no kernel with the package; it reads the fitted trees.
+probabilities. To forget is to scale the quadratic form whose least point the plane is, so that the plane stays. Shares
+no kernel with the package; it reads the fitted trees.
 """
 
 import numpy as np
@@ -30,30 +31,34 @@ class SlowContext:
         self.best, self.ridge, self.leverage = int(records.degree[c]), records.ridge[c], records.leverage[c]
         self.parts = range(records.first[k], records.first[k + 1])
         self.kind, self.s2 = records.kind[self.parts], records.s2[self.parts]
-        self.fitted = np.array([features(z, 1) for z in rows]).reshape(len(rows), len(self.low) + 1)
         self.gram = np.array([features(z, self.best) for z in rows])
-        self.log_v = np.log(records.weight[0, self.parts])  # of the components, not normalised
+        self.log_prior, self.log_choice = np.log(records.weight[0, self.parts]), 0.0
         self.log_odds = 0.0
-        self.F, self.e = [], []
-        self.n = len(rows)
+        F = np.array([features(z, 1) for z in rows]).reshape(len(rows), len(self.low) + 1)
+        # theta minimises theta'A theta - 2 b'theta + c: ridge and squares
+        self.A, self.b, self.c = RIDGE * np.eye(F.shape[1]) + F.T @ F, np.zeros(F.shape[1]), 0.0
+        self.nu = self.psi = NU_0 + len(rows)  # but for the least of squares since then
 
     def mu(self, x):
         return features(x, self.degree)[: len(self.centre)] @ self.centre
 
-    def precision(self):
-        F = np.array(self.F).reshape(-1, self.fitted.shape[1])
-        return RIDGE * np.eye(self.fitted.shape[1]) + self.fitted.T @ self.fitted + F.T @ F
-
     def plane(self):
-        if not self.F:
-            return np.zeros(self.fitted.shape[1]), 0.0
-        F, e, Lam = np.array(self.F), np.array(self.e), self.precision()
-        theta = np.linalg.solve(Lam, F.T @ e)
-        return theta, e @ e - theta @ Lam @ theta  # the least of squares plus penalty: the sum of e^2 / (1 + h)
+        theta = np.linalg.solve(self.A, self.b)
+        return theta, self.c - self.b @ theta  # the least of squares plus penalty: the sum of e^2 / (1 + h)
 
     def ratio(self):
-        nu = NU_0 + self.n + len(self.F)
-        return (NU_0 + self.n + self.plane()[1] / self.s2[0]) / nu
+        return (self.psi + self.plane()[1] / self.s2[0]) / self.nu
+
+    def fade(self, keep):
+        """Let all that was learned count ``keep`` times as much; no direction is less certain than the ridge alone."""
+        theta, least = self.plane()
+        much = min(max(keep, RIDGE * np.linalg.inv(self.A).diagonal().max()), 1.0)
+        psi, nu = self.psi + least / self.s2[0], NU_0 + keep * (self.nu - NU_0)
+        self.A, self.b = much * self.A, much * self.b
+        self.c = self.b @ theta
+        self.psi, self.nu = psi * nu / self.nu, nu
+        self.log_odds *= keep
+        self.log_choice = keep * self.log_choice
 
     def predict(self, x, y, shape, shapes, factor):
         """Log densities of the components at y; and the weights v among them."""
@@ -75,12 +80,12 @@ class SlowContext:
     def learn(self, x, y):
         x = np.clip(x, self.low, self.high)
         f = features(x, 1)
-        loc, h = self.plane()[0] @ f, f @ np.linalg.solve(self.precision(), f)
+        loc, h = self.plane()[0] @ f, f @ np.linalg.solve(self.A, f)
         far = 6 * np.sqrt(self.s2[0] * self.ratio() * (1 + h))
         e = y - self.mu(x) - loc
         self.clipped = abs(e) > far
-        self.F.append(f)
-        self.e.append(loc + np.clip(e, -far, far))
+        e = loc + np.clip(e, -far, far)
+        self.A, self.b, self.c, self.nu = self.A + np.outer(f, f), self.b + f * e, self.c + e * e, self.nu + 1
 
 
 def standard(shapes, s, e):
@@ -100,8 +105,8 @@ def standard(shapes, s, e):
 class SlowTree:
     """One member of a forest."""
 
-    def __init__(self, member, X):
-        self.member = member
+    def __init__(self, member, X, decay):
+        self.member, self.decay, self.now = member, decay, len(X)
         Z = member.frame.rows(X).Z
         perm, layout = member.tree.arrange(Z)
         records = member.fitted.records
@@ -110,6 +115,7 @@ class SlowTree:
             for k in range(len(records.slot))
             if records.slot[k] >= 0
         }
+        self.seen = dict.fromkeys(self.contexts.values(), len(X))
 
     def way(self, x):
         """The contexts with components that contain x, fine to coarse."""
@@ -131,11 +137,13 @@ class SlowTree:
             target -= member.frame.origin(rows.plain)[0]
         below, log_psi = 0.0, None
         for context in self.way(z):
+            context.fade((1 - self.decay) ** (self.now - self.seen[context]))
+            self.seen[context] = self.now
             log_phi = context.predict(z, target, member.fitted.shape, member.fitted.shapes, member.frame.scale_factor)
             here = member.fitted.records.weight[0, context.parts].sum()  # as the growth left it
-            log_v = context.log_v - logsumexp(context.log_v)
-            log_phi_M = logsumexp(log_v + log_phi)
-            context.log_v = log_v + log_phi - log_phi_M
+            log_v = context.log_prior + context.log_choice
+            log_phi_M = logsumexp(log_v + log_phi) - logsumexp(log_v)
+            context.log_choice = context.log_choice + log_phi - log_phi_M
             if log_psi is None:
                 log_psi = log_phi_M
             else:
@@ -146,6 +154,7 @@ class SlowTree:
                 log_psi = np.log(psi)
             below += here
             context.learn(z, target)
+        self.now += 1
         return log_psi - np.log(member.frame.output.scale[0])
 
 
@@ -153,7 +162,8 @@ class SlowStream:
     """A pool of slow trees."""
 
     def __init__(self, stream, X):
-        self.trees = [SlowTree(member, X) for member in stream.members]
+        self.decay = stream.settings.decay
+        self.trees = [SlowTree(member, X, self.decay) for member in stream.members]
         self.counts, self.n = stream.counts.copy(), stream.n_rows
         self.kinds = [(m.part.degree, m.part.smooth) for m in stream.members]
         self.output = stream.members[-1].frame.output
@@ -164,6 +174,7 @@ class SlowStream:
         rare = 0.1 / (self.n + 1)
         outlier = stats.t(3, self.output.centre[0], self.output.scale[0]).pdf(y)
         density = (1 - rare) * share @ psi + rare * outlier
+        self.counts *= 1 - self.decay
         for kind in set(self.kinds):
             own = np.array([other == kind for other in self.kinds])
             self.counts[own] += (share[own] @ psi[own]) / (share @ psi) / own.sum()
