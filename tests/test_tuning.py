@@ -9,7 +9,7 @@ from coverwalk import ConditionalDensity, load
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights
-from coverwalk.forest.tuning import HALF, choose
+from coverwalk.forest.tuning import HALF, Expert, Kind, _enough, choose
 from tests.forging import check
 
 MIXED = Settings(
@@ -128,6 +128,34 @@ def test_the_score_is_that_of_a_pool_of_so_many_trees(n_trees):
     first, second = (np.log(trees[half * HALF : (half + 1) * HALF].mean(axis=0)) for half in range(2))
     estimate = extrapolated(first, second, 1.0 - 2 * HALF / n_trees).mean()
     assert estimate == pytest.approx(np.log(trees.mean(axis=0)).mean(), abs=4e-4)
+
+
+def test_there_are_as_many_trees_as_lose_little_to_a_forest_without_end(monkeypatch):
+    """Trees that err each by themselves, y normal: a pool of K loses c / K, and K is such that this is little."""
+    rng = np.random.default_rng(0)
+    y, error = rng.standard_normal(20_000), 0.4 * rng.standard_normal((1000, 20_000))
+    log_p = -0.5 * (y - error) ** 2
+    halves = [[np.logaddexp.reduce(log_p[k * HALF : (k + 1) * HALF])] for k in range(4)]
+    one, other = (Expert(Kind(1, False), 0.5, ([], []), (halves[k], halves[k + 1])) for k in (0, 2))
+    counted = np.ones(len(y))
+    few, many = (np.logaddexp.reduce(log_p[:K]) - np.log(K) for K in (2 * HALF, 1000))
+    for enough in (1e-3, 5e-4):
+        monkeypatch.setattr("coverwalk.forest.tuning.ENOUGH", enough)
+        monkeypatch.setattr("coverwalk.forest.tuning.MAX_TREES", 500)
+        expected = 2 * HALF * float(np.mean(many - few)) / enough
+        assert 50 < expected < 400
+        assert _enough([(one, 1.0)], 2 * HALF, counted) == pytest.approx(expected, rel=0.15)
+        assert _enough([(one, 0.5), (other, 0.5)], 4 * HALF, counted) == pytest.approx(expected, rel=0.15)
+    monkeypatch.setattr("coverwalk.forest.tuning.MAX_TREES", 20)
+    assert _enough([(one, 1.0)], 2 * HALF, counted) == 20
+
+
+def test_more_trees_are_taken_only_where_their_number_is_not_given(monkeypatch):
+    monkeypatch.setattr("coverwalk.forest.tuning._enough", lambda *_: 31)
+    X, y = rows(100)
+    assert len(ConditionalDensity().fit(X, y).forests_[0].trees) == 31
+    assert len(ConditionalDensity(n_estimators=5).fit(X, y).forests_[0].trees) == 5
+    assert len(ConditionalDensity().fit_chunks([(X, y)]).forests_[0].trees) == 31
 
 
 def test_weights_of_a_pool_are_where_no_expert_gains_on_the_others():
