@@ -231,6 +231,7 @@ def test_one_row_and_duplicates(make_cover):
         (lambda: CoverModel(KDTree(), Polynomial(0), walk="up"), "'refine' or 'coarsen', got 'up'"),
         (lambda: CoverModel(KDTree(), Polynomial(0), priors="none"), "'fixed' or 'parent'"),
         (lambda: CoverModel(KDTree(), []), "at least one local model"),
+        (lambda: CoverModel(KDTree(), [Polynomial(0), TreeDensity(2)]), r"q = \[1, 2\] outputs"),
         (lambda: CoverModel(KDTree(), Polynomial(0), stop=1.5).update(0.0, 0.0), "stopping probability"),
     ],
 )

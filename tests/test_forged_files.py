@@ -25,11 +25,11 @@ from coverwalk import (
     SequenceModel,
     load,
 )
-from coverwalk.covers import ChoiceBoxes, KDTree, SuffixTree
+from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, SuffixTree
 from coverwalk.files import container
 from coverwalk.files.saving import encoded
 from coverwalk.files.schema import Array, Real, SchemaError
-from coverwalk.local import Dirichlet, KernelDensity, Polynomial
+from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
 from tests.forging import file_of, forged, put, retold, rewritten
 
 RNG = np.random.default_rng(0)
@@ -298,6 +298,12 @@ def test_a_cover_model_that_saw_whole_numbers_is_saved(tmp_path):
     model.update_many([[1], [2], [3]], [1, 2, 3])
     model.save(tmp_path / "m.cw")
     assert load(tmp_path / "m.cw").log_predict([2], 2) == model.log_predict([2], 2)
+
+
+def test_local_models_of_one_file_predict_the_same_y(tmp_path):
+    model = CoverModel(DyadicBoxes(0, 1, depth=2), [Polynomial(0), TreeDensity()])
+    model.update_many([0.1, 0.6, 0.8], [1.0, 2.0, 1.5])
+    refused(retold(model, lambda fields: fields["local"][1].update(q=2)), tmp_path / "m.cw", says="outputs")
 
 
 @pytest.mark.parametrize("model", [ConditionalDensity(), ContextClassifier(), Density()])

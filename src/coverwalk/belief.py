@@ -91,6 +91,7 @@ def checked_row(model: Any, x: Any, y: Any, *, learning: bool = False) -> tuple[
 
 def check_contexts(state: Any, scope: Scope) -> None:
     """Contexts are those of the cover, evidences are where a split or a merge looks for them, rows in their context."""
+    require("outputs", len({getattr(model, "q", None) for model in state.local}) == 1)
     depths = {M: depth for M, depth in state._depth.items() if M != START}
     contexts = set(state._beliefs)
     require("contexts", contexts == set(depths) and contexts <= set(state._stopping))

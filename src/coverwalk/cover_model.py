@@ -98,6 +98,9 @@ class CoverModel(Saved):
         self.local = (local,) if isinstance(local, LocalModel) else tuple(local)
         if not self.local:
             raise ValueError("local must hold at least one local model, got none")
+        outputs = sorted({model.q for model in self.local if hasattr(model, "q")})
+        if len(outputs) > 1:
+            raise ValueError(f"all local models must predict the same y, got models of q = {outputs} outputs")
         self.walk: Walk = _WALKS[walk](stop)
         self.priors, self.replay = priors, replay
         self._beliefs: dict[Context, Belief] = {}
