@@ -605,3 +605,25 @@ def test_bad_options(options, message):
 def test_the_exponent_has_a_largest_value():
     nearly_equal = np.tile([0.0, -1e-7], (10, 1))
     assert fit_exponent(nearly_equal, np.zeros(10, np.int64), np.full(10, 1e16)) == MAX_EXPONENT
+
+
+def test_single_rows_as_arrays_take_a_short_way_to_the_same_place():
+    rng = np.random.default_rng(0)
+    X = rng.random((80, 2))
+    y = (X[:, 0] > 0.5).astype(int)
+    short, long = (ContextClassifier(2, 1, random_state=0).fit(X[:45], y[:45]) for _ in range(2))
+    for i in range(45, 80):
+        short.partial_fit(X[i : i + 1], y[i : i + 1])
+        long.partial_fit(X[i : i + 1].tolist(), y[i : i + 1].tolist())
+    assert short.n_rows_ == 80
+    assert len(short._rows) <= 7
+    np.testing.assert_array_equal(np.concatenate([part.X for part in short._rows]), X)
+    np.testing.assert_array_equal(short.predict_proba(X), long.predict_proba(X.tolist()))
+    for bad, said in ((np.array([[np.inf, 0.0]]), "infinity"), (np.zeros((1, 3)), "3 features"), (X[:0], "0 sample")):
+        with pytest.raises(ValueError, match=said):
+            short.predict_proba(bad)
+        with pytest.raises(ValueError, match=said):
+            short.partial_fit(bad, np.ones(len(bad), int))
+    with pytest.raises(ValueError, match="inconsistent"):
+        short.partial_fit(X[:2], np.ones(3, int))
+    assert short.n_rows_ == 80
