@@ -1,9 +1,21 @@
-"""Parameters that cannot be: a ValueError that names them, at once."""
+"""Parameters that cannot be: a ValueError that names them, at once. And rows that the caller changes afterwards."""
+
+import pickle
 
 import numpy as np
 import pytest
 
-from coverwalk import ConditionalDensity, ContextClassifier, Density, SequenceClassifier, SequenceModel
+from coverwalk import (
+    ConditionalDensity,
+    ContextClassifier,
+    CoverModel,
+    Density,
+    DoubleTree,
+    SequenceClassifier,
+    SequenceModel,
+)
+from coverwalk.covers import KDTree
+from coverwalk.local import KernelDensity
 
 X = np.random.default_rng(0).normal(size=(40, 2))
 
@@ -51,3 +63,31 @@ def test_a_sequence_classifier_takes_sequence_models():
 def test_seeds_that_no_fit_takes_are_not_written(tmp_path):
     with pytest.raises(ValueError, match="random_state"):
         ConditionalDensity(random_state=-1).save(tmp_path / "m.cover")
+
+
+@pytest.mark.parametrize(
+    "learn",
+    [
+        lambda X, y, c, w: ConditionalDensity(3).fit(X, y, sample_weight=w),
+        lambda X, y, c, w: ConditionalDensity(3).partial_fit(X, y),
+        lambda X, y, c, w: ContextClassifier(3, 1).fit(X, c, sample_weight=w),
+        lambda X, y, c, w: ContextClassifier(3, 1).partial_fit(X, c).partial_fit(X[:5], c[:5]),
+        lambda X, y, c, w: Density(3).fit(X),
+        lambda X, y, c, w: DoubleTree().partial_fit(X, y),
+        lambda X, y, c, w: cover_model(X, y),
+    ],
+)
+def test_what_a_model_has_learned_is_its_own(learn):
+    """The arrays that rows came in may be used again."""
+    given = X.copy(), X[:, 0].copy(), (X[:, 0] > 0).astype(int), np.linspace(0.5, 1.5, len(X))
+    model = learn(*given)
+    before = pickle.dumps(model)
+    for array in given:
+        array[:] = 1
+    assert pickle.dumps(model) == before
+
+
+def cover_model(X, y):
+    model = CoverModel(KDTree(), KernelDensity())
+    model.update_many(X, y[:, None])
+    return model

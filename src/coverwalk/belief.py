@@ -86,6 +86,8 @@ def checked_row(model: Any, x: Any, y: Any, *, learning: bool = False) -> tuple[
         x, y = local.check(x, y)
         if learning:
             local.check_learnable(x, y)
+    if learning:  # rows are kept, and the caller may change his own
+        x, y = (np.array(each) if isinstance(each, np.ndarray) else each for each in (x, y))
     return x, y
 
 

@@ -300,11 +300,12 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         self, X: Any, y: Any, sample_weight: Any, reset: bool, mixed: MixedInputs | None = None
     ) -> tuple[Floats, NDArray[Any], Floats]:
         X, y = read_inputs(self, X, y, reset=reset, mixed=mixed)
+        X = np.array(X)  # it is kept, and the caller may change his own
         if y.dtype.kind not in "biu":  # a millisecond, more than it takes to learn a row
             check_classification_targets(y)
         if sample_weight is None:
             return X, y, np.ones(len(X))
-        weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+        weight = np.array(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
         if weight.max(initial=0.0) > MAX_WEIGHT:
             raise ValueError(f"a sample weight is {weight.max():g}, at most {MAX_WEIGHT:g} is allowed: scale them down")
         return X, y, weight
