@@ -167,7 +167,9 @@ class Forest:
         rows = self.frame.rows(X)
         left = r = self.targets(X, y)
         if self.trend:
-            self.trend, left = self.trend.fit(rows.plain, r, weight if len(weight) else None)
+            self.trend, left = self.trend.fit(
+                rows.plain, r, weight if len(weight) else None, n_threads=self.settings.n_threads
+            )
         self.global_kernel = KernelContext.fit(rows.plain, r, weight) if self.settings.kernel > 0 else None
         return rows.Z, r, left
 

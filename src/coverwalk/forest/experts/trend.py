@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from threadpoolctl import ThreadpoolController
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.trend import fourier, fourier_features
 from coverwalk.files.schema import Array, Real, Schema
+from coverwalk.forest.threads import in_threads
 
 __all__ = ["Trend"]
 
@@ -100,7 +102,7 @@ class Trend:
         turns, phase = _random_frequencies(best.metric, n_frequencies, seed)
         return cls(turns, phase, np.zeros(1 + p + n_frequencies), best.trend.ridge, **ends), left
 
-    def fit(self, Z: Floats, r: Floats, weight: Floats | None = None) -> tuple["Trend", Floats]:
+    def fit(self, Z: Floats, r: Floats, weight: Floats | None = None, n_threads: int = 1) -> tuple["Trend", Floats]:
         """The same waves fitted to rows Z (n, p), in random order, and r (n,), with weights (n,) where they have some;
         and what they leave of r.
 
@@ -109,7 +111,7 @@ class Trend:
         n = min(len(r), MAX_ROWS)
         root = np.ones(n) if weight is None else np.sqrt(weight[:n])
         with _one_thread():
-            F = _features(Z[:n], self.turns, self.phase)
+            F = _features(Z[:n], self.turns, self.phase, n_threads)
             if weight is not None:
                 F *= root[:, None]
             U = cholesky(F.T @ F + self.ridge * np.eye(F.shape[1]), check_finite=False)
@@ -123,7 +125,7 @@ class Trend:
             left = (r[:n] - (F @ coefficients) / root) / keep
         ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)} if len(Z) else {}
         trend = replace(self, coefficients=_in_units(coefficients, Z.shape[1]), keep=float(keep.mean()), **ends)
-        return trend, np.concatenate([left, r[n:] - trend.value(Z[n:])])
+        return trend, np.concatenate([left, r[n:] - trend.value(Z[n:], n_threads)])
 
     def slopes(self, Z: Floats) -> Floats:
         """Derivatives by the inputs in rows Z (n, p); (n, p)."""
@@ -133,10 +135,14 @@ class Trend:
         bent = -2 * np.pi * self.coefficients[1 + p :, None] * self.turns.T
         return sines[:, 1 + p :] @ bent + self.coefficients[1 : 1 + p]
 
-    def value(self, Z: Floats) -> Floats:
+    def value(self, Z: Floats, n_threads: int = 1) -> Floats:
         """In rows Z (n, p)."""
-        values = np.empty(len(Z))
-        fourier(np.minimum(np.maximum(Z, self.low), self.high), self.turns, self.phase, self.coefficients, values)
+        values, Z = np.empty(len(Z)), np.minimum(np.maximum(Z, self.low), self.high)
+
+        def some(rows: slice) -> None:
+            fourier(Z[rows], self.turns, self.phase, self.coefficients, values[rows])
+
+        in_threads(some, _parts(len(Z), n_threads), n_threads)
         return values
 
 
@@ -211,10 +217,20 @@ def _height(n_frequencies: int) -> float:
     return HEIGHT * float(np.sqrt(2.0 / max(n_frequencies, 1)))
 
 
-def _features(Z: Floats, turns: Floats, phase: Floats) -> Floats:
+def _features(Z: Floats, turns: Floats, phase: Floats, n_threads: int = 1) -> Floats:
     F = np.empty((len(Z), 1 + Z.shape[1] + len(phase)))
-    fourier_features(Z, turns, phase, _height(len(phase)), F)
+
+    def some(rows: slice) -> None:
+        fourier_features(Z[rows], turns, phase, _height(len(phase)), F[rows])
+
+    in_threads(some, _parts(len(Z), n_threads), n_threads)
     return F
+
+
+def _parts(n: int, n_threads: int) -> list[slice]:
+    """The rows, in as many parts as there are threads: each row's waves are its own."""
+    ends = np.linspace(0, n, n_threads + 1).astype(int)
+    return [slice(*pair) for pair in pairwise(ends.tolist())]
 
 
 def _in_units(coefficients: Floats, p: int) -> Floats:
