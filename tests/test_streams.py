@@ -494,3 +494,11 @@ def test_the_mean_of_one_row_is_that_of_its_distribution_whatever_y_is_rounded_t
     stream.table.y_cells = None  # what is not of trees has its own means
     means = [stream.mean_one(x[None]) for x in A[:30]]
     np.testing.assert_allclose(means, stream.predict_dist(A[:30]).mean(), rtol=1e-12)
+
+
+def test_threads_that_ask_at_once_get_addresses_of_the_same_arrays():
+    """What `trees` tells is kept without a lock: the last thread's arrays are kept, and all use their own addresses."""
+    table = ForestStream.of(*fitted_forest()).table
+    first = table.trees
+    del table.__dict__["trees"]  # as a second thread finds it that came before the first was done
+    np.testing.assert_array_equal(table.trees.where, first.where)

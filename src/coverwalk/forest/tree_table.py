@@ -63,11 +63,13 @@ class TreeTable:
         self.shapes = Shapes.join(tables + ([UNIT_CELL] if y_cells else []))
         _ = self.shapes.table  # worked out once, here and not with the first answer
         self.n_priors = len(members[0].fitted.records.weight)
+        # Made once, here: threads that ask for `trees` at the same time must get addresses of the same arrays.
+        self._arrays = [_arrays_of_tree(member) for member in members] + [_arrays_of_frame(f) for f in self.frames]
 
     @cached
     def trees(self) -> Trees:
         """What the kernels read. The arrays behind the addresses are kept alive by this object."""
-        arrays = [_arrays_of_tree(member) for member in self.members] + [_arrays_of_frame(f) for f in self.frames]
+        arrays = self._arrays
         K, A = len(self.members), len(arrays[0])
         where, size = np.zeros((len(arrays), A), np.int64), np.zeros((len(arrays), A, 3), np.int64)
         for t, own in enumerate(arrays):
@@ -76,7 +78,6 @@ class TreeTable:
                     raise TypeError(f"array {a} of tree {t} is not as the kernels read it: {array.dtype}")
                 where[t, a] = array.__array_interface__["data"][0]
                 size[t, a, : array.ndim] = array.shape
-        self._alive = arrays
         numbers = np.empty((K, 8))
         for t, member in enumerate(self.members):
             frame = next(f for f, frame in enumerate(self.frames) if frame is member.frame)
