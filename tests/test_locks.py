@@ -278,10 +278,14 @@ def test_interrupts_raise_keyboard_interrupt_and_lose_nothing(name):
     assert all(outcome.startswith("ok") for outcome in outcomes), outcomes
 
 
-def test_an_interrupt_where_python_would_drop_it_comes_a_moment_later():
-    names = {"__name__": "llvmlite.binding.executionengine", "interrupt": cli._interrupt, "sys": sys}
-    exec("def called_by_llvm():\n    interrupt(2, sys._getframe())", names)
-    names["called_by_llvm"]()
+@pytest.mark.parametrize(
+    ("module", "file"),
+    [("llvmlite.binding.executionengine", "llvm"), ("importlib._bootstrap", "<frozen importlib._bootstrap>")],
+)
+def test_an_interrupt_where_python_would_drop_it_comes_a_moment_later(module, file):
+    names = {"__name__": module, "interrupt": cli._interrupt, "sys": sys}
+    exec(compile("def cb():\n    interrupt(2, sys._getframe())", file, "exec"), names)
+    names["cb"]()
     with pytest.raises(KeyboardInterrupt):
         time.sleep(10)
     with pytest.raises(KeyboardInterrupt):

@@ -71,16 +71,23 @@ def _warn(message: Warning | str, *where: Any, **more: Any) -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, a moment later where LLVM calls Python: what is raised there is dropped."""
+    """Raise KeyboardInterrupt, a moment later where LLVM, or the end of an object, calls Python: what is raised there
+    is dropped.
+    """
     outer = frame
     while outer is not None:
-        if outer.f_globals.get("__name__", "").startswith("llvmlite"):
+        if outer.f_globals.get("__name__", "").startswith("llvmlite") or _of_import_lock(outer):
             again = threading.Timer(0.02, os.kill, (os.getpid(), number))
             again.daemon = True
             again.start()
             return
         outer = outer.f_back
     raise KeyboardInterrupt
+
+
+def _of_import_lock(frame: FrameType) -> bool:
+    """Whether this is what `importlib` has called when the lock of a module is gone."""
+    return (frame.f_code.co_filename, frame.f_code.co_name) == ("<frozen importlib._bootstrap>", "cb")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
