@@ -356,7 +356,7 @@ def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):
     model = small().partial_fit(X[:300], Y[:300])
     before = model.logpdf(X, Y)
 
-    def interrupted(self, n):
+    def interrupted(self, *given):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ForestStream, "_work", interrupted)
@@ -365,7 +365,7 @@ def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):
     monkeypatch.undo()
     np.testing.assert_array_equal(model.logpdf(X, Y), before)
     fresh = small()
-    monkeypatch.setattr(ForestStream, "_restart", interrupted)
+    monkeypatch.setattr(ForestStream, "_work", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fresh.partial_fit(X[:300], Y[:300])
     assert not hasattr(fresh, "n_features_in_")

@@ -12,7 +12,7 @@ from coverwalk.preparation.find_rounding import atom_widths, find_rounding
 from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.scaling import canonical_order
 
-__all__ = ["bounded", "choose_rounding"]
+__all__ = ["bounded", "choose_rounding", "nearly_same"]
 
 MAX_ROWS = 1000  # more would tell little more
 PARTS_OF_JUDGES = (Part(3, 1, 0.8, False), Part(3, 1, 0.8, True))  # of the small forests that judge
@@ -22,6 +22,7 @@ QUANTILES = (1.0, 0.5)  # of the distances from a bound, at which the map turns 
 MIN_SKEWED = 100  # rows
 MIN_RATIO = 2.0  # of the slopes of a logarithmic scale at the quantiles of 5 and 95 %: less is nearly straight
 SURE = 3.1  # standard errors by which held-out rows must ask for it: chance does with 1e-3, as it finds atoms
+ON_GRID = 1e-3  # of a step, between the cells of two grids that are one
 PARTS = (0.5, 0.125)  # of the interval between two bounds
 
 
@@ -58,6 +59,33 @@ def choose_rounding(X: Floats, y: Floats, settings: Settings) -> Rounding | None
         return candidates[-1] if automatic else candidates[0]
     scores = [_scores(X, y, replace(settings, rounding=one)).sum() for one in candidates]
     return candidates[int(np.argmax(scores))]
+
+
+def nearly_same(one: Rounding | None, other: Rounding | None, y: Floats) -> bool:
+    """Whether two roundings say nearly the same of y (n,): the same values and limits, on scales each of which is
+    nearly straight when seen from the other.
+
+    >>> y = np.arange(1.0, 101.0)
+    >>> logarithmic = [Rounding(1.0, bounds=Bounds(low, np.inf, 100.0, 0.5)) for low in (0.0, 0.2, -200.0)]
+    >>> [nearly_same(scale, logarithmic[0], y) for scale in logarithmic], nearly_same(Rounding(1.0), None, y)
+    ([True, True, False], False)
+    """
+    one, other = one or Rounding(), other or Rounding()
+    if (one.low, one.high) != (other.low, other.high) or not np.array_equal(one.values, other.values):
+        return False
+    cells, others = np.array(one._cells(y)), np.array(other._cells(y))
+    if bool(one.step) != bool(other.step) or np.abs(cells - others).max() > ON_GRID * one.step > 0.0:
+        return False
+    middle = (np.quantile(y, 0.05) <= y) & (y <= np.quantile(y, 0.95))
+    with np.errstate(invalid="ignore"):  # both are infinite at a limit
+        ratio = (_log_slope(one, cells[1]) - _log_slope(other, others[1]))[middle]
+    ratio = ratio[np.isfinite(ratio)]
+    return len(ratio) == 0 or bool(np.ptp(ratio) < np.log(MIN_RATIO))
+
+
+def _log_slope(found: Rounding, t: Floats) -> Floats:
+    """Of the scale, at t (n,) in cells."""
+    return found.bounds.log_slope(t) if found.bounds else np.zeros(len(t))
 
 
 def _candidates(y: Floats, found: Rounding, ends: tuple[float, float]) -> list[Rounding]:

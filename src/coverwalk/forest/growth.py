@@ -1,14 +1,15 @@
 """A growth is a fit: one tree, or a whole forest, from the rows that a stream has kept."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.learned import set_precision
 from coverwalk.files.schema import Array, Maybe, Object, Schema, Whole, require
+from coverwalk.forest.bounds_choice import choose_rounding, nearly_same
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.forest import MAX_LEAVES, Forest
@@ -21,7 +22,7 @@ from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tuning import choose
 from coverwalk.preparation.scaling import canonical_order
 
-__all__ = ["Base", "base_of", "categories_seen", "grow_all", "grow_one", "ready"]
+__all__ = ["Base", "Due", "Growth", "categories_seen", "grow", "ready"]
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,62 @@ def _check_base(state: Any) -> None:
     require("kernel", (state.global_kernel is not None) == (state.settings.kernel > 0))
 
 
-def base_of(
-    X: Floats, y: Floats, settings: Settings, names: list[str], *, chosen: bool, before: Base | None = None
-) -> Base:
-    """From rows X (n, p), y (n,) as they came; ``chosen``: parts, scale factor and experts on held-out rows.
+class Due(NamedTuple):
+    """What a growth has to do beside growing its tree."""
+
+    whole: bool = False  # grow all trees
+    fresh: bool = False  # make a new base: a rotation begins
+    chosen: bool = False  # choose parts, scale factor and experts on held-out rows
+    looked: bool = False  # look for the rounding and the scale of y
+
+
+class Growth(NamedTuple):
+    """A base, and the tree that grew in it; or all trees, where the forest began anew."""
+
+    base: Base
+    members: list[Member]
+    whole: bool
+
+
+def grow(
+    X: Floats,
+    y: Floats,
+    now: int,
+    due: Due,
+    base: Base | None,
+    given: Settings,
+    settings: StreamSettings,
+    names: list[str],
+    k: int,
+    seeds: list[int],
+) -> Growth:
+    """Tree k, or all trees, from rows X (n, p), y (n,), the last of ``now``: a function of these alone.
+
+    Where another rounding or scale of y is found than that of the base, all that was chosen is chosen again, and all
+    trees grow: that is what `fit` does. given: the settings from which a choice begins; seeds: of all trees.
+    """
+    plan = replace(base.settings if base else given, n_categories=given.n_categories)
+    whole, chosen = due.whole, due.chosen
+    rounding = choose_rounding(X, y, given) if due.looked else plan.rounding
+    if due.looked and not whole and not nearly_same(rounding, plan.rounding, y):
+        whole, chosen = True, settings.choose
+    plan = replace(given if chosen else plan, rounding=rounding if whole else plan.rounding)
+    if chosen:
+        plan = choose(X, y, plan)
+    if base is None or whole:
+        base = _base_of(X, y, plan, names)
+        return Growth(base, _grow_all(X, y, now, base, seeds, settings), True)
+    if due.fresh:
+        again = chosen or settings.decay > 0 or len(y) >= settings.plan_again * base.planned
+        base = _base_of(X, y, plan, names, before=None if again else base)
+    return Growth(base, [_grow_one(X, y, now, base, k, seeds[k], settings)], False)
+
+
+def _base_of(X: Floats, y: Floats, settings: Settings, names: list[str], *, before: Base | None = None) -> Base:
+    """From rows X (n, p), y (n,) as they came.
 
     Units and frequencies are found anew, or are those of the base ``before``, and only what is fitted to rows is new.
     """
-    if chosen:
-        settings = choose(X, y, settings)
     if before is None:
         forest, planned = Forest.plan(X, y, settings, names, grown=False), len(y)
     else:
@@ -75,7 +123,7 @@ def base_of(
     return Base(settings, forest.frame, forest.global_kernel, residual, planned)
 
 
-def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:
+def _grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:
     """Tree k of a base's forest, from rows X (n, p), y (n,), the last of ``now``: a function of these alone."""
     plan, part = base.settings, base.settings.part_of_trees()[k]
     order = canonical_order(X, y)
@@ -113,10 +161,10 @@ def categories_seen(X: Floats, n_categories: tuple[int, ...]) -> tuple[int, ...]
     return tuple(max(n, int(most) + 1) if n else 0 for n, most in zip(n_categories, largest))
 
 
-def grow_all(X: Floats, y: Floats, now: int, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:
+def _grow_all(X: Floats, y: Floats, now: int, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:
     """All trees of a base's forest."""
     return in_threads(
-        lambda k: grow_one(X, y, now, base, k, seeds[k], settings), range(len(seeds)), base.settings.n_threads
+        lambda k: _grow_one(X, y, now, base, k, seeds[k], settings), range(len(seeds)), base.settings.n_threads
     )
 
 

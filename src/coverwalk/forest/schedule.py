@@ -44,6 +44,16 @@ class StreamSettings:
         return 256 if self.forest.n_trees < FEW_TREES else 4096
 
     @property
+    def look_again(self) -> float:
+        """By how much the rows must have grown since the rounding and the scale of y were last looked for."""
+        return 4.0 if self.forest.n_trees < FEW_TREES else 2.0
+
+    @property
+    def last_look(self) -> int:
+        """Rows from which on they stay as they were found."""
+        return 256 if self.forest.n_trees < FEW_TREES else NEVER
+
+    @property
     def plan_again(self) -> float:
         """By how much the rows must have grown since units, and the frequencies of the trend, were found."""
         return 4.0 if self.forest.n_trees < FEW_TREES else 1.0
@@ -74,26 +84,30 @@ def next_turn(n: int, n_trees: int, window: int = NEVER) -> int:
     return max(math.ceil(n * 2 ** (1 / (often * n_trees)) - 1e-9), n + 1)
 
 
-def installed_at(begun: int, following: int) -> int:
-    """Rows at which a tree that began to grow is there: it may take most of the time to the ``following`` turn."""
-    spare = min(0.9 * (following - begun), begun / 16)
+def installed_at(begun: int, following: int, looked: int = 0) -> int:
+    """Rows at which a tree that began to grow is there: it may take most of the time to the ``following`` turn.
+
+    looked: from how many rows the scale of y is looked for again, if it is, since all trees may have to grow then.
+    """
+    spare = looked / 8 if looked else min(0.9 * (following - begun), begun / 16)
     return begun + (int(spare) if begun > AT_ONCE else 0)
 
 
 class Job(Generic[T]):
     """A pure function of its own, called on a thread; its result may be asked for more than once.
 
-    A thread does not survive a fork, or a file: `result` then does the work itself.
+    A thread does not survive a fork, or a file: `result` then does the work itself, and also where it is ``awaited``.
     """
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[[], T], *, awaited: bool = False) -> None:
         self._work = work
         self._found: list[T] = []
         self._process = os.getpid()
         self._busy = _thread.allocate_lock()
-        self._busy.acquire()
-        # threading.Thread.start would wait until the thread runs: milliseconds where all cores are busy
-        _thread.start_new_thread(self._run, ())
+        if not awaited:
+            self._busy.acquire()
+            # threading.Thread.start would wait until the thread runs: milliseconds where all cores are busy
+            _thread.start_new_thread(self._run, ())
 
     def _run(self) -> None:
         try:
