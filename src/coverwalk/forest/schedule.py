@@ -15,6 +15,7 @@ __all__ = ["NEVER", "Job", "StreamSettings", "installed_at", "next_turn"]
 T = TypeVar("T")
 
 NEVER = 2**62  # rows
+FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen, and every four times as many
 RESTARTS = (1, 2, 4, 8)  # rows at which all trees are grown
 FEW_TREES = 4  # a forest of fewer is meant to be fast: it grows, plans and chooses less often
 AT_ONCE = 1024  # rows up to which a growth is awaited: a thread would take longer
@@ -43,15 +44,13 @@ class StreamSettings:
         """Rows from which on the parts of the forest stay as they were chosen."""
         return 256 if self.forest.n_trees < FEW_TREES else 4096
 
-    @property
-    def look_again(self) -> float:
-        """By how much the rows must have grown since the rounding and the scale of y were last looked for."""
-        return 4.0 if self.forest.n_trees < FEW_TREES else 2.0
-
-    @property
-    def last_look(self) -> int:
-        """Rows from which on they stay as they were found."""
-        return 256 if self.forest.n_trees < FEW_TREES else NEVER
+    def next_look(self, looked_at: int) -> int:
+        """Rows at which the rounding and the scale of y are looked for again, after that at ``looked_at`` rows."""
+        few = self.forest.n_trees < FEW_TREES
+        if few and looked_at >= self.last_choice:
+            return NEVER
+        growth = 4.0 if few else 2.0 if looked_at >= AT_ONCE else 2**0.5
+        return max(math.ceil(growth * looked_at), FIRST_CHOICE)
 
     @property
     def plan_again(self) -> float:

@@ -20,7 +20,16 @@ from coverwalk.forest.context import Context
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.growth import Base, Due, Growth, categories_seen, grow, ready
 from coverwalk.forest.members import Frame, Member
-from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
+from coverwalk.forest.schedule import (
+    AT_ONCE,
+    FIRST_CHOICE,
+    NEVER,
+    RESTARTS,
+    Job,
+    StreamSettings,
+    installed_at,
+    next_turn,
+)
 from coverwalk.forest.stored_stream import StoredMember, check_stream, restored_state, stream_state
 from coverwalk.forest.tree_table import STUDENT, TreeTable
 
@@ -28,7 +37,6 @@ __all__ = ["ForestStream"]
 
 HELD_OUT = 0.25  # of the rows of a fit have spoken for the weights of its pool
 MAX_HELD_OUT = 500.0
-FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen, and every four times as many
 
 
 class ForestStream:
@@ -95,7 +103,7 @@ class ForestStream:
         self.counts = np.empty(0)  # (K,) what each tree has answered for
         self.turn, self.turn_at = 0, RESTARTS[-1]  # whose turn to grow is next, and at how many rows
         self.chosen_at = FIRST_CHOICE // 4  # rows on which the parts of the forest were last chosen
-        self.looked_at = int(FIRST_CHOICE / settings.look_again)  # rows on which the scale of y was last looked for
+        self.looked_at = 1  # rows on which the rounding and the scale of y were last looked for
         self.growing: Job[Growth] | None = None
         self.next_event = 1
 
@@ -234,7 +242,7 @@ class ForestStream:
         due = self._due(n)
         self.growing = Job(self._work(n, due), awaited=n <= AT_ONCE)
         self.chosen_at = n if due.chosen else self.chosen_at
-        self.looked_at = max(n, self.looked_at) if due.looked else self.looked_at
+        self.looked_at = n if due.looked else self.looked_at
 
     def _due(self, n: int) -> Due:
         """What a growth at n rows has to do."""
@@ -244,8 +252,7 @@ class ForestStream:
         chosen = settings.choose and self.chosen_at < settings.last_choice and n >= 4 * self.chosen_at
         if chosen and n <= AT_ONCE:
             return Due(whole=True, chosen=True, looked=True)
-        looked = self.looked_at < settings.last_look and n >= settings.look_again * self.looked_at
-        return Due(fresh=begins, chosen=chosen and begins, looked=looked)
+        return Due(fresh=begins, chosen=chosen and begins, looked=n >= settings.next_look(self.looked_at))
 
     def _following(self) -> int:
         """Rows at which a growth begins that follows the one at ``turn_at``."""
