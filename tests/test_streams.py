@@ -564,6 +564,12 @@ def test_all_trees_grow_beside_the_stream_where_y_is_rounded_otherwise(tmp_path)
         np.testing.assert_array_equal(other.logpdf(A, b), model.logpdf(A, b))
 
 
+def test_units_are_found_anew_where_a_rotation_begins():
+    stream = ConditionalDensity(4, stop=0.5).partial_fit(X[:1000], Y[:1000]).stream_.streams[0]
+    assert stream.base.planned > 800
+    assert stream.members[stream.turn % 4 - 1].frame is stream.base.frame
+
+
 def test_every_choice_begins_from_the_parameters(monkeypatch):
     """And not from what was chosen before: a degree that few rows did not ask for may be right for more."""
     begun = []
