@@ -42,14 +42,17 @@ def bounded(settings: Settings, bounds: Any, output: int, n_outputs: int) -> Set
     return replace(settings, limits=checked_bounds(given) or (-np.inf, np.inf), find_limits=False)
 
 
-def choose_rounding(X: Floats, y: Floats, settings: Settings) -> Rounding | None:
-    """The rounding of y (n,), and its scale, within the limits that the settings give, or that y shows by itself."""
+def choose_rounding(X: Floats, y: Floats, settings: Settings, known: Rounding | None = None) -> Rounding | None:
+    """The rounding of y (n,), and its scale, within the limits that the settings give, or that y shows by itself.
+
+    known: what was found on fewer rows. A scale that is nearly the same is taken without asking held-out rows again.
+    """
     found, automatic = find_rounding(y), settings.find_limits
     ends: tuple[float, float] | None = settings.limits
     if automatic:
         ends = natural_bounds(y, found.values if found else np.empty(0))
     if ends is None or ends == (-np.inf, np.inf):
-        return found if y.min() == y.max() else _skewed(X, y, found, settings)
+        return found if y.min() == y.max() else _skewed(X, y, found, settings, known)
     check_within(y, ends)
     if automatic and y.min() == y.max():
         return found
@@ -57,6 +60,10 @@ def choose_rounding(X: Floats, y: Floats, settings: Settings) -> Rounding | None
     candidates += _candidates(y, found or Rounding(), ends)
     if len(candidates) == 1 or len(y) < 20:
         return candidates[-1] if automatic else candidates[0]
+    if known and known.bounds:
+        for one in candidates:
+            if nearly_same(one, known, y):
+                return one
     scores = [_scores(X, y, replace(settings, rounding=one)).sum() for one in candidates]
     return candidates[int(np.argmax(scores))]
 
@@ -120,7 +127,9 @@ def _mapped(found: Rounding, ends: tuple[float, float], t: Floats) -> list[Round
     return [replace(found, bounds=Bounds(float(low), float(high), float(c))) for c in turns if c > 0]
 
 
-def _skewed(X: Floats, y: Floats, found: Rounding | None, settings: Settings) -> Rounding | None:
+def _skewed(
+    X: Floats, y: Floats, found: Rounding | None, settings: Settings, known: Rounding | None
+) -> Rounding | None:
     """The rounding that was found, or the same on a logarithmic scale if y is skewed and held-out rows ask for it.
 
     The scale is the one on which the median of y lies midway between the quantiles of 5 and 95 %.
@@ -140,6 +149,8 @@ def _skewed(X: Floats, y: Floats, found: Rounding | None, settings: Settings) ->
     ends = (anchor, np.inf) if bend > 0 else (-np.inf, anchor)
     bounds = Bounds(float(ends[0]), float(ends[1]), float(far), 0.5 * float(near))
     skewed = replace(found or Rounding(), bounds=bounds)
+    if nearly_same(skewed, known, y):
+        return skewed
     gain = _scores(X, y, replace(settings, rounding=skewed)) - _scores(X, y, replace(settings, rounding=found))
     return skewed if gain.mean() > SURE * gain.std() / np.sqrt(len(gain)) else found
 

@@ -92,7 +92,7 @@ def grow(
     """
     plan = replace(base.settings if base else given, n_categories=given.n_categories)
     whole, chosen = due.whole, due.chosen
-    rounding = choose_rounding(X, y, given) if due.looked else plan.rounding
+    rounding = choose_rounding(X, y, given, plan.rounding) if due.looked else plan.rounding
     if due.looked and not whole and not nearly_same(rounding, plan.rounding, y):
         whole, chosen = True, settings.choose
     plan = replace(given if chosen else plan, rounding=rounding if whole else plan.rounding)
