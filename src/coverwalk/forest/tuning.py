@@ -58,6 +58,8 @@ class Expert(NamedTuple):
 
     def halves(self, y: list[Floats], scale_factor: float) -> list[Floats]:
         """Log densities (n,) of both small forests, all scales times a factor."""
+        if scale_factor == 1.0:
+            return [np.concatenate(half) for half in self.known]
         return [
             np.concatenate([_rescaled(dist, scale_factor).logpdf(part) for dist, part in zip(half, y)])
             for half in self.dists
