@@ -45,9 +45,9 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The density of points in one or more dimensions, estimated by a forest.
 
     The forest has two kinds of trees. In optional Pólya trees, a cell has uniform density or is halved along one of the
-    axes; each tree places its cells differently. In the other trees, each context has a Normal-Wishart model. The
-    weights of both kinds are estimated on held-out rows. You can usually keep the defaults. See ``docs/density.md``.
-    For a stream of points, use `DoubleTree` with ``X=None``.
+    axes; each tree places its cells differently. In the other trees, each context has a Normal-Wishart model. Both
+    kinds are pooled with kernel densities, with weights estimated on held-out rows. You can usually keep the defaults.
+    See ``docs/density.md``. For a stream of points, use `DoubleTree` with ``X=None``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A forest for p(y): trees of cells and trees of normals, with weights learned from held-out rows."""
+"""A forest for p(y): trees of cells, trees of normals, and kernels, with shares learned from held-out rows."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from coverwalk._arrays import Floats
-from coverwalk.files.schema import Array, List, Object, Schema
+from coverwalk.files.schema import Array, List, Object, Schema, require
 from coverwalk.forest.densities.cell_tree import CellTree, grow_cell_tree, random_units
+from coverwalk.forest.densities.kernels import bandwidths, kernel_mixture
 from coverwalk.forest.densities.normal_tree import Normals, grow_normals, growth_for
 from coverwalk.forest.pool import pool_weights
 from coverwalk.forest.threads import in_threads
@@ -16,7 +17,8 @@ from coverwalk.preparation.running_scaling import Units, units_of
 __all__ = ["DensityForest", "rounding_step"]
 
 FOLDS = 5
-MAX_WEIGHED = 100_000  # rows that are enough to learn the weights from
+MAX_WEIGHED = 100_000  # rows that are enough to learn the shares from
+_MIN_KERNELS = 0.05  # share of the kernels that is not worth their time
 _CONSTANT = 1e-3  # a constant column is taken as rounded to this part of its size
 
 
@@ -25,13 +27,16 @@ class DensityForest:
     """The whole state of a fitted density: flat arrays."""
 
     cells: list[CellTree]
-    normals: Normals  # of all trees of normals
+    normals: Normals  # of all trees of normals, and the kernels
     weights: Floats  # (2,) of the cells and of the normals
+    kinds: Floats  # (2 + H,) of cells, trees of normals, and kernels of each bandwidth
 
     _schema = Schema(
         cells=List(Object(CellTree, q="q"), low=1),
         normals=Object(Normals, q="q"),
         weights=Array(float, 2, above=0, total=1.0),
+        kinds=Array(float, "n_kinds", low=0),
+        check=lambda state, scope: require("kinds", scope["n_kinds"] >= 2),
     )
 
     @classmethod
@@ -54,21 +59,28 @@ class DensityForest:
         judged = Y[:MAX_WEIGHED] + step * (rng.random(Y[:MAX_WEIGHED].shape) - 0.5)
 
         def held_out(fold: int) -> Floats:
-            """What cells and normals say of a fold when grown without it (m, 2)."""
+            """What each kind says of a fold when grown without it (m, kinds)."""
             rows = Y[:MAX_WEIGHED]
             held_out_rows = np.arange(len(rows)) % FOLDS == fold
             seen = rows[~held_out_rows]
             if not len(seen) or not held_out_rows.any():
-                return np.empty((0, 2))
+                return np.empty((0, 2 + len(widths)))
             trees = [both(s, seen) for s in (seeds[fold::FOLDS] or seeds[:1])]
+            dists = [Normals.pooled([normals for _, normals in trees]), *kernel_mixture(seen, spread, step, widths)]
             cells = _pool([tree.logpdf(judged[held_out_rows]) for tree, _ in trees])
-            normals = Normals.pooled([normals for _, normals in trees])
-            return np.column_stack([cells, normals.logpdf(judged[held_out_rows])])
+            return np.column_stack([cells, *(dist.logpdf(judged[held_out_rows]) for dist in dists)])
 
-        # One row's worth of prior each: neither is ever 0.
-        weights = pool_weights(np.concatenate(in_threads(held_out, range(FOLDS), n_threads)), np.ones(2))
+        widths = bandwidths(len(Y), Y.shape[1])
+        kinds = _shares(np.concatenate(in_threads(held_out, range(FOLDS), n_threads)))
         trees = in_threads(lambda s: both(s, Y), seeds, n_threads)
-        return cls([cells for cells, _ in trees], Normals.pooled([normals for _, normals in trees]), weights)
+        dists = [Normals.pooled([normals for _, normals in trees]), *kernel_mixture(Y, spread, step, widths)]
+        nonzero = [(dist, weight) for dist, weight in zip(dists, kinds[1:]) if weight > 0.0]
+        return cls(
+            [cells for cells, _ in trees],
+            Normals.mixed([dist for dist, _ in nonzero], np.array([weight for _, weight in nonzero])),
+            np.array([kinds[0], kinds[1:].sum()]),
+            kinds,
+        )
 
     @property
     def n_outputs(self) -> int:
@@ -94,6 +106,21 @@ class DensityForest:
 def _pool(log_densities: list[Floats]) -> Floats:
     """The log of the mean density over trees."""
     return np.asarray(logsumexp(log_densities, axis=0) - np.log(len(log_densities)))
+
+
+def _shares(said: Floats) -> Floats:
+    """Shares (k,) of the mixture of densities with the most posterior probability, given their logs (m, k).
+
+    The first two, cells and normals, have one row's worth of prior and are never 0. Of the others, kernels of several
+    bandwidths, the one that does best alone is kept, if it has a share worth its time.
+    """
+    best = 2 + int(np.argmax(said[:, 2:].sum(axis=0)))
+    weights = np.zeros(said.shape[1])
+    weights[[0, 1, best]] = pool_weights(said[:, [0, 1, best]], np.array([1.0, 1.0, 0.0]))
+    if weights[best] < _MIN_KERNELS:
+        weights[:] = 0.0
+        weights[:2] = pool_weights(said[:, :2], np.ones(2))
+    return weights
 
 
 def _spread(Y: Floats, base: Units) -> Units:

@@ -49,17 +49,22 @@ class Normals:
     )
 
     @classmethod
-    def pooled(cls, trees: list["Normals"]) -> "Normals":
-        """Trees in the same units, each with the same weight."""
+    def mixed(cls, dists: list["Normals"], weights: Floats) -> "Normals":
+        """Mixtures in the same units as one, by their shares (k,)."""
         return cls(
-            trees[0].loc,
-            trees[0].scale,
-            np.concatenate([tree.weight / len(trees) for tree in trees]),
-            np.concatenate([tree.df for tree in trees]),
-            np.concatenate([tree.mean for tree in trees]),
-            np.concatenate([tree.factor for tree in trees]),
-            sum(tree.log_evidence for tree in trees),
+            dists[0].loc,
+            dists[0].scale,
+            np.concatenate([weight * dist.weight for weight, dist in zip(weights / weights.sum(), dists)]),
+            np.concatenate([dist.df for dist in dists]),
+            np.concatenate([dist.mean for dist in dists]),
+            np.concatenate([dist.factor for dist in dists]),
+            sum(dist.log_evidence for dist in dists),
         )
+
+    @classmethod
+    def pooled(cls, trees: list["Normals"]) -> "Normals":
+        """Trees, each with the same say."""
+        return cls.mixed(trees, np.ones(len(trees)))
 
     @property
     def units(self) -> Units:
