@@ -8,6 +8,7 @@ import numpy as np
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.learned import set_precision
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Array, Maybe, Object, Schema, Whole, require
 from coverwalk.forest.bounds_choice import choose_rounding, nearly_same
 from coverwalk.forest.experts.global_kernel import KernelContext
@@ -15,14 +16,15 @@ from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.forest import MAX_LEAVES, Forest
 from coverwalk.forest.local_columns import local_columns
 from coverwalk.forest.members import Frame, Member
-from coverwalk.forest.schedule import StreamSettings
+from coverwalk.forest.schedule import Job, StreamSettings
 from coverwalk.forest.settings import Settings, grid_of, latent
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import grow_tree
+from coverwalk.forest.tree_table import TreeTable, joined_shapes
 from coverwalk.forest.tuning import choose
 from coverwalk.preparation.scaling import canonical_order
 
-__all__ = ["Base", "Due", "Growth", "categories_seen", "grow", "ready"]
+__all__ = ["Base", "Due", "Growth", "catch_up", "categories_seen", "grow", "learned_since", "ready"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Growth(NamedTuple):
     base: Base
     members: list[Member]
     whole: bool
+    shapes: Shapes | None = None  # of all trees with the one that grew, where they are known
 
 
 def grow(
@@ -105,6 +108,22 @@ def grow(
         again = chosen or settings.decay > 0 or len(y) >= settings.plan_again * base.planned
         base = _base_of(X, y, plan, names, before=None if again else base)
     return Growth(base, [_grow_one(X, y, now, base, k, seeds[k], settings)], False)
+
+
+def catch_up(job: Job[Growth], X: Floats, y: Floats, n: int, decay: float, members: list[Member], k: int) -> Growth:
+    """The growth of tree k of these members, which has learned rows X (m, p), y (m,) that came after n others."""
+    growth = learned_since(job.result(), X, y, n, decay)
+    members = [*members[:k], *growth.members, *members[k + 1 :]]
+    return growth._replace(shapes=joined_shapes(members, growth.base.global_kernel, growth.base.settings.y_cells))
+
+
+def learned_since(growth: Growth, X: Floats, y: Floats, n: int, decay: float) -> Growth:
+    """The same in a copy, without shapes: other copies of a stream may have the growth too, and other rows."""
+    members, rounding = [member.copy() for member in growth.members], growth.base.settings.rounding
+    if len(y):
+        y = rounding.latent(X, y) if rounding else y
+        TreeTable(members).learn(X, y, np.ones(1), np.array([n]), decay)
+    return growth._replace(members=members)
 
 
 def _base_of(X: Floats, y: Floats, settings: Settings, names: list[str], *, before: Base | None = None) -> Base:

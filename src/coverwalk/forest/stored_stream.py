@@ -40,7 +40,7 @@ def stream_state(stream: "ForestStream") -> dict[str, Any]:
     state = {name: value for name, value in vars(stream).items() if name not in ("table", "growing")}
     kept = stream.n_rows - stream.first_row if stream.next_event < NEVER else 0
     state["X"], state["y"] = stream.X[:kept], stream.y[:kept]
-    base, grown, _ = stream.growing.result() if stream.growing else (None, [], False)  # does not depend on when
+    base, grown = stream.growing.result()[:2] if stream.growing else (None, [])  # does not depend on when
     frames: list[Frame] = []
     saved = []
     for one in [*stream.members, *grown]:

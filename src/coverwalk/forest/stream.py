@@ -15,10 +15,11 @@ import numpy as np
 
 from coverwalk._arrays import Bools, Floats
 from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole
 from coverwalk.forest.context import Context
 from coverwalk.forest.forest import Forest
-from coverwalk.forest.growth import Base, Due, Growth, categories_seen, grow, ready
+from coverwalk.forest.growth import Base, Due, Growth, catch_up, categories_seen, grow, learned_since, ready
 from coverwalk.forest.members import Frame, Member
 from coverwalk.forest.schedule import (
     AT_ONCE,
@@ -142,7 +143,7 @@ class ForestStream:
         other.counts, other.learned = self.counts.copy(), self.learned.copy()
         other.members = [member.copy() for member in self.members]
         if other.members:
-            other._join()
+            other._join(self.table.shapes)
         return other
 
     # -- learning -----------------------------------------------------------------------------------------------------
@@ -223,8 +224,8 @@ class ForestStream:
     def _find_event(self) -> int:
         """Rows at which something has to be done next; the rows can go when nothing is left to grow."""
         if self.growing is not None:
-            looked = min(self.turn_at, self.settings.window) if self.looked_at == self.turn_at else 0
-            return installed_at(self.turn_at, self._following(), looked)
+            grown, installed = self._growth_ends()
+            return grown if self.n_rows < grown else installed
         if self.n_rows < RESTARTS[-1]:
             return next(size for size in RESTARTS if size > self.n_rows)
         size = max(self.turn_at, self.n_rows)
@@ -236,7 +237,13 @@ class ForestStream:
     def _grow(self) -> None:
         """Begin a growth, or install it."""
         if self.growing is not None:
-            self._install(self.growing.result())
+            grown, installed = self._growth_ends()
+            if self.n_rows == grown < installed:
+                rows = *self._kept(self.turn_at, grown), self.turn_at, self.settings.decay
+                k = self.turn % len(self.members)
+                self.growing = Job(partial(catch_up, self.growing, *rows, self.members, k))
+            else:
+                self._install(self.growing.result(), grown if grown < installed else self.turn_at)
             return
         n = self.turn_at = self.n_rows
         due = self._due(n)
@@ -278,32 +285,35 @@ class ForestStream:
         k, seeds = self.turn % K, [self._seed(k) for k in range(K)]
         return partial(grow, X, y, n, due, self.base, given, self.settings, self.names, k, seeds)
 
-    def _install(self, growth: Growth) -> None:
-        """Have what began to grow some rows ago; it learns these rows first."""
-        begun, self.base = self.turn_at, growth.base
+    def _growth_ends(self) -> tuple[int, int]:
+        """Rows at which the growth is there and begins to learn the rows since, and at which it is installed."""
+        looked = min(self.turn_at, self.settings.window) if self.looked_at == self.turn_at else 0
+        grown = installed_at(self.turn_at, self._following(), looked)
+        return grown, grown + (0 if looked else (grown - self.turn_at) // 16)
+
+    def _install(self, growth: Growth, learned: int) -> None:
+        """Have what began to grow some rows ago, and has learned all rows up to ``learned``."""
+        X, y = self._kept(learned, self.n_rows)
+        decay = self.settings.decay
         if growth.whole:
-            self._begin(growth.base, growth.members, begun)
-            self.turn_at = begun
-            self.chosen_at, self.looked_at = max(self.chosen_at, begun), max(self.looked_at, begun)
-            table, counts = self.table, self.counts
+            self._begin(growth.base, [member.copy() for member in growth.members], learned)
+            self.chosen_at, self.looked_at = max(self.chosen_at, learned), max(self.looked_at, learned)
+            if len(y):
+                self.table.learn(X, self._latent(X, y), self.counts, np.array([learned]), decay)
         else:
-            table, counts = TreeTable(growth.members), np.ones(1)
-        X, y = self._kept(begun, self.n_rows)
-        if len(y):
-            table.learn(X, self._latent(X, y), counts, np.array([begun]), self.settings.decay)
-        if not growth.whole:
-            self.members = list(self.members)
+            growth = learned_since(growth, X, y, learned, decay)
+            self.base, self.members = growth.base, list(self.members)
             self.members[self.turn % len(self.members)] = growth.members[0]
-            self.turn += 1
-            self._join()
-        self.turn_at = max(self._following(), self.n_rows)
+            self.turn, self.turn_at = self.turn + 1, self._following()
+            self._join(growth.shapes)
+        self.turn_at = max(self.turn_at, self.n_rows)
         self.growing = None
 
-    def _join(self) -> None:
-        """Put all trees in one table."""
+    def _join(self, shapes: Shapes | None = None) -> None:
+        """Put all trees in one table; shapes: theirs, where they are known."""
         assert self.base is not None
-        plan = self.base.settings
-        self.table = TreeTable(self.members, self.base.global_kernel, plan.kernel, plan.y_cells)
+        plan, before = self.base.settings, self.__dict__.get("table")
+        self.table = TreeTable(self.members, self.base.global_kernel, plan.kernel, plan.y_cells, shapes, before)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
