@@ -89,6 +89,7 @@ class Member(NamedTuple):
     fitted: FittedTree
     part: Part
     degree: int  # of its polynomials: that of the part, or less where inputs are many
+    flat: Any = None  # a `FlatTree`, once it is predicted with
 
     def copy(self) -> "Member":
         """A member that learns on its own."""

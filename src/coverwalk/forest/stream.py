@@ -292,7 +292,9 @@ class ForestStream:
         base, member = self.growing.result()
         X, y = self._kept(self.turn_at, self.n_rows)
         if len(y):
-            TreeTable([member]).learn(X, self._latent(X, y), np.ones(1), np.array([self.turn_at]), self.settings.decay)
+            table = TreeTable([member], learns=True)
+            table.learn(X, self._latent(X, y), np.ones(1), np.array([self.turn_at]), self.settings.decay)
+            member = table.members[0]
         self.base = base
         self.members = list(self.members)
         self.members[self.turn % len(self.members)] = member
@@ -304,7 +306,8 @@ class ForestStream:
         """Put all trees in one table."""
         assert self.base is not None
         plan = self.base.settings
-        self.table = TreeTable(self.members, self.base.global_kernel, plan.kernel, plan.y_cells)
+        self.table = TreeTable(self.members, self.base.global_kernel, plan.kernel, plan.y_cells, learns=True)
+        self.members = self.table.members
 
     # -- answers ------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import math
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import fused_kernel, kernel
 
-__all__ = ["back_solve", "factorise", "forward_solve", "leverage", "log_determinant", "pack", "packed_leverage"]
+__all__ = ["back_solve", "factorise", "forward_solve", "log_determinant", "pack"]
 
 
 @fused_kernel
@@ -83,32 +83,9 @@ def back_solve(U: Floats, d: int, z: Floats) -> None:
 
 
 @kernel
-def leverage(U: Floats, d: int, f: Floats, z: Floats) -> float:
-    """f' (U'U)^-1 f, with z as work space."""
-    for k in range(d):
-        z[k] = f[k]
-    square: float = forward_solve(U, d, z, 0)
-    return square
-
-
-@kernel
 def pack(U: Floats, d: int, flat: Floats, at: int) -> None:
     """Write the upper triangle of U, row by row, into flat[at:]."""
     for k in range(d):
         for j in range(k, d):
             flat[at] = U[k, j]
             at += 1
-
-
-@fused_kernel
-def packed_leverage(flat: Floats, at: int, d: int, z: Floats) -> float:
-    """z' (U'U)^-1 z for a packed factor; z is overwritten."""
-    square = 0.0
-    for k in range(d):
-        t = z[k] / flat[at]
-        square += t * t
-        at -= k
-        for j in range(k + 1, d):
-            z[j] -= t * flat[at + j]
-        at += d
-    return square
