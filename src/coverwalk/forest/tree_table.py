@@ -14,7 +14,7 @@ from coverwalk.distributions.shapes import Shapes
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, YCells, with_y_cells
-from coverwalk.forest.flat import FlatTree, flattened
+from coverwalk.forest.flat import flattened
 from coverwalk.forest.members import GLOBAL_KERNEL, Frame, Member, describe_context
 from coverwalk.forest.tree_shapes import OUTLIER_DF
 from coverwalk.locks import cached
@@ -89,7 +89,7 @@ class TreeTable:
             units = output.centre[0], output.scale[0], member.frame.scale_factor
             numbers[t] = (member.degree, smooth, self.first_shape[t], *units)
         frame = [next(f for f, frame in enumerate(self.frames) if frame is member.frame) for member in self.members]
-        nodes = np.concatenate([member.flat.nodes for member in self.members])
+        nodes = np.concatenate([member.flat.nodes for member in self.members if member.flat])
         nodes["left"] += np.where(nodes["left"] >= 0, np.repeat(self.labels[:-1], np.diff(self.labels)), 0)
         return Trees(nodes, self.labels, np.array(frame), where, size, numbers)
 
@@ -182,8 +182,8 @@ class TreeTable:
 
 
 def _arrays_of_tree(member: Member) -> list[NDArray[Any]]:
-    flat: FlatTree = member.flat
-    return [flat.store, *member.fitted.fill, *member.fitted.learned]
+    assert member.flat is not None
+    return [member.flat.store, *member.fitted.fill, *member.fitted.learned]
 
 
 def _arrays_of_frame(frame: Frame) -> list[NDArray[Any]]:

@@ -10,6 +10,7 @@ from coverwalk.files.schema import Array, stored
 __all__ = ["Learned", "Records"]
 
 REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
+MAX_MODELS = 3  # of a context: one of each kind
 OUTLIERS = -1  # label of the component that is in no tree
 
 RIDGE = 0.3  # of a plane about the context's function, in rows

@@ -278,11 +278,7 @@ def tree_components(
             for line in range(LINES):
                 prefetch(store, np.uint64(ahead + 8 * line))
         k, zero = leaf[t, i], origin[f, i] if smooth else 0.0
-        for a in range(p):
-            seen[a] = plain[f, i, a]
-        for b in range(len(column)):
-            if Z[f, i, column[b]] != Z[f, i, column[b]]:
-                seen[column[b]] = mean[k - root, b]
+        see(Z, plain, f, i, k - root, column, mean, seen)
         least, c, start = nodes[k].split, nodes[k].categories, at[i]
         j = start
         if learns:
@@ -294,15 +290,7 @@ def tree_components(
                     prefetch(store, np.uint64(up + 8 * line))
             n_models = models // 4
             end = c + HEAD + (S + 2) * n_models
-            for a in range(p):
-                g[1 + a] = min(max(seen[a], store[end + a]), store[end + p + a])
-            if degree == 2:
-                h = 1 + p
-                for a in range(p):
-                    for b in range(a + 1):
-                        g[h + b] = g[1 + a] * g[1 + b]
-                    h += a + 1
-            loc, ratio = _dot(store, end + 2 * p, d, g), 1.0
+            loc, ratio = mean_in(store, end, p, degree, seen, g), 1.0
             if learns:
                 slot = np.int64(store[c + 4])
                 ratio = psi[slot] / nu[slot]

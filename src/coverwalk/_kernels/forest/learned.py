@@ -19,7 +19,7 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.shapes import FAR, log_density
-from coverwalk._kernels.forest.components import DENSITY_OF_Y, REGRESSION, RIDGE, Learned, Records
+from coverwalk._kernels.forest.components import DENSITY_OF_Y, MAX_MODELS, REGRESSION, RIDGE, Learned, Records
 from coverwalk._kernels.forest.flat import HEAD, inflation, mean_in, see
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.regression import add_gram
@@ -29,7 +29,6 @@ from coverwalk._kernels.odds import log_add, log_mixture, log_step
 __all__ = ["learn_rows", "pool_rows", "set_precision"]
 
 _NO_WEIGHT = np.empty(0)
-MAX_MODELS = 3  # of a context: its regressions, and two densities
 MIN_NU = 2.0  # rows that a scale is worth however much was forgotten
 MIN_SCALE = 1e-4  # of a residual, in units of y's scale
 FAR_OUT = 6.0  # scales: a row farther out moves a context as one there does, of which a normal has two in 10^9
