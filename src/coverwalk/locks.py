@@ -255,7 +255,8 @@ def twin(model: M, **replaced: Any) -> M:
 
 def adopt(model: M, fitted: Any) -> M:
     """Give an estimator, in one step, all that another one of its class has learned, and nothing else."""
-    learned = {name: value for name, value in vars(fitted).items() if name not in _parameters(fitted)}
+    given = _parameters(fitted)
+    learned = {name: value for name, value in vars(fitted).items() if name not in given}
     state = {**_parameters(model), **learned}
     with alone(model, forget=False):
         model.__dict__ = state

@@ -21,13 +21,11 @@ expectation maximisation again, whose every step climbs (the concave-convex proc
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
+from coverwalk._kernels.forest.pool import climb
 
 __all__ = ["extrapolated", "few_experts", "pool_weights", "whole_numbers"]
 
 PRIOR_ROWS = 1.0  # of the Dirichlet prior, in all
-N_STEPS = 200
-TOLERANCE = 1e-4  # of a weight, between two steps
-MIN_DENSITY = 1e-300  # of a half that rules a row out
 
 
 def pool_weights(
@@ -64,23 +62,17 @@ def pool_weights(
     """
     n, E = log_density.shape
     rows = np.full(E, PRIOR_ROWS / E) if prior is None else prior
-    if n == 0:
-        return np.asarray(rows / rows.sum())
     halves = np.stack([log_density, log_density if other is None else other])
     best = halves.max(axis=(0, 2))
     known = np.isfinite(best)  # a row that all rule out says nothing of their weights
+    if not known.any():
+        return np.asarray(rows / rows.sum())
     density = np.exp(halves[:, known] - best[known, None])
     density = np.concatenate([density.sum(axis=0)[None], density])  # of both halves together, of the first, the second
-    counted = (np.ones(n) if counted is None else counted)[known]
-    total, weight = counted.sum(), np.full(E, 1.0 / E)
-    for _ in range(N_STEPS):
-        right, first, second = ((counted / np.maximum(density @ weight, MIN_DENSITY))[:, None, :] @ density)[:, 0]
-        noisy = 0.5 * gain * (first + second)
-        counts = rows + weight * (1.0 + gain) * right * total / (total + noisy)
-        before, weight = weight, counts / counts.sum()
-        if np.abs(weight - before).max() < TOLERANCE:
-            break
-    return np.asarray(weight)
+    counted = np.ones(n) if counted is None else counted
+    weight = np.full(E, 1.0 / E)
+    climb(np.ascontiguousarray(density.transpose(0, 2, 1)), counted[known], rows, gain, weight)
+    return weight
 
 
 def extrapolated(first: Floats, second: Floats, gain: float) -> Floats:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints, Ints32
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.forest.kernel_density import N_BINS, density_evidence
 from coverwalk._kernels.forest.polynomial import add_features, n_features
 from coverwalk._kernels.forest.regression import (
@@ -103,7 +103,7 @@ def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
     return which, grams
 
 
-@kernel
+@inlined_kernel
 def _regress(
     X: Floats,
     r: Floats,
@@ -146,7 +146,7 @@ def _regress(
         for m in range(first, last):
             ridge, c, factor = grid.ridges[m - g * L], fit.coefficients[fit.place[k, m] :], A[m - first]
             if rows:
-                rest = solve_rows(K, r, w, ridge, c, error[m], keep[m], (factor, z, lanes))
+                rest = solve_rows(K, r, w, ridge, c, m, (error, keep), (factor, z, lanes))
             else:
                 rest = square - solve_coefficients(K, b, d, ridge, c, factor)
             if many:
@@ -160,9 +160,9 @@ def _regress(
             leave_each_out(X, r, g, (first, last), known, factors, (error, keep), (F, F_lanes), w)
         for m in range(first, last):
             if len(w) == 0:
-                fit.log_score[k, m] = leave_one_out(error[m, :n], keep[m, :n], nu, fit.psi[k, m])
+                fit.log_score[k, m] = leave_one_out(error, keep, m, n, nu, fit.psi[k, m])
             else:
-                fit.log_score[k, m] = leave_one_out_weighted(error[m, :n], keep[m, :n], w, nu, fit.psi[k, m])
+                fit.log_score[k, m] = leave_one_out_weighted(error, keep, m, w, nu, fit.psi[k, m])
 
 
 @kernel
@@ -179,33 +179,42 @@ def _posterior(log_score: Floats, weight: Floats) -> None:
         weight[m] /= total
 
 
-@kernel
-def _recentre(X: Floats, grid: Grid, weight: Floats, fit: Fit, k: int) -> None:
-    """Add the average of the regressions of context k to its centre, which came from the parent."""
+@inlined_kernel
+def _recentre(X: Floats, grid: Grid, weight: Floats, fit: Fit, k: int, alpha: Floats) -> None:
+    """Add the average of the regressions of context k to its centre, the parent's so far; alpha is work space."""
     n, p, L = len(X), X.shape[1], len(grid.ridges)
-    for m in range(len(weight)):
-        if weight[m] < 1e-13:
-            continue
-        g = m // L
-        at = fit.place[k, m]
-        if in_rows(n, g, p):
+    for g in range(grid.degree + 1):
+        rows = in_rows(n, g, p)
+        size = n if rows else n_features(g, p)
+        for a in range(size):
+            alpha[a] = 0.0
+        for m in range(g * L, g * L + L):
+            if weight[m] >= 1e-13:
+                at = fit.place[k, m]
+                for a in range(size):
+                    alpha[a] += weight[m] * fit.coefficients[at + a]
+        if rows:
             for q in range(n):
-                add_features(X[q], g, weight[m] * fit.coefficients[at + q], fit.centre[k])
+                add_features(X, q, g, alpha[q], fit.centre, k)
         else:
-            for a in range(n_features(g, p)):
-                fit.centre[k, a] += weight[m] * fit.coefficients[at + a]
+            for a in range(size):
+                fit.centre[k, a] += alpha[a]
 
 
-@kernel
-def _add_errors(weight: float, error: Floats, keep: Floats, r: Floats, loo: Floats) -> None:
-    """Add a regression's share to the residuals of the rows, in them and left out."""
-    for q in range(len(r)):
-        t = weight * error[q]
-        r[q] += t
-        loo[q] += t / keep[q]
+@inlined_kernel
+def _add_errors(weight: Floats, error: Floats, keep: Floats, s: int, e: int, r: Floats, loo: Floats) -> None:
+    """The residuals of rows s to e, in them and left out: the averages over the regressions, of weight (M,)."""
+    for i in range(s, e):
+        r[i] = loo[i] = 0.0
+    for m in range(len(weight)):
+        if weight[m] > 0.0:
+            for i in range(s, e):
+                t = weight[m] * error[m, i - s]
+                r[i] += t
+                loo[i] += t / keep[m, i - s]
 
 
-@kernel
+@inlined_kernel
 def _densities(y: Floats, loo: Floats, w: Floats, grid: Grid, tables: tuple[Floats, Floats], fit: Fit, k: int) -> None:
     """The kernel densities of context k: of leave-one-out residuals, and of y about its mean."""
     n, M = len(y), fit.psi.shape[1]
@@ -268,13 +277,13 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
     d = n_features(grid.degree, p)
     which, grams = _grams(X, layout, grid.degree)
     none = np.empty((0, 0))
-    error, keep = np.empty((M, widest)), np.empty((M, widest))
+    error, keep, b = np.empty((M, widest)), np.empty((M, widest)), np.empty(d)
     work = (
         np.empty((len(grid.ridges), d, d)),
         np.empty((d, d)),
         np.empty(d),
         np.empty((d + 1, LANES)),
-        np.empty(d),
+        b,
         error,
         keep,
         np.empty((d, LANES)),
@@ -302,14 +311,10 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
         G = grams[which[k]] if which[k] >= 0 else none
         _regress(X[s:e], r[s:e], layout.weight[s:e], grid, grid.nu_0 * above, G, which[k] >= 0, fit, k, work)
         _posterior(fit.log_score[k], weight)
-        _recentre(X[s:e], grid, weight, fit, k)
+        _recentre(X[s:e], grid, weight, fit, k, b)
         fit.best[k] = np.argmax(weight)
         for m in range(M):
             s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + (n if plain else layout.weight[s:e].sum()))
-        for i in range(s, e):
-            r[i] = loo[i] = 0.0
-        for m in range(M):
-            if weight[m] > 0.0:
-                _add_errors(weight[m], error[m], keep[m], r[s:e], loo[s:e])
+        _add_errors(weight, error, keep, s, e, r, loo)
         if fit.shaped[k] >= 0:
             _densities(y[s:e], loo[s:e], layout.weight[s:e], grid, tables, fit, k)

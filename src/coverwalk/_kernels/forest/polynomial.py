@@ -48,17 +48,17 @@ def inner_product(store: Floats, at: int, other: Floats, first: int, p: int, deg
 
 
 @kernel
-def add_features(x: Floats, degree: int, weight: float, f: Floats) -> None:
-    """Add weight f(x) to f."""
-    p = len(x)
-    f[0] += weight
+def add_features(X: Floats, q: int, degree: int, weight: float, out: Floats, k: int) -> None:
+    """Add weight f(x), x being row q of X, to row k of out; slices would be counted as referenced."""
+    p = X.shape[1]
+    out[k, 0] += weight
     if degree >= 1:
         for a in range(p):
-            f[1 + a] += weight * x[a]
+            out[k, 1 + a] += weight * X[q, a]
     if degree >= 2:
         at = 1 + p
         for a in range(p):
-            t = weight * x[a]
+            t = weight * X[q, a]
             for b in range(a + 1):
-                f[at + b] += t * x[b]
+                out[k, at + b] += t * X[q, b]
             at += a + 1

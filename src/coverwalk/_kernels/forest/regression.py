@@ -185,7 +185,7 @@ def _lengths(U: Floats, d: int, start: int, lanes: Floats) -> None:
     for s in range(start, d, 4):
         e = min(s + 4, d)
         for k in range(s, e):
-            scale = 1.0 / U[k, k]
+            scale = U[k, k]
             for q in range(width):
                 lanes[k, q] *= scale
                 lanes[d, q] += lanes[k, q] * lanes[k, q]
@@ -193,10 +193,18 @@ def _lengths(U: Floats, d: int, start: int, lanes: Floats) -> None:
                 u = U[k, j]
                 for q in range(width):
                     lanes[j, q] -= u * lanes[k, q]
-        for j in range(e, d):  # there are such rows after whole fours only
+        for j in range(e, d - 1, 2):  # there are such rows after whole fours only
             t0, t1, t2, t3 = U[s, j], U[s + 1, j], U[s + 2, j], U[s + 3, j]
+            u0, u1, u2, u3 = U[s, j + 1], U[s + 1, j + 1], U[s + 2, j + 1], U[s + 3, j + 1]
             for q in range(width):
-                lanes[j, q] -= t0 * lanes[s, q] + t1 * lanes[s + 1, q] + t2 * lanes[s + 2, q] + t3 * lanes[s + 3, q]
+                x0, x1, x2, x3 = lanes[s, q], lanes[s + 1, q], lanes[s + 2, q], lanes[s + 3, q]
+                lanes[j, q] -= t0 * x0 + t1 * x1 + t2 * x2 + t3 * x3
+                lanes[j + 1, q] -= u0 * x0 + u1 * x1 + u2 * x2 + u3 * x3
+        if e < d and (d - e) % 2 == 1:
+            t0, t1, t2, t3 = U[s, d - 1], U[s + 1, d - 1], U[s + 2, d - 1], U[s + 3, d - 1]
+            for q in range(width):
+                x0, x1, x2, x3 = lanes[s, q], lanes[s + 1, q], lanes[s + 2, q], lanes[s + 3, q]
+                lanes[d - 1, q] -= t0 * x0 + t1 * x1 + t2 * x2 + t3 * x3
 
 
 @kernel
@@ -213,13 +221,21 @@ def inverse_diagonal(U: Floats, d: int, lanes: Floats, out: Floats) -> None:
 
 @kernel
 def solve_rows(
-    K: Floats, r: Floats, w: Floats, ridge: float, alpha: Floats, error: Floats, keep: Floats, work: tuple[Floats, ...]
+    K: Floats,
+    r: Floats,
+    w: Floats,
+    ridge: float,
+    alpha: Floats,
+    m: int,
+    out: tuple[Floats, Floats],
+    work: tuple[Floats, ...],
 ) -> float:
-    """Solve for alpha; fill error = (I - H) r and keep = 1 - diag H; returns r'W(I - H) r. Weights w (n,), or none.
+    """Solve for alpha; fill row m of out with error = (I - H) r and keep = 1 - diag H; returns r'W(I - H) r.
+    Weights w (n,), or none.
 
     With weights W, c = F'alpha where (FF' + ridge W^-1) alpha = r: a row of weight w has a ridge of its own.
     """
-    A, z, lanes = work
+    (error, keep), (A, z, lanes) = out, work
     n = len(r)
     _ridged(K, n, ridge, w, A)
     for a in range(n):
@@ -229,8 +245,8 @@ def solve_rows(
     inverse_diagonal(A, n, lanes, z)
     for a in range(n):
         own = ridge if len(w) == 0 else ridge / w[a]
-        error[a] = own * alpha[a]
-        keep[a] = min(own * z[a], 1.0)
+        error[m, a] = own * alpha[a]
+        keep[m, a] = min(own * z[a], 1.0)
     return ridge * square
 
 
@@ -278,12 +294,14 @@ def leave_each_out(
         _lane_features(X, s, degree, F)
         e = min(s + width, n)
         for m in range(first, last):
-            for i in range(s, e):
-                error[m, i] = r[i]
+            for q in range(width):
+                lanes[d, q] = 0.0
             for a in range(d):
                 t = flat[place[m] + a]
-                for i in range(s, e):
-                    error[m, i] -= t * F[a, i - s]
+                for q in range(width):
+                    lanes[d, q] += t * F[a, q]
+            for i in range(s, e):
+                error[m, i] = r[i] - lanes[d, i - s]
             if len(factors) == 0:
                 continue
             for a in range(d):
@@ -296,18 +314,17 @@ def leave_each_out(
 
 
 @kernel
-def leave_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
-    """Sum over rows of the log density of each given the others.
+def leave_one_out(error: Floats, keep: Floats, m: int, n: int, nu: float, psi: float) -> float:
+    """Sum over n rows of the log density of each given the others, under regression m of error and keep (M, rows).
 
     With g = error^2 / keep, leaving a row out turns psi into psi - g and its residual into error / keep; its density
     is Student's t with nu - 1 degrees and comes down to keep and 1 - g / psi. Their logs are summed as logs of
     products of some rows.
     """
-    n = len(error)
     log_keep, log_left, a, b = 0.0, 0.0, 1.0, 1.0
     for q in range(n):
-        a *= keep[q]
-        b *= max(1.0 - error[q] * error[q] / (keep[q] * psi), MIN_KEEP)
+        a *= keep[m, q]
+        b *= max(1.0 - error[m, q] * error[m, q] / (keep[m, q] * psi), MIN_KEEP)
         if a < 1e-200 or b < 1e-200 or q == n - 1:
             log_keep += math.log(a)
             log_left += math.log(b)
@@ -317,17 +334,17 @@ def leave_one_out(error: Floats, keep: Floats, nu: float, psi: float) -> float:
 
 
 @kernel
-def leave_one_out_weighted(error: Floats, keep: Floats, w: Floats, nu: float, psi: float) -> float:
+def leave_one_out_weighted(error: Floats, keep: Floats, m: int, w: Floats, nu: float, psi: float) -> float:
     """`leave_one_out` of rows with weights w (n,): each is left out with all its weight, and counts for so much.
 
     Without a row nu is less by w and psi by w error^2 / keep; its leverage among the others is (1 - keep) / (w keep).
     """
     score = 0.0
-    for q in range(len(error)):
+    for q in range(len(w)):
         df = nu - w[q]
-        rest = max(psi - w[q] * error[q] * error[q] / keep[q], MIN_KEEP * psi)
-        spread = rest * (1.0 + (1.0 - keep[q]) / (w[q] * keep[q]))
-        far = error[q] / keep[q]
+        rest = max(psi - w[q] * error[m, q] * error[m, q] / keep[m, q], MIN_KEEP * psi)
+        spread = rest * (1.0 + (1.0 - keep[m, q]) / (w[q] * keep[m, q]))
+        far = error[m, q] / keep[m, q]
         log_t = log_gamma_ratio(df + 1.0) - 0.5 * math.log(math.pi * spread)
         score += w[q] * (log_t - 0.5 * (df + 1.0) * math.log(1.0 + far * far / spread))
     return score

@@ -2,7 +2,9 @@
 
 Rows are indexed, not sliced: to make a view counts references, which takes longer than a short row.
 
-A symmetric matrix lives in the upper triangle of a square work array; its factor U (A = U'U) overwrites it.
+A symmetric matrix lives in the upper triangle of a square work array; its factor U (A = U'U) overwrites it, with the
+inverse of its diagonal in place of the diagonal: all that follows divides by it, and a division takes as long as ten
+products. A packed factor has its own diagonal.
 """
 
 import math
@@ -26,9 +28,8 @@ def factorise(A: Floats, d: int) -> None:
     for s in range(0, d, 4):
         e = min(s + 4, d)
         for k in range(s, e):
-            root = math.sqrt(max(A[k, k], tiny))
-            scale = 1.0 / root
-            A[k, k] = root
+            scale = 1.0 / math.sqrt(max(A[k, k], tiny))
+            A[k, k] = scale
             for j in range(k + 1, d):
                 A[k, j] *= scale
             for i in range(k + 1, e):
@@ -55,7 +56,7 @@ def log_determinant(U: Floats, d: int) -> float:
     """Log determinant of U'U."""
     total = 0.0
     for k in range(d):
-        total += 2.0 * math.log(U[k, k])
+        total -= 2.0 * math.log(U[k, k])
     return total
 
 
@@ -64,7 +65,7 @@ def forward_solve(U: Floats, d: int, z: Floats, start: int) -> float:
     """Overwrite z with U'^-1 z, z zero before ``start``; returns the squared length of the result."""
     square = 0.0
     for k in range(start, d):
-        t = z[k] / U[k, k]
+        t = z[k] * U[k, k]
         z[k] = t
         square += t * t
         for j in range(k + 1, d):
@@ -79,13 +80,14 @@ def back_solve(U: Floats, d: int, z: Floats) -> None:
         t = z[k]
         for j in range(k + 1, d):
             t -= U[k, j] * z[j]
-        z[k] = t / U[k, k]
+        z[k] = t * U[k, k]
 
 
 @kernel
 def pack(U: Floats, d: int, flat: Floats, at: int) -> None:
-    """Write the upper triangle of U, row by row, into flat[at:]."""
+    """Write the upper triangle of U, row by row, into flat[at:], with its own diagonal."""
     for k in range(d):
-        for j in range(k, d):
-            flat[at] = U[k, j]
-            at += 1
+        flat[at] = 1.0 / U[k, k]
+        for j in range(k + 1, d):
+            flat[at + j - k] = U[k, j]
+        at += d - k
