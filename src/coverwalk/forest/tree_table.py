@@ -19,7 +19,7 @@ from coverwalk.forest.members import GLOBAL_KERNEL, Frame, Member, describe_cont
 from coverwalk.forest.tree_shapes import OUTLIER_DF
 from coverwalk.locks import cached
 
-__all__ = ["OUTLIER_DF", "OUTLIER_ROWS", "TreeTable"]
+__all__ = ["OUTLIER_DF", "OUTLIER_ROWS", "TreeTable", "joined_shapes"]
 
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed distribution over all of y
 STUDENT = Shapes.student(OUTLIER_DF)
@@ -40,6 +40,10 @@ class TreeTable:
         See there.
     y_cells : YCells, optional
         The cells of y.
+    shapes : Shapes, optional
+        The members' shapes as `joined_shapes` makes them, where they are known.
+    before : TreeTable, optional
+        One that has some of these members.
     learns : bool
         Whether the trees learn rows since they were fitted.
     """
@@ -50,6 +54,8 @@ class TreeTable:
         global_kernel: KernelContext | None = None,
         kernel: float = 0.0,
         y_cells: YCells | None = None,
+        shapes: Shapes | None = None,
+        before: "TreeTable | None" = None,
         *,
         learns: bool = False,
     ) -> None:
@@ -60,16 +66,15 @@ class TreeTable:
         for member in members:
             if not any(member.frame is frame for frame in self.frames):
                 self.frames.append(member.frame)
-        tables = [STUDENT, *(member.fitted.shapes for member in members)]
-        self.first_shape = np.cumsum([len(table) for table in tables])
+        self.first_shape = np.cumsum([len(STUDENT), *(len(member.fitted.shapes) for member in members)])
         self.labels = np.cumsum([0] + [len(member.fitted.records.slot) for member in members])
-        tables += [global_kernel.shapes] if global_kernel else []
-        self.shapes = Shapes.join(tables + ([UNIT_CELL] if y_cells else []))
-        _ = self.shapes.table  # worked out once, here and not with the first answer
+        self.shapes = joined_shapes(members, global_kernel, y_cells) if shapes is None else shapes
         self.n_priors = len(members[0].fitted.records.weight)
         self._alike = np.full(len(members), 1.0 / len(members))
         # Made once, here: threads that ask for `trees` at the same time must get addresses of the same arrays.
         self._arrays = [_arrays_of_tree(member) for member in self.members] + [_arrays_of_frame(f) for f in self.frames]
+        known = {id(member): t for t, member in enumerate(before.members)} if before else {}  # all are alive here
+        self._known = (before.trees, [known.get(id(member), -1) for member in self.members]) if before else None
 
     @cached
     def trees(self) -> Trees:
@@ -77,11 +82,15 @@ class TreeTable:
         arrays = self._arrays
         K, A = len(self.members), len(arrays[0])
         where, size = np.zeros((len(arrays), A), np.int64), np.zeros((len(arrays), A, 3), np.int64)
+        before, known = self._known or (None, [])
         for t, own in enumerate(arrays):
+            if before and t < K and known[t] >= 0:
+                where[t], size[t] = before.where[known[t]], before.size[known[t]]
+                continue
             for a, array in enumerate(own):
                 if array.dtype not in _KINDS or not array.flags.c_contiguous:
                     raise TypeError(f"array {a} of tree {t} is not as the kernels read it: {array.dtype}")
-                where[t, a] = array.__array_interface__["data"][0]
+                where[t, a] = array.ctypes.data
                 size[t, a, : array.ndim] = array.shape
         numbers = np.empty((K, 6))
         for t, member in enumerate(self.members):
@@ -179,6 +188,18 @@ class TreeTable:
             return Context(beside[label], 0, n_rows, 0, {}) if label in beside else None
         k = int(np.searchsorted(self.labels, label, side="right")) - 1
         return describe_context(self.members[k], k, label - int(self.labels[k]), names, categories)
+
+
+def joined_shapes(members: Sequence[Member], global_kernel: KernelContext | None, y_cells: YCells | None) -> Shapes:
+    """The shapes of all members, and of the experts beside them, as one table, worked out."""
+    tables = [
+        STUDENT,
+        *(member.fitted.shapes for member in members),
+        *([global_kernel.shapes] if global_kernel else []),
+    ]
+    shapes = Shapes.join(tables + ([UNIT_CELL] if y_cells else []))
+    _ = shapes.table  # once, here and not with the first answer
+    return shapes
 
 
 def _arrays_of_tree(member: Member) -> list[NDArray[Any]]:
