@@ -371,6 +371,30 @@ def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):
     assert not hasattr(fresh, "n_features_in_")
 
 
+@pytest.mark.parametrize("end", ["grown", "installed"])
+def test_an_interrupt_after_a_growth_has_learned_rows_leaves_them_to_be_learned(monkeypatch, end):
+    """The growth belongs to the model that goes on too: what the interrupted call has it learn is forgotten."""
+    model = small().partial_fit(X[:1500], Y[:1500])
+    n = 1500
+    while model.stream_.streams[0].growing is None:
+        model.partial_fit(X[n : n + 1], Y[n : n + 1])
+        n += 1
+    wholly = pickle.loads(pickle.dumps(model)).prequential(X[n:], Y[n:])
+    last = model.stream_.streams[0]._growth_ends()[end == "installed"] + 5
+    find = ForestStream._find_event
+
+    def interrupted(self):
+        if self.n_rows > last:
+            raise KeyboardInterrupt
+        return find(self)
+
+    monkeypatch.setattr(ForestStream, "_find_event", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X[n:2400] + 0.1, Y[n:2400] + 1.0)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(model.prequential(X[n:], Y[n:]), wholly)
+
+
 def test_rows_far_from_all_others_are_learned_in_logarithms():
     model = small().partial_fit(X[:1500], Y[:1500])
     for far in (40.0, 1e4):

@@ -22,8 +22,8 @@ QUANTILES = (1.0, 0.5)  # of the distances from a bound, at which the map turns 
 MIN_SKEWED = 100  # rows
 MIN_RATIO = 2.0  # of the slopes of a logarithmic scale at the quantiles of 5 and 95 %: less is nearly straight
 SURE = 3.1  # standard errors by which held-out rows must ask for it: chance does with 1e-3, as it finds atoms
-FAR = 0.01  # of the distance from a bound: where y spreads less than that, a logarithm is a straight line
 ON_GRID = 1e-3  # of a step, between the cells of two grids that are one
+FAR = 0.01  # of the distance from a bound: where y spreads less than that, a logarithm is a straight line
 PARTS = (0.5, 0.125)  # of the interval between two bounds
 
 

@@ -18,7 +18,8 @@ NEVER = 2**62  # rows
 FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen, and every four times as many
 RESTARTS = (1, 2, 4, 8)  # rows at which all trees are grown
 FEW_TREES = 4  # a forest of fewer is meant to be fast: it grows, plans and chooses less often
-AT_ONCE = 1024  # rows up to which a growth is awaited: a thread would take longer
+AWAITED = 256  # rows up to which a growth of one tree is awaited: a thread would take longer
+AT_ONCE = 1024  # rows up to which a growth of all trees is
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,9 @@ def installed_at(begun: int, following: int, looked: int = 0) -> int:
 
     looked: from how many rows the scale of y is looked for again, if it is, since all trees may have to grow then.
     """
-    spare = looked / 8 if looked else min(0.9 * (following - begun), begun / 16)
-    return begun + (int(spare) if begun > AT_ONCE else 0)
+    if begun <= (AT_ONCE if looked else AWAITED):
+        return begun
+    return begun + int(looked / 8 if looked else min(0.9 * (following - begun), begun / 16))
 
 
 class Job(Generic[T]):

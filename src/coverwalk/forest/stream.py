@@ -247,9 +247,9 @@ class ForestStream:
             return
         n = self.turn_at = self.n_rows
         due = self._due(n)
-        self.growing = Job(self._work(n, due), awaited=n <= AT_ONCE)
         self.chosen_at = n if due.chosen else self.chosen_at
         self.looked_at = n if due.looked else self.looked_at
+        self.growing = Job(self._work(n, due), awaited=self._growth_ends()[0] == n)
 
     def _due(self, n: int) -> Due:
         """What a growth at n rows has to do."""
