@@ -47,7 +47,6 @@ class ShippedCache:
         from numba.core.compiler import CompileResult
 
         found = self._own.load_overload(signature, context)
-        context.refresh()
         if found is not None or context.codegen().magic_tuple()[0] != self._manifest["target"][0]:
             return found
         source = Path(self._function.__code__.co_filename)
