@@ -75,9 +75,9 @@ class _CacheWhenNeeded:
 
         Numba's own would first import all that compiling needs, a tenth of a second; it does so again to compile.
         """
+        rtsys.initialize(context)
         if isinstance(self._own, NullCache):
             return None
-        rtsys.initialize(context)
         with self._own._guard_against_spurious_io_errors():
             return self._own._load_overload(signature, context)
 
