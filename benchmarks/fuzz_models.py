@@ -140,7 +140,7 @@ def models():
     yield "stream in mid-growth", growing, rows(X, y)
     yield "double tree", DoubleTree().fit(X, y), rows(X, y)
     yield "double tree, gaps", DoubleTree(priors="fixed", settle=16).fit(GAPS, y), rows(GAPS, y)
-    yield "double tree, outputs", DoubleTree(children="parent", walk="refine").fit(X, Y), rows(X, Y)
+    yield "double tree, outputs", DoubleTree(walk="refine").fit(X, Y), rows(X, Y)
     yield "double tree, categories", DoubleTree().fit(FRAME, y), rows(FRAME, y)
     yield "density", Density(2).fit(y), points(y)
     yield "density, columns", Density(2).fit(Y), points(Y)

@@ -265,6 +265,19 @@ def test_y_that_is_not_skewed_stays_as_it_is():
     assert ConditionalDensity(4).fit(X, X[:, 0] + 0.3 * rng.normal(size=400)).forests_[0].settings.rounding is None
 
 
+@pytest.mark.parametrize("bounds", [(-1e5, None), (None, 1e5), (-1e8, 1e8), (-1e9, None)])
+def test_bounds_far_away_change_nothing(bounds):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y = X[:, 0] + 0.3 * rng.normal(size=120)
+    model = ConditionalDensity(n_estimators=3, random_state=0)
+    free = model.fit(X, y).predict_dist(X[:9])
+    dist = model.set_params(bounds=bounds).fit(X, y).predict_dist(X[:9])
+    np.testing.assert_allclose(dist.mean(), free.mean(), atol=1e-6)
+    np.testing.assert_allclose(dist.var(), free.var(), rtol=1e-5)
+    np.testing.assert_allclose(dist.logpdf(y[:9]), free.logpdf(y[:9]), atol=1e-5)
+
+
 def test_a_stream_keeps_its_bounds_and_refuses_y_beyond():
     X, y = skewed(300, 3)
     for n in (1, 5, 300):

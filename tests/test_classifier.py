@@ -17,7 +17,7 @@ from coverwalk._kernels.forest.class_walk import STRANGE
 from coverwalk._kernels.forest.discriminant import discriminants, empty_factors, log_scores, moments
 from coverwalk.base import Cover
 from coverwalk.forest import class_forest
-from coverwalk.forest.class_forest import DuplicateRows, Standard
+from coverwalk.forest.class_forest import DuplicateRows
 from coverwalk.forest.class_pool import MAX_EXPONENT, HeldOut, fit_exponent, log_softmax
 from coverwalk.forest.class_tree import (
     ClassGrowth,
@@ -549,29 +549,12 @@ def test_contexts_hold_x_and_explain_the_trees():
     assert {v.local for v in every[0]} > {"counts", "own covariance, temperature 1"}
     assert len(model.contexts(X.iloc[:1])[0]) == 5
     # The components of one tree, mixed by their weights, are what the tree says.
-    forest, z = model._forest, model._forest.standard(X.to_numpy()[:1])
+    forest, z = model._forest, model._forest.inputs.forward(X.to_numpy()[:1])
     growth, trees = forest.kinds[1]
     mine = [v for v in every[0] if v.tree == 12 + 2]
     weights = np.array([v.weight for v in mine]) / sum(v.weight for v in mine)
     mixed = weights @ [list(v.probabilities.values()) for v in mine]
     np.testing.assert_allclose(mixed, trees[2].predict(z, growth)[0], rtol=1e-9)
-
-
-def test_standard_units_and_back():
-    X = np.array([[1e300, 3.0, 5e-324], [-1e300, 3.0, 0.0], [5e299, 3.0, 1e-323]])
-    standard = Standard.of(X, np.ones(3))
-    Z = standard(X)
-    assert (Z[:, 1] == 0).all()
-    np.testing.assert_allclose(Z[:, [0, 2]].std(axis=0), 1.0)
-    rng = np.random.default_rng(0)
-    X = np.column_stack(
-        [rng.normal(size=99), 1e9 + rng.normal(size=99), rng.integers(9, size=99), 10.0 ** -np.arange(99)]
-    )
-    standard = Standard.of(X, np.ones(99))
-    for a in range(4):
-        z = standard(X)[:, a]
-        for i in range(99):
-            np.testing.assert_array_equal(X[:, a] <= standard.back(z[i], a), z <= z[i])
 
 
 def test_pickle_predicts_the_same_and_asking_changes_nothing():

@@ -223,9 +223,9 @@ def test_discriminants_see_indicators_of_levels():
     frame = pd.DataFrame(x, columns=["a", "b"]).assign(kind=[f"k{k}" for k in kind])
     frame.loc[::10, "kind"] = None
     model = ContextClassifier(0, 8, random_state=0).fit(frame[:600], y[:600])
-    standard = model._forest.standard
-    assert standard.indicators.tolist() == [[2, category] for category in range(5)]
-    Z = standard(model._mixed.encode(frame[:600]))
+    inputs = model._forest.inputs
+    assert inputs.indicators.tolist() == [[2, category] for category in range(5)]
+    Z = inputs.forward(model._mixed.encode(frame[:600]))
     assert Z.shape == (600, 8)
     np.testing.assert_allclose(np.nanmean(Z[:, 3:], axis=0), 0.0, atol=1e-9)
     np.testing.assert_allclose(np.nanvar(Z[:, 3:], axis=0), 1.0, atol=1e-9)

@@ -38,7 +38,6 @@ def reloaded(model, path):
 STREAMS = {
     "as it is": {},
     "refining": {"walk": "refine"},
-    "children from parents": {"children": "parent"},
     "fixed priors": {"priors": "fixed", "settle": 64},
 }
 

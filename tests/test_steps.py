@@ -135,8 +135,7 @@ def test_masses_are_those_of_the_forest():
     dist = forest.predict_dist(X)
     exact = dist.cdf(CELLS.right[None, :]) - dist.cdf(CELLS.left[None, :])
     ours = _masses(dist, CELLS)
-    assert np.abs(ours - exact).max() < 3e-3
-    assert np.abs(ours - exact).mean() < 3e-4
+    assert np.abs(ours - exact).max() < 1e-9
     assert ours.min() >= 0
     assert ours.sum(axis=1).max() <= 1 + 1e-12
 

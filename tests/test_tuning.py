@@ -141,13 +141,10 @@ def test_there_are_as_many_trees_as_lose_little_to_a_forest_without_end(monkeypa
     few, many = (np.logaddexp.reduce(log_p[:K]) - np.log(K) for K in (2 * HALF, 1000))
     for enough in (1e-3, 5e-4):
         monkeypatch.setattr("coverwalk.forest.tuning.ENOUGH", enough)
-        monkeypatch.setattr("coverwalk.forest.tuning.MAX_TREES", 500)
         expected = 2 * HALF * float(np.mean(many - few)) / enough
         assert 50 < expected < 400
         assert _enough([(one, 1.0)], 2 * HALF, counted) == pytest.approx(expected, rel=0.15)
         assert _enough([(one, 0.5), (other, 0.5)], 4 * HALF, counted) == pytest.approx(expected, rel=0.15)
-    monkeypatch.setattr("coverwalk.forest.tuning.MAX_TREES", 20)
-    assert _enough([(one, 1.0)], 2 * HALF, counted) == 20
 
 
 def test_more_trees_are_taken_only_where_their_number_is_not_given(monkeypatch):
@@ -156,6 +153,13 @@ def test_more_trees_are_taken_only_where_their_number_is_not_given(monkeypatch):
     assert len(ConditionalDensity().fit(X, y).forests_[0].trees) == 31
     assert len(ConditionalDensity(n_estimators=5).fit(X, y).forests_[0].trees) == 5
     assert len(ConditionalDensity().fit_chunks([(X, y)]).forests_[0].trees) == 31
+    monkeypatch.setattr("coverwalk.forest.tuning.TREE_ROWS", 2900)
+    assert len(ConditionalDensity().fit(X, y).forests_[0].trees) == 29
+    monkeypatch.setattr("coverwalk.forest.tuning.TREE_ROWS", 2000)
+    assert len(ConditionalDensity().fit(X, y).forests_[0].trees) == 24
+    monkeypatch.undo()
+    monkeypatch.setattr("coverwalk.forest.tuning._enough", lambda *_: 1000)
+    assert len(ConditionalDensity().fit(X, y).forests_[0].trees) == 48
 
 
 def test_weights_of_a_pool_are_where_no_expert_gains_on_the_others():

@@ -59,8 +59,8 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
     Parameters
     ----------
     n_estimators : int, optional
-        Number of trees. More trees improve predictions slowly. By default 24 for up to 4096 rows and 16 for more, or up
-        to 48 if held-out rows show that fewer would cost more than 0.03 nats.
+        Number of trees. More trees improve predictions slowly. By default 24 for up to 4096 rows and 16 for more. There
+        are more, up to 48 and up to 131,072 trees times rows, if held-out rows show that they gain 0.005 nats.
     degree : int
         Maximum degree of the local polynomials: 0, 1 or 2. If ``stop`` is "auto", trees of degree 1 and 2 are mixed.
         Polynomials with more than 256 terms are not used.
@@ -224,7 +224,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         for j in range(Y.shape[1]):
             clock = _Clock(f"output {j + 1} of {Y.shape[1]}, {len(X)} rows", self.verbose)
             inputs = chain_inputs(X, Y, j)
-            chosen = choose_for_output(self, settings, inputs, Y[:, j], (j, Y.shape[1]), weight)
+            chosen = choose_for_output(self, settings, inputs, Y[:, j], (j, Y.shape[1]), len(X), weight)
             if self.stop == "auto":
                 clock.tell("priors and experts chosen on held-out rows")
             named = names + [f"y{i}" for i in range(j)]

@@ -15,12 +15,7 @@ from coverwalk._kernels.double_tree import walk
 from coverwalk.datasets import load_faithful, make_gaussmix, make_ring
 from coverwalk.local._heavy_tails import flat_cdf, flat_logpdf, flat_ppf
 
-ALL = [
-    {"walk": walk, "priors": priors, "children": children}
-    for walk in ("coarsen", "refine")
-    for priors in ("parent", "fixed")
-    for children in ("replay", "parent")
-]
+ALL = [{"walk": walk, "priors": priors} for walk in ("coarsen", "refine") for priors in ("parent", "fixed")]
 every = pytest.mark.parametrize("options", ALL, ids=lambda o: "-".join(o.values()))
 
 
@@ -204,7 +199,7 @@ def test_refused_single_rows(x, y):
 @pytest.mark.parametrize(
     "options",
     [{"walk": "up"}, {"alpha": 1.0}, {"stop": 1.0}, {"halve": 0.0}, {"a": 0}, {"max_depth": 65}, {"nu": 0.0},
-     {"priors": "x"}, {"children": "x"}, {"ridge": -1}, {"scatter": 0}, {"settle": -1}],
+     {"priors": "x"}, {"ridge": -1}, {"scatter": 0}, {"settle": -1}],
 )  # fmt: skip
 def test_parameters_out_of_range_are_named(options):
     with pytest.raises(ValueError, match=next(iter(options))):

@@ -23,7 +23,6 @@ __all__ = ["DoubleTreeEngine", "Plan"]
     walk=Text("coarsen", "refine"),
     alpha=Real(low=1.05, high=1e6, whole=True),
     stop=Maybe(Real(low=1e-100, below=1)),
-    children=Text("replay", "parent"),
     priors=Text("parent", "fixed"),
     max_depth=Maybe(Whole(1, 64)),
     a=Real(low=1e-100, high=1e100, whole=True),
@@ -39,7 +38,6 @@ class Plan(NamedTuple):
     walk: Literal["coarsen", "refine"]
     alpha: float
     stop: float | None
-    children: Literal["replay", "parent"]
     priors: Literal["parent", "fixed"]
     max_depth: int | None
     a: float
@@ -56,7 +54,6 @@ class Plan(NamedTuple):
             raise ValueError(f"nu must be above q - 1 = {q - 1} for a proper prior, got {self.nu!r}")
         return Settings(
             refine=self.walk == "refine",
-            inherit=self.children == "parent",
             flow=self.priors == "parent",
             y_depth=min(8 * q + 4, 64) if self.max_depth is None else int(self.max_depth),
             a=float(self.a),

@@ -44,14 +44,12 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
     Parameters
     ----------
     walk : {"coarsen", "refine"}
-        From fine to coarse, as in the paper, or from coarse to fine. With ``priors="fixed"`` and
-        ``children="replay"``, the refining walk gives the exact Bayesian posterior over the prunings of the tree.
+        From fine to coarse, as in the paper, or from coarse to fine. With ``priors="fixed"``, the refining walk gives
+        the exact Bayesian posterior over the prunings of the tree.
     alpha : float
         A leaf at depth k is split when it has more than alpha^k rows. Larger values make fewer contexts.
     stop : float, optional
         Prior probability w of stopping in a context. By default 2^-k at depth k for "coarsen", and 1/2 for "refine".
-    children : {"replay", "parent"}
-        Whether the children of a split learn the rows of their parent again, or start from its posterior.
     priors : {"parent", "fixed"}
         "parent" centres the prior of a context on its parent: its normal on the parent's mean, and the cells of its
         tree density on the parent's cells. "fixed" gives every context the prior of the root, as in the paper.
@@ -127,7 +125,6 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
         walk: Literal["coarsen", "refine"] = "coarsen",
         alpha: float = 2.0,
         stop: float | None = None,
-        children: Literal["replay", "parent"] = "replay",
         priors: Literal["parent", "fixed"] = "parent",
         max_depth: int | None = None,
         a: float = 0.5,
@@ -141,7 +138,6 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
         self.walk = walk
         self.alpha = alpha
         self.stop = stop
-        self.children = children
         self.priors = priors
         self.max_depth = max_depth
         self.a = a

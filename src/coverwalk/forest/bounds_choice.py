@@ -22,6 +22,7 @@ QUANTILES = (1.0, 0.5)  # of the distances from a bound, at which the map turns 
 MIN_SKEWED = 100  # rows
 MIN_RATIO = 2.0  # of the slopes of a logarithmic scale at the quantiles of 5 and 95 %: less is nearly straight
 SURE = 3.1  # standard errors by which held-out rows must ask for it: chance does with 1e-3, as it finds atoms
+FAR = 0.01  # of the distance from a bound: where y spreads less than that, a logarithm is a straight line
 PARTS = (0.5, 0.125)  # of the interval between two bounds
 
 
@@ -84,10 +85,12 @@ def _mapped(found: Rounding, ends: tuple[float, float], t: Floats) -> list[Round
     low, high = ends
     if np.isinf(low) and np.isinf(high):
         return []
-    if np.isfinite(high - low):
+    distance = np.minimum(t - low, high - t)  # from the nearest bound
+    if np.ptp(t) < FAR * distance.min():
+        turns = [0.5 * distance.min()]
+    elif np.isfinite(high - low):
         turns = [part * (high - low) for part in PARTS]
     else:
-        distance = t - low if low > -np.inf else high - t
         turns = np.unique(np.quantile(distance, QUANTILES)).tolist()
     return [replace(found, bounds=Bounds(float(low), float(high), float(c))) for c in turns if c > 0]
 

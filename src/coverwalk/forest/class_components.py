@@ -52,7 +52,7 @@ def components(
 
     ``categories`` names those of each column, where some are categories.
     """
-    z = forest.standard(x[None, :])[0]
+    z = forest.inputs.forward(x[None, :])[0]
     found: list[_Found] = []
     number = 0
     for (growth, trees), of_kind in zip(forest.kinds, forest.held_out_rows.weights):
@@ -66,7 +66,7 @@ def components(
             component.number,
             len(component.path) - 1,
             component.local,
-            component.tree.tree.describe(component.path[-1], columns, categories, forest.standard.back),
+            component.tree.tree.describe(component.path[-1], columns, categories, forest.inputs.scaling.bound),
             dict(zip(labels, component.tree.local[0][component.path[-1]].tolist())),
             dict(zip(labels, component.said.tolist())),
         )

@@ -1,7 +1,5 @@
 """A forest of trees of contexts for classes: who leaves which rows out, and how the trees are pooled."""
 
-import struct
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -10,12 +8,14 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.class_walk import Rows
+from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
 from coverwalk.forest.class_pool import HeldOut, Pools, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, grow_class_tree
 from coverwalk.forest.threads import in_threads, one_by_one
+from coverwalk.preparation.scaling import Scaling, row_codes
 
-__all__ = ["ClassForest", "DuplicateRows", "Standard"]
+__all__ = ["ClassForest", "ClassInputs", "DuplicateRows"]
 
 MANY_ROWS = 2**14  # distinct rows that need not come in more parts than folds
 MANY_PARTS = 16  # nor, however many folds there are, in more than these
@@ -23,51 +23,29 @@ CHUNK = 4096  # rows that a thread predicts at a time
 
 
 @dataclass(frozen=True)
-class Standard:
-    """Columns with mean 0 and variance 1, computed so that neither 1e300 nor 1e-300 overflows; a constant one is 0.
+class ClassInputs:
+    """Inputs in units of order one. Categories keep the numbers of their levels, for splits.
 
-    Categories keep the numbers of their levels, for splits; behind all columns come indicators of levels that some
-    rows have and some have not, for discriminants, likewise with mean 0 and variance 1 and NaN where one is missing.
+    Behind all columns come indicators of levels that some rows have and some have not, for discriminants, with mean 0
+    and variance 1 and NaN where one is missing.
     """
 
-    size: Floats
-    mean: Floats
-    deviation: Floats
+    scaling: Scaling
+    n_categories: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
     indicators: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))  # (m, 2) column and level
     shares: Floats = field(default_factory=lambda: np.empty(0))  # (m,) of the rows that have a value
 
     _schema = Schema(
-        size=Array(float, "p", above=0, any_unit=True),
-        mean=Array(float, "p", any_unit=True),
-        deviation=Array(float, "p", above=0, any_unit=True),
+        scaling=Object(Scaling, p="p"),
+        n_categories=List(Whole(0, MAX_CATEGORIES), kind=tuple),
         indicators=Array(np.int64, "m", 2, columns={0: Limits(index="p")}),
         shares=Array(float, "m", above=0, below=1),
+        check=lambda state, scope: require("categories", len(state.n_categories) in (0, scope["p"])),
     )
 
     @classmethod
-    def of(cls, X: Floats, weight: Floats, n_categories: tuple[int, ...] = ()) -> "Standard":
-        """The standard of weighted rows. Missing values are passed over; categories keep their numbers."""
-        if n_categories or np.isnan(X).any():
-            return cls._of_mixed(X, weight, n_categories)
-        size = np.abs(X).max(axis=0)
-        size[size == 0.0] = 1.0
-        unit = X / size
-        share = weight / weight.sum()
-        mean = share @ unit
-        deviation = np.sqrt(share @ (unit - mean) ** 2)
-        constant = unit.min(axis=0) == unit.max(axis=0)
-        return cls(size, np.where(constant, unit[0], mean), np.where(constant | (deviation == 0.0), 1.0, deviation))
-
-    @classmethod
-    def _of_mixed(cls, X: Floats, weight: Floats, n_categories: tuple[int, ...]) -> "Standard":
-        parts = []
-        for a, column in enumerate(X.T):
-            here = ~np.isnan(column)
-            plain = bool(n_categories and n_categories[a]) or not here.any()
-            parts.append(cls(*np.array([[1.0], [0.0], [1.0]])) if plain else cls.of(column[here, None], weight[here]))
-        size, mean, deviation = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("size", "mean", "deviation")
-        )
+    def of(cls, X: Floats, weight: Floats, n_categories: tuple[int, ...] = ()) -> "ClassInputs":
+        """From rows X (n, p) with weights (n,)."""
         indicators, shares = [], []
         for a in np.flatnonzero(n_categories).tolist():
             counts = np.bincount(X[~np.isnan(X[:, a]), a].astype(np.int64), weight[~np.isnan(X[:, a])])
@@ -75,45 +53,16 @@ class Standard:
                 if 0.0 < share < 1.0:
                     indicators.append((a, category))
                     shares.append(share)
-        return cls(size, mean, deviation, np.array(indicators, np.int64).reshape(-1, 2), np.array(shares))
+        return cls(Scaling.of(X), n_categories, np.array(indicators, np.int64).reshape(-1, 2), np.array(shares))
 
-    def __call__(self, X: Floats) -> Floats:
-        """Rows in these units. Beyond 1e100 deviations all x are equally far out, and squares stay finite."""
-        with np.errstate(over="ignore"):
-            Z = np.ascontiguousarray(np.clip((X / self.size - self.mean) / self.deviation, -1e100, 1e100))
+    def forward(self, X: Floats) -> Floats:
+        """Rows X (n, p) as the trees see them, (n, p + m)."""
+        Z, _ = self.scaling.rows(X, self.n_categories)
         if not len(self.shares):
             return Z
         column, category = self.indicators.T
         has = np.where(np.isnan(X[:, column]), np.nan, X[:, column] == category)
         return np.hstack([Z, (has - self.shares) / np.sqrt(self.shares * (1.0 - self.shares))])
-
-    def back(self, z: float, axis: int) -> float:
-        """The largest value of a column, in the user's units, that is at most z in these.
-
-        By bisection over all floats, so that a bound is exact: x is at most it if and only if a tree thinks so.
-        """
-        if np.isinf(z):
-            return z
-        size, mean, deviation = float(self.size[axis]), float(self.mean[axis]), float(self.deviation[axis])
-        low, high = _rank(-sys.float_info.max), _rank(sys.float_info.max)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if (_ranked(middle) / size - mean) / deviation <= z:
-                low = middle
-            else:
-                high = middle - 1
-        return _ranked(low)
-
-
-def _rank(x: float) -> int:
-    """The place of a float among all floats, in order."""
-    (bits,) = struct.unpack("<q", struct.pack("<d", x))
-    return int(bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF))
-
-
-def _ranked(rank: int) -> float:
-    (x,) = struct.unpack("<d", struct.pack("<q", abs(rank)))
-    return float(x if rank >= 0 else -x)
 
 
 class DuplicateRows(NamedTuple):
@@ -157,32 +106,22 @@ class DuplicateRows(NamedTuple):
 
 def _bundled(X: Floats, y: Ints, weight: Floats) -> tuple[Floats, Ints, Floats]:
     """Equal rows as one with the sum of their weights, in the order of a hash of their values."""
-    bits = np.ascontiguousarray(X + 0.0).view(np.uint64)  # + 0.0: -0.0 is 0.0
-    name = y.astype(np.uint64)
-    for column in bits.T:
-        name = (name ^ column) * np.uint64(0x9E3779B97F4A7C15)
-        name ^= name >> np.uint64(29)
-        name = name * np.uint64(0xBF58476D1CE4E5B9)
-        name ^= name >> np.uint64(32)
-    order = np.argsort(name, kind="stable")
-    X, y, weight, name, bits = X[order], y[order], weight[order], name[order], bits[order]
-    twin = (name[1:] == name[:-1]) & (y[1:] == y[:-1]) & (bits[1:] == bits[:-1]).all(axis=1)
-    first = np.flatnonzero(np.concatenate([[True], ~twin]))
-    return X[first], y[first], np.add.reduceat(weight, first)
+    _, first, bundle = np.unique(row_codes(X, y.astype(np.float64)), return_index=True, return_inverse=True)
+    return X[first], y[first], np.bincount(bundle, weight).astype(np.float64)
 
 
 @dataclass
 class ClassForest:
     """Some kinds of trees (a growth and its trees), and the pool of them."""
 
-    standard: Standard
+    inputs: ClassInputs
     kinds: list[tuple[ClassGrowth, list[ClassTree]]]
     held_out_rows: HeldOut
     n_classes: int
 
     _schema = Schema(
         n_classes=Whole("C", "C"),
-        standard=Object(Standard, p="p", m="m"),
+        inputs=Object(ClassInputs, p="p", m="m"),
         kinds=List(
             Tuple(
                 Object(ClassGrowth),
@@ -211,8 +150,8 @@ class ClassForest:
         """Grow a forest on rows (X, y, weight > 0); ``kinds``: growths, and trees of each."""
         duplicates = DuplicateRows.of(*data, held_out=held_out)
         X, y, weight, _ = duplicates
-        standard = Standard.of(X, weight, kinds[0][0].n_categories)
-        rows = (standard(X), y, weight)
+        inputs = ClassInputs.of(X, weight, kinds[0][0].n_categories)
+        rows = (inputs.forward(X), y, weight)
         rng = np.random.default_rng(seed)
         jobs = [
             (kind, outside, int(rng.integers(2**62)))
@@ -236,7 +175,7 @@ class ClassForest:
             pools.add(kind, order[order < n_pool], psi[order < n_pool])
         held_out_rows = HeldOut(len(kinds))
         held_out_rows.add(pools.means(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
-        return cls(standard, [(p, t) for (p, _), t in zip(kinds, trees)], held_out_rows, n_classes)
+        return cls(inputs, [(p, t) for (p, _), t in zip(kinds, trees)], held_out_rows, n_classes)
 
     @property
     def counts(self) -> Floats:
@@ -246,7 +185,7 @@ class ClassForest:
 
     def log_proba(self, X: Floats, n_jobs: int = 1) -> Floats:
         """Log probabilities (n, C) of the classes of rows in the user's units."""
-        Z = self.standard(X)
+        Z = self.inputs.forward(X)
 
         def pooled(start: int) -> Floats:
             part = Z[start : start + CHUNK]
@@ -263,7 +202,7 @@ class ClassForest:
 
         Each tree says what it thinks of a row before it learns it, so the rows weigh the pools as held-out rows do.
         """
-        rows: Rows = (self.standard(X), y, weight)
+        rows: Rows = (self.inputs.forward(X), y, weight)
         jobs = [(kind, growth, tree) for kind, (growth, trees) in enumerate(self.kinds) for tree in trees]
         order = np.arange(len(y))
         pools = Pools(len(y), self.n_classes, len(self.kinds))

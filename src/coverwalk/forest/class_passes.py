@@ -56,7 +56,7 @@ class ClassPlan(NamedTuple):
         """Rows X, categories as digests, in the forest's units; classes by number; and the codes of the sample."""
         numbers = label_numbers(y)[:, 0]
         place = np.searchsorted(self.classes, y[:, 0])
-        return self.forest.standard(category_codes(X, self.model._mixed)), place, row_codes(X, numbers)
+        return self.forest.inputs.forward(category_codes(X, self.model._mixed)), place, row_codes(X, numbers)
 
 
 def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, drawn: SamplePass) -> "ClassSums":
@@ -142,7 +142,7 @@ class ClassSums(TreeStatistics[_TreeSums]):
         plan, model = self.plan, self.plan.model
         trees = iter([_relearned(tree, growth, sums) for (growth, tree), sums in zip(plan.trees, self.sums)])
         kinds = [(growth, [next(trees) for _ in of_kind]) for growth, of_kind in plan.forest.kinds]
-        forest = ClassForest(plan.forest.standard, kinds, HeldOut(len(kinds)), len(plan.classes))
+        forest = ClassForest(plan.forest.inputs, kinds, HeldOut(len(kinds)), len(plan.classes))
         forest.learn(*plan.held, plan.n_jobs)
         model._forest, model.classes_, model._declared = forest, plan.classes, True
         model._rows, model._rows_grown, model._n_summed = [plan.kept], len(plan.kept[1]), self.n_rows

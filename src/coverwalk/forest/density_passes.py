@@ -87,7 +87,7 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
     for j in range(Y.shape[1]):
         inputs, y = chain_inputs(X, Y, j), np.ascontiguousarray(Y[:, j])
         rows = chain_inputs(X_kept, Y_kept, j), np.ascontiguousarray(Y_kept[:, j])
-        chosen = choose_for_output(model, settings, inputs, y, (j, Y.shape[1]))
+        chosen = choose_for_output(model, settings, inputs, y, (j, Y.shape[1]), drawn.n_rows)
         forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], capacity)
         forest.categories = mixed.category_names
         if drawn.all_kept:

@@ -7,7 +7,6 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints32
 from coverwalk._kernels.forest.components import Learned, Records
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
-from coverwalk._kernels.forest.scaling import frame_rows
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Flag, List, Maybe, Object, Real, Whole, require, stored
 from coverwalk.forest.context import Context
@@ -68,10 +67,7 @@ class Frame(NamedTuple):
 
     def rows(self, X: Floats) -> "RowsInFrame":
         """Rows X (n, p) as the trees see them: categories keep their numbers."""
-        Z, plain = np.empty(X.shape), np.empty(X.shape)
-        category = np.array(self.n_categories, np.int64) if self.n_categories else np.zeros(X.shape[1], np.int64)
-        frame_rows(np.ascontiguousarray(X), self.inputs.centre, self.inputs.scale, category, Z, plain)
-        return RowsInFrame(Z, plain)
+        return RowsInFrame(*self.inputs.rows(X, self.n_categories))
 
     def origin(self, plain: Floats) -> Floats:
         """From where the locations of trees about the trend count, in rows without missing values and categories."""
@@ -105,5 +101,5 @@ def describe_context(member: Member, k: int, context: int, names: list[str], cat
     """What a context of tree k is, in the units and names of the inputs."""
     tree, records, inputs = member.tree, member.fitted.records, member.frame.inputs
     slot = records.slot[context]
-    box = tree.describe(context, names, categories, inputs.backward)
+    box = tree.describe(context, names, categories, inputs.bound)
     return Context(k, context, int(records.n_rows[slot]), int(records.degree[slot]), box)

@@ -137,14 +137,13 @@ class Tree:
                 masks[a] = masks.get(a, -1) & (mask if child == self.left[k] else ~mask)
         return masks
 
-    def describe(self, context: int, names: Any, categories: Any, backward: Any) -> dict[str, Any]:
+    def describe(self, context: int, names: Any, categories: Any, bound: Any) -> dict[str, Any]:
         """The box of a context in the units and names of the inputs: intervals, and lists of levels.
 
-        backward(split, a): a value of column a in the units of the inputs.
+        bound(split, a): a split of column a in the units of the inputs.
         """
         box: dict[str, Any] = {
-            names[a]: (float(backward(low, a)), float(backward(high, a)))
-            for a, (low, high) in self.box(context).items()
+            names[a]: (bound(low, a), bound(high, a)) for a, (low, high) in self.box(context).items()
         }
         for a, mask in self.category_sets(context).items():
             box[names[a]] = [category for i, category in enumerate(categories[a]) if mask >> i & 1]

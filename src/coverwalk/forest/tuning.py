@@ -34,8 +34,8 @@ MIN_KERNEL = 0.15  # weight of the global kernel below which it is not worth its
 MAX_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
 MAX_NUMBERS = 80_000  # rows times features, between those two
 MIN_DENSITY = 1e-280
-ENOUGH = 0.03  # nats that a forest may lose to one without end, where the number of trees is not given
-MAX_TREES = 48  # then
+ENOUGH = 0.005  # nats that a forest may lose to one without end, where the number of trees is not given
+MAX_TREES, TREE_ROWS = 48, 2**17  # then: there are no more trees than this, nor trees times rows
 HALF = 3  # trees of a kind in each of two small forests, which are no more than the forest is to have
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, held out in turn
 HELD_OUT_OF_MANY = ((0.0, 0.2),)  # of twice as many rows, where there are: nearer to the forest's own size
@@ -66,15 +66,13 @@ class Expert(NamedTuple):
         ]
 
 
-def choose(
-    X: Floats, y: Floats, settings: Settings, weight: Floats | None = None, *, more_trees: bool = False
-) -> Settings:
+def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = None, *, max_trees: int = 0) -> Settings:
     """The groups of trees, the weight of the global kernel and the cells that predict held-out rows best.
 
     A context's evidence is that of its rows, but its split was the best of many and its prior is its parent's
     posterior, which saw them too: evidence alone goes deeper and bends more than it should, by an amount that belongs
-    to the data. weight (n,): of the rows, of mean one, or none. more_trees: those of the settings are
-    the fewest, and there are more where the held-out rows miss them.
+    to the data. weight (n,): of the rows, of mean one, or none. max_trees: if it is more than
+    the settings have, there are up to so many trees where the held-out rows miss them.
     """
     if len(y) < MIN_ROWS:
         return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
@@ -87,12 +85,16 @@ def choose(
     counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
     small = _SmallForests(X, y, folds, settings, weight)
     experts = [expert for kind in _kinds(settings, X.shape[1]) for expert in small.experts(kind)]
-    gain = 1.0 - small.n_trees / settings.n_trees
-    kernel, weights = _weights(experts, small.kernel(), counted, max(gain, 0.0))
-    chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
-    alike = 1.0 / sum(weight**2 for _, weight in chosen)  # so many times the trees of one kind err as little
-    if more_trees:
-        settings = replace(settings, n_trees=max(settings.n_trees, _enough(chosen, small.n_trees * alike, counted)))
+    of_kernel, n_trees = small.kernel(), 0
+    while n_trees != settings.n_trees:
+        n_trees = settings.n_trees
+        gain = 1.0 - small.n_trees / n_trees
+        kernel, weights = _weights(experts, of_kernel, counted, max(gain, 0.0))
+        chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
+        alike = 1.0 / sum(weight**2 for _, weight in chosen)  # so many times the trees of one kind err as little
+        if max_trees > n_trees:
+            more = min(_enough(chosen, small.n_trees * alike, counted), max_trees)
+            settings = replace(settings, n_trees=max(n_trees, more))
     judged = small.n_trees * alike / settings.n_trees
     scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], judged, counted)
     counts = whole_numbers(np.array([weight for _, weight in chosen]), settings.n_trees)
@@ -112,12 +114,19 @@ def choose(
 
 
 def choose_for_output(
-    model: Any, settings: Settings, X: Floats, y: Floats, place: tuple[int, int], weight: Floats | None = None
+    model: Any,
+    settings: Settings,
+    X: Floats,
+    y: Floats,
+    place: tuple[int, int],
+    n_rows: int,
+    weight: Floats | None = None,
 ) -> Settings:
     """The settings of the forest of one output of an estimator: its categories, the bounds and the rounding of y, and
     what held-out rows choose, where that is wanted.
 
-    X (n, p): inputs and the outputs before; place: the number of the output, and how many there are.
+    X (n, p): inputs and the outputs before; place: the number of the output, and how many there are; n_rows: to which
+    the forest will be fitted, if these are a sample of them.
     """
     if model._mixed.n_categories:
         settings = replace(settings, n_categories=(*model._mixed.n_categories, *[0] * place[0]))
@@ -125,7 +134,8 @@ def choose_for_output(
     settings = replace(settings, rounding=choose_rounding(X, y, settings))
     if model.stop != "auto":
         return settings
-    return choose(X, y, settings, weight, more_trees=model.n_estimators is None)
+    max_trees = 0 if model.n_estimators is not None else min(TREE_ROWS // n_rows, MAX_TREES)
+    return choose(X, y, settings, weight, max_trees=max_trees)
 
 
 def _kinds(settings: Settings, p: int) -> list[Kind]:
@@ -226,7 +236,7 @@ def _enough(chosen: list[tuple[Expert, float]], n_judged: float, counted: Floats
     first, second, counted = first[known], second[known], counted[known]
     lost = extrapolated(first, second, 1.0) - extrapolated(first, second, 0.0)  # by the small forests: c / n_judged
     n_trees = n_judged * float(lost @ counted) / max(float(counted.sum()), 1e-300) / ENOUGH
-    return math.ceil(min(n_trees, MAX_TREES))
+    return math.ceil(n_trees)
 
 
 def _pooled(chosen: list[tuple[list[Floats], float]]) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels.forest.scaling import scale_rows
+from coverwalk._kernels.forest.scaling import frame_rows, scale_rows
 from coverwalk.files.schema import Array, Flag, Schema
 from coverwalk.preparation.row_codes import row_codes
 
@@ -61,6 +61,15 @@ class Scaling:
         scale_rows(np.ascontiguousarray(X), self.centre, self.scale, self.squash, Z)
         return Z
 
+    def rows(self, X: Floats, n_categories: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Rows X (n, p) as splits read them, where categories keep their numbers; and without missing values and
+        categories. n_categories: of each column, 0 for numbers; empty where all are numbers.
+        """
+        Z, plain = np.empty(X.shape), np.empty(X.shape)
+        category = np.array(n_categories, np.int64) if n_categories else np.zeros(X.shape[1], np.int64)
+        frame_rows(np.ascontiguousarray(X), self.centre, self.scale, category, Z, plain)
+        return Z, plain
+
     def backward(self, z: ArrayLike, column: int) -> Floats:
         """From units of order one to those of a column."""
         z = np.array(z, dtype=np.float64)
@@ -69,6 +78,22 @@ class Scaling:
             z[far] = np.sign(z[far]) * (_BULK - 1 + np.exp(np.abs(z[far]) - _BULK))
         with np.errstate(over="ignore"):
             return np.asarray(self.centre[column] + self.scale[column] * z)
+
+    def bound(self, split: float, column: int) -> float:
+        """A split of a column in its own units: of the floats about it the largest that a tree sends left.
+
+        >>> X = np.array([[0.1], [0.2], [0.7]])
+        >>> scaling = Scaling.of(X)
+        >>> [scaling.bound(float(z), 0) for z in scaling.forward(X)[:, 0]]
+        [0.1..., 0.2..., 0.7...]
+        """
+        if np.isinf(split):
+            return split
+        x = self.backward(split, column)
+        near = x + np.spacing(x) * np.arange(-8.0, 9.0)
+        one = Scaling(self.centre[[column]], self.scale[[column]], self.squash)
+        left = near[one.forward(near[:, None])[:, 0] <= split]
+        return float(left.max() if len(left) else x)
 
 
 def canonical_order(X: Floats, y: Floats) -> Ints:

@@ -316,10 +316,8 @@ def piece_moments(
                     continue
                 one, two = 0.0, 0.0
                 if kind[k] == LINEAR:
-                    x = at - origin
-                    e_one, e_two = before[1] - under[1], before[2] - under[2]
-                    one = x * mass + scale * e_one
-                    two = x * x * mass + 2.0 * x * scale * e_one + scale * scale * e_two
+                    a, b = a + b * (at - origin), b * scale  # small numbers, however far y is from its bound
+                    one, two = before[1] - under[1], before[2] - under[2]
                 elif kind[k] == EXPONENTIAL:
                     x, left, right = at - origin, low - origin, high - origin
                     if kinds[s] == KERNELS:

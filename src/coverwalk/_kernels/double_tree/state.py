@@ -29,7 +29,6 @@ class Settings(NamedTuple):
     """The numbers of the prior: scalars, fixed for the life of a state."""
 
     refine: bool  # the walk: coarse to fine, else fine to coarse
-    inherit: bool  # new children start from the parent's posterior, else they replay their rows
     flow: bool  # a child's priors are the parent's posterior: location of the normal, cells of the tree
     y_depth: int  # greatest depth of a tree density
     a: float  # Beta(a, a) prior of a halving

@@ -21,7 +21,7 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.odds import mixture, updated
 
-__all__ = ["copy_tree", "new_tree", "observe_tree", "predict_tree"]
+__all__ = ["new_tree", "observe_tree", "predict_tree"]
 
 
 @kernel
@@ -128,22 +128,3 @@ def predict_tree(
         predictive = mixture(yf[node, 0], yi[node, at.EXPONENT], stop[j], going)
         stop[j] = predictive
     return predictive
-
-
-@kernel
-def copy_tree(yf: Floats, yi: Ints32, counts: Ints, root: int, g0: float) -> int:
-    """A copy of the whole tree under a node; returns its root. The new nodes stand in line and are their own queue."""
-    first = new_tree(yf, yi, counts, g0)
-    for k in range(4):
-        yf[first, k] = yf[root, k]
-    todo = first
-    while todo < counts[at.Y_NODES]:
-        for side in range(2):
-            old = yi[todo, at.CELL + side]
-            if old >= 0:
-                fresh = new_tree(yf, yi, counts, g0)
-                for k in range(4):
-                    yf[fresh, k] = yf[old, k]
-                yi[todo, at.CELL + side] = fresh
-        todo += 1
-    return first

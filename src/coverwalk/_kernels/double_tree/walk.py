@@ -20,7 +20,7 @@ from coverwalk._kernels.distributions.real_line import log_slope, morton
 from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
 from coverwalk._kernels.double_tree.state import Settings, State
-from coverwalk._kernels.double_tree.tree_density import copy_tree, new_tree, observe_tree, predict_tree
+from coverwalk._kernels.double_tree.tree_density import new_tree, observe_tree, predict_tree
 from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
 
 __all__ = ["find", "learn", "logpdf"]
@@ -54,7 +54,7 @@ def _scratch(s: State, c: Settings) -> Scratch:
 
 @kernel
 def _new_context(s: State, c: Settings, parent: int) -> int:
-    """A leaf without rows; its local models are at their prior, or copies of the parent's where children inherit."""
+    """A leaf without rows; its local models are at their prior."""
     q = s.row_z.shape[1]
     m = s.counts[at.CONTEXTS]
     s.counts[at.CONTEXTS] = m + 1
@@ -65,13 +65,6 @@ def _new_context(s: State, c: Settings, parent: int) -> int:
     i[at.PARENT] = parent
     i[at.DEPTH] = 0 if parent < 0 else s.xi[parent, at.DEPTH] + 1
     f[at.O_ODDS] = s.prior[i[at.DEPTH]]
-    if parent >= 0 and c.inherit:
-        f[at.V_ODDS], i[at.V_EXPONENT] = s.xf[parent, at.V_ODDS], s.xi[parent, at.V_EXPONENT]
-        for k in range(LOG_DET, f.shape[0]):
-            f[k] = s.xf[parent, k]
-        i[at.SEEN], i[at.NODES] = s.xi[parent, at.SEEN], s.xi[parent, at.NODES]
-        i[at.TREE] = copy_tree(s.yf, s.yi, s.counts, s.xi[parent, at.TREE], c.g0)
-        return m
     f[at.V_ODDS] = 1.0
     i[at.TREE] = new_tree(s.yf, s.yi, s.counts, c.g0)
     i[at.NODES] = 1
@@ -240,7 +233,7 @@ def _wait_if_full(s: State, m: int) -> None:
 
 @kernel
 def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
-    """Two children for a leaf; its rows are handed to them in order, and replayed unless children inherit."""
+    """Two children for a leaf; its rows are handed to them in order, and learned again."""
     f, i = s.xf[m], s.xi[m]
     left = _new_context(s, c, m)
     right = _new_context(s, c, m)
@@ -249,13 +242,12 @@ def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
         following = np.int64(s.row_next[row])
         child = left if s.row_x[row, i[at.DIM]] <= f[at.SPLIT_AT] else right
         _hold(s, child, row)
-        if not c.inherit:
-            _replay(s, c, child, row, b)
+        _replay(s, c, child, row, b)
         row = following
     i[at.LEFT], i[at.RIGHT] = left, right
     i[at.FIRST] = i[at.LAST] = -1
     i[at.HELD] = 0
-    if c.refine and not c.inherit:
+    if c.refine:
         _credit(s, m, s.xf[left, at.LOG_Z] + s.xf[right, at.LOG_Z])
     _wait_if_full(s, right)
     _wait_if_full(s, left)

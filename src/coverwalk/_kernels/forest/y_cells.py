@@ -4,16 +4,17 @@
 # mypy: disable-error-code="no-any-return"
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.mixture import Components
-from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table, atoms_tails, find_cell
+from coverwalk._kernels.distributions.mixture import Components, row_tails
+from coverwalk._kernels.distributions.row_cdf import empty_row, flatten, other_cdf, tabulated_cdf
+from coverwalk._kernels.distributions.shapes import Table
 
-__all__ = ["Prices", "Rows", "best_edges", "cell_masses", "move_edges", "normal_table"]
+__all__ = ["Prices", "Rows", "best_edges", "cell_masses", "move_edges"]
 
 
 class Rows(NamedTuple):
@@ -34,17 +35,6 @@ class Prices(NamedTuple):
     support: float  # of a cell that holds less than all between its edges
     least: float  # width of a support
     noise: float  # variance of the hints in a cell
-
-
-_REACH, _FINE = 6.0, 128.0  # the normal cdf is tabled up to so many deviations, in steps of 1/128: good to 2e-6
-
-
-def normal_table() -> Floats:
-    """The normal cdf at multiples of 1/128 from -6 to 6, and 0 and 1 at the ends."""
-    at = np.arange(-_REACH, _REACH + 0.5 / _FINE, 1.0 / _FINE)
-    table = np.array([0.5 * math.erfc(-z * math.sqrt(0.5)) for z in at])
-    table[0], table[-1] = 0.0, 1.0
-    return table
 
 
 @kernel
@@ -104,99 +94,28 @@ def move_edges(rows: Rows, prices: Prices, edges: Ints, reach: int) -> None:
 
 
 @kernel
-def _normal(table: Floats, z: float) -> float:
-    """The normal cdf, between the entries of its table."""
-    t = (z + _REACH) * _FINE
-    if not t > 0.0:
-        return 0.0
-    k = int(min(t, 2.0 * _REACH * _FINE))
-    if k + 1 >= len(table):
-        return 1.0
-    return table[k] + (t - k) * (table[k + 1] - table[k])
-
-
-@kernel
-def _student_below(normal: Floats, df: float, e: float) -> float:
-    """P(E <= e) by Wallace's normal deviate (1959): good to a few thousandths at three degrees of freedom."""
-    if df == math.inf:
-        return _normal(normal, e)
-    z = (8.0 * df + 1.0) / (8.0 * df + 3.0) * math.sqrt(df * math.log(1.0 + e * e / df))
-    return _normal(normal, z if e > 0.0 else -z)
-
-
-@kernel
-def _kernels_below(
-    normal: Floats, atoms: tuple[Floats, Floats, Floats, Floats], first: int, last: int, e: float
-) -> float:
-    """P(E <= e) of kernels first:last: three of a base, then others of one width in the order of their centres."""
-    weight, center, width, below = atoms
-    narrow = min(first + 3, last)
-    total = 0.0
-    for a in range(first, narrow):
-        total += weight[a] * _normal(normal, (e - center[a]) / width[a])
-    if narrow == last:
-        return total
-    h = width[narrow]
-    a = find_cell(center, narrow, last, e - _REACH * h)
-    if a >= narrow:  # these lie below as a whole
-        total += below[a] + weight[a] - below[narrow]
-    a += 1
-    while a < last and center[a] < e + _REACH * h:
-        total += weight[a] * _normal(normal, (e - center[a]) / h)
-        a += 1
-    return total
-
-
-@kernel
-def _reach(table: Table, s: int) -> float:
-    """How far a shape reaches, in scales: all of it, as far as `_normal` can tell."""
-    if table.kind[s] == STUDENT:
-        df = table.df[s]
-        if df == math.inf:
-            return _REACH
-        z = _REACH * (8.0 * df + 3.0) / (8.0 * df + 1.0)
-        return math.sqrt(df * math.expm1(z * z / df))
-    first, last = table.start[s], table.start[s + 1] - 1
-    if table.kind[s] == KERNELS:
-        reach = 0.0
-        for a in (first, min(first + 1, last), min(first + 2, last), min(first + 3, last), last):
-            reach = max(reach, abs(table.center[a]) + _REACH * table.width[a])
-        return reach
-    return max(abs(table.center[first]), abs(table.center[last] + table.width[last]))
-
-
-@kernel
-def cell_masses(components: Components, table: Table, normal: Floats, left: Floats, right: Floats, out: Floats) -> None:
+def cell_masses(
+    components: Components, table: Table, tables: tuple[Any, Any], left: Floats, right: Floats, out: Floats
+) -> None:
     """Fill out (n, C): the mass of row i in each of the cells from left (C,) to right (C,), sorted.
 
-    As exact as a weight has to be: what is done with them is a mixture whatever they are, as long as none is negative
-    and their sum is at most one.
+    tables: which (s,) of the tables pieces (D, N_PIECES, 6) is that of a shape.
     """
-    # Out of the tuples first: to hand them to a function costs more than what it does with them.
-    kind, df, start = table.kind, table.df, table.start
-    atoms = (table.weight, table.center, table.width, table.below)
-    offsets, weights, locs, scales, shape = components
+    which, pieces = tables
+    row = empty_row(components, table, len(out))
     for i in range(len(out)):
-        out[i, :] = 0.0
-        for m in range(offsets[i], offsets[i + 1]):
-            weight, loc, scale, s = weights[m], locs[m], scales[m], shape[m]
-            before, after = 0.0, 0.0
-            reach = _reach(table, s) * scale
-            low = find_cell(right, 0, len(left), loc - reach) + 1  # cells farther away have none of its mass
-            high = find_cell(left, 0, len(left), loc + reach)
-            for end in range(2 * low, 2 * high + 2):
-                c = end // 2
-                if end % 2 == 0 and c > low and left[c] == right[c - 1]:
-                    before = after
+        usual = flatten(components, table, which, i, row)
+        last, below = -math.inf, 0.0
+        for c in range(len(left)):
+            before = below
+            for y in (left[c], right[c]):
+                before = below
+                if y == last:
                     continue
-                e = ((left[c] if end % 2 == 0 else right[c]) - loc) / scale
-                if kind[s] == STUDENT:
-                    after = _student_below(normal, df[s], e)
-                elif kind[s] == KERNELS:
-                    after = _kernels_below(normal, atoms, start[s], start[s + 1], e)
+                last = y
+                if usual:
+                    below, _ = tabulated_cdf(row.size, row.normal, row.student, row.which, row.ramp, pieces, y)
+                    below += other_cdf(components, table, row, y)[0]
                 else:
-                    after, _ = atoms_tails(table, s, e)
-                if end % 2 == 0:
-                    before = after
-                else:
-                    out[i, c] += weight * max(after - before, 0.0)
+                    below, _ = row_tails(components, table, i, y)
+            out[i, c] = max(below - before, 0.0)

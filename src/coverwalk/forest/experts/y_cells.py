@@ -18,7 +18,7 @@ import numpy as np
 from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.density import cell_logpdf
 from coverwalk._kernels.distributions.mixture import Components
-from coverwalk._kernels.forest.y_cells import cell_masses, normal_table
+from coverwalk._kernels.forest.y_cells import cell_masses
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Object, Real, stored
@@ -37,7 +37,6 @@ MIN_GAIN = 3.0  # nats, of the held-out rows, in each half of them
 MIN_HELD_OUT = 100  # left out; fewer tell nothing
 MAX_JUDGES = 400  # of these; more would tell little more
 MAX_ROWS = 2**15  # in which cells are looked for
-_NORMAL = normal_table()
 
 
 @stored(weight=Real(above=0, below=1), power=Real(low=1, high=2), cells=Object(Cells))
@@ -79,7 +78,7 @@ def with_y_cells(dist: PredictiveDistribution, y_cells: YCells, shape: int) -> P
 def _masses(dist: PredictiveDistribution, cells: Cells) -> Floats:
     """What the rows have in each cell, (n, C)."""
     mass = np.empty((len(dist), len(cells.left)))
-    cell_masses(dist.components, dist.shapes.table, _NORMAL, cells.left, cells.right, mass)
+    cell_masses(dist.components, dist.shapes.table, dist.shapes.cdf_tables, cells.left, cells.right, mass)
     return mass
 
 
