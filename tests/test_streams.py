@@ -356,7 +356,7 @@ def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):
     model = small().partial_fit(X[:300], Y[:300])
     before = model.logpdf(X, Y)
 
-    def interrupted(self, n):
+    def interrupted(self, *given):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ForestStream, "_work", interrupted)
@@ -365,10 +365,34 @@ def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):
     monkeypatch.undo()
     np.testing.assert_array_equal(model.logpdf(X, Y), before)
     fresh = small()
-    monkeypatch.setattr(ForestStream, "_restart", interrupted)
+    monkeypatch.setattr(ForestStream, "_work", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fresh.partial_fit(X[:300], Y[:300])
     assert not hasattr(fresh, "n_features_in_")
+
+
+@pytest.mark.parametrize("end", ["grown", "installed"])
+def test_an_interrupt_after_a_growth_has_learned_rows_leaves_them_to_be_learned(monkeypatch, end):
+    """The growth belongs to the model that goes on too: what the interrupted call has it learn is forgotten."""
+    model = small().partial_fit(X[:1500], Y[:1500])
+    n = 1500
+    while model.stream_.streams[0].growing is None:
+        model.partial_fit(X[n : n + 1], Y[n : n + 1])
+        n += 1
+    wholly = pickle.loads(pickle.dumps(model)).prequential(X[n:], Y[n:])
+    last = model.stream_.streams[0]._growth_ends()[end == "installed"] + 5
+    find = ForestStream._find_event
+
+    def interrupted(self):
+        if self.n_rows > last:
+            raise KeyboardInterrupt
+        return find(self)
+
+    monkeypatch.setattr(ForestStream, "_find_event", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X[n:2400] + 0.1, Y[n:2400] + 1.0)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(model.prequential(X[n:], Y[n:]), wholly)
 
 
 def test_rows_far_from_all_others_are_learned_in_logarithms():
@@ -502,3 +526,96 @@ def test_threads_that_ask_at_once_get_addresses_of_the_same_arrays():
     first = table.trees
     del table.__dict__["trees"]  # as a second thread finds it that came before the first was done
     np.testing.assert_array_equal(table.trees.where, first.where)
+
+
+def skewed(n):
+    """Log-normal y."""
+    generator = np.random.default_rng(4)
+    A = generator.uniform(-1, 1, size=(n, 2))
+    return A, np.exp(2.0 * np.sin(2 * A[:, 0]) + 0.2 * generator.standard_normal(n))
+
+
+def rounding_of(model):
+    return model.stream_.streams[0].base.settings.rounding
+
+
+@pytest.mark.parametrize("stop", ["auto", 0.5])
+@pytest.mark.parametrize("fitted", [90, 0])
+def test_a_stream_looks_again_for_the_scale_of_y(stop, fitted):
+    """90 rows are too few for a logarithmic scale, whatever they say."""
+    A, b = skewed(700)
+    half = ConditionalDensity(4, stop=stop).fit(A[:90], b[:90])
+    model = clone(half).fit(A[:fitted], b[:fitted]) if fitted else clone(half)
+    assert rounding_of(model.partial_fit(A[fitted:95], b[fitted:95])) is None
+    assert rounding_of(model.partial_fit(A[95:200], b[95:200])).bounds.low == pytest.approx(0.0, abs=0.2)
+    fit = clone(model).fit(A[:200], b[:200])
+    stream, all_rows, few = (each.log_likelihood(A[200:], b[200:]) for each in (model, fit, half))
+    assert stream > few + 0.5 * (all_rows - few)
+
+
+def leaving_a_grid(n, at):
+    A, b = skewed(n)
+    return A, np.where(np.arange(n) < at, np.log(b).round(1), np.log(b))
+
+
+def test_a_grid_is_given_up_where_y_leaves_it():
+    A, b = leaving_a_grid(400, 100)
+    model = ConditionalDensity(4, stop=0.5).partial_fit(A[:100], b[:100])
+    assert rounding_of(model).step == 0.1
+    assert rounding_of(model.partial_fit(A[100:], b[100:])) is None
+
+
+def test_all_trees_grow_beside_the_stream_where_y_is_rounded_otherwise(tmp_path):
+    """From 1024 rows on, on a thread: whatever the chunks, over a file, and without losing a row."""
+    A, b = leaving_a_grid(1800, 1060)
+    model = ConditionalDensity(4, stop=0.5).partial_fit(A[:1100], b[:1100])
+    singles = pickle.loads(pickle.dumps(model))
+    n, growing = 1100, None
+    while growing is None or not growing.result().whole:
+        growing = model.partial_fit(A[n : n + 20], b[n : n + 20]).stream_.streams[0].growing
+        n += 20
+        assert rounding_of(model).step == 0.1
+    model.save(tmp_path / "m.cover")
+    said = model.prequential(A[n:], b[n:])
+    assert rounding_of(model).step == 0.0  # and the values of the grid are atoms
+    for member in model.stream_.streams[0].members:
+        assert member.fitted.learned.nu[member.fitted.records.slot[0]] - 2 == 1800
+    loaded = load(tmp_path / "m.cover")
+    np.testing.assert_array_equal(loaded.prequential(A[n:], b[n:]), said)
+    by_row = [singles.learn_one(x, y) for x, y in zip(A[1100:], b[1100:])]
+    np.testing.assert_array_equal(by_row[n - 1100 :], said)
+    for other in (loaded, singles):
+        np.testing.assert_array_equal(other.logpdf(A, b), model.logpdf(A, b))
+
+
+def test_units_are_found_anew_where_a_rotation_begins():
+    stream = ConditionalDensity(4, stop=0.5).partial_fit(X[:1000], Y[:1000]).stream_.streams[0]
+    assert stream.base.planned > 800
+    assert stream.members[stream.turn % 4 - 1].frame is stream.base.frame
+
+
+def test_every_choice_begins_from_the_parameters(monkeypatch):
+    """And not from what was chosen before: a degree that few rows did not ask for may be right for more."""
+    begun = []
+
+    def chosen(X, y, settings, *given, **named):
+        begun.append((settings.degree, settings.scale_factor, settings.kernel, settings.parts, settings.y_cells))
+        part = Part(4, 1, 0.9, False)
+        return replace(settings, degree=1, stop=0.9, scale_factor=0.87, parts=(part,))
+
+    monkeypatch.setattr("coverwalk.forest.growth.choose", chosen)
+    ConditionalDensity(4).partial_fit(X[:1100], Y[:1100])
+    assert len(begun) == 2  # near 64 and 256 rows
+    ConditionalDensity(4).fit(X[:60], Y[:60]).partial_fit(X[60:300], Y[60:300])
+    assert len(begun) == 3  # at four times 60
+    assert set(begun) == {(2, 1.0, 0.0, (), None)}
+
+
+def test_bounds_hold_whatever_is_chosen():
+    A, b = skewed(300)
+    b = b / (1.0 + b)
+    for stop in ("auto", 0.5):
+        model = ConditionalDensity(4, stop=stop, bounds=(0, 1)).partial_fit(A, b)
+        dist = model.predict_dist(A[:20])
+        np.testing.assert_array_equal(dist.cdf(np.full(20, -1e-9)), 0.0)
+        np.testing.assert_array_equal(dist.cdf(np.full(20, 1.0)), 1.0)

@@ -74,9 +74,9 @@ class StreamChain:
             stream.categories = names
 
     @classmethod
-    def of(cls, forests: list[Forest], settings: list[StreamSettings]) -> "StreamChain":
+    def of(cls, forests: list[Forest], settings: StreamSettings) -> "StreamChain":
         """Streams that go on from fitted forests."""
-        return cls([ForestStream.of(forest, setting) for forest, setting in zip(forests, settings)])
+        return cls([ForestStream.of(forest, settings) for forest in forests])
 
     @property
     def n_rows(self) -> int:

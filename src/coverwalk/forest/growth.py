@@ -1,27 +1,31 @@
 """A growth is a fit: one tree, or a whole forest, from the rows that a stream has kept."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.learned import set_precision
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Array, Maybe, Object, Schema, Whole, require
+from coverwalk.forest.bounds_choice import choose_rounding, nearly_same
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.fitting import fit_tree
+from coverwalk.forest.flat import flattened
 from coverwalk.forest.forest import MAX_LEAVES, Forest
 from coverwalk.forest.local_columns import local_columns
 from coverwalk.forest.members import Frame, Member
-from coverwalk.forest.schedule import StreamSettings
+from coverwalk.forest.schedule import Job, StreamSettings
 from coverwalk.forest.settings import Settings, grid_of, latent
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import grow_tree
+from coverwalk.forest.tree_table import TreeTable, joined_shapes
 from coverwalk.forest.tuning import choose
 from coverwalk.preparation.scaling import canonical_order
 
-__all__ = ["Base", "base_of", "categories_seen", "grow_all", "grow_one", "ready"]
+__all__ = ["Base", "Due", "Growth", "catch_up", "categories_seen", "grow", "learned_since", "ready"]
 
 
 @dataclass(frozen=True)
@@ -55,15 +59,79 @@ def _check_base(state: Any) -> None:
     require("kernel", (state.global_kernel is not None) == (state.settings.kernel > 0))
 
 
-def base_of(
-    X: Floats, y: Floats, settings: Settings, names: list[str], *, chosen: bool, before: Base | None = None
-) -> Base:
-    """From rows X (n, p), y (n,) as they came; ``chosen``: parts, scale factor and experts on held-out rows.
+class Due(NamedTuple):
+    """What a growth has to do beside growing its tree."""
+
+    whole: bool = False  # grow all trees
+    fresh: bool = False  # make a new base: a rotation begins
+    chosen: bool = False  # choose parts, scale factor and experts on held-out rows
+    looked: bool = False  # look for the rounding and the scale of y
+
+
+class Growth(NamedTuple):
+    """A base, and the tree that grew in it; or all trees, where the forest began anew."""
+
+    base: Base
+    members: list[Member]
+    whole: bool
+    shapes: Shapes | None = None  # of all trees with the one that grew, where they are known
+
+
+def grow(
+    X: Floats,
+    y: Floats,
+    now: int,
+    due: Due,
+    base: Base | None,
+    given: Settings,
+    settings: StreamSettings,
+    names: list[str],
+    k: int,
+    seeds: list[int],
+) -> Growth:
+    """Tree k, or all trees, from rows X (n, p), y (n,), the last of ``now``: a function of these alone.
+
+    Where another rounding or scale of y is found than that of the base, all that was chosen is chosen again, and all
+    trees grow: that is what `fit` does. given: the settings from which a choice begins; seeds: of all trees.
+    """
+    plan = replace(base.settings if base else given, n_categories=given.n_categories)
+    whole, chosen = due.whole, due.chosen
+    rounding = choose_rounding(X, y, given, plan.rounding) if due.looked else plan.rounding
+    if due.looked and not whole and not nearly_same(rounding, plan.rounding, y):
+        whole, chosen = True, settings.choose
+    plan = replace(given if chosen else plan, rounding=rounding if whole else plan.rounding)
+    if chosen:
+        plan = choose(X, y, plan)
+    if base is None or whole:
+        base = _base_of(X, y, plan, names)
+        return Growth(base, _grow_all(X, y, now, base, seeds, settings), True)
+    if due.fresh:
+        again = chosen or settings.decay > 0 or len(y) >= settings.plan_again * base.planned
+        base = _base_of(X, y, plan, names, before=None if again else base)
+    return Growth(base, [_grow_one(X, y, now, base, k, seeds[k], settings)], False)
+
+
+def catch_up(job: Job[Growth], X: Floats, y: Floats, n: int, decay: float, members: list[Member], k: int) -> Growth:
+    """The growth of tree k of these members, which has learned rows X (m, p), y (m,) that came after n others."""
+    growth = learned_since(job.result(), X, y, n, decay)
+    members = [*members[:k], *growth.members, *members[k + 1 :]]
+    return growth._replace(shapes=joined_shapes(members, growth.base.global_kernel, growth.base.settings.y_cells))
+
+
+def learned_since(growth: Growth, X: Floats, y: Floats, n: int, decay: float) -> Growth:
+    """The same in a copy, without shapes: other copies of a stream may have the growth too, and other rows."""
+    members, rounding = [member.copy() for member in growth.members], growth.base.settings.rounding
+    if len(y):
+        y = rounding.latent(X, y) if rounding else y
+        TreeTable(members, learns=True).learn(X, y, np.ones(1), np.array([n]), decay)
+    return growth._replace(members=members)
+
+
+def _base_of(X: Floats, y: Floats, settings: Settings, names: list[str], *, before: Base | None = None) -> Base:
+    """From rows X (n, p), y (n,) as they came.
 
     Units and frequencies are found anew, or are those of the base ``before``, and only what is fitted to rows is new.
     """
-    if chosen:
-        settings = choose(X, y, settings)
     if before is None:
         forest, planned = Forest.plan(X, y, settings, names, grown=False), len(y)
     else:
@@ -75,7 +143,7 @@ def base_of(
     return Base(settings, forest.frame, forest.global_kernel, residual, planned)
 
 
-def grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:
+def _grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:
     """Tree k of a base's forest, from rows X (n, p), y (n,), the last of ``now``: a function of these alone."""
     plan, part = base.settings, base.settings.part_of_trees()[k]
     order = canonical_order(X, y)
@@ -113,15 +181,15 @@ def categories_seen(X: Floats, n_categories: tuple[int, ...]) -> tuple[int, ...]
     return tuple(max(n, int(most) + 1) if n else 0 for n, most in zip(n_categories, largest))
 
 
-def grow_all(X: Floats, y: Floats, now: int, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:
+def _grow_all(X: Floats, y: Floats, now: int, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:
     """All trees of a base's forest."""
     return in_threads(
-        lambda k: grow_one(X, y, now, base, k, seeds[k], settings), range(len(seeds)), base.settings.n_threads
+        lambda k: _grow_one(X, y, now, base, k, seeds[k], settings), range(len(seeds)), base.settings.n_threads
     )
 
 
 def ready(member: Member, Z: Floats, now: int) -> Member:
-    """The member with the precision of its planes, from the rows Z (n, p) that it was fitted to, of ``now`` rows."""
+    """The member as it learns, with the precision of its planes: from its rows Z (n, p), the last of ``now``."""
     tree, fitted = member.tree, member.fitted
     perm, layout = tree.arrange(Z)
     X = local_columns(tree, Z, fitted.fill, member.frame.n_categories)[perm]
@@ -129,4 +197,4 @@ def ready(member: Member, Z: Floats, now: int) -> Member:
     inverse = np.empty((C, m, m))
     set_precision(X, layout.start, layout.end, fitted.records, inverse)
     learned = fitted.learned._replace(inverse=inverse, seen=np.full(C, now))
-    return member._replace(fitted=fitted._replace(learned=learned))
+    return flattened(member._replace(fitted=fitted._replace(learned=learned)), learns=True)

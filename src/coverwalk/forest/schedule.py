@@ -15,9 +15,11 @@ __all__ = ["NEVER", "Job", "StreamSettings", "installed_at", "next_turn"]
 T = TypeVar("T")
 
 NEVER = 2**62  # rows
+FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen, and every four times as many
 RESTARTS = (1, 2, 4, 8)  # rows at which all trees are grown
 FEW_TREES = 4  # a forest of fewer is meant to be fast: it grows, plans and chooses less often
-AT_ONCE = 1024  # rows up to which a growth is awaited: a thread would take longer
+AWAITED = 256  # rows up to which a growth of one tree is awaited: a thread would take longer
+AT_ONCE = 1024  # rows up to which a growth of all trees is
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,14 @@ class StreamSettings:
     def last_choice(self) -> int:
         """Rows from which on the parts of the forest stay as they were chosen."""
         return 256 if self.forest.n_trees < FEW_TREES else 4096
+
+    def next_look(self, looked_at: int) -> int:
+        """Rows at which the rounding and the scale of y are looked for again, after that at ``looked_at`` rows."""
+        few = self.forest.n_trees < FEW_TREES
+        if few and looked_at >= self.last_choice:
+            return NEVER
+        growth = 4.0 if few else 2.0 if looked_at >= AT_ONCE else 2**0.5
+        return max(math.ceil(growth * looked_at), FIRST_CHOICE)
 
     @property
     def plan_again(self) -> float:
@@ -74,26 +84,31 @@ def next_turn(n: int, n_trees: int, window: int = NEVER) -> int:
     return max(math.ceil(n * 2 ** (1 / (often * n_trees)) - 1e-9), n + 1)
 
 
-def installed_at(begun: int, following: int) -> int:
-    """Rows at which a tree that began to grow is there: it may take most of the time to the ``following`` turn."""
-    spare = min(0.9 * (following - begun), begun / 16)
-    return begun + (int(spare) if begun > AT_ONCE else 0)
+def installed_at(begun: int, following: int, looked: int = 0) -> int:
+    """Rows at which a tree that began to grow is there: it may take most of the time to the ``following`` turn.
+
+    looked: from how many rows the scale of y is looked for again, if it is, since all trees may have to grow then.
+    """
+    if begun <= (AT_ONCE if looked else AWAITED):
+        return begun
+    return begun + int(looked / 8 if looked else min(0.9 * (following - begun), begun / 16))
 
 
 class Job(Generic[T]):
     """A pure function of its own, called on a thread; its result may be asked for more than once.
 
-    A thread does not survive a fork, or a file: `result` then does the work itself.
+    A thread does not survive a fork, or a file: `result` then does the work itself, and also where it is ``awaited``.
     """
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[[], T], *, awaited: bool = False) -> None:
         self._work = work
         self._found: list[T] = []
         self._process = os.getpid()
         self._busy = _thread.allocate_lock()
-        self._busy.acquire()
-        # threading.Thread.start would wait until the thread runs: milliseconds where all cores are busy
-        _thread.start_new_thread(self._run, ())
+        if not awaited:
+            self._busy.acquire()
+            # threading.Thread.start would wait until the thread runs: milliseconds where all cores are busy
+            _thread.start_new_thread(self._run, ())
 
     def _run(self) -> None:
         try:

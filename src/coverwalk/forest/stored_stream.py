@@ -6,6 +6,7 @@ import numpy as np
 
 from coverwalk.files.schema import Object, Whole, require, stored
 from coverwalk.forest.check import check_tree
+from coverwalk.forest.growth import Growth
 from coverwalk.forest.members import Frame, Member, Part
 from coverwalk.forest.schedule import NEVER, Job
 from coverwalk.forest.stored_tree import StoredTree, restored, to_store
@@ -39,16 +40,16 @@ def stream_state(stream: "ForestStream") -> dict[str, Any]:
     state = {name: value for name, value in vars(stream).items() if name not in ("table", "growing")}
     kept = stream.n_rows - stream.first_row if stream.next_event < NEVER else 0
     state["X"], state["y"] = stream.X[:kept], stream.y[:kept]
-    base, member = stream.growing.result() if stream.growing else (None, None)  # does not depend on when
+    base, grown = stream.growing.result()[:2] if stream.growing else (None, [])  # does not depend on when
     frames: list[Frame] = []
     saved = []
-    for one in [*stream.members, *([member] if member else [])]:
+    for one in [*stream.members, *grown]:
         if not any(one.frame is frame for frame in frames):
             frames.append(one.frame)
         place = next(i for i, frame in enumerate(frames) if one.frame is frame)
-        saved.append(StoredMember(place, one.tree, to_store(one.tree, one.fitted, None), *one[3:]))
+        saved.append(StoredMember(place, one.tree, to_store(one.tree, one.fitted, None), one.part, one.degree))
     state["members"], state["frames"] = saved[: len(stream.members)], frames
-    state["grown"] = saved[-1] if member else None
+    state["grown"] = saved[len(stream.members) :]
     state["grown_base"] = base if base is not stream.base else None
     return state
 
@@ -62,22 +63,23 @@ def restored_state(state: dict[str, Any]) -> dict[str, Any]:
         return Member(frames[one.frame], one.tree, restored(one.tree, one.fitted, None, state["p"]), *one[3:])
 
     growing = None
-    if grown is not None:
-        done = base or state["base"], member(grown)
-        growing = Job(lambda: done)
+    if grown:
+        done = Growth(base or state["base"], [member(one) for one in grown], len(grown) > 1)  # of few trees, never all
+        growing = Job(lambda: done, awaited=True)
     return state | {"members": [member(one) for one in state["members"]], "growing": growing}
 
 
 def check_stream(state: Any) -> None:
     """Members that a stream could have grown, and rows that it could have kept."""
-    n_rows, members = int(state.learned[0]), [*state.members, *([state.grown] if state.grown else [])]
+    n_rows, K = int(state.learned[0]), state.settings.forest.n_trees
     require("rows", state.first_row <= n_rows < state.next_event)
     require("rows", len(state.y) == (n_rows - state.first_row if state.next_event < NEVER else 0))
     require("members", bool(state.members) == (state.base is not None) == (n_rows > 0))
-    require("base", state.base is None or len(state.members) == state.base.settings.n_trees)
+    require("base", state.base is None or len(state.members) == state.base.settings.n_trees == K)
     require("categories", len(state.categories) <= len(state.names))
-    require("a growth", state.grown is not None or state.grown_base is None)
-    for member in members:
+    require("a growth", len(state.grown) in ((0, 1, K) if state.grown_base is None else (1, K)))
+    require("a growth", state.grown_base is None or state.grown_base.settings.n_trees == K)
+    for member in [*state.members, *state.grown]:
         frame = state.frames[member.frame]
         n_categories = np.array(frame.n_categories or (0,) * len(state.names), np.int64)
         require("categorical", (n_categories > 0) <= state.categorical)

@@ -6,6 +6,7 @@ rows have doubled, the trees in rotation. A growth begins at one number of rows,
 installed at a later one, whatever the clock says: what is learned never depends on time, threads or chunks.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,13 +15,22 @@ import numpy as np
 
 from coverwalk._arrays import Bools, Floats
 from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole
-from coverwalk.forest.bounds_choice import choose_rounding
 from coverwalk.forest.context import Context
-from coverwalk.forest.forest import Forest, Settings
-from coverwalk.forest.growth import Base, base_of, categories_seen, grow_all, grow_one, ready
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.growth import Base, Due, Growth, catch_up, categories_seen, grow, learned_since, ready
 from coverwalk.forest.members import Frame, Member
-from coverwalk.forest.schedule import AT_ONCE, NEVER, RESTARTS, Job, StreamSettings, installed_at, next_turn
+from coverwalk.forest.schedule import (
+    AT_ONCE,
+    FIRST_CHOICE,
+    NEVER,
+    RESTARTS,
+    Job,
+    StreamSettings,
+    installed_at,
+    next_turn,
+)
 from coverwalk.forest.stored_stream import StoredMember, check_stream, restored_state, stream_state
 from coverwalk.forest.tree_table import STUDENT, TreeTable
 
@@ -28,7 +38,6 @@ __all__ = ["ForestStream"]
 
 HELD_OUT = 0.25  # of the rows of a fit have spoken for the weights of its pool
 MAX_HELD_OUT = 500.0
-FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen, and every four times as many
 
 
 class ForestStream:
@@ -76,9 +85,10 @@ class ForestStream:
         turn=Whole(0),
         turn_at=Whole(1),
         chosen_at=Whole(1),
+        looked_at=Whole(1),
         next_event=Whole(1),
         grown_base=Maybe(Object(Base, p="p")),
-        grown=Maybe(Object(StoredMember, p="p", F="len(frames)")),
+        grown=List(Object(StoredMember, p="p", F="len(frames)"), high=10_000),
         check=lambda state, scope: check_stream(state),
     )
 
@@ -94,16 +104,21 @@ class ForestStream:
         self.counts = np.empty(0)  # (K,) what each tree has answered for
         self.turn, self.turn_at = 0, RESTARTS[-1]  # whose turn to grow is next, and at how many rows
         self.chosen_at = FIRST_CHOICE // 4  # rows on which the parts of the forest were last chosen
-        self.growing: Job[tuple[Base, Member]] | None = None
+        self.looked_at = 1  # rows on which the rounding and the scale of y were last looked for
+        self.growing: Job[Growth] | None = None
         self.next_event = 1
 
     @classmethod
     def of(cls, forest: Forest, settings: StreamSettings) -> "ForestStream":
         """Go on from a fitted forest: it predicts what the forest predicts, until the first row is learned.
 
+        Later choices begin from the settings, and not from what was chosen for the forest.
+
         A forest of sums has no rows to grow from: its contexts learn, and its trees stay.
         """
-        n_categories = forest.settings.n_categories
+        fitted, n_categories = forest.settings, forest.settings.n_categories
+        given = replace(settings.forest, n_trees=fitted.n_trees, limits=fitted.limits, find_limits=fitted.find_limits)
+        settings = replace(settings, forest=given)
         stream = cls(settings, forest.X.shape[1], forest.names, np.array(n_categories, bool) if n_categories else None)
         stream.categories = forest.categories
         members, base = forest.members(), Base.of(forest)
@@ -114,7 +129,7 @@ class ForestStream:
             return stream
         Z = forest.frame.rows(forest.X).Z
         stream._begin(base, [ready(member, Z, forest.n_rows) for member in members], forest.n_rows)
-        stream.chosen_at = max(forest.n_rows, 1)
+        stream.chosen_at = stream.looked_at = max(forest.n_rows, 1)
         stream.learned[0] = stream.first_row = max(forest.n_rows - settings.window, 0)
         stream._keep(forest.X[stream.first_row :], forest.y[stream.first_row :])
         stream.learned[0] = forest.n_rows
@@ -128,7 +143,7 @@ class ForestStream:
         other.counts, other.learned = self.counts.copy(), self.learned.copy()
         other.members = [member.copy() for member in self.members]
         if other.members:
-            other._join()
+            other._join(self.table.shapes)
         return other
 
     # -- learning -----------------------------------------------------------------------------------------------------
@@ -208,10 +223,11 @@ class ForestStream:
 
     def _find_event(self) -> int:
         """Rows at which something has to be done next; the rows can go when nothing is left to grow."""
+        if self.growing is not None:
+            grown, installed = self._growth_ends()
+            return grown if self.n_rows < grown else installed
         if self.n_rows < RESTARTS[-1]:
             return next(size for size in RESTARTS if size > self.n_rows)
-        if self.growing is not None:
-            return installed_at(self.turn_at, self._following())
         size = max(self.turn_at, self.n_rows)
         if self.settings.decay or size <= self.settings.max_rows:
             return size
@@ -220,38 +236,34 @@ class ForestStream:
 
     def _grow(self) -> None:
         """Begin a growth, or install it."""
-        n = self.n_rows
-        if n in RESTARTS or (self._choice_due(n) and n <= AT_ONCE):
-            self._restart(n)
-        elif self.growing is None:
-            self.growing = Job(self._work(n))
-            if self._find_event() == n:
-                self._install()
-        else:
-            self._install()
+        if self.growing is not None:
+            grown, installed = self._growth_ends()
+            if self.n_rows == grown < installed:
+                rows = *self._kept(self.turn_at, grown), self.turn_at, self.settings.decay
+                k = self.turn % len(self.members)
+                self.growing = Job(partial(catch_up, self.growing, *rows, self.members, k))
+            else:
+                self._install(self.growing.result(), grown if grown < installed else self.turn_at)
+            return
+        n = self.turn_at = self.n_rows
+        due = self._due(n)
+        self.chosen_at = n if due.chosen else self.chosen_at
+        self.looked_at = n if due.looked else self.looked_at
+        self.growing = Job(self._work(n, due), awaited=self._growth_ends()[0] == n)
+
+    def _due(self, n: int) -> Due:
+        """What a growth at n rows has to do."""
+        settings, begins = self.settings, self.turn % self.settings.forest.n_trees == 0
+        if n in RESTARTS:
+            return Due(whole=True, looked=settings.forest.limited)
+        chosen = settings.choose and self.chosen_at < settings.last_choice and n >= 4 * self.chosen_at
+        if chosen and n <= AT_ONCE:
+            return Due(whole=True, chosen=True, looked=True)
+        return Due(fresh=begins, chosen=chosen and begins, looked=n >= settings.next_look(self.looked_at))
 
     def _following(self) -> int:
-        return next_turn(self.turn_at, len(self.members), self.settings.window)
-
-    def _restart(self, n: int) -> None:
-        """Grow the whole forest: it is that of `fit`."""
-        X, y = self._kept(max(n - self.settings.window, 0), n)
-        chosen = self._choice_due(n)
-        plan = self._plan(X)
-        if chosen or plan.limited:  # all trees grow anew, so that the cells of y may be others; then they stay
-            plan = replace(plan, rounding=choose_rounding(X, y, plan))
-        base = base_of(X, y, plan, self.names, chosen=chosen)
-        self.chosen_at = n if chosen else self.chosen_at
-        K = base.settings.n_trees
-        self.growing = None
-        self._begin(base, grow_all(X, y, n, base, [self._seed(k) for k in range(K)], self.settings), n)
-
-    def _choice_due(self, n: int) -> bool:
-        """Whether the parts of the forest are to be chosen again, as a doubling begins."""
-        begins = self.settings.choose and self.turn % max(len(self.members), 1) == 0
-        return (
-            begins and self.growing is None and self.chosen_at < self.settings.last_choice and n >= 4 * self.chosen_at
-        )
+        """Rows at which a growth begins that follows the one at ``turn_at``."""
+        return next_turn(self.turn_at, self.settings.forest.n_trees, self.settings.window)
 
     def _begin(self, base: Base, members: list[Member], n: int) -> None:
         """Trees that were all grown from n rows."""
@@ -260,51 +272,49 @@ class ForestStream:
         self.counts = np.full(len(members), max(min(HELD_OUT * n, MAX_HELD_OUT), 1.0) / len(members))
         self._join()
 
-    def _plan(self, X: Floats) -> Settings:
-        """The settings of a growth from rows X (n, p)."""
-        settings = self.settings.forest if self.base is None or not self.settings.choose else self.base.settings
-        return replace(
-            settings,
-            n_categories=categories_seen(X, tuple(self.categorical.astype(int).tolist()))
-            if self.categorical.any()
-            else (),
-        )
-
     def _seed(self, k: int) -> int:
         turn = (self.n_rows.bit_length() * 64 + self.turn) * 1024 + k
         return (self.settings.forest.seed * 2**20 + turn) % 2**62
 
-    def _work(self, n: int) -> Any:
-        """What a growth at n rows does: the turn's tree, in a new base where a doubling begins."""
+    def _work(self, n: int, due: Due) -> Callable[[], Growth]:
+        """A growth at n rows."""
         X, y = self._kept(max(n - self.settings.window, 0), n)
-        K = len(self.members)
-        k, fresh = self.turn % K, self.turn % K == 0
-        assert self.base is not None
-        work = partial(_grown, X, y, n, self.base, self._plan(X), self.names, self.settings, k, self._seed(k))
-        if not fresh:
-            return work
-        chosen = self._choice_due(n)
-        self.chosen_at = n if chosen else self.chosen_at
-        return partial(work, fresh=True, chosen=chosen)
+        given, K = self.settings.forest, self.settings.forest.n_trees
+        if self.categorical.any():
+            given = replace(given, n_categories=categories_seen(X, tuple(self.categorical.astype(int).tolist())))
+        k, seeds = self.turn % K, [self._seed(k) for k in range(K)]
+        return partial(grow, X, y, n, due, self.base, given, self.settings, self.names, k, seeds)
 
-    def _install(self) -> None:
-        assert self.growing is not None
-        base, member = self.growing.result()
-        X, y = self._kept(self.turn_at, self.n_rows)
-        if len(y):
-            TreeTable([member]).learn(X, self._latent(X, y), np.ones(1), np.array([self.turn_at]), self.settings.decay)
-        self.base = base
-        self.members = list(self.members)
-        self.members[self.turn % len(self.members)] = member
+    def _growth_ends(self) -> tuple[int, int]:
+        """Rows at which the growth is there and begins to learn the rows since, and at which it is installed."""
+        looked = min(self.turn_at, self.settings.window) if self.looked_at == self.turn_at else 0
+        grown = installed_at(self.turn_at, self._following(), looked)
+        return grown, grown + (0 if looked else (grown - self.turn_at) // 16)
+
+    def _install(self, growth: Growth, learned: int) -> None:
+        """Have what began to grow some rows ago, and has learned all rows up to ``learned``."""
+        X, y = self._kept(learned, self.n_rows)
+        decay = self.settings.decay
+        if growth.whole:
+            self._begin(growth.base, [member.copy() for member in growth.members], learned)
+            self.chosen_at, self.looked_at = max(self.chosen_at, learned), max(self.looked_at, learned)
+            if len(y):
+                self.table.learn(X, self._latent(X, y), self.counts, np.array([learned]), decay)
+        else:
+            growth = learned_since(growth, X, y, learned, decay)
+            self.base, self.members = growth.base, list(self.members)
+            self.members[self.turn % len(self.members)] = growth.members[0]
+            self.turn, self.turn_at = self.turn + 1, self._following()
+            self._join(growth.shapes)
+        self.turn_at = max(self.turn_at, self.n_rows)
         self.growing = None
-        self.turn, self.turn_at = self.turn + 1, self._following()
-        self._join()
 
-    def _join(self) -> None:
-        """Put all trees in one table."""
+    def _join(self, shapes: Shapes | None = None) -> None:
+        """Put all trees in one table; shapes: theirs, where they are known."""
         assert self.base is not None
-        plan = self.base.settings
-        self.table = TreeTable(self.members, self.base.global_kernel, plan.kernel, plan.y_cells)
+        plan, before, kernel = self.base.settings, self.__dict__.get("table"), self.base.global_kernel
+        self.table = TreeTable(self.members, kernel, plan.kernel, plan.y_cells, shapes, before, learns=True)
+        self.members = self.table.members
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -348,24 +358,3 @@ class ForestStream:
         self.__dict__.update(restored_state(state))
         if self.members:
             self._join()
-
-
-def _grown(
-    X: Floats,
-    y: Floats,
-    now: int,
-    base: Base,
-    plan: Settings,
-    names: list[str],
-    settings: StreamSettings,
-    k: int,
-    seed: int,
-    *,
-    fresh: bool = False,
-    chosen: bool = False,
-) -> tuple[Base, Member]:
-    """Tree k from rows X (n, p), y (n,), in a base or, where it is to be fresh, in a new one."""
-    if fresh:
-        again = chosen or settings.decay > 0 or len(y) >= settings.plan_again * base.planned
-        base = base_of(X, y, plan, names, chosen=chosen, before=None if again else base)
-    return base, grow_one(X, y, now, base, k, seed, settings)

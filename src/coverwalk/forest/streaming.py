@@ -152,8 +152,7 @@ class Streaming(StreamInputs, Documented):
         if "stream_" in self.__dict__:
             return self.stream_.copy()
         if "forests_" in self.__dict__:
-            each = [replace(settings, forest=forest.settings) for forest in self.forests_]
-            return StreamChain.of(self.forests_, each)
+            return StreamChain.of(self.forests_, settings)
         each = [replace(settings, forest=bounded(settings.forest, self.bounds, j, q)) for j in range(q)]
         return StreamChain.new(each, input_names(self), self._mixed.n_categories)
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
+from numpy.linalg import cholesky, eigh, inv  # those of SciPy keep the GIL, and a stream waits for them
 from threadpoolctl import ThreadpoolController
 
 from coverwalk._arrays import Floats
@@ -114,13 +114,13 @@ class Trend:
             F = _features(Z[:n], self.turns, self.phase, n_threads)
             if weight is not None:
                 F *= root[:, None]
-            U = cholesky(F.T @ F + self.ridge * np.eye(F.shape[1]), check_finite=False)
-            coefficients = cho_solve((U, False), F.T @ (root * r[:n]), check_finite=False)
-            if n >= MANY_ROWS * F.shape[1]:
-                inverse = solve_triangular(U, np.eye(len(U)), check_finite=False)
-                leverage = np.full(n, (len(U) - self.ridge * np.sum(inverse**2)) / n)
+            D = F.shape[1]
+            inverse = inv(cholesky(F.T @ F + self.ridge * np.eye(D)))  # of the root of the matrix to be solved
+            coefficients = inverse.T @ (inverse @ (F.T @ (root * r[:n])))
+            if n >= MANY_ROWS * D:
+                leverage = np.full(n, (D - self.ridge * np.sum(inverse**2)) / n)
             else:
-                leverage = np.sum(solve_triangular(U, F.T, trans=1, check_finite=False) ** 2, axis=0)
+                leverage = np.sum((F @ inverse.T) ** 2, axis=1)
             keep = np.maximum(1.0 - leverage, MIN_KEEP)
             left = (r[:n] - (F @ coefficients) / root) / keep
         ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)} if len(Z) else {}
@@ -207,7 +207,7 @@ def _metric(slopes: Floats) -> Floats:
     Inputs that do not matter vanish, and waves run along the directions that do (Radhakrishnan et al., "Mechanism for
     feature learning in neural networks and backpropagation-free machine learning models", Science 2024).
     """
-    values, vectors = eigh(slopes.T @ slopes, check_finite=False)
+    values, vectors = eigh(slopes.T @ slopes)
     values = np.maximum(values, 0.0) / max(values.mean(), 1e-300)
     root: Floats = (vectors * np.sqrt(values)) @ vectors.T
     return root
@@ -241,7 +241,7 @@ def _in_units(coefficients: Floats, p: int) -> Floats:
 
 def _ridges(F: Floats, r: Floats) -> Iterator[tuple[float, Floats, Floats]]:
     """Each ridge with its coefficients and the leave-one-out errors of the rows."""
-    values, vectors = eigh(F.T @ F, check_finite=False, driver="evd")
+    values, vectors = eigh(F.T @ F)
     P = F @ vectors
     shrunk = 1.0 / (np.maximum(values, 0.0)[:, None] + RIDGES)
     coefficients = (P.T @ r)[:, None] * shrunk
