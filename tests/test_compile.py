@@ -11,7 +11,8 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from coverwalk import ConditionalDensity, ContextClassifier, Density, DoubleTree, SequenceModel
-from coverwalk._kernels._compile import _cached, _forget_stale_kernels
+from coverwalk._kernels import _compile
+from coverwalk._kernels._compile import _forget_stale_kernels
 from coverwalk.cli import main
 from coverwalk.warmup import compile_ahead
 
@@ -81,13 +82,25 @@ print(n_features(2, 3), n_features(1, 3))
     assert "compiling in memory, at every start" in done.stderr
 
 
-def test_other_troubles_with_the_cache_are_not_hidden():
-    class Broken:
-        def enable_caching(self):
-            raise RuntimeError("something else")
+def test_other_troubles_with_the_cache_are_not_hidden(monkeypatch):
+    def broken(function):
+        raise RuntimeError("something else")
 
+    monkeypatch.setattr(_compile, "FunctionCache", broken)
     with pytest.raises(RuntimeError, match="something else"):
-        _cached(Broken())
+        _ = _compile._CacheWhenNeeded(len).cache_path
+
+
+def test_loading_a_kernel_does_not_import_what_compiling_needs():
+    """A tenth of a second of every first call."""
+    program = """
+import sys
+from coverwalk._kernels.forest.polynomial import n_features
+print(n_features(2, 3), "numba.np.linalg" in sys.modules)
+"""
+    for _ in range(2):  # the first may have to compile it
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["10", "False"]
 
 
 WARM = """

@@ -1,4 +1,4 @@
-"""One flat table answers as the trees do one by one."""
+"""Trees that may learn, and have not, predict as the fitted ones do, which leave out what has no weight."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from coverwalk._kernels.forest.flat import SORTED_ROWS
 from coverwalk.forest.forest import Forest, Part, Settings
+from coverwalk.forest.tree_table import TreeTable
 
 PARTS = (Part(3, 2, 0.5, False), Part(2, 1, 0.3, True))
 
@@ -23,6 +24,10 @@ def data(n, seed, missing=False):
 
 def columns(settings):
     return 2 if settings.kernel else 3  # the kernel over all rows is for few inputs
+
+
+def table_context(forest):
+    return lambda label: forest.table.describe(label, forest.n_rows, forest.names, forest.categories)
 
 
 def fitted(settings, missing=False):
@@ -45,11 +50,13 @@ def fitted(settings, missing=False):
     ],
 )
 @pytest.mark.parametrize("n", [1, SORTED_ROWS - 1, 200])
-def test_as_tree_by_tree(settings, missing, n):
+def test_as_trees_that_learn(settings, missing, n):
     forest = fitted(settings, missing)
     X, y = data(n, 1, missing)
     X = X[:, : columns(settings)].copy()
-    flat, trees = forest.predict_dist(X), forest.predict_dists(X)[0]
+    table = TreeTable(forest.table.members, forest.global_kernel, settings.kernel, learns=True)
+    weights = np.full(settings.n_trees, 1 / settings.n_trees)
+    flat, trees = forest.predict_dist(X), table.predict_dist(X, forest.n_rows, table_context(forest), weights)
     assert len(flat.components.weight) < len(trees.components.weight)  # roots of no weight are left out
     for at in (y, y + 100.0, y - 1e4):
         assert_allclose(flat.logpdf(at), trees.logpdf(at), rtol=1e-9, atol=1e-12)

@@ -19,6 +19,7 @@ from coverwalk.forest.experts.cell_edges import Cells
 from coverwalk.forest.experts.y_cells import YCells
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.members import Part
+from coverwalk.forest.tree_table import TreeTable
 
 from .browser import Browser, find_chromium
 
@@ -250,7 +251,8 @@ def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp
 
 def counted(forest, X):
     """Components of each row, those of no weight among them: the page keeps them."""
-    components, _ = forest.table.components(X, forest.n_rows)
+    table = TreeTable(forest.table.members, forest.global_kernel, forest.settings.kernel, learns=True)
+    components, _ = table.components(X, forest.n_rows)
     cells = len(forest.settings.y_cells.cells.left) if forest.settings.y_cells else 0
     return (np.diff(components[0].offsets) + cells).tolist()
 

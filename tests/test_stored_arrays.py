@@ -177,9 +177,20 @@ def stream():
     return ConditionalDensity(3).partial_fit(X, np.sign(np.sin(8 * X[:, 0])) * X[:, 1] + 0.1 * rng.standard_normal(400))
 
 
+def crowded(first):
+    """More records in one context than there are kinds, taken from others."""
+    n = np.diff(first)
+    most = int(np.argmax(n))
+    while n[most] < 4:
+        n[next(k for k in range(len(n)) if k != most and n[k] > 1)] -= 1
+        n[most] += 1
+    return np.append(0, np.cumsum(n))
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
+        ("first", crowded),
         ("spans.low", put(np.nan)),
         ("spans.low", lambda a: a[:-1].copy()),
         ("spans.factors", put(0.0)),

@@ -6,11 +6,14 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from numba import njit
 from numba.core import event
+from numba.core.caching import FunctionCache, NullCache
+from numba.core.runtime.nrt import rtsys
 from numba.core.types import unliteral
 
 from coverwalk._kernels._shipped import ShippedCache, shipped
@@ -38,19 +41,48 @@ def fused_kernel(function: Callable[..., Any]) -> Any:
 
 
 def _cached(dispatcher: Any) -> Any:
-    """Have a kernel kept on disk; where no folder can be written it is compiled in memory, at every start."""
+    """Have a kernel kept on disk."""
     if not hasattr(dispatcher, "enable_caching"):  # with NUMBA_DISABLE_JIT a kernel is the plain function
         return dispatcher
-    try:
-        dispatcher.enable_caching()
-    except RuntimeError as error:
-        if "cannot cache function" not in str(error):
-            raise
-        _FirstCompilation.cached = False
+    dispatcher._cache = _CacheWhenNeeded(dispatcher.py_func)
     _take_no_literals(dispatcher)
     if _SHIPPED:
         dispatcher._cache = ShippedCache(dispatcher.py_func, dispatcher._cache, _SHIPPED)
     return dispatcher
+
+
+class _CacheWhenNeeded:
+    """Numba's cache of a kernel, looked for when Python first calls it: most are called by other kernels alone.
+
+    Where no folder can be written the kernel is compiled in memory, at every start.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @cached_property
+    def _own(self) -> Any:
+        try:
+            return FunctionCache(self._function)  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            if "cannot cache function" not in str(error):
+                raise
+            _FirstCompilation.cached = False
+            return NullCache()
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The kernel for a signature, or None: Numba asks before it compiles.
+
+        Numba's own would first import all that compiling needs, a tenth of a second; it does so again to compile.
+        """
+        rtsys.initialize(context)
+        if isinstance(self._own, NullCache):
+            return None
+        with self._own._guard_against_spurious_io_errors():
+            return self._own._load_overload(signature, context)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
 
 
 def _take_no_literals(dispatcher: Any) -> None:

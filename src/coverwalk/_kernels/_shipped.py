@@ -13,6 +13,7 @@ from typing import Any
 
 import numba
 from llvmlite import binding  # type: ignore[import-untyped]
+from numba.core.runtime.nrt import rtsys
 
 __all__ = ["FOLDER", "ShippedCache", "shipped"]
 
@@ -47,7 +48,7 @@ class ShippedCache:
         from numba.core.compiler import CompileResult
 
         found = self._own.load_overload(signature, context)
-        context.refresh()
+        rtsys.initialize(context)
         if found is not None or context.codegen().magic_tuple()[0] != self._manifest["target"][0]:
             return found
         source = Path(self._function.__code__.co_filename)

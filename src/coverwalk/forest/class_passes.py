@@ -61,7 +61,7 @@ class ClassPlan(NamedTuple):
 
 def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, drawn: SamplePass) -> "ClassSums":
     """Grow the trees on the sample, all but its last rows; ``kinds``: growths, and trees of each."""
-    sample, classes = drawn.sample, np.array(sorted(drawn.classes))
+    sample, classes = drawn.sample.lowest(drawn.options.sample_rows), np.array(sorted(drawn.classes))
     y, weight = np.searchsorted(classes, sample.Y[:, 0]), sample.times()
     n_held = min(math.ceil(HELD_SHARE * len(y)), pool_rows(len(classes)))
     grown, held = slice(None, len(y) - n_held), slice(len(y) - n_held, None)

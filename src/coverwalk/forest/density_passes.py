@@ -9,9 +9,9 @@ import numpy as np
 from coverwalk._arrays import Floats
 from coverwalk.forest.chain import chain_inputs
 from coverwalk.forest.experts.trend import MAX_ROWS as ROWS_OF_TREND
-from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.passes import Columns, SamplePass
-from coverwalk.forest.sums import Capacity, ForestShapes, ForestSums, plan_on_sample, scaled
+from coverwalk.forest.settings import Settings
+from coverwalk.forest.sums import Capacity, ForestShapes, ForestSums, plan_on_sample
 from coverwalk.forest.tuning import choose_for_output
 from coverwalk.preparation.category_counts import category_codes
 from coverwalk.preparation.scaling import row_codes
@@ -61,42 +61,27 @@ class DensityPass:
         if isinstance(done[0], ForestShapes):
             following = replace(self, parts=done)
             return following if self.second_pass else following.finish()
-        return fitted(self.model, done, self.columns)
+        model = self.model
+        model.forests_, model.n_outputs_, model._flat = done, len(done), self.columns.n_outputs == 0
+        model.__dict__.pop("stream_", None)
+        return model
 
 
-def fitted(model: Any, forests: list[Forest], columns: Columns) -> Any:
-    """The estimator with its forests."""
-    model.forests_, model.n_outputs_, model._flat = forests, len(forests), columns.n_outputs == 0
-    model.__dict__.pop("stream_", None)
-    return model
-
-
-def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> Any:
-    """Forests for every output, planned and chosen on the sample as `fit` does: the pass that sums all rows; or the
-    fitted estimator, planned and chosen on all rows, where the sample pass has kept them.
-    """
-    mixed, n_kept = model._mixed, drawn.n_rows if drawn.all_kept else ROWS_OF_TREND
-    kept = drawn.sample.lowest(n_kept)
-    X, Y = drawn.sample.lowest(n_kept if drawn.all_kept else drawn.options.sample_rows).rows()
+def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> DensityPass:
+    """Forests for every output, planned and chosen on the sample as `fit` does: the pass that sums all rows."""
+    mixed, kept = model._mixed, drawn.sample.lowest(ROWS_OF_TREND)
+    X, Y = drawn.sample.lowest(drawn.options.sample_rows).rows()
     X_kept, Y_kept = kept.rows()
     X, X_kept = category_codes(X, mixed), category_codes(X_kept, mixed)
     names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
     capacity = Capacity(drawn.options.state_bytes // Y.shape[1], drawn.n_rows, len(Y_kept))
     with_missing = tuple(sorted(drawn.categories.with_missing))
-    forests, sums = [], []
+    sums = []
     for j in range(Y.shape[1]):
         inputs, y = chain_inputs(X, Y, j), np.ascontiguousarray(Y[:, j])
         rows = chain_inputs(X_kept, Y_kept, j), np.ascontiguousarray(Y_kept[:, j])
         chosen = choose_for_output(model, settings, inputs, y, (j, Y.shape[1]), drawn.n_rows)
         forest = plan_on_sample(inputs, y, chosen, names + [f"y{i}" for i in range(j)], capacity)
         forest.categories = mixed.category_names
-        if drawn.all_kept:
-            scaled(forest, *rows)
-            forest.accumulate(*rows)
-            forest.finalize()
-            forests.append(forest)
-        else:
-            sums.append(ForestSums.over(forest, rows, with_missing))
-    if drawn.all_kept:
-        return fitted(model, forests, drawn.columns)
+        sums.append(ForestSums.over(forest, rows, with_missing))
     return DensityPass(model, drawn.columns, drawn.options.second_pass, kept.bound, sums)

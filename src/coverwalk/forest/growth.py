@@ -13,6 +13,7 @@ from coverwalk.files.schema import Array, Maybe, Object, Schema, Whole, require
 from coverwalk.forest.bounds_choice import choose_rounding, nearly_same
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.fitting import fit_tree
+from coverwalk.forest.flat import flattened
 from coverwalk.forest.forest import MAX_LEAVES, Forest
 from coverwalk.forest.local_columns import local_columns
 from coverwalk.forest.members import Frame, Member
@@ -122,7 +123,7 @@ def learned_since(growth: Growth, X: Floats, y: Floats, n: int, decay: float) ->
     members, rounding = [member.copy() for member in growth.members], growth.base.settings.rounding
     if len(y):
         y = rounding.latent(X, y) if rounding else y
-        TreeTable(members).learn(X, y, np.ones(1), np.array([n]), decay)
+        TreeTable(members, learns=True).learn(X, y, np.ones(1), np.array([n]), decay)
     return growth._replace(members=members)
 
 
@@ -188,7 +189,7 @@ def _grow_all(X: Floats, y: Floats, now: int, base: Base, seeds: list[int], sett
 
 
 def ready(member: Member, Z: Floats, now: int) -> Member:
-    """The member with the precision of its planes, from the rows Z (n, p) that it was fitted to, of ``now`` rows."""
+    """The member as it learns, with the precision of its planes: from its rows Z (n, p), the last of ``now``."""
     tree, fitted = member.tree, member.fitted
     perm, layout = tree.arrange(Z)
     X = local_columns(tree, Z, fitted.fill, member.frame.n_categories)[perm]
@@ -196,4 +197,4 @@ def ready(member: Member, Z: Floats, now: int) -> Member:
     inverse = np.empty((C, m, m))
     set_precision(X, layout.start, layout.end, fitted.records, inverse)
     learned = fitted.learned._replace(inverse=inverse, seen=np.full(C, now))
-    return member._replace(fitted=fitted._replace(learned=learned))
+    return flattened(member._replace(fitted=fitted._replace(learned=learned)), learns=True)

@@ -1,6 +1,6 @@
 """The trees of a forest as members of a pool: what each was fitted in, and the mixture that they predict together."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.local_columns import NO_FILL, Fill
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.scaling import Scaling
+
+if TYPE_CHECKING:
+    from coverwalk.forest.flat import FlatTree
 
 __all__ = [
     "GLOBAL_KERNEL",
@@ -89,6 +92,7 @@ class Member(NamedTuple):
     fitted: FittedTree
     part: Part
     degree: int  # of its polynomials: that of the part, or less where inputs are many
+    flat: "FlatTree | None" = None  # what kernels read, once they have to
 
     def copy(self) -> "Member":
         """A member that learns on its own."""

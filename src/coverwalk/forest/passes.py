@@ -47,7 +47,7 @@ __all__ = [
 Chunks = Iterable[tuple[Any, Any]] | Callable[[], Iterable[tuple[Any, Any]]]
 Model = TypeVar("Model", bound=BaseEstimator)
 
-ROWS_KEPT = 2**15  # by the first pass, if there is room: contexts of so few rows need each of them, trends no more
+ROWS_KEPT = 2**15  # by the first pass, if there is room: a model of so few is fitted in memory, trends need no more
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,13 @@ class Options:
     Parameters
     ----------
     sample_rows : int
-        Rows that plan the covers and choose what the model is made of; where there are no more in all, the fit is that
-        in memory.
+        Rows that plan the covers and choose what the model is made of.
     second_pass : bool
         Whether rows are read once more after they were summed, for the kernel densities of residuals. Classes are
         learned without.
     state_bytes : int
-        About what the sums may take: more make finer covers. Up to 32768 rows are kept in as many bytes, and where
-        these are all rows there are no sums.
+        About what the sums may take: more make finer covers. Up to 32768 rows are kept in as many bytes. Where these
+        are all rows, or where all are in the sample, the model is fitted in memory.
     """
 
     sample_rows: int = 2**17
@@ -256,7 +255,7 @@ class SamplePass:
         """Plan the next pass on the sample; or the estimator, if there are no more rows than these."""
         if not self.n_rows:
             raise ValueError("there is not one row in all chunks: nothing to learn from")
-        if self.n_rows <= self.options.sample_rows:
+        if self.all_kept:
             X, Y = self.sample.rows()
             values = {a: self.categories.values(a, X[:, a]) for a in self.columns.categorical}
             return self.model.fit(_framed(X, self.columns.names, values), Y if self.columns.n_outputs else Y[:, 0])
@@ -295,7 +294,7 @@ def plan(model: Model, X: Any, y: Any, **options: Any) -> SamplePass:
         fresh.feature_names_in_ = np.array(columns.names, dtype=object)
     categories = CategoryCounts(columns.categorical, columns.n_inputs)
     row_bytes = 8 * (columns.n_inputs + max(columns.n_outputs, 1))
-    kept = 0 if columns.labels else min(ROWS_KEPT, chosen.state_bytes // row_bytes)
+    kept = min(ROWS_KEPT, chosen.state_bytes // row_bytes)
     return SamplePass(fresh, columns, RowSample(max(chosen.sample_rows, kept)), chosen, categories)
 
 

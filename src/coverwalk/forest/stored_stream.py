@@ -47,7 +47,7 @@ def stream_state(stream: "ForestStream") -> dict[str, Any]:
         if not any(one.frame is frame for frame in frames):
             frames.append(one.frame)
         place = next(i for i, frame in enumerate(frames) if one.frame is frame)
-        saved.append(StoredMember(place, one.tree, to_store(one.tree, one.fitted, None), *one[3:]))
+        saved.append(StoredMember(place, one.tree, to_store(one.tree, one.fitted, None), one.part, one.degree))
     state["members"], state["frames"] = saved[: len(stream.members)], frames
     state["grown"] = saved[len(stream.members) :]
     state["grown_base"] = base if base is not stream.base else None

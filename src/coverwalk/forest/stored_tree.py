@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from coverwalk._arrays import Bools, Floats, Ints, Ints32
-from coverwalk._kernels.forest.components import DENSITY_OF_Y, MAX_PLANE, REGRESSION, Learned, Records
+from coverwalk._kernels.forest.components import DENSITY_OF_Y, MAX_MODELS, MAX_PLANE, REGRESSION, Learned, Records
 from coverwalk._kernels.forest.contexts import Layout
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.records import at_rest, fill_spans, find_homes, span_sizes, whole_records
@@ -58,6 +58,7 @@ def _check(tree: Any, scope: Scope) -> None:
     p, d = scope["p"], tree.centre.shape[1]
     require("weight", len(tree.weight) >= 1)
     require("first", tree.first[1] > 0 and int((np.diff(tree.first) > 0).sum()) == scope["C"])
+    require("first", np.diff(tree.first) <= MAX_MODELS)
     require("shape", (tree.shapes.kind[tree.shape] == STUDENT) == (tree.kind == REGRESSION))
     require("averaged", tree.n_rows[tree.averaged] > 0)
     require("degree", np.array([n_features(degree, p) for degree in range(3)])[tree.degree] <= d)

@@ -312,8 +312,9 @@ class ForestStream:
     def _join(self, shapes: Shapes | None = None) -> None:
         """Put all trees in one table; shapes: theirs, where they are known."""
         assert self.base is not None
-        plan, before = self.base.settings, self.__dict__.get("table")
-        self.table = TreeTable(self.members, self.base.global_kernel, plan.kernel, plan.y_cells, shapes, before)
+        plan, before, kernel = self.base.settings, self.__dict__.get("table"), self.base.global_kernel
+        self.table = TreeTable(self.members, kernel, plan.kernel, plan.y_cells, shapes, before, learns=True)
+        self.members = self.table.members
 
     # -- answers ------------------------------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ class Tree:
     def leaves(self, X: Floats) -> Ints:
         """The leaf of each row."""
         leaf = np.empty(len(X), np.int64)
-        route(X, self.nodes, np.zeros(1, np.int64), leaf[None])
+        route(X[None], np.zeros(1, np.int64), self.nodes, np.zeros(1, np.int64), leaf[None])
         return leaf
 
     def arrange(self, X: Floats) -> tuple[Ints, Layout]:

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.node import NODE
-from coverwalk._kernels.forest.trees import Trees, learn_all, mean_all, predict_all, route_all
+from coverwalk._kernels.forest.trees import Trees, Work, learn_all, mean_all, predict_all, route_all
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, YCells, with_y_cells
-from coverwalk.forest.flat import FlatForest
+from coverwalk.forest.flat import flattened
 from coverwalk.forest.members import GLOBAL_KERNEL, Frame, Member, describe_context
 from coverwalk.forest.tree_shapes import OUTLIER_DF
 from coverwalk.locks import cached
@@ -25,7 +25,7 @@ __all__ = ["OUTLIER_DF", "OUTLIER_ROWS", "TreeTable", "joined_shapes"]
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed distribution over all of y
 STUDENT = Shapes.student(OUTLIER_DF)
 _NONE, _NONE_2 = np.empty(0), np.empty((0, 0))
-_KINDS = {np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32), NODE}
+_KINDS = {np.dtype(np.float64), np.dtype(np.int64)}
 
 
 class TreeTable:
@@ -45,6 +45,8 @@ class TreeTable:
         The members' shapes as `joined_shapes` makes them, where they are known.
     before : TreeTable, optional
         One that has some of these members.
+    learns : bool
+        Whether the trees learn rows since they were fitted.
     """
 
     def __init__(
@@ -55,8 +57,11 @@ class TreeTable:
         y_cells: YCells | None = None,
         shapes: Shapes | None = None,
         before: "TreeTable | None" = None,
+        *,
+        learns: bool = False,
     ) -> None:
-        self.members, self.global_kernel, self.y_cells = list(members), global_kernel, y_cells
+        self.members = [flattened(member, learns) for member in members]
+        self.global_kernel, self.y_cells, self.learns = global_kernel, y_cells, learns
         self.kernel = kernel if global_kernel else 0.0
         self.frames: list[Frame] = []
         for member in members:
@@ -66,10 +71,11 @@ class TreeTable:
         self.labels = np.cumsum([0] + [len(member.fitted.records.slot) for member in members])
         self.shapes = joined_shapes(members, global_kernel, y_cells) if shapes is None else shapes
         self.n_priors = len(members[0].fitted.records.weight)
+        self._alike = np.full(len(members), 1.0 / len(members))
         # Made once, here: threads that ask for `trees` at the same time must get addresses of the same arrays.
-        self._arrays = [_arrays_of_tree(member) for member in members] + [_arrays_of_frame(f) for f in self.frames]
+        self._arrays = [_arrays_of_tree(member) for member in self.members] + [_arrays_of_frame(f) for f in self.frames]
         known = {id(member): t for t, member in enumerate(before.members)} if before else {}  # all are alive here
-        self._known = (before.trees, [known.get(id(member), -1) for member in members]) if before else None
+        self._known = (before.trees, [known.get(id(member), -1) for member in self.members]) if before else None
 
     @cached
     def trees(self) -> Trees:
@@ -87,56 +93,38 @@ class TreeTable:
                     raise TypeError(f"array {a} of tree {t} is not as the kernels read it: {array.dtype}")
                 where[t, a] = array.ctypes.data
                 size[t, a, : array.ndim] = array.shape
-        numbers = np.empty((K, 8))
+        numbers = np.empty((K, 6))
         for t, member in enumerate(self.members):
-            frame = next(f for f, frame in enumerate(self.frames) if frame is member.frame)
-            output, factor = member.frame.output, member.frame.scale_factor
-            numbers[t] = (
-                frame,
-                member.degree,
-                member.part.smooth,
-                self.labels[t],
-                self.first_shape[t],
-                output.centre[0],
-                output.scale[0],
-                factor,
-            )
-        return Trees(where, size, numbers, np.full(K, 1.0 / K))
+            output, smooth = member.frame.output, float(member.part.smooth)
+            units = output.centre[0], output.scale[0], member.frame.scale_factor
+            numbers[t] = (member.degree, smooth, self.first_shape[t], *units)
+        frame = [next(f for f, frame in enumerate(self.frames) if frame is member.frame) for member in self.members]
+        # As bytes: NumPy joins records field by field, in four times the time.
+        nodes = np.concatenate([member.flat.nodes.view(np.uint8) for member in self.members if member.flat]).view(NODE)
+        nodes["left"] += np.where(nodes["left"] >= 0, np.repeat(self.labels[:-1], np.diff(self.labels)), 0)
+        return Trees(nodes, self.labels, np.array(frame), where, size, numbers)
 
-    def _work(self, n: int, p: int) -> tuple[Floats, Floats, Ints, Ints]:
+    def _work(self, n: int, p: int) -> Work:
         F, K = len(self.frames), len(self.members)
-        return np.empty((F, n, p)), np.empty((F, n)), np.empty((K, n), np.int64), np.empty(n + 1, np.int64)
+        rows = np.empty((F, n, p)), np.empty((F, n, p)), np.empty((F, n))
+        return Work(*rows, np.empty((K, n), np.int64), np.empty(n + 1, np.int64))
 
     def components(self, X: Floats, n_rows: int, weights: Floats | None = None) -> tuple[list[Components], Ints]:
         """The components of every row X (n, p), under each prior of the members' fits, and their labels.
 
         n_rows: how many were learned; weights (K,) of the trees: they sum to one, or are equal.
         """
-        R, origin, leaf, offsets = work = self._work(*X.shape)
-        route_all(X, self.trees, *work, 1 + self._corners)
+        work, trees = self._work(*X.shape), self.trees
+        offsets = work.offsets
+        route_all(X, trees, work, 1 + self._corners)
         m = int(offsets[-1])
         weight = np.empty((self.n_priors, m))
         out = weight, np.empty(m), np.empty(m), np.empty(m, np.int32), np.empty(m, np.int64)
-        outliers, shares = self._outliers(n_rows), self.trees.weight if weights is None else weights
-        trees = self.trees._replace(weight=shares * ((1.0 - outliers[0]) * (1.0 - self.kernel)))
-        predict_all(trees, R, origin, leaf, outliers, offsets[:-1].copy(), out)
-        self._add_kernel(R[-1], n_rows, offsets, out)
+        outliers, shares = self._outliers(n_rows), self._alike if weights is None else weights
+        shares = shares * ((1.0 - outliers[0]) * (1.0 - self.kernel))
+        predict_all(trees, work, shares, self.learns, outliers, offsets[:-1].copy(), out)
+        self._add_kernel(work.plain[-1], n_rows, offsets, out)
         return [Components(offsets, each, *out[1:4]) for each in weight], out[4]
-
-    def _fitted_components(self, X: Floats, n_rows: int) -> tuple[Components, Ints]:
-        """As `components`, under the first prior, in less time, of trees that have learned nothing since they were
-        fitted, all in one frame; without those that have next to no weight.
-        """
-        rare, centre, unit = self._outliers(n_rows)
-        weight = (1.0 - rare) * (1.0 - self.kernel) / len(self.members)
-        units = centre, unit, unit * self._flat.frame.scale_factor, rare, weight
-        out = self._flat.components(X, self._corners, units)
-        self._add_kernel(out.plain, n_rows, out.offsets, out[1:6])
-        return Components(*out[:5]), out.label
-
-    @cached
-    def _flat(self) -> FlatForest:
-        return FlatForest(self.members, self.first_shape)
 
     @property
     def _corners(self) -> int:
@@ -162,13 +150,8 @@ class TreeTable:
     def predict_dist(
         self, X: Floats, n_rows: int, describe: Callable[[int], Context | None], weights: Floats | None = None
     ) -> PredictiveDistribution:
-        """The distributions of y in rows X (n, p), under the first prior; without weights (K,) of the trees, of trees
-        that have learned nothing since they were fitted.
-        """
-        if weights is None:
-            mixture, context = self._fitted_components(X, n_rows)
-        else:
-            (mixture, *_), context = self.components(X, n_rows, weights)
+        """The distributions of y in rows X (n, p), under the first prior; weights (K,) of the trees, or all alike."""
+        (mixture, *_), context = self.components(X, n_rows, weights)
         dist = PredictiveDistribution.trusted(mixture, self.shapes, context, describe)
         return with_y_cells(dist, self.y_cells, len(self.shapes) - 1) if self.y_cells else dist
 
@@ -178,8 +161,8 @@ class TreeTable:
         grid: origin and step of y, with step 0 where it is not rounded.
         """
         out, outliers = np.empty(len(X)), self._outliers(n_rows)
-        trees = self.trees._replace(weight=weights * (1.0 - outliers[0]))
-        mean_all(X, trees, self._work(*X.shape), self.shapes.table, outliers, grid, out)
+        shares, work = weights * (1.0 - outliers[0]), self._work(*X.shape)
+        mean_all(X, self.trees, work, shares, self.shapes.table, outliers, grid, out)
         return out
 
     @cached
@@ -222,9 +205,8 @@ def joined_shapes(members: Sequence[Member], global_kernel: KernelContext | None
 
 
 def _arrays_of_tree(member: Member) -> list[NDArray[Any]]:
-    tree, fitted = member.tree, member.fitted
-    own: list[Any] = [tree.nodes, *fitted.fill, fitted.shape]
-    return [*own, *fitted.records, *fitted.learned]
+    assert member.flat is not None
+    return [member.flat.store, *member.fitted.fill, *member.fitted.learned]
 
 
 def _arrays_of_frame(frame: Frame) -> list[NDArray[Any]]:

@@ -12,7 +12,13 @@ from coverwalk._kernels._compile import at_first_compilation
 
 __all__ = ["compile_ahead", "help_compiling"]
 
-_PROGRAM = "import sys; from coverwalk.warmup.tasks import run_task; [run_task(name) for name in sys.argv[1:]]"
+_PROGRAM = """
+import gc, sys
+gc.set_threshold(50_000)  # to look for rubbish more often takes a tenth of the time
+from coverwalk.warmup.tasks import run_task
+for name in sys.argv[1:]:
+    run_task(name)
+"""
 
 
 def compile_ahead(names: Sequence[str], n_jobs: int) -> Iterator[tuple[str, float]]:

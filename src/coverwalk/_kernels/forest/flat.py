@@ -1,12 +1,12 @@
-"""All trees of a fitted forest in two flat arrays, nodes and a store, and their components in rows of X by one walk.
+"""A fitted tree in two flat arrays, nodes and a store, and its components in rows of X.
 
-The answers of `components.write_components` tree by tree, without negligible components. All that a context needs lies
-side by side in the store, so that few lines of the cache hold it:
+All that a context needs lies side by side in the store, so that few lines of the cache hold it:
 
-    up, label         where the next context to be read begins, -1 for none; and its node
+    up, node          where the next context to be read begins, -1 for none; and its node
     models, n_rows    best degree + 4 times the number of its records; rows in the store, 0 for a factor of features,
                       -1 for a mean leverage
-    records           of each its weight, its squared scale, and kind + 4 times its shape
+    slot, record      its row in the arrays of `Learned`, and its first record there
+    records           of each its weights under S priors, its squared scale, and kind + 4 times its shape
     low, high         (2 p) the range of its rows
     centre            (d) coefficients of its function
     mean, ridge       of y; ridge, or mean leverage
@@ -22,43 +22,56 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels._compile import fused_kernel, kernel
-from coverwalk._kernels.forest.components import DENSITY_OF_Y, OUTLIERS, REGRESSION, Records
-from coverwalk._kernels.forest.node import by_leaf, route
+from coverwalk._kernels._compile import fused_kernel, inlined_kernel, kernel
+from coverwalk._kernels.forest.components import DENSITY_OF_Y, MIN_WEIGHT, REGRESSION, Learned, Records
+from coverwalk._kernels.forest.node import by_leaf
 from coverwalk._kernels.forest.polynomial import inner_product, n_features
 from coverwalk._kernels.linalg.prefetch import prefetch
 
-__all__ = ["HEAD", "count_components", "fill_store", "flat_components", "route_rows"]
+__all__ = [
+    "HEAD",
+    "LINES",
+    "NEGLIGIBLE",
+    "SORTED_ROWS",
+    "count_components",
+    "fill_store",
+    "inflation",
+    "mean_in",
+    "see",
+    "tree_components",
+]
 
 
 # Weight, in its tree, of a component that is left out. The distribution of outliers has a weight of 1e-8 at 10^7 rows
 # and a scale at most 10^4 times that of the component: no density changes by more than 1e-9 of itself.
 NEGLIGIBLE = 1e-22
-HEAD, RECORD = 4, 3  # numbers of a context before its records, and of a record
+HEAD = 6  # numbers of a context before its records
 LINES = 5  # of the cache, that are fetched ahead of a context
 SORTED_ROWS = 64  # from which rows are taken leaf by leaf: contexts are then read where they were read before
 
 
 @kernel
-def fill_store(records: Records, shape: Any, degree: int, heads: tuple[Ints, Ints, Ints], store: Floats) -> None:
-    """Write the contexts of one tree into the store; heads: of each (C,) where it begins, where the next one to be read
-    does, and its label.
+def fill_store(records: Records, shape: Any, degree: int, at: Ints, up: Ints, store: Floats) -> None:
+    """Write the contexts of a tree into the store; of each (C,) where it begins, and where the next one to be read
+    does.
     """
-    at, up, label = heads
-    p, d = records.low.shape[1], n_features(degree, records.low.shape[1])
+    S, p = len(records.weight), records.low.shape[1]
+    d = n_features(degree, p)
     for k in range(len(records.slot)):
         c = records.slot[k]
         if c < 0:
             continue
-        j = at[c]
+        j, first, last = at[c], records.first[k], records.first[k + 1]
         averaged, in_rows = records.leverage[c] >= 0.0, records.rows_at[c] >= 0
-        store[j], store[j + 1] = up[c], label[c]
-        store[j + 2] = records.degree[c] + 4 * (records.first[k + 1] - records.first[k])
+        store[j], store[j + 1], store[j + 2] = up[c], k, records.degree[c] + 4 * (last - first)
         store[j + 3] = -1 if averaged else records.n_rows[c] if in_rows else 0
+        store[j + 4], store[j + 5] = c, first
         j += HEAD
-        for q in range(records.first[k], records.first[k + 1]):
-            store[j], store[j + 1], store[j + 2] = records.weight[0, q], records.s2[q], records.kind[q] + 4 * shape[q]
-            j += RECORD
+        for q in range(first, last):
+            for s in range(S):
+                store[j + s] = max(records.weight[s, q], MIN_WEIGHT)
+            store[j + S], store[j + S + 1] = records.s2[q], records.kind[q] + 4 * shape[q]
+            j += S + 2
         for a in range(p):
             store[j + a], store[j + p + a] = records.low[c, a], records.high[c, a]
         j += 2 * p
@@ -101,10 +114,13 @@ def _invert(factors: Floats, first: int, d: int, store: Floats, at: int) -> None
 
 
 @kernel
-def count_components(nodes: Any, total: Floats, first: Ints, store: Floats, cut_off: bool) -> None:
-    """Make leaves tell what is read where a row ends: nodes whose split is the weight of the records from there to
-    the root, total (N,), whose categories are where the first context begins, first (N,), whose feature is the number
-    of components, and whose left is -1 less the number of contexts up to the last that has some.
+def count_components(
+    nodes: Any, total: Floats, first: Ints, store: Floats, S: int, least: float, cut_off: bool
+) -> None:
+    """Make leaves tell what is read where a row ends: nodes whose split is the least weight of a record that counts,
+    ``least`` times that of all from there to the root, total (N,), whose categories are where the first context begins,
+    first (N,), whose feature is the number of components, and whose left is -1 less the number of contexts up to the
+    last that has some.
 
     With cut_off, nodes below which no context has records become leaves.
     """
@@ -120,26 +136,12 @@ def count_components(nodes: Any, total: Floats, first: Ints, store: Floats, cut_
         while at >= 0:
             depth += 1
             for q in range(np.int64(store[at + 2]) // 4):
-                if store[at + HEAD + RECORD * q] >= NEGLIGIBLE * total[k]:
+                if store[at + HEAD + (S + 2) * q] >= least * total[k]:
                     count += 1
                     n_contexts = depth
             at = np.int64(store[at])
-        nodes[k].split, nodes[k].categories = total[k], first[k]
+        nodes[k].split, nodes[k].categories = least * total[k], first[k]
         nodes[k].feature, nodes[k].left = count, -1 - n_contexts
-
-
-@kernel
-def route_rows(Z: Floats, nodes: Any, root: Ints, fixed: int, leaf: Ints, offsets: Ints) -> None:
-    """Fill leaf (T, n), and offsets (n + 1,) of the rows' components, of which ``fixed`` are in no tree."""
-    n = len(Z)
-    offsets[:] = fixed
-    offsets[0] = 0
-    route(Z, nodes, root, leaf)
-    for t in range(len(leaf)):
-        for i in range(n):
-            offsets[i + 1] += nodes[leaf[t, i]].feature
-    for i in range(n):
-        offsets[i + 1] += offsets[i]
 
 
 @fused_kernel
@@ -172,85 +174,152 @@ def _distance(store: Floats, at: int, n: int, degree: int, p: int, f: Floats, z:
     return max(own - _square(store, at + n * p, n, z), 0.0) / store[at - 1]
 
 
-@kernel
-def flat_components(
-    rows: tuple[Any, ...], forest: tuple[Any, ...], units: tuple[float, ...], at: Ints, out: tuple[Any, ...]
-) -> None:
-    """Write the components of each row from at (n,) on, the outliers' first, and move at past them.
+@inlined_kernel
+def see(Z: Floats, plain: Floats, f: int, i: int, leaf: int, column: Ints, mean: Floats, out: Floats) -> None:
+    """What local models see of row i in frame f, into out (p,): a missing value at its leaf's mean."""
+    for a in range(len(out)):
+        out[a] = plain[f, i, a]
+    for m in range(len(column)):
+        if Z[f, i, column[m]] != Z[f, i, column[m]]:
+            out[column[m]] = mean[leaf, m]
 
-    rows: Z and plain (n, p), leaf (T, n) and the trend (n,). forest: nodes, store, root (T + 1,), degree (T,) of the
-    functions, smooth (T,), whether locations count from the trend, the columns (m,) that had missing values, their
-    means (N, m) in each node, and the largest number of features or rows of a context. units: centre and unit of y,
-    unit of scales, weights of the outliers and of a tree. out: weight, loc, scale, shape, label.
+
+@inlined_kernel
+def mean_in(store: Floats, base: int, p: int, degree: int, x: Floats, f: Floats) -> float:
+    """The function at x (p,) of a context whose range begins at store[base]; the features of x, clamped to it, are
+    written to f, whose first entry is 1.
     """
-    Z, plain, leaf, trend = rows
-    nodes, store, root, degrees, smooth, column, mean, capacity = forest
-    middle, unit, spread, outlier, share = units
+    for a in range(p):
+        f[1 + a] = min(max(x[a], store[base + a]), store[base + p + a])
+    if degree == 2:
+        k = 1 + p
+        for a in range(p):
+            for b in range(a + 1):
+                f[k + b] = f[1 + a] * f[1 + b]
+            k += a + 1
+    return _dot(store, base + 2 * p, n_features(degree, p), f)
+
+
+@inlined_kernel
+def inflation(store: Floats, at: int, n_rows: int, degree: int, p: int, f: Floats, z: Floats) -> float:
+    """1 + the leverage of features f in a context of the store: f' (F'F + ridge I)^-1 f, or its mean. at: where the
+    ridge is; n_rows, degree: see the store.
+    """
+    if n_rows < 0:
+        return 1.0 + store[at]
+    if n_rows > 0:
+        return 1.0 + _distance(store, at + 1, n_rows, degree, p, f, z)
+    return 1.0 + _square(store, at + 1, n_features(degree, p), f)
+
+
+@kernel
+def _path_weights(store: Floats, c: Any, learned: Learned, at: Any, out: Floats) -> None:
+    """Weights of the components from the context at store[c] upwards, into out from ``at`` on; they sum to one.
+
+    The growth's weights are those of the whole way. In a context that had u of them, and B below it, the odds to stop
+    are u / B exp(log_odds).
+    """
+    j, below = at, 0.0
+    while c >= 0:
+        n_models, slot, q = np.int64(store[c + 2]) // 4, np.int64(store[c + 4]), np.int64(store[c + 5])
+        here, total = 0.0, 0.0
+        for m in range(n_models):
+            w = store[c + HEAD + 3 * m]
+            here += w
+            out[j + m] = w * math.exp(learned.log_choice[q + m])
+            total += out[j + m]
+        stop = 1.0
+        if below > 0.0:
+            odds = here / below * math.exp(min(learned.log_odds[slot], 600.0))
+            stop = odds / (1.0 + odds)
+            for i in range(at, j):
+                out[i] *= 1.0 - stop
+        for m in range(n_models):
+            out[j + m] *= stop / total
+        below += here
+        j += n_models
+        c = np.int64(store[c])
+
+
+@inlined_kernel
+def tree_components(
+    rows: tuple[Any, ...],
+    tree: tuple[Any, ...],
+    learned: Learned,
+    learns: bool,
+    component: tuple[Any, ...],
+    work: tuple[Floats, Floats, Floats, Ints],
+    at: Ints,
+    out: tuple[Any, ...],
+) -> None:
+    """Write the components of each row from at (n,) on, and move at past them.
+
+    rows: Z and plain (F, n, p), the trend (F, n), leaf (K, n), the numbers of the tree and of its frame, and whether
+    locations count from the trend. tree: nodes of all trees and the first and last of its own, store, degree of its
+    functions, the columns (m,) that had missing values and their means (N, m) in each node. learns: whether it has
+    learned rows since it was fitted; then there is one prior. component: weight of the tree, where its shapes begin,
+    and the centre, the unit and the unit of scales of what is written. out: weight (S, .), loc, scale, shape, label.
+    """
+    Z, plain, origin, leaf, t, f, smooth = rows
+    nodes, (root, last), store, degree, column, mean = tree
+    share, first_shape, (middle, unit, spread) = component
+    seen, g, z, order = work
     out_weight, out_loc, out_scale, out_shape, out_label = out
-    n, p = plain.shape
-    seen, f, z, order = np.empty(p), np.ones(capacity), np.empty(capacity), np.arange(n)
-    for i in range(n):
-        out_weight[at[i]], out_loc[at[i]], out_scale[at[i]] = outlier, middle, unit
-        out_shape[at[i]], out_label[at[i]] = 0, OUTLIERS
-        at[i] += 1
-    if n < SORTED_ROWS:  # nothing is read twice: what all trees will read
-        for t in range(len(leaf)):
-            for i in range(n):
+    plane, nu, psi = learned.plane, learned.nu, learned.psi
+    n, p = plain.shape[1:]
+    S, d, m = len(out_weight), n_features(degree, p), learned.plane.shape[1]
+    if n >= SORTED_ROWS:
+        by_leaf(leaf[t], root, last, order)
+    for q in range(n):
+        i = order[q] if n >= SORTED_ROWS else q
+        if n >= SORTED_ROWS and q + 2 < n:  # what the next rows will read
+            prefetch(nodes, np.uint64(leaf[t, order[q + 2]]))
+            ahead = max(nodes[leaf[t, order[q + 1]]].categories, 0)
+            for line in range(LINES):
+                prefetch(store, np.uint64(ahead + 8 * line))
+        k, zero = leaf[t, i], origin[f, i] if smooth else 0.0
+        see(Z, plain, f, i, k - root, column, mean, seen)
+        least, c, start = nodes[k].split, nodes[k].categories, at[i]
+        j = start
+        if learns:
+            _path_weights(store, c, learned, j, out_weight[0])
+        for left in range(-1 - nodes[k].left, 0, -1):
+            up, models = np.int64(store[c]), np.int64(store[c + 2])
+            if left > 1:
                 for line in range(LINES):
-                    prefetch(store, np.uint64(max(nodes[leaf[t, i]].categories, 0) + 8 * line))
-    for t in range(len(leaf)):
-        degree, d = degrees[t], n_features(degrees[t], p)
-        if n >= SORTED_ROWS:
-            by_leaf(leaf[t], root[t], root[t + 1], order)
-        for q in range(n):
-            i = order[q]
-            if n >= SORTED_ROWS and q + 2 < n:  # what the next rows will read
-                prefetch(nodes, np.uint64(leaf[t, order[q + 2]]))
-                ahead = max(nodes[leaf[t, order[q + 1]]].categories, 0)
-                for line in range(LINES):
-                    prefetch(store, np.uint64(ahead + 8 * line))
-            k = leaf[t, i]
-            for a in range(p):
-                seen[a] = plain[i, a]
-            for m in range(len(column)):
-                if Z[i, column[m]] != Z[i, column[m]]:
-                    seen[column[m]] = mean[k, m]
-            origin = trend[i] if smooth[t] else 0.0
-            total, c, j = nodes[k].split, nodes[k].categories, at[i]
-            for left in range(-1 - nodes[k].left, 0, -1):
-                up, models = np.int64(store[c]), np.int64(store[c + 2])
-                if left > 1:
-                    for line in range(LINES):
-                        prefetch(store, np.uint64(up + 8 * line))
-                base = c + HEAD + RECORD * (models // 4)
-                for a in range(p):
-                    f[1 + a] = min(max(seen[a], store[base + a]), store[base + p + a])
-                base += 2 * p
-                if degree == 2:
-                    k_ = 1 + p
-                    for a in range(p):
-                        for b in range(a + 1):
-                            f[k_ + b] = f[1 + a] * f[1 + b]
-                        k_ += a + 1
-                loc = _dot(store, base, d, f)
-                base += d
-                for r in range(c + HEAD, c + HEAD + RECORD * (models // 4), RECORD):
-                    if store[r] < NEGLIGIBLE * total:
-                        continue
-                    kind, inflation = np.int64(store[r + 2]) % 4, 1.0
-                    if kind == REGRESSION:
-                        n_rows, own = np.int64(store[c + 3]), models % 4
-                        if n_rows < 0:
-                            inflation += store[base + 1]
-                        elif n_rows > 0:
-                            inflation += _distance(store, base + 2, n_rows, own, p, f, z)
-                        else:
-                            inflation += _square(store, base + 2, n_features(own, p), f)
-                    out_weight[j] = store[r] / total * share
-                    out_loc[j] = middle + unit * (origin + (store[base] if kind >= DENSITY_OF_Y else loc))
-                    out_scale[j] = spread * math.sqrt(store[r + 1] * inflation)
-                    out_shape[j] = np.int64(store[r + 2]) // 4
-                    out_label[j] = np.int64(store[c + 1])
-                    j += 1
-                c = up
-            at[i] = j
+                    prefetch(store, np.uint64(up + 8 * line))
+            n_models = models // 4
+            end = c + HEAD + (S + 2) * n_models
+            loc, ratio = mean_in(store, end, p, degree, seen, g), 1.0
+            if learns:
+                slot = np.int64(store[c + 4])
+                ratio = psi[slot] / nu[slot]
+                for a in range(m):
+                    loc += plane[slot, a] * g[a]
+            base = end + 2 * p + d
+            for q_model in range(n_models):
+                r = c + HEAD + (S + 2) * q_model
+                if store[r] < least:
+                    continue
+                kind, square = np.int64(store[r + S + 1]) % 4, store[r + S]
+                if kind == REGRESSION:
+                    square *= inflation(store, base + 1, np.int64(store[c + 3]), models % 4, p, g, z)
+                if kind < DENSITY_OF_Y:
+                    square *= ratio
+                if not learns:
+                    for s in range(S):
+                        out_weight[s, j] = store[r + s]
+                out_loc[j] = middle + unit * (zero + (store[base] if kind >= DENSITY_OF_Y else loc))
+                out_scale[j] = spread * math.sqrt(square)
+                out_shape[j] = first_shape + np.int64(store[r + S + 1]) // 4
+                out_label[j] = root + np.int64(store[c + 1])
+                j += 1
+            c = up
+        for s in range(S):
+            total = 0.0
+            for h in range(start, j):
+                total += out_weight[s, h]
+            factor = share / total
+            for h in range(start, j):
+                out_weight[s, h] *= factor
+        at[i] = j

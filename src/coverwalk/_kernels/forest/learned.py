@@ -12,22 +12,16 @@ Right after a growth all of it is at rest: theta = 0, psi = nu, and the odds are
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
-from coverwalk._arrays import Floats, Ints, Ints32
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.distributions.shapes import FAR, Table, log_density
-from coverwalk._kernels.forest.components import (
-    DENSITY_OF_Y,
-    MIN_WEIGHT,
-    REGRESSION,
-    RIDGE,
-    Learned,
-    Records,
-    inflation_of,
-)
-from coverwalk._kernels.forest.polynomial import value
+from coverwalk._kernels.distributions.shapes import FAR, log_density
+from coverwalk._kernels.forest.components import DENSITY_OF_Y, MAX_MODELS, REGRESSION, RIDGE, Learned, Records
+from coverwalk._kernels.forest.flat import HEAD, inflation, mean_in, see
+from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.regression import add_gram
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
 from coverwalk._kernels.odds import log_add, log_mixture, log_step
@@ -93,8 +87,8 @@ def _fade(learned: Learned, c: int, first: int, last: int, keep: float) -> None:
 
 @kernel
 def _step(learned: Learned, c: int, f: Floats, k: Floats, e: float, s2: float) -> None:
-    """The rank-one step of context c: f = (1, x), e = y less the prediction, s2 the variance at the growth."""
-    m = len(f)
+    """The rank-one step of context c: f = (1, x, ...), e = y less the prediction, s2 the variance at the growth."""
+    m = len(k)
     h = 0.0
     for a in range(m):
         t = 0.0
@@ -118,75 +112,75 @@ def _step(learned: Learned, c: int, f: Floats, k: Floats, e: float, s2: float) -
 
 @kernel
 def learn_rows(
-    X: Floats,
-    leaf: Ints,
-    y: Floats,
-    degree: int,
-    records: Records,
+    rows: tuple[Any, ...],
+    tree: tuple[Any, ...],
     learned: Learned,
-    shape: Ints32,
-    first_shape: int,
-    table: Table,
-    scale_factor: float,
+    shapes: tuple[Any, ...],
     now: int,
     decay: float,
     out: Floats,
 ) -> None:
-    """Predict rows X (n, p), y (n,), in units and about the trend, one after the other, and learn each.
+    """Predict rows one after the other, and learn each: what `flat.tree_components` writes.
 
-    Fills out (n,): the log density that each had just before it was learned. now: number of the first of them.
+    rows: Z and plain (F, n, p), leaf (n,), the frame, and y (n,), in units and about the trend. tree: as there. shapes:
+    their table, where those of the tree begin, and the factor on all scales. now: number of the first row. Fills out
+    (n,): the log density that each had just before it was learned.
     """
-    n, p = X.shape
-    m = learned.plane.shape[1]
-    x, f, k_f, features = np.empty(p), np.empty(m), np.empty(m), np.empty(records.centre.shape[1])
-    f[0] = 1.0
-    log_phi = np.empty(np.max(records.first[1:] - records.first[:-1]))
+    Z, plain, leaf, frame, y = rows
+    nodes, (root, _), store, degree, column, mean = tree
+    table, first_shape, scale_factor = shapes
+    n, p = plain.shape[1:]
+    m, d = learned.plane.shape[1], n_features(degree, p)
+    capacity = max(d, 1 + p)
+    x, f, z, k_f = np.empty(p), np.ones(capacity), np.empty(capacity), np.empty(m)
+    log_phi = np.empty(MAX_MODELS)
     for i in range(n):
-        k = leaf[i] if records.slot[leaf[i]] >= 0 else records.above[leaf[i]]
-        below, log_psi = 0.0, 0.0
-        while k >= 0:
-            c, first, last = records.slot[k], records.first[k], records.first[k + 1]
+        see(Z, plain, frame, i, leaf[i] - root, column, mean, x)
+        c, below, log_psi = nodes[leaf[i]].categories, 0.0, 0.0
+        while c >= 0:
+            models, slot, first = np.int64(store[c + 2]), np.int64(store[c + 4]), np.int64(store[c + 5])
+            n_models = models // 4
             if decay > 0.0:
-                _fade(learned, c, first, last, math.exp((now + i - learned.seen[c]) * math.log1p(-decay)))
-                learned.seen[c] = now + i
-            for a in range(p):
-                x[a] = min(max(X[i, a], records.low[c, a]), records.high[c, a])
-            mu = value(x, degree, records.centre[c]) + learned.plane[c, 0]
-            for a in range(m - 1):
-                f[1 + a] = x[a]
-                mu += learned.plane[c, 1 + a] * x[a]
-            ratio, reference = learned.psi[c] / learned.nu[c], records.s2[first]
+                keep = math.exp((now + i - learned.seen[slot]) * math.log1p(-decay))
+                _fade(learned, slot, first, first + n_models, keep)
+                learned.seen[slot] = now + i
+            end = c + HEAD + 3 * n_models
+            mu = mean_in(store, end, p, degree, x, f)
+            for a in range(m):
+                mu += learned.plane[slot, a] * f[a]
+            base, ratio, reference = end + 2 * p + d, learned.psi[slot] / learned.nu[slot], store[c + HEAD + 1]
             here, log_here, log_total = 0.0, -math.inf, -math.inf
-            for q in range(first, last):
-                square, loc = records.s2[q], mu
-                if records.kind[q] >= DENSITY_OF_Y:
-                    loc = records.mean[c]
+            for q in range(n_models):
+                r = c + HEAD + 3 * q
+                kind, shape = np.int64(store[r + 2]) % 4, first_shape + np.int64(store[r + 2]) // 4
+                square, loc = store[r + 1], mu
+                if kind >= DENSITY_OF_Y:
+                    loc = store[base]
                 else:
                     square *= ratio
-                if records.kind[q] == REGRESSION:
-                    square *= inflation_of(x, c, records, features)
+                if kind == REGRESSION:
+                    square *= inflation(store, base + 1, np.int64(store[c + 3]), models % 4, p, f, z)
                 scale = scale_factor * math.sqrt(square)
                 e = (y[i] - loc) / scale
                 log_abs = math.log(abs(y[i] - loc)) - math.log(scale) if abs(e) > FAR else 0.0
-                w = max(records.weight[0, q], MIN_WEIGHT)
-                here += w
-                log_w = math.log(w) + learned.log_choice[q]
-                log_phi[q - first] = log_density(table, first_shape + shape[q], e, log_abs) - math.log(scale)
+                here += store[r]
+                log_w = math.log(store[r]) + learned.log_choice[first + q]
+                log_phi[q] = log_density(table, shape, e, log_abs) - math.log(scale)
                 log_here = log_add(log_here, log_w)
-                log_total = log_add(log_total, log_w + log_phi[q - first])
+                log_total = log_add(log_total, log_w + log_phi[q])
             log_phi_c = log_total - log_here
             if log_phi_c > -math.inf:
-                for q in range(first, last):
-                    learned.log_choice[q] += max(log_phi[q - first] - log_phi_c, -700.0)
+                for q in range(n_models):
+                    learned.log_choice[first + q] += max(log_phi[q] - log_phi_c, -700.0)
             if below == 0.0:
                 log_psi = log_phi_c
             else:
-                log_odds = math.log(here / below) + learned.log_odds[c]
-                learned.log_odds[c] += log_step(log_psi, log_phi_c)
+                log_odds = math.log(here / below) + learned.log_odds[slot]
+                learned.log_odds[slot] += log_step(log_psi, log_phi_c)
                 log_psi = log_mixture(log_odds, log_psi, log_phi_c)
             below += here
-            _step(learned, c, f, k_f, y[i] - mu, reference)
-            k = records.above[k]
+            _step(learned, slot, f, k_f, y[i] - mu, reference)
+            c = np.int64(store[c])
         out[i] = log_psi
 
 

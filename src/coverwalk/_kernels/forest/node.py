@@ -62,9 +62,11 @@ def child_of(nodes: Any, k: int, x: Floats) -> int:
 
 
 @kernel
-def route(X: Floats, nodes: Any, root: Ints, leaf: Ints) -> None:
-    """Write the leaf of every row of X (n, p), in the trees that start at nodes root (T,), to leaf (T, n)."""
-    n = len(X)
+def route(X: Floats, frame: Ints, nodes: Any, root: Ints, leaf: Ints) -> None:
+    """Write the leaf of every row, in the trees that start at nodes root (T,), to leaf (T, n); X (F, n, p): the rows in
+    F frames, of which each tree has one, frame (T,).
+    """
+    n = X.shape[1]
     going = np.empty((2, TOGETHER), np.uint64)  # trees and rows that are not in a leaf yet
     t, i = 0, 0
     while t < len(leaf) and n > 0:  # side by side: while one waits for memory, the others go on
@@ -81,7 +83,8 @@ def route(X: Floats, nodes: Any, root: Ints, leaf: Ints) -> None:
                 k = np.uint64(leaf[tree, row])
                 left = nodes[k].left
                 if left >= 0:
-                    x, split = X[row, np.uint64(nodes[k].feature)], nodes[k].split
+                    x = X[np.uint64(frame[tree]), row, np.uint64(nodes[k].feature)]
+                    split = nodes[k].split
                     right = np.int64(x > split)
                     if x != x or split != split:
                         right = goes_right(x, split, nodes[k].categories)

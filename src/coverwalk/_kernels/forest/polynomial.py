@@ -3,7 +3,7 @@
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["add_features", "features", "inner_product", "n_features", "value"]
+__all__ = ["add_features", "features", "inner_product", "n_features"]
 
 
 @kernel
@@ -30,25 +30,6 @@ def features(x: Floats, degree: int, f: Floats) -> None:
             for b in range(a + 1):
                 f[at + b] = x[a] * x[b]
             at += a + 1
-
-
-@kernel
-def value(x: Floats, degree: int, coefficients: Floats) -> float:
-    """The polynomial's value at x."""
-    p = len(x)
-    total: float = coefficients[0]
-    if degree >= 1:
-        for a in range(p):
-            total += coefficients[1 + a] * x[a]
-    if degree >= 2:
-        at = 1 + p
-        for a in range(p):
-            inner = 0.0
-            for b in range(a + 1):
-                inner += coefficients[at + b] * x[b]
-            total += inner * x[a]
-            at += a + 1
-    return total
 
 
 @kernel

@@ -70,8 +70,8 @@ def whole_records(
     N, S, C = len(parent), len(weight), len(n)
     slot = np.full(N, -1)
     slot[np.diff(first) > 0] = np.arange(C)
-    n_components, total, above = np.zeros(N, np.int64), np.zeros((S, N)), np.full(N, -1)
-    _sum_paths(parent, first, slot, weight, n_components, total, above)
+    total, above = np.zeros((S, N)), np.full(N, -1)
+    _sum_paths(parent, first, slot, weight, total, above)
     n_kept, order = span_sizes(n, degree, averaged, p)
     n_factors = order * (order + 1) // 2
     if not spans:
@@ -84,7 +84,6 @@ def whole_records(
     low, high, rows, factors = spans
     return Records(
         **known,
-        n_components=n_components,
         total=total,
         above=above,
         slot=slot,
@@ -118,15 +117,11 @@ def _in_rows(n: Ints, degree: Ints, p: int) -> Bools:
 
 
 @kernel
-def _sum_paths(
-    parent: Ints, first: Ints, slot: Ints, weight: Floats, n_components: Ints, total: Floats, above: Ints
-) -> None:
+def _sum_paths(parent: Ints, first: Ints, slot: Ints, weight: Floats, total: Floats, above: Ints) -> None:
     """Write what the records from the root down to each context sum up to."""
     for k in range(len(parent)):
-        n_components[k] = first[k + 1] - first[k]
         if k > 0:
             up = parent[k]
-            n_components[k] += n_components[up]
             for s in range(len(weight)):
                 total[s, k] = total[s, up]
             above[k] = up if slot[up] >= 0 else above[up]

@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 from coverwalk._arrays import Ints
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["floats_1", "floats_2", "floats_3", "ints_1", "pointer", "small_ints_1"]
+__all__ = ["floats_1", "floats_2", "floats_3", "ints_1", "pointer"]
 
 
 def _pointer(typing: Any, address: Any) -> Any:
@@ -51,9 +51,3 @@ def floats_3(where: Ints, size: Ints, t: int, a: int) -> Any:
 def ints_1(where: Ints, size: Ints, t: int, a: int) -> Any:
     """Integers of 64 bits, one dimension."""
     return carray(pointer(where[t, a]), (size[t, a, 0],), np.int64)
-
-
-@kernel
-def small_ints_1(where: Ints, size: Ints, t: int, a: int) -> Any:
-    """Integers of 32 bits, one dimension."""
-    return carray(pointer(where[t, a]), (size[t, a, 0],), np.int32)

@@ -12,7 +12,7 @@ import math
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import fused_kernel, kernel
 
-__all__ = ["back_solve", "factorise", "forward_solve", "log_determinant", "pack", "packed_leverage"]
+__all__ = ["back_solve", "factorise", "forward_solve", "log_determinant", "pack"]
 
 
 @fused_kernel
@@ -91,17 +91,3 @@ def pack(U: Floats, d: int, flat: Floats, at: int) -> None:
         for j in range(k + 1, d):
             flat[at + j - k] = U[k, j]
         at += d - k
-
-
-@fused_kernel
-def packed_leverage(flat: Floats, at: int, d: int, z: Floats) -> float:
-    """z' (U'U)^-1 z for a packed factor; z is overwritten."""
-    square = 0.0
-    for k in range(d):
-        t = z[k] / flat[at]
-        square += t * t
-        at -= k
-        for j in range(k + 1, d):
-            z[j] -= t * flat[at + j]
-        at += d
-    return square

@@ -83,7 +83,7 @@ class Mixture {
 
   // A histogram over cells common to all x: as much in each as the components have there, sharpened.
   withCells(components) {
-    const below = (y) => components.reduce((sum, component) => sum + this.nearlyBelow(component, y), 0);
+    const below = (y) => components.reduce((sum, component) => sum + this.probabilityOf(component, y), 0);
     const masses = Array.from(this.cell_left, (left, c) => Math.max(below(this.cell_right[c]) - below(left), 0));
     const inside = masses.reduce((sum, mass) => sum + mass, 0), most = Math.max(...masses, 1e-300);
     const sharp = masses.map((mass) => (mass / most) ** this.cell_exponent), total = Math.max(sharp.reduce((sum, mass) => sum + mass, 0), 1e-300);
@@ -92,14 +92,6 @@ class Mixture {
       shape: this.cell_shape[0], kind: CELLS_OF_Y, depth: 0, nRows: this.n_rows_in_all,
     }));
     return components.map((component) => ({ ...component, weight: component.weight * (1 - this.cell_weight * inside) })).concat(cells);
-  }
-
-  // Weighted P(Y <= y) of one component, Student's t by Wallace's normal deviate, as the library takes it for cells.
-  nearlyBelow(component, y) {
-    const s = component.shape, df = this.shape_df[s], e = (y - component.loc) / component.scale;
-    if (this.shape_kind[s] !== STUDENT) return this.probabilityOf(component, y);
-    const z = ((8 * df + 1) / (8 * df + 3)) * Math.sqrt(df * Math.log1p((e * e) / df));
-    return component.weight * normalCdf(e > 0 ? z : -z);
   }
 
   // The kernel density over all rows: its nodes around x, linear between them.
