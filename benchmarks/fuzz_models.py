@@ -108,11 +108,21 @@ def nothing(model):
     repr(model)
 
 
+def in_growth(model, X, y, whole=False):
+    """The model in the midst of a growth, of one tree or of all."""
+    for start in range(0, len(y), 5):
+        growing = model.partial_fit(X[start : start + 5], y[start : start + 5]).stream_.streams[0].growing
+        if growing is not None and growing.result().whole == whole:
+            return model
+    raise AssertionError("nothing grows")
+
+
 def models():
     """Name, model and use of each."""
     y = Y[:, 0]
     ring, z = MIXTURES["ring"].make(100, 0)
     wide = RNG.uniform(-1, 1, (1100, 2))
+    long = np.random.default_rng(1).uniform(-1, 1, (1400, 2))
     yield "forest", ConditionalDensity(2, stop=0.5).fit(X, y), rows(X, y)
     yield "forest, chosen", ConditionalDensity(2).fit(ring, z), rows(ring, z)
     rounded = np.round(2 * wide[:500, 0] + RNG.standard_normal(500))
@@ -136,8 +146,10 @@ def models():
     yield "stream, rounded", steps, rows(X, np.round(y))
     yield "stream, outputs", ConditionalDensity(2).partial_fit(X, Y), rows(X, Y)
     yield "stream, fitted", ConditionalDensity(2, stop=0.5).fit(X, y).partial_fit(X[:5], y[:5]), rows(X, y)
-    growing = ConditionalDensity(3).partial_fit(wide[:1050], wide[:1050, 0])
-    yield "stream in mid-growth", growing, rows(X, y)
+    yield "stream in mid-growth", in_growth(ConditionalDensity(3), wide, wide[:, 0]), rows(X, y)
+    left = np.where(np.arange(1400) < 1060, np.round(long[:, 0], 1), long[:, 0])  # a grid: then all trees grow
+    whole = in_growth(ConditionalDensity(4, stop=0.5, max_contexts=15), long, left, whole=True)
+    yield "stream in mid-growth of all trees", whole, rows(X, y)
     yield "double tree", DoubleTree().fit(X, y), rows(X, y)
     yield "double tree, gaps", DoubleTree(priors="fixed", settle=16).fit(GAPS, y), rows(GAPS, y)
     yield "double tree, outputs", DoubleTree(walk="refine").fit(X, Y), rows(X, Y)
