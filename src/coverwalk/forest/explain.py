@@ -13,7 +13,7 @@ from coverwalk.distributions.explanation import Explanation, explanation_of
 from coverwalk.forest.importance import normalised, regression_gains
 from coverwalk.preparation.columns import input_names
 
-__all__ = ["Dependence", "Explaining", "Importance", "permutation_importance"]
+__all__ = ["Dependence", "Explaining", "Importance", "permutation_importance", "permutation_rises"]
 
 
 class Importance(NamedTuple):
@@ -48,13 +48,16 @@ def permutation_importance(model: Any, X: Any, loss: Any, n_repeats: int, random
     """Importances of the features of X for ``loss(X)``, the mean log loss of the model on rows X and their targets."""
     if n_repeats < 1:
         raise ValueError(f"n_repeats must be at least 1, got {n_repeats!r}")
-    rng, base = check_random_state(random_state), loss(X)
-    n = len(X) if hasattr(X, "__len__") else X.shape[0]
-    rise = np.empty((model.n_features_in_, n_repeats))
-    for a in range(model.n_features_in_):
-        for b in range(n_repeats):
-            rise[a, b] = loss(_with_column(X, a, rng.permutation(n))) - base
-    return Importance(rise.mean(axis=1), rise.std(axis=1), rise, input_names(model))
+    names = input_names(model)
+    rise = permutation_rises(X, loss, len(names), n_repeats, check_random_state(random_state))
+    return Importance(rise.mean(axis=1), rise.std(axis=1), rise, names)
+
+
+def permutation_rises(X: Any, loss: Any, p: int, n_repeats: int, rng: Any) -> Floats:
+    """By how much ``loss(X)`` rises when each of p features is shuffled, (p, n_repeats)."""
+    n, base = X.shape[0] if hasattr(X, "shape") else len(X), loss(X)
+    shuffled = [[loss(_with_column(X, a, rng.permutation(n))) for _ in range(n_repeats)] for a in range(p)]
+    return np.asarray(np.array(shuffled).reshape(p, n_repeats) - base)
 
 
 def _with_column(X: Any, a: int, rows: NDArray[Any]) -> Any:

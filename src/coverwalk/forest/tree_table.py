@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.distributions.mixture import Components
+from coverwalk._kernels.forest.node import NODE
 from coverwalk._kernels.forest.trees import Trees, Work, learn_all, mean_all, predict_all, route_all
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
@@ -98,7 +99,8 @@ class TreeTable:
             units = output.centre[0], output.scale[0], member.frame.scale_factor
             numbers[t] = (member.degree, smooth, self.first_shape[t], *units)
         frame = [next(f for f, frame in enumerate(self.frames) if frame is member.frame) for member in self.members]
-        nodes = np.concatenate([member.flat.nodes for member in self.members if member.flat])
+        # As bytes: NumPy joins records field by field, in four times the time.
+        nodes = np.concatenate([member.flat.nodes.view(np.uint8) for member in self.members if member.flat]).view(NODE)
         nodes["left"] += np.where(nodes["left"] >= 0, np.repeat(self.labels[:-1], np.diff(self.labels)), 0)
         return Trees(nodes, self.labels, np.array(frame), where, size, numbers)
 

@@ -11,6 +11,7 @@ from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.evaluation.baselines import Line, plain_inputs
 from coverwalk.evaluation.metrics import pit
 from coverwalk.evaluation.scores import row_keys
+from coverwalk.forest.explain import permutation_rises
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.summary import summarise
 
@@ -165,12 +166,9 @@ def permuted_losses(X: Floats, losses: Callable[[Floats, Ints], float], names: l
     n, p = X.shape
     rng = np.random.default_rng(0)
     rows = rng.permutation(n)[: max(50, min(n, _SHUFFLED_ROWS // max(p, 1), 2_000))]
-    base, rises = losses(X[rows], rows), []
-    for a, name in enumerate(names):
-        shuffled = X[rows]
-        shuffled[:, a] = shuffled[rng.permutation(len(rows)), a]
-        rises.append({"name": name, "rise": losses(shuffled, rows) - base})
-    return sorted(rises, key=lambda entry: -entry["rise"])
+    rises = permutation_rises(X[rows], lambda shuffled: losses(shuffled, rows), p, 1, rng)
+    told = [{"name": name, "rise": rise} for name, rise in zip(names, rises[:, 0].tolist())]
+    return sorted(told, key=lambda entry: -entry["rise"])
 
 
 def _importances(subject: Subject, answers: Answers) -> Any:
