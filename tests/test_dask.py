@@ -191,11 +191,11 @@ def test_a_scheduler_that_goes_away_leaves_the_model_as_it_was(tmp_path):
     X, y = rows(2000)
     dX, dy = arrays(X, y, 20)
     quick = {"distributed.comm.timeouts.connect": "1s", "distributed.comm.retry.count": 0}
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+    client = Client(cluster)
+    model = DaskConditionalDensity(client=client, **SETTINGS, sample_rows=100).fit(dX, dy)
+    before = model.fitted_
     with dask.config.set(quick):
-        cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
-        client = Client(cluster)
-        model = DaskConditionalDensity(client=client, **SETTINGS, sample_rows=100).fit(dX, dy)
-        before = model.fitted_
 
         def close():
             while not list(tmp_path.iterdir()):
