@@ -24,8 +24,11 @@ NO_FILL = Fill(np.empty(0, np.int64), np.empty((0, 0)))
 
 
 def fill_of(tree: Tree, Z: Floats, n_categories: tuple[int, ...], with_missing: tuple[int, ...] = ()) -> Fill:
-    """From rows Z (n, p); gaps: columns that have missing values, in rows that are not among these."""
-    missing = np.atleast_1d(np.isnan(Z).any(axis=0))
+    """From rows Z (n, p); with_missing: columns that have missing values, in rows that are not among these."""
+    unknown = np.isnan(Z)
+    if not unknown.any() and not with_missing:
+        return NO_FILL
+    missing = np.atleast_1d(unknown.any(axis=0))
     missing[list(with_missing)] = True
     missing[np.flatnonzero(n_categories)] = False
     column = np.flatnonzero(missing)
