@@ -15,7 +15,7 @@ __all__ = ["NEVER", "Job", "StreamSettings", "installed_at", "next_turn"]
 T = TypeVar("T")
 
 NEVER = 2**62  # rows
-FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen, and every four times as many
+FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen first
 RESTARTS = (1, 2, 4, 8)  # rows at which all trees are grown
 FEW_TREES = 4  # a forest of fewer is meant to be fast: it grows, plans and chooses less often
 AWAITED = 256  # rows up to which a growth of one tree is awaited: a thread would take longer
@@ -44,6 +44,12 @@ class StreamSettings:
     def last_choice(self) -> int:
         """Rows from which on the parts of the forest stay as they were chosen."""
         return 256 if self.forest.n_trees < FEW_TREES else 4096
+
+    def next_choice(self, chosen_at: int) -> int:
+        """Rows at which the parts of the forest are chosen again, after the choice at ``chosen_at`` rows."""
+        if not self.choose or chosen_at >= self.last_choice:
+            return NEVER
+        return max((4 if self.forest.n_trees < FEW_TREES else 2) * chosen_at, FIRST_CHOICE)
 
     def next_look(self, looked_at: int) -> int:
         """Rows at which the rounding and the scale of y are looked for again, after that at ``looked_at`` rows."""

@@ -23,7 +23,6 @@ from coverwalk.forest.growth import Base, Due, Growth, catch_up, categories_seen
 from coverwalk.forest.members import Frame, Member
 from coverwalk.forest.schedule import (
     AT_ONCE,
-    FIRST_CHOICE,
     NEVER,
     RESTARTS,
     Job,
@@ -103,7 +102,7 @@ class ForestStream:
         self.members: list[Member] = []
         self.counts = np.empty(0)  # (K,) what each tree has answered for
         self.turn, self.turn_at = 0, RESTARTS[-1]  # whose turn to grow is next, and at how many rows
-        self.chosen_at = FIRST_CHOICE // 4  # rows on which the parts of the forest were last chosen
+        self.chosen_at = 1  # rows on which the parts of the forest were last chosen
         self.looked_at = 1  # rows on which the rounding and the scale of y were last looked for
         self.growing: Job[Growth] | None = None
         self.next_event = 1
@@ -256,7 +255,7 @@ class ForestStream:
         settings, begins = self.settings, self.turn % self.settings.forest.n_trees == 0
         if n in RESTARTS:
             return Due(whole=True, looked=settings.forest.limited)
-        chosen = settings.choose and self.chosen_at < settings.last_choice and n >= 4 * self.chosen_at
+        chosen = n >= settings.next_choice(self.chosen_at)
         if chosen and n <= AT_ONCE:
             return Due(whole=True, chosen=True, looked=True)
         return Due(fresh=begins, chosen=chosen and begins, looked=n >= settings.next_look(self.looked_at))
