@@ -607,7 +607,7 @@ def test_every_choice_begins_from_the_parameters(monkeypatch):
     ConditionalDensity(4).partial_fit(X[:1100], Y[:1100])
     assert len(begun) == 4  # near 64, 128, 256 and 512 rows
     ConditionalDensity(4).fit(X[:60], Y[:60]).partial_fit(X[60:300], Y[60:300])
-    assert len(begun) == 3  # at four times 60
+    assert len(begun) == 6  # at twice and four times 60
     assert set(begun) == {(2, 1.0, 0.0, (), None)}
 
 
