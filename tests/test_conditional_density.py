@@ -163,6 +163,7 @@ def test_scales_do_not_matter(data):
         ({"stop": "often"}, '"auto"'),
         ({"ridges": ()}, "at least one"),
         ({"ridges": (0.0,)}, "positive"),
+        ({"ridges": (1e31,)}, "to 1e30"),  # no file could hold it
         ({"min_samples_leaf": 0.5}, "min_samples_leaf must be"),
     ],
 )

@@ -330,8 +330,8 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
 def _ridges(given: Any) -> tuple[float, ...]:
     """The parameter, checked."""
     ridges = np.asarray(given, np.float64)
-    if ridges.ndim != 1 or not 0 < ridges.size < 1000 or not ((ridges >= 1e-100) & (ridges <= 1e100)).all():
-        refuse("ridges", "positive numbers from 1e-100 to 1e100, at least one", given)
+    if ridges.ndim != 1 or not 0 < ridges.size < 1000 or not ((ridges >= 1e-30) & (ridges <= 1e30)).all():
+        refuse("ridges", "positive numbers from 1e-30 to 1e30, at least one", given)
     return tuple(ridges.tolist())
 
 
