@@ -1,7 +1,7 @@
 """Rounded, counted, cut off and bounded y: ours and peers on the same rows, all judged by the mass of rounding cells.
 
     OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 python benchmarks/targets.py [--sets poisson grades] [--splits 0 1]
-        [--rows 750] [--data FOLDER]
+        [--rows 750] [--data FOLDER]     (or set COVERWALK_DATA)
 
 Log loss: where y is rounded, of the mass of its cell over the step, for all methods; at a value that repeats on its own
 (0 in rainfall) of its mass, which for peers is that within a tenth of a standard deviation. CRPS: of the distribution
@@ -12,6 +12,7 @@ FOLDER/tables/NAME.csv.gz; the last column is y, and columns of text are numbere
 import argparse
 import csv
 import gzip
+import os
 import warnings
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import numpy as np
 from uci_peers import Gaussian, HistGradientBoosting, LeafKernel, kernels_at
 
 from coverwalk import ConditionalDensity, PredictiveDistribution
+from coverwalk.datasets import data_folder
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation import crps
 from coverwalk.preparation.find_rounding import find_rounding
@@ -101,7 +103,8 @@ def rows_of(name, split, arguments):
     if name in GENERATED:
         X, y = generate(name, n + 2000, split)
         return X[:n], y[:n], X[n:], y[n:]
-    X, y = table(Path(arguments.data) / "tables" / f"{name}.csv.gz")
+    file = f"tables/{name}.csv.gz"
+    X, y = table(data_folder(arguments.data, needs=file) / file)
     order = np.random.RandomState(42 + split).permutation(len(y))[: n + n // 3]
     test, train = order[: n // 3], order[n // 3 :]
     return X[train], y[train], X[test], y[test]
@@ -117,7 +120,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     peers = {"ridge + one normal": Ridge, "boosting + one normal": HistGradientBoosting, "forest kernels": LeafKernel}
     print("| set | method | log loss | CRPS | RMSE | y |\n|---|---|---|---|---|---|")
-    for name in arguments.sets or [*GENERATED, *(TABLES if arguments.data else ())]:
+    for name in arguments.sets or [*GENERATED, *(TABLES if arguments.data or os.environ.get("COVERWALK_DATA") else ())]:
         results: dict[str, list[np.ndarray]] = {}
         told = ""
         for split in arguments.splits:
