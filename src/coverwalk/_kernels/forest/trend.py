@@ -10,20 +10,20 @@ from coverwalk._kernels._compile import fused_kernel, kernel
 __all__ = ["fourier", "fourier_features", "fourier_value"]
 
 
-# cos(2 pi t) = sum_k (-1)^k (2 pi t)^2k / (2k)!, for |t| <= 1/2; the next term is below 1e-15
-SERIES = np.array([(-1.0) ** k * (2 * math.pi) ** (2 * k) / math.factorial(2 * k) for k in range(15)])
+# sin(2 pi v) = sum_k (-1)^k (2 pi v)^(2k + 1) / (2k + 1)!, for |v| <= 1/4; what is left out is below 1e-15
+SERIES = np.array([(-1.0) ** k * (2 * math.pi) ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(10)])
 
 
 @fused_kernel
 def _turn(t: Floats) -> None:
     """Overwrite t with cos(2 pi t): a series without branches, so that the loop vectorises: a quarter of the time."""
     for k in range(len(t)):
-        u = t[k] - math.floor(t[k] + 0.5)
-        square = u * u
-        cosine = SERIES[14]
-        for j in range(13, -1, -1):
-            cosine = cosine * square + SERIES[j]
-        t[k] = cosine
+        v = 0.25 - abs(t[k] - math.floor(t[k] + 0.5))  # cos(2 pi t) = sin(2 pi v)
+        square = v * v
+        series = SERIES[9]
+        for j in range(8, -1, -1):
+            series = series * square + SERIES[j]
+        t[k] = v * series
 
 
 @fused_kernel
