@@ -13,6 +13,8 @@ from numba.core.dispatcher import Dispatcher
 from coverwalk import ConditionalDensity, ContextClassifier, Density, DoubleTree, SequenceModel
 from coverwalk._kernels import _compile
 from coverwalk._kernels._compile import _forget_stale_kernels
+from coverwalk._kernels.forest.scaling import frame_rows, scale_rows
+from coverwalk._kernels.forest.trees import learn_all, route_all
 from coverwalk.cli import main
 from coverwalk.warmup import compile_ahead
 
@@ -105,7 +107,6 @@ print(n_features(2, 3), "numba.np.linalg" in sys.modules)
 
 WARM = """
 import sys
-from numba.core import event
 compiled = []
 class Count(event.Listener):
     def on_start(self, e): compiled.append(e.data["dispatcher"].py_func.__qualname__)
@@ -180,3 +181,22 @@ def test_whole_numbers_as_parameters_compile_nothing_again(make, parameters):
     whole = {name: int(value) if isinstance(value, float) else value for name, value in parameters.items()}
     np.testing.assert_array_equal(make(**whole), given)
     assert {name: n for name, n in compiled().items() if n != before.get(name)} == {}
+
+
+def test_rows_in_any_layout_are_read_by_the_same_kernels():
+    def use(X, y):
+        model = ConditionalDensity(2, random_state=0).fit(X, y)
+        model.forests_[0].predict_dist(X)
+        for _ in range(2):
+            model.predict(X)
+            model.logpdf(X, y)
+            model.partial_fit(X, y)
+        return [len(kernel.signatures) for kernel in (route_all, learn_all, frame_rows, scale_rows)]
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    signatures = use(X, y)
+    for given in (np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], X[::-1], frozen):
+        assert use(given, y) == signatures

@@ -116,7 +116,7 @@ class TreeTable:
         """
         work, trees = self._work(*X.shape), self.trees
         offsets = work.offsets
-        route_all(X, trees, work, 1 + self._corners)
+        route_all(np.require(X, np.float64, ["C", "W"]), trees, work, 1 + self._corners)
         m = int(offsets[-1])
         weight = np.empty((self.n_priors, m))
         out = weight, np.empty(m), np.empty(m), np.empty(m, np.int32), np.empty(m, np.int64)
@@ -162,7 +162,7 @@ class TreeTable:
         """
         out, outliers = np.empty(len(X)), self._outliers(n_rows)
         shares, work = weights * (1.0 - outliers[0]), self._work(*X.shape)
-        mean_all(X, self.trees, work, shares, self.shapes.table, outliers, grid, out)
+        mean_all(np.ascontiguousarray(X), self.trees, work, shares, self.shapes.table, outliers, grid, out)
         return out
 
     @cached
@@ -180,7 +180,18 @@ class TreeTable:
         """
         out, outliers = np.empty(len(y)), (OUTLIER_ROWS, *self._outliers(0)[1:])
         work, table, pool = self._work(*X.shape), self.shapes.table, (*self._groups, counts)
-        learn_all(X, y, self.trees, work, table, pool, outliers, n_rows, decay, out)
+        learn_all(
+            np.ascontiguousarray(X),
+            np.ascontiguousarray(y),
+            self.trees,
+            work,
+            table,
+            pool,
+            outliers,
+            n_rows,
+            decay,
+            out,
+        )
         return out
 
     def describe(self, label: int, n_rows: int, names: list[str], categories: list[list[str]]) -> Context | None:

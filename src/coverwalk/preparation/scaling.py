@@ -67,7 +67,8 @@ class Scaling:
         """
         Z, plain = np.empty(X.shape), np.empty(X.shape)
         category = np.array(n_categories, np.int64) if n_categories else np.zeros(X.shape[1], np.int64)
-        frame_rows(np.ascontiguousarray(X), self.centre, self.scale, category, Z, plain)
+        X = np.require(X, np.float64, ["C", "W"])  # a kernel for each kind of array would have to be compiled
+        frame_rows(X, self.centre, self.scale, category, Z, plain)
         return Z, plain
 
     def backward(self, z: ArrayLike, column: int) -> Floats:
