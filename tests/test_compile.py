@@ -107,6 +107,7 @@ print(n_features(2, 3), "numba.np.linalg" in sys.modules)
 
 WARM = """
 import sys
+from numba.core import event
 compiled = []
 class Count(event.Listener):
     def on_start(self, e): compiled.append(e.data["dispatcher"].py_func.__qualname__)
