@@ -18,7 +18,8 @@ from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_so
 from coverwalk.forest.forest import Forest, Settings
 from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tuning import choose
-from coverwalk.preparation.scaling import Scaling, canonical_order
+from coverwalk.preparation.row_codes import canonical_order
+from coverwalk.preparation.scaling import Scaling
 
 
 def rows(n=200, p=3, seed=0, noise=0.2):

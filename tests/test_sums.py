@@ -20,8 +20,8 @@ from coverwalk.forest.growth import ready
 from coverwalk.forest.members import GLOBAL_KERNEL
 from coverwalk.forest.passes import RowError, accumulate, finalize, is_pass, merge, plan
 from coverwalk.forest.sums import Capacity, ForestSums, plan_on_sample
+from coverwalk.preparation.row_codes import canonical_order, row_codes
 from coverwalk.preparation.row_sample import RowSample
-from coverwalk.preparation.scaling import canonical_order, row_codes
 
 SUMS = {"sample_rows": 1000, "state_bytes": 2**17}  # no room for 6000 rows of four numbers
 TIGHT = {"sample_rows": 50, "state_bytes": 1}  # none for one more row

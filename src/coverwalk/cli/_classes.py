@@ -86,8 +86,7 @@ def write_classes(model: "ContextClassifier", arguments: Any) -> None:
     """The most probable class of every row, and the probability of each."""
     import numpy as np
 
-    from coverwalk.cli._models import columns_of
-    from coverwalk.cli._output import write_rows
+    from coverwalk.cli._models import columns_of, write_rows
     from coverwalk.preparation.tables import open_table
 
     inputs, (target,) = columns_of(model)

@@ -10,7 +10,7 @@ from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.preparation.bounds import Bounds, check_within, checked_bounds, natural_bounds
 from coverwalk.preparation.find_rounding import atom_widths, find_rounding
 from coverwalk.preparation.rounding import Rounding
-from coverwalk.preparation.scaling import canonical_order
+from coverwalk.preparation.row_codes import canonical_order
 
 __all__ = ["bounded", "choose_rounding", "nearly_same"]
 

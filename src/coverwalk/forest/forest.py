@@ -26,7 +26,8 @@ from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree, grow_tree
 from coverwalk.forest.tree_table import TreeTable
-from coverwalk.preparation.scaling import Scaling, canonical_order
+from coverwalk.preparation.row_codes import canonical_order
+from coverwalk.preparation.scaling import Scaling
 
 __all__ = ["Context", "FittedTree", "Forest", "Part", "Settings"]
 

@@ -23,7 +23,7 @@ from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tree_table import TreeTable, joined_shapes
 from coverwalk.forest.tuning import choose
-from coverwalk.preparation.scaling import canonical_order
+from coverwalk.preparation.row_codes import canonical_order
 
 __all__ = ["Base", "Due", "Growth", "catch_up", "categories_seen", "grow", "learned_since", "ready"]
 

@@ -39,7 +39,7 @@ from coverwalk.forest.settings import MAX_FEATURES, Settings
 from coverwalk.forest.statistics import S, TreeStatistics
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
-from coverwalk.preparation.scaling import canonical_order
+from coverwalk.preparation.row_codes import canonical_order
 
 __all__ = ["STATE_BYTES", "Capacity", "ForestShapes", "ForestSums", "plan_on_sample", "scaled"]
 

@@ -22,7 +22,7 @@ from coverwalk.forest.experts.y_cells import choose_y_cells
 from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
 from coverwalk.forest.settings import MAX_FEATURES, latent
-from coverwalk.preparation.scaling import canonical_order
+from coverwalk.preparation.row_codes import canonical_order
 
 __all__ = ["choose", "choose_for_output"]
 

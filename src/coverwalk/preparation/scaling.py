@@ -5,12 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coverwalk._arrays import Floats, Ints
+from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.scaling import frame_rows, scale_rows
 from coverwalk.files.schema import Array, Flag, Schema
-from coverwalk.preparation.row_codes import row_codes
 
-__all__ = ["Scaling", "canonical_order", "row_codes"]
+__all__ = ["Scaling"]
 
 _BULK = 4.0  # deviations up to which the map is linear; logarithmic beyond
 _SPIKE = 16.0  # the scale is never less than the standard deviation over this: columns that are mostly one value
@@ -95,15 +94,3 @@ class Scaling:
         one = Scaling(self.centre[[column]], self.scale[[column]], self.squash)
         left = near[one.forward(near[:, None])[:, 0] <= split]
         return float(left.max() if len(left) else x)
-
-
-def canonical_order(X: Floats, y: Floats) -> Ints:
-    """A pseudo-random order of the rows that depends on what they hold alone: sums and samples do not see how they
-    came.
-
-    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.zeros(3)
-    >>> shuffled = [2, 0, 1]
-    >>> bool(np.all(X[canonical_order(X, y)] == X[shuffled][canonical_order(X[shuffled], y)]))
-    True
-    """
-    return np.argsort(row_codes(X, y), kind="stable")
