@@ -15,7 +15,8 @@ from coverwalk._kernels.forest.evidence import stop_weights
 from coverwalk._kernels.forest.kernel_density import density_evidence, kernel_tables
 from coverwalk._kernels.forest.polynomial import features, inner_product, n_features
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve, log_determinant
-from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tuning import choose
 from coverwalk.preparation.row_codes import canonical_order

@@ -15,10 +15,10 @@ from coverwalk._kernels.forest.residual_bins import bin_residuals, density_score
 from coverwalk._kernels.forest.sums import add_moments, empty_regressions, n_moments, regress_moments
 from coverwalk.forest import passes as chunks
 from coverwalk.forest import tuning
-from coverwalk.forest.forest import Part, Settings
 from coverwalk.forest.growth import ready
-from coverwalk.forest.members import GLOBAL_KERNEL
+from coverwalk.forest.members import GLOBAL_KERNEL, Part
 from coverwalk.forest.passes import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.sums import Capacity, ForestSums, plan_on_sample
 from coverwalk.preparation.row_codes import canonical_order, row_codes
 from coverwalk.preparation.row_sample import RowSample

@@ -14,8 +14,6 @@ from coverwalk.local.polynomial import Polynomial, PolynomialPosterior
 from coverwalk.local.tree_density import TreeDensity, TreeDensityPosterior
 from coverwalk.walk import START, Refining, mix
 
-__all__ = ["LOCALS", "Belief", "Component", "KeptRow", "check_contexts", "checked_row"]
-
 LOCALS = (Polynomial, TreeDensity, KernelDensity, Dirichlet)
 _POSTERIORS = (PolynomialPosterior, TreeDensityPosterior, KernelDensityPosterior, DirichletPosterior)
 

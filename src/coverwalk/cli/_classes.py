@@ -56,7 +56,8 @@ def labelled_rows(
     import numpy as np
 
     from coverwalk.cli._models import columns_of
-    from coverwalk.preparation.tables import TableError, listed, open_table
+    from coverwalk.preparation.table import TableError, listed
+    from coverwalk.preparation.tables import open_table
 
     inputs, (target,) = columns_of(model)
     first = 0

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import polars
 
     from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree
-    from coverwalk.preparation.tables import Floats
+    from coverwalk._arrays import Floats
 
 ROWS_AT_ONCE = 5_000
 _JOINT_ROWS_AT_ONCE = 100  # several outputs are predicted by draws: a row takes the memory of hundreds

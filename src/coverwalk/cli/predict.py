@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import polars
 
     from coverwalk import ConditionalDensity
-    from coverwalk.preparation.tables import Floats
+    from coverwalk._arrays import Floats
 
 HELP = "predict each row of a table: mean, quantiles, intervals, probabilities of events, samples; or classes"
 

@@ -16,8 +16,6 @@ from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, R
 from coverwalk.locks import MANY_ROWS
 from coverwalk.preparation.running_scaling import FARTHEST, Units, units_of
 
-__all__ = ["DoubleTreeEngine", "Plan"]
-
 
 @stored(
     walk=Text("coarsen", "refine"),

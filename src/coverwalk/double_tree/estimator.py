@@ -22,8 +22,6 @@ from coverwalk.preparation.weights import copies
 if TYPE_CHECKING:
     from coverwalk.distributions.mixture import PredictiveDistribution
 
-__all__ = ["DoubleTree"]
-
 MAX_COPIES = 2**26  # of all rows together: weights are counts, and so many rows would not fit
 
 

@@ -18,8 +18,6 @@ from coverwalk import __version__
 from coverwalk.files.fields import Store
 from coverwalk.files.packing import FREE, NAMES, Held, excess, hold, unpack
 
-__all__ = ["FORMAT", "ModelFileError", "parsed", "pieces", "read_bytes", "refuse_inflation"]
-
 FORMAT = 3  # rises when a file of before could be misread
 
 _SIZES = {"{": 240, "[": 64, ",": 32}  # bytes that the smallest of JSON's objects, lists and items take in memory

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from coverwalk.files.limits import LARGEST, Limits, SchemaError, Scope, evaluate, is_name, refuse
 
-__all__ = ["Array", "Derived", "Field", "Flag", "Labels", "Names", "Real", "Store", "Text", "Whole"]
-
 INLINE = 32  # numbers: smaller arrays stand in the header itself, since thousands of tiny ones would swell the file
 MAX_EMPTY = 4096  # of a dimension that no number of an array bears out
 _WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}  # JSON has no such numbers

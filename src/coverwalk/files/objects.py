@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 from coverwalk.files.fields import Derived, Field, Store
 from coverwalk.files.limits import SchemaError, Scope, evaluate, is_name, refuse
 
-__all__ = ["Object", "Schema", "build", "schema_of", "state_of", "stored"]
-
 Check = Callable[[Any, Scope], None]
 T = TypeVar("T")
 

@@ -16,8 +16,6 @@ from coverwalk.forest.threads import in_threads, one_by_one
 from coverwalk.preparation.row_codes import row_codes
 from coverwalk.preparation.scaling import Scaling
 
-__all__ = ["ClassForest", "ClassInputs", "DuplicateRows"]
-
 MANY_ROWS = 2**14  # distinct rows that need not come in more parts than folds
 MANY_PARTS = 16  # nor, however many folds there are, in more than these
 CHUNK = 4096  # rows that a thread predicts at a time

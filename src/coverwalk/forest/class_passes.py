@@ -27,8 +27,6 @@ from coverwalk.preparation.category_counts import category_codes
 from coverwalk.preparation.row_codes import row_codes
 from coverwalk.preparation.row_sample import label_numbers
 
-__all__ = ["ClassSums", "plan_classes"]
-
 LEAVES = (64, 4096)  # of a tree, at least and at most
 HELD_SHARE = 0.2  # of the sample, that fits the powers of the pools
 ROWS_AT_ONCE = 2**16

@@ -8,8 +8,6 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk.files.schema import Array, require, stored
 from coverwalk.preparation.columns import MixedInputs
 
-__all__ = ["MAX_WEIGHT", "ClassRows", "check_classifier", "joined"]
-
 MAX_WEIGHT = 1e9  # rows that a row may count as: sums of squares keep what a column varies by
 
 

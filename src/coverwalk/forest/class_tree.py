@@ -14,8 +14,6 @@ from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk.files.schema import Array, Flag, List, Object, Real, Schema, Scope, Tuple, Whole, require, stored
 from coverwalk.forest.tree import Tree
 
-__all__ = ["ClassGrowth", "ClassTree", "grow_class_tree"]
-
 Span = tuple[Ints, Ints]  # start (N,), end (N,): the rows of each context in an ordered list of rows
 
 MAX_COLUMNS = 48  # of a discriminant; where x has more, each tree draws its own

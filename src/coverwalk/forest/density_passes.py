@@ -16,8 +16,6 @@ from coverwalk.forest.tuning import choose_for_output
 from coverwalk.preparation.category_counts import category_codes
 from coverwalk.preparation.row_codes import row_codes
 
-__all__ = ["DensityPass", "plan_density"]
-
 
 @dataclass
 class DensityPass:

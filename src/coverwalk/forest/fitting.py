@@ -18,8 +18,6 @@ from coverwalk.forest.local_columns import Fill, fill_of, local_columns
 from coverwalk.forest.members import FittedTree
 from coverwalk.forest.tree import Tree
 
-__all__ = ["Fitted", "fit_tree", "fitted_contexts", "tables", "weighted_tree"]
-
 tables = cache(kernel_tables)
 OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
 MIN_WEIGHT = 0.03  # components below it, in their tree, are left out and the others made to sum to one

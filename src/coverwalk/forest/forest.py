@@ -20,7 +20,7 @@ from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import NO_WEIGHT, KernelContext
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.fitting import fit_tree
-from coverwalk.forest.members import FittedTree, Frame, Member, Part
+from coverwalk.forest.members import FittedTree, Frame, Member
 from coverwalk.forest.settings import Settings, grid_of, latent
 from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_store
 from coverwalk.forest.threads import in_threads
@@ -28,8 +28,6 @@ from coverwalk.forest.tree import Tree, grow_tree
 from coverwalk.forest.tree_table import TreeTable
 from coverwalk.preparation.row_codes import canonical_order
 from coverwalk.preparation.scaling import Scaling
-
-__all__ = ["Context", "FittedTree", "Forest", "Part", "Settings"]
 
 MAX_LEAVES = 2**12  # of a tree
 PLAN_ROWS = 2**17  # from which trees are grown

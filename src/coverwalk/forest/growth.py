@@ -25,8 +25,6 @@ from coverwalk.forest.tree_table import TreeTable, joined_shapes
 from coverwalk.forest.tuning import choose
 from coverwalk.preparation.row_codes import canonical_order
 
-__all__ = ["Base", "Due", "Growth", "catch_up", "categories_seen", "grow", "learned_since", "ready"]
-
 
 @dataclass(frozen=True)
 class Base:

@@ -13,8 +13,6 @@ from coverwalk.forest.forest import Forest
 from coverwalk.forest.threads import in_threads
 from coverwalk.preparation.row_codes import canonical_order
 
-__all__ = ["class_gains", "normalised", "regression_gains"]
-
 
 def regression_gains(forest: Forest) -> Floats:
     """Nats saved by each input (p,), over the rows that the forest keeps: by the root's line and by splits.

@@ -9,8 +9,6 @@ from coverwalk._kernels.forest.fill import leaf_means
 from coverwalk.files.schema import Array, stored
 from coverwalk.forest.tree import Tree, plain_columns
 
-__all__ = ["NO_FILL", "Fill", "fill_of", "local_columns"]
-
 
 @stored(column=Array(np.int64, "m", index="p"), mean=Array(float, "N if m else 0", "m"))
 class Fill(NamedTuple):

@@ -18,16 +18,6 @@ from coverwalk.preparation.scaling import Scaling
 if TYPE_CHECKING:
     from coverwalk.forest.flat import FlatTree
 
-__all__ = [
-    "GLOBAL_KERNEL",
-    "FittedTree",
-    "Frame",
-    "Member",
-    "Part",
-    "RowsInFrame",
-    "describe_context",
-]
-
 GLOBAL_KERNEL = -2  # label of a component that is in no tree, as that of outliers is
 
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from coverwalk.files.schema import Flag, Object, Real, Schema, Whole
-from coverwalk.forest.forest import Settings
-
-__all__ = ["NEVER", "Job", "Pace", "StreamSettings", "installed_at", "next_turn"]
+from coverwalk.forest.settings import Settings
 
 T = TypeVar("T")
 

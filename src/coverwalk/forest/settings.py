@@ -15,8 +15,6 @@ from coverwalk.forest.members import Part
 from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.row_codes import ranks, row_codes
 
-__all__ = ["MAX_FEATURES", "Settings", "grid_of", "latent"]
-
 MIN_SCALE = 1e-4  # of a residual, in units of y's scale
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets

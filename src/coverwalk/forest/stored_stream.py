@@ -15,8 +15,6 @@ from coverwalk.forest.tree import Tree
 if TYPE_CHECKING:
     from coverwalk.forest.stream import ForestStream
 
-__all__ = ["StoredMember", "check_stream", "restored_state", "stream_state"]
-
 
 @stored(
     frame=Whole(0, "F - 1"),

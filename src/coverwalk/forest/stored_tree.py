@@ -22,8 +22,6 @@ from coverwalk.forest.tree import Tree
 if TYPE_CHECKING:
     from coverwalk.forest.members import FittedTree
 
-__all__ = ["RowsOfForest", "StoredTree", "restored", "to_store"]
-
 MAX_BYTES, MAX_WORK = 2**27, 4e9  # of what all trees of a forest make again: beyond, it is in the file
 _KNOWN = ("first", "kind", "weight", "s2", "centre", "mean", "degree", "ridge", "n_rows")
 

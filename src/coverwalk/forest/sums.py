@@ -41,8 +41,6 @@ from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.row_codes import canonical_order
 
-__all__ = ["STATE_BYTES", "Capacity", "ForestShapes", "ForestSums", "plan_on_sample", "scaled"]
-
 Rows = tuple[Floats, Floats]
 
 STATE_BYTES = 2**28  # of the sums of one forest: they are what travels

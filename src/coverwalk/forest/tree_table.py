@@ -20,8 +20,6 @@ from coverwalk.forest.flat import flattened
 from coverwalk.forest.members import GLOBAL_KERNEL, Frame, Member, describe_context
 from coverwalk.locks import cached
 
-__all__ = ["OUTLIER_DF", "OUTLIER_ROWS", "TreeTable", "joined_shapes"]
-
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed distribution over all of y
 STUDENT = Shapes.student(OUTLIER_DF)
 _NONE, _NONE_2 = np.empty(0), np.empty((0, 0))

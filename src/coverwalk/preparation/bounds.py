@@ -19,8 +19,6 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.warped import EXPONENTIAL, LINEAR
 from coverwalk.files.schema import Real, Schema, require
 
-__all__ = ["Bounds", "check_within", "checked_bounds", "natural_bounds"]
-
 Pair = tuple[float | None, float | None]
 
 NATURAL = (0.0,), (1.0, 100.0)  # where y that was given no bounds may have a lower one, and an upper one

@@ -12,21 +12,6 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.node import OWN_CATEGORIES, UNSEEN
 from coverwalk.files.schema import List, Plain, Schema, Scope, require
 
-__all__ = [
-    "OTHERS",
-    "MixedInputs",
-    "MixedTags",
-    "categories_of",
-    "column_values",
-    "columns_of",
-    "encoded",
-    "frequent_categories",
-    "input_names",
-    "output_names",
-    "read_inputs",
-    "refuse_equal_names",
-]
-
 OTHERS = "(others)"  # the name that levels without a number of their own share
 
 

@@ -19,8 +19,6 @@ from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, re
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
-__all__ = ["Rounding"]
-
 MAX_DECIMALS = 12
 MAX_STEPS = 1e7  # from the lowest to the highest value of a grid that is not one of decimals
 MARGIN = 0.25  # of an opened cell, at either end, where no latent y lies: local models blur

@@ -5,8 +5,6 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels.forest.row_hash import hash_rows, uniforms
 
-__all__ = ["canonical_order", "ranks", "row_codes", "uniform_of"]
-
 
 def row_codes(X: Floats, y: Floats) -> UInts:
     """A pseudo-random number for each row, of what it holds alone."""

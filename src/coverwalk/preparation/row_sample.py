@@ -15,8 +15,6 @@ from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk.preparation.row_codes import row_codes
 from coverwalk.preparation.weights import copies
 
-__all__ = ["RowSample", "label_numbers"]
-
 
 def label_numbers(y: NDArray[Any]) -> Floats:
     """Labels as numbers to be hashed: themselves, or for text the first bits of a digest.

@@ -12,8 +12,6 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.real_line import CORE
 from coverwalk.files.schema import Array, stored
 
-__all__ = ["Units", "units_of"]
-
 _OUTLYING = (
     16.0  # robust standard deviations beyond which a range is taken for outliers: the bulk keeps 1/16 of the cells
 )

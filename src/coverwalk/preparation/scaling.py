@@ -9,8 +9,6 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.scaling import frame_rows, scale_rows
 from coverwalk.files.schema import Array, Flag, Schema
 
-__all__ = ["Scaling"]
-
 _BULK = 4.0  # deviations up to which the map is linear; logarithmic beyond
 _SPIKE = 16.0  # the scale is never less than the standard deviation over this: columns that are mostly one value
 

@@ -5,8 +5,6 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk.preparation.row_codes import ranks, row_codes
 
-__all__ = ["copies", "distinct_rows"]
-
 NOTHING = 1e-50  # of the heaviest row's weight: sums do not change by it
 WHOLE = 1e-9  # sums of weights this close to a whole number are that number
 MIN_ROWS = 20  # distinct rows of rounded y that all come k times are a table repeated k times: chance k^-20

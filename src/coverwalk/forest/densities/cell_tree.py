@@ -13,8 +13,6 @@ from coverwalk._kernels.forest.dyadic_walk import Steps, boxes, cell_density, sl
 from coverwalk.files.schema import Array, Limits, Real, Schema, Scope, require
 from coverwalk.preparation.running_scaling import Units
 
-__all__ = ["CellTree", "grow_cell_tree", "levels_of_choice", "random_units"]
-
 MAX_HALVINGS = 40  # of an axis
 _MARGIN = 0.5  # on either side the cells reach beyond the range by up to this part of it, at random
 _CELLS_PER_ROW = 16  # shapes of cells in the widest level of the lattice, at most

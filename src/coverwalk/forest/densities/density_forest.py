@@ -14,8 +14,6 @@ from coverwalk.forest.pool import pool_weights
 from coverwalk.forest.threads import in_threads
 from coverwalk.preparation.running_scaling import Units, units_of
 
-__all__ = ["DensityForest", "rounding_step"]
-
 FOLDS = 5
 MAX_WEIGHED = 100_000  # rows that are enough to learn the shares from
 _MIN_KERNELS = 0.05  # share of the kernels that is not worth their time

@@ -14,8 +14,6 @@ from coverwalk._kernels.forest.normals import add_normals
 from coverwalk.files.schema import Array, Real, Schema, Scope, require
 from coverwalk.preparation.running_scaling import Units
 
-__all__ = ["Normals", "grow_normals", "growth_for"]
-
 _FARTHEST = 1e6  # scales; rows beyond would square themselves into the covariances of all others
 _BEYOND = 1e100  # where densities are asked: squares stay finite
 

@@ -8,8 +8,6 @@ from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges, move_edges
 from coverwalk.files.schema import Array, Scope, require, stored
 
-__all__ = ["MAX_CELLS", "Cells", "find_cells"]
-
 N_PLACES = 128  # about which edges are looked for first, on either side of as many quantiles
 MAX_CELLS = 64
 MIN_WIDTH = 1e-4 / 16  # of a support, in standard deviations of y: an atom is as wide as in the trees' densities

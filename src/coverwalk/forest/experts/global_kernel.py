@@ -15,8 +15,6 @@ from coverwalk._kernels.forest.kernel_density import BASE_WEIGHT, BASE_WIDTH
 from coverwalk.distributions.shapes import KERNELS, Shapes
 from coverwalk.files.schema import Array, Object, Real, Schema, Scope, require
 
-__all__ = ["MAX_INPUTS", "KernelContext"]
-
 MAX_INPUTS = 2
 N_JUDGES, N_ROWS = 500, 2000  # rows that choose the bandwidths, and rows they are judged by
 COARSE = 2.0 ** np.arange(1.0, -5.0, -0.5)  # bandwidths in n^(-1 / (5 + p)), the rate of a density in p + 1 dimensions

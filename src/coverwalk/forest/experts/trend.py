@@ -23,8 +23,6 @@ from coverwalk._kernels.forest.trend import fourier, fourier_features
 from coverwalk.files.schema import Array, Real, Schema
 from coverwalk.forest.threads import in_threads
 
-__all__ = ["Trend"]
-
 WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
 MIDDLE = (1.0,)  # those of a metric that only leads to the next one
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows

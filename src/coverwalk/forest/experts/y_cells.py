@@ -24,8 +24,6 @@ from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Object, Real, stored
 from coverwalk.forest.experts.cell_edges import Cells, find_cells
 
-__all__ = ["STEPS", "UNIT_CELL", "YCells", "choose_y_cells", "with_y_cells"]
-
 Halves = tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
 
 STEPS = -3  # label of the cells' components
