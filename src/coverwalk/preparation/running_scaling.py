@@ -4,7 +4,7 @@ When they are set the model is built again from the rows it has seen, in the new
 said; what is said next is what a model would say that had known these units all along. Nothing looks ahead.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,12 @@ FARTHEST = 1e300  # in units of the scale; beyond it distances count as this
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-@stored(loc=Array(float, "q", any_unit=True), scale=Array(float, "q", above=0, any_unit=True))
+@stored()
 class Units(NamedTuple):
     """z = (y - loc) / scale for each column."""
 
-    loc: Floats
-    scale: Floats
+    loc: Annotated[Floats, Array(float, "q", any_unit=True)]
+    scale: Annotated[Floats, Array(float, "q", above=0, any_unit=True)]
 
     def apply(self, Y: Floats) -> Floats:
         """Y (n, q) in these units. By halves, so that the difference of opposite extremes does not overflow."""

@@ -1,6 +1,6 @@
 """Cells of y between which its density makes steps: found in y's own values, and in what was predicted for them."""
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -15,20 +15,14 @@ ATOM_WIDTH = 1e-2  # an atom must be worth its price if it were so wide: y that 
 _APART = 1e-9  # of the range of y: places nearer to each other are one
 
 
-@stored(
-    left=Array(float, "C"),
-    right=Array(float, "C"),
-    low=Array(float, "C"),
-    high=Array(float, "C"),
-    check=lambda state, scope: _check_cells(state, scope),
-)
+@stored(check=lambda state, scope: _check_cells(state, scope))
 class Cells(NamedTuple):
     """C cells from left to right, sorted, and the support of each: where it has its rows."""
 
-    left: Floats  # (C,)
-    right: Floats
-    low: Floats  # of the support, within the cell
-    high: Floats
+    left: Annotated[Floats, Array(float, "C")]  # (C,)
+    right: Annotated[Floats, Array(float, "C")]
+    low: Annotated[Floats, Array(float, "C")]  # of the support, within the cell
+    high: Annotated[Floats, Array(float, "C")]
 
     @property
     def narrow(self) -> Bools:
