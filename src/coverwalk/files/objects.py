@@ -57,16 +57,18 @@ class Schema:
         return state
 
 
-def stored(*, check: Check | None = None, first: tuple[str, ...] = (), **fields: Field) -> Callable[[type[T]], type[T]]:
+def stored(
+    *, check: Check | None = None, read_first: tuple[str, ...] = (), **fields: Field
+) -> Callable[[type[T]], type[T]]:
     """Declare the schema of a NamedTuple or dataclass, from annotations ``Annotated[type, field]`` or by keywords.
 
-    first: fields that are read before the others, since they tell dimensions.
+    read_first: fields that are read before the others, since they tell dimensions.
     """
 
     def declare(cls: type[T]) -> type[T]:
         hints = {name: getattr(hint, "__metadata__", ()) for name, hint in get_annotations(cls).items()}
         told = {name: found[0] for name, found in hints.items() if found and isinstance(found[0], Field)}
-        cls._schema = Schema(check=check, **{name: told[name] for name in (*first, *told)}, **fields)  # type: ignore[attr-defined]
+        cls._schema = Schema(check=check, **{name: told[name] for name in (*read_first, *told)}, **fields)  # type: ignore[attr-defined]
         return cls
 
     return declare

@@ -60,7 +60,7 @@ def _check(tree: Any, scope: Scope) -> None:
         require("inverse", len(tree.learned.inverse) in (0, scope["C"]) and _positive(tree.learned.inverse))
 
 
-@stored(first=("kind", "shapes"), check=_check)
+@stored(read_first=("kind", "shapes"), check=_check)
 class StoredTree(NamedTuple):
     """The arrays of `Records` that nothing else tells, and the rest of a `FittedTree`."""
 

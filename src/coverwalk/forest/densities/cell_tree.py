@@ -26,7 +26,7 @@ _MOVE = {
 }
 
 
-@stored(first=("height", "move"), check=lambda state, scope: _check_cells(state, scope))
+@stored(read_first=("height", "move"), check=lambda state, scope: _check_cells(state, scope))
 @dataclass(frozen=True)
 class CellTree:
     """The predictive density of one tree: heights of cells, in units of its own."""

@@ -36,7 +36,7 @@ MANY_ROWS = 12  # for each wave: leverages are their mean from there on, and mor
 MIN_KEEP = 1e-3  # of 1 - leverage
 
 
-@stored(first=("phase",))
+@stored(read_first=("phase",))
 @dataclass(frozen=True)
 class Trend:
     """c_0 + sum_a c_a z_a + sum_k c_k cos(2 pi (turns_k'z + phase_k)).
