@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.contexts import Grid
@@ -13,6 +14,7 @@ from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.files.schema import Flag, List, Maybe, Object, Real, Whole, stored
 from coverwalk.forest.experts.y_cells import YCells
 from coverwalk.forest.members import Part
+from coverwalk.preparation.outliers import Outliers
 from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.row_codes import ranks, row_codes
 
@@ -47,6 +49,7 @@ class Settings:
     # of y's density, common to all x
     y_cells: Annotated[YCells | None, Maybe(Object(YCells))] = field(default=None, compare=False)
     rounding: Annotated[Rounding | None, Maybe(Object(Rounding))] = field(default=None, compare=False)  # of y
+    outliers: Annotated[Outliers | None, Maybe(Object(Outliers))] = None  # of the latent y
     # that were given for y
     limits: Annotated[tuple[float, float], List(Real(inf=True, any_unit=True), low=2, high=2, kind=tuple)] = (
         -math.inf,
@@ -84,3 +87,11 @@ def latent(X: Floats, y: Floats, settings: Settings, apart: bool = True) -> Floa
     if settings.rounding is None:
         return y
     return settings.rounding.latent(X, y, ranks(row_codes(X, y)) if apart else 0)
+
+
+def usual_rows(settings: Settings, X: Floats, y: Floats, *others: NDArray[Any]) -> list[NDArray[Any]]:
+    """X (n, p), y (n,) and others, in the rows that trees learn: those that are no outliers."""
+    if settings.outliers is None:
+        return [X, y, *others]
+    usual = settings.outliers.usual(latent(X, y, settings, apart=False))
+    return [part[usual] for part in (X, y, *others)]
