@@ -24,10 +24,8 @@ from coverwalk.forest.statistics import TreeStatistics
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.category_counts import category_codes
+from coverwalk.preparation.row_codes import row_codes
 from coverwalk.preparation.row_sample import label_numbers
-from coverwalk.preparation.scaling import row_codes
-
-__all__ = ["ClassSums", "plan_classes"]
 
 LEAVES = (64, 4096)  # of a tree, at least and at most
 HELD_SHARE = 0.2  # of the sample, that fits the powers of the pools
