@@ -78,8 +78,9 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
     ----------
     classes_ : array (n_classes,)
         The labels, sorted. The columns of `predict_proba` have this order.
-    weights_, exponent_
-        Weights of the two kinds of trees in the pool, and the exponent of its probabilities.
+    weights_, exponents_
+        Weights of the two kinds of trees in the mixture, and the exponents of the mixture and of each kind in the
+        pooled probabilities.
     n_rows_ : int
         Number of rows learned.
     n_features_in_, feature_names_in_
@@ -350,10 +351,10 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         return self._forest.held_out_rows.weights
 
     @property
-    def exponent_(self) -> float:
-        """Of the pooled probabilities: above 1 it sharpens them."""
+    def exponents_(self) -> Floats:
+        """Of the mixture, then of each kind of trees: together above 1 they sharpen the probabilities."""
         check_is_fitted(self)
-        return self._forest.held_out_rows.exponent
+        return self._forest.held_out_rows.exponents
 
     def _grown(self, rows: ClassRows, n_classes: int) -> ClassForest:
         heavy = rows.weight > 0.0

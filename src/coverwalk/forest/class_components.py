@@ -55,7 +55,7 @@ def components(
     z = forest.inputs.forward(x[None, :])[0]
     found: list[_Found] = []
     number = 0
-    for (growth, trees), of_kind in zip(forest.kinds, forest.held_out_rows.weights):
+    for (growth, trees), of_kind in zip(forest.kinds, forest.held_out_rows.shares()):
         for tree in trees:
             found += _of_tree(tree, growth, z, number, float(of_kind) / len(trees))
             number += 1
