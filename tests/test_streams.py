@@ -16,7 +16,7 @@ from sklearn.base import clone
 from coverwalk import ConditionalDensity, DoubleTree, load
 from coverwalk.forest.experts.trend import Trend, _one_thread
 from coverwalk.forest.forest import Part, Settings
-from coverwalk.forest.schedule import NEVER, Job, StreamSettings
+from coverwalk.forest.schedule import MAX_WAIT, NEVER, Job, Pace, StreamSettings
 from coverwalk.forest.stream import ForestStream
 
 from .slow_stream import SlowStream
@@ -326,6 +326,54 @@ def test_a_thread_that_a_fork_has_lost_is_done_again():
     job._found.clear()
     job._process = -1
     np.testing.assert_array_equal(model.prequential(A[n:], b[n:]), global_kernel[n - 1024 :])
+
+
+class GrowthInHand:
+    """Stands for a growth that took so many seconds; notes who waits for it."""
+
+    def __init__(self, took):
+        self.took, self.waited = took, []
+
+    def wait(self, seconds):
+        self.waited.append(seconds)
+
+
+def test_rows_wait_a_little_for_a_growth_that_is_late_and_not_for_others():
+    pace = Pace()
+    first = GrowthInHand(took=10.0)
+    pace.begin(first, 100, "tree")
+    pace.wait(1)
+    assert first.waited == []  # nothing tells yet how long it takes
+    pace.end()
+    late = GrowthInHand(took=20.0)
+    pace.begin(late, 200, "tree")  # 20 seconds are expected
+    pace.wait(10**6)
+    assert late.waited == []
+    pace.wait(100)
+    assert late.waited == [MAX_WAIT]
+    pace.end()
+    pace.wait(100)
+    assert late.waited == [MAX_WAIT]  # it is installed
+    unknown = GrowthInHand(took=0.0)
+    pace.begin(unknown, 200, "chosen")
+    pace.wait(100)
+    assert unknown.waited == [MAX_WAIT]  # of another kind: the slowest is expected
+    pace.end()
+    quick = GrowthInHand(took=0.0)
+    pace.begin(quick, 200, "chosen")
+    pace.wait(1)
+    assert quick.waited == []
+
+
+def test_a_job_is_waited_for_so_long_or_until_it_is_done():
+    end = threading.Event()
+    job = Job(end.wait)
+    job.wait(0.001)
+    assert not job.took
+    end.set()
+    job.wait(60.0)
+    assert job.took > 0.0
+    assert job.result()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -67,6 +67,11 @@ class Due(NamedTuple):
     chosen: bool = False  # choose parts, scale factor and experts on held-out rows
     looked: bool = False  # look for the rounding and the scale of y
 
+    @property
+    def kind(self) -> str:
+        """What says how long it takes."""
+        return "chosen" if self.chosen else "whole" if self.whole else "fresh" if self.fresh else "tree"
+
 
 class Growth(NamedTuple):
     """A base, and the tree that grew in it; or all trees, where the forest began anew."""

@@ -3,14 +3,15 @@
 import _thread
 import math
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from coverwalk.files.schema import Flag, Object, Real, Schema, Whole
 from coverwalk.forest.forest import Settings
 
-__all__ = ["NEVER", "Job", "StreamSettings", "installed_at", "next_turn"]
+__all__ = ["NEVER", "Job", "Pace", "StreamSettings", "installed_at", "next_turn"]
 
 T = TypeVar("T")
 
@@ -20,6 +21,9 @@ RESTARTS = (1, 2, 4, 8)  # rows at which all trees are grown
 FEW_TREES = 4  # a forest of fewer is meant to be fast: it grows, plans and chooses less often
 AWAITED = 256  # rows up to which a growth of one tree is awaited: a thread would take longer
 AT_ONCE = 1024  # rows up to which a growth of all trees is
+MAX_WAIT = 0.003  # seconds that one call waits for a growth that is not needed yet
+MEAN_WAIT = 0.001  # seconds that a call is expected to, so that some are left where a growth takes longer
+SLOWEST = 0.95  # the slowest growth counts less with every other
 
 
 @dataclass(frozen=True)
@@ -90,14 +94,14 @@ def next_turn(n: int, n_trees: int, window: int = NEVER) -> int:
     return max(math.ceil(n * 2 ** (1 / (often * n_trees)) - 1e-9), n + 1)
 
 
-def installed_at(begun: int, following: int, looked: int = 0) -> int:
+def installed_at(begun: int, following: int, chosen: int = 0) -> int:
     """Rows at which a tree that began to grow is there: it may take most of the time to the ``following`` turn.
 
-    looked: from how many rows the scale of y is looked for again, if it is, since all trees may have to grow then.
+    chosen: from how many rows parts are chosen, or the scale of y is looked for again, if they are: that takes longer.
     """
-    if begun <= (AT_ONCE if looked else AWAITED):
+    if begun <= (AT_ONCE if chosen else AWAITED):
         return begun
-    return begun + int(looked / 8 if looked else min(0.9 * (following - begun), begun / 16))
+    return begun + int(chosen / 8 if chosen else min(0.9 * (following - begun), begun / 16))
 
 
 class Job(Generic[T]):
@@ -109,6 +113,7 @@ class Job(Generic[T]):
     def __init__(self, work: Callable[[], T], *, awaited: bool = False) -> None:
         self._work = work
         self._found: list[T] = []
+        self.took = 0.0  # seconds of the work, once it is done
         self._process = os.getpid()
         self._busy = _thread.allocate_lock()
         if not awaited:
@@ -118,8 +123,19 @@ class Job(Generic[T]):
 
     def _run(self) -> None:
         try:
-            self._found.append(self._work())
+            self._do()
         finally:
+            self._busy.release()
+
+    def _do(self) -> None:
+        begin = time.perf_counter()
+        found = self._work()
+        self.took = time.perf_counter() - begin
+        self._found.append(found)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the work is done, at most so long."""
+        if self._process == os.getpid() and self._busy.acquire(timeout=seconds):
             self._busy.release()
 
     def result(self) -> T:
@@ -128,5 +144,35 @@ class Job(Generic[T]):
             with self._busy:
                 pass
         if not self._found:
-            self._found.append(self._work())
+            self._do()
         return self._found[0]
+
+
+class Pace:
+    """Spreads the wait for growths: where rows come faster than trees grow, some wait a little and none for long.
+
+    It tells from the last growths how long the next one takes. Only the clock knows of it: what is learned is the same.
+    """
+
+    def __init__(self) -> None:
+        self._growth: Job[Any] | None = None
+        self._rows, self._kind, self._expected = 1, "", 0.0
+        self._per_row: dict[str, float] = {}  # seconds of a growth of some kind for each of its rows
+
+    def begin(self, growth: Job[Any], n: int, kind: str) -> None:
+        """A growth at n rows has begun."""
+        self._growth, self._rows, self._kind = growth, n, kind
+        per_row = self._per_row.get(kind, max(self._per_row.values(), default=0.0))
+        self._expected = time.perf_counter() + per_row * n
+
+    def end(self) -> None:
+        """The growth is installed. Trees differ: the slowest of the last ones tells how long to expect."""
+        if self._growth is not None:
+            last, before = self._growth.took / self._rows, self._per_row.get(self._kind, 0.0)
+            self._per_row[self._kind] = max(last, SLOWEST * before)
+            self._growth = None
+
+    def wait(self, left: int) -> None:
+        """Wait a little where the rows ``left`` until the growth is needed could else not wait for all of it."""
+        if self._growth is not None and self._expected - time.perf_counter() > MEAN_WAIT * left:
+            self._growth.wait(MAX_WAIT)

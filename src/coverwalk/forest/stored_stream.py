@@ -8,7 +8,7 @@ from coverwalk.files.schema import Object, Whole, require, stored
 from coverwalk.forest.check import check_tree
 from coverwalk.forest.growth import Growth
 from coverwalk.forest.members import Frame, Member, Part
-from coverwalk.forest.schedule import NEVER, Job
+from coverwalk.forest.schedule import NEVER, Job, Pace
 from coverwalk.forest.stored_tree import StoredTree, restored, to_store
 from coverwalk.forest.tree import Tree
 
@@ -37,7 +37,7 @@ class StoredMember(NamedTuple):
 
 def stream_state(stream: "ForestStream") -> dict[str, Any]:
     """The fields of a stream, without what is made again."""
-    state = {name: value for name, value in vars(stream).items() if name not in ("table", "growing")}
+    state = {name: value for name, value in vars(stream).items() if name not in ("table", "growing", "pace")}
     kept = stream.n_rows - stream.first_row if stream.next_event < NEVER else 0
     state["X"], state["y"] = stream.X[:kept], stream.y[:kept]
     base, grown = stream.growing.result()[:2] if stream.growing else (None, [])  # does not depend on when
@@ -66,7 +66,7 @@ def restored_state(state: dict[str, Any]) -> dict[str, Any]:
     if grown:
         done = Growth(base or state["base"], [member(one) for one in grown], len(grown) > 1)  # of few trees, never all
         growing = Job(lambda: done, awaited=True)
-    return state | {"members": [member(one) for one in state["members"]], "growing": growing}
+    return state | {"members": [member(one) for one in state["members"]], "growing": growing, "pace": Pace()}
 
 
 def check_stream(state: Any) -> None:

@@ -26,6 +26,7 @@ from coverwalk.forest.schedule import (
     NEVER,
     RESTARTS,
     Job,
+    Pace,
     StreamSettings,
     installed_at,
     next_turn,
@@ -105,6 +106,7 @@ class ForestStream:
         self.chosen_at = 1  # rows on which the parts of the forest were last chosen
         self.looked_at = 1  # rows on which the rounding and the scale of y were last looked for
         self.growing: Job[Growth] | None = None
+        self.pace = Pace()
         self.next_event = 1
 
     @classmethod
@@ -154,6 +156,8 @@ class ForestStream:
         """
         out = np.empty(len(y))
         at = 0
+        if self.growing is not None:
+            self.pace.wait(self._growth_ends()[1] - self.n_rows)
         while at < len(y):
             until = min(len(y), at + self.next_event - self.n_rows)
             if self.next_event < NEVER:
@@ -249,6 +253,7 @@ class ForestStream:
         self.chosen_at = n if due.chosen else self.chosen_at
         self.looked_at = n if due.looked else self.looked_at
         self.growing = Job(self._work(n, due), awaited=self._growth_ends()[0] == n)
+        self.pace.begin(self.growing, n, due.kind)
 
     def _due(self, n: int) -> Due:
         """What a growth at n rows has to do."""
@@ -286,9 +291,9 @@ class ForestStream:
 
     def _growth_ends(self) -> tuple[int, int]:
         """Rows at which the growth is there and begins to learn the rows since, and at which it is installed."""
-        looked = min(self.turn_at, self.settings.window) if self.looked_at == self.turn_at else 0
-        grown = installed_at(self.turn_at, self._following(), looked)
-        return grown, grown + (0 if looked else (grown - self.turn_at) // 16)
+        long = self.turn_at in (self.looked_at, self.chosen_at)
+        grown = installed_at(self.turn_at, self._following(), min(self.turn_at, self.settings.window) if long else 0)
+        return grown, grown + (0 if long else (grown - self.turn_at) // 16)
 
     def _install(self, growth: Growth, learned: int) -> None:
         """Have what began to grow some rows ago, and has learned all rows up to ``learned``."""
@@ -307,6 +312,7 @@ class ForestStream:
             self._join(growth.shapes)
         self.turn_at = max(self.turn_at, self.n_rows)
         self.growing = None
+        self.pace.end()
 
     def _join(self, shapes: Shapes | None = None) -> None:
         """Put all trees in one table; shapes: theirs, where they are known."""
