@@ -30,25 +30,37 @@ def log_softmax(scores: Floats) -> Floats:
 
 
 class Pools:
-    """The mean prediction of each kind of tree, tree by tree."""
+    """The mean prediction of each kind of tree, tree by tree, and where wanted of two halves of the trees."""
 
-    def __init__(self, n: int, n_classes: int, n_kinds: int) -> None:
-        self._sum, self._trees = np.zeros((n_kinds, n, n_classes)), np.zeros((n_kinds, n))
+    def __init__(self, n: int, n_classes: int, n_kinds: int, halves: int = 1) -> None:
+        self._sum, self._trees = np.zeros((halves, n_kinds, n, n_classes)), np.zeros((halves, n_kinds, n))
 
-    def add(self, kind: int, rows: Ints | slice, psi: Floats) -> None:
+    def add(self, kind: int, rows: Ints | slice, psi: Floats, half: int = 0) -> None:
         """Take in what one tree says of some rows (each named once)."""
-        self._sum[kind, rows] += psi
-        self._trees[kind, rows] += 1.0
+        self._sum[half, kind, rows] += psi
+        self._trees[half, kind, rows] += 1.0
 
     @property
     def known(self) -> Bools:
         """The rows of which a tree of every kind has spoken."""
-        return np.asarray((self._trees > 0).all(axis=0))
+        return np.asarray((self._trees.sum(axis=0) > 0).all(axis=0))
 
     def means(self) -> Floats:
         """Of the known rows (n, C, kinds)."""
-        known = self.known
-        return np.ascontiguousarray(np.moveaxis(self._sum[:, known] / self._trees[:, known, None], 0, 2))
+        return _means(self._sum.sum(axis=0), self._trees.sum(axis=0), self.known)
+
+    def halves(self) -> list[Floats]:
+        """The same of each half of the trees; of both together, where one has no tree that speaks of a row."""
+        both: Bools = np.asarray((self._trees > 0).all(axis=0))
+        total, trees = self._sum.sum(axis=0), self._trees.sum(axis=0)
+        return [
+            _means(np.where(both[:, :, None], one, total), np.where(both, own, trees), self.known)
+            for one, own in zip(self._sum, self._trees)
+        ]
+
+
+def _means(total: Floats, trees: Floats, known: Bools) -> Floats:
+    return np.ascontiguousarray(np.moveaxis(total[:, known] / trees[:, known, None], 0, 2))
 
 
 class HeldOut:
