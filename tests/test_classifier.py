@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import multivariate_t
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
@@ -18,7 +18,7 @@ from coverwalk._kernels.forest.discriminant import discriminants, empty_factors,
 from coverwalk.base import Cover
 from coverwalk.forest import class_forest
 from coverwalk.forest.class_forest import DuplicateRows
-from coverwalk.forest.class_pool import MAX_EXPONENT, HeldOut, fit_exponent, log_softmax
+from coverwalk.forest.class_pool import MAX_EXPONENT, HeldOut, fit_exponents, log_softmax
 from coverwalk.forest.class_tree import (
     ClassGrowth,
     ClassTree,
@@ -311,20 +311,33 @@ def test_faint_discriminants_hardly_change_a_prediction():
 # Pooling
 
 
-@pytest.mark.parametrize("power", [0.4, 1.7, 6.0, -1.0])  # the last: a pool that had better be turned round
-def test_the_exponent_is_the_optimum(power):
+@pytest.mark.parametrize("powers", [(0.4, 0.0), (1.7, 0.6), (6.0, 2.0), (-1.0, 0.5)])  # the last had better turn round
+def test_the_exponents_are_the_optimum(powers):
     rng = np.random.default_rng(0)
-    log_p = np.log(rng.dirichlet(np.ones(4), size=500))
-    y = np.array([rng.choice(4, p=np.exp(row)) for row in log_softmax(power * log_p)])
+    log_pools = np.log(rng.dirichlet(np.ones(4), size=(500, 2))).swapaxes(1, 2)
+    y = np.array([rng.choice(4, p=np.exp(row)) for row in log_softmax(log_pools @ powers)])
     weight = rng.uniform(0.5, 2.0, 500)
 
     def loss(T):
-        return 0.5 * (T - 1.0) ** 2 - weight @ log_softmax(T * log_p)[np.arange(500), y]
+        return 0.5 * ((T - [1.0, 0.0]) ** 2).sum() - weight @ log_softmax(log_pools @ T)[np.arange(500), y]
 
-    T = fit_exponent(log_p, y, weight)
-    slow = minimize_scalar(loss, bounds=(0, 50), method="bounded", options={"xatol": 1e-9})
-    assert pytest.approx(slow.x, abs=1e-5) == T
+    T = fit_exponents(log_pools, y, weight)
+    slow = minimize(loss, [1.0, 1.0], bounds=[(0, 50)] * 2, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
+    np.testing.assert_allclose(T, slow.x, atol=1e-4)
     assert loss(T) <= slow.fun + 1e-9
+
+
+def test_experts_that_err_apart_are_multiplied():
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=3000)
+    means = np.empty((3000, 4, 2))
+    for kind in range(2):  # each knows one of the two bits of y
+        bit = (np.arange(4) >> kind & 1)[None, :] == (y >> kind & 1)[:, None]
+        means[:, :, kind] = np.where(bit, 0.45, 0.05)
+    held_out = HeldOut(2)
+    held_out.add(means, y, np.ones(3000))
+    assert -held_out.log_proba(means)[np.arange(3000), y].mean() < 0.01  # any mixture of them has log 2 and more
+    np.testing.assert_allclose(held_out.shares(), [0.5, 0.5], atol=0.01)
 
 
 def test_a_class_pool_has_the_weights_of_the_one_pool():
@@ -334,8 +347,9 @@ def test_a_class_pool_has_the_weights_of_the_one_pool():
     held_out = HeldOut(2)
     held_out.add(means, y, weight)
     np.testing.assert_array_equal(held_out.weights, pool_weights(np.log(means[np.arange(400), y]), counted=weight))
-    mixture = means @ held_out.weights
-    expected = mixture**held_out.exponent / (mixture**held_out.exponent).sum(axis=1, keepdims=True)
+    first, *others = held_out.exponents
+    expected = (means @ held_out.weights) ** first * (means**others).prod(axis=2)
+    expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(np.exp(held_out.log_proba(means)), expected, rtol=1e-12)
 
 
@@ -528,9 +542,9 @@ def test_powers_follow_the_stream():
     X = rng.normal(size=(300, 3))
     y = (X[:, 0] > 0).astype(int)
     model = small().fit(X, y)
-    before = model.exponent_
+    before = model.exponents_.sum()
     model.partial_fit(rng.normal(size=(200, 3)), rng.integers(2, size=200))  # now x says nothing
-    assert model.exponent_ < before
+    assert model.exponents_.sum() < before
 
 
 # What speaks
@@ -591,8 +605,8 @@ def test_bad_options(options, message):
 
 
 def test_the_exponent_has_a_largest_value():
-    nearly_equal = np.tile([0.0, -1e-7], (10, 1))
-    assert fit_exponent(nearly_equal, np.zeros(10, np.int64), np.full(10, 1e16)) == MAX_EXPONENT
+    nearly_equal = np.tile([0.0, -1e-7], (10, 1))[:, :, None]
+    assert fit_exponents(nearly_equal, np.zeros(10, np.int64), np.full(10, 1e16)).tolist() == [MAX_EXPONENT]
 
 
 def test_single_rows_as_arrays_take_a_short_way_to_the_same_place():

@@ -158,5 +158,5 @@ def class_facts(model: "ContextClassifier") -> dict[str, Any]:
         "trees": len(trees),
         "max_depth": max(tree.levels for tree in trees) - 1,
         "weights": [round(float(weight), 4) for weight in model.weights_],
-        "exponent": round(model.exponent_, 4),
+        "exponents": [round(float(exponent), 4) for exponent in model.exponents_],
     }

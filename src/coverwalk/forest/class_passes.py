@@ -140,7 +140,10 @@ class ClassSums(TreeStatistics[_TreeSums]):
         plan, model = self.plan, self.plan.model
         trees = iter([_relearned(tree, growth, sums) for (growth, tree), sums in zip(plan.trees, self.sums)])
         kinds = [(growth, [next(trees) for _ in of_kind]) for growth, of_kind in plan.forest.kinds]
-        forest = ClassForest(plan.forest.inputs, kinds, HeldOut(len(kinds)), len(plan.classes))
+        additive = plan.forest.additive
+        forest = ClassForest(
+            plan.forest.inputs, kinds, additive, HeldOut(len(kinds) + len(additive)), len(plan.classes)
+        )
         forest.learn(*plan.held, plan.n_jobs)
         model._forest, model.classes_, model._declared = forest, plan.classes, True
         model._rows, model._rows_grown, model._n_summed = [plan.kept], len(plan.kept[1]), self.n_rows
