@@ -7,12 +7,14 @@ import numpy as np
 
 from coverwalk._arrays import Floats
 from coverwalk.forest.forest import Forest, Part, Settings
+from coverwalk.forest.settings import latent
 from coverwalk.preparation.bounds import Bounds, check_within, checked_bounds, natural_bounds
 from coverwalk.preparation.find_rounding import atom_widths, find_rounding
+from coverwalk.preparation.outliers import Outliers, find_outliers
 from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.scaling import canonical_order
 
-__all__ = ["bounded", "choose_rounding", "nearly_same"]
+__all__ = ["bounded", "choose_outliers", "choose_rounding", "nearly_same"]
 
 MAX_ROWS = 1000  # more would tell little more
 PARTS_OF_JUDGES = (Part(3, 1, 0.8, False), Part(3, 1, 0.8, True))  # of the small forests that judge
@@ -67,6 +69,30 @@ def choose_rounding(X: Floats, y: Floats, settings: Settings, known: Rounding | 
                 return one
     scores = [_scores(X, y, replace(settings, rounding=one)).sum() for one in candidates]
     return candidates[int(np.argmax(scores))]
+
+
+def choose_outliers(X: Floats, y: Floats, settings: Settings, known: Outliers | None = None) -> Outliers | None:
+    """The outliers of y (n,), rounded and scaled as the settings say, if held-out rows are predicted better, or as
+    well, where trees learn nothing from them.
+
+    known: what was found on fewer rows. Where it says the same of y it is taken without asking held-out rows again.
+    """
+    t, values = latent(X, y, settings), settings.rounding.values if settings.rounding else np.empty(0)
+    single = ~np.isin(y, values)
+    found = find_outliers(t[single])
+    far = find_outliers(np.append(y[single], values))
+    if far is not None and not np.all(far.usual(values)):  # a value that repeats, and so is no outlier, is like one
+        found = None
+    if known is not None and np.all(known.usual(t) == (found is None or found.usual(t))):
+        return known
+    if found is None:
+        return None
+    order = canonical_order(X, y)
+    usual = found.usual(t[order])
+    judges = np.concatenate([order[~usual][: MAX_ROWS // 10], order[usual]])[:MAX_ROWS]
+    X, y = X[judges], y[judges]
+    gain = _scores(X, y, replace(settings, outliers=found)) - _scores(X, y, settings)
+    return found if gain.sum() > 0.0 else None
 
 
 def nearly_same(one: Rounding | None, other: Rounding | None, y: Floats) -> bool:

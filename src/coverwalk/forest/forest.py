@@ -21,7 +21,7 @@ from coverwalk.forest.experts.global_kernel import NO_WEIGHT, KernelContext
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.members import FittedTree, Frame, Member, Part
-from coverwalk.forest.settings import Settings, grid_of, latent
+from coverwalk.forest.settings import Settings, grid_of, latent, usual_rows
 from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_store
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree, grow_tree
@@ -104,8 +104,9 @@ class Forest:
         a terminal.
         """
         order = canonical_order(X, y)[:PLAN_ROWS]
-        X, share = X[order], len(order) / len(y)
-        y = latent(X, y[order], settings)
+        share = len(order) / len(y)
+        X, y = usual_rows(settings, X[order], y[order])
+        y = latent(X, y, settings)
         inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
         rows = Frame(inputs, output, None, settings.n_categories, settings.scale_factor).rows(X)
         Z, r = rows.Z, output.forward(y[:, None])[:, 0]
@@ -134,11 +135,12 @@ class Forest:
         return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names, trend=trend)
 
     def accumulate(self, X: Floats, y: Floats, weight: Floats | None = None) -> None:
-        """Take rows in, all with weights or all without."""
+        """Take rows in, all with weights or all without; outliers are left out."""
         if len(self.y) and (weight is None) != (len(self.weight) == 0) and len(y):
             raise ValueError("either all rows of a forest have weights or none has")
+        X, y, *weights = usual_rows(self.settings, X, y, *([] if weight is None else [weight]))
         self.X, self.y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
-        self.weight = self.weight if weight is None else np.concatenate([self.weight, weight])
+        self.weight = np.concatenate([self.weight, *weights])
 
     def finalize(self, stops: tuple[float, ...] | None = None, *, shown: bool = False) -> None:
         """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
@@ -201,7 +203,9 @@ class Forest:
         """
         table = self.table
         if some != slice(None):
-            table = TreeTable(table.members[some], self.global_kernel, self.settings.kernel)
+            table = TreeTable(
+                table.members[some], self.global_kernel, self.settings.kernel, outliers=self.settings.outliers
+            )
         components, context = table.components(X, self.n_rows)
         dists = [PredictiveDistribution.trusted(each, table.shapes, context, self.describe) for each in components]
         for dist in dists:
@@ -213,7 +217,8 @@ class Forest:
         """The trees as the kernels read them."""
         table, settings = self._table, self.settings
         if table is None or table.kernel != settings.kernel or table.y_cells is not settings.y_cells:
-            table = self._table = TreeTable(self.members(), self.global_kernel, settings.kernel, settings.y_cells)
+            beside = self.global_kernel, settings.kernel, settings.y_cells
+            table = self._table = TreeTable(self.members(), *beside, outliers=settings.outliers)
         return table
 
     @property

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coverwalk._arrays import Floats
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.learned import set_precision
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Array, Maybe, Object, Schema, Whole, require
-from coverwalk.forest.bounds_choice import choose_rounding, nearly_same
+from coverwalk.forest.bounds_choice import choose_outliers, choose_rounding, nearly_same
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.flat import flattened
@@ -18,11 +18,12 @@ from coverwalk.forest.forest import MAX_LEAVES, Forest
 from coverwalk.forest.local_columns import local_columns
 from coverwalk.forest.members import Frame, Member
 from coverwalk.forest.schedule import Job, StreamSettings
-from coverwalk.forest.settings import Settings, grid_of, latent
+from coverwalk.forest.settings import Settings, grid_of, latent, usual_rows
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tree_table import TreeTable, joined_shapes
 from coverwalk.forest.tuning import choose
+from coverwalk.preparation.outliers import MAX_WEIGHT
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["Base", "Due", "Growth", "catch_up", "categories_seen", "grow", "learned_since", "ready"]
@@ -35,14 +36,16 @@ class Base:
     settings: Settings
     frame: Frame
     global_kernel: KernelContext | None
-    residual: Floats  # leave-one-out residuals about the trend, of the first rows, as they came
+    residual: Floats  # leave-one-out residuals about the trend, of rows as they came, NaN of outliers
+    first_row: int  # number of the first of them
     planned: int  # from how many rows its units, and the frequencies of its trend, were found
 
     _schema = Schema(
         settings=Object(Settings),
         frame=Object(Frame, p="p"),
         global_kernel=Maybe(Object(KernelContext, p="p")),
-        residual=Array(float, "n_residuals"),
+        residual=Array(float, "n_residuals", nan=True),
+        first_row=Whole(0, 2**53),
         planned=Whole(0, 2**53),
         check=lambda state, scope: _check_base(state),
     )
@@ -50,7 +53,7 @@ class Base:
     @classmethod
     def of(cls, forest: Forest) -> "Base":
         """That of a fitted forest."""
-        return cls(forest.settings, forest.frame, forest.global_kernel, np.empty(0), forest.n_rows)
+        return cls(forest.settings, forest.frame, forest.global_kernel, np.empty(0), 0, forest.n_rows)
 
 
 def _check_base(state: Any) -> None:
@@ -100,20 +103,27 @@ def grow(
     trees grow: that is what `fit` does. given: the settings from which a choice begins; seeds: of all trees.
     """
     plan = replace(base.settings if base else given, n_categories=given.n_categories)
-    whole, chosen = due.whole, due.chosen
-    rounding = choose_rounding(X, y, given, plan.rounding) if due.looked else plan.rounding
-    if due.looked and not whole and not nearly_same(rounding, plan.rounding, y):
-        whole, chosen = True, settings.choose
-    plan = replace(given if chosen else plan, rounding=rounding if whole else plan.rounding)
+    whole, chosen, before = due.whole, due.chosen, plan
+    if due.looked:
+        rounding = choose_rounding(X, y, given, plan.rounding)
+        outliers = choose_outliers(X, y, replace(given, rounding=rounding), plan.outliers)
+        if not whole and not (outliers == plan.outliers and nearly_same(rounding, plan.rounding, y)):
+            whole, chosen = True, settings.choose
+        before = replace(plan, rounding=rounding, outliers=outliers) if whole else plan
+    plan = replace(given if chosen else plan, rounding=before.rounding, outliers=before.outliers)
     if chosen:
         plan = choose(X, y, plan)
+    number = np.arange(now - len(y), now)
+    rows = _Rows(*usual_rows(plan, X, y, number))
+    if len(rows.y) < (1.0 - MAX_WEIGHT) * len(y):  # y has moved
+        rows, plan = _Rows(X, y, number), replace(plan, outliers=None)
     if base is None or whole:
-        base = _base_of(X, y, plan, names)
-        return Growth(base, _grow_all(X, y, now, base, seeds, settings), True)
+        base = _base_of(rows, plan, names)
+        return Growth(base, _grow_all(rows, now, base, seeds, settings), True)
     if due.fresh:
-        again = chosen or settings.decay > 0 or len(y) >= settings.plan_again * base.planned
-        base = _base_of(X, y, plan, names, before=None if again else base)
-    return Growth(base, [_grow_one(X, y, now, base, k, seeds[k], settings)], False)
+        again = chosen or settings.decay > 0 or len(rows.y) >= settings.plan_again * base.planned
+        base = _base_of(rows, plan, names, before=None if again else base)
+    return Growth(base, [_grow_one(rows, now, base, k, seeds[k], settings)], False)
 
 
 def catch_up(job: Job[Growth], X: Floats, y: Floats, n: int, decay: float, members: list[Member], k: int) -> Growth:
@@ -132,32 +142,48 @@ def learned_since(growth: Growth, X: Floats, y: Floats, n: int, decay: float) ->
     return growth._replace(members=members)
 
 
-def _base_of(X: Floats, y: Floats, settings: Settings, names: list[str], *, before: Base | None = None) -> Base:
-    """From rows X (n, p), y (n,) as they came.
+class _Rows(NamedTuple):
+    """Rows X (n, p), y (n,) of a stream, as they came, and their numbers."""
+
+    X: Floats
+    y: Floats
+    number: Ints
+
+    def ordered(self) -> "_Rows":
+        """In their canonical order."""
+        order = canonical_order(self.X, self.y)
+        return _Rows(self.X[order], self.y[order], self.number[order])
+
+
+def _base_of(rows: _Rows, settings: Settings, names: list[str], *, before: Base | None = None) -> Base:
+    """From rows as they came.
 
     Units and frequencies are found anew, or are those of the base ``before``, and only what is fitted to rows is new.
     """
     if before is None:
-        forest, planned = Forest.plan(X, y, settings, names, grown=False), len(y)
+        forest, planned = Forest.plan(rows.X, rows.y, settings, names, grown=False), len(rows.y)
     else:
         frame, planned = before.frame, before.planned
-        forest = Forest(settings, frame.inputs, frame.output, [], X[:0], y[:0], names, trend=frame.trend)
-    order = canonical_order(X, y)
-    residual = np.empty(len(y))
-    residual[order] = forest.fit_experts(X[order], y[order])[2]
-    return Base(settings, forest.frame, forest.global_kernel, residual, planned)
+        forest = Forest(settings, frame.inputs, frame.output, [], rows.X[:0], rows.y[:0], names, trend=frame.trend)
+    X, y, number = rows.ordered()
+    first = int(rows.number[0])
+    residual = np.full(rows.number[-1] + 1 - first, np.nan)
+    residual[number - first] = forest.fit_experts(X, y)[2]
+    return Base(settings, forest.frame, forest.global_kernel, residual, first, planned)
 
 
-def _grow_one(X: Floats, y: Floats, now: int, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:
-    """Tree k of a base's forest, from rows X (n, p), y (n,), the last of ``now``: a function of these alone."""
+def _grow_one(given: _Rows, now: int, base: Base, k: int, seed: int, settings: StreamSettings) -> Member:
+    """Tree k of a base's forest, from rows, the last of ``now``: a function of these alone."""
     plan, part = base.settings, base.settings.part_of_trees()[k]
-    order = canonical_order(X, y)
-    rows = base.frame.rows(X[order])
-    target = base.frame.output.forward(latent(X[order], y[order], plan)[:, None])[:, 0]
+    X, y, number = given.ordered()
+    rows = base.frame.rows(X)
+    target = base.frame.output.forward(latent(X, y, plan)[:, None])[:, 0]
     if part.smooth:
         target = target - base.frame.origin(rows.plain)
-        known = order < len(base.residual)
-        target[known] = base.residual[order[known]]
+        place = number - base.first_row
+        known = (place >= 0) & (place < len(base.residual))
+        residual = base.residual[place[known]]
+        target[known] = np.where(np.isnan(residual), target[known], residual)
     n_categories = categories_seen(X, base.frame.n_categories)
     leaves = min(MAX_LEAVES, (settings.max_contexts + 1) // 2)
     tree = grow_tree(
@@ -186,10 +212,10 @@ def categories_seen(X: Floats, n_categories: tuple[int, ...]) -> tuple[int, ...]
     return tuple(max(n, int(most) + 1) if n else 0 for n, most in zip(n_categories, largest))
 
 
-def _grow_all(X: Floats, y: Floats, now: int, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:
+def _grow_all(rows: _Rows, now: int, base: Base, seeds: list[int], settings: StreamSettings) -> list[Member]:
     """All trees of a base's forest."""
     return in_threads(
-        lambda k: _grow_one(X, y, now, base, k, seeds[k], settings), range(len(seeds)), base.settings.n_threads
+        lambda k: _grow_one(rows, now, base, k, seeds[k], settings), range(len(seeds)), base.settings.n_threads
     )
 
 

@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.contexts import Grid
@@ -12,10 +14,11 @@ from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.files.schema import Flag, List, Maybe, Object, Real, Schema, Whole
 from coverwalk.forest.experts.y_cells import YCells
 from coverwalk.forest.members import Part
+from coverwalk.preparation.outliers import Outliers
 from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.row_codes import ranks, row_codes
 
-__all__ = ["MAX_FEATURES", "Settings", "grid_of", "latent"]
+__all__ = ["MAX_FEATURES", "Settings", "grid_of", "latent", "usual_rows"]
 
 MIN_SCALE = 1e-4  # of a residual, in units of y's scale
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
@@ -45,6 +48,7 @@ class Settings:
     parts: tuple[Part, ...] = ()
     y_cells: YCells | None = field(default=None, compare=False)  # of y's density, common to all x
     rounding: Rounding | None = field(default=None, compare=False)  # of y
+    outliers: Outliers | None = None  # of the latent y
     limits: tuple[float, float] = (-math.inf, math.inf)  # that were given for y
     find_limits: bool = False  # those that y shows by itself
 
@@ -64,6 +68,7 @@ class Settings:
         parts=List(Object(Part), high=1000, kind=tuple),
         y_cells=Maybe(Object(YCells)),
         rounding=Maybe(Object(Rounding)),
+        outliers=Maybe(Object(Outliers)),
         limits=List(Real(inf=True, any_unit=True), low=2, high=2, kind=tuple),
         find_limits=Flag(),
     )
@@ -98,3 +103,11 @@ def latent(X: Floats, y: Floats, settings: Settings, apart: bool = True) -> Floa
     if settings.rounding is None:
         return y
     return settings.rounding.latent(X, y, ranks(row_codes(X, y)) if apart else 0)
+
+
+def usual_rows(settings: Settings, X: Floats, y: Floats, *others: NDArray[Any]) -> list[NDArray[Any]]:
+    """X (n, p), y (n,) and others, in the rows that trees learn: those that are no outliers."""
+    if settings.outliers is None:
+        return [X, y, *others]
+    usual = settings.outliers.usual(latent(X, y, settings, apart=False))
+    return [part[usual] for part in (X, y, *others)]

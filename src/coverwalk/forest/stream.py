@@ -318,7 +318,9 @@ class ForestStream:
         """Put all trees in one table; shapes: theirs, where they are known."""
         assert self.base is not None
         plan, before, kernel = self.base.settings, self.__dict__.get("table"), self.base.global_kernel
-        self.table = TreeTable(self.members, kernel, plan.kernel, plan.y_cells, shapes, before, learns=True)
+        self.table = TreeTable(
+            self.members, kernel, plan.kernel, plan.y_cells, shapes, before, outliers=plan.outliers, learns=True
+        )
         self.members = self.table.members
 
     # -- answers ------------------------------------------------------------------------------------------------------

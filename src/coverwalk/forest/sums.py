@@ -35,7 +35,7 @@ from coverwalk.forest.fitting import tables, weighted_tree
 from coverwalk.forest.forest import MAX_LEAVES, PLAN_ROWS, Forest
 from coverwalk.forest.local_columns import Fill, fill_of, local_columns
 from coverwalk.forest.members import FittedTree, Part
-from coverwalk.forest.settings import MAX_FEATURES, Settings
+from coverwalk.forest.settings import MAX_FEATURES, Settings, usual_rows
 from coverwalk.forest.statistics import S, TreeStatistics
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
@@ -79,6 +79,8 @@ class ForestStatistics(TreeStatistics[S]):
 
     def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
         """Take rows X (n, p), y (n,) in; seen (n,): those to which the trend was fitted, none by default."""
+        X, y, *known = usual_rows(self.forest.settings, X, y, *([] if seen is None else [seen]))
+        seen = known[0] if known else None
         if len(y):
             self.make_room()
             self.n_rows += len(y)
@@ -133,7 +135,7 @@ class ForestSums(ForestStatistics[Moments]):
         gaps: columns that have missing values in some row, of these or not; they stand at the means of these.
         """
         order = canonical_order(*rows)
-        X, y = (part[order] for part in rows)
+        X, y = usual_rows(forest.settings, *(part[order] for part in rows))
         forest = replace(forest, X=X[:KEPT_ROWS], y=y[:KEPT_ROWS])
         Z, _, _ = forest.fit_experts(X, y)
         missing = set(with_missing) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())

@@ -19,6 +19,7 @@ from coverwalk.forest.flat import flattened
 from coverwalk.forest.members import GLOBAL_KERNEL, Frame, Member, describe_context
 from coverwalk.forest.tree_shapes import OUTLIER_DF
 from coverwalk.locks import cached
+from coverwalk.preparation.outliers import Outliers
 
 __all__ = ["OUTLIER_DF", "OUTLIER_ROWS", "TreeTable", "joined_shapes"]
 
@@ -45,6 +46,8 @@ class TreeTable:
         The members' shapes as `joined_shapes` makes them, where they are known.
     before : TreeTable, optional
         One that has some of these members.
+    outliers : Outliers, optional
+        Those of y.
     learns : bool
         Whether the trees learn rows since they were fitted.
     """
@@ -58,11 +61,13 @@ class TreeTable:
         shapes: Shapes | None = None,
         before: "TreeTable | None" = None,
         *,
+        outliers: Outliers | None = None,
         learns: bool = False,
     ) -> None:
         self.members = [flattened(member, learns) for member in members]
         self.global_kernel, self.y_cells, self.learns = global_kernel, y_cells, learns
         self.kernel = kernel if global_kernel else 0.0
+        self.outlier_weight = outliers.weight if outliers else 0.0
         self.frames: list[Frame] = []
         for member in members:
             if not any(member.frame is frame for frame in self.frames):
@@ -120,7 +125,7 @@ class TreeTable:
         m = int(offsets[-1])
         weight = np.empty((self.n_priors, m))
         out = weight, np.empty(m), np.empty(m), np.empty(m, np.int32), np.empty(m, np.int64)
-        outliers, shares = self._outliers(n_rows), self._alike if weights is None else weights
+        outliers, shares = self.outliers(n_rows), self._alike if weights is None else weights
         shares = shares * ((1.0 - outliers[0]) * (1.0 - self.kernel))
         predict_all(trees, work, shares, self.learns, outliers, offsets[:-1].copy(), out)
         self._add_kernel(work.plain[-1], n_rows, offsets, out)
@@ -131,16 +136,17 @@ class TreeTable:
         """Components of the global kernel in a row."""
         return 2 ** len(self.frames[0].inputs.centre) if self.kernel > 0 else 0
 
-    def _outliers(self, n_rows: int) -> tuple[float, float, float]:
+    def outliers(self, n_rows: int) -> tuple[float, float, float]:
         """Weight, centre and unit of the distribution of outliers after so many rows."""
-        output = self.members[-1].frame.output
-        return OUTLIER_ROWS / (n_rows + 1.0), float(output.centre[0]), float(output.scale[0])
+        output, unseen = self.members[-1].frame.output, OUTLIER_ROWS / (n_rows + 1.0)
+        weight = self.outlier_weight + (1.0 - self.outlier_weight) * unseen
+        return weight, float(output.centre[0]), float(output.scale[0])
 
     def _add_kernel(self, Z: Floats, n_rows: int, offsets: Ints, out: Sequence[NDArray[Any]]) -> None:
         """Write the global kernel's components in rows Z (n, p), in units, to the last places of each."""
         if self.global_kernel is None or not self._corners:
             return
-        rare, centre, unit = self._outliers(n_rows)
+        rare, centre, unit = self.outliers(n_rows)
         node, corner = self.global_kernel.nodes_of(Z)
         places = offsets[1:, None] - self._corners + np.arange(self._corners)
         entries = (1.0 - rare) * self.kernel * corner, centre, unit, self.first_shape[-1] + node, GLOBAL_KERNEL
@@ -160,7 +166,7 @@ class TreeTable:
 
         grid: origin and step of y, with step 0 where it is not rounded.
         """
-        out, outliers = np.empty(len(X)), self._outliers(n_rows)
+        out, outliers = np.empty(len(X)), self.outliers(n_rows)
         shares, work = weights * (1.0 - outliers[0]), self._work(*X.shape)
         mean_all(np.ascontiguousarray(X), self.trees, work, shares, self.shapes.table, outliers, grid, out)
         return out
@@ -178,7 +184,7 @@ class TreeTable:
 
         counts (K,), what each tree has answered for, and n_rows (1,), how many rows were learned, are moved on.
         """
-        out, outliers = np.empty(len(y)), (OUTLIER_ROWS, *self._outliers(0)[1:])
+        out, outliers = np.empty(len(y)), (self.outlier_weight, OUTLIER_ROWS, *self.outliers(0)[1:])
         work, table, pool = self._work(*X.shape), self.shapes.table, (*self._groups, counts)
         learn_all(
             np.ascontiguousarray(X),

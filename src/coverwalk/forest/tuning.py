@@ -16,12 +16,12 @@ from coverwalk._kernels.distributions.density import cell_densities
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.forest.bounds_choice import bounded, choose_rounding
+from coverwalk.forest.bounds_choice import bounded, choose_outliers, choose_rounding
 from coverwalk.forest.experts.global_kernel import MAX_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
 from coverwalk.forest.forest import Forest, Part, Settings
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
-from coverwalk.forest.settings import MAX_FEATURES, latent
+from coverwalk.forest.settings import MAX_FEATURES, latent, usual_rows
 from coverwalk.preparation.scaling import canonical_order
 
 __all__ = ["choose", "choose_for_output"]
@@ -74,6 +74,8 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     to the data. weight (n,): of the rows, of mean one, or none. max_trees: if it is more than
     the settings have, there are up to so many trees where the held-out rows miss them.
     """
+    X, y, *of_rows = usual_rows(settings, X, y, *([] if weight is None else [weight]))
+    weight = of_rows[0] if of_rows else None
     if len(y) < MIN_ROWS:
         return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
     most = int(np.clip(MAX_NUMBERS / n_features(settings.degree, X.shape[1]), *MAX_ROWS))
@@ -132,6 +134,7 @@ def choose_for_output(
         settings = replace(settings, n_categories=(*model._mixed.n_categories, *[0] * place[0]))
     settings = bounded(settings, model.bounds, *place)
     settings = replace(settings, rounding=choose_rounding(X, y, settings))
+    settings = replace(settings, outliers=choose_outliers(X, y, settings))
     if model.stop != "auto":
         return settings
     max_trees = 0 if model.n_estimators is not None else min(TREE_ROWS // n_rows, MAX_TREES)

@@ -193,15 +193,15 @@ def learn_all(
     work: Work,
     table: Table,
     pool: tuple[Ints, Floats, Floats],
-    outliers: tuple[float, float, float],
+    outliers: tuple[float, float, float, float],
     n_rows: Ints,
     decay: float,
     out: Floats,
 ) -> None:
     """Predict rows X (n, p), y (n,) in order and learn each, in all trees and in the pool: one call learns all or none.
 
-    pool: group, size and counts as in `pool_rows`; outliers: weight in rows, centre and unit of the distribution of
-    outliers, shape 0; n_rows (1,): rows learned so far, moved on. Fills out (n,): log densities before each row.
+    pool: group, size and counts as in `pool_rows`; outliers: weight, weight in rows besides, centre and unit of their
+    distribution, shape 0; n_rows (1,): rows learned so far, moved on. Fills out (n,): log densities before each row.
     """
     where, size, numbers = trees.where, trees.size, trees.numbers
     n, K = len(y), len(numbers)
@@ -223,9 +223,9 @@ def learn_all(
             log_psi[t, i] -= math.log(unit)
     log_other, other = np.empty(n), np.empty(n)
     for i in range(n):
-        e = to_units(y[i], outliers[1], outliers[2], False)
+        e = to_units(y[i], outliers[2], outliers[3], False)
         log_abs = math.log(abs(e)) if abs(e) > FAR else 0.0
-        log_other[i] = log_density(table, 0, e, log_abs) - math.log(outliers[2])
-        other[i] = outliers[0] / (n_rows[0] + i + 1.0)
+        log_other[i] = log_density(table, 0, e, log_abs) - math.log(outliers[3])
+        other[i] = outliers[0] + (1.0 - outliers[0]) * outliers[1] / (n_rows[0] + i + 1.0)
     pool_rows(log_psi, pool[0], pool[1], pool[2], log_other, other, decay, out)
     n_rows[0] += n

@@ -13,7 +13,6 @@ from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import UNIT_CELL
 from coverwalk.forest.forest import FittedTree, Forest
 from coverwalk.forest.tree import Tree
-from coverwalk.forest.tree_table import OUTLIER_ROWS
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.rounding import Rounding
 
@@ -44,7 +43,7 @@ def export(forest: Forest, budget: int = 1_800_000) -> Exported:
             "n_inputs": len(forest.names),
             "degree": _degree(forest),
             "n_features": int(n_features(_degree(forest), len(forest.names))),
-            "outlier": OUTLIER_ROWS / (forest.n_rows + 1.0),
+            "outlier": forest.table.outliers(forest.n_rows)[0],
             "centre": float(forest.output.centre[0]),
             "unit": float(forest.output.scale[0]),
             "spread": forest.settings.scale_factor,
