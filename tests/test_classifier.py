@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import multivariate_t
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
@@ -19,7 +19,7 @@ from coverwalk.base import Cover
 from coverwalk.forest import class_forest
 from coverwalk.forest import class_tree as class_tree_module
 from coverwalk.forest.class_forest import DuplicateRows
-from coverwalk.forest.class_pool import MAX_EXPONENT, HeldOut, fit_exponent, log_softmax
+from coverwalk.forest.class_pool import MAX_EXPONENT, HeldOut, fit_exponents, log_softmax
 from coverwalk.forest.class_tree import (
     ClassGrowth,
     ClassTree,
@@ -113,6 +113,11 @@ def test_walk_equals_cover_model_on_the_same_tree():
     assert psi.max() > 0.9  # it did learn
 
 
+def whole_factor(U):
+    """A factor with its own diagonal: kernels keep the inverse of it."""
+    return np.triu(U, 1) + np.diag(1 / np.diag(U))
+
+
 def slow_local(tree, growth, k, x, base):
     """phi_j of context k, straight from the formulas; the factors are checked on their own below."""
     counts, shared, own, shared_factors, own_factors, columns = tree.local
@@ -123,7 +128,7 @@ def slow_local(tree, growth, k, x, base):
             if place < 0:
                 said.append(np.full(C, np.nan))
                 continue
-            z = [np.linalg.solve(np.triu(U[place, c % U.shape[1]]).T, x[columns]) for c in range(C)]
+            z = [np.linalg.solve(whole_factor(U[place, c % U.shape[1]]).T, x[columns]) for c in range(C)]
             square = np.array([((z[c] - centre[place, c]) ** 2).sum() for c in range(C)])
             score = temperature * (head[place] - power[place] * np.log1p(gain[place] * square))
             p = np.exp(score - score.max())
@@ -323,10 +328,15 @@ def test_discriminants_are_those_of_all_rows_and_of_the_contexts_above(monkeypat
             scatter.append((Z.T * w) @ Z + np.outer(mean, mean) - (w.sum() + 1.0) * np.outer(mu, mu))
         S = sum(scatter) + GAUSS.nu0 * p * sigma + GAUSS.ridge * np.eye(p)
         sigma = S / (GAUSS.nu0 * p + m.sum())
-    U = np.triu(tree.local[3][0][shared[deepest], 0])
+    U = _factor(tree.local[3][0][shared[deepest], 0])
     np.testing.assert_allclose(U.T @ U, S, rtol=1e-9)
-    U = np.triu(tree.local[4][0][own[deepest], 1])
+    U = _factor(tree.local[4][0][own[deepest], 1])
     np.testing.assert_allclose(U.T @ U, scatter[1] + GAUSS.nu0 * p * sigma + GAUSS.ridge * np.eye(p), rtol=1e-9)
+
+
+def _factor(kept):
+    """U of S = U'U: its diagonal is kept inverted."""
+    return np.triu(kept, 1) + np.diag(1.0 / np.diag(kept))
 
 
 def _above(tree, k):
@@ -340,20 +350,33 @@ def _above(tree, k):
 # Pooling
 
 
-@pytest.mark.parametrize("power", [0.4, 1.7, 6.0, -1.0])  # the last: a pool that had better be turned round
-def test_the_exponent_is_the_optimum(power):
+@pytest.mark.parametrize("powers", [(0.4, 0.0), (1.7, 0.6), (6.0, 2.0), (-1.0, 0.5)])  # the last had better turn round
+def test_the_exponents_are_the_optimum(powers):
     rng = np.random.default_rng(0)
-    log_p = np.log(rng.dirichlet(np.ones(4), size=500))
-    y = np.array([rng.choice(4, p=np.exp(row)) for row in log_softmax(power * log_p)])
+    log_pools = np.log(rng.dirichlet(np.ones(4), size=(500, 2))).swapaxes(1, 2)
+    y = np.array([rng.choice(4, p=np.exp(row)) for row in log_softmax(log_pools @ powers)])
     weight = rng.uniform(0.5, 2.0, 500)
 
     def loss(T):
-        return 0.5 * (T - 1.0) ** 2 - weight @ log_softmax(T * log_p)[np.arange(500), y]
+        return 0.5 * ((T - [1.0, 0.0]) ** 2).sum() - weight @ log_softmax(log_pools @ T)[np.arange(500), y]
 
-    T = fit_exponent(log_p, y, weight)
-    slow = minimize_scalar(loss, bounds=(0, 50), method="bounded", options={"xatol": 1e-9})
-    assert pytest.approx(slow.x, abs=1e-5) == T
+    T = fit_exponents(log_pools, y, weight)
+    slow = minimize(loss, [1.0, 1.0], bounds=[(0, 50)] * 2, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
+    np.testing.assert_allclose(T, slow.x, atol=1e-4)
     assert loss(T) <= slow.fun + 1e-9
+
+
+def test_experts_that_err_apart_are_multiplied():
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=3000)
+    means = np.empty((3000, 4, 2))
+    for kind in range(2):  # each knows one of the two bits of y
+        bit = (np.arange(4) >> kind & 1)[None, :] == (y >> kind & 1)[:, None]
+        means[:, :, kind] = np.where(bit, 0.45, 0.05)
+    held_out = HeldOut(2)
+    held_out.add(means, y, np.ones(3000))
+    assert -held_out.log_proba(means)[np.arange(3000), y].mean() < 0.01  # any mixture of them has log 2 and more
+    np.testing.assert_allclose(held_out.shares(), [0.5, 0.5], atol=0.01)
 
 
 def test_a_class_pool_has_the_weights_of_the_one_pool():
@@ -363,8 +386,9 @@ def test_a_class_pool_has_the_weights_of_the_one_pool():
     held_out = HeldOut(2)
     held_out.add(means, y, weight)
     np.testing.assert_array_equal(held_out.weights, pool_weights(np.log(means[np.arange(400), y]), counted=weight))
-    mixture = means @ held_out.weights
-    expected = mixture**held_out.exponent / (mixture**held_out.exponent).sum(axis=1, keepdims=True)
+    first, *others = held_out.exponents
+    expected = (means @ held_out.weights) ** first * (means**others).prod(axis=2)
+    expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(np.exp(held_out.log_proba(means)), expected, rtol=1e-12)
 
 
@@ -557,9 +581,9 @@ def test_powers_follow_the_stream():
     X = rng.normal(size=(300, 3))
     y = (X[:, 0] > 0).astype(int)
     model = small().fit(X, y)
-    before = model.exponent_
+    before = model.exponents_.sum()
     model.partial_fit(rng.normal(size=(200, 3)), rng.integers(2, size=200))  # now x says nothing
-    assert model.exponent_ < before
+    assert model.exponents_.sum() < before
 
 
 # What speaks
@@ -620,8 +644,8 @@ def test_bad_options(options, message):
 
 
 def test_the_exponent_has_a_largest_value():
-    nearly_equal = np.tile([0.0, -1e-7], (10, 1))
-    assert fit_exponent(nearly_equal, np.zeros(10, np.int64), np.full(10, 1e16)) == MAX_EXPONENT
+    nearly_equal = np.tile([0.0, -1e-7], (10, 1))[:, :, None]
+    assert fit_exponents(nearly_equal, np.zeros(10, np.int64), np.full(10, 1e16)).tolist() == [MAX_EXPONENT]
 
 
 def test_single_rows_as_arrays_take_a_short_way_to_the_same_place():

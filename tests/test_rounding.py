@@ -8,7 +8,8 @@ from coverwalk import ConditionalDensity, load
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.metrics import calibration_error, crps, pit
-from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.settings import Settings
 from coverwalk.preparation.find_rounding import find_rounding
 from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.row_codes import row_codes, uniform_of

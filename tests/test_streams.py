@@ -15,8 +15,9 @@ from sklearn.base import clone
 
 from coverwalk import ConditionalDensity, DoubleTree, load
 from coverwalk.forest.experts.trend import Trend, _one_thread
-from coverwalk.forest.forest import Part, Settings
+from coverwalk.forest.members import Part
 from coverwalk.forest.schedule import MAX_WAIT, NEVER, Job, Pace, StreamSettings
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.stream import ForestStream
 
 from .slow_stream import SlowStream

@@ -49,8 +49,8 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
     """Calibrated class probabilities given x, predicted by a walk over a forest of contexts.
 
     Each tree grows on a part of the rows. The held-out rows decide how far the walk goes, whether class counts or a
-    small discriminant analysis predict in a context, and how the trees are pooled. Then all rows are learned. See
-    ``docs/classes.md``.
+    small discriminant analysis predict in a context, how the trees are pooled, and whether a sum of functions of single
+    inputs joins them. Then all rows are learned. See ``docs/classes.md``.
 
     Parameters
     ----------
@@ -78,8 +78,9 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
     ----------
     classes_ : array (n_classes,)
         The labels, sorted. The columns of `predict_proba` have this order.
-    weights_, exponent_
-        Weights of the two kinds of trees in the pool, and the exponent of its probabilities.
+    weights_, exponents_
+        Weights of the two kinds of trees, and of the additive expert if there is one, in the mixture; and the exponents
+        of the mixture and of each of them in the pooled probabilities.
     n_rows_ : int
         Number of rows learned.
     n_features_in_, feature_names_in_
@@ -360,15 +361,15 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
 
     @property
     def weights_(self) -> Floats:
-        """Of the trees that count, then of those with discriminants, in the pool; they sum to one."""
+        """Of the trees that count, those with discriminants, and the additive expert if there is one; they sum to 1."""
         check_is_fitted(self)
         return self._forest.held_out_rows.weights
 
     @property
-    def exponent_(self) -> float:
-        """Of the pooled probabilities: above 1 it sharpens them."""
+    def exponents_(self) -> Floats:
+        """Of the mixture, then of each of its experts: together above 1 they sharpen the probabilities."""
         check_is_fitted(self)
-        return self._forest.held_out_rows.exponent
+        return self._forest.held_out_rows.exponents
 
     def _grown(self, rows: ClassRows, n_classes: int) -> ClassForest:
         data, kinds = _heavy(rows), self._kinds()

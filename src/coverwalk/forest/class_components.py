@@ -13,16 +13,14 @@ from coverwalk._kernels.forest.node import child_of
 from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree
 
-__all__ = ["ClassComponent", "components"]
-
 
 class ClassComponent(NamedTuple):
     """One local model in one context that predicts for an x."""
 
     weight: float  # probability that the walk stops in the context with this local model, times the tree's share
-    tree: int  # trees that count come first, then those with discriminants
+    tree: int  # trees that count come first, then those with discriminants; -1 is the additive expert
     depth: int  # 0 is the context of all x
-    local: str  # "counts", or a discriminant: its covariances, and the power of its odds
+    local: str  # "counts", "additive", or a discriminant: its covariances, and the power of its odds
     # bounds of the context, open below and closed above, or its levels; columns without are free
     box: dict[str, tuple[float, float] | list[str]]
     counts: dict[Any, float]  # weight of the rows of each class in the context
@@ -55,12 +53,13 @@ def components(
     z = forest.inputs.forward(x[None, :])[0]
     found: list[_Found] = []
     number = 0
-    for (growth, trees), of_kind in zip(forest.kinds, forest.held_out_rows.weights):
+    shares = forest.held_out_rows.shares()
+    for (growth, trees), of_kind in zip(forest.kinds, shares):
         for tree in trees:
             found += _of_tree(tree, growth, z, number, float(of_kind) / len(trees))
             number += 1
     labels = classes.tolist()
-    return [
+    every = [
         ClassComponent(
             component.weight,
             component.number,
@@ -72,6 +71,11 @@ def components(
         )
         for component in sorted(found, key=lambda component: -component.weight)[:top]
     ]
+    for expert, share in zip(forest.additive, shares[len(forest.kinds) :]):
+        said = dict(zip(labels, expert.psi(expert.functions(z[None, :]))[0].tolist()))
+        counts = dict(zip(labels, forest.counts.tolist()))
+        every.append(ClassComponent(float(share), -1, 0, "additive", {}, counts, said))
+    return sorted(every, key=lambda component: -component.weight)[:top]
 
 
 def _of_tree(class_tree: ClassTree, growth: ClassGrowth, z: Floats, number: int, reach: float) -> list[_Found]:

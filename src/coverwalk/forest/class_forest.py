@@ -10,13 +10,14 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
+from coverwalk.forest.class_additive import FOLDS, held_out_additive
 from coverwalk.forest.class_pool import HeldOut, Pools, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, grow_class_tree
+from coverwalk.forest.experts.additive import Additive
 from coverwalk.forest.stored_class_tree import StoredClassTree, restored_trees, trees_to_store
 from coverwalk.forest.threads import in_threads, one_by_one
-from coverwalk.preparation.scaling import Scaling, row_codes
-
-__all__ = ["ClassForest", "ClassInputs", "DuplicateRows"]
+from coverwalk.preparation.row_codes import row_codes
+from coverwalk.preparation.scaling import Scaling
 
 MANY_ROWS = 2**14  # distinct rows that need not come in more parts than folds
 MANY_PARTS = 16  # nor, however many folds there are, in more than these
@@ -55,6 +56,11 @@ class ClassInputs:
                     indicators.append((a, category))
                     shares.append(share)
         return cls(Scaling.of(X), n_categories, np.array(indicators, np.int64).reshape(-1, 2), np.array(shares))
+
+    @property
+    def categories(self) -> Ints:
+        """How many each column has (p,), 0 for numbers."""
+        return np.array(self.n_categories or (0,) * len(self.scaling.centre), np.int64)
 
     def forward(self, X: Floats) -> Floats:
         """Rows X (n, p) as the trees see them, (n, p + m)."""
@@ -113,10 +119,11 @@ def _bundled(X: Floats, y: Ints, weight: Floats) -> tuple[Floats, Ints, Floats]:
 
 @dataclass
 class ClassForest:
-    """Some kinds of trees (a growth and its trees), and the pool of them."""
+    """Some kinds of trees (a growth and its trees), an additive expert or none, and the pool of them."""
 
     inputs: ClassInputs
     kinds: list[tuple[ClassGrowth, list[ClassTree]]]
+    additive: list[Additive]
     held_out_rows: HeldOut
     n_classes: int
 
@@ -135,7 +142,8 @@ class ClassForest:
             low=1,
             high=2,
         ),
-        held_out_rows=Object(HeldOut, n_kinds="len(kinds)", C="C"),
+        additive=List(Object(Additive, p="p", m="m", C="C"), high=1),
+        held_out_rows=Object(HeldOut, n_kinds="len(kinds) + len(additive)", C="C"),
         check=lambda state, scope: _check_splits(state, scope),
     )
 
@@ -170,15 +178,24 @@ class ClassForest:
             return grow_class_tree(rows, n_classes, inside, outside, tree_seed, kinds[kind][0])
 
         n_pool = min(len(y), pool_rows(n_classes))  # the order of the rows is random: the first are a sample
-        pools = Pools(n_pool, n_classes, len(kinds))
+        pools = Pools(n_pool, n_classes, len(kinds), halves=2)
         trees: list[list[ClassTree]] = [[] for _ in kinds]
         for (kind, _, _), (tree, order, psi) in zip(jobs, one_by_one(grown, jobs, n_jobs)):
+            pools.add(kind, order[order < n_pool], psi[order < n_pool], half=len(trees[kind]) // held_out % 2)
             trees[kind].append(tree)
             progress()
-            pools.add(kind, order[order < n_pool], psi[order < n_pool])
-        held_out_rows = HeldOut(len(kinds))
-        held_out_rows.add(pools.means(), y[:n_pool][pools.known], weight[:n_pool][pools.known])
-        return cls(inputs, [(p, t) for (p, _), t in zip(kinds, trees)], held_out_rows, n_classes)
+        known, means = pools.known, pools.means()
+        judged = (rows[0][:n_pool][known], y[:n_pool][known], weight[:n_pool][known])
+        place = np.cumsum(known) - 1
+        folds = [place[fold[known[fold]]] for fold in (f[f < n_pool] for f in duplicates.folds(FOLDS, FOLDS, rng))]
+        said, gain = [means, *pools.halves()], 1.0 - 1.0 / held_out
+        found = held_out_additive(judged, said, gain, inputs.categories, inputs.indicators[:, 0], folds, n_jobs)
+        if found:
+            means = np.concatenate([means, found[1][:, :, None]], axis=2)
+        held_out_rows = HeldOut(means.shape[2])
+        held_out_rows.add(means, *judged[1:])
+        additive = [found[0]] if found else []
+        return cls(inputs, [(p, t) for (p, _), t in zip(kinds, trees)], additive, held_out_rows, n_classes)
 
     @property
     def counts(self) -> Floats:
@@ -192,7 +209,7 @@ class ClassForest:
 
         def pooled(start: int) -> Floats:
             part = Z[start : start + CHUNK]
-            pools = Pools(len(part), self.n_classes, len(self.kinds))
+            pools = self._pools(part)
             for kind, (growth, trees) in enumerate(self.kinds):
                 for tree in trees:
                     pools.add(kind, slice(None), tree.predict(part, growth))
@@ -201,14 +218,16 @@ class ClassForest:
         return np.concatenate(in_threads(pooled, range(0, len(Z), CHUNK), n_jobs))
 
     def learn(self, X: Floats, y: Ints, weight: Floats, n_jobs: int) -> None:
-        """Learn rows one by one: the counts and walks of all trees, and the pool; splits and discriminants stay.
+        """Learn rows one by one: the counts and walks of all trees, and the pool.
+
+        Splits, discriminants and the additive expert stay as they are until the next growth.
 
         Each tree says what it thinks of a row before it learns it, so the rows weigh the pools as held-out rows do.
         """
         rows: Rows = (self.inputs.forward(X), y, weight)
         jobs = [(kind, growth, tree) for kind, (growth, trees) in enumerate(self.kinds) for tree in trees]
         order = np.arange(len(y))
-        pools = Pools(len(y), self.n_classes, len(self.kinds))
+        pools = self._pools(rows[0])
         said = one_by_one(lambda job: job[2].learn(rows, order, job[1]), jobs, n_jobs)
         for (kind, _, _), psi in zip(jobs, said):
             pools.add(kind, slice(None), psi)
@@ -228,6 +247,13 @@ class ClassForest:
             return None
         X, y, weight, _ = DuplicateRows.of(*data, held_out=held_out)
         return self.inputs.forward(X), y, weight
+
+    def _pools(self, Z: Floats) -> Pools:
+        """For rows Z, with what the additive expert says of them."""
+        pools = Pools(len(Z), self.n_classes, len(self.kinds) + len(self.additive))
+        for expert in self.additive:
+            pools.add(len(self.kinds), slice(None), expert.psi(expert.functions(Z)))
+        return pools
 
     def make_writable(self) -> None:
         """Copy what is read-only."""

@@ -24,10 +24,8 @@ from coverwalk.forest.statistics import TreeStatistics
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.category_counts import category_codes
+from coverwalk.preparation.row_codes import row_codes
 from coverwalk.preparation.row_sample import label_numbers
-from coverwalk.preparation.scaling import row_codes
-
-__all__ = ["ClassSums", "plan_classes"]
 
 LEAVES = (64, 4096)  # of a tree, at least and at most
 HELD_SHARE = 0.2  # of the sample, that fits the powers of the pools
@@ -130,7 +128,10 @@ class ClassSums(TreeStatistics[_TreeSums]):
         plan, model = self.plan, self.plan.model
         trees = iter([_relearned(tree, growth, sums) for (growth, tree), sums in zip(plan.trees, self.sums)])
         kinds = [(growth, [next(trees) for _ in of_kind]) for growth, of_kind in plan.forest.kinds]
-        forest = ClassForest(plan.forest.inputs, kinds, HeldOut(len(kinds)), len(plan.classes))
+        additive = plan.forest.additive
+        forest = ClassForest(
+            plan.forest.inputs, kinds, additive, HeldOut(len(kinds) + len(additive)), len(plan.classes)
+        )
         forest.learn(*plan.held, plan.n_jobs)
         model._forest, model.classes_, model._declared = forest, plan.classes, True
         model._rows, model._rows_grown, model._n_summed = [plan.kept], len(plan.kept[1]), self.n_rows

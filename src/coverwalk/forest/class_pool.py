@@ -1,23 +1,23 @@
-"""Pool the predictions of many trees and keep them sharp: one mixture, its weights those of the one pool, to a power.
+"""Pool the predictions of many trees and keep them sharp: the mixture of the one pool, and its experts, to powers.
 
-    log p(c|x) = T log sum_e v_e psi_e(c|x) - log sum_c' exp(...),    T >= 0
+    log p(c|x) = T_0 log sum_e v_e psi_e(c|x) + sum_e T_e log psi_e(c|x) - log sum_c' exp(...),    T >= 0
 
 psi_e is the mean over the trees of a kind, v is learned by `forest.pool`. Such a mean is safe but blunt: trees that err
-apart are each less sure than all of them may be. How much sharper it may be is a matter of the data, so the exponent T
-is fitted, as v is, to predictions of rows that no tree had seen: a convex problem with a normal prior about 1.
+apart are each less sure than all of them may be. And two kinds that err apart say more together than their mixture
+does: a class that either rules out is ruled out by their product. How much so is a matter of the data, so the exponents
+T are fitted, as v is, to predictions of rows that no tree had seen: a convex problem with a normal prior about the
+mixture as it is.
 """
 
 import numpy as np
 
 from coverwalk._arrays import Bools, Floats, Ints
-from coverwalk.files.schema import Array, List, Real, Schema, Tuple, Whole
+from coverwalk.files.schema import Array, List, Schema, Tuple, Whole
 from coverwalk.forest.pool import pool_weights
-
-__all__ = ["HeldOut", "Pools", "fit_exponent", "log_softmax", "pool_rows"]
 
 POOL_ROWS, POOL_FLOATS = 20_000, 2**23  # rows that fit the pool: a few numbers need no more
 POOL_NEW = 0.1  # it is fitted again when so many more rows have come
-MAX_STEPS, TOLERANCE = 100, 1e-10  # of Newton's method
+MAX_STEPS, MIN_STEP, TOLERANCE = 100, 1e-9, 1e-10  # of Newton's method
 MAX_EXPONENT = 1e6  # from there on probabilities are 0 and 1
 
 
@@ -28,33 +28,45 @@ def log_softmax(scores: Floats) -> Floats:
 
 
 class Pools:
-    """The mean prediction of each kind of tree, tree by tree."""
+    """The mean prediction of each kind of tree, tree by tree, and where wanted of two halves of the trees."""
 
-    def __init__(self, n: int, n_classes: int, n_kinds: int) -> None:
-        self._sum, self._trees = np.zeros((n_kinds, n, n_classes)), np.zeros((n_kinds, n))
+    def __init__(self, n: int, n_classes: int, n_kinds: int, halves: int = 1) -> None:
+        self._sum, self._trees = np.zeros((halves, n_kinds, n, n_classes)), np.zeros((halves, n_kinds, n))
 
-    def add(self, kind: int, rows: Ints | slice, psi: Floats) -> None:
+    def add(self, kind: int, rows: Ints | slice, psi: Floats, half: int = 0) -> None:
         """Take in what one tree says of some rows (each named once)."""
-        self._sum[kind, rows] += psi
-        self._trees[kind, rows] += 1.0
+        self._sum[half, kind, rows] += psi
+        self._trees[half, kind, rows] += 1.0
 
     @property
     def known(self) -> Bools:
         """The rows of which a tree of every kind has spoken."""
-        return np.asarray((self._trees > 0).all(axis=0))
+        return np.asarray((self._trees.sum(axis=0) > 0).all(axis=0))
 
     def means(self) -> Floats:
         """Of the known rows (n, C, kinds)."""
-        known = self.known
-        return np.ascontiguousarray(np.moveaxis(self._sum[:, known] / self._trees[:, known, None], 0, 2))
+        return _means(self._sum.sum(axis=0), self._trees.sum(axis=0), self.known)
+
+    def halves(self) -> list[Floats]:
+        """The same of each half of the trees; of both together, where one has no tree that speaks of a row."""
+        both: Bools = np.asarray((self._trees > 0).all(axis=0))
+        total, trees = self._sum.sum(axis=0), self._trees.sum(axis=0)
+        return [
+            _means(np.where(both[:, :, None], one, total), np.where(both, own, trees), self.known)
+            for one, own in zip(self._sum, self._trees)
+        ]
+
+
+def _means(total: Floats, trees: Floats, known: Bools) -> Floats:
+    return np.ascontiguousarray(np.moveaxis(total[:, known] / trees[:, known, None], 0, 2))
 
 
 class HeldOut:
-    """What the pools said of rows they had not seen, and the weights and the exponent that these rows want."""
+    """What the pools said of rows they had not seen, and the weights and the exponents that these rows want."""
 
     _schema = Schema(
         weights=Array(float, "n_kinds", low=0, total=1),
-        exponent=Real(low=0, high=MAX_EXPONENT),
+        exponents=Array(float, "1 + n_kinds", low=0, high=MAX_EXPONENT),
         _parts=List(
             Tuple(
                 Array(float, "n", "C", "n_kinds", low=0, high=1 + 1e-6),
@@ -66,7 +78,7 @@ class HeldOut:
     )
 
     def __init__(self, n_kinds: int) -> None:
-        self.weights, self.exponent = np.full(n_kinds, 1.0 / n_kinds), 1.0
+        self.weights, self.exponents = np.full(n_kinds, 1.0 / n_kinds), _mixture_alone(n_kinds)
         self._parts: list[tuple[Floats, Ints, Floats]] = []  # means (n, C, kinds), classes, weights
         self._fitted = 0
 
@@ -80,11 +92,22 @@ class HeldOut:
             means, y, weight = (np.concatenate(part)[last] for part in zip(*self._parts))
             self._parts, self._fitted = [(means, y, weight)], len(y)
             self.weights = pool_weights(np.log(means[np.arange(len(y)), y]), counted=weight)
-            self.exponent = fit_exponent(np.log(means @ self.weights), y, weight)
+            self.exponents = fit_exponents(self._log_pools(means), y, weight)
 
     def log_proba(self, means: Floats) -> Floats:
         """Log probabilities (n, C) of the classes, given the means of each kind (n, C, kinds)."""
-        return log_softmax(self.exponent * np.log(means @ self.weights))
+        return log_softmax(self._log_pools(means) @ self.exponents)
+
+    def shares(self) -> Floats:
+        """Of each kind (n_kinds,) in the exponents, where that of the mixture is divided as its weights are."""
+        total = self.exponents.sum()
+        if not total > 0.0:
+            return self.weights
+        return np.asarray((self.exponents[0] * self.weights + self.exponents[1:]) / total)
+
+    def _log_pools(self, means: Floats) -> Floats:
+        """Of the mixture and of each kind (n, C, 1 + kinds)."""
+        return np.asarray(np.log(np.concatenate([(means @ self.weights)[:, :, None], means], axis=2)))
 
 
 def pool_rows(n_classes: int) -> int:
@@ -92,31 +115,51 @@ def pool_rows(n_classes: int) -> int:
     return min(POOL_ROWS, max(POOL_FLOATS // (4 * n_classes), 1))
 
 
-def fit_exponent(log_p: Floats, y: Ints, weight: Floats) -> float:
-    """The exponent T >= 0 of the most posterior probability, given log probabilities (n, C) and classes y (n,).
+def fit_exponents(log_pools: Floats, y: Ints, weight: Floats) -> Floats:
+    """The exponents T (M,) >= 0 of the most posterior probability, given log pools (n, C, M) and classes y (n,).
 
-    The prior is normal about 1, with variance 1. A pool may be ignored but not turned round: of a few rows, each left
-    out in turn, the others always predict for the other classes.
+    The prior is normal with variance 1, about 1 for the first pool and 0 for the others. A pool may be ignored but not
+    turned round: of a few rows, each left out in turn, the others always predict for the other classes.
 
     >>> rng = np.random.default_rng(0)
-    >>> blunt = np.log(rng.dirichlet(np.ones(3), size=5000))
-    >>> sharp = np.exp(log_softmax(2 * blunt))  # the truth is the square of what was said
+    >>> blunt = np.log(rng.dirichlet(np.ones(3), size=(5000, 2))).swapaxes(1, 2)
+    >>> sharp = np.exp(log_softmax(blunt @ [2.0, 1.0]))  # the truth is this product of what was said
     >>> y = (sharp.cumsum(1) < rng.random((5000, 1))).sum(1)
-    >>> round(fit_exponent(blunt, y, np.ones(5000)), 1)
-    2.0
+    >>> fit_exponents(blunt, y, np.ones(5000)).round(1)
+    array([2., 1.])
     """
-    chosen, low, high, T = log_p[np.arange(len(y)), y], 0.0, np.inf, 1.0
+    M, rows = log_pools.shape[2], np.arange(len(y))
+    prior, chosen = _mixture_alone(M - 1), log_pools[rows, y]
+
+    def loss(T: Floats) -> float:
+        return float(0.5 * ((T - prior) ** 2).sum() - weight @ log_softmax(log_pools @ T)[rows, y])
+
+    T, here = prior, loss(prior)
     for _ in range(MAX_STEPS):
-        p = np.exp(log_softmax(T * log_p))
-        mean = (p * log_p).sum(axis=1)
-        slope = weight @ (mean - chosen) + T - 1.0
-        curvature = weight @ ((p * log_p**2).sum(axis=1) - mean**2) + 1.0
-        low, high = (low, T) if slope > 0.0 else (T, high)  # the loss is convex: the best is on this side
-        step = T - slope / curvature
-        if not low < step < high:  # Newton would leave the bracket: halve it
-            step = 0.5 * (low + high) if high < np.inf else 2.0 * low
-        step = min(step, MAX_EXPONENT)
-        if abs(step - T) <= TOLERANCE * (1.0 + T):
-            return float(step)
-        T = step
-    return float(T)
+        p = np.exp(log_softmax(log_pools @ T))
+        mean = np.einsum("nc,ncm->nm", p, log_pools)
+        slope = weight @ (mean - chosen) + T - prior
+        about = log_pools - mean[:, None, :]
+        curvature = np.tensordot((p * weight[:, None])[:, :, None] * about, about, axes=((0, 1), (0, 1)))
+        curvature += (1.0 + TOLERANCE * np.trace(curvature)) * np.eye(M)  # the prior's one is lost beside heavy rows
+        free = (T > 0.0) | (slope < 0.0)  # the others stay at their bound
+        step = np.zeros(M)
+        step[free] = np.linalg.solve(curvature[np.ix_(free, free)], slope[free])
+        there, moved, length = np.inf, T, 1.0
+        while not there < here and length > MIN_STEP:
+            moved = np.clip(T - length * step, 0.0, MAX_EXPONENT)
+            there, length = loss(moved), length / 2.0
+        change = np.abs(moved - T).max() / (1.0 + T.max())
+        if not there < here:
+            break
+        T, here = moved, there
+        if change <= TOLERANCE:
+            break
+    return T
+
+
+def _mixture_alone(n_kinds: int) -> Floats:
+    """Exponents (1 + n_kinds,) of the mixture as it is."""
+    exponents = np.zeros(1 + n_kinds)
+    exponents[0] = 1.0
+    return exponents

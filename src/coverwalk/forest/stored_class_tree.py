@@ -4,7 +4,7 @@ Discriminants are most of a tree, and are made again from the rows on loading, b
 to the same bits. Where the rows are gone, or that would take long or much memory, they are in the file.
 """
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from coverwalk._kernels.forest.discriminant import Factors
 from coverwalk.files.schema import Array, Maybe, Object, Scope, Tuple, require, stored
 from coverwalk.forest.class_tree import MAX_FLOATS, ClassGrowth, ClassTree, needed_contexts, with_factors
 from coverwalk.forest.tree import Tree
-
-__all__ = ["StoredClassTree", "restored_trees", "trees_to_store"]
 
 # Of what all trees of a forest make again: bytes, beside a multiple of those of its rows, and sums of products
 MAX_BYTES, PER_BYTE, MAX_WORK = 2**27, 4, 4e9
@@ -52,28 +50,20 @@ def _check_factors(factors: Any) -> None:
         require("factors", np.abs(part) <= LARGEST)  # NaN is not
 
 
-@stored(
-    tree=Object(Tree, p="p"),
-    counts=Array(float, "tree.N", "C", low=0),
-    shared=Array(bool, "tree.N"),
-    own=Array(bool, "tree.N"),
-    columns=Array(np.int64, "width", index="columns"),
-    factors=Maybe(Tuple(_factors_of(1), _factors_of("C"))),
-    log_v=Array(float, "V", "1 + 2 * len(temperatures)", high=1e-6, inf=True, log_total=1.0),
-    log_odds=Array(float, "I"),
-    check=_check,
-)
+@stored(check=_check)
 class StoredClassTree(NamedTuple):
     """The arrays of a `ClassTree` that nothing else tells."""
 
-    tree: Tree
-    counts: Floats
-    shared: Bools  # (N,) whether a context has a discriminant of this kind
-    own: Bools
-    columns: Ints
-    factors: tuple[Factors, Factors] | None  # None where the rows of the forest tell
-    log_v: Floats  # (V, J) of the contexts with a discriminant: others have their counts alone
-    log_odds: Floats  # (I,) of the contexts that are no leaves: those stop
+    tree: Annotated[Tree, Object(Tree, p="p")]
+    counts: Annotated[Floats, Array(float, "tree.N", "C", low=0)]
+    shared: Annotated[Bools, Array(bool, "tree.N")]  # whether a context has a discriminant of this kind
+    own: Annotated[Bools, Array(bool, "tree.N")]
+    columns: Annotated[Ints, Array(np.int64, "width", index="columns")]
+    # None where the rows of the forest tell
+    factors: Annotated[tuple[Factors, Factors] | None, Maybe(Tuple(_factors_of(1), _factors_of("C")))]
+    # of the contexts with a discriminant: others have their counts alone
+    log_v: Annotated[Floats, Array(float, "V", "1 + 2 * len(temperatures)", high=1e-6, inf=True, log_total=1.0)]
+    log_odds: Annotated[Floats, Array(float, "I")]  # of the contexts that are no leaves: those stop
 
 
 class _Budget:

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats
-from coverwalk.forest.forest import FittedTree, Forest, Settings
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.members import FittedTree
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.tree import Tree
-
-__all__ = ["ForestSummary", "summarise"]
 
 KINDS = ("polynomial", "kernel density of residuals", "kernel density of y")
 
