@@ -43,7 +43,7 @@ def reported(request, tmp_path_factory, browser):
     y, bounds = TARGETS[request.param]
     forest = ConditionalDensity(6, bounds=bounds).fit(X, y).forests_[0]
     path = tmp_path_factory.mktemp("report") / "report.html"
-    page.write_report(Subject(forest, "y", X[:60], y[:60]), path, "y")
+    page.write_report(Subject.of(forest, "y", X[:60], y[:60]), path, "y")
     browser.open(path.as_uri())
     return forest, y
 

@@ -24,7 +24,7 @@ def write_report(subject: Subject, path: str | os.PathLike[str], title: str, not
     """Write the page about one target's predictions on rows of data; notes are shown at its head."""
     facts = gather(subject)
     explored = facts["explore"] is not None and subject.forest is not None
-    exported = export(subject.forest) if explored and subject.forest is not None else Exported({}, 0)
+    exported = export(subject.forest) if subject.forest is not None and explored else Exported({}, 0)
     facts |= {"forest": exported.payload, "n_trees_here": exported.n_trees}
     rounding = subject.forest.settings.rounding if subject.forest else None
     more = (
