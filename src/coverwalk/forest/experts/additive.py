@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-from scipy.optimize import fmin_l_bfgs_b
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk.files.schema import Array, Limits, Real, Whole, stored
@@ -78,6 +77,8 @@ class Additive:
         The search begins at the coefficients that there are, which must not come from other rows: it ends near the
         best ones, not at them.
         """
+        from scipy.optimize import fmin_l_bfgs_b  # takes as long to load as all else, and most models never need it
+
         F = values.shape[1]
         total, present = weight.sum(), np.eye(n_classes)[y] * weight[:, None]
         log_shares = np.log((present.sum(axis=0) + 1.0 / n_classes) / (total + 1.0))
