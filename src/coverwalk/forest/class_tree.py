@@ -35,8 +35,8 @@ class ClassGrowth:
     stop: float = 0.1  # w
     alpha: float = 1.0  # prior rows of the class counts, spread like the parent's prediction
     temperatures: tuple[float, ...] = (1.0, 0.3)  # powers of a discriminant's odds
-    rows_shared: float = 2.0  # rows a column that a context needs for a shared covariance
-    rows_own: float = 1.0  # rows a column and class that it needs for own ones
+    rows_shared: float = 1.0  # rows a column that a context needs for a shared covariance
+    rows_own: float = 0.5  # rows a column and class that it needs for own ones
     nu0: float = 0.5  # prior rows of a covariance, a column
     ridge: float = 1.0  # scatter that every column has before any row, in units of its variance
     n_categories: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
