@@ -113,6 +113,11 @@ def test_walk_equals_cover_model_on_the_same_tree():
     assert psi.max() > 0.9  # it did learn
 
 
+def whole_factor(U):
+    """A factor with its own diagonal: kernels keep the inverse of it."""
+    return np.triu(U, 1) + np.diag(1 / np.diag(U))
+
+
 def slow_local(tree, growth, k, x, base):
     """phi_j of context k, straight from the formulas; the factors are checked on their own below."""
     counts, shared, own, shared_factors, own_factors, columns = tree.local
@@ -123,7 +128,7 @@ def slow_local(tree, growth, k, x, base):
             if place < 0:
                 said.append(np.full(C, np.nan))
                 continue
-            z = [np.linalg.solve(np.triu(U[place, c % U.shape[1]]).T, x[columns]) for c in range(C)]
+            z = [np.linalg.solve(whole_factor(U[place, c % U.shape[1]]).T, x[columns]) for c in range(C)]
             square = np.array([((z[c] - centre[place, c]) ** 2).sum() for c in range(C)])
             score = temperature * (head[place] - power[place] * np.log1p(gain[place] * square))
             p = np.exp(score - score.max())

@@ -5,7 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from coverwalk._kernels.forest.flat import SORTED_ROWS
-from coverwalk.forest.forest import Forest, Part, Settings
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.members import Part
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.tree_table import TreeTable
 
 PARTS = (Part(3, 2, 0.5, False), Part(2, 1, 0.3, True))

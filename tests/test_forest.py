@@ -15,10 +15,12 @@ from coverwalk._kernels.forest.evidence import stop_weights
 from coverwalk._kernels.forest.kernel_density import density_evidence, kernel_tables
 from coverwalk._kernels.forest.polynomial import features, inner_product, n_features
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve, log_determinant
-from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tuning import choose
-from coverwalk.preparation.scaling import Scaling, canonical_order
+from coverwalk.preparation.row_codes import canonical_order
+from coverwalk.preparation.scaling import Scaling
 
 
 def rows(n=200, p=3, seed=0, noise=0.2):

@@ -9,8 +9,8 @@ from coverwalk import CoverModel
 from coverwalk._kernels.forest.evidence import stop_weights
 from coverwalk.exact import refining_evidence, refining_stop
 from coverwalk.forest import fitting
-from coverwalk.forest.forest import Forest, Settings
-from coverwalk.forest.settings import MIN_SCALE
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.settings import MIN_SCALE, Settings
 from coverwalk.forest.tree import Tree
 from coverwalk.forest.tree_table import OUTLIER_DF, OUTLIER_ROWS
 

@@ -7,9 +7,11 @@ from scipy import stats
 from coverwalk import ConditionalDensity, load
 from coverwalk._kernels.forest.global_kernel import judge_bandwidths
 from coverwalk.datasets import MIXTURES
+from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import KernelContext
-from coverwalk.forest.forest import Context, Forest, Settings
+from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import GLOBAL_KERNEL
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.tuning import choose
 
 BASE = stats.norm(scale=[1.0, 3.0, 9.0])

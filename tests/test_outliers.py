@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from coverwalk import ConditionalDensity, load
+from coverwalk.forest.growth import Due, grow
 from coverwalk.forest.settings import Settings
+from coverwalk.forest.summary import summarise
 from coverwalk.forest.sums import ForestSums
 from coverwalk.preparation.outliers import FALSE_ALARM, Outliers, find_outliers
 
@@ -64,6 +66,7 @@ def test_a_fit_is_as_good_as_without_them():
     assert loss(other) < loss(clean) + 0.03
     outliers = other.forests_[0].settings.outliers
     assert outliers is not None
+    assert summarise(other.forests_[0]).outliers.startswith("0.44 % of the rows, below -")
     assert clean.forests_[0].settings.outliers is None
     components = other.predict_dist(X_TEST[:3]).components
     np.testing.assert_allclose(components.weight[components.offsets[:-1]], outliers.weight, rtol=0.1)
@@ -121,10 +124,20 @@ def test_log_densities_of_a_stream_are_those_of_its_predictions():
 
 
 def test_a_stream_that_moves_far_away_moves():
-    """Where most of the rows are beyond the limits, trees learn them all the same."""
     model = small(forget=1 / 200).partial_fit(X[:400], with_slips(Y)[:400])
     model.partial_fit(X[400:], Y[400:] + 1000.0)
     assert np.abs(np.median(model.predict(X_TEST) - Y_TEST) - 1000.0) < 1.0
+
+
+@pytest.mark.parametrize(("moved", "kept"), [(0, 296), (20, 276), (40, 300), (300, 300)])
+def test_trees_learn_rows_beyond_the_limits_if_they_are_too_many_for_outliers(moved, kept):
+    stream = small().partial_fit(X[:400], with_slips(Y)[:400]).stream_.streams[0]
+    assert stream.base.settings.outliers is not None
+    y = with_slips(Y)[np.r_[SLIPS, 400:696]]
+    y[len(y) - moved :] += 1000.0
+    named = stream.settings.forest, stream.settings, stream.names
+    tree = grow(X[:300], y, 700, Due(), stream.base, *named, 0, [0] * 4).members[0].fitted
+    assert tree.records.n_rows[tree.records.slot[0]] == kept
 
 
 def test_sums_leave_them_out():

@@ -17,8 +17,9 @@ from coverwalk.evaluation.report.explorer import export
 from coverwalk.evaluation.report.facts import Subject, gather
 from coverwalk.forest.experts.cell_edges import Cells
 from coverwalk.forest.experts.y_cells import YCells
-from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import Part
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.tree_table import TreeTable
 
 from .browser import Browser, find_chromium

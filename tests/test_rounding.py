@@ -8,7 +8,8 @@ from coverwalk import ConditionalDensity, load
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.metrics import calibration_error, crps, pit
-from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.settings import Settings
 from coverwalk.preparation.find_rounding import find_rounding
 from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.row_codes import row_codes, uniform_of
@@ -220,6 +221,22 @@ def test_masses_of_narrow_cells_are_exact(width):
             low, high = (k - 0.5) * width, (k + 0.5) * width
             exact = integrate.quad(cdf.pdf, low, high, epsabs=0)[0] / width
             assert np.exp(dist.logpdf(k * width))[0] == pytest.approx(exact, rel=1e-8)
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-4, 0.0039, 0.0041, 0.05, 0.3])  # 0.02 of the narrowest kernel are 0.004
+def test_masses_under_kernels_are_exact_in_cells_of_all_widths(width):
+    several = np.array([0.3, 0.25, 0.25, 0.2]), np.array([-1.0, 0.0, 0.1, 2.0]), np.array([0.5, 0.2, 1.0, 0.3])
+    one = np.ones(1), np.zeros(1), np.full(1, 0.2)
+    for weight, center, sd in (several, one):
+        dist = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.kernels(weight, center, sd))
+        if width:
+            dist = dist.rounded(Rounding(step=width))
+        for y in (0.0, 0.7, 1.0, 1.4, -2.0, 5.0):  # near kernels, and so far that some or all are passed over at first
+            y = round(y / width) * width if width else y
+            place, node_weight = np.polynomial.legendre.leggauss(20)
+            x = y + 0.5 * width * place[:, None]
+            exact = node_weight @ (stats.norm.pdf(x, center, sd) @ weight) / 2
+            np.testing.assert_allclose(np.exp(dist.logpdf(y)), exact, rtol=2e-10)
 
 
 def test_entropy_is_that_of_the_masses():

@@ -8,9 +8,11 @@ import pytest
 
 from coverwalk import ConditionalDensity, load
 from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges
+from coverwalk.forest.context import Context
 from coverwalk.forest.experts.cell_edges import MIN_WIDTH, Cells, _seen_from_places, find_cells
 from coverwalk.forest.experts.y_cells import STEPS, YCells, _masses
-from coverwalk.forest.forest import Context, Forest, Settings
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.summary import summarise
 from tests.forging import check
 

@@ -15,8 +15,9 @@ from sklearn.base import clone
 
 from coverwalk import ConditionalDensity, DoubleTree, load
 from coverwalk.forest.experts.trend import Trend, _one_thread
-from coverwalk.forest.forest import Part, Settings
+from coverwalk.forest.members import Part
 from coverwalk.forest.schedule import MAX_WAIT, NEVER, Job, Pace, StreamSettings
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.stream import ForestStream
 
 from .slow_stream import SlowStream
@@ -672,9 +673,10 @@ def test_bounds_hold_whatever_is_chosen():
 def test_a_stream_that_forgets_is_as_good_as_a_fit_on_its_last_rows():
     """Trees about a trend take the residuals of their own rows, however far the window has moved."""
     generator = np.random.default_rng(12)
-    A = generator.uniform(-1, 1, (1700, 4))
-    b = np.sin(2 * A[:, 0] + A[:, 1]) + A[:, 2] * A[:, 3] + 0.05 * generator.standard_normal(1700)
+    A = generator.uniform(-1, 1, (1700, 8))
+    b = np.sin(2 * A[:, 0] + A[:, 1]) + A[:, 2] * A[:, 3] + np.cos(2 * A[:, 4]) * A[:, 5] + 0.3 * A[:, 6]
+    b += 0.05 * generator.standard_normal(1700)
     stream = ConditionalDensity(n_estimators=4, forget=1 / 400, random_state=0).partial_fit(A[:1200], b[:1200])
     last = ConditionalDensity(n_estimators=4, random_state=0).fit(A[800:1200], b[800:1200])
     assert any(member.part.smooth for member in stream.stream_.streams[0].members)
-    assert stream.logpdf(A[1200:], b[1200:]).mean() > last.logpdf(A[1200:], b[1200:]).mean() - 0.1
+    assert stream.logpdf(A[1200:], b[1200:]).mean() > last.logpdf(A[1200:], b[1200:]).mean()

@@ -16,13 +16,13 @@ from coverwalk._kernels.forest.residual_bins import bin_residuals, density_score
 from coverwalk._kernels.forest.sums import add_moments, empty_regressions, n_moments, regress_moments
 from coverwalk.forest import passes as chunks
 from coverwalk.forest import tuning
-from coverwalk.forest.forest import Part, Settings
 from coverwalk.forest.growth import ready
-from coverwalk.forest.members import GLOBAL_KERNEL
+from coverwalk.forest.members import GLOBAL_KERNEL, Part
 from coverwalk.forest.passes import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.sums import Capacity, ForestSums, plan_on_sample
+from coverwalk.preparation.row_codes import canonical_order, row_codes
 from coverwalk.preparation.row_sample import RowSample
-from coverwalk.preparation.scaling import canonical_order, row_codes
 
 SUMS = {"sample_rows": 1000, "state_bytes": 2**17}  # no room for 6000 rows of four numbers
 TIGHT = {"sample_rows": 50, "state_bytes": 1}  # none for one more row
@@ -76,20 +76,21 @@ def from_rows_and_from_sums(n, p=3, many=2.0):
 
 def test_regressions_and_residual_scales_from_sums_are_those_of_rows():
     exact, summed = from_rows_and_from_sums(4000)
-    np.testing.assert_allclose(summed.psi, exact.psi, rtol=1e-9)
-    np.testing.assert_allclose(summed.centre, exact.centre, atol=1e-3)  # weights of regressions differ a little
-    np.testing.assert_allclose(summed.s2, exact.s2, rtol=1e-4)
+    np.testing.assert_allclose(summed.fit.psi, exact.psi, rtol=1e-9)
+    np.testing.assert_allclose(summed.fit.centre, exact.centre, atol=1e-3)  # weights of regressions differ a little
+    np.testing.assert_allclose(summed.fit.s2, exact.s2, rtol=1e-4)
     np.testing.assert_allclose(summed.loo_scale, exact.scale[:, 0], rtol=1e-4)
-    np.testing.assert_allclose(summed.mean, exact.mean, rtol=1e-9)
+    np.testing.assert_allclose(summed.fit.mean, exact.mean, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("n", "nats"), [(500, 0.6), (4000, 0.6), (40_000, 0.6)])
 def test_evidence_from_sums_nears_that_of_rows(n, nats):
     """Evidence of thousands of nats, to a fraction of one: what sums miss is the kurtosis of the residuals."""
     exact, summed = from_rows_and_from_sums(n)
-    fitted = np.isfinite(summed.log_score)
+    log_score = summed.fit.log_score[:, :9]
+    fitted = np.isfinite(log_score)
     assert fitted.sum() == 9
-    difference = summed.log_score[fitted] - exact.log_score[:, :9][fitted]
+    difference = log_score[fitted] - exact.log_score[:, :9][fitted]
     assert np.abs(difference).max() < nats
     middle = exact.log_score[:, :9][fitted].reshape(3, 3)
     assert np.ptp(middle, axis=1).min() > 50  # the degrees that are told apart differ by far more
@@ -97,9 +98,9 @@ def test_evidence_from_sums_nears_that_of_rows(n, nats):
 
 def test_all_ridges_are_tried_where_rows_are_few():
     exact, summed = from_rows_and_from_sums(70, many=8.0)[0], from_rows_and_from_sums(70, many=1.0)[1]
-    fitted = np.isfinite(summed.log_score[0])
+    fitted = np.isfinite(summed.fit.log_score[0, :9])
     assert fitted.tolist() == np.isfinite(exact.log_score[0, :9]).tolist() == [False, True, False] * 2 + [True] * 3
-    np.testing.assert_allclose(summed.psi[0], exact.psi[0], rtol=1e-9)
+    np.testing.assert_allclose(summed.fit.psi[0], exact.psi[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("tail", [False, True])

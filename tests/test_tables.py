@@ -7,7 +7,8 @@ import numpy as np
 import polars
 import pytest
 
-from coverwalk.preparation.tables import TableError, _records, open_table
+from coverwalk.preparation.table import TableError
+from coverwalk.preparation.tables import _records, open_table
 
 
 def table(tmp_path, text, name="t.csv"):

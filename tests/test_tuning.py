@@ -7,8 +7,10 @@ from scipy.special import softmax
 
 from coverwalk import ConditionalDensity, load
 from coverwalk.forest.experts.trend import Trend
-from coverwalk.forest.forest import Forest, Part, Settings
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.members import Part
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.tuning import HALF, Expert, Kind, _enough, choose
 from tests.forging import check
 

@@ -10,7 +10,8 @@ from coverwalk import ConditionalDensity
 from coverwalk._kernels.forest.contexts import Grid, Layout, empty_fit, fit_contexts
 from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk.forest.experts.trend import Trend
-from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.settings import Settings
 from coverwalk.preparation.weights import distinct_rows
 
 

@@ -52,23 +52,19 @@ SCORES: Words = {
     "random_state": "int, RandomState, Generator or None\n    Seed of the draws.",
     "ax": "matplotlib Axes, optional\n    Where to draw; by default a new figure.",
     "top": "int\n    Maximum number of bars, the largest first.",
-    "plot_conditional ->": "matplotlib Axes\n    With the plot.",
-    "plot_pit ->": "matplotlib Axes\n    With the plot.",
-    "plot_reliability ->": "matplotlib Axes\n    With the plot.",
-    "plot_contexts ->": "matplotlib Axes\n    With the plot.",
-    "plot_importance ->": "matplotlib Axes\n    With the plot.",
-    "plot_dependence ->": "matplotlib Axes\n    With the plot.",
     "estimator": "object\n    A fitted estimator with ``predict_dist``, or a search or a pipeline with one.",
     "X": ROWS["X"],
     "y": ROWS["y"],
-    "nll_scorer ->": "float\n    Higher is better.",
-    "crps_scorer ->": "float\n    Higher is better.",
+    **dict.fromkeys(("nll_scorer ->", "crps_scorer ->"), "float\n    Higher is better."),
     "predictive_distribution ->": "Distribution\n    The predictions for the rows.",
-    "log_loss ->": "float\n    The mean over the rows.",
-    "crps ->": "float\n    The mean over the rows.",
-    "energy_score ->": "float\n    The mean over the rows.",
-    "interval_score ->": "float\n    The mean over the rows.",
-    "pinball_loss ->": "float\n    The mean over the rows.",
+    **dict.fromkeys(
+        (f"{score} ->" for score in ("log_loss", "crps", "energy_score", "interval_score", "pinball_loss")),
+        "float\n    The mean over the rows.",
+    ),
+    **dict.fromkeys(
+        (f"plot_{what} ->" for what in ("conditional", "pit", "reliability", "contexts", "importance", "dependence")),
+        "matplotlib Axes\n    With the plot.",
+    ),
 }
 
 

@@ -1,7 +1,7 @@
 """What a `CoverModel` keeps of each context: its local models, and rows for its children; and whether these fit."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from coverwalk.local.kernel_density import KernelDensity, KernelDensityPosterior
 from coverwalk.local.polynomial import Polynomial, PolynomialPosterior
 from coverwalk.local.tree_density import TreeDensity, TreeDensityPosterior
 from coverwalk.walk import START, Refining, mix
-
-__all__ = ["LOCALS", "Belief", "Component", "KeptRow", "check_contexts", "checked_row"]
 
 LOCALS = (Polynomial, TreeDensity, KernelDensity, Dirichlet)
 _POSTERIORS = (PolynomialPosterior, TreeDensityPosterior, KernelDensityPosterior, DirichletPosterior)
@@ -70,13 +68,13 @@ class Belief:
         _, self.log_v = mix(self._log_v0, np.array([posterior.log_evidence() for posterior in self.posteriors]))
 
 
-@stored(x=Plain(), y=Plain(), log_psi=Real())
+@stored()
 class KeptRow(NamedTuple):
     """A row kept by a context that may split, with the log psi it was predicted with there."""
 
-    x: Any
-    y: Any
-    log_psi: float
+    x: Annotated[Any, Plain()]
+    y: Annotated[Any, Plain()]
+    log_psi: Annotated[float, Real()]
 
 
 def checked_row(model: Any, x: Any, y: Any, *, learning: bool = False) -> tuple[Any, Any]:

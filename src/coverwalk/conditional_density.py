@@ -32,8 +32,9 @@ from coverwalk.files.schema import (
 )
 from coverwalk.forest.chain import StreamChain, chain_dist, chain_inputs, chain_logpdf
 from coverwalk.forest.explain import Explaining
-from coverwalk.forest.forest import Forest, Settings
+from coverwalk.forest.forest import Forest
 from coverwalk.forest.passes import Chunks, fit_chunks
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forest.tuning import choose_for_output
 from coverwalk.locks import adopt, reads, unfitted, writes

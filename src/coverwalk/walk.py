@@ -11,12 +11,12 @@ where to move, and to the choice between stopping and moving on.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coverwalk.base import Context, Cover, Floats, Move
-from coverwalk.files.schema import Maybe, Real, Schema, Scope, Table, require
+from coverwalk.files.schema import Maybe, Real, Schema, Scope, Table, require, stored
 
 __all__ = ["START", "Coarsening", "Refining", "Stopping", "Visit", "Walk", "mix"]
 
@@ -35,17 +35,15 @@ def _check_weights(state: Any, scope: Scope) -> None:
     require("w", abs(np.exp(state.log_w) + np.exp(state.log_1mw) - 1.0) < 1e-6)
 
 
+@stored(check=_check_weights)
 @dataclass
 class Stopping:
     """The walk's parameters in one context; both log w and log(1-w), so that neither is lost near 0 or 1."""
 
-    log_w: float
-    log_1mw: float
-    log_v: dict[Hashable, float] = field(default_factory=dict)  # by label; not normalised, absent means 0
-
-    _schema = Schema(
-        log_w=Real(high=1e-6, inf=True), log_1mw=Real(high=1e-6, inf=True), log_v=Table(Real()), check=_check_weights
-    )
+    log_w: Annotated[float, Real(high=1e-6, inf=True)]
+    log_1mw: Annotated[float, Real(high=1e-6, inf=True)]
+    # by label; not normalised, absent means 0
+    log_v: Annotated[dict[Hashable, float], Table(Real())] = field(default_factory=dict)
 
     @classmethod
     def prior(cls, w: float) -> "Stopping":

@@ -56,7 +56,8 @@ def labelled_rows(
     import numpy as np
 
     from coverwalk.cli._models import columns_of
-    from coverwalk.preparation.tables import TableError, listed, open_table
+    from coverwalk.preparation.table import TableError, listed
+    from coverwalk.preparation.tables import open_table
 
     inputs, (target,) = columns_of(model)
     first = 0
@@ -86,8 +87,7 @@ def write_classes(model: "ContextClassifier", arguments: Any) -> None:
     """The most probable class of every row, and the probability of each."""
     import numpy as np
 
-    from coverwalk.cli._models import columns_of
-    from coverwalk.cli._output import write_rows
+    from coverwalk.cli._models import columns_of, write_rows
     from coverwalk.preparation.tables import open_table
 
     inputs, (target,) = columns_of(model)

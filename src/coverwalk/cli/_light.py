@@ -8,8 +8,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["lighten_sklearn"]
-
 _SELDOM = ("asyncio", "numpy.f2py", "numpy.testing", "scipy.stats")  # with pandas longer to load than scikit-learn
 
 

@@ -3,12 +3,15 @@
 import argparse
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import polars
+
     from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree
-    from coverwalk.preparation.tables import Floats
+    from coverwalk._arrays import Floats
 
 ROWS_AT_ONCE = 5_000
 _JOINT_ROWS_AT_ONCE = 100  # several outputs are predicted by draws: a row takes the memory of hundreds
@@ -94,6 +97,25 @@ def rows_of(model: "ConditionalDensity | DoubleTree", data: str, targets: bool) 
     table = open_table(data).understand(inputs, model._mixed.categories)
     for rows in table.batches(inputs + outputs * targets, batch_size(model)):
         yield rows[:, : len(inputs)], rows[:, len(inputs) :]
+
+
+@contextmanager
+def write_rows(
+    arguments: argparse.Namespace, columns: list[str]
+) -> "Iterator[Callable[[polars.DataFrame, Any], None]]":
+    """A function that takes a frame of kept columns and the values (columns, rows) of predictions beside it."""
+    import polars as pl
+
+    from coverwalk.preparation.table import TableError
+    from coverwalk.preparation.table_writers import write_table
+
+    twice = [name for name in arguments.keep if name in columns]
+    if twice:
+        raise TableError(f"the column {twice[0]!r} to keep has the name of a prediction: rename it in the table")
+    with write_table(arguments.output, [*arguments.keep, *columns], arguments.json) as write:
+        yield lambda kept, values: write(
+            pl.DataFrame([*kept.get_columns(), *(pl.Series(name, column) for name, column in zip(columns, values))])
+        )
 
 
 def first_rows(batches: Iterator[tuple["Floats", Any]], n: int) -> tuple["Floats", Any, bool]:

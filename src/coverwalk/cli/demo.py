@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coverwalk import ConditionalDensity, Distribution
-    from coverwalk.preparation.tables import Floats
+    from coverwalk._arrays import Floats
 
 HELP = "predict Old Faithful's next eruption from the last one, with probabilities, an explanation and a plot"
 

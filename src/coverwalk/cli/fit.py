@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import polars
     from numpy.typing import NDArray
 
-    from coverwalk.preparation.tables import Floats, Table
+    from coverwalk._arrays import Floats
+    from coverwalk.preparation.table import Table
 
 LARGE_FILE = 2**29  # bytes: larger ones are read in chunks
 ROWS_AT_ONCE = 2**16
@@ -70,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Read the table, fit, save."""
     from coverwalk.cli._models import check_folder, counted, print_json, size
-    from coverwalk.preparation.tables import TableError, listed, open_table
+    from coverwalk.preparation.table import TableError, listed
+    from coverwalk.preparation.tables import open_table
 
     if arguments.chunks and arguments.data == "-":
         raise TableError("--chunks reads the data three times, but standard input can be read only once: use a file")
@@ -155,7 +157,7 @@ def _fit(model: Any, X: Any, y: Any, arguments: argparse.Namespace) -> Any:
 def _classifies(table: "Table", targets: list[str], classify: bool) -> bool:
     """Whether the target of a table that is read in chunks is a class: as told, or as its first rows have it."""
     from coverwalk.cli._classes import is_text
-    from coverwalk.preparation.tables import TableError
+    from coverwalk.preparation.table import TableError
 
     if len(targets) > 1 and classify:
         raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
@@ -195,7 +197,7 @@ def _read(table: "Table", targets: list[str], classify: bool) -> "tuple[Floats, 
     import numpy as np
 
     from coverwalk.cli._classes import as_labels, is_text
-    from coverwalk.preparation.tables import TableError
+    from coverwalk.preparation.table import TableError
 
     if len(targets) > 1:
         if classify:

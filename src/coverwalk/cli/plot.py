@@ -7,8 +7,8 @@ from coverwalk.cli._models import add_output
 
 if TYPE_CHECKING:
     from coverwalk import ConditionalDensity
+    from coverwalk._arrays import Floats
     from coverwalk.distributions.base import Distribution
-    from coverwalk.preparation.tables import Floats
 
 HELP = "draw predictions and their calibration"
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import polars
 
     from coverwalk import ConditionalDensity
-    from coverwalk.preparation.tables import Floats
+    from coverwalk._arrays import Floats
 
 HELP = "predict each row of a table: mean, quantiles, intervals, probabilities of events, samples; or classes"
 
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Batch by batch, so that no table is too long."""
-    from coverwalk.cli._models import columns_of, load_fitted
+    from coverwalk.cli._models import columns_of, load_fitted, write_rows
 
     if arguments.density and not 2 <= arguments.density <= 10_000:
         raise ValueError(f"--density takes a number of points from 2 to 10000, got {arguments.density}")
@@ -86,7 +86,6 @@ def run(arguments: argparse.Namespace) -> None:
     import numpy as np
 
     from coverwalk.cli._classes import write_classes
-    from coverwalk.cli._output import write_rows
     from coverwalk.evaluation.scores import learned_rows, marginals, predicted
 
     if hasattr(model, "classes_"):

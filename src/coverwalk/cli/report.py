@@ -8,8 +8,8 @@ from coverwalk.cli._models import add_output
 
 if TYPE_CHECKING:
     from coverwalk import ConditionalDensity, ContextClassifier
+    from coverwalk._arrays import Floats
     from coverwalk.evaluation.report.facts import Subject
-    from coverwalk.preparation.tables import Floats
 
 HELP = "write a self-contained HTML page: scores, calibration, importances, surprising rows"
 

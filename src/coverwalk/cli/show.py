@@ -61,6 +61,7 @@ def _density(model: "ConditionalDensity") -> dict[str, Any]:
                 "output": target,
                 "rows": facts.n_rows,
                 "rounding": facts.rounding,
+                "outliers": facts.outliers,
                 "memory": facts.n_bytes,
                 "contexts": facts.n_contexts,
                 "trees": facts.n_trees,

@@ -1,33 +1,41 @@
 """The paper's online kd-tree: a leaf that holds more rows than its depth allows is cut along its widest side."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import numpy as np
 
 from coverwalk.base import Context, Cover, Floats, as_vector
-from coverwalk.files.schema import Array, Flag, Limits, List, Maybe, Object, Real, Schema, Scope, Tuple, Whole, require
+from coverwalk.files.schema import (
+    Array,
+    Flag,
+    Limits,
+    List,
+    Maybe,
+    Object,
+    Real,
+    Schema,
+    Scope,
+    Tuple,
+    Whole,
+    require,
+    stored,
+)
 
 __all__ = ["KDTree"]
 
 
+@stored()
+@dataclass
 class _Node:
     """A box: a leaf while ``axis`` is -1, with the rows it holds; afterwards a split and two children."""
 
-    _schema = Schema(
-        depth=Whole(0, "max_depth"),
-        rows=List(Array(float, "p", any_unit=True)),
-        axis=Whole(-1, "p - 1"),
-        cut=Real(any_unit=True),
-        children=Tuple(Whole(-1), Whole(-1)),
-    )
-
-    def __init__(self, depth: int) -> None:
-        self.depth = depth
-        self.rows: list[Floats] = []
-        self.axis = -1
-        self.cut = 0.0
-        self.children: tuple[int, int] = (-1, -1)
+    depth: Annotated[int, Whole(0, "max_depth")]
+    rows: Annotated[list[Floats], List(Array(float, "p", any_unit=True))] = field(default_factory=list)
+    axis: Annotated[int, Whole(-1, "p - 1")] = -1
+    cut: Annotated[float, Real(any_unit=True)] = 0.0
+    children: Annotated[tuple[int, int], Tuple(Whole(-1), Whole(-1))] = (-1, -1)
 
     def cut_key(self) -> tuple[int, float, tuple[int, int]]:
         """What makes two nodes the same set."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from coverwalk._arrays import Bools, Floats, Ints, Ints32
 from coverwalk._kernels.distributions.row_cdf import N_PIECES, student_pieces
 from coverwalk._kernels.distributions.shapes import BLOCK, CELLS, KERNELS, STUDENT, T2_CELLS, Table, partial_sums
 from coverwalk._kernels.distributions.student import student_log_norm
-from coverwalk.files.schema import Array, Schema, Scope
+from coverwalk.files.schema import Array, Scope, stored
 from coverwalk.locks import cached
 
 __all__ = ["CELLS", "KERNELS", "STUDENT", "T2_CELLS", "Shapes"]
@@ -27,6 +27,7 @@ def flat(name: str, values: ArrayLike, dtype: Any) -> NDArray[Any]:
     return array
 
 
+@stored(read_first=("kind", "atom_weight"), check=lambda state, scope: _check_shapes(state, scope))
 @dataclass(frozen=True, eq=False)
 class Shapes:
     """A table of s standard shapes, distributions of e in y = loc + scale * e.
@@ -53,22 +54,12 @@ class Shapes:
     (3, [0.0, 0.0, 0.25], [3.0, 1.0, 0.7708333333333333])
     """
 
-    kind: Ints32
-    df: Floats
-    start: Ints
-    atom_weight: Floats
-    atom_center: Floats
-    atom_width: Floats
-
-    _schema = Schema(
-        kind=Array(np.int32, "s"),
-        df=Array(float, "s", low=1e-3, inf=True, nan=True),
-        atom_weight=Array(float, "a"),
-        start=Array(np.int64, "s + 1", offsets="a"),
-        atom_center=Array(float, "a", low=-1e150, high=1e150),  # squares exist
-        atom_width=Array(float, "a", above=0, high=1e150),
-        check=lambda state, scope: _check_shapes(state, scope),
-    )
+    kind: Annotated[Ints32, Array(np.int32, "s")]
+    df: Annotated[Floats, Array(float, "s", low=1e-3, inf=True, nan=True)]
+    start: Annotated[Ints, Array(np.int64, "s + 1", offsets="a")]
+    atom_weight: Annotated[Floats, Array(float, "a")]
+    atom_center: Annotated[Floats, Array(float, "a", low=-1e150, high=1e150)]  # squares exist
+    atom_width: Annotated[Floats, Array(float, "a", above=0, high=1e150)]
 
     def __post_init__(self) -> None:
         put = object.__setattr__

@@ -11,8 +11,6 @@ from coverwalk._kernels.double_tree.state import MAX_X_DEPTH
 from coverwalk._kernels.odds import FAR
 from coverwalk.files.schema import Scope, require
 
-__all__ = ["check_engine"]
-
 _CELLS = slice(at.CELL, at.CELL + 2)  # of a node of y, seen as 32-bit integers
 _MAX_EXPONENT = 2**24
 

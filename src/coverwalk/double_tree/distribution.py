@@ -10,8 +10,6 @@ from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
 from coverwalk.distributions.unit_shapes import unit_shapes
 from coverwalk.double_tree.engine import DoubleTreeEngine
 
-__all__ = ["predict_dist"]
-
 
 def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
     """The distribution of y for each row of X (n, p): the normals of its contexts, and all its trees together as cells.

@@ -1,6 +1,6 @@
 """The double tree in its users' units: running scale, growing arrays, kernels."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,36 +16,22 @@ from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, R
 from coverwalk.locks import MANY_ROWS
 from coverwalk.preparation.running_scaling import FARTHEST, Units, units_of
 
-__all__ = ["DoubleTreeEngine", "Plan"]
 
-
-@stored(
-    walk=Text("coarsen", "refine"),
-    alpha=Real(low=1.05, high=1e6, whole=True),
-    stop=Maybe(Real(low=1e-100, below=1)),
-    priors=Text("parent", "fixed"),
-    max_depth=Maybe(Whole(1, 64)),
-    a=Real(low=1e-100, high=1e100, whole=True),
-    halve=Real(low=1e-100, below=1),
-    ridge=Real(low=1e-100, high=1e100, whole=True),
-    nu=Maybe(Real(above=0, high=1e9, whole=True)),
-    scatter=Real(low=1e-100, high=1e100, whole=True),
-    settle=Whole(0),
-)
+@stored()
 class Plan(NamedTuple):
     """The parameters of a double tree; see `DoubleTree` for the meaning."""
 
-    walk: Literal["coarsen", "refine"]
-    alpha: float
-    stop: float | None
-    priors: Literal["parent", "fixed"]
-    max_depth: int | None
-    a: float
-    halve: float
-    ridge: float
-    nu: float | None
-    scatter: float
-    settle: int
+    walk: Annotated[Literal["coarsen", "refine"], Text("coarsen", "refine")]
+    alpha: Annotated[float, Real(low=1.05, high=1e6, whole=True)]
+    stop: Annotated[float | None, Maybe(Real(low=1e-100, below=1))]
+    priors: Annotated[Literal["parent", "fixed"], Text("parent", "fixed")]
+    max_depth: Annotated[int | None, Maybe(Whole(1, 64))]
+    a: Annotated[float, Real(low=1e-100, high=1e100, whole=True)]
+    halve: Annotated[float, Real(low=1e-100, below=1)]
+    ridge: Annotated[float, Real(low=1e-100, high=1e100, whole=True)]
+    nu: Annotated[float | None, Maybe(Real(above=0, high=1e9, whole=True))]
+    scatter: Annotated[float, Real(low=1e-100, high=1e100, whole=True)]
+    settle: Annotated[int, Whole(0)]
 
     def settings(self, q: int) -> Settings:
         """As the kernels want it, for q outputs."""

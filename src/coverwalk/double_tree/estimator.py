@@ -7,10 +7,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk._arrays import Floats
+from coverwalk._arrays import Floats, Ints
 from coverwalk.distributions.predicting import Predicting
 from coverwalk.double_tree.engine import DoubleTreeEngine, Plan
-from coverwalk.double_tree.weights import counts_of
 from coverwalk.files.estimators import Saved
 from coverwalk.files.objects import schema_of
 from coverwalk.files.schema import Absent, Array, Flag, List, Names, Object, Plain, Schema, Scope, Text, Whole, require
@@ -18,11 +17,12 @@ from coverwalk.locks import adopt, alone, reads, twin, unfitted, writes
 from coverwalk.preparation.checked_rows import as_outputs, as_row, refuse_nonfinite
 from coverwalk.preparation.columns import MixedInputs, read_inputs
 from coverwalk.preparation.stream_inputs import StreamInputs
+from coverwalk.preparation.weights import copies
 
 if TYPE_CHECKING:
     from coverwalk.distributions.mixture import PredictiveDistribution
 
-__all__ = ["DoubleTree"]
+MAX_COPIES = 2**26  # of all rows together: weights are counts, and so many rows would not fit
 
 
 def _check(state: Any, scope: Scope) -> None:
@@ -31,6 +31,20 @@ def _check(state: Any, scope: Scope) -> None:
         require("inputs", scope["_engine"].inputs == getattr(state, "n_features_in_", None))
         mixed = getattr(state, "_mixed", MixedInputs([]))
         require("categorical", len(mixed.categories) in (0, state.n_features_in_))
+
+
+def _copies(weight: Floats) -> Ints:
+    """How often each row is learned."""
+    total = float(weight.sum())
+    if not 0.0 < total < MAX_COPIES:
+        raise ValueError(
+            f"sample weights are counts of rows: their sum must be positive and below {MAX_COPIES}, got {total:g}. "
+            "Divide relative weights by their mean"
+        )
+    taken = copies(weight)
+    if not taken.any():
+        raise ValueError(f"sample weights are counts of rows, and all of these together make none: {total:g}")
+    return taken
 
 
 class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -182,8 +196,8 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
         Y, flat = self._outputs(y, len(X), begun)
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            counts = counts_of(weight)
-            X, Y = np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0)
+            taken = _copies(weight)
+            X, Y = np.repeat(X, taken, axis=0), np.repeat(Y, taken, axis=0)
         engine = self._engine if begun else model._new_engine(X.shape[1], Y.shape[1])
         model.__dict__.pop("calibration_", None)  # it was measured on the model as it was
         if begun and not engine.wants_copy(len(X)):

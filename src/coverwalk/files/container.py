@@ -18,9 +18,7 @@ from coverwalk import __version__
 from coverwalk.files.fields import Store
 from coverwalk.files.packing import FREE, NAMES, Held, excess, hold, unpack
 
-__all__ = ["FORMAT", "ModelFileError", "parsed", "pieces", "read_bytes", "refuse_inflation"]
-
-FORMAT = 3  # rises when a file of before could be misread
+FORMAT = 4  # rises when a file of before could be misread
 
 _SIZES = {"{": 240, "[": 64, ",": 32}  # bytes that the smallest of JSON's objects, lists and items take in memory
 _FREE, _PER_BYTE = 5 * 2**25, 5  # bytes that they may take in all: so much, and so many times the length of the text

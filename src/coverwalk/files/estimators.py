@@ -6,8 +6,6 @@ from typing import Self
 from coverwalk._docstrings import ROWS, Documented
 from coverwalk.locks import reads
 
-__all__ = ["Saved"]
-
 
 class Saved(Documented):
     """An estimator that can be saved to a file and loaded again."""

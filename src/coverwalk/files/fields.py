@@ -1,7 +1,6 @@
 """Fields of a schema that hold one value: a flag, a number, a text, an array, names."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from math import isfinite
@@ -11,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk.files.limits import LARGEST, Limits, SchemaError, Scope, evaluate, is_name, refuse
-
-__all__ = ["Array", "Derived", "Field", "Flag", "Labels", "Names", "Real", "Store", "Text", "Whole"]
 
 INLINE = 32  # numbers: smaller arrays stand in the header itself, since thousands of tiny ones would swell the file
 MAX_EMPTY = 4096  # of a dimension that no number of an array bears out
@@ -41,19 +38,6 @@ class Field(ABC):
             self.read(self.write(value, name, {}), name, {}, {} if scope is None else scope, name)
         except SchemaError as error:
             raise ValueError(str(error).replace(", found ", ", got ")) from None
-
-
-class Derived(Field):
-    """What follows from the fields before it: files do not hold it, ``make`` gets them as attributes and tells it."""
-
-    def __init__(self, make: Callable[[Any], Any]) -> None:
-        self.make = make
-
-    def write(self, value: Any, where: str, store: Store) -> Any:
-        raise NotImplementedError
-
-    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
-        raise NotImplementedError
 
 
 class _Scalar(Field):

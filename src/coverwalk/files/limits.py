@@ -8,8 +8,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST", "Limits", "SchemaError", "Scope", "evaluate", "is_name", "refuse", "require"]
-
 Scope = dict[str, Any]  # dimensions by name, and those of parts by the name of their field
 ROUNDING = 1e-6  # of sums
 LARGEST = 1e30  # of numbers in units of the model, which are of order one: products of ten are finite

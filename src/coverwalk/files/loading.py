@@ -13,8 +13,6 @@ from coverwalk.files.fields import Store
 from coverwalk.files.limits import SchemaError
 from coverwalk.files.objects import build, schema_of
 
-__all__ = ["MODELS", "decoded", "load", "load_after"]
-
 # The models that files hold, by their home. All else that a file may hold is told by their schemas.
 MODELS = {
     "ConditionalDensity": "coverwalk.conditional_density",

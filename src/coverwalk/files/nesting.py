@@ -8,8 +8,6 @@ from coverwalk.files.limits import SchemaError, Scope, evaluate, refuse
 from coverwalk.files.objects import Schema
 from coverwalk.files.plain import Plain
 
-__all__ = ["Absent", "Either", "Fields", "Link", "List", "Maybe", "Set", "Table", "Tuple"]
-
 
 def Absent(field: Field) -> Field:
     """What the field holds, or nothing at all: an object may lack it."""

@@ -1,13 +1,12 @@
 """Objects in files: the schema of a class, and the field that holds an object of it."""
 
 from collections.abc import Callable, Mapping
+from inspect import get_annotations
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from coverwalk.files.fields import Derived, Field, Store
+from coverwalk.files.fields import Field, Store
 from coverwalk.files.limits import SchemaError, Scope, evaluate, is_name, refuse
-
-__all__ = ["Object", "Schema", "build", "schema_of", "state_of", "stored"]
 
 Check = Callable[[Any, Scope], None]
 T = TypeVar("T")
@@ -39,24 +38,17 @@ class Schema:
         unknown = sorted(state.keys() - self.fields.keys())
         if unknown:
             raise SchemaError(f"{where} has {', '.join(unknown)}, for which files have no place: delete it first")
-        return {
-            name: self.fields[name].write(item, f"{where}.{name}", store)
-            for name, item in state.items()
-            if not isinstance(self.fields[name], Derived)
-        }
+        return {name: self.fields[name].write(item, f"{where}.{name}", store) for name, item in state.items()}
 
     def read(self, node: Any, where: str, store: Store, scope: Scope) -> dict[str, Any]:
         """The checked fields of an object; the scope knows its dimensions afterwards."""
         if type(node) is not dict:
             refuse(where, "an object", node)
-        known = {name for name, field in self.fields.items() if not isinstance(field, Derived)}
-        if node.keys() - known:
-            raise SchemaError(f"{where} has fields that its class does not have: {sorted(node.keys() - known)}")
+        if unknown := sorted(node.keys() - self.fields.keys()):
+            raise SchemaError(f"{where} has fields that its class does not have: {unknown}")
         state: dict[str, Any] = {}
         for name, field in self.fields.items():
-            if isinstance(field, Derived):
-                state[name] = field.make(SimpleNamespace(**state))
-            elif name in node:
+            if name in node:
                 state[name] = field.read(node[name], f"{where}.{name}", store, scope, name)
             elif not field.optional:
                 raise SchemaError(f"{where} lacks {name}")
@@ -65,11 +57,18 @@ class Schema:
         return state
 
 
-def stored(*, check: Check | None = None, **fields: Field) -> Callable[[type[T]], type[T]]:
-    """Declare the schema of a NamedTuple, whose body takes nothing but its own fields."""
+def stored(
+    *, check: Check | None = None, read_first: tuple[str, ...] = (), **fields: Field
+) -> Callable[[type[T]], type[T]]:
+    """Declare the schema of a NamedTuple or dataclass, from annotations ``Annotated[type, field]`` or by keywords.
+
+    read_first: fields that are read before the others, since they tell dimensions.
+    """
 
     def declare(cls: type[T]) -> type[T]:
-        cls._schema = Schema(check=check, **fields)  # type: ignore[attr-defined]
+        hints = {name: getattr(hint, "__metadata__", ()) for name, hint in get_annotations(cls).items()}
+        told = {name: found[0] for name, found in hints.items() if found and isinstance(found[0], Field)}
+        cls._schema = Schema(check=check, **{name: told[name] for name in (*read_first, *told)}, **fields)  # type: ignore[attr-defined]
         return cls
 
     return declare

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NAMES", "Held", "excess", "hold", "unpack"]
-
 FREE, PER_BYTE = 2**26, 4
 MIN_BYTES = 256  # smaller arrays are not compressed
 PAYS = 0.95  # of the bytes before

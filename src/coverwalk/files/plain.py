@@ -9,8 +9,6 @@ import numpy as np
 from coverwalk.files.fields import Field, Store
 from coverwalk.files.limits import SchemaError, Scope, refuse
 
-__all__ = ["Plain", "Random"]
-
 DEEPEST = 32  # nesting of lists in lists
 _DTYPES = {np.dtype(code).str for code in ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")}
 _KINDS = {"list": list, "set": set, "frozenset": frozenset}

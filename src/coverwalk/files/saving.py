@@ -19,8 +19,6 @@ from coverwalk.files.limits import SchemaError
 from coverwalk.files.loading import MODELS, decoded
 from coverwalk.files.objects import schema_of, state_of
 
-__all__ = ["encoded", "save", "write_whole"]
-
 _ABANDONED = 60.0  # seconds after which a file that nobody is writing is removed
 
 

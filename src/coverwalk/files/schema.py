@@ -1,18 +1,12 @@
 """Schemas: what a file may hold of a class is declared once, beside the class, and read by one checker.
 
-    @stored(                                                # of a NamedTuple; other classes have a _schema
-        left=Array(np.int64, "N", children=True),           # tells N; -1, or pairs of children after their parent
-        feature=Array(np.int64, "N", index="p", none=True), # p comes from whoever holds the tree
-        weight=Array(float, "N", "p + 1", low=0, total=1),
-        parent=Derived(lambda tree: parents(tree.left)),    # follows from the fields before it: not in the file
-    )
+    @stored(check=_check)                                                     # of a NamedTuple or a dataclass
     class Tree(NamedTuple):
-        left: Ints
-        feature: Ints
-        weight: Floats
-        parent: Ints
+        left: Annotated[Ints, Array(np.int64, "N", children=True)]            # tells N; pairs of children, or -1
+        feature: Annotated[Ints, Array(np.int64, "N", index="p", none=True)]  # p comes from whoever holds the tree
+        weight: Annotated[Floats, Array(float, "N", "p + 1", low=0, total=1)]
 
-    class Model:
+    class Model:                                            # other classes have a _schema
         _schema = Schema(
             n_features_in_=Whole(1, 10**6),                 # numbers, flags and texts are known by their name
             trees=List(Object(Tree, p="n_features_in_"), low=1),
@@ -36,7 +30,7 @@
 - `save` reads what it wrote before it touches the disk: a class that has changed beside its schema cannot be saved.
 """
 
-from coverwalk.files.fields import Array, Derived, Flag, Labels, Names, Real, Text, Whole
+from coverwalk.files.fields import Array, Flag, Labels, Names, Real, Text, Whole
 from coverwalk.files.limits import Limits, SchemaError, Scope, refuse, require
 from coverwalk.files.nesting import Absent, Either, Fields, Link, List, Maybe, Set, Table, Tuple
 from coverwalk.files.objects import Object, Schema, stored
@@ -45,7 +39,6 @@ from coverwalk.files.plain import Plain, Random
 __all__ = [
     "Absent",
     "Array",
-    "Derived",
     "Either",
     "Fields",
     "Flag",

@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats
-from coverwalk.forest.forest import Forest, Part, Settings
-from coverwalk.forest.settings import latent
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.members import Part
+from coverwalk.forest.settings import Settings, latent
 from coverwalk.preparation.bounds import Bounds, check_within, checked_bounds, natural_bounds
 from coverwalk.preparation.find_rounding import atom_widths, find_rounding
 from coverwalk.preparation.outliers import Outliers, find_outliers
 from coverwalk.preparation.rounding import Rounding
-from coverwalk.preparation.scaling import canonical_order
-
-__all__ = ["bounded", "choose_outliers", "choose_rounding", "nearly_same"]
+from coverwalk.preparation.row_codes import canonical_order
 
 MAX_ROWS = 1000  # more would tell little more
 PARTS_OF_JUDGES = (Part(3, 1, 0.8, False), Part(3, 1, 0.8, True))  # of the small forests that judge

@@ -15,8 +15,6 @@ from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forest.stream import ForestStream
 from coverwalk.preparation.bounds import check_within
 
-__all__ = ["StreamChain", "chain_dist", "chain_inputs", "chain_logpdf"]
-
 Part = Forest | ForestStream
 
 

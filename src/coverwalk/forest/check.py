@@ -7,8 +7,6 @@ import numpy as np
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.files.schema import Scope, require
 
-__all__ = ["check_forest", "check_tree"]
-
 
 def check_forest(forest: Any, scope: Scope) -> None:
     """Raise SchemaError for a forest whose parts no fit has put together."""

@@ -10,8 +10,6 @@ from coverwalk.forest.class_pool import HeldOut
 from coverwalk.forest.experts.additive import Additive
 from coverwalk.forest.threads import in_threads
 
-__all__ = ["FOLDS", "held_out_additive"]
-
 FOLDS = 4
 MIN_ROWS = 64  # fewer cannot tell
 MAX_FLOATS = 2**23  # of all functions at all rows; and at the rows of a fit, times the classes

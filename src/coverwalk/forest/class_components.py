@@ -13,8 +13,6 @@ from coverwalk._kernels.forest.node import child_of
 from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree
 
-__all__ = ["ClassComponent", "components"]
-
 
 class ClassComponent(NamedTuple):
     """One local model in one context that predicts for an x."""

@@ -15,9 +15,8 @@ from coverwalk.forest.class_pool import HeldOut, Pools, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, grow_class_tree
 from coverwalk.forest.experts.additive import Additive
 from coverwalk.forest.threads import in_threads, one_by_one
-from coverwalk.preparation.scaling import Scaling, row_codes
-
-__all__ = ["ClassForest", "ClassInputs", "DuplicateRows"]
+from coverwalk.preparation.row_codes import row_codes
+from coverwalk.preparation.scaling import Scaling
 
 MANY_ROWS = 2**14  # distinct rows that need not come in more parts than folds
 MANY_PARTS = 16  # nor, however many folds there are, in more than these

@@ -23,8 +23,6 @@ from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.category_counts import category_codes
 
-__all__ = ["ClassSums", "plan_classes"]
-
 LEAVES = (64, 4096)  # of a tree, at least and at most
 ROWS_AT_ONCE = 2**16
 KEPT_ROWS = 10_000  # of the sample, in the fitted classifier

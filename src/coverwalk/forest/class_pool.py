@@ -15,8 +15,6 @@ from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk.files.schema import Array, List, Schema, Tuple, Whole
 from coverwalk.forest.pool import pool_weights
 
-__all__ = ["HeldOut", "Pools", "fit_exponents", "log_softmax", "pool_rows"]
-
 POOL_ROWS, POOL_FLOATS = 20_000, 2**23  # rows that fit the pool: a few numbers need no more
 POOL_NEW = 0.1  # it is fitted again when so many more rows have come
 MAX_STEPS, MIN_STEP, TOLERANCE = 100, 1e-9, 1e-10  # of Newton's method

@@ -1,6 +1,6 @@
 """The rows that a classifier keeps, and whether its parts go together in a file."""
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -8,22 +8,16 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk.files.schema import Array, require, stored
 from coverwalk.preparation.columns import MixedInputs
 
-__all__ = ["MAX_WEIGHT", "ClassRows", "check_classifier", "joined"]
-
 MAX_WEIGHT = 1e9  # rows that a row may count as: sums of squares keep what a column varies by
 
 
-@stored(
-    y=Array(np.int64, "n", index="C"),
-    X=Array(float, "n", "p", nan=True, any_unit=True),
-    weight=Array(float, "n", low=0, high=MAX_WEIGHT),
-)
+@stored(read_first=("y",))
 class ClassRows(NamedTuple):
     """Rows as they came: X (n, p), class of each (n,), weight of each (n,)."""
 
-    X: Floats
-    y: Ints
-    weight: Floats
+    X: Annotated[Floats, Array(float, "n", "p", nan=True, any_unit=True)]
+    y: Annotated[Ints, Array(np.int64, "n", index="C")]
+    weight: Annotated[Floats, Array(float, "n", low=0, high=MAX_WEIGHT)]
 
 
 def joined(parts: list[ClassRows]) -> list[ClassRows]:

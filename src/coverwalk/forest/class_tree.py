@@ -1,7 +1,7 @@
 """One tree of contexts for classes: grown on some rows, weighed by the others, and then learned from all."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -11,10 +11,8 @@ from coverwalk._kernels.forest.class_walk import Local, Rows, Walk, visit
 from coverwalk._kernels.forest.discriminant import Factors, Moments, discriminants, empty_factors, moments
 from coverwalk._kernels.forest.grow import empty_nodes, grow
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
-from coverwalk.files.schema import Array, Flag, List, Object, Real, Schema, Scope, Tuple, Whole, require, stored
+from coverwalk.files.schema import Array, Flag, List, Object, Real, Scope, Tuple, Whole, require, stored
 from coverwalk.forest.tree import Tree
-
-__all__ = ["ClassGrowth", "ClassTree", "grow_class_tree"]
 
 Span = tuple[Ints, Ints]  # start (N,), end (N,): the rows of each context in an ordered list of rows
 
@@ -23,39 +21,28 @@ MAX_FLOATS = 2**20  # of all covariances of one kind in one tree, 8 MB: the larg
 FAINT = 1e-4  # a discriminant that predicts for fewer rows of its context is not kept
 
 
+@stored()
 @dataclass(frozen=True)
 class ClassGrowth:
     """How a tree is grown, and what its contexts believe before they see a row."""
 
-    discriminants: bool
-    min_rows: int = 1  # on either side of a split
-    axes: float = 2.0  # axes to look at in a context, in units of the root of their number
-    splits: int = 16  # drawn on each of them
-    sample: int = 512  # rows that judge the splits
-    stop: float = 0.1  # w
-    alpha: float = 1.0  # prior rows of the class counts, spread like the parent's prediction
-    temperatures: tuple[float, ...] = (1.0, 0.3)  # powers of a discriminant's odds
-    rows_shared: float = 1.0  # rows a column that a context needs for a shared covariance
-    rows_own: float = 0.5  # rows a column and class that it needs for own ones
-    nu0: float = 0.5  # prior rows of a covariance, a column
-    ridge: float = 1.0  # scatter that every column has before any row, in units of its variance
-    n_categories: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
-
-    _schema = Schema(
-        discriminants=Flag(),
-        min_rows=Whole(1),
-        axes=Real(above=0, high=1e6),
-        splits=Whole(1, 10**6),
-        sample=Whole(1),
-        stop=Real(above=0, below=1),
-        alpha=Real(low=1e-100, high=1e100, whole=True),
-        temperatures=List(Real(above=0, high=1e6), low=1, high=100, kind=tuple),
-        rows_shared=Real(low=0),
-        rows_own=Real(low=0),
-        nu0=Real(low=0),
-        ridge=Real(low=0),
-        n_categories=List(Whole(0, MAX_CATEGORIES), kind=tuple),
-    )
+    discriminants: Annotated[bool, Flag()]
+    min_rows: Annotated[int, Whole(1)] = 1  # on either side of a split
+    # axes to look at in a context, in units of the root of their number
+    axes: Annotated[float, Real(above=0, high=1e6)] = 2.0
+    splits: Annotated[int, Whole(1, 10**6)] = 16  # drawn on each of them
+    sample: Annotated[int, Whole(1)] = 512  # rows that judge the splits
+    stop: Annotated[float, Real(above=0, below=1)] = 0.1  # w
+    # prior rows of the class counts, spread like the parent's prediction
+    alpha: Annotated[float, Real(low=1e-100, high=1e100, whole=True)] = 1.0
+    # powers of a discriminant's odds
+    temperatures: Annotated[tuple[float, ...], List(Real(above=0, high=1e6), low=1, high=100, kind=tuple)] = (1.0, 0.3)
+    rows_shared: Annotated[float, Real(low=0)] = 1.0  # rows a column that a context needs for a shared covariance
+    rows_own: Annotated[float, Real(low=0)] = 0.5  # rows a column and class that it needs for own ones
+    nu0: Annotated[float, Real(low=0)] = 0.5  # prior rows of a covariance, a column
+    ridge: Annotated[float, Real(low=0)] = 1.0  # scatter that every column has before any row, in units of its variance
+    # of each column, 0 for numbers; empty where all are numbers
+    n_categories: Annotated[tuple[int, ...], List(Whole(0, MAX_CATEGORIES), kind=tuple)] = ()
 
     @property
     def setting(self) -> tuple[float, Floats]:
@@ -84,30 +71,30 @@ def _factors_of(covariances: int | str) -> Tuple:
     )
 
 
-@stored(
-    tree=Object(Tree, p="p"),
-    local=Tuple(
-        Array(float, "tree.N", "C", low=0),
-        Array(np.int64, "tree.N", low=-1),
-        Array(np.int64, "tree.N", low=-1),
-        _factors_of(1),
-        _factors_of("C"),
-        Array(np.int64, "width", index="columns"),
-    ),
-    walk=Tuple(
-        Array(float, "tree.N", "1 + 2 * len(temperatures)", high=1e-6, inf=True, log_total=1.0),
-        Array(float, "tree.N", inf=True),
-    ),
-    levels=Whole(1, "tree.N"),
-    check=lambda state, scope: _check_tree(state, scope),
-)
+@stored(check=lambda state, scope: _check_tree(state, scope))
 class ClassTree(NamedTuple):
     """The whole state of a tree: flat arrays."""
 
-    tree: Tree
-    local: Local
-    walk: Walk
-    levels: int  # contexts on the longest path
+    tree: Annotated[Tree, Object(Tree, p="p")]
+    local: Annotated[
+        Local,
+        Tuple(
+            Array(float, "tree.N", "C", low=0),
+            Array(np.int64, "tree.N", low=-1),
+            Array(np.int64, "tree.N", low=-1),
+            _factors_of(1),
+            _factors_of("C"),
+            Array(np.int64, "width", index="columns"),
+        ),
+    ]
+    walk: Annotated[
+        Walk,
+        Tuple(
+            Array(float, "tree.N", "1 + 2 * len(temperatures)", high=1e-6, inf=True, log_total=1.0),
+            Array(float, "tree.N", inf=True),
+        ),
+    ]
+    levels: Annotated[int, Whole(1, "tree.N")]  # contexts on the longest path
 
     def predict(self, X: Floats, growth: ClassGrowth) -> Floats:
         """psi (n, C), the class probabilities of each row."""

@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Context"]
-
 
 class Context(NamedTuple):
     """A context that predicts: which, how many rows it holds, the degree of its best polynomial, and where it is."""

@@ -14,9 +14,7 @@ from coverwalk.forest.settings import Settings
 from coverwalk.forest.sums import Capacity, ForestShapes, ForestSums, plan_on_sample
 from coverwalk.forest.tuning import choose_for_output
 from coverwalk.preparation.category_counts import category_codes
-from coverwalk.preparation.scaling import row_codes
-
-__all__ = ["DensityPass", "plan_density"]
+from coverwalk.preparation.row_codes import row_codes
 
 
 @dataclass

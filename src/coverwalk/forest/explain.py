@@ -13,8 +13,6 @@ from coverwalk.distributions.explanation import Explanation, explanation_of
 from coverwalk.forest.importance import normalised, regression_gains
 from coverwalk.preparation.columns import input_names
 
-__all__ = ["Dependence", "Explaining", "Importance", "permutation_importance", "permutation_rises"]
-
 
 class Importance(NamedTuple):
     """Increase in held-out log loss, in nats per row, when a feature is shuffled; with scikit-learn's field names."""

@@ -5,21 +5,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coverwalk._arrays import Floats
-from coverwalk._kernels.forest.components import REGRESSION
+from coverwalk._arrays import Floats, Ints32
+from coverwalk._kernels.forest.components import REGRESSION, Records
 from coverwalk._kernels.forest.contexts import N_SHAPES, Fit, Grid, Layout, empty_fit, fit_contexts
 from coverwalk._kernels.forest.evidence import local_evidence, stop_weights, walk_weights
-from coverwalk._kernels.forest.kernel_density import kernel_tables
+from coverwalk._kernels.forest.kernel_density import bandwidths, kernel_tables
 from coverwalk._kernels.forest.records import at_rest, fill_spans, kept_records
+from coverwalk._kernels.forest.shape_atoms import kernel_atoms
+from coverwalk.distributions.shapes import KERNELS, STUDENT, Shapes
 from coverwalk.forest.experts.global_kernel import NO_WEIGHT
 from coverwalk.forest.local_columns import Fill, fill_of, local_columns
 from coverwalk.forest.members import FittedTree
 from coverwalk.forest.tree import Tree
-from coverwalk.forest.tree_shapes import shapes_of
-
-__all__ = ["Fitted", "fit_tree", "fitted_contexts", "tables", "weighted_tree"]
 
 tables = cache(kernel_tables)
+OUTLIER_DF = 3.0  # the fewest degrees of freedom whose variance is finite
 MIN_WEIGHT = 0.03  # components below it, in their tree, are left out and the others made to sum to one
 
 
@@ -73,5 +73,28 @@ def weighted_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[
     nonzero[0, REGRESSION] = True
     records = kept_records(layout, grid, fit, weight, nonzero, X.shape[1])
     fill_spans(X, layout, records)
-    shape, shapes = shapes_of(records, fit, grid, layout)
+    shape, shapes = _shapes_of(records, fit, grid, layout)
     return FittedTree(records, shape, shapes, at_rest(records))
+
+
+def _shapes_of(records: Records, fit: Fit, grid: Grid, layout: Layout) -> tuple[Ints32, Shapes]:
+    """The table of standard shapes of a tree's records, and which is whose (R,)."""
+    context = np.repeat(np.arange(len(records.slot)), np.diff(records.first))
+    n = records.n_rows[records.slot[context]]
+    if len(layout.weight):  # what the rows of a context weigh together, as in its bins
+        below = np.concatenate([[0.0], np.cumsum(layout.weight)])
+        n = np.maximum((below[layout.end] - below[layout.start] + 0.5).astype(np.int64), 1)[context]
+    student = records.kind == REGRESSION
+    df, place = np.unique(np.maximum(grid.nu_0 + n[student], OUTLIER_DF), return_inverse=True)
+    shape = np.empty(len(n), np.int32)
+    shape[student] = place
+    shape[~student] = len(df) + np.arange((~student).sum())
+    which = records.kind[~student] - 1
+    counts = fit.counts[fit.shaped[context[~student]], which]
+    widths = bandwidths()[fit.width[context[~student], which]]
+    start = np.concatenate([[0], np.cumsum(3 + (counts > 0).sum(axis=1))])
+    atoms = [np.empty(start[-1]) for _ in range(3)]
+    kernel_atoms(counts, widths, n[~student], (start, *atoms))
+    kind = np.repeat(np.array([STUDENT, KERNELS], np.int32), [len(df), len(counts)])
+    starts = np.concatenate([np.zeros(len(df), np.int64), start])
+    return shape, Shapes.trusted(kind, np.concatenate([df, np.full(len(counts), np.nan)]), starts, *atoms)

@@ -11,8 +11,6 @@ from coverwalk._kernels.forest.flat import HEAD, NEGLIGIBLE, count_components, f
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.forest.members import Member
 
-__all__ = ["FlatTree", "flattened"]
-
 
 class FlatTree(NamedTuple):
     """The contexts of a tree, as `coverwalk._kernels.forest.flat` documents them."""

@@ -7,33 +7,33 @@ the chunks or the number of threads.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.contexts import Grid
 from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole
+from coverwalk.files.schema import Array, List, Maybe, Object, Text, Whole, stored
 from coverwalk.forest.check import check_forest
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import NO_WEIGHT, KernelContext
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.fitting import fit_tree
-from coverwalk.forest.members import FittedTree, Frame, Member, Part
+from coverwalk.forest.members import FittedTree, Frame, Member
 from coverwalk.forest.settings import Settings, grid_of, latent, usual_rows
 from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_store
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree, grow_tree
 from coverwalk.forest.tree_table import TreeTable
-from coverwalk.preparation.scaling import Scaling, canonical_order
-
-__all__ = ["Context", "FittedTree", "Forest", "Part", "Settings"]
+from coverwalk.preparation.row_codes import canonical_order
+from coverwalk.preparation.scaling import Scaling
 
 MAX_LEAVES = 2**12  # of a tree
 PLAN_ROWS = 2**17  # from which trees are grown
 
 
+@stored(check=check_forest)
 @dataclass
 class Forest:
     """One output's forest; see the module for its three steps.
@@ -50,37 +50,26 @@ class Forest:
     PredictiveDistribution(5 rows, ... components per row)
     """
 
-    settings: Settings
-    inputs: Scaling
-    output: Scaling
-    trees: list[Tree]
-    X: Floats
-    y: Floats
-    names: list[str]
-    categories: list[list[str]] = field(default_factory=list)  # names of the levels of each column
-    fitted: list[FittedTree] = field(default_factory=list)
-    trend: Trend | None = None  # from which the trees of smooth parts start
-    global_kernel: KernelContext | None = None  # a component beside the trees with the weight `Settings.kernel`
-    _table: TreeTable | None = field(default=None, compare=False, repr=False)  # made from the rest when it is needed
-    n_summed: int = 0  # rows that came as sums (`coverwalk.forest.sums`): X and y are then a sample of them
-    weight: Floats = field(default_factory=lambda: np.empty(0))  # of the rows, of mean one; empty: all have weight one
-
-    _schema = Schema(
-        inputs=Object(Scaling, p="p"),
-        output=Object(Scaling, p=1),
-        settings=Object(Settings),
-        trees=List(Object(Tree, p="p"), low=1),
-        X=Array(float, "n", "p", nan=True, any_unit=True),
-        y=Array(float, "n", any_unit=True),
-        names=List(Text(), "p"),
-        categories=List(List(Text())),
-        fitted=List(Object(StoredTree, N="trees[i].N", p="p"), "len(trees)"),
-        trend=Maybe(Object(Trend, p="p")),
-        global_kernel=Maybe(Object(KernelContext, p="p")),
-        n_summed=Whole(0, 10**15),
-        weight=Array(float, "weights", above=0),
-        check=check_forest,
+    settings: Annotated[Settings, Object(Settings)]
+    inputs: Annotated[Scaling, Object(Scaling, p="p")]
+    output: Annotated[Scaling, Object(Scaling, p=1)]
+    trees: Annotated[list[Tree], List(Object(Tree, p="p"), low=1)]
+    X: Annotated[Floats, Array(float, "n", "p", nan=True, any_unit=True)]
+    y: Annotated[Floats, Array(float, "n", any_unit=True)]
+    names: Annotated[list[str], List(Text(), "p")]
+    # names of the levels of each column
+    categories: Annotated[list[list[str]], List(List(Text()))] = field(default_factory=list)
+    fitted: Annotated[list[FittedTree], List(Object(StoredTree, N="trees[i].N", p="p"), "len(trees)")] = field(
+        default_factory=list
     )
+    trend: Annotated[Trend | None, Maybe(Object(Trend, p="p"))] = None  # from which the trees of smooth parts start
+    # a component beside the trees with the weight `Settings.kernel`
+    global_kernel: Annotated[KernelContext | None, Maybe(Object(KernelContext, p="p"))] = None
+    _table: TreeTable | None = field(default=None, compare=False, repr=False)  # made from the rest when it is needed
+    # rows that came as sums (`coverwalk.forest.sums`): X and y are then a sample of them
+    n_summed: Annotated[int, Whole(0, 10**15)] = 0
+    # of the rows, of mean one; empty: all have weight one
+    weight: Annotated[Floats, Array(float, "weights", above=0)] = field(default_factory=lambda: np.empty(0))
 
     # -- the three steps ----------------------------------------------------------------------------------------------
 

@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.learned import set_precision
 from coverwalk.distributions.shapes import Shapes
-from coverwalk.files.schema import Array, Maybe, Object, Schema, Whole, require
+from coverwalk.files.schema import Array, Maybe, Object, Whole, require, stored
 from coverwalk.forest.bounds_choice import choose_outliers, choose_rounding, nearly_same
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.fitting import fit_tree
@@ -24,31 +24,22 @@ from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tree_table import TreeTable, joined_shapes
 from coverwalk.forest.tuning import choose
 from coverwalk.preparation.outliers import MAX_WEIGHT
-from coverwalk.preparation.scaling import canonical_order
-
-__all__ = ["Base", "Due", "Growth", "catch_up", "categories_seen", "grow", "learned_since", "ready"]
+from coverwalk.preparation.row_codes import canonical_order
 
 
+@stored(check=lambda state, scope: _check_base(state))
 @dataclass(frozen=True)
 class Base:
     """What the trees of one rotation grow in: the frame, the parts, and what stands beside the trees."""
 
-    settings: Settings
-    frame: Frame
-    global_kernel: KernelContext | None
-    residual: Floats  # leave-one-out residuals about the trend, of rows as they came, NaN of outliers
-    first_row: int  # number of the first of them
-    planned: int  # from how many rows its units, and the frequencies of its trend, were found
-
-    _schema = Schema(
-        settings=Object(Settings),
-        frame=Object(Frame, p="p"),
-        global_kernel=Maybe(Object(KernelContext, p="p")),
-        residual=Array(float, "n_residuals", nan=True),
-        first_row=Whole(0, 2**53),
-        planned=Whole(0, 2**53),
-        check=lambda state, scope: _check_base(state),
-    )
+    settings: Annotated[Settings, Object(Settings)]
+    frame: Annotated[Frame, Object(Frame, p="p")]
+    global_kernel: Annotated[KernelContext | None, Maybe(Object(KernelContext, p="p"))]
+    # leave-one-out residuals about the trend, of rows as they came, NaN of outliers
+    residual: Annotated[Floats, Array(float, "n_residuals", nan=True)]
+    first_row: Annotated[int, Whole(0, 2**53)]  # number of the first of them
+    # from how many rows its units, and the frequencies of its trend, were found
+    planned: Annotated[int, Whole(0, 2**53)]
 
     @classmethod
     def of(cls, forest: Forest) -> "Base":

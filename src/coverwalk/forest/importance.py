@@ -11,9 +11,7 @@ from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.fitting import fitted_contexts
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.threads import in_threads
-from coverwalk.preparation.scaling import canonical_order
-
-__all__ = ["class_gains", "normalised", "regression_gains"]
+from coverwalk.preparation.row_codes import canonical_order
 
 
 def regression_gains(forest: Forest) -> Floats:

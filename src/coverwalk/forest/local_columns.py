@@ -1,6 +1,6 @@
 """What local models see of an x that has missing values and categories: the context's mean, and nothing."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -9,15 +9,14 @@ from coverwalk._kernels.forest.fill import leaf_means
 from coverwalk.files.schema import Array, stored
 from coverwalk.forest.tree import Tree, plain_columns
 
-__all__ = ["NO_FILL", "Fill", "fill_of", "local_columns"]
 
-
-@stored(column=Array(np.int64, "m", index="p"), mean=Array(float, "N if m else 0", "m"))
+@stored()
 class Fill(NamedTuple):
     """The means of columns that had missing values, in every context of a tree."""
 
-    column: Ints  # (m,)
-    mean: Floats  # (N, m); that of the parent where a context has no value
+    column: Annotated[Ints, Array(np.int64, "m", index="p")]  # (m,)
+    # (N, m); that of the parent where a context has no value
+    mean: Annotated[Floats, Array(float, "N if m else 0", "m")]
 
 
 NO_FILL = Fill(np.empty(0, np.int64), np.empty((0, 0)))

@@ -1,6 +1,6 @@
 """The trees of a forest as members of a pool: what each was fitted in, and the mixture that they predict together."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -18,27 +18,17 @@ from coverwalk.preparation.scaling import Scaling
 if TYPE_CHECKING:
     from coverwalk.forest.flat import FlatTree
 
-__all__ = [
-    "GLOBAL_KERNEL",
-    "FittedTree",
-    "Frame",
-    "Member",
-    "Part",
-    "RowsInFrame",
-    "describe_context",
-]
-
 GLOBAL_KERNEL = -2  # label of a component that is in no tree, as that of outliers is
 
 
-@stored(n_trees=Whole(1, 10_000), degree=Whole(0, 2), stop=Real(above=0, below=1), smooth=Flag())
+@stored()
 class Part(NamedTuple):
     """Trees of a forest that share a prior."""
 
-    n_trees: int
-    degree: int  # the largest, of local polynomials
-    stop: float  # prior probability w that the walk stops in a context
-    smooth: bool  # whether they start from a smooth trend
+    n_trees: Annotated[int, Whole(1, 10_000)]
+    degree: Annotated[int, Whole(0, 2)]  # the largest, of local polynomials
+    stop: Annotated[float, Real(above=0, below=1)]  # prior probability w that the walk stops in a context
+    smooth: Annotated[bool, Flag()]  # whether they start from a smooth trend
 
 
 class FittedTree(NamedTuple):
@@ -51,22 +41,16 @@ class FittedTree(NamedTuple):
     fill: Fill = NO_FILL
 
 
-@stored(
-    inputs=Object(Scaling, p="p"),
-    output=Object(Scaling, p=1),
-    trend=Maybe(Object(Trend, p="p")),
-    n_categories=List(Whole(0, MAX_CATEGORIES), kind=tuple),
-    scale_factor=Real(above=0),
-    check=lambda state, scope: require("categories", len(state.n_categories) in (0, scope["p"])),
-)
+@stored(check=lambda state, scope: require("categories", len(state.n_categories) in (0, scope["p"])))
 class Frame(NamedTuple):
     """Units of x and y, and the trend: what trees are fitted in."""
 
-    inputs: Scaling
-    output: Scaling
-    trend: Trend | None
-    n_categories: tuple[int, ...]  # of each column, 0 for numbers; empty where all are numbers
-    scale_factor: float
+    inputs: Annotated[Scaling, Object(Scaling, p="p")]
+    output: Annotated[Scaling, Object(Scaling, p=1)]
+    trend: Annotated[Trend | None, Maybe(Object(Trend, p="p"))]
+    # of each column, 0 for numbers; empty where all are numbers
+    n_categories: Annotated[tuple[int, ...], List(Whole(0, MAX_CATEGORIES), kind=tuple)]
+    scale_factor: Annotated[float, Real(above=0)]
 
     def rows(self, X: Floats) -> "RowsInFrame":
         """Rows X (n, p) as the trees see them: categories keep their numbers."""

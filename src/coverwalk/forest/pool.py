@@ -23,8 +23,6 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.pool import climb
 
-__all__ = ["extrapolated", "few_experts", "pool_weights", "whole_numbers"]
-
 PRIOR_ROWS = 1.0  # of the Dirichlet prior, in all
 
 

@@ -6,12 +6,10 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from coverwalk.files.schema import Flag, Object, Real, Schema, Whole
-from coverwalk.forest.forest import Settings
-
-__all__ = ["NEVER", "Job", "Pace", "StreamSettings", "installed_at", "next_turn"]
+from coverwalk.files.schema import Flag, Object, Real, Whole, stored
+from coverwalk.forest.settings import Settings
 
 T = TypeVar("T")
 
@@ -26,23 +24,16 @@ MEAN_WAIT = 0.001  # seconds that a call is expected to, so that some are left w
 SLOWEST = 0.95  # the slowest growth counts less with every other
 
 
+@stored()
 @dataclass(frozen=True)
 class StreamSettings:
     """What a stream is made of; `ConditionalDensity` documents each."""
 
-    forest: Settings
-    choose: bool = True  # the parts of the forest, on held-out rows
-    max_rows: int = 2**17
-    max_contexts: int = 2**12
-    decay: float = 0.0
-
-    _schema = Schema(
-        forest=Object(Settings),
-        choose=Flag(),
-        max_rows=Whole(1),
-        max_contexts=Whole(1),
-        decay=Real(low=0, high=0.1),
-    )
+    forest: Annotated[Settings, Object(Settings)]
+    choose: Annotated[bool, Flag()] = True  # the parts of the forest, on held-out rows
+    max_rows: Annotated[int, Whole(1)] = 2**17
+    max_contexts: Annotated[int, Whole(1)] = 2**12
+    decay: Annotated[float, Real(low=0, high=0.1)] = 0.0
 
     @property
     def last_choice(self) -> int:

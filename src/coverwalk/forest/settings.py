@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,12 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.contexts import Grid
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk._kernels.forest.polynomial import n_features
-from coverwalk.files.schema import Flag, List, Maybe, Object, Real, Schema, Whole
+from coverwalk.files.schema import Flag, List, Maybe, Object, Real, Whole, stored
 from coverwalk.forest.experts.y_cells import YCells
 from coverwalk.forest.members import Part
 from coverwalk.preparation.outliers import Outliers
 from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.row_codes import ranks, row_codes
-
-__all__ = ["MAX_FEATURES", "Settings", "grid_of", "latent", "usual_rows"]
 
 MIN_SCALE = 1e-4  # of a residual, in units of y's scale
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
@@ -26,6 +24,7 @@ MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
 
 
+@stored()
 @dataclass(frozen=True)
 class Settings:
     """What a forest is made of; `ConditionalDensity` documents each.
@@ -33,45 +32,30 @@ class Settings:
     Where ``parts`` is empty all trees are alike, of ``degree`` and ``stop``, without a trend.
     """
 
-    n_trees: int = 16
-    degree: int = 2
-    ridges: tuple[float, ...] = (0.03, 0.3, 3.0)
-    stop: float = 0.5
-    scale_factor: float = 1.0
-    kernel: float = 0.0
-    min_rows: int = 3
-    n_candidates: int = 20
-    n_judged: int = 1000
-    seed: int = 0
-    n_threads: int = 1
-    n_categories: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
-    parts: tuple[Part, ...] = ()
-    y_cells: YCells | None = field(default=None, compare=False)  # of y's density, common to all x
-    rounding: Rounding | None = field(default=None, compare=False)  # of y
-    outliers: Outliers | None = None  # of the latent y
-    limits: tuple[float, float] = (-math.inf, math.inf)  # that were given for y
-    find_limits: bool = False  # those that y shows by itself
-
-    _schema = Schema(
-        n_trees=Whole(1, 10_000),
-        degree=Whole(0, 2),
-        ridges=List(Real(above=0), low=1, high=1000, kind=tuple),
-        stop=Real(above=0, below=1),
-        scale_factor=Real(above=0),
-        kernel=Real(low=0, high=1),
-        min_rows=Whole(1),
-        n_candidates=Whole(1, 10**6),
-        n_judged=Whole(1),
-        seed=Whole(-(2**62)),
-        n_threads=Whole(1, 10_000),
-        n_categories=List(Whole(0, MAX_CATEGORIES), kind=tuple),
-        parts=List(Object(Part), high=1000, kind=tuple),
-        y_cells=Maybe(Object(YCells)),
-        rounding=Maybe(Object(Rounding)),
-        outliers=Maybe(Object(Outliers)),
-        limits=List(Real(inf=True, any_unit=True), low=2, high=2, kind=tuple),
-        find_limits=Flag(),
+    n_trees: Annotated[int, Whole(1, 10_000)] = 16
+    degree: Annotated[int, Whole(0, 2)] = 2
+    ridges: Annotated[tuple[float, ...], List(Real(above=0), low=1, high=1000, kind=tuple)] = (0.03, 0.3, 3.0)
+    stop: Annotated[float, Real(above=0, below=1)] = 0.5
+    scale_factor: Annotated[float, Real(above=0)] = 1.0
+    kernel: Annotated[float, Real(low=0, high=1)] = 0.0
+    min_rows: Annotated[int, Whole(1)] = 3
+    n_candidates: Annotated[int, Whole(1, 10**6)] = 20
+    n_judged: Annotated[int, Whole(1)] = 1000
+    seed: Annotated[int, Whole(-(2**62))] = 0
+    n_threads: Annotated[int, Whole(1, 10_000)] = 1
+    # of each column, 0 for numbers; empty where all are numbers
+    n_categories: Annotated[tuple[int, ...], List(Whole(0, MAX_CATEGORIES), kind=tuple)] = ()
+    parts: Annotated[tuple[Part, ...], List(Object(Part), high=1000, kind=tuple)] = ()
+    # of y's density, common to all x
+    y_cells: Annotated[YCells | None, Maybe(Object(YCells))] = field(default=None, compare=False)
+    rounding: Annotated[Rounding | None, Maybe(Object(Rounding))] = field(default=None, compare=False)  # of y
+    outliers: Annotated[Outliers | None, Maybe(Object(Outliers))] = None  # of the latent y
+    # that were given for y
+    limits: Annotated[tuple[float, float], List(Real(inf=True, any_unit=True), low=2, high=2, kind=tuple)] = (
+        -math.inf,
+        math.inf,
     )
+    find_limits: Annotated[bool, Flag()] = False  # those that y shows by itself
 
     @property
     def limited(self) -> bool:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from coverwalk.forest.tree import Tree
 
-__all__ = ["TreeStatistics", "check_same_plan"]
-
 
 class Arrays(Protocol):
     """Of one tree: arrays that add up."""

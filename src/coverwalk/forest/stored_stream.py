@@ -1,6 +1,6 @@
 """What a file holds of a stream: its trees, which share their frames, and a growth that is under way."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -15,24 +15,16 @@ from coverwalk.forest.tree import Tree
 if TYPE_CHECKING:
     from coverwalk.forest.stream import ForestStream
 
-__all__ = ["StoredMember", "check_stream", "restored_state", "stream_state"]
 
-
-@stored(
-    frame=Whole(0, "F - 1"),
-    part=Object(Part),
-    degree=Whole(0, 2),
-    tree=Object(Tree, p="p"),
-    fitted=Object(StoredTree, N="tree.N", p="p"),
-)
+@stored()
 class StoredMember(NamedTuple):
     """A member in a file, where trees share their frames."""
 
-    frame: int
-    tree: Tree
-    fitted: StoredTree
-    part: Part
-    degree: int
+    frame: Annotated[int, Whole(0, "F - 1")]
+    tree: Annotated[Tree, Object(Tree, p="p")]
+    fitted: Annotated[StoredTree, Object(StoredTree, N="tree.N", p="p")]
+    part: Annotated[Part, Object(Part)]
+    degree: Annotated[int, Whole(0, 2)]
 
 
 def stream_state(stream: "ForestStream") -> dict[str, Any]:

@@ -5,7 +5,7 @@ made them in `fit`: to the same bits. A stream's trees, and those of sums, have 
 that would take long or much memory.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -22,25 +22,18 @@ from coverwalk.forest.tree import Tree
 if TYPE_CHECKING:
     from coverwalk.forest.members import FittedTree
 
-__all__ = ["RowsOfForest", "StoredTree", "restored", "to_store"]
-
 MAX_BYTES, MAX_WORK = 2**27, 4e9  # of what all trees of a forest make again: beyond, it is in the file
 _KNOWN = ("first", "kind", "weight", "s2", "centre", "mean", "degree", "ridge", "n_rows")
 
 
-@stored(
-    low=Array(float, "C", "p"),
-    high=Array(float, "C", "p"),
-    rows=Array(float, "T", "p"),
-    factors=Array(float, "F", low=-1e100, high=1e100),  # of sums of squares
-)
+@stored()
 class Spans(NamedTuple):
     """What comes from the rows of contexts; see `Records`."""
 
-    low: Floats
-    high: Floats
-    rows: Floats
-    factors: Floats
+    low: Annotated[Floats, Array(float, "C", "p")]
+    high: Annotated[Floats, Array(float, "C", "p")]
+    rows: Annotated[Floats, Array(float, "T", "p")]
+    factors: Annotated[Floats, Array(float, "F", low=-1e100, high=1e100)]  # of sums of squares
 
 
 def _positive(matrices: Floats) -> bool:
@@ -67,42 +60,25 @@ def _check(tree: Any, scope: Scope) -> None:
         require("inverse", len(tree.learned.inverse) in (0, scope["C"]) and _positive(tree.learned.inverse))
 
 
-@stored(
-    kind=Array(np.int64, "R", low=REGRESSION, high=DENSITY_OF_Y),
-    first=Array(np.int64, "N + 1", offsets="R"),
-    weight=Array(float, "S", "R", low=0, high=1 + 1e-9),
-    s2=Array(float, "R", above=0),
-    mean=Array(float, "C"),
-    centre=Array(float, "C", "d"),
-    degree=Array(np.int64, "C", low=0, high=2),
-    ridge=Array(float, "C", above=0),
-    n_rows=Array(np.int64, "C", low=0, high=10**15),
-    averaged=Array(bool, "C"),
-    shapes=Object(Shapes),
-    shape=Array(np.int32, "R", index="shapes.s"),
-    fill=Object(Fill, N="N", p="p"),
-    learned=Maybe(Object(Learned, C="C", R="R")),
-    spans=Maybe(Object(Spans, C="C", p="p")),
-    check=_check,
-)
+@stored(read_first=("kind", "shapes"), check=_check)
 class StoredTree(NamedTuple):
     """The arrays of `Records` that nothing else tells, and the rest of a `FittedTree`."""
 
-    first: Ints
-    kind: Ints
-    weight: Floats
-    s2: Floats
-    centre: Floats
-    mean: Floats
-    degree: Ints
-    ridge: Floats
-    n_rows: Ints
-    averaged: Bools  # whether the mean leverage stands for all
-    shape: Ints32
-    shapes: Shapes
-    fill: Fill
-    learned: Learned | None  # None where nothing was learned
-    spans: Spans | None  # None where the rows of the forest tell
+    first: Annotated[Ints, Array(np.int64, "N + 1", offsets="R")]
+    kind: Annotated[Ints, Array(np.int64, "R", low=REGRESSION, high=DENSITY_OF_Y)]
+    weight: Annotated[Floats, Array(float, "S", "R", low=0, high=1 + 1e-9)]
+    s2: Annotated[Floats, Array(float, "R", above=0)]
+    centre: Annotated[Floats, Array(float, "C", "d")]
+    mean: Annotated[Floats, Array(float, "C")]
+    degree: Annotated[Ints, Array(np.int64, "C", low=0, high=2)]
+    ridge: Annotated[Floats, Array(float, "C", above=0)]
+    n_rows: Annotated[Ints, Array(np.int64, "C", low=0, high=10**15)]
+    averaged: Annotated[Bools, Array(bool, "C")]  # whether the mean leverage stands for all
+    shape: Annotated[Ints32, Array(np.int32, "R", index="shapes.s")]
+    shapes: Annotated[Shapes, Object(Shapes)]
+    fill: Annotated[Fill, Object(Fill, N="N", p="p")]
+    learned: Annotated[Learned | None, Maybe(Object(Learned, C="C", R="R"))]  # None where nothing was learned
+    spans: Annotated[Spans | None, Maybe(Object(Spans, C="C", p="p"))]  # None where the rows of the forest tell
 
 
 class RowsOfForest(NamedTuple):

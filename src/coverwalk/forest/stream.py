@@ -34,8 +34,6 @@ from coverwalk.forest.schedule import (
 from coverwalk.forest.stored_stream import StoredMember, check_stream, restored_state, stream_state
 from coverwalk.forest.tree_table import STUDENT, TreeTable
 
-__all__ = ["ForestStream"]
-
 HELD_OUT = 0.25  # of the rows of a fit have spoken for the weights of its pool
 MAX_HELD_OUT = 500.0
 
@@ -56,7 +54,7 @@ class ForestStream:
 
     Examples
     --------
-    >>> from coverwalk.forest.forest import Settings
+    >>> from coverwalk.forest.settings import Settings
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(500, 2))
     >>> y = X[:, 0] + 0.1 * rng.standard_normal(500)

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats
-from coverwalk.forest.forest import FittedTree, Forest
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.members import FittedTree
+from coverwalk.forest.settings import Settings
 from coverwalk.forest.tree import Tree
-
-__all__ = ["ForestSummary", "summarise"]
 
 KINDS = ("polynomial", "kernel density of residuals", "kernel density of y")
 
@@ -27,6 +27,7 @@ class ForestSummary(NamedTuple):
     splits: dict[str, float]  # share of the walk's splits, by input
     n_bytes: int
     rounding: str = ""  # of y, in words
+    outliers: str = ""  # of y, in words
 
 
 def summarise(forest: Forest) -> ForestSummary:
@@ -47,7 +48,16 @@ def summarise(forest: Forest) -> ForestSummary:
         splits=dict(zip(forest.names, (splits / (splits.sum() or 1.0)).tolist())),
         n_bytes=_n_bytes(forest),
         rounding=str(forest.settings.rounding or ""),
+        outliers=_told_outliers(forest.settings),
     )
+
+
+def _told_outliers(settings: Settings) -> str:
+    if settings.outliers is None:
+        return ""
+    low, high, weight = settings.outliers
+    low, high = (settings.rounding.unrounded([low, high]) if settings.rounding else np.array([low, high])).tolist()
+    return f"{100 * weight:.2g} % of the rows, below {low:.4g} or above {high:.4g}"
 
 
 def _shares_of_kinds(forest: Forest, components: Floats) -> dict[str, float]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.components import MAX_PLANE, RIDGE
-from coverwalk._kernels.forest.contexts import N_SHAPES, Fit, Grid, Layout
+from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout
 from coverwalk._kernels.forest.kernel_density import N_BINS
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.residual_bins import bin_residuals, bin_scales, density_scores
@@ -39,9 +39,7 @@ from coverwalk.forest.settings import MAX_FEATURES, Settings, usual_rows
 from coverwalk.forest.statistics import S, TreeStatistics
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
-from coverwalk.preparation.scaling import canonical_order
-
-__all__ = ["STATE_BYTES", "Capacity", "ForestShapes", "ForestSums", "plan_on_sample", "scaled"]
+from coverwalk.preparation.row_codes import canonical_order
 
 Rows = tuple[Floats, Floats]
 
@@ -215,7 +213,7 @@ class ForestShapes(ForestStatistics[Bins]):
     def add(self, k: int, rows: Rows, layout: Layout, degree: int) -> None:
         """Count rows in the bins of tree k."""
         regressions = self.contexts[k].regressions
-        lines = regressions.gain, regressions.loo, regressions.mean
+        lines = regressions.gain, regressions.loo, regressions.fit.mean
         bin_residuals(*rows, layout, degree, lines, self.contexts[k].scale, self.sums[k].arrays)
 
     def finish(self) -> Forest:
@@ -239,19 +237,12 @@ class ForestShapes(ForestStatistics[Bins]):
         score, width = np.empty((len(scale), N_SHAPES)), np.empty((len(scale), N_SHAPES), np.int64)
         density_scores(scale, counts, log_outside, tables(), score, width)
         shaped = np.where(scale[:, 0] > 0, np.arange(len(scale)), -1)
-        fit = Fit(
-            found.centre,
-            np.hstack([found.log_score, score]),
-            found.psi,
-            found.best,
-            found.s2,
-            np.zeros((0, 0), np.int64),
-            np.zeros(0),
-            scale,
-            width,
-            found.mean,
-            shaped,
-            counts[:, :, :N_BINS],  # type: ignore[arg-type]  # 32 bits hold no 10^10 rows
+        fit = found.fit._replace(
+            log_score=np.hstack([found.fit.log_score[:, :-N_SHAPES], score]),
+            scale=scale,
+            width=width,
+            shaped=shaped,
+            counts=counts[:, :, :N_BINS],  # type: ignore[arg-type]  # 32 bits hold no 10^10 rows
         )
         layout = Layout(np.zeros_like(known.n), known.n, tree.left, tree.parent)
         grid = _grids(self.forest)[k]

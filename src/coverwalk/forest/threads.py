@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["in_threads", "one_by_one"]
-
 T = TypeVar("T")
 S = TypeVar("S")
 

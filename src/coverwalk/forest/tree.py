@@ -14,8 +14,6 @@ from coverwalk._kernels.forest.node import NODE, add_to_parents, arrange, route
 from coverwalk.files.schema import Array, Schema, Scope, require
 from coverwalk.locks import cached
 
-__all__ = ["Tree", "grow_tree", "plain_columns"]
-
 
 @dataclass(frozen=True, eq=False)
 class Tree:

@@ -15,13 +15,11 @@ from coverwalk.distributions.shapes import Shapes
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, YCells, with_y_cells
+from coverwalk.forest.fitting import OUTLIER_DF
 from coverwalk.forest.flat import flattened
 from coverwalk.forest.members import GLOBAL_KERNEL, Frame, Member, describe_context
-from coverwalk.forest.tree_shapes import OUTLIER_DF
 from coverwalk.locks import cached
 from coverwalk.preparation.outliers import Outliers
-
-__all__ = ["OUTLIER_DF", "OUTLIER_ROWS", "TreeTable", "joined_shapes"]
 
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed distribution over all of y
 STUDENT = Shapes.student(OUTLIER_DF)

@@ -19,12 +19,11 @@ from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.forest.bounds_choice import bounded, choose_outliers, choose_rounding
 from coverwalk.forest.experts.global_kernel import MAX_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
-from coverwalk.forest.forest import Forest, Part, Settings
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.members import Part
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
-from coverwalk.forest.settings import MAX_FEATURES, latent, usual_rows
-from coverwalk.preparation.scaling import canonical_order
-
-__all__ = ["choose", "choose_for_output"]
+from coverwalk.forest.settings import MAX_FEATURES, Settings, latent, usual_rows
+from coverwalk.preparation.row_codes import canonical_order
 
 STOPS = (0.5, 0.8, 0.95, 0.99)
 SCALE_FACTORS = (1.07, 1.0, 0.93, 0.87)  # smaller ones were asked for by chance alone, and cost up to 0.14 nats

@@ -7,11 +7,13 @@ taken from a grid by the likelihood of the left-out tenths, then from a finer gr
 many rows, by a random thousand of the left-out rows (each still judged by all nine other tenths).
 """
 
+from typing import Self
+
 import numpy as np
+from scipy.special import logsumexp
+from sklearn.preprocessing import StandardScaler
 
-from coverwalk._arrays import Floats, Ints
-
-__all__ = ["DoubleKernel"]
+from coverwalk._arrays import Floats
 
 _FOLDS = 10
 _JUDGES = 1000  # left-out rows that choose the bandwidths
@@ -24,24 +26,6 @@ def _half_squares(table: Floats, row: Floats) -> Floats:
     return np.asarray(0.5 * ((table - row) ** 2).sum(axis=1))
 
 
-def _log_sum(log_terms: Floats) -> float:
-    """The logarithm of a sum, about its largest term."""
-    return float(log_terms.max() + np.log(np.exp(log_terms - log_terms.max()).sum()))
-
-
-def _cross_validated(X: Floats, Y: Floats, fold: Ints, judges: Ints, hx: Floats, hy: Floats) -> Floats:
-    """The judges' summed log density under every pair of bandwidths (len(hx), len(hy))."""
-    score = np.zeros((len(hx), len(hy)))
-    for i in judges:
-        others = fold != fold[i]
-        dx, dy = _half_squares(X[others], X[i]), _half_squares(Y[others], Y[i])
-        weight = np.exp((dx.min() - dx)[:, None] / hx**2)  # relative to the nearest: never all zero
-        top = weight.T @ np.exp(-dy[:, None] / hy**2)
-        # a density that underflows is as bad as the smallest double
-        score += np.log(np.maximum(top, 1e-300)) - np.log(weight.sum(axis=0))[:, None] - Y.shape[1] * np.log(hy)
-    return score
-
-
 class DoubleKernel:
     """Fit to all rows at once; `logpdf` is exact, without approximation of the sums.
 
@@ -52,35 +36,33 @@ class DoubleKernel:
     True
     """
 
-    def fit(self, X: Floats, y: Floats, seed: int = 0) -> "DoubleKernel":
+    def fit(self, X: Floats, y: Floats, seed: int = 0) -> Self:
         """Choose the bandwidths by 10-fold cross-validated likelihood, then keep the rows."""
         Y = y.reshape(len(y), -1)
-        self._loc = X.mean(0), Y.mean(0)
-        self._scale = _spread(X), _spread(Y)
-        self._X, self._Y = (X - self._loc[0]) / self._scale[0], (Y - self._loc[1]) / self._scale[1]
-        rng = np.random.default_rng(seed)
-        n = len(X)
-        fold = rng.permutation(n) % _FOLDS
-        judges = rng.permutation(n)[:_JUDGES]
+        self._units = StandardScaler().fit(X), StandardScaler().fit(Y)
+        self._X, self._Y = (units.transform(table) for units, table in zip(self._units, (X, Y)))
+        rng, n = np.random.default_rng(seed), len(X)
+        fold, judges = rng.permutation(n) % _FOLDS, rng.permutation(n)[:_JUDGES]
         self.hx = self.hy = n ** (-1 / (4 + X.shape[1] + Y.shape[1]))
         for grid in (_COARSE, _FINE):
             hx, hy = self.hx * grid, self.hy * grid
-            score = _cross_validated(self._X, self._Y, fold, judges, hx, hy)
-            best = np.unravel_index(np.argmax(score), score.shape)
+            score = sum(self._judged(i, fold != fold[i], hx, hy) for i in judges)
+            best = np.unravel_index(np.argmax(score), (len(hx), len(hy)))
             self.hx, self.hy = float(hx[best[0]]), float(hy[best[1]])
         return self
 
+    def _judged(self, i: int, others: Floats, hx: Floats, hy: Floats) -> Floats:
+        """Row i's log density given others, under every pair of bandwidths (len(hx), len(hy))."""
+        dx, dy = _half_squares(self._X[others], self._X[i]), _half_squares(self._Y[others], self._Y[i])
+        weight = np.exp((dx.min() - dx)[:, None] / hx**2)  # relative to the nearest: never all zero
+        top = np.maximum(weight.T @ np.exp(-dy[:, None] / hy**2), 1e-300)  # what underflows is as bad as this
+        return np.asarray(np.log(top) - np.log(weight.sum(axis=0))[:, None] - self._Y.shape[1] * np.log(hy))
+
     def logpdf(self, X: Floats, y: Floats) -> Floats:
         """Log density (n,) of y given X."""
-        Y = y.reshape(len(y), -1)
-        x, z = (X - self._loc[0]) / self._scale[0], (Y - self._loc[1]) / self._scale[1]
+        x, z = self._units[0].transform(X), self._units[1].transform(y.reshape(len(y), -1))
         out = np.empty(len(X))
         for i in range(len(X)):
             near = -_half_squares(self._X, x[i]) / self.hx**2
-            out[i] = _log_sum(near - _half_squares(self._Y, z[i]) / self.hy**2) - _log_sum(near)
-        return out - float(np.log(np.sqrt(2.0 * np.pi) * self.hy * self._scale[1]).sum())
-
-
-def _spread(table: Floats) -> Floats:
-    deviation = table.std(0)
-    return np.where(deviation > 0, deviation, 1.0)
+            out[i] = logsumexp(near - _half_squares(self._Y, z[i]) / self.hy**2) - logsumexp(near)
+        return out - float(np.log(np.sqrt(2.0 * np.pi) * self.hy * self._units[1].scale_).sum())

@@ -9,10 +9,8 @@ import numpy as np
 
 from coverwalk import DoubleTree
 from coverwalk.datasets import MIXTURES
-from coverwalk.paper.page import Claim, Result
-from coverwalk.paper.style import BLUE, INK, ORANGE, figure, save
-
-__all__ = ["figure1"]
+from coverwalk.distributions.plotting import BLUE, INK, ORANGE
+from coverwalk.paper.page import Claim, Result, figure, label
 
 _GRID = np.linspace(-2.0, 2.0, 241)
 _COLUMNS = ("rows", "contexts", "depth", "holdout loss", "true loss", "weight of normals, |x| < 1", "weight, |x| > 1.2")
@@ -42,7 +40,7 @@ def figure1(sizes: Sequence[int], out: Path, step: Callable[[str], Any]) -> Resu
         _COLUMNS,
         rows,
         _claims(rows),
-        png=_draw(panels, truth, out / "figure1.png"),
+        png=_draw(panels, out / "figure1.png"),
     )
 
 
@@ -52,7 +50,7 @@ def _density(model: DoubleTree) -> Any:
 
 
 def _claims(rows: Sequence[tuple[Any, ...]]) -> list[Claim]:
-    losses = [row[3] for row in rows]
+    contexts, losses = [row[1] for row in rows], [row[3] for row in rows]
     return [
         Claim(
             "It settles on a Gaussian near the edges, and uses a pseudo-tree distribution near the ring.",
@@ -62,35 +60,27 @@ def _claims(rows: Sequence[tuple[Any, ...]]) -> list[Claim]:
         ),
         Claim(
             "The structure is refined with subsequent observations.",
-            all(a[1] < b[1] for a, b in pairwise(rows)) and all(a > b for a, b in pairwise(losses)),
-            "contexts " + ", ".join(f"{row[1]:,}" for row in rows) + "; loss " + ", ".join(f"{v:.3f}" for v in losses)
-            + f" (truth {rows[0][4]:.3f})",
+            all(a < b for a, b in pairwise(contexts)) and all(a > b for a, b in pairwise(losses)),
+            f"contexts {', '.join(f'{n:,}' for n in contexts)}; loss {', '.join(f'{v:.3f}' for v in losses)} "
+            f"(truth {rows[0][4]:.3f})",
         ),
-    ]  # fmt: skip
+    ]
 
 
-def _draw(panels: Sequence[tuple[int, Any, Any, float]], truth: float, path: Path) -> Path:
+def _draw(panels: Sequence[tuple[int, Any, Any, float]], path: Path) -> Path:
     from matplotlib.colors import LinearSegmentedColormap
 
     shades = LinearSegmentedColormap.from_list("ink", ["#ffffff", "#cfe0ea", BLUE, INK])
     components = LinearSegmentedColormap.from_list("components", [BLUE, "#f4f1ec", ORANGE])
-    fig, axes = figure(
-        2, len(panels), 3.1 * len(panels), 3.7, sharex=True, height_ratios=[12, 1], gridspec_kw={"hspace": 0.02}
-    )
+    fig, axes = figure(2, len(panels), 3.1 * len(panels), 3.7, sharex=True, height_ratios=[12, 1])
     for ax, strip, (n, density, normal, loss) in zip(axes[0], axes[1], panels):
         ax.pcolormesh(_GRID, _GRID, density**0.6, cmap=shades, shading="nearest", rasterized=True)
-        ax.set_title(f"{n:,} observations", fontsize=10, color=INK, loc="left")
-        ax.text(0.98, 0.97, f"loss {loss:.3f}", transform=ax.transAxes, fontsize=8.5, color=INK, ha="right", va="top")
-        ax.grid(False)
         strip.imshow(normal[None, :], aspect="auto", extent=(-2, 2, 0, 1), cmap=components, vmin=0, vmax=1)
+        label(ax, "", "y", f"{n:,} observations, loss {loss:.3f}")
+        label(strip, "x", "")
         strip.set_yticks([])
-        strip.grid(False)
-        strip.set_xlabel("x", fontsize=9, color=INK)
-        if ax is not axes[0, 0]:
-            ax.tick_params(labelleft=False)
-    axes[0, 0].set_ylabel("y", fontsize=9, color=INK)
-    axes[0, 0].text(
-        0.02, 0.03, f"truth {truth:.3f}", transform=axes[0, 0].transAxes, fontsize=8.5, color=INK, va="bottom"
-    )
-    axes[1, 0].set_ylabel("normal", fontsize=7.5, color=ORANGE, rotation=0, ha="right", va="center")
-    return save(fig, path)
+        for each in (ax, strip):
+            each.grid(False)
+            each.label_outer()
+    fig.savefig(path)
+    return path

@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coverwalk import DoubleTree
+from coverwalk.distributions.plotting import BLUE, GREY, ORANGE
 from coverwalk.paper.double_kernel import DoubleKernel
-from coverwalk.paper.page import Claim, Result
+from coverwalk.paper.page import TEAL, Claim, Result, figure, label
 from coverwalk.paper.sets import DataSet
-from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, TEAL, figure, name_line, save
-
-__all__ = ["figure2"]
 
 _COLUMNS = ("set", "rows", "coarsening walk", "refining walk", "double kernel", "truth")
 _CLOSE = 0.1  # nats: what "quite small" and "almost as well" are taken to mean
@@ -132,37 +130,17 @@ def _compared(curve: Curve) -> str:
 def _draw(curves: Sequence[Curve], path: Path) -> Path:
     fig, axes = figure(2, 2, 9.6, 6.8)
     for ax, curve in zip(axes.flat, curves):
-        ax.set_xscale("log")
-        ax.plot(curve.t, curve.refine, color=TEAL, lw=1.4, marker="o", ms=2.5)
-        ax.plot(curve.t, curve.coarsen, color=BLUE, lw=2.0, marker="o", ms=3.5)
-        known = curve.both()
-        ax.plot([t for t, _, _ in known], [rival for _, _, rival in known], color=ORANGE, lw=1.8, marker="s", ms=3)
-        low = min([*curve.coarsen, *curve.refine, *(rival for _, _, rival in known)])
-        high = max(curve.coarsen[0], curve.refine[0])
+        t, _, rival = zip(*curve.both())
+        ax.plot(curve.t, curve.refine, color=TEAL, lw=1.4, marker="o", ms=2.5, label="refining walk")
+        ax.plot(curve.t, curve.coarsen, color=BLUE, lw=2.0, marker="o", ms=3.5, label="coarsening walk (the paper's)")
+        ax.plot(t, rival, color=ORANGE, lw=1.8, marker="s", ms=3, label="double kernel, 10-fold CV")
         if curve.truth is not None:
-            ax.axhline(curve.truth, color=GREY, lw=1.2, ls=(0, (4, 3)))
-            name_line(ax, curve.t[0], curve.truth, "truth", GREY, dy=-7, ha="left")
-            low = min(low, curve.truth)
-        margin = 0.12 * (high - low)
-        ax.set_ylim(low - margin, high + 1.5 * margin)
-        _name_curves(ax, known, high + 1.5 * margin)
-        ax.set_title(curve.name, fontsize=11, color=INK, loc="left")
-        ax.set_xlabel("observations t", fontsize=9, color=INK)
-        ax.set_ylabel("holdout loss $L_t$ (nats)", fontsize=9, color=INK)
+            ax.axhline(curve.truth, color=GREY, lw=1.2, ls=(0, (4, 3)), label="truth")
+        known = [*curve.coarsen, *curve.refine, *rival, *([] if curve.truth is None else [curve.truth])]
+        low, high = min(known), max(curve.coarsen[0], curve.refine[0])  # the kernel may fall from far above the frame
+        ax.set(xscale="log", ylim=(low - 0.12 * (high - low), high + 0.18 * (high - low)))
+        label(ax, "observations t", "holdout loss $L_t$ (nats)", curve.name)
     for ax in axes.flat[len(curves) :]:
         ax.set_visible(False)
-    return save(fig, path)
-
-
-def _name_curves(ax: Any, known: Sequence[tuple[int, float, float]], top: float) -> None:
-    """Names where the curves are not: the upper right, or the lower left if the kernel falls from above the frame."""
-    above = [t for t, _, rival in known if rival > top]
-    x, y = (0.05, 0.27) if above else (0.5, 0.95)
-    names = [(BLUE, "coarsening walk (the paper's)"), (TEAL, "refining walk"), (ORANGE, "double kernel, 10-fold CV")]
-    if above:
-        names.append((ORANGE, f"   above the frame up to t = {max(above):,}"))
-    for i, (color, text) in enumerate(names):
-        level = y - 0.075 * i
-        if i < 3:
-            ax.plot([x, x + 0.05], [level, level], color=color, lw=2, transform=ax.transAxes)
-        ax.text(x + 0.07, level, text, color=color, fontsize=8.5, va="center", transform=ax.transAxes)
+    fig.savefig(path)
+    return path

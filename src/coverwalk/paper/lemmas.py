@@ -10,10 +10,8 @@ import numpy as np
 
 from coverwalk import DoubleTree
 from coverwalk.datasets import MIXTURES
-from coverwalk.paper.page import Claim, Result
-from coverwalk.paper.style import BLUE, GREY, INK, ORANGE, figure, name_line, save
-
-__all__ = ["lemmas"]
+from coverwalk.distributions.plotting import BLUE, GREY, ORANGE
+from coverwalk.paper.page import Claim, Result, figure, label
 
 _COLUMNS = ("rows T", "depth", "upper bound", "balanced tree", "µs per row to learn", "to predict")
 _ALPHA, _BRANCHES = 2.0, 2.0
@@ -88,22 +86,15 @@ def _draw(rows: Sequence[tuple[Any, ...]], path: Path) -> Path:
     t, depth, upper, lower, learn, predict = (list(column) for column in zip(*rows))
     fig, axes = figure(1, 2, 9.6, 3.6)
     left, right = axes[0]
+    left.plot(t, upper, color=GREY, lw=1.2, ls=(0, (4, 3)), label="every row in the deepest leaf")
+    left.plot(t, depth, color=BLUE, lw=2, marker="o", ms=4, label="measured")
+    left.plot(t, lower, color=GREY, lw=1.2, ls=(0, (1, 2)), label="balanced")
     left.fill_between(t, lower, upper, color="#e9eff4", lw=0)
-    left.plot(t, upper, color=GREY, lw=1.2, ls=(0, (4, 3)))
-    left.plot(t, lower, color=GREY, lw=1.2, ls=(0, (4, 3)))
-    left.plot(t, depth, color=BLUE, lw=2, marker="o", ms=4)
-    middle = len(t) // 2
-    name_line(left, t[middle], upper[middle], "every row in the deepest leaf", GREY, dy=10)
-    name_line(left, t[-1], lower[-1], "balanced", GREY, dy=-14)
-    name_line(left, t[-1], depth[-1], "measured", BLUE, dy=9)
-    left.set_ylabel("depth of the kd-tree", fontsize=9, color=INK)
-    right.plot(t, learn, color=BLUE, lw=2, marker="o", ms=4)
-    right.plot(t, predict, color=ORANGE, lw=2, marker="s", ms=3.5)
-    name_line(right, t[-1], learn[-1], "learn", BLUE, dy=9)
-    name_line(right, t[-1], predict[-1], "predict", ORANGE, dy=9)
+    right.plot(t, learn, color=BLUE, lw=2, marker="o", ms=4, label="learn")
+    right.plot(t, predict, color=ORANGE, lw=2, marker="s", ms=3.5, label="predict")
     right.set_ylim(0, 1.15 * max(learn))
-    right.set_ylabel("µs per row", fontsize=9, color=INK)
-    for ax in (left, right):
+    for ax, what in ((left, "depth of the kd-tree"), (right, "µs per row")):
         ax.set_xscale("log")
-        ax.set_xlabel("rows T", fontsize=9, color=INK)
-    return save(fig, path)
+        label(ax, "rows T", what)
+    fig.savefig(path)
+    return path

@@ -13,8 +13,6 @@ from coverwalk.paper.lemmas import lemmas
 from coverwalk.paper.page import Result, write_page
 from coverwalk.paper.sets import load_sets, table1
 
-__all__ = ["reproduce"]
-
 
 class _Size(NamedTuple):
     """How much to run."""

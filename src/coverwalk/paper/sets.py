@@ -10,8 +10,6 @@ from coverwalk._arrays import Floats
 from coverwalk.datasets import MIXTURES, data_folder, load_faithful
 from coverwalk.paper.page import Claim, Result
 
-__all__ = ["DataSet", "load_sets", "table1"]
-
 HOLDOUT = 10_000  # rows held out of a synthetic set; the paper holds out 10^6
 _SEED, _HOLDOUT_SEED = 0, 1000
 _COLUMNS = ("Name", "columns of x", "columns of y", "training rows", "in the paper", "held-out rows")

@@ -10,16 +10,14 @@ and beyond: every y keeps a density.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.warped import EXPONENTIAL, LINEAR
-from coverwalk.files.schema import Real, Schema, require
-
-__all__ = ["Bounds", "check_within", "checked_bounds", "natural_bounds"]
+from coverwalk.files.schema import Real, require, stored
 
 Pair = tuple[float | None, float | None]
 
@@ -28,6 +26,7 @@ EDGE_ROWS = 20  # rows beside a bound that nothing crosses: were there none, cha
 EDGE_WIDTH = 0.25  # how far from it, in standard deviations of y
 
 
+@stored(check=lambda state, scope: _check_bounds(state))
 @dataclass(frozen=True)
 class Bounds:
     """Parameters: the bounds, infinite where open, c, and b, which is 0 where y keeps the bounds.
@@ -44,18 +43,10 @@ class Bounds:
     [-2.693, -1.693, -0.693, 0.0]
     """
 
-    low: float
-    high: float
-    c: float
-    b: float = 0.0
-
-    _schema = Schema(
-        low=Real(inf=True, any_unit=True),
-        high=Real(inf=True, any_unit=True),
-        c=Real(above=0, any_unit=True),
-        b=Real(low=0, any_unit=True),
-        check=lambda state, scope: _check_bounds(state),
-    )
+    low: Annotated[float, Real(inf=True, any_unit=True)]
+    high: Annotated[float, Real(inf=True, any_unit=True)]
+    c: Annotated[float, Real(above=0, any_unit=True)]
+    b: Annotated[float, Real(low=0, any_unit=True)] = 0.0
 
     @property
     def _top(self) -> float:

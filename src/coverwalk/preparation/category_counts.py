@@ -16,8 +16,6 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.node import UNSEEN
 from coverwalk.preparation.columns import OTHERS, MixedInputs, column_values, columns_of, frequent_categories
 
-__all__ = ["CategoryCounts", "category_codes", "digests"]
-
 
 def _digest(value: Any) -> float:
     kind = "text" if isinstance(value, str) else "number" if isinstance(value, Real) else type(value).__name__

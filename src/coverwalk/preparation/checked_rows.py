@@ -11,16 +11,6 @@ from sklearn.utils import check_array
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.scaling import all_finite
 
-__all__ = [
-    "as_outputs",
-    "as_row",
-    "numbers_only",
-    "refuse_kinds",
-    "refuse_lossy",
-    "refuse_nonfinite",
-    "usable_outputs",
-]
-
 LARGEST = 1e305  # of y: a hundred times the range of such numbers is finite
 
 

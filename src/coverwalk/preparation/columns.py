@@ -3,33 +3,19 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.node import OWN_CATEGORIES, UNSEEN
-from coverwalk.files.schema import List, Plain, Schema, Scope, require
-
-__all__ = [
-    "OTHERS",
-    "MixedInputs",
-    "MixedTags",
-    "categories_of",
-    "column_values",
-    "columns_of",
-    "encoded",
-    "frequent_categories",
-    "input_names",
-    "output_names",
-    "read_inputs",
-    "refuse_equal_names",
-]
+from coverwalk.files.schema import List, Plain, Scope, require, stored
 
 OTHERS = "(others)"  # the name that levels without a number of their own share
 
 
+@stored(check=lambda state, scope: _check_categories(state, scope))
 @dataclass(frozen=True)
 class MixedInputs:
     """Which columns are categories, and the levels of each: level number i is levels[column][i].
@@ -39,9 +25,7 @@ class MixedInputs:
     the first levels to come have a number each, those beyond share that of the first entry of a table, OTHERS.
     """
 
-    categories: list[list[Any]]  # one list a column; empty for numbers
-
-    _schema = Schema(categories=List(List(Plain())), check=lambda state, scope: _check_categories(state, scope))
+    categories: Annotated[list[list[Any]], List(List(Plain()))]  # one list a column; empty for numbers
 
     @classmethod
     def of(cls, X: Any, categorical: Any) -> "MixedInputs":

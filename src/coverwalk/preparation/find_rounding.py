@@ -8,8 +8,6 @@ from scipy.special import pdtrc
 from coverwalk._arrays import Floats, Ints
 from coverwalk.preparation.rounding import MAX_DECIMALS, MAX_STEPS, Rounding
 
-__all__ = ["atom_widths", "find_rounding"]
-
 ON_GRID = 0.99  # of the rows, for a grid
 MIN_REPEATS = 3  # rows that repeat a value, for a grid
 MIN_STEP = 1e-4  # of a grid, in standard deviations of y: no local model looks closer

@@ -4,15 +4,13 @@ One row a thousand scales away stretches the unit of y, the trend, and the scale
 learn nothing from such rows: a heavy-tailed distribution over all of y stands for them, with the weight that they have.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from coverwalk._arrays import Bools, Floats
 from coverwalk.files.schema import Real, stored
-
-__all__ = ["Outliers", "find_outliers"]
 
 TAILS = stats.t(4)  # y with tails as heavy as these has no outliers
 FALSE_ALARM = 0.05  # chance of finding any in such y
@@ -21,13 +19,13 @@ MIN_ROWS = 20
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 
 
-@stored(low=Real(any_unit=True), high=Real(any_unit=True), weight=Real(above=0, high=MAX_WEIGHT))
+@stored()
 class Outliers(NamedTuple):
     """Where y is usual, and how many of the rows are not."""
 
-    low: float
-    high: float
-    weight: float
+    low: Annotated[float, Real(any_unit=True)]
+    high: Annotated[float, Real(any_unit=True)]
+    weight: Annotated[float, Real(above=0, high=MAX_WEIGHT)]
 
     def usual(self, y: Floats) -> Bools:
         """Which y (n,) are."""

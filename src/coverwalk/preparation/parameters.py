@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["n_threads", "seed_of"]
-
 _WHOLE = (int, np.integer)
 
 

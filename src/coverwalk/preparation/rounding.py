@@ -7,7 +7,7 @@ is that of the latent y with the mass of each cell put on its value. Both direct
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,11 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.distributions.warped import CONSTANT, LINEAR
 from coverwalk._kernels.forest.row_hash import spread_on_grid
-from coverwalk.files.schema import Array, Maybe, Object, Real, Schema, Whole, require
+from coverwalk.files.schema import Array, Maybe, Object, Real, Whole, require, stored
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
-
-__all__ = ["Rounding"]
 
 MAX_DECIMALS = 12
 MAX_STEPS = 1e7  # from the lowest to the highest value of a grid that is not one of decimals
@@ -28,6 +26,7 @@ _FARTHEST = 300.0  # of a latent y beside a bound: e^-300 of the way; its square
 _SNAP = 1e-6  # of a step: y so near to a value of the grid is that value
 
 
+@stored(check=lambda state, scope: _check_rounding(state))
 @dataclass(frozen=True, eq=False)
 class Rounding:
     """A grid, or single values with cells of their own; and the map between y and the latent y.
@@ -60,26 +59,14 @@ class Rounding:
     [-1.0, 0.0, 1.0]
     """
 
-    step: float = 0.0
-    origin: float = 0.0
-    decimals: int = -1
-    values: Floats = field(default_factory=lambda: np.empty(0))
-    width: Floats = field(default_factory=lambda: np.empty(0))
-    low: float = -np.inf
-    high: float = np.inf
-    bounds: Bounds | None = None
-
-    _schema = Schema(
-        step=Real(low=0, any_unit=True),
-        origin=Real(any_unit=True),
-        decimals=Whole(-1, MAX_DECIMALS),
-        values=Array(float, "atoms", any_unit=True),
-        width=Array(float, "atoms", above=0, any_unit=True),
-        low=Real(inf=True, any_unit=True),
-        high=Real(inf=True, any_unit=True),
-        bounds=Maybe(Object(Bounds)),
-        check=lambda state, scope: _check_rounding(state),
-    )
+    step: Annotated[float, Real(low=0, any_unit=True)] = 0.0
+    origin: Annotated[float, Real(any_unit=True)] = 0.0
+    decimals: Annotated[int, Whole(-1, MAX_DECIMALS)] = -1
+    values: Annotated[Floats, Array(float, "atoms", any_unit=True)] = field(default_factory=lambda: np.empty(0))
+    width: Annotated[Floats, Array(float, "atoms", above=0, any_unit=True)] = field(default_factory=lambda: np.empty(0))
+    low: Annotated[float, Real(inf=True, any_unit=True)] = -np.inf
+    high: Annotated[float, Real(inf=True, any_unit=True)] = np.inf
+    bounds: Annotated[Bounds | None, Maybe(Object(Bounds))] = None
 
     # -- from y to the latent y ---------------------------------------------------------------------------------------
 

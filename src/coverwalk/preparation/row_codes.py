@@ -5,8 +5,6 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels.forest.row_hash import hash_rows, uniforms
 
-__all__ = ["ranks", "row_codes", "uniform_of"]
-
 
 def row_codes(X: Floats, y: Floats) -> UInts:
     """A pseudo-random number for each row, of what it holds alone."""
@@ -38,3 +36,15 @@ def ranks(codes: UInts) -> Ints:
     new[1:] = ordered[1:] != ordered[:-1]
     rank[order] = place - np.maximum.accumulate(np.where(new, place, 0))
     return rank
+
+
+def canonical_order(X: Floats, y: Floats) -> Ints:
+    """A pseudo-random order of the rows that depends on what they hold alone: sums and samples do not see how they
+    came.
+
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.zeros(3)
+    >>> shuffled = [2, 0, 1]
+    >>> bool(np.all(X[canonical_order(X, y)] == X[shuffled][canonical_order(X[shuffled], y)]))
+    True
+    """
+    return np.argsort(row_codes(X, y), kind="stable")

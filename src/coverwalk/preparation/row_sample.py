@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats, Ints, UInts
-from coverwalk.preparation.scaling import row_codes
-
-__all__ = ["RowSample", "label_numbers"]
+from coverwalk.preparation.row_codes import row_codes
+from coverwalk.preparation.weights import copies
 
 
 def label_numbers(y: NDArray[Any]) -> Floats:
@@ -91,9 +90,8 @@ class RowSample:
 
     def rows(self) -> tuple[Floats, NDArray[Any]]:
         """The sample as rows: all that came, or at most about ``most`` of them, each as often as its share of all."""
-        ends = np.floor(np.cumsum(self.times()) + 0.5)
-        copies: Ints = np.diff(ends, prepend=0.0).astype(np.int64)
-        return np.repeat(self.X, copies, axis=0), np.repeat(self.Y, copies, axis=0)
+        taken = copies(self.times())
+        return np.repeat(self.X, taken, axis=0), np.repeat(self.Y, taken, axis=0)
 
     def _add(self, X: Floats, Y: NDArray[Any], codes: UInts, count: Ints) -> None:
         if len(self.codes) >= self.most:

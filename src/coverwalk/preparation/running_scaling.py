@@ -4,15 +4,13 @@ When they are set the model is built again from the rows it has seen, in the new
 said; what is said next is what a model would say that had known these units all along. Nothing looks ahead.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.real_line import CORE
 from coverwalk.files.schema import Array, stored
-
-__all__ = ["Units", "units_of"]
 
 _OUTLYING = (
     16.0  # robust standard deviations beyond which a range is taken for outliers: the bulk keeps 1/16 of the cells
@@ -22,12 +20,12 @@ FARTHEST = 1e300  # in units of the scale; beyond it distances count as this
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-@stored(loc=Array(float, "q", any_unit=True), scale=Array(float, "q", above=0, any_unit=True))
+@stored()
 class Units(NamedTuple):
     """z = (y - loc) / scale for each column."""
 
-    loc: Floats
-    scale: Floats
+    loc: Annotated[Floats, Array(float, "q", any_unit=True)]
+    scale: Annotated[Floats, Array(float, "q", above=0, any_unit=True)]
 
     def apply(self, Y: Floats) -> Floats:
         """Y (n, q) in these units. By halves, so that the difference of opposite extremes does not overflow."""

@@ -1,21 +1,20 @@
 """Units: columns of any scale become numbers of order one, by a strictly rising map that tames heavy tails."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coverwalk._arrays import Floats, Ints
+from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.scaling import frame_rows, scale_rows
-from coverwalk.files.schema import Array, Flag, Schema
-from coverwalk.preparation.row_codes import row_codes
-
-__all__ = ["Scaling", "canonical_order", "row_codes"]
+from coverwalk.files.schema import Array, Flag, stored
 
 _BULK = 4.0  # deviations up to which the map is linear; logarithmic beyond
 _SPIKE = 16.0  # the scale is never less than the standard deviation over this: columns that are mostly one value
 
 
+@stored()
 @dataclass(frozen=True)
 class Scaling:
     """x -> z = (x - centre) / scale, and beyond four of its units sign(z) (4 + log(|z| - 3)).
@@ -30,13 +29,9 @@ class Scaling:
     array([2.5e+000, 1.0e+300])
     """
 
-    centre: Floats
-    scale: Floats
-    squash: bool = True
-
-    _schema = Schema(
-        centre=Array(float, "p", any_unit=True), scale=Array(float, "p", above=0, any_unit=True), squash=Flag()
-    )
+    centre: Annotated[Floats, Array(float, "p", any_unit=True)]
+    scale: Annotated[Floats, Array(float, "p", above=0, any_unit=True)]
+    squash: Annotated[bool, Flag()] = True
 
     @classmethod
     def of(cls, X: Floats, *, squash: bool = True) -> "Scaling":
@@ -95,15 +90,3 @@ class Scaling:
         one = Scaling(self.centre[[column]], self.scale[[column]], self.squash)
         left = near[one.forward(near[:, None])[:, 0] <= split]
         return float(left.max() if len(left) else x)
-
-
-def canonical_order(X: Floats, y: Floats) -> Ints:
-    """A pseudo-random order of the rows that depends on what they hold alone: sums and samples do not see how they
-    came.
-
-    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.zeros(3)
-    >>> shuffled = [2, 0, 1]
-    >>> bool(np.all(X[canonical_order(X, y)] == X[shuffled][canonical_order(X[shuffled], y)]))
-    True
-    """
-    return np.argsort(row_codes(X, y), kind="stable")

@@ -8,8 +8,6 @@ from coverwalk._arrays import Floats
 from coverwalk.preparation.checked_rows import numbers_only, refuse_nonfinite
 from coverwalk.preparation.columns import MixedInputs, MixedTags, read_inputs
 
-__all__ = ["StreamInputs"]
-
 
 class StreamInputs(MixedTags):
     """What an estimator that learns row by row does with its inputs; ``begun``: whether it has learned rows."""

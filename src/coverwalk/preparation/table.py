@@ -17,8 +17,6 @@ from coverwalk._arrays import Floats
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Table", "TableError", "listed", "polars_here"]
-
 _LIKE_NUMBERS = re.compile(r"[-+(]?[$€£]?\s*\d[\d.,:/\s-]*\s*[%$€£)]?(T[\d:.]+Z?)?")  # 1,000, 5%, 2024-01-31, 3/4/2024
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[/.]\d\d?[/.]\d{2,4}")
 _TYPO_SHARE = 0.1  # of text in a column, up to which it is a column of numbers with mistakes in it

@@ -15,8 +15,6 @@ from coverwalk.preparation.tables import is_parquet, separator_of
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Write", "write_table"]
-
 Write = Callable[["polars.DataFrame"], None]
 
 

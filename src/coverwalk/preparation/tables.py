@@ -10,13 +10,10 @@ from importlib.util import find_spec
 from io import BytesIO
 from typing import IO, TYPE_CHECKING
 
-from coverwalk._arrays import Floats
-from coverwalk.preparation.table import Table, TableError, listed, polars_here
+from coverwalk.preparation.table import Table, TableError, polars_here
 
 if TYPE_CHECKING:
     import polars
-
-__all__ = ["Floats", "Table", "TableError", "is_parquet", "listed", "open_table", "separator_of"]
 
 _BLOCK_BYTES = 2**22  # of CSV text at once
 _BLOCK_ROWS = 2**16  # of Parquet at once

@@ -1,13 +1,12 @@
-"""Weights of rows: relative, and copies of a row are one row of their weight."""
+"""Weights of rows: relative, where copies of a row are one row of their weight; or as counts of copies."""
 
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk.preparation.row_codes import ranks, row_codes
 
-__all__ = ["distinct_rows"]
-
 NOTHING = 1e-50  # of the heaviest row's weight: sums do not change by it
+WHOLE = 1e-9  # sums of weights this close to a whole number are that number
 MIN_ROWS = 20  # distinct rows of rounded y that all come k times are a table repeated k times: chance k^-20
 
 
@@ -43,3 +42,17 @@ def distinct_rows(X: Floats, Y: Floats, weight: Floats | None, rounded: bool) ->
         mass = mass / (counts // times)[group[stays]]
     mass = mass / mass.mean()
     return kept[stays], None if np.ptp(mass) <= 1e-12 else mass
+
+
+def copies(weight: Floats) -> Ints:
+    """How often each row is taken (n,): its weight where weights are whole numbers.
+
+    Fractions are carried over from row to row: of ten rows of weight 0.3 three are taken, and any run of rows is taken
+    as often as its weights sum to, within one.
+
+    >>> copies(np.array([2.0, 0.0, 0.5, 0.5, 1.0])).tolist()
+    [2, 0, 1, 0, 1]
+    """
+    ends = np.floor(np.cumsum(weight) + 0.5 + WHOLE)
+    counts: Ints = np.diff(ends, prepend=0.0).astype(np.int64)
+    return counts

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from coverwalk._arrays import Ints32
 from coverwalk.files.schema import Flag, List, Plain, Schema
 
-__all__ = ["Alphabet"]
-
 BYTES = (bytes, bytearray, memoryview)
 
 

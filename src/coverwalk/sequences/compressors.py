@@ -11,8 +11,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["compressors"]
-
 
 def compressors() -> dict[str, Callable[[bytes], int]]:
     """By name, a function from bytes to their compressed size in bytes; each at its best setting.

@@ -14,8 +14,6 @@ file ends: a code may well end in zeros.
 import zlib
 from dataclasses import dataclass
 
-__all__ = ["Container", "damaged", "read_container", "write_container"]
-
 _NAME = 0xC7
 _FORMAT = 2
 _FIRST_FORMAT = 1  # of version 0.1.0: no writer, no lengths

@@ -18,8 +18,6 @@ from coverwalk._kernels.sequences import suffix_store, suffix_walk
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BORDER_SIGN", "ContextNode", "ContextTree", "StopWeights", "best_trees", "context_text", "stop_weights"]
-
 BORDER_SIGN = "^"  # how the beginning of a document is written in a context
 
 Shape = dict[int, Any] | None  # None: a leaf; else the children that are not plain unseen leaves, by label

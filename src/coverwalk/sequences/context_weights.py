@@ -9,8 +9,6 @@ from coverwalk._arrays import Ints
 from coverwalk._kernels.sequences import suffix_store, suffix_walk
 from coverwalk.sequences.context_tree import context_text
 
-__all__ = ["ContextWeight", "context_weights", "weights_text"]
-
 
 class ContextWeight(NamedTuple):
     """What one context has to say about the next symbol."""

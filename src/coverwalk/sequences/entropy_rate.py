@@ -4,8 +4,6 @@ from typing import Self
 
 from coverwalk._arrays import Floats
 
-__all__ = ["EntropyRate"]
-
 _BATCHES = 20
 
 

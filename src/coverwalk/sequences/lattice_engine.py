@@ -14,8 +14,6 @@ from coverwalk._kernels.sequences.covers import NAMES
 from coverwalk._kernels.sequences.store import COVERS, LatticeStore, new_store, with_capacity
 from coverwalk._kernels.sequences.suffix_read import DRAW, LOSSES, MOVE
 
-__all__ = ["FAMILIES", "Place", "contributions", "learn", "new_lattice"]
-
 Cover = Callable[..., int]
 
 FAMILIES = ("suffix", "word", "sparse", "record", "image", "match")

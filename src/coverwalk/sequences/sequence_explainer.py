@@ -16,8 +16,6 @@ from coverwalk.sequences.sequence_parameters import check
 from coverwalk.sequences.sequence_reader import SequenceReader
 from coverwalk.sequences.tree_posterior import order_posterior, sample_tree
 
-__all__ = ["SequenceExplainer"]
-
 
 class SequenceExplainer(SequenceReader):
     """How a SequenceModel explains its predictions."""

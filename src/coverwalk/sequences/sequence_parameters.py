@@ -15,8 +15,6 @@ from coverwalk.sequences.lattice_engine import FAMILIES
 if TYPE_CHECKING:
     from coverwalk.sequence import SequenceModel
 
-__all__ = ["alphabet_for", "check", "check_parameters", "memory_bytes", "nats_per", "new_suffix_store"]
-
 MAX_DEPTH = 64
 _DEPTH = 16
 MAX_DECAY = 0.01

@@ -18,8 +18,6 @@ from coverwalk.sequences.alphabet import Alphabet
 from coverwalk.sequences.entropy_rate import EntropyRate
 from coverwalk.sequences.sequence_parameters import check, lattice_covers, nats_per
 
-__all__ = ["SequenceReader", "engine_of"]
-
 Place = suffix_engine.Place | lattice_engine.Place
 Store = suffix_store.SuffixStore | LatticeStore
 

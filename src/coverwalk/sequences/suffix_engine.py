@@ -13,8 +13,6 @@ from coverwalk._kernels.sequences import suffix_learn, suffix_read, suffix_tree,
 from coverwalk._kernels.sequences import suffix_store as at
 from coverwalk._kernels.sequences.suffix_store import SuffixStore
 
-__all__ = ["Place", "after", "beginning", "distribution", "here", "learn", "prime", "read", "start_document"]
-
 _NONE = np.empty(0)
 CHUNK = 1 << 14  # symbols per call of a kernel
 _MIN_HISTORY = 4096  # symbols that are kept whatever the memory: depths of 64 with no symbol twice need that much

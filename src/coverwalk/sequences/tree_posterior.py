@@ -7,8 +7,6 @@ import numpy as np
 from coverwalk._arrays import Floats
 from coverwalk.sequences.context_tree import BORDER_SIGN, ContextNode, ContextTree, StopWeights
 
-__all__ = ["order_posterior", "sample_tree"]
-
 
 def sample_tree(weights: StopWeights, symbols: list[Hashable], rng: np.random.Generator) -> ContextTree:
     """A tree drawn from the posterior: each context that the walk reaches stops with its own probability.

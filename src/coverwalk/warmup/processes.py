@@ -10,8 +10,6 @@ from typing import Any
 
 from coverwalk._kernels._compile import at_first_compilation
 
-__all__ = ["compile_ahead", "help_compiling"]
-
 _PROGRAM = """
 import gc, sys
 gc.set_threshold(50_000)  # to look for rubbish more often takes a tenth of the time

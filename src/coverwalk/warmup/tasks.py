@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TASKS", "run_task"]
-
 
 def run_task(name: str) -> None:
     """Run one task; what it says of its few rows is not of interest."""
@@ -51,8 +49,9 @@ def _prediction() -> None:
     from coverwalk._kernels.forest.node import NODE
     from coverwalk._kernels.forest.records import at_rest, whole_records
     from coverwalk.distributions.shapes import Shapes
-    from coverwalk.forest.forest import Forest, Settings
+    from coverwalk.forest.forest import Forest
     from coverwalk.forest.members import FittedTree
+    from coverwalk.forest.settings import Settings
     from coverwalk.forest.tree import Tree
     from coverwalk.preparation.scaling import Scaling
 
@@ -116,7 +115,7 @@ def _stream() -> None:
 
 
 def _chunks() -> None:
-    from coverwalk.forest.forest import Settings
+    from coverwalk.forest.settings import Settings
     from coverwalk.forest.sums import ForestSums
 
     X, y = _rows(400)

@@ -33,7 +33,7 @@ def loop_exp(x: float) -> float:
     """
     k = np.floor(x * _LOG2_E + 0.5)
     r = (x - k * _HIGH) - k * _LOW
-    series = 1.0 / 3628800 + r * (1.0 / 39916800 + r / 479001600)
+    series = 1.0 / 3628800 + r * (1.0 / 39916800 + r * (1.0 / 479001600))
     series = 1.0 / 5040 + r * (1.0 / 40320 + r * (1.0 / 362880 + r * series))
     series = 1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720 + r * series))
     shifted: Any = np.float64(k + _TO_BITS)  # its last bits are k + 1023, which become those of the float 2^k

@@ -11,6 +11,7 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.distributions.student import log1p
+from coverwalk._kernels.linalg.cholesky import factorise, forward_solve, log_determinant
 
 __all__ = ["Factors", "Moments", "discriminants", "empty_factors", "log_scores", "moments"]
 
@@ -20,34 +21,9 @@ FARTHEST = 1e300  # squared distance
 KAPPA = 1.0  # prior rows of a class mean, at the mean of the context
 # weight (G, C), sums (G, C, p), squares (G, 1, p, p) shared or (G, C, p, p) own; upper triangles
 Moments = tuple[Floats, Floats, Floats]
-# U (G, m, p, p) with S = U'U, m = 1 shared or C own; centre (G, C, p) = U'^-1 mu_c; head, gain, power (G, C)
+# U (G, m, p, p) with S = U'U, as `factorise` leaves it, m = 1 shared or C own; centre (G, C, p) = U'^-1 mu_c;
+# head, gain, power (G, C)
 Factors = tuple[Floats, Floats, Floats, Floats, Floats]
-
-
-@kernel
-def _factorise(A: Floats) -> float:
-    """A = U'U in place, upper triangle; the log determinant of A."""
-    log_det = 0.0
-    for k in range(len(A)):
-        log_det += math.log(A[k, k])
-        root = math.sqrt(A[k, k])
-        for j in range(k, len(A)):
-            A[k, j] /= root
-        for i in range(k + 1, len(A)):
-            u = A[k, i]
-            for j in range(i, len(A)):
-                A[i, j] -= u * A[k, j]
-    return log_det
-
-
-@kernel
-def _whiten(U: Floats, z: Floats) -> None:
-    """Overwrite z with U'^-1 z."""
-    for k in range(len(z)):
-        t = z[k] / U[k, k]
-        z[k] = t
-        for j in range(k + 1, len(z)):
-            z[j] -= t * U[k, j]
 
 
 @kernel
@@ -161,13 +137,14 @@ def discriminants(total: Moments, parent: Ints, sigma: Floats, nu0: float, ridge
                 for a in range(p):
                     for b in range(a, p):
                         sigma[g, a, b] = S[a, b] / seen
-            log_det = _factorise(S)
+            factorise(S, p)
+            log_det = log_determinant(S, p)
             nu = seen + p
             for c in range(first, last):
                 kappa = n[g, c] + KAPPA
                 for a in range(p):
                     centre[g, c, a] = mu[c, a]
-                _whiten(S, centre[g, c])
+                forward_solve(S, p, centre[g, c], 0)
                 gain[g, c] = kappa / (kappa + 1.0)
                 power[g, c] = 0.5 * (nu + 1.0)
                 head[g, c] = (
@@ -181,8 +158,7 @@ def discriminants(total: Moments, parent: Ints, sigma: Floats, nu0: float, ridge
 
 @inlined_kernel
 def log_scores(factors: Factors, g: int, p: int, z: Floats) -> None:
-    """Log of share times density of each class at z[0, :p], up to a constant, into z[2, :C]; z (4, .): the rest is work
-    space.
+    """Log of share times density of each class at z[0, :p], up to a constant, into z[2, :C]; z is work space.
 
     head_c - (nu_c + 1)/2 log(1 + kappa_c/(kappa_c + 1) |U'^-1 (x - mu_c)|^2)
 
@@ -191,10 +167,10 @@ def log_scores(factors: Factors, g: int, p: int, z: Floats) -> None:
     U, centre, head, gain, power = factors
     for c in range(head.shape[1]):
         if c < U.shape[1]:  # a shared factor whitens x once
-            for a in range(p):  # divisions side by side: below, each would wait for the last
-                z[1, a], z[3, a] = z[0, a], 1.0 / U[g, c, a, a]
+            for a in range(p):
+                z[1, a] = z[0, a]
             for k in range(p):
-                t = z[1, k] * z[3, k]
+                t = z[1, k] * U[g, c, k, k]
                 z[1, k] = t
                 for j in range(k + 1, p):
                     z[1, j] -= t * U[g, c, k, j]

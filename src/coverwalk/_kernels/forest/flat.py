@@ -46,7 +46,9 @@ __all__ = [
 # and a scale at most 10^4 times that of the component: no density changes by more than 1e-9 of itself.
 NEGLIGIBLE = 1e-22
 HEAD = 6  # numbers of a context before its records
-LINES = 5  # of the cache, that are fetched ahead of a context
+LINES = 6  # of the cache, that are fetched ahead of a context
+# Unsigned, as are indices in inner loops: what might be negative counts from the end, and is checked every time.
+_ONE = np.uint64(1)
 SORTED_ROWS = 64  # from which rows are taken leaf by leaf: contexts are then read where they were read before
 
 
@@ -148,20 +150,22 @@ def count_components(
 def _square(store: Floats, at: int, d: int, z: Floats) -> float:
     """The squared length of V z, the rows of a lower triangular V being store[at:]."""
     square = 0.0
-    for k in range(d):
+    first, size = np.uint64(at), _ONE
+    while size <= np.uint64(d):
         t = 0.0
-        for j in range(k + 1):
-            t += store[at + j] * z[j]
+        for j in range(size):
+            t += store[first + j] * z[j]
         square += t * t
-        at += k + 1
+        first += size
+        size += _ONE
     return square
 
 
 @fused_kernel
 def _dot(store: Floats, at: int, d: int, f: Floats) -> float:
-    total = 0.0
-    for k in range(d):
-        total += store[at + k] * f[k]
+    total, first = 0.0, np.uint64(at)
+    for k in range(np.uint64(d)):
+        total += store[first + k] * f[k]
     return total
 
 
@@ -177,8 +181,8 @@ def _distance(store: Floats, at: int, n: int, degree: int, p: int, f: Floats, z:
 @inlined_kernel
 def see(Z: Floats, plain: Floats, f: int, i: int, leaf: int, column: Ints, mean: Floats, out: Floats) -> None:
     """What local models see of row i in frame f, into out (p,): a missing value at its leaf's mean."""
-    for a in range(len(out)):
-        out[a] = plain[f, i, a]
+    for a in range(np.uint64(len(out))):
+        out[a] = plain[np.uint64(f), np.uint64(i), a]
     for m in range(len(column)):
         if Z[f, i, column[m]] != Z[f, i, column[m]]:
             out[column[m]] = mean[leaf, m]
@@ -189,8 +193,9 @@ def mean_in(store: Floats, base: int, p: int, degree: int, x: Floats, f: Floats)
     """The function at x (p,) of a context whose range begins at store[base]; the features of x, clamped to it, are
     written to f, whose first entry is 1.
     """
-    for a in range(p):
-        f[1 + a] = min(max(x[a], store[base + a]), store[base + p + a])
+    low, n_inputs = np.uint64(base), np.uint64(p)
+    for a in range(n_inputs):
+        f[_ONE + a] = min(max(x[a], store[low + a]), store[low + n_inputs + a])
     if degree == 2:
         k = 1 + p
         for a in range(p):
@@ -284,42 +289,43 @@ def tree_components(
         if learns:
             _path_weights(store, c, learned, j, out_weight[0])
         for left in range(-1 - nodes[k].left, 0, -1):
-            up, models = np.int64(store[c]), np.int64(store[c + 2])
+            head = np.uint64(c)
+            up, models = np.int64(store[head]), np.int64(store[head + np.uint64(2)])
             if left > 1:
                 for line in range(LINES):
                     prefetch(store, np.uint64(up + 8 * line))
             n_models = models // 4
             end = c + HEAD + (S + 2) * n_models
-            loc, ratio = mean_in(store, end, p, degree, seen, g), 1.0
+            loc, ratio, extra = mean_in(store, end, p, degree, seen, g), 1.0, 1.0
             if learns:
                 slot = np.int64(store[c + 4])
                 ratio = psi[slot] / nu[slot]
                 for a in range(m):
                     loc += plane[slot, a] * g[a]
             base = end + 2 * p + d
+            if np.int64(store[np.uint64(c + HEAD + S + 1)]) % 4 == REGRESSION:  # the first record, if there is one
+                extra = inflation(store, base + 1, np.int64(store[head + np.uint64(3)]), models % 4, p, g, z)
             for q_model in range(n_models):
-                r = c + HEAD + (S + 2) * q_model
+                r, place = np.uint64(c + HEAD + (S + 2) * q_model), np.uint64(j)
                 if store[r] < least:
                     continue
-                kind, square = np.int64(store[r + S + 1]) % 4, store[r + S]
-                if kind == REGRESSION:
-                    square *= inflation(store, base + 1, np.int64(store[c + 3]), models % 4, p, g, z)
-                if kind < DENSITY_OF_Y:
-                    square *= ratio
+                code, square = np.int64(store[r + np.uint64(S + 1)]), store[r + np.uint64(S)]
+                kind = code % 4
+                square *= (extra if kind == REGRESSION else 1.0) * (ratio if kind < DENSITY_OF_Y else 1.0)
                 if not learns:
                     for s in range(S):
-                        out_weight[s, j] = store[r + s]
-                out_loc[j] = middle + unit * (zero + (store[base] if kind >= DENSITY_OF_Y else loc))
-                out_scale[j] = spread * math.sqrt(square)
-                out_shape[j] = first_shape + np.int64(store[r + S + 1]) // 4
-                out_label[j] = root + np.int64(store[c + 1])
+                        out_weight[s, place] = store[r + np.uint64(s)]
+                out_loc[place] = middle + unit * (zero + (store[np.uint64(base)] if kind >= DENSITY_OF_Y else loc))
+                out_scale[place] = spread * math.sqrt(square)
+                out_shape[place] = first_shape + code // 4
+                out_label[place] = root + np.int64(store[head + _ONE])
                 j += 1
             c = up
         for s in range(S):
             total = 0.0
-            for h in range(start, j):
+            for h in range(np.uint64(start), np.uint64(j)):
                 total += out_weight[s, h]
             factor = share / total
-            for h in range(start, j):
+            for h in range(np.uint64(start), np.uint64(j)):
                 out_weight[s, h] *= factor
         at[i] = j

@@ -12,7 +12,7 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
-from coverwalk._kernels.forest.contexts import Grid, Layout, _posterior
+from coverwalk._kernels.forest.contexts import Fit, Grid, Layout, _posterior, empty_fit
 from coverwalk._kernels.forest.polynomial import features, n_features
 from coverwalk._kernels.forest.regression import LANES, log_gamma_ratio, mean_keep, solve_coefficients
 
@@ -31,14 +31,9 @@ KURTOSIS = 3.0  # of the leave-one-out residuals in the second-order term of the
 
 
 class Regressions(NamedTuple):
-    """The regressions of N contexts, M in each, and what their residuals need."""
+    """The regressions of N contexts, as `fit_contexts` has them, and what their residuals need."""
 
-    centre: Floats  # (N, d) coefficients of mu, the average over the regressions
-    log_score: Floats  # (N, M) leave-one-out log densities
-    psi: Floats  # (N, M)
-    best: Ints  # (N,)
-    s2: Floats  # (N,) residual variance, averaged over the regressions
-    mean: Floats  # (N,) of y
+    fit: Fit  # without densities, and without the coefficients of each regression
     spread: Floats  # (N,) standard deviation of y
     gain: Floats  # (N,) a row's leave-one-out residual is gain y - f(x)'loo
     loo: Floats  # (N, d)
@@ -151,7 +146,7 @@ def _subtract(G: Floats, d: int, centre: Floats, b: Floats, yy: float) -> float:
 
 @kernel
 def _regress(
-    n: float, square: float, grid: Grid, psi_0: float, p: int, out: Regressions, k: int, work: tuple[Floats, ...]
+    n: float, square: float, grid: Grid, psi_0: float, p: int, fit: Fit, k: int, work: tuple[Floats, ...]
 ) -> None:
     """The regressions of context k, of every degree that has rows enough; G, b and r'r = square.
 
@@ -172,8 +167,8 @@ def _regress(
             length = 0.0
             for a in range(d):
                 length += c[m, a] * c[m, a]
-            out.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.min_scale**2)
-            out.log_score[k, m] = summed_evidence(n, max(rest - ridge * length, 0.0), keep[m], nu, out.psi[k, m])
+            fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.min_scale**2)
+            fit.log_score[k, m] = summed_evidence(n, max(rest - ridge * length, 0.0), keep[m], nu, fit.psi[k, m])
 
 
 @kernel
@@ -182,7 +177,7 @@ def _average(
 ) -> None:
     """Average the regressions of context k into its centre, which came from the parent, and into its residuals."""
     G, b, _, z, c, keep, _ = work
-    centre, loo = out.centre[k], out.loo[k]
+    centre, loo = out.fit.centre[k], out.loo[k]
     gain = 0.0
     for m in range(len(weight)):
         if weight[m] > 0.0:
@@ -209,19 +204,9 @@ def _average(
 
 def empty_regressions(N: int, grid: Grid, p: int) -> Regressions:
     """What `regress_moments` fills for N contexts."""
-    M, d = (grid.degree + 1) * len(grid.ridges), n_features(grid.degree, p)
-    return Regressions(
-        np.zeros((N, d)),
-        np.full((N, M), -math.inf),
-        np.ones((N, M)),
-        np.zeros(N, np.int64),
-        np.zeros(N),
-        np.zeros(N),
-        np.zeros(N),
-        np.zeros(N),
-        np.zeros((N, d)),
-        np.zeros(N),
-    )
+    none, d = np.zeros(N, np.int64), n_features(grid.degree, p)
+    fit = empty_fit(Layout(none, none, none, none), grid, p)
+    return Regressions(fit, np.zeros(N), np.zeros(N), np.zeros((N, d)), np.zeros(N))
 
 
 @kernel
@@ -230,28 +215,28 @@ def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int, out: Regres
 
     Fills the `empty_regressions`.
     """
-    N, M, d = len(parent), (grid.degree + 1) * len(grid.ridges), n_features(grid.degree, p)
+    fit, N, M, d = out.fit, len(parent), (grid.degree + 1) * len(grid.ridges), n_features(grid.degree, p)
     G, b, c, weight = np.zeros((d, d)), np.zeros(d), np.zeros((M, d)), np.empty(M)
     work = (G, b, np.zeros((d, d)), np.zeros(d), c, np.ones(M), np.empty((d + 1, LANES)))
     for k in range(N):
         yy = _unpack(total[k], d, G, b)
         n = G[0, 0]
         if k > 0:
-            out.centre[k, :] = out.centre[parent[k]]
-        above = out.s2[parent[k]] if k > 0 else grid.min_scale**2 + yy / max(n, 1.0)
+            fit.centre[k, :] = fit.centre[parent[k]]
+        above = fit.s2[parent[k]] if k > 0 else grid.min_scale**2 + yy / max(n, 1.0)
         if n == 0.0:  # a context without rows says what its parent says
-            out.log_score[k, :] = 0.0
-            out.psi[k, :] = grid.nu_0 * above
-            out.s2[k] = above
+            fit.log_score[k, :] = 0.0
+            fit.psi[k, :] = grid.nu_0 * above
+            fit.s2[k] = above
             continue
-        out.mean[k] = b[0] / n
-        out.spread[k] = math.sqrt(max(yy / n - out.mean[k] ** 2, 0.0))
+        fit.mean[k] = b[0] / n
+        out.spread[k] = math.sqrt(max(yy / n - fit.mean[k] ** 2, 0.0))
         c[:] = 0.0
-        square = _subtract(G, d, out.centre[k], b, yy)
-        _regress(n, square, grid, grid.nu_0 * above, p, out, k, work)
-        _posterior(out.log_score[k], weight)
+        square = _subtract(G, d, fit.centre[k], b, yy)
+        _regress(n, square, grid, grid.nu_0 * above, p, fit, k, work)
+        _posterior(fit.log_score[k], weight)
         _average(n, square, d, weight, out, k, work)
-        out.best[k] = np.argmax(weight)
+        fit.best[k] = np.argmax(weight)
         for m in range(M):
             if weight[m] > 0.0:
-                out.s2[k] += weight[m] * out.psi[k, m] / (grid.nu_0 + n)
+                fit.s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + n)

@@ -11,7 +11,8 @@ from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.report.packing import pack, packed_size
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import UNIT_CELL
-from coverwalk.forest.forest import FittedTree, Forest
+from coverwalk.forest.forest import Forest
+from coverwalk.forest.members import FittedTree
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.rounding import Rounding

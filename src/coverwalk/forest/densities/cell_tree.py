@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import comb
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -10,10 +10,8 @@ from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.distributions.real_line import CORE, log_slope
 from coverwalk._kernels.forest.dyadic_cells import AXIS, BITS, CHILD, HALVINGS, Cells, from_places, grow_cells, places
 from coverwalk._kernels.forest.dyadic_walk import Steps, boxes, cell_density, slice_cells, weigh_cells
-from coverwalk.files.schema import Array, Limits, Real, Schema, Scope, require
+from coverwalk.files.schema import Array, Limits, Real, Scope, require, stored
 from coverwalk.preparation.running_scaling import Units
-
-__all__ = ["CellTree", "grow_cell_tree", "levels_of_choice", "random_units"]
 
 MAX_HALVINGS = 40  # of an axis
 _MARGIN = 0.5  # on either side the cells reach beyond the range by up to this part of it, at random
@@ -28,28 +26,19 @@ _MOVE = {
 }
 
 
+@stored(read_first=("height", "move"), check=lambda state, scope: _check_cells(state, scope))
 @dataclass(frozen=True)
 class CellTree:
     """The predictive density of one tree: heights of cells, in units of its own."""
 
-    loc: Floats  # (q,) z = (y - loc) / scale, and u = F(z) of `real_line` is halved
-    scale: Floats  # (q,)
-    first: Ints
-    move: Ints
-    height: Floats
-    edge: Floats
-    log_evidence: float  # of the rows in these units
-
-    _schema = Schema(
-        loc=Array(float, "q", any_unit=True),
-        scale=Array(float, "q", above=0, any_unit=True),
-        height=Array(float, "N", low=0),
-        move=Array(np.int64, "M", 4, columns=_MOVE),
-        first=Array(np.int64, "N + 1", offsets="M"),
-        edge=Array(float, "M", 2, low=0),
-        log_evidence=Real(),
-        check=lambda state, scope: _check_cells(state, scope),
-    )
+    # (q,) z = (y - loc) / scale, and u = F(z) of `real_line` is halved
+    loc: Annotated[Floats, Array(float, "q", any_unit=True)]
+    scale: Annotated[Floats, Array(float, "q", above=0, any_unit=True)]  # (q,)
+    first: Annotated[Ints, Array(np.int64, "N + 1", offsets="M")]
+    move: Annotated[Ints, Array(np.int64, "M", 4, columns=_MOVE)]
+    height: Annotated[Floats, Array(float, "N", low=0)]
+    edge: Annotated[Floats, Array(float, "M", 2, low=0)]
+    log_evidence: Annotated[float, Real()]  # of the rows in these units
 
     @property
     def units(self) -> Units:

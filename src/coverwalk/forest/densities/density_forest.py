@@ -1,12 +1,13 @@
 """A forest for p(y): trees of cells, trees of normals, and kernels, with shares learned from held-out rows."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from scipy.special import logsumexp
 
 from coverwalk._arrays import Floats
-from coverwalk.files.schema import Array, List, Object, Schema, require
+from coverwalk.files.schema import Array, List, Object, require, stored
 from coverwalk.forest.densities.cell_tree import CellTree, grow_cell_tree, random_units
 from coverwalk.forest.densities.kernels import bandwidths, kernel_mixture
 from coverwalk.forest.densities.normal_tree import Normals, grow_normals, growth_for
@@ -14,30 +15,22 @@ from coverwalk.forest.pool import pool_weights
 from coverwalk.forest.threads import in_threads
 from coverwalk.preparation.running_scaling import Units, units_of
 
-__all__ = ["DensityForest", "rounding_step"]
-
 FOLDS = 5
 MAX_WEIGHED = 100_000  # rows that are enough to learn the shares from
 _MIN_KERNELS = 0.05  # share of the kernels that is not worth their time
 _CONSTANT = 1e-3  # a constant column is taken as rounded to this part of its size
 
 
+@stored(check=lambda state, scope: require("kinds", scope["n_kinds"] >= 2))
 @dataclass(frozen=True)
 class DensityForest:
     """The whole state of a fitted density: flat arrays."""
 
-    cells: list[CellTree]
-    normals: Normals  # of all trees of normals, and the kernels
-    weights: Floats  # (2,) of the cells and of the normals
-    kinds: Floats  # (2 + H,) of cells, trees of normals, and kernels of each bandwidth
-
-    _schema = Schema(
-        cells=List(Object(CellTree, q="q"), low=1),
-        normals=Object(Normals, q="q"),
-        weights=Array(float, 2, above=0, total=1.0),
-        kinds=Array(float, "n_kinds", low=0),
-        check=lambda state, scope: require("kinds", scope["n_kinds"] >= 2),
-    )
+    cells: Annotated[list[CellTree], List(Object(CellTree, q="q"), low=1)]
+    normals: Annotated[Normals, Object(Normals, q="q")]  # of all trees of normals, and the kernels
+    weights: Annotated[Floats, Array(float, 2, above=0, total=1.0)]  # (2,) of the cells and of the normals
+    # (2 + H,) of cells, trees of normals, and kernels of each bandwidth
+    kinds: Annotated[Floats, Array(float, "n_kinds", low=0)]
 
     @classmethod
     def grow(

@@ -6,8 +6,6 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk.forest.densities.normal_tree import Normals
 from coverwalk.preparation.running_scaling import Units
 
-__all__ = ["bandwidths", "kernel_mixture"]
-
 MAX_KERNELS = 256
 KERNEL_DF = 30.0  # the kernel is a Student t, all but normal
 _FARTHEST = 1e6  # scales, as for the normals

@@ -1,7 +1,7 @@
 """One tree of contexts of y with a Normal-Wishart in each, as the mixture of Student t's that it predicts."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import betaln, gammaln
@@ -11,10 +11,8 @@ from coverwalk._kernels.forest.evidence import stop_weights, walk_weights
 from coverwalk._kernels.forest.grow import empty_nodes, grow
 from coverwalk._kernels.forest.normal_criterion import NormalPrior, normals_of
 from coverwalk._kernels.forest.normals import add_normals
-from coverwalk.files.schema import Array, Real, Schema, Scope, require
+from coverwalk.files.schema import Array, Real, Scope, require, stored
 from coverwalk.preparation.running_scaling import Units
-
-__all__ = ["Normals", "grow_normals", "growth_for"]
 
 _FARTHEST = 1e6  # scales; rows beyond would square themselves into the covariances of all others
 _BEYOND = 1e100  # where densities are asked: squares stay finite
@@ -25,28 +23,19 @@ def _check_factors(state: Any, scope: Scope) -> None:
     require("factor", state.factor[:, diagonal] > 0)
 
 
+@stored(check=lambda state, scope: _check_factors(state, scope))
 @dataclass(frozen=True)
 class Normals:
     """V multivariate Student t distributions in standard units, with their weights."""
 
-    loc: Floats  # (q,) z = (y - loc) / scale
-    scale: Floats  # (q,)
-    weight: Floats  # (V,) sums to one
-    df: Floats  # (V,)
-    mean: Floats  # (V, q)
-    factor: Floats  # (V, q (q + 1) / 2) packed U, the scale matrix being U'U
-    log_evidence: float  # summed over trees; a lower bound, see `normal_criterion`
-
-    _schema = Schema(
-        loc=Array(float, "q", any_unit=True),
-        scale=Array(float, "q", above=0, any_unit=True),
-        weight=Array(float, "V", above=0, total=1.0),
-        df=Array(float, "V", above=0),
-        mean=Array(float, "V", "q"),
-        factor=Array(float, "V", "q * (q + 1) // 2"),
-        log_evidence=Real(),
-        check=lambda state, scope: _check_factors(state, scope),
-    )
+    loc: Annotated[Floats, Array(float, "q", any_unit=True)]  # (q,) z = (y - loc) / scale
+    scale: Annotated[Floats, Array(float, "q", above=0, any_unit=True)]  # (q,)
+    weight: Annotated[Floats, Array(float, "V", above=0, total=1.0)]  # (V,) sums to one
+    df: Annotated[Floats, Array(float, "V", above=0)]  # (V,)
+    mean: Annotated[Floats, Array(float, "V", "q")]  # (V, q)
+    # (V, q (q + 1) / 2) packed U, the scale matrix being U'U
+    factor: Annotated[Floats, Array(float, "V", "q * (q + 1) // 2")]
+    log_evidence: Annotated[float, Real()]  # summed over trees; a lower bound, see `normal_criterion`
 
     @classmethod
     def mixed(cls, dists: list["Normals"], weights: Floats) -> "Normals":

@@ -9,8 +9,6 @@ from coverwalk.distributions.unit_shapes import unit_shapes
 from coverwalk.forest.densities.density_forest import DensityForest
 from coverwalk.forest.densities.normal_tree import Normals
 
-__all__ = ["slices"]
-
 
 def slices(forest: DensityForest, Y: Floats, known: Bools, target: int) -> PredictiveDistribution:
     """The distribution of column ``target`` given the known (q,) columns of rows Y (n, q), others integrated out."""

@@ -1,14 +1,12 @@
 """Cells of y between which its density makes steps: found in y's own values, and in what was predicted for them."""
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges, move_edges
 from coverwalk.files.schema import Array, Scope, require, stored
-
-__all__ = ["MAX_CELLS", "Cells", "find_cells"]
 
 N_PLACES = 128  # about which edges are looked for first, on either side of as many quantiles
 MAX_CELLS = 64
@@ -17,20 +15,14 @@ ATOM_WIDTH = 1e-2  # an atom must be worth its price if it were so wide: y that 
 _APART = 1e-9  # of the range of y: places nearer to each other are one
 
 
-@stored(
-    left=Array(float, "C"),
-    right=Array(float, "C"),
-    low=Array(float, "C"),
-    high=Array(float, "C"),
-    check=lambda state, scope: _check_cells(state, scope),
-)
+@stored(check=lambda state, scope: _check_cells(state, scope))
 class Cells(NamedTuple):
     """C cells from left to right, sorted, and the support of each: where it has its rows."""
 
-    left: Floats  # (C,)
-    right: Floats
-    low: Floats  # of the support, within the cell
-    high: Floats
+    left: Annotated[Floats, Array(float, "C")]  # (C,)
+    right: Annotated[Floats, Array(float, "C")]
+    low: Annotated[Floats, Array(float, "C")]  # of the support, within the cell
+    high: Annotated[Floats, Array(float, "C")]
 
     @property
     def narrow(self) -> Bools:

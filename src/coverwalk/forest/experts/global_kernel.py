@@ -5,7 +5,7 @@ over x, half a bandwidth apart, and are linear between nodes: 2^p components pre
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.global_kernel import judge_bandwidths, node_masses, surround
 from coverwalk._kernels.forest.kernel_density import BASE_WEIGHT, BASE_WIDTH
 from coverwalk.distributions.shapes import KERNELS, Shapes
-from coverwalk.files.schema import Array, Object, Real, Schema, Scope, require
-
-__all__ = ["MAX_INPUTS", "KernelContext"]
+from coverwalk.files.schema import Array, Object, Real, Scope, require, stored
 
 MAX_INPUTS = 2
 N_JUDGES, N_ROWS = 500, 2000  # rows that choose the bandwidths, and rows they are judged by
@@ -33,6 +31,7 @@ def _check_grid(state: Any, scope: Scope) -> None:
     require("nodes", np.prod(state.size) == len(state.shapes) and (state.shapes.kind == KERNELS).all())
 
 
+@stored(check=lambda state, scope: _check_grid(state, scope))
 @dataclass(frozen=True)
 class KernelContext:
     """Fitted to rows X (n, p) and y (n,) in units of order one.
@@ -47,22 +46,12 @@ class KernelContext:
     True
     """
 
-    hx: float
-    hy: float
-    low: Floats  # (p,) of the nodes
-    step: Floats  # (p,)
-    size: Ints  # (p,)
-    shapes: Shapes  # one a node
-
-    _schema = Schema(
-        hx=Real(above=0),
-        hy=Real(above=0),
-        low=Array(float, "p"),
-        step=Array(float, "p", above=0),
-        size=Array(np.int64, "p", low=2, high=max(MAX_NODES.values())),
-        shapes=Object(Shapes),
-        check=lambda state, scope: _check_grid(state, scope),
-    )
+    hx: Annotated[float, Real(above=0)]
+    hy: Annotated[float, Real(above=0)]
+    low: Annotated[Floats, Array(float, "p")]  # (p,) of the nodes
+    step: Annotated[Floats, Array(float, "p", above=0)]  # (p,)
+    size: Annotated[Ints, Array(np.int64, "p", low=2, high=max(MAX_NODES.values()))]  # (p,)
+    shapes: Annotated[Shapes, Object(Shapes)]  # one a node
 
     @classmethod
     def fit(cls, X: Floats, y: Floats, weight: Floats = NO_WEIGHT) -> "KernelContext":

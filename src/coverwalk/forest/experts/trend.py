@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.linalg import cholesky, eigh, inv  # those of SciPy keep the GIL, and a stream waits for them
@@ -20,10 +20,8 @@ from threadpoolctl import ThreadpoolController
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.trend import fourier, fourier_features
-from coverwalk.files.schema import Array, Real, Schema
+from coverwalk.files.schema import Array, Real, stored
 from coverwalk.forest.threads import in_threads
-
-__all__ = ["Trend"]
 
 WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
 MIDDLE = (1.0,)  # those of a metric that only leads to the next one
@@ -38,6 +36,7 @@ MANY_ROWS = 12  # for each wave: leverages are their mean from there on, and mor
 MIN_KEEP = 1e-3  # of 1 - leverage
 
 
+@stored(read_first=("phase",))
 @dataclass(frozen=True)
 class Trend:
     """c_0 + sum_a c_a z_a + sum_k c_k cos(2 pi (turns_k'z + phase_k)).
@@ -54,23 +53,13 @@ class Trend:
     True
     """
 
-    turns: Floats  # (p, D)
-    phase: Floats  # (D,)
-    coefficients: Floats  # (1 + p + D,)
-    ridge: float
-    low: Floats  # (p,) the range of the rows: inputs are clamped to it
-    high: Floats
-    keep: float = 1.0  # the mean of 1 - leverage of the rows to which it was fitted
-
-    _schema = Schema(
-        phase=Array(float, "D", low=-100, high=100),
-        turns=Array(float, "p", "D", low=-1e6, high=1e6),
-        coefficients=Array(float, "1 + p + D"),
-        ridge=Real(above=0),
-        keep=Real(),
-        low=Array(float, "p"),
-        high=Array(float, "p"),
-    )
+    turns: Annotated[Floats, Array(float, "p", "D", low=-1e6, high=1e6)]  # (p, D)
+    phase: Annotated[Floats, Array(float, "D", low=-100, high=100)]  # (D,)
+    coefficients: Annotated[Floats, Array(float, "1 + p + D")]  # (1 + p + D,)
+    ridge: Annotated[float, Real(above=0)]
+    low: Annotated[Floats, Array(float, "p")]  # (p,) the range of the rows: inputs are clamped to it
+    high: Annotated[Floats, Array(float, "p")]
+    keep: Annotated[float, Real()] = 1.0  # the mean of 1 - leverage of the rows to which it was fitted
 
     @classmethod
     def plan(cls, Z: Floats, r: Floats, seed: int, n_rows: int = 0) -> tuple["Trend", Floats]:

@@ -11,7 +11,7 @@ were found without them. See docs/forest.md.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,6 @@ from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Object, Real, stored
 from coverwalk.forest.experts.cell_edges import Cells, find_cells
-
-__all__ = ["STEPS", "UNIT_CELL", "YCells", "choose_y_cells", "with_y_cells"]
 
 Halves = tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
 
@@ -39,13 +37,13 @@ MAX_JUDGES = 400  # of these; more would tell little more
 MAX_ROWS = 2**15  # in which cells are looked for
 
 
-@stored(weight=Real(above=0, below=1), power=Real(low=1, high=2), cells=Object(Cells))
+@stored()
 class YCells(NamedTuple):
     """A histogram beside the trees."""
 
-    weight: float  # s
-    power: float  # T
-    cells: Cells
+    weight: Annotated[float, Real(above=0, below=1)]  # s
+    power: Annotated[float, Real(low=1, high=2)]  # T
+    cells: Annotated[Cells, Object(Cells)]
 
 
 def with_y_cells(dist: PredictiveDistribution, y_cells: YCells, shape: int) -> PredictiveDistribution:
