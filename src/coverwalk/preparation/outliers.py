@@ -53,5 +53,5 @@ def find_outliers(y: Floats) -> Outliers | None:
     if not (scale > 0.0 and np.isfinite(high - low)):
         return None
     found = Outliers(float(low), float(high), MAX_WEIGHT)
-    weight = 1.0 - float(found.usual(y).mean())
+    weight = float(np.mean(~found.usual(y)))
     return found._replace(weight=weight) if 0.0 < weight <= MAX_WEIGHT else None

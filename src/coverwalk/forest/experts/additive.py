@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk.files.schema import Array, Limits, Real, Whole, stored
+from coverwalk.files.schema import Array, Real, Whole, stored
 
 QUANTILES = 5  # of a number, with its least and its greatest
 MAX_FUNCTIONS = 1024
@@ -26,14 +26,13 @@ TINY = np.finfo(float).tiny
 class Additive:
     """Functions of inputs in units of order one, and what each adds to the log odds."""
 
-    n_columns: Annotated[int, Whole("p", "p")]  # p; the m indicators of levels stand behind them
-    numbers: Annotated[Ints, Array(np.int64, "q", index="p")]  # (q,) columns
-    knots: Annotated[Floats, Array(float, "q", "k")]  # (q, k) in ascending order
-    missing: Annotated[Ints, Array(np.int64, "g", index="p")]  # (g,) columns with missing values
-    # (h, 2) of indicators
-    pairs: Annotated[Ints, Array(np.int64, "h", 2, columns={0: Limits(index="m"), 1: Limits(index="m")})]
-    coefficients: Annotated[Floats, Array(float, "1 + q * k + g + m + h", "C")]  # (1 + q k + g + m + h, C)
-    log_shares: Annotated[Floats, Array(float, "C", high=0)]  # (C,)
+    n_columns: Annotated[int, Whole("p", "p")]  # the m indicators of levels stand behind them
+    numbers: Annotated[Ints, Array(np.int64, "q", index="p")]  # columns
+    knots: Annotated[Floats, Array(float, "q", "k")]  # in ascending order
+    missing: Annotated[Ints, Array(np.int64, "g", index="p")]  # columns with missing values
+    pairs: Annotated[Ints, Array(np.int64, "h", 2, index="m")]  # of indicators
+    coefficients: Annotated[Floats, Array(float, "1 + q * k + g + m + h", "C")]
+    log_shares: Annotated[Floats, Array(float, "C", high=0)]
     # share of rows that follow the classes' shares alone: no class is ever impossible
     strange: Annotated[float, Real(above=0, high=1)]
 
