@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 
 from coverwalk import ConditionalDensity, ContextClassifier, load
 from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout, empty_fit, fit_contexts
@@ -620,3 +621,20 @@ def test_fit_reads_classes_in_chunks(labels, options, tmp_path, capsys):
     np.testing.assert_allclose(model.predict_proba(frame[:, :2]), ours.predict_proba(frame[:, :2]), rtol=1e-9)
     assert main(["show", str(out)]) == 0
     assert "1500" in capsys.readouterr().out.partition("rows")[2].split()[0]
+
+
+def test_sums_of_classes_keep_half_of_what_all_rows_gain(monkeypatch):
+    monkeypatch.setattr("coverwalk.forest.passes.ROWS_KEPT", 1)  # no rows are kept: all that do not plan are summed
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    train, test = order[:1200], order[1200:]
+
+    def loss(model):
+        return -model.predict_log_proba(X[test])[np.arange(len(test)), y[test]].mean()
+
+    summed = ContextClassifier(random_state=0).fit_chunks(
+        [(X[part], y[part]) for part in train.reshape(6, 200)], sample_rows=600
+    )
+    assert summed._n_summed == 1200
+    half, whole = (loss(ContextClassifier(random_state=0).fit(X[train[:n]], y[train[:n]])) for n in (600, 1200))
+    assert loss(summed) < 0.5 * (half + whole)

@@ -14,7 +14,7 @@ FOLDS = 4
 MIN_ROWS = 64  # fewer cannot tell
 MAX_FLOATS = 2**23  # of all functions at all rows; and at the rows of a fit, times the classes
 ERRORS = 2.0  # standard errors that the pool must gain: a chance gain is not worth the time
-VARIANCES = (0.3, 3.0, 30.0)  # of the prior of a coefficient, tried in turn while held-out rows gain
+VARIANCES = (0.3, 3.0, 30.0, 300.0)  # of the prior of a coefficient, tried in turn while held-out rows gain
 
 
 def held_out_additive(

@@ -1,11 +1,10 @@
 """The pass of `ContextClassifier` after the sample: counts and class moments of all rows, which add up.
 
-The trees, and how far their walks go, come from the sample. The last rows of the sample (those of its highest codes)
-take no part in this: when all else is done they are predicted and then learned one by one, and tell how sharp the pool
-of the trees may be.
+The trees, how far their walks go and how they are pooled come from the sample.
 """
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,22 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._arrays import Floats, Ints, UInts
+from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk._kernels.forest.discriminant import moments
 from coverwalk.forest.class_forest import ClassForest
-from coverwalk.forest.class_pool import HeldOut, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _Kind, arranged, counted, needed_kinds, with_moments
 from coverwalk.forest.passes import Columns, SamplePass
 from coverwalk.forest.statistics import TreeStatistics
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.category_counts import category_codes
-from coverwalk.preparation.row_codes import row_codes
-from coverwalk.preparation.row_sample import label_numbers
 
 LEAVES = (64, 4096)  # of a tree, at least and at most
-HELD_SHARE = 0.2  # of the sample, that fits the powers of the pools
 ROWS_AT_ONCE = 2**16
 KEPT_ROWS = 10_000  # of the sample, in the fitted classifier
 
@@ -40,9 +35,7 @@ class ClassPlan(NamedTuple):
     columns: Columns
     classes: NDArray[Any]
     forest: ClassForest
-    held: Rows  # in the user's units
     kept: Any  # some rows of the sample, as the classifier keeps rows
-    bounds: tuple[int, int]  # codes of held rows lie above the first and not above the second
     n_jobs: int
 
     @property
@@ -50,29 +43,23 @@ class ClassPlan(NamedTuple):
         """All trees, with how each was grown."""
         return [(growth, tree) for growth, trees in self.forest.kinds for tree in trees]
 
-    def coded(self, X: Floats, y: NDArray[Any]) -> tuple[Floats, Ints, UInts]:
-        """Rows X, categories as digests, in the forest's units; classes by number; and the codes of the sample."""
-        numbers = label_numbers(y)[:, 0]
-        place = np.searchsorted(self.classes, y[:, 0])
-        return self.forest.inputs.forward(category_codes(X, self.model._mixed)), place, row_codes(X, numbers)
+    def coded(self, X: Floats, y: NDArray[Any]) -> Rows:
+        """Rows X, categories as digests, in the forest's units; classes by number; weights."""
+        Z = self.forest.inputs.forward(category_codes(X, self.model._mixed))
+        return Z, np.searchsorted(self.classes, y[:, 0]), np.ones(len(y))
 
 
 def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, drawn: SamplePass) -> "ClassSums":
-    """Grow the trees on the sample, all but its last rows; ``kinds``: growths, and trees of each."""
+    """Grow the trees on the sample; ``kinds``: growths, and trees of each."""
     sample, classes = drawn.sample.lowest(drawn.options.sample_rows), np.array(sorted(drawn.classes))
     y, weight = np.searchsorted(classes, sample.Y[:, 0]), sample.times()
-    n_held = min(math.ceil(HELD_SHARE * len(y)), pool_rows(len(classes)))
-    grown, held = slice(None, len(y) - n_held), slice(len(y) - n_held, None)
     leaves = int(np.clip(drawn.options.state_bytes // (32 * len(classes) * sum(n for _, n in kinds)), *LEAVES))
-    least = math.ceil((len(y) - n_held) / leaves)
+    least = math.ceil(len(y) / leaves)
     kinds = [(replace(growth, min_rows=max(growth.min_rows, least)), n) for growth, n in kinds]
     X = category_codes(sample.X, model._mixed)
-    rows = (X[grown], y[grown], weight[grown])
-    forest = ClassForest.grow(rows, len(classes), kinds, model.held_out, model._seed, n_jobs)
-    bounds = (int(sample.codes[len(y) - n_held - 1]), sample.bound)
-    held_out = (X[held], y[held], weight[held])
-    kept = model._as_rows(*(part[:KEPT_ROWS] for part in (X, y, weight)))
-    return ClassSums(ClassPlan(model, drawn.columns, classes, forest, held_out, kept, bounds, n_jobs))
+    forest = ClassForest.grow((X, y, weight), len(classes), kinds, model.held_out, model._seed, n_jobs)
+    kept = model._as_rows(*(rows[:KEPT_ROWS] for rows in (X, y, weight)))
+    return ClassSums(ClassPlan(model, drawn.columns, classes, forest, kept, n_jobs))
 
 
 class _TreeSums(NamedTuple):
@@ -115,24 +102,18 @@ class ClassSums(TreeStatistics[_TreeSums]):
         if len(y):
             self.make_room()
         for start in range(0, len(y), ROWS_AT_ONCE):
-            Z, place, codes = self.plan.coded(X[start : start + ROWS_AT_ONCE], y[start : start + ROWS_AT_ONCE])
-            taken = (codes <= self.plan.bounds[0]) | (codes > self.plan.bounds[1])
-            rows: Rows = (Z[taken], place[taken], np.ones(int(taken.sum())))
+            rows = self.plan.coded(X[start : start + ROWS_AT_ONCE], y[start : start + ROWS_AT_ONCE])
             jobs = zip((tree for _, tree in self.plan.trees), self.sums)
             in_threads(partial(_add_rows, rows), jobs, self.plan.n_jobs)
 
     def finish(self) -> Any:
-        """Discriminants from the moments of all rows; learn those that were held back; and the fitted classifier."""
+        """Discriminants from the moments of all rows; and the fitted classifier."""
         if not self.n_rows:
             raise ValueError("no rows were accumulated: nothing to learn from")
         plan, model = self.plan, self.plan.model
         trees = iter([_relearned(tree, growth, sums) for (growth, tree), sums in zip(plan.trees, self.sums)])
         kinds = [(growth, [next(trees) for _ in of_kind]) for growth, of_kind in plan.forest.kinds]
-        additive = plan.forest.additive
-        forest = ClassForest(
-            plan.forest.inputs, kinds, additive, HeldOut(len(kinds) + len(additive)), len(plan.classes)
-        )
-        forest.learn(*plan.held, plan.n_jobs)
+        forest = replace(plan.forest, kinds=kinds, held_out_rows=deepcopy(plan.forest.held_out_rows))
         model._forest, model.classes_, model._declared = forest, plan.classes, True
         model._rows, model._rows_grown, model._n_summed = [plan.kept], len(plan.kept[1]), self.n_rows
         return model

@@ -37,8 +37,8 @@ class ClassGrowth:
     alpha: Annotated[float, Real(low=1e-100, high=1e100, whole=True)] = 1.0
     # powers of a discriminant's odds
     temperatures: Annotated[tuple[float, ...], List(Real(above=0, high=1e6), low=1, high=100, kind=tuple)] = (1.0, 0.3)
-    rows_shared: Annotated[float, Real(low=0)] = 2.0  # rows a column that a context needs for a shared covariance
-    rows_own: Annotated[float, Real(low=0)] = 1.0  # rows a column and class that it needs for own ones
+    rows_shared: Annotated[float, Real(low=0)] = 1.0  # rows a column that a context needs for a shared covariance
+    rows_own: Annotated[float, Real(low=0)] = 0.5  # rows a column and class that it needs for own ones
     nu0: Annotated[float, Real(low=0)] = 0.5  # prior rows of a covariance, a column
     ridge: Annotated[float, Real(low=0)] = 1.0  # scatter that every column has before any row, in units of its variance
     # of each column, 0 for numbers; empty where all are numbers

@@ -13,8 +13,6 @@ from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table
 from coverwalk._kernels.distributions.student import student_density, student_tail
 
-__all__ = ["grid_moments", "rounded_moments"]
-
 _SMOOTH_STUDENT, _SMOOTH_NORMAL = 2.5, 1.2  # scales, in steps, from which rounding adds step^2 / 12 alone: 1e-10, 1e-12
 _PERIODIC, _WAVES = (
     0.35,

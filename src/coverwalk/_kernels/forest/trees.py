@@ -22,9 +22,6 @@ from coverwalk._kernels.forest.trend import fourier_value
 from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1
 from coverwalk._kernels.linalg.prefetch import prefetch
 
-__all__ = ["Trees", "Work", "learn_all", "mean_all", "predict_all", "route_all"]
-
-
 # columns of `Trees.numbers`
 DEGREE, SMOOTH, SHAPE, MIDDLE, UNIT, FACTOR = range(6)
 # arrays of a tree in `Trees.where`, after which come those of `Learned`

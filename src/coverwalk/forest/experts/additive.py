@@ -8,12 +8,13 @@ prior a random walk. Those of a category are the indicators of its levels, those
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import fmin_l_bfgs_b
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk.files.schema import Array, Limits, Real, Schema, Whole
+from coverwalk.files.schema import Array, Real, Whole, stored
 
 QUANTILES = 5  # of a number, with its least and its greatest
 MAX_FUNCTIONS = 1024
@@ -21,29 +22,20 @@ MAX_STEPS, TOLERANCE = 100, 1e-5  # of the loss, between two steps
 TINY = np.finfo(float).tiny
 
 
+@stored()
 @dataclass(frozen=True)
 class Additive:
     """Functions of inputs in units of order one, and what each adds to the log odds."""
 
-    n_columns: int  # p; the m indicators of levels stand behind them
-    numbers: Ints  # (q,) columns
-    knots: Floats  # (q, k) in ascending order
-    missing: Ints  # (g,) columns with missing values
-    pairs: Ints  # (h, 2) of indicators
-    coefficients: Floats  # (1 + q k + g + m + h, C)
-    log_shares: Floats  # (C,)
-    strange: float  # share of rows that follow the classes' shares alone: no class is ever impossible
-
-    _schema = Schema(
-        n_columns=Whole("p", "p"),
-        numbers=Array(np.int64, "q", index="p"),
-        knots=Array(float, "q", "k"),
-        missing=Array(np.int64, "g", index="p"),
-        pairs=Array(np.int64, "h", 2, columns={0: Limits(index="m"), 1: Limits(index="m")}),
-        coefficients=Array(float, "1 + q * k + g + m + h", "C"),
-        log_shares=Array(float, "C", high=0),
-        strange=Real(above=0, high=1),
-    )
+    n_columns: Annotated[int, Whole("p", "p")]  # the m indicators of levels stand behind them
+    numbers: Annotated[Ints, Array(np.int64, "q", index="p")]  # columns
+    knots: Annotated[Floats, Array(float, "q", "k")]  # in ascending order
+    missing: Annotated[Ints, Array(np.int64, "g", index="p")]  # columns with missing values
+    pairs: Annotated[Ints, Array(np.int64, "h", 2, index="m")]  # of indicators
+    coefficients: Annotated[Floats, Array(float, "1 + q * k + g + m + h", "C")]
+    log_shares: Annotated[Floats, Array(float, "C", high=0)]
+    # share of rows that follow the classes' shares alone: no class is ever impossible
+    strange: Annotated[float, Real(above=0, high=1)]
 
     @classmethod
     def planned(cls, Z: Floats, n_categories: Ints) -> "Additive":
