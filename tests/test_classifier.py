@@ -17,12 +17,12 @@ from coverwalk._kernels.forest.class_walk import STRANGE
 from coverwalk._kernels.forest.discriminant import discriminants, empty_factors, log_scores, moments
 from coverwalk.base import Cover
 from coverwalk.forest import class_forest
+from coverwalk.forest import class_tree as class_tree_module
 from coverwalk.forest.class_forest import DuplicateRows
 from coverwalk.forest.class_pool import MAX_EXPONENT, HeldOut, fit_exponents, log_softmax
 from coverwalk.forest.class_tree import (
     ClassGrowth,
     ClassTree,
-    _without_faint,
     arranged,
     counted,
     grow_class_tree,
@@ -301,11 +301,50 @@ def test_rows_left_out_are_predicted_unseen():
     assert not np.array_equal(psi[1:], changed[1:])
 
 
-def test_faint_discriminants_hardly_change_a_prediction():
+def test_faint_discriminants_hardly_change_a_prediction(monkeypatch):
     (X, _, _), tree, _, _ = class_tree(GAUSS, n=600)
-    before = tree.predict(X, GAUSS)
-    twice = _without_faint(tree, GAUSS)
-    np.testing.assert_array_equal(before, twice.predict(X, GAUSS))
+    monkeypatch.setattr(class_tree_module, "FAINT", 1e-300)
+    _, whole, _, _ = class_tree(GAUSS, n=600)
+    assert sum(map(len, tree.local[3][:1] + tree.local[4][:1])) < sum(map(len, whole.local[3][:1] + whole.local[4][:1]))
+    np.testing.assert_allclose(tree.predict(X, GAUSS), whole.predict(X, GAUSS), atol=1e-3)
+
+
+def test_discriminants_are_those_of_all_rows_and_of_the_contexts_above(monkeypatch):
+    monkeypatch.setattr(class_tree_module, "FAINT", 0.3)  # so that some above others have none
+    (X, y, weight), tree, _, _ = class_tree(GAUSS, n=1500)
+    shared, own = tree.local[1:3]
+    above = [sorted(_above(tree.tree, k))[::-1] for k in np.flatnonzero((shared >= 0) & (own >= 0))]
+    path = next(path for path in above if ((shared[path] < 0) & (own[path] < 0)).any())
+    deepest = path[0]
+    leaf, sigma, p = tree.tree.leaves(X), np.zeros((3, 3)), 3
+    inside = {k: np.array([k in _above(tree.tree, m) for m in leaf]) for k in path}
+    for k in path[::-1]:
+        rows, labels, m = X[inside[k]], y[inside[k]], weight[inside[k]]
+        mean = m @ rows / m.sum()
+        scatter = []
+        for c in range(3):
+            Z, w = rows[labels == c], m[labels == c]
+            mu = (w @ Z + mean) / (w.sum() + 1.0)
+            scatter.append((Z.T * w) @ Z + np.outer(mean, mean) - (w.sum() + 1.0) * np.outer(mu, mu))
+        S = sum(scatter) + GAUSS.nu0 * p * sigma + GAUSS.ridge * np.eye(p)
+        sigma = S / (GAUSS.nu0 * p + m.sum())
+    U = _factor(tree.local[3][0][shared[deepest], 0])
+    np.testing.assert_allclose(U.T @ U, S, rtol=1e-9)
+    U = _factor(tree.local[4][0][own[deepest], 1])
+    np.testing.assert_allclose(U.T @ U, scatter[1] + GAUSS.nu0 * p * sigma + GAUSS.ridge * np.eye(p), rtol=1e-9)
+
+
+def _factor(kept):
+    """U of S = U'U: its diagonal is kept inverted."""
+    return np.triu(kept, 1) + np.diag(1.0 / np.diag(kept))
+
+
+def _above(tree, k):
+    path = {k}
+    while k > 0:
+        k = tree.parent[k]
+        path.add(k)
+    return path
 
 
 def test_the_context_of_all_rows_has_discriminants_however_few_they_are():

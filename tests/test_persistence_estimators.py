@@ -18,6 +18,7 @@ from coverwalk import (
 )
 from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
 from coverwalk.files.saving import encoded
+from coverwalk.forest import stored_class_tree
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
 from tests.forging import forged, mutate, put, rewritten
 
@@ -222,6 +223,34 @@ def test_a_classifier_comes_back_to_the_last_bit_and_goes_on(labels, tmp_path):
     assert np.array_equal(model.predict_proba(NAMED), again.predict_proba(NAMED))
 
 
+@pytest.mark.parametrize("more", [0, 40])  # rows that were learned after the growth
+def test_a_file_of_a_classifier_holds_no_discriminants_that_its_rows_tell(more, tmp_path, monkeypatch):
+    model = ContextClassifier(1, 2, random_state=0).fit(X[:400], LABELS[:400], sample_weight=np.arange(400) % 3)
+    model.partial_fit(X[:more], LABELS[:more]) if more else None
+    trees = model._forest.kinds[1][1]
+    assert sum(len(factors[0]) for tree in trees for factors in tree.local[3:5]) > 10
+    sizes = []
+    size = 8 * sum(part.size for factors in trees[0].local[3:5] for part in factors)
+    for per_byte, free, told in ((4, 2**27, 0), (0, 1.5 * size, 1), (0, 0, 2)):  # all are made again; one tree's; none
+        monkeypatch.setattr(stored_class_tree, "PER_BYTE", per_byte)
+        monkeypatch.setattr(stored_class_tree, "MAX_BYTES", free)
+        assert sum(tree.factors is not None for tree in model.__getstate__()["_forest"].kinds[1][1]) == told
+        again = reloaded(model, tmp_path / "m.cw")
+        sizes.append((tmp_path / "m.cw").stat().st_size)
+        for one, two in zip(trees, again._forest.kinds[1][1]):
+            assert one.levels == two.levels
+            for a, b in zip([*one.local[3], *one.local[4], *one.walk], [*two.local[3], *two.local[4], *two.walk]):
+                assert np.array_equal(a, b)
+        assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
+    assert sizes[0] < sizes[1] < sizes[2]
+    monkeypatch.undo()
+    light = rewritten(model, lambda text: text)
+    monkeypatch.setattr(stored_class_tree, "MAX_WORK", 10.0)
+    (tmp_path / "m.cw").write_bytes(light)
+    with pytest.raises(ModelFileError, match="factors"):  # more than may be made
+        load(tmp_path / "m.cw")
+
+
 def test_a_classifier_that_kept_no_rows(tmp_path):
     model = ContextClassifier(2, 1, random_state=0)
     model.fit_chunks([(X[:300], LABELS[:300]), (X[300:600], LABELS[300:600])], sample_rows=200)
@@ -246,15 +275,17 @@ FORGED_CLASSIFIERS = {
     "a child beyond the tree": (f"{TREE_0}.tree.left", put(10**6)),
     "a tree that runs in circles": (f"{TREE_0}.tree.left", put(0)),
     "a cut at no number": (f"{TREE_0}.tree.split", put(np.nan)),
-    "fewer than no rows": (f"{TREE_0}.local[0]", put(-1.0)),
-    "counts of other classes": (f"{TREE_0}.local[0]", lambda a: a[:, :2].copy()),
-    "a discriminant that is not there": (f"{DISCRIMINANT}.local[1]", put(10**6)),
-    "a discriminant where there was none": (f"{TREE_0}.local[1]", put(0)),
-    "weights above one": (f"{TREE_0}.walk[0]", put(0.5)),
-    "a weight for what is not there": (f"{TREE_0}.walk[0]", put(-1.0, at=1)),
-    "a context that never stops": (f"{TREE_0}.walk[1]", put(-np.inf)),
-    "a context that always stops": (f"{TREE_0}.walk[1]", put(np.inf)),
-    "a leaf that goes on": (f"{TREE_0}.walk[1]", put(-0.5, at=-1)),
+    "fewer than no rows": (f"{TREE_0}.counts", put(-1.0)),
+    "counts of other classes": (f"{TREE_0}.counts", lambda a: a[:, :2].copy()),
+    "a discriminant that is not there": (f"{DISCRIMINANT}.shared", lambda a: a & False),
+    "a discriminant where there was none": (f"{TREE_0}.shared", put(True)),
+    "discriminants of no context": (f"{DISCRIMINANT}.own", lambda a: a[:-1].copy()),
+    "weights above one": (f"{DISCRIMINANT}.log_v", put(0.5)),
+    "a weight for what is not there": (f"{DISCRIMINANT}.log_v", put(-1.0, at=-1)),
+    "a context that never stops": (f"{TREE_0}.log_odds", put(-np.inf)),
+    "a context that always stops": (f"{TREE_0}.log_odds", put(np.inf)),
+    "odds of a leaf": (f"{TREE_0}.log_odds", lambda a: np.append(a, 0.5)),
+    "rows that have no discriminant": ("model._rows[0].X", lambda a: a * 1e100),
     "classes that are not there": ("model._rows[0].y", put(3)),
     "rows of another width": ("model._rows[0].X", lambda a: a[:, :1].copy()),
     "negative weights": ("model._rows[0].weight", put(-1.0)),

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from coverwalk._arrays import Floats
+from coverwalk._arrays import Floats, Ints
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import (
     Absent,
@@ -171,6 +171,7 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         """
         return fit_chunks(self, chunks, **options)
 
+    _forest: ClassForest
     _as_rows = ClassRows
     _n_summed = 0  # rows that were learned by fit_chunks and later; a sample of them is kept
 
@@ -217,8 +218,7 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
 
     def _learn(self, new: ClassRows) -> Self:
         """Learn rows one by one."""
-        heavy = new.weight > 0.0
-        self._forest.learn(new.X[heavy], new.y[heavy], new.weight[heavy], n_threads(self.n_jobs))
+        self._forest.learn(*_heavy(new), n_threads(self.n_jobs))
         if self._n_summed:  # without its earlier rows the forest cannot be grown anew
             self._n_summed += len(new.y)
         else:
@@ -286,11 +286,26 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
 
         return permutation_importance(self, X, loss, n_repeats, random_state)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a file holds: not what the rows tell."""
+        state = dict(super().__getstate__())
+        if "_forest" in state:
+            state["_forest"] = self._forest.stored(self._rows_of_growth(), self.held_out)
+        return state
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle; arrays that were mapped read-only into memory are copied, since trees learn in place."""
         super().__setstate__(state)
         if hasattr(self, "_forest"):
+            self._forest = self._forest.restored(self._rows_of_growth(), self.held_out)
             self._forest.make_writable()
+
+    def _rows_of_growth(self) -> tuple[Floats, Ints, Floats] | None:
+        """The rows on which the forest was grown, if they are kept."""
+        if self._n_summed:
+            return None
+        parts = (np.concatenate(part)[: self._rows_grown] for part in zip(*self._rows))
+        return _heavy(ClassRows(*parts))
 
     def _check_parameters(self) -> None:
         if self.n_estimators == self.n_discriminant_trees == 0:
@@ -357,9 +372,7 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         return self._forest.held_out_rows.exponents
 
     def _grown(self, rows: ClassRows, n_classes: int) -> ClassForest:
-        heavy = rows.weight > 0.0
-        data = (rows.X[heavy], rows.y[heavy], rows.weight[heavy])
-        kinds = self._kinds()
+        data, kinds = _heavy(rows), self._kinds()
         from tqdm import tqdm
 
         bar = tqdm(total=sum(n for _, n in kinds), desc="trees", disable=None, leave=False)
@@ -383,3 +396,9 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
             for gauss, n in ((False, self.n_estimators), (True, self.n_discriminant_trees))
             if n > 0
         ]
+
+
+def _heavy(rows: ClassRows) -> tuple[Floats, Ints, Floats]:
+    """The rows that have weight."""
+    X, y, weight = rows
+    return X[weight > 0.0], y[weight > 0.0], weight[weight > 0.0]

@@ -18,9 +18,6 @@ from numba.core.types import unliteral
 
 from coverwalk._kernels._shipped import ShippedCache, shipped
 
-__all__ = ["at_first_compilation", "fused_kernel", "inlined_kernel", "kernel"]
-
-
 _IMPORT = re.compile(r"^from (?:coverwalk\._kernels|(?=\.))((?:\.\w+)*|\.) import (.*)$", re.MULTILINE)
 
 

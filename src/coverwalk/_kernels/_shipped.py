@@ -15,8 +15,6 @@ import numba
 from llvmlite import binding  # type: ignore[import-untyped]
 from numba.core.runtime.nrt import rtsys
 
-__all__ = ["FOLDER", "ShippedCache", "shipped"]
-
 FOLDER = Path(__file__).parent / "_compiled"
 
 

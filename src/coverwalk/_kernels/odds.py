@@ -17,8 +17,6 @@ from math import exp, floor, inf, log, log1p
 
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["FAIR", "FAR", "log_add", "log_mixture", "log_odds", "log_step", "mixture", "odds_from_log", "updated"]
-
 FAIR = 1e80
 _STEP = 2.0**332
 FAR = 2.0**664

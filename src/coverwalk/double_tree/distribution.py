@@ -5,7 +5,7 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.double_tree.cells import cell_masses, context_weights, finest_cells, leaves
 from coverwalk._kernels.double_tree.normal_wishart import MEAN
-from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, SEEN
+from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, SEEN, Settings, State
 from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
 from coverwalk.distributions.unit_shapes import unit_shapes
 from coverwalk.double_tree.engine import DoubleTreeEngine
@@ -22,7 +22,12 @@ def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
     leaf = np.empty(len(X), dtype=np.int64)
     leaves(s, X, path, leaf)
     _, first, of_leaf = np.unique(leaf, return_index=True, return_inverse=True)
-    cells = _Cells(engine)
+    code, depth = _finest_cells(s, c)
+    left, width, mass = (
+        code.view(np.uint64).astype(np.float64) / 2.0**64,
+        np.exp2(-depth.astype(float)),
+        np.empty(len(code)),
+    )
     normal, tree = np.empty(len(path)), np.empty(len(path))
     tables: list[Shapes] = []
     weights, locs, scales, labels = [], [], [], []
@@ -31,7 +36,8 @@ def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
         df = c.nu0 + s.xi[contexts, SEEN]
         kappa = c.lam + s.xi[contexts, SEEN]
         scale = s.xf[contexts, MEAN + 1] * np.sqrt((kappa + 1) / (kappa * df))
-        shapes, masses = cells.shapes(contexts, tree[: len(contexts)].copy())
+        cell_masses(s, c, contexts, tree[: len(contexts)].copy(), code, depth, mass)
+        shapes, masses = unit_shapes(left, width, mass)
         tables += [Shapes.student(df), *shapes]
         weights.append(np.concatenate([normal[: len(contexts)], masses]))
         locs.append(units.loc[0] + units.scale[0] * np.append(s.xf[contexts, MEAN], [0.0, 0.0]))
@@ -53,20 +59,10 @@ def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
     )
 
 
-class _Cells:
-    """The finest cells of an engine, and the two shapes that masses on them make: a flat core and two tails."""
-
-    def __init__(self, engine: DoubleTreeEngine) -> None:
-        self.state, self.settings = engine.state, engine.settings
-        none = np.empty(0, dtype=np.int64)
-        n = finest_cells(self.state, self.settings, none, none)
-        self.code, self.depth = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-        finest_cells(self.state, self.settings, self.code, self.depth)
-        self.left = self.code.view(np.uint64).astype(np.float64) / 2.0**64
-        self.width = np.exp2(-self.depth.astype(np.float64))
-
-    def shapes(self, contexts: Ints, tree: Floats) -> tuple[list[Shapes], list[float]]:
-        """The core and the tails of the contexts' trees, and the mass of each."""
-        mass = np.empty(len(self.code))
-        cell_masses(self.state, self.settings, contexts, tree, self.code, self.depth, mass)
-        return unit_shapes(self.left, self.width, mass)
+def _finest_cells(s: State, c: Settings) -> tuple[Ints, Ints]:
+    """The cells, left to right, within which the tree of every context is flat: their turns, and their depth."""
+    none = np.empty(0, np.int64)
+    n = finest_cells(s, c, none, none)
+    code, depth = np.empty(n, np.int64), np.empty(n, np.int64)
+    finest_cells(s, c, code, depth)
+    return code, depth

@@ -79,8 +79,7 @@ def choose_outliers(X: Floats, y: Floats, settings: Settings, known: Outliers | 
     t, values = latent(X, y, settings), settings.rounding.values if settings.rounding else np.empty(0)
     single = ~np.isin(y, values)
     found = find_outliers(t[single])
-    far = find_outliers(np.append(y[single], values))
-    if far is not None and not np.all(far.usual(values)):  # a value that repeats, and so is no outlier, is like one
+    if found is not None and not np.all(found.usual(t[~single])):  # a value that repeats is no outlier
         found = None
     if known is not None and np.all(known.usual(t) == (found is None or found.usual(t))):
         return known
@@ -105,6 +104,8 @@ def nearly_same(one: Rounding | None, other: Rounding | None, y: Floats) -> bool
     """
     one, other = one or Rounding(), other or Rounding()
     if (one.low, one.high) != (other.low, other.high) or not np.array_equal(one.values, other.values):
+        return False
+    if (one.narrowing is None) != (other.narrowing is None):
         return False
     cells, others = np.array(one._cells(y)), np.array(other._cells(y))
     if bool(one.step) != bool(other.step) or np.abs(cells - others).max() > ON_GRID * one.step > 0.0:
@@ -131,6 +132,7 @@ def _candidates(y: Floats, found: Rounding, ends: tuple[float, float]) -> list[R
         low, high = found.within(low, high)
         split = replace(found, low=low, high=high)
         return [split, *_mapped(split, (low - 0.5 * found.step, high + 0.5 * found.step), y)]
+    found = replace(found, narrowing=None)
     reached = [end for end in ends if np.any(y == end)]
     values = np.unique(np.concatenate([found.values, reached]))
     width = atom_widths(y, values)

@@ -1,7 +1,7 @@
 """A forest of trees of contexts for classes: who leaves which rows out, and how the trees are pooled."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from coverwalk.forest.class_additive import FOLDS, held_out_additive
 from coverwalk.forest.class_pool import HeldOut, Pools, pool_rows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, grow_class_tree
 from coverwalk.forest.experts.additive import Additive
+from coverwalk.forest.stored_class_tree import StoredClassTree, restored_trees, trees_to_store
 from coverwalk.forest.threads import in_threads, one_by_one
 from coverwalk.preparation.row_codes import row_codes
 from coverwalk.preparation.scaling import Scaling
@@ -133,7 +134,9 @@ class ClassForest:
             Tuple(
                 Object(ClassGrowth),
                 List(
-                    Object(ClassTree, p="p", columns="p + m", C="C", temperatures="_0.temperatures"), low=1, high=10_000
+                    Object(StoredClassTree, p="p", columns="p + m", C="C", temperatures="_0.temperatures"),
+                    low=1,
+                    high=10_000,
                 ),
             ),
             low=1,
@@ -229,6 +232,21 @@ class ClassForest:
         for (kind, _, _), psi in zip(jobs, said):
             pools.add(kind, slice(None), psi)
         self.held_out_rows.add(pools.means(), y, weight)
+
+    def stored(self, data: tuple[Floats, Ints, Floats] | None, held_out: int) -> "ClassForest":
+        """What a file holds; data: the rows on which it was grown, if they are known."""
+        return replace(self, kinds=trees_to_store(self.kinds, self._as_grown(data, held_out)))
+
+    def restored(self, data: tuple[Floats, Ints, Floats] | None, held_out: int) -> "ClassForest":
+        """The forest of which this is `stored`."""
+        return replace(self, kinds=restored_trees(self.kinds, self._as_grown(data, held_out)))
+
+    def _as_grown(self, data: tuple[Floats, Ints, Floats] | None, held_out: int) -> Rows | None:
+        """Rows as `grow` gave them to the trees."""
+        if data is None:
+            return None
+        X, y, weight, _ = DuplicateRows.of(*data, held_out=held_out)
+        return self.inputs.forward(X), y, weight
 
     def _pools(self, Z: Floats) -> Pools:
         """For rows Z, with what the additive expert says of them."""

@@ -16,7 +16,7 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.class_walk import Rows
 from coverwalk._kernels.forest.discriminant import moments
 from coverwalk.forest.class_forest import ClassForest
-from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _factors, _Kind, arranged, counted
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _Kind, arranged, counted, needed_kinds, with_moments
 from coverwalk.forest.passes import Columns, SamplePass
 from coverwalk.forest.statistics import TreeStatistics
 from coverwalk.forest.threads import in_threads
@@ -62,18 +62,6 @@ def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, 
     return ClassSums(ClassPlan(model, drawn.columns, classes, forest, kept, n_jobs))
 
 
-def _kinds(tree: ClassTree) -> tuple[_Kind, _Kind]:
-    """The contexts with discriminants, of shared and own covariances, and those above them, whose priors they need."""
-    counts, shared, own, *_, columns = tree.local
-    parent = tree.tree.parent
-    kinds = []
-    for has, is_own in (((shared >= 0) | (own >= 0), False), (own >= 0, True)):
-        for k in range(len(has) - 1, 0, -1):  # children come after their parents
-            has[parent[k]] |= has[k]
-        kinds.append(_Kind.of(has, parent, counts.shape[1], len(columns), own=is_own))
-    return kinds[0], kinds[1]
-
-
 class _TreeSums(NamedTuple):
     """Of one tree: class counts (N, C) of its contexts, and the moments of those with discriminants."""
 
@@ -106,7 +94,7 @@ class ClassSums(TreeStatistics[_TreeSums]):
     def zeros(self, k: int) -> _TreeSums:
         """Of a tree without rows."""
         tree = self.plan.trees[k][1]
-        return _TreeSums(np.zeros_like(tree.local[0]), *_kinds(tree))
+        return _TreeSums(np.zeros_like(tree.local[0]), *needed_kinds(tree))
 
     def accumulate(self, X: Floats, y: NDArray[Any]) -> None:
         """Take rows X (n, p) with labels y (n, 1) in."""
@@ -141,11 +129,6 @@ def _add_rows(rows: Rows, job: tuple[ClassTree, _TreeSums]) -> None:
 
 
 def _relearned(class_tree: ClassTree, growth: ClassGrowth, sums: _TreeSums) -> ClassTree:
-    _, shared, own, *_, columns = class_tree.local
     walk = (class_tree.walk[0].copy(), class_tree.walk[1].copy())  # the plan's own stay as they are
-    factors = _factors(sums.shared, sums.own, growth)
-    kept = (
-        tuple(part[kind.place[place >= 0]] for part in parts)
-        for parts, kind, place in zip(factors, (sums.shared, sums.own), (shared, own))
-    )
-    return class_tree._replace(local=(sums.counts.copy(), shared, own, *kept, columns), walk=walk)  # type: ignore[arg-type]
+    made = with_moments(class_tree, (sums.shared, sums.own), growth)
+    return made._replace(local=(sums.counts.copy(), *made.local[1:]), walk=walk)

@@ -11,7 +11,7 @@ from coverwalk._kernels.forest.class_walk import Local, Rows, Walk, visit
 from coverwalk._kernels.forest.discriminant import Factors, Moments, discriminants, empty_factors, moments
 from coverwalk._kernels.forest.grow import empty_nodes, grow
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
-from coverwalk.files.schema import Array, Flag, List, Object, Real, Scope, Tuple, Whole, require, stored
+from coverwalk.files.schema import Flag, List, Real, Whole, stored
 from coverwalk.forest.tree import Tree
 
 Span = tuple[Ints, Ints]  # start (N,), end (N,): the rows of each context in an ordered list of rows
@@ -61,40 +61,13 @@ class ClassGrowth:
         ]
 
 
-def _factors_of(covariances: int | str) -> Tuple:
-    return Tuple(
-        Array(float, "G", covariances, "width", "width"),
-        Array(float, "G", "C", "width"),
-        Array(float, "G", "C"),
-        Array(float, "G", "C", above=0, high=1),
-        Array(float, "G", "C", above=0),
-    )
-
-
-@stored(check=lambda state, scope: _check_tree(state, scope))
 class ClassTree(NamedTuple):
     """The whole state of a tree: flat arrays."""
 
-    tree: Annotated[Tree, Object(Tree, p="p")]
-    local: Annotated[
-        Local,
-        Tuple(
-            Array(float, "tree.N", "C", low=0),
-            Array(np.int64, "tree.N", low=-1),
-            Array(np.int64, "tree.N", low=-1),
-            _factors_of(1),
-            _factors_of("C"),
-            Array(np.int64, "width", index="columns"),
-        ),
-    ]
-    walk: Annotated[
-        Walk,
-        Tuple(
-            Array(float, "tree.N", "1 + 2 * len(temperatures)", high=1e-6, inf=True, log_total=1.0),
-            Array(float, "tree.N", inf=True),
-        ),
-    ]
-    levels: Annotated[int, Whole(1, "tree.N")]  # contexts on the longest path
+    tree: Tree
+    local: Local
+    walk: Walk
+    levels: int  # contexts on the longest path
 
     def predict(self, X: Floats, growth: ClassGrowth) -> Floats:
         """psi (n, C), the class probabilities of each row."""
@@ -120,22 +93,6 @@ class ClassTree(NamedTuple):
         psi = np.empty((len(order), self.local[0].shape[1]))
         visit(rows, order, self.tree.nodes, self.local, self.walk, growth.setting, self.levels, learn, psi)
         return psi
-
-
-def _check_tree(state: Any, scope: Scope) -> None:
-    """Discriminants are there, with positive pivots; one that is not there has no weight; a leaf stops."""
-    _, shared, own, shared_factors, own_factors, columns = state.local
-    log_v, log_odds = state.walk
-    leaf = state.tree.left < 0
-    require("levels", state.levels == state.tree.depth.max() + 1)
-    for place, factors in ((shared, shared_factors), (own, own_factors)):
-        require("factors", len(factors[0]) == 0 or factors[0].shape[2] == len(columns))
-        require("places", place < len(factors[0]))
-        require("factors", np.diagonal(factors[0], axis1=2, axis2=3) > 0)
-    missing = np.repeat(np.stack([shared < 0, own < 0], axis=1), len(scope["temperatures"]), axis=1)
-    require("v", np.isneginf(log_v[:, 1:]) | ~missing)
-    require("odds", np.isposinf(log_odds) == leaf)
-    require("odds", ~np.isneginf(log_odds))
 
 
 def _copied(parts: Any) -> Any:
@@ -219,10 +176,49 @@ def grow_class_tree(
     for kind in (shared, own):
         moments(rows, inside, span, tree.parent, tree.left, kind.place, columns, kind.total)
     psi = class_tree().learn(rows, order, growth)  # the counts and the walk have now seen all rows
-    settled, span = arranged(X, order, tree)
-    for kind in (shared, own):
-        moments(rows, settled, span, tree.parent, tree.left, kind.place, columns, kind.total)
-    return _without_faint(class_tree(), growth), order, psi
+    local: Any = counts, *_without_faint(shared.place, own.place, walk[0], growth), (), (), columns
+    return with_factors(ClassTree(tree, local, walk, levels), rows, growth), order, psi
+
+
+def with_factors(class_tree: ClassTree, rows: Rows, growth: ClassGrowth) -> ClassTree:
+    """The tree with the discriminants that it has a place for, made from all rows of its forest."""
+    tree, kinds = class_tree.tree, needed_kinds(class_tree)
+    if len(kinds[0].parent):
+        perm, span = arranged(rows[0], np.arange(len(rows[1])), tree)
+        for kind in kinds:
+            moments(rows, perm, span, tree.parent, tree.left, kind.place, class_tree.local[5], kind.total)
+    return with_moments(class_tree, kinds, growth)
+
+
+def with_moments(class_tree: ClassTree, kinds: tuple[_Kind, _Kind], growth: ClassGrowth) -> ClassTree:
+    """The tree with discriminants from the moments of its `needed_kinds`."""
+    counts, shared, own, _, _, columns = class_tree.local
+    made = (
+        tuple(part[kind.place[place >= 0]] for part in parts)
+        for parts, kind, place in zip(_factors(*kinds, growth), kinds, (shared, own))
+    )
+    return class_tree._replace(local=(counts, shared, own, *made, columns))  # type: ignore[arg-type]
+
+
+def needed_kinds(class_tree: ClassTree) -> tuple[_Kind, _Kind]:
+    """The moments that the discriminants of a tree need, of shared and own covariances, without rows."""
+    counts, shared, own, *_, columns = class_tree.local
+    parent, C, p = class_tree.tree.parent, counts.shape[1], len(columns)
+    of_shared, of_own = needed_contexts(shared >= 0, own >= 0, parent)
+    return _Kind.of(of_shared, parent, C, p, own=False), _Kind.of(of_own, parent, C, p, own=True)
+
+
+def needed_contexts(shared: Bools, own: Bools, parent: Ints) -> tuple[Bools, Bools]:
+    """The contexts (N,) whose moments discriminants need, of shared and own covariances: those that have them, and
+    those above, whose covariances are the priors.
+    """
+    kinds = (shared | own, own.copy())
+    for has in kinds:
+        for k in np.flatnonzero(has)[::-1].tolist():
+            while k > 0 and not has[parent[k]]:
+                k = parent[k]
+                has[k] = True
+    return kinds
 
 
 def _kinds(counts: Floats, span: Span, parent: Ints, p: int, growth: ClassGrowth) -> tuple[_Kind, _Kind]:
@@ -263,25 +259,17 @@ def _prior(tree: Tree, shared: _Kind, own: _Kind, growth: ClassGrowth) -> Walk:
     return log_v, np.where(leaf, np.inf, np.log(growth.stop) - np.log1p(-growth.stop))
 
 
-def _without_faint(class_tree: ClassTree, growth: ClassGrowth) -> ClassTree:
-    """The tree without the discriminants that hardly have weight: they would cost most of the time and memory."""
-    counts, shared, own, shared_factors, own_factors, columns = class_tree.local
-    log_v, log_odds = class_tree.walk
+def _without_faint(shared: Ints, own: Ints, log_v: Floats, growth: ClassGrowth) -> tuple[Ints, Ints]:
+    """The places of discriminants, without those that hardly have weight: they would cost most of the time and memory.
+
+    Weights log_v (N, J) are changed.
+    """
     T = len(growth.temperatures)
-    if not ((shared >= 0) | (own >= 0)).any():
-        return class_tree
     faint = log_v < np.log(FAINT)
     faint[:, 0] = False
-    log_v = np.where(faint, -np.inf, log_v)
-    log_v -= np.log(np.exp(log_v).sum(1, keepdims=True))
+    log_v[faint] = -np.inf
     keep_shared = (shared >= 0) & (log_v[:, 1 : 1 + T] > -np.inf).any(1)
     keep_own = (own >= 0) & (log_v[:, 1 + T :] > -np.inf).any(1)
-    local = (
-        counts,
-        np.where(keep_shared, np.cumsum(keep_shared) - 1, -1),
-        np.where(keep_own, np.cumsum(keep_own) - 1, -1),
-        tuple(part[shared[keep_shared]] for part in shared_factors),
-        tuple(part[own[keep_own]] for part in own_factors),
-        columns,
-    )
-    return ClassTree(class_tree.tree, local, (log_v, log_odds), class_tree.levels)  # type: ignore[arg-type]
+    log_v -= np.log(np.exp(log_v).sum(1, keepdims=True))
+    log_v[~(keep_shared | keep_own), 0] = 0.0
+    return np.where(keep_shared, np.cumsum(keep_shared) - 1, -1), np.where(keep_own, np.cumsum(keep_own) - 1, -1)

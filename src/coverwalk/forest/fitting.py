@@ -9,9 +9,8 @@ from coverwalk._arrays import Floats, Ints32
 from coverwalk._kernels.forest.components import REGRESSION, Records
 from coverwalk._kernels.forest.contexts import N_SHAPES, Fit, Grid, Layout, empty_fit, fit_contexts
 from coverwalk._kernels.forest.evidence import local_evidence, stop_weights, walk_weights
-from coverwalk._kernels.forest.kernel_density import bandwidths, kernel_tables
+from coverwalk._kernels.forest.kernel_density import bandwidths, kernel_atoms, kernel_tables
 from coverwalk._kernels.forest.records import at_rest, fill_spans, kept_records
-from coverwalk._kernels.forest.shape_atoms import kernel_atoms
 from coverwalk.distributions.shapes import KERNELS, STUDENT, Shapes
 from coverwalk.forest.experts.global_kernel import NO_WEIGHT
 from coverwalk.forest.local_columns import Fill, fill_of, local_columns

@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels.forest.fill import leaf_means
+from coverwalk._kernels.forest.scaling import leaf_means
 from coverwalk.files.schema import Array, stored
 from coverwalk.forest.tree import Tree, plain_columns
 

@@ -330,12 +330,12 @@ class ForestStream:
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p)."""
-        table, n_rows, weights = self.table, self.n_rows, self.counts / self.counts.sum()
+        table, n_rows = self.table, self.n_rows
 
         def describe(label: int) -> Context | None:
             return table.describe(label, n_rows, self.names, self.categories)
 
-        dist = table.predict_dist(X, n_rows, describe, weights)
+        dist = table.predict_dist(X, n_rows, describe, self.counts)
         dist.rounding = self.base.settings.rounding if self.base else None
         return dist
 
@@ -347,7 +347,7 @@ class ForestStream:
         if table.y_cells or table.global_kernel or (rounding and not rounding.is_grid):
             return float(self.predict_dist(x).mean()[0])
         grid = (rounding.origin, rounding.step) if rounding else (0.0, 0.0)
-        return float(table.means(x, self.n_rows, self.counts / self.counts.sum(), grid)[0])
+        return float(table.means(x, self.n_rows, self.counts, grid)[0])
 
     @property
     def n_contexts(self) -> int:

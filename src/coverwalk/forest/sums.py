@@ -29,7 +29,6 @@ from coverwalk._kernels.forest.sums import (
     empty_regressions,
     n_moments,
     regress_moments,
-    sum_upwards,
 )
 from coverwalk.forest.fitting import tables, weighted_tree
 from coverwalk.forest.forest import MAX_LEAVES, PLAN_ROWS, Forest
@@ -160,8 +159,7 @@ class ForestSums(ForestStatistics[Moments]):
 
         def fit(k: int) -> _Contexts:
             tree, grid = forest.trees[k], grids[k]
-            moments, low, high = (np.empty((len(tree.left), part.shape[1])) for part in self.sums[k])
-            sum_upwards(tree.left, _places(tree), *self.sums[k], moments, low, high)
+            moments, low, high = (tree.joined_upwards(part, join) for part, join in zip(self.sums[k], self.joins))
             regressions = empty_regressions(len(tree.left), grid, low.shape[1])
             regress_moments(moments, tree.parent, grid, low.shape[1], regressions)
             n = np.ascontiguousarray(moments[:, 0])

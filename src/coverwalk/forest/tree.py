@@ -109,6 +109,14 @@ class Tree:
         add_to_parents(self.parent, values)
         return values
 
+    def joined_upwards(self, leaves: Floats, join: np.ufunc) -> Floats:
+        """Values (N, m) of all contexts from those of the leaves, in their order: each joins those of its children."""
+        values = np.empty((len(self), leaves.shape[1]))
+        values[self.left < 0] = leaves
+        for k in np.flatnonzero(self.left >= 0)[::-1].tolist():
+            join(values[self.left[k]], values[self.left[k] + 1], out=values[k])
+        return values
+
     def box(self, context: int) -> dict[int, tuple[float, float]]:
         """The half-open intervals (low, high] of the inputs that are split on the way to a context."""
         bounds: dict[int, tuple[float, float]] = {}

@@ -75,6 +75,8 @@ class TreeTable:
         self.shapes = joined_shapes(members, global_kernel, y_cells) if shapes is None else shapes
         self.n_priors = len(members[0].fitted.records.weight)
         self._alike = np.full(len(members), 1.0 / len(members))
+        output = members[-1].frame.output
+        self._output = float(output.centre[0]), float(output.scale[0])
         # Made once, here: threads that ask for `trees` at the same time must get addresses of the same arrays.
         self._arrays = [_arrays_of_tree(member) for member in self.members] + [_arrays_of_frame(f) for f in self.frames]
         known = {id(member): t for t, member in enumerate(before.members)} if before else {}  # all are alive here
@@ -115,7 +117,7 @@ class TreeTable:
     def components(self, X: Floats, n_rows: int, weights: Floats | None = None) -> tuple[list[Components], Ints]:
         """The components of every row X (n, p), under each prior of the members' fits, and their labels.
 
-        n_rows: how many were learned; weights (K,) of the trees: they sum to one, or are equal.
+        n_rows: how many were learned; weights (K,) of the trees, in any unit, or all are alike.
         """
         work, trees = self._work(*X.shape), self.trees
         offsets = work.offsets
@@ -123,9 +125,9 @@ class TreeTable:
         m = int(offsets[-1])
         weight = np.empty((self.n_priors, m))
         out = weight, np.empty(m), np.empty(m), np.empty(m, np.int32), np.empty(m, np.int64)
-        outliers, shares = self.outliers(n_rows), self._alike if weights is None else weights
-        shares = shares * ((1.0 - outliers[0]) * (1.0 - self.kernel))
-        predict_all(trees, work, shares, self.learns, outliers, offsets[:-1].copy(), out)
+        outliers, weights = self.outliers(n_rows), self._alike if weights is None else weights
+        share = (1.0 - outliers[0]) * (1.0 - self.kernel)
+        predict_all(trees, work, weights, share, self.learns, outliers, offsets[:-1].copy(), out)
         self._add_kernel(work.plain[-1], n_rows, offsets, out)
         return [Components(offsets, each, *out[1:4]) for each in weight], out[4]
 
@@ -136,9 +138,8 @@ class TreeTable:
 
     def outliers(self, n_rows: int) -> tuple[float, float, float]:
         """Weight, centre and unit of the distribution of outliers after so many rows."""
-        output, unseen = self.members[-1].frame.output, OUTLIER_ROWS / (n_rows + 1.0)
-        weight = self.outlier_weight + (1.0 - self.outlier_weight) * unseen
-        return weight, float(output.centre[0]), float(output.scale[0])
+        unseen = OUTLIER_ROWS / (n_rows + 1.0)
+        return self.outlier_weight + (1.0 - self.outlier_weight) * unseen, *self._output
 
     def _add_kernel(self, Z: Floats, n_rows: int, offsets: Ints, out: Sequence[NDArray[Any]]) -> None:
         """Write the global kernel's components in rows Z (n, p), in units, to the last places of each."""
@@ -160,13 +161,12 @@ class TreeTable:
         return with_y_cells(dist, self.y_cells, len(self.shapes) - 1) if self.y_cells else dist
 
     def means(self, X: Floats, n_rows: int, weights: Floats, grid: tuple[float, float]) -> Floats:
-        """The means (n,) of y in rows X (n, p) where nothing but the trees predicts; weights (K,) sum to one.
+        """The means (n,) of y in rows X (n, p) where nothing but the trees predicts; weights (K,) in any unit.
 
         grid: origin and step of y, with step 0 where it is not rounded.
         """
         out, outliers = np.empty(len(X)), self.outliers(n_rows)
-        shares, work = weights * (1.0 - outliers[0]), self._work(*X.shape)
-        mean_all(np.ascontiguousarray(X), self.trees, work, shares, self.shapes.table, outliers, grid, out)
+        mean_all(np.ascontiguousarray(X), self.trees, weights, self.shapes.table, outliers, grid, out)
         return out
 
     @cached
@@ -182,20 +182,9 @@ class TreeTable:
 
         counts (K,), what each tree has answered for, and n_rows (1,), how many rows were learned, are moved on.
         """
-        out, outliers = np.empty(len(y)), (self.outlier_weight, OUTLIER_ROWS, *self.outliers(0)[1:])
-        work, table, pool = self._work(*X.shape), self.shapes.table, (*self._groups, counts)
-        learn_all(
-            np.ascontiguousarray(X),
-            np.ascontiguousarray(y),
-            self.trees,
-            work,
-            table,
-            pool,
-            outliers,
-            n_rows,
-            decay,
-            out,
-        )
+        out, outliers = np.empty(len(y)), (self.outlier_weight, OUTLIER_ROWS, *self._output)
+        rows, pool = (np.ascontiguousarray(X), np.ascontiguousarray(y)), (*self._groups, counts)
+        learn_all(*rows, self.trees, self.shapes.table, pool, outliers, n_rows, decay, out)
         return out
 
     def describe(self, label: int, n_rows: int, names: list[str], categories: list[list[str]]) -> Context | None:

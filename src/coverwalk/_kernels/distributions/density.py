@@ -33,8 +33,6 @@ from coverwalk._kernels.distributions.shapes import (
 from coverwalk._kernels.distributions.student import student_tail
 from coverwalk._kernels.linalg.prefetch import prefetch
 
-__all__ = ["cell_densities", "cell_logpdf", "row_density", "row_log_density"]
-
 LEAST = 1e-280  # a sum of densities above this has lost nothing to underflow
 # Unsigned: an index that might be negative counts from the end, and a loop over it is not done on several at once.
 _BLOCK = np.uint64(BLOCK)

@@ -10,8 +10,6 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import CELLS, KERNELS, STUDENT, Table, find_cell
 
-__all__ = ["draw_rows"]
-
 
 @kernel
 def _student(df: float, u: float, v: float) -> float:

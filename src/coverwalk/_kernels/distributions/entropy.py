@@ -11,8 +11,6 @@ from coverwalk._kernels.distributions.mixture import Components, row_tails
 from coverwalk._kernels.distributions.quantile import row_quantile, row_spread
 from coverwalk._kernels.distributions.shapes import Table
 
-__all__ = ["mixture_entropy"]
-
 _TAILS = 22  # panels end at the quantiles 4^-1 ... 4^-22: what lies beyond has mass 6e-14
 _TOLERANCE = 1e-8  # of one piece, in nats; discontinuities are halved down to it
 _MOST = 1000  # pieces of one panel; only hundreds of histograms in one row need more

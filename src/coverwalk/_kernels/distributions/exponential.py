@@ -12,8 +12,6 @@ import numpy as np
 
 from coverwalk._kernels._compile import fused_kernel
 
-__all__ = ["HIGHEST", "LOWEST", "loop_exp", "loop_log1p", "loop_tail"]
-
 LOWEST = -700.0  # of an argument: below, a float loses digits
 HIGHEST = 710.0  # of which the exponential is infinite, as it is from 709.5 on
 _LOG2_E = 1.0 / math.log(2.0)

@@ -8,14 +8,6 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.shapes import STUDENT, Table, atoms_tails
 from coverwalk._kernels.distributions.student import student_tail
 
-__all__ = [
-    "Components",
-    "draw_components",
-    "mixture_cdf",
-    "mixture_moments",
-    "row_tails",
-]
-
 
 class Components(NamedTuple):
     """The n rows' m components, flat; row i is answered by components offsets[i]:offsets[i+1]."""

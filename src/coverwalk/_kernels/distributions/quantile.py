@@ -20,8 +20,6 @@ from coverwalk._kernels.distributions.mixture import Components, row_tails
 from coverwalk._kernels.distributions.row_cdf import FlatRow, empty_row, flatten, other_cdf, tabulated_cdf
 from coverwalk._kernels.distributions.shapes import Table
 
-__all__ = ["mixture_ppf", "rowwise_ppf"]
-
 _NEWTON = 50  # steps of Newton or bisection; then the bracket is halved in the order of floats, at most 64 times
 _BIGGEST = 1.7976931348623157e308
 _TAIL = 1e-3  # of a quantile that is searched by exact cdfs

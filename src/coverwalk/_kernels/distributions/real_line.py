@@ -14,8 +14,6 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.shapes import t2_lower
 
-__all__ = ["CORE", "TAILS", "from_unit", "log_slope", "morton", "to_unit"]
-
 CORE = 3.0  # the six cells of the core are one unit wide each
 TAILS = 0.125 * sqrt(2.0 + CORE * CORE) * (sqrt(2.0 + CORE * CORE) + CORE)  # K
 _LOG_CORE = log(3.0 / (8.0 * CORE))

@@ -13,8 +13,6 @@ from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table
 from coverwalk._kernels.distributions.student import student_density, student_tail
 
-__all__ = ["grid_moments", "rounded_moments"]
-
 _SMOOTH_STUDENT, _SMOOTH_NORMAL = 2.5, 1.2  # scales, in steps, from which rounding adds step^2 / 12 alone: 1e-10, 1e-12
 _PERIODIC, _WAVES = (
     0.35,
@@ -155,6 +153,8 @@ def rounded_moments(table: Table, s: int, loc: float, scale: float) -> tuple[flo
 @kernel
 def grid_moments(components: Components, table: Table, origin: float, step: float, mean: Floats, var: Floats) -> None:
     """Mean and variance (n,) of rows that are rounded to origin + k step; in place of those before rounding."""
+    # Out of the tuple: to hand it to a function costs more than what most components need.
+    kind, narrowest, means, variances = table.kind, table.narrowest, table.mean, table.var
     for i in range(len(mean)):
         if math.isnan(mean[i]):
             continue
@@ -162,7 +162,12 @@ def grid_moments(components: Components, table: Table, origin: float, step: floa
         zero, first, second = origin + near * step, 0.0, 0.0
         for m in range(components.offsets[i], components.offsets[i + 1]):
             if components.weight[m] > 0.0:
-                loc, scale = (components.loc[m] - zero) / step, components.scale[m] / step
-                one, two = rounded_moments(table, components.shape[m], loc, scale)
+                loc, scale, s = (components.loc[m] - zero) / step, components.scale[m] / step, components.shape[m]
+                least = _SMOOTH_STUDENT if kind[s] == STUDENT else _SMOOTH_NORMAL
+                if scale * narrowest[s] >= least and variances[s] < math.inf:
+                    one = loc + scale * means[s]
+                    two = scale * scale * variances[s] + one * one + 1.0 / 12.0
+                else:
+                    one, two = rounded_moments(table, s, loc, scale)
                 first, second = first + components.weight[m] * one, second + components.weight[m] * two
         mean[i], var[i] = zero + step * first, step * step * (second - first * first)

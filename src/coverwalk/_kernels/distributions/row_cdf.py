@@ -28,8 +28,6 @@ from coverwalk._kernels.distributions.shapes import (
 from coverwalk._kernels.distributions.student import student_density, student_tail
 from coverwalk._kernels.linalg.prefetch import prefetch
 
-__all__ = ["N_PIECES", "PER_UNIT", "FlatRow", "empty_row", "flatten", "other_cdf", "student_pieces", "tabulated_cdf"]
-
 PER_UNIT = 16  # pieces of a table per unit of e
 REACH = 8  # units of e; then come pieces of u = REACH / e
 FAR_PIECES = 32  # per unit of u

@@ -11,23 +11,6 @@ from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.distributions.exponential import loop_tail
 from coverwalk._kernels.distributions.student import log1p
 
-__all__ = [
-    "BLOCK",
-    "CELLS",
-    "FAR",
-    "FAR_NORMAL",
-    "KERNELS",
-    "STUDENT",
-    "T2_CELLS",
-    "Table",
-    "atoms_tails",
-    "cells_density",
-    "log_density",
-    "partial_sums",
-    "t2_density",
-    "t2_lower",
-]
-
 STUDENT, KERNELS, T2_CELLS, CELLS = range(4)
 BLOCK = 8  # atoms that are worked out together: what a table has of them ends with so many of no mass
 

@@ -11,8 +11,6 @@ from scipy.special import gammaln
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["log1p", "student_density", "student_log_norm", "student_tail"]
-
 _MANY = 3000.0  # degrees of freedom from which the normal expansion is exact to rounding
 
 

@@ -17,8 +17,6 @@ from coverwalk._kernels.distributions.row_cdf import empty_row, flatten, other_c
 from coverwalk._kernels.distributions.shapes import BLOCK, FAR_NORMAL, KERNELS, STUDENT, Table
 from coverwalk._kernels.distributions.student import student_density, student_tail
 
-__all__ = ["CONSTANT", "EXPONENTIAL", "LINEAR", "cdf_at_ends", "piece_moments"]
-
 CONSTANT, LINEAR, EXPONENTIAL = range(3)
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)

@@ -10,8 +10,6 @@ from coverwalk._kernels.double_tree.tree_density import predict_tree
 from coverwalk._kernels.double_tree.walk import find
 from coverwalk._kernels.odds import mixture
 
-__all__ = ["cell_masses", "component_weights", "context_weights", "finest_cells", "leaves"]
-
 _SHALLOWEST = 3  # cells this deep lie on one side of an edge of the map's core
 
 

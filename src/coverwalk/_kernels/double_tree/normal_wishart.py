@@ -21,8 +21,6 @@ from scipy.special import gammaln
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["LOG_DET", "MEAN", "learn_normal", "log_normalisers", "predict_normal"]
-
 LOG_DET, MEAN = 4, 6
 
 

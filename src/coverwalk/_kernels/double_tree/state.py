@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels.double_tree.normal_wishart import log_normalisers
 
-__all__ = ["MAX_X_DEPTH", "Settings", "State", "grow", "new_state", "pack", "unpack", "widened"]
-
 MAX_X_DEPTH = 511  # alpha >= 1.05 keeps the depth below 380 for 2^31 rows
 
 # columns of xf: split, odds of w, odds of v (normal against tree), log evidence of phi; then see `normal_wishart`

@@ -21,8 +21,6 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.odds import mixture, updated
 
-__all__ = ["new_tree", "observe_tree", "predict_tree"]
-
 
 @kernel
 def new_tree(yf: Floats, yi: Ints32, counts: Ints, g0: float) -> int:

@@ -23,8 +23,6 @@ from coverwalk._kernels.double_tree.state import Settings, State
 from coverwalk._kernels.double_tree.tree_density import new_tree, observe_tree, predict_tree
 from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
 
-__all__ = ["find", "learn", "logpdf"]
-
 _LOG_FAIR = log(FAIR)
 
 

@@ -9,8 +9,6 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.node import MISSING
 from coverwalk._kernels.forest.side_scores import line_evidence, negative_entropy
 
-__all__ = ["best_prefix", "mask_of", "missing_goes", "order_categories"]
-
 
 @kernel
 def order_categories(mean: Floats, size: Floats, order: Ints) -> int:

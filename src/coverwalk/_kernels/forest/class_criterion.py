@@ -11,8 +11,6 @@ from coverwalk._kernels.forest.category_split import best_prefix, missing_goes
 from coverwalk._kernels.forest.side_scores import negative_entropy, x_log_x_table
 from coverwalk._kernels.linalg.splitmix import uniform
 
-__all__ = ["Classes", "class_split", "classes_of"]
-
 
 class Classes(NamedTuple):
     """The rows of a growth that tells classes apart, and work space."""

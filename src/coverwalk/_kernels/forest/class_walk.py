@@ -15,8 +15,6 @@ from coverwalk._kernels.forest.discriminant import Factors, log_scores
 from coverwalk._kernels.forest.node import child_of
 from coverwalk._kernels.odds import log_step
 
-__all__ = ["Local", "Rows", "Walk", "predict_locally", "visit"]
-
 Rows = tuple[Floats, Ints, Floats]  # X (n, p), class of each row (n,), weight of each row (n,)
 
 STRANGE = 1e-9  # share of rows that the parent's prediction leaves to all classes alike: no class is ever impossible

@@ -1,13 +1,11 @@
 """What a fitted tree keeps of its contexts, and what they learn: a component for each local model on the way."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk.files.schema import Array, stored
-
-__all__ = ["Learned", "Records"]
 
 REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
 MAX_MODELS = 3  # of a context: one of each kind
@@ -48,22 +46,17 @@ class Records(NamedTuple):
     factors: Floats
 
 
-@stored(
-    plane=Array(float, "C", "m", low=-1e60, high=1e60),  # these learn from residuals of up to 1e30
-    inverse=Array(float, "I", "m", "m", low=-1 / RIDGE - 1e-6, high=1 / RIDGE + 1e-6),
-    nu=Array(float, "C", above=0),
-    psi=Array(float, "C", above=0, high=1e100),
-    log_odds=Array(float, "C"),
-    log_choice=Array(float, "R"),
-    seen=Array(np.int64, "C", low=0, high=10**15),
-)
+@stored()
 class Learned(NamedTuple):
     """What C contexts and R components have learned since their growth; see `_kernels.forest.learned`."""
 
-    plane: Floats  # (C, m) theta; m = 1 + p, or 1 where inputs are many
-    inverse: Floats  # (C, m, m) P; (0, m, m) before the first row
-    nu: Floats  # (C,) rows
-    psi: Floats  # (C,) squared residuals in units of those at the growth: scales are times sqrt(psi / nu)
-    log_odds: Floats  # (C,) to stop here and not below, added to those of the growth
-    log_choice: Floats  # (R,) of a component within its context, likewise
-    seen: Ints  # (C,) number of the last row that came
+    # theta, learned from residuals of up to 1e30; m = 1 + p, or 1 where inputs are many
+    plane: Annotated[Floats, Array(float, "C", "m", low=-1e60, high=1e60)]
+    # P; none before the first row
+    inverse: Annotated[Floats, Array(float, "I", "m", "m", low=-1 / RIDGE - 1e-6, high=1 / RIDGE + 1e-6)]
+    nu: Annotated[Floats, Array(float, "C", above=0)]  # rows
+    # squared residuals in units of those at the growth: scales are times sqrt(psi / nu)
+    psi: Annotated[Floats, Array(float, "C", above=0, high=1e100)]
+    log_odds: Annotated[Floats, Array(float, "C")]  # to stop here and not below, added to those of the growth
+    log_choice: Annotated[Floats, Array(float, "R")]  # of a component within its context, likewise
+    seen: Annotated[Ints, Array(np.int64, "C", low=0, high=10**15)]  # number of the last row that came

@@ -28,8 +28,6 @@ from coverwalk._kernels.forest.regression import (
     solve_rows,
 )
 
-__all__ = ["N_SHAPES", "Fit", "Grid", "Layout", "empty_fit", "fit_contexts"]
-
 N_SHAPES = 2  # densities of a context: of its leave-one-out residuals, and of y about its mean
 SHAPE_ROWS = 12  # a context with fewer rows has none
 

@@ -13,8 +13,6 @@ from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.distributions.student import log1p
 from coverwalk._kernels.linalg.cholesky import factorise, forward_solve, log_determinant
 
-__all__ = ["Factors", "Moments", "discriminants", "empty_factors", "log_scores", "moments"]
-
 Rows = tuple[Floats, Ints, Floats]
 
 FARTHEST = 1e300  # squared distance

@@ -14,8 +14,6 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.real_line import from_unit, log_slope, to_unit
 
-__all__ = ["BITS", "Cells", "from_places", "grow_cells", "half", "places"]
-
 # first move (N + 1,) and moves (M, 6): axis, its halvings before, cells below and above (-1: not cut), points in them
 Cells = tuple[Ints, Ints]
 

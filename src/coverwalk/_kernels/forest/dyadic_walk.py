@@ -16,8 +16,6 @@ from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.dyadic_cells import AXIS, BITS, CHILD, HALVINGS, POINTS, Cells, half
 
-__all__ = ["Steps", "boxes", "cell_density", "slice_cells", "weigh_cells"]
-
 # What is left for those who ask, as a tree: first move (N + 1,), moves (M, 4): axis, its halvings before, cells below
 # and above (-1: none, or visited by another way); height (N,) and edge (M, 2)
 Steps = tuple[Ints, Ints, Floats, Floats]

@@ -8,8 +8,6 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.odds import log_add
 
-__all__ = ["local_evidence", "stop_weights", "walk_weights"]
-
 
 @kernel
 def local_evidence(log_score: Floats, n_regressions: int, log_weight: Floats, log_phi: Floats) -> None:

@@ -28,20 +28,6 @@ from coverwalk._kernels.forest.node import by_leaf
 from coverwalk._kernels.forest.polynomial import inner_product, n_features
 from coverwalk._kernels.linalg.prefetch import prefetch
 
-__all__ = [
-    "HEAD",
-    "LINES",
-    "NEGLIGIBLE",
-    "SORTED_ROWS",
-    "count_components",
-    "fill_store",
-    "inflation",
-    "mean_in",
-    "see",
-    "tree_components",
-]
-
-
 # Weight, in its tree, of a component that is left out. The distribution of outliers has a weight of 1e-8 at 10^7 rows
 # and a scale at most 10^4 times that of the component: no density changes by more than 1e-9 of itself.
 NEGLIGIBLE = 1e-22

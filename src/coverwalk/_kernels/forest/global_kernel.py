@@ -14,8 +14,6 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.kernel_density import base_density
 
-__all__ = ["FAR_ROWS", "judge_bandwidths", "node_masses", "surround"]
-
 FAR_ROWS = 0.05  # a
 REACH = 5.0  # bandwidths beyond which a row says nothing at a node
 

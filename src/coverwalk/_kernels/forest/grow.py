@@ -17,8 +17,6 @@ from coverwalk._kernels.forest.node import NODE, goes_right
 from coverwalk._kernels.forest.normal_criterion import NormalContexts, fit_normal, normal_split
 from coverwalk._kernels.linalg.splitmix import mix, uniform
 
-__all__ = ["Grown", "empty_nodes", "grow"]
-
 Grown = tuple[Any, Ints, Ints, Ints]  # nodes, parent, start, end: context k holds rows perm[start[k]:end[k]]
 
 

@@ -7,20 +7,6 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import fused_kernel, kernel
 
-__all__ = [
-    "BASE_WEIGHT",
-    "BASE_WIDTH",
-    "BIN",
-    "MIDDLE",
-    "N_BINS",
-    "bandwidths",
-    "base_density",
-    "bin_centres",
-    "bins_evidence",
-    "density_evidence",
-    "kernel_tables",
-]
-
 N_BINS, H = 128, 8  # bins, bandwidths
 BIN = 1.0 / 16.0  # in units of the context's own scale: the bins reach four scales to either side
 # The place of zero, in bins: in the middle of one, so that residuals that are zero but for rounding stand together and
@@ -165,3 +151,23 @@ def density_evidence(
     n, n_outside, log_outside = _bin(e, w, scale, counts)
     score, best = bins_evidence(counts, n, n_outside, log_outside, scale, tables)
     return score, scale, best
+
+
+@kernel
+def kernel_atoms(counts: Ints32, widths: Floats, n_rows: Ints, atoms: tuple[Ints, Floats, Floats, Floats]) -> None:
+    """Normals at the centres of the bins, over a base with the weight of one row and of the rows beyond the bins.
+
+    Of K contexts with counts (K, N_BINS), bandwidths (K,) and n_rows (K,): fills the atoms, start (K + 1,) of each
+    context's given, with their masses, centres and widths. A context has 3, and one for each bin that is not empty.
+    """
+    start, mass, centre, width = atoms
+    for k in range(len(counts)):
+        at, inside, rows = start[k] + 3, 0, n_rows[k] + 1.0
+        for b in range(N_BINS):
+            if counts[k, b] > 0:
+                inside += counts[k, b]
+                mass[at], centre[at], width[at] = counts[k, b] / rows, (b + 0.5 - MIDDLE) * BIN, widths[k]
+                at += 1
+        for j in range(3):
+            at = start[k] + j
+            mass[at], centre[at], width[at] = (rows - inside) / rows * BASE_WEIGHT[j], 0.0, BASE_WIDTH[j]

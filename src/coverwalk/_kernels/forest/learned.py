@@ -26,8 +26,6 @@ from coverwalk._kernels.forest.regression import add_gram
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
 from coverwalk._kernels.odds import log_add, log_mixture, log_step
 
-__all__ = ["learn_rows", "pool_rows", "set_precision"]
-
 _NO_WEIGHT = np.empty(0)
 MIN_NU = 2.0  # rows that a scale is worth however much was forgotten
 MIN_SCALE = 1e-4  # of a residual, in units of y's scale

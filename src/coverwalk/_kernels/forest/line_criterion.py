@@ -13,8 +13,6 @@ from coverwalk._kernels.forest.side_scores import RIDGE, line_evidence, line_tab
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
 from coverwalk._kernels.linalg.splitmix import uniform
 
-__all__ = ["Lines", "line_split", "lines_of"]
-
 _NO_WEIGHT = np.empty(0)
 
 

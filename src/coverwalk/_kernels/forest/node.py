@@ -12,20 +12,6 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 
-__all__ = [
-    "MAX_CATEGORIES",
-    "MISSING",
-    "NODE",
-    "OWN_CATEGORIES",
-    "UNSEEN",
-    "add_to_parents",
-    "arrange",
-    "by_leaf",
-    "child_of",
-    "goes_right",
-    "route",
-]
-
 MAX_CATEGORIES = 62  # categories of a column: bits 0 to 61 of a mask
 OWN_CATEGORIES = 61  # of them with a bit of their own; one is left for all others
 UNSEEN = 62  # the number of a level that was not there at fit

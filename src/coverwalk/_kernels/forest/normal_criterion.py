@@ -15,8 +15,6 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.linalg.cholesky import factorise, log_determinant
 from coverwalk._kernels.linalg.splitmix import uniform
 
-__all__ = ["NormalContexts", "NormalPrior", "fit_normal", "normal_split", "normals_of"]
-
 HOPELESS = 5.0  # nats that a split may lose, in a context and then in its child, before growth ends there
 
 

@@ -8,8 +8,6 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.student import log1p
 
-__all__ = ["add_normals"]
-
 LEAST = 1e-60  # densities below this are nothing beside the tails of the cells
 
 

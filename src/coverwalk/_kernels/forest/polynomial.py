@@ -3,8 +3,6 @@
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["add_features", "features", "inner_product", "n_features"]
-
 
 @kernel
 def n_features(degree: int, p: int) -> int:

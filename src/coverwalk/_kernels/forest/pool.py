@@ -5,8 +5,6 @@ import numpy as np
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import fused_kernel
 
-__all__ = ["climb"]
-
 N_STEPS = 200
 TOLERANCE = 1e-4  # of a weight, between two steps
 MIN_DENSITY = 1e-300  # of a half that rules a row out

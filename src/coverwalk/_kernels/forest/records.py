@@ -14,8 +14,6 @@ from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.regression import add_gram, kernel_matrix
 from coverwalk._kernels.linalg.cholesky import factorise, pack
 
-__all__ = ["at_rest", "fill_spans", "find_homes", "kept_records", "span_sizes", "whole_records"]
-
 DIGITS = 36  # binary ones, that records keep
 
 

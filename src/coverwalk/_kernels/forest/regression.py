@@ -14,23 +14,6 @@ from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
 
-__all__ = [
-    "LANES",
-    "WIDE",
-    "add_gram",
-    "in_rows",
-    "inverse_diagonal",
-    "kernel_matrix",
-    "leave_each_out",
-    "leave_one_out",
-    "leave_one_out_weighted",
-    "log_gamma_ratio",
-    "mean_keep",
-    "project",
-    "solve_coefficients",
-    "solve_rows",
-]
-
 LANES = 16  # rows that are worked on together, one a column
 WIDE = 64  # the same where there are many rows
 _NONE = np.empty(0)

@@ -15,8 +15,6 @@ from coverwalk._kernels.forest.kernel_density import BIN, MIDDLE, N_BINS, base_d
 from coverwalk._kernels.forest.polynomial import features
 from coverwalk._kernels.forest.sums import Regressions
 
-__all__ = ["bin_residuals", "bin_scales", "density_scores"]
-
 BLOCK = 64  # rows of a leaf that are looked at together
 
 

@@ -5,8 +5,6 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["hash_rows", "spread_on_grid", "uniforms"]
-
 _GOLDEN = 0.6180339887498949
 
 

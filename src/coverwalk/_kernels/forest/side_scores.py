@@ -8,8 +8,6 @@ import numpy as np
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["RIDGE", "line_evidence", "line_table", "negative_entropy", "x_log_x_table"]
-
 RIDGE = 1.0  # of the line on a side
 PRIOR_ROWS = 2.0  # a side's variance starts at the context's, with this weight
 

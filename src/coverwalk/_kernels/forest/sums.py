@@ -16,16 +16,6 @@ from coverwalk._kernels.forest.contexts import Fit, Grid, Layout, _posterior, em
 from coverwalk._kernels.forest.polynomial import features, n_features
 from coverwalk._kernels.forest.regression import LANES, log_gamma_ratio, mean_keep, solve_coefficients
 
-__all__ = [
-    "Regressions",
-    "add_moments",
-    "empty_regressions",
-    "n_moments",
-    "regress_moments",
-    "sum_upwards",
-    "summed_evidence",
-]
-
 ALIKE = 8.0  # rows a term from which on one ridge is as good as another
 KURTOSIS = 3.0  # of the leave-one-out residuals in the second-order term of their evidence: that of the normal
 
@@ -82,25 +72,6 @@ def add_moments(
             for a in range(p):
                 low[l, a] = min(low[l, a], X[q, a])
                 high[l, a] = max(high[l, a], X[q, a])
-
-
-@kernel
-def sum_upwards(
-    left: Ints, place: Ints, moments: Floats, low: Floats, high: Floats, total: Floats, lows: Floats, highs: Floats
-) -> None:
-    """Write the moments total (N, m) and ranges lows, highs (N, p) of all contexts from those of the leaves."""
-    N = len(left)
-    for k in range(N - 1, -1, -1):
-        if left[k] < 0:
-            total[k, :] = moments[place[k]]
-            lows[k, :] = low[place[k]]
-            highs[k, :] = high[place[k]]
-            continue
-        for j in range(total.shape[1]):
-            total[k, j] = total[left[k], j] + total[left[k] + 1, j]
-        for a in range(low.shape[1]):
-            lows[k, a] = min(lows[left[k], a], lows[left[k] + 1, a])
-            highs[k, a] = max(highs[left[k], a], highs[left[k] + 1, a])
 
 
 @kernel

@@ -22,9 +22,6 @@ from coverwalk._kernels.forest.trend import fourier_value
 from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1
 from coverwalk._kernels.linalg.prefetch import prefetch
 
-__all__ = ["Trees", "Work", "learn_all", "mean_all", "predict_all", "route_all"]
-
-
 # columns of `Trees.numbers`
 DEGREE, SMOOTH, SHAPE, MIDDLE, UNIT, FACTOR = range(6)
 # arrays of a tree in `Trees.where`, after which come those of `Learned`
@@ -106,10 +103,47 @@ def route_all(X: Floats, trees: Trees, work: Work, fixed: int) -> None:
 
 
 @kernel
+def _fetch(trees: Trees, leaf: Ints, learns: bool) -> None:
+    """Ask for what all trees will read in rows with these leaves (K, n), level by level: waiting for one context of a
+    way would take as long as for those of all trees.
+    """
+    where, size, nodes = trees.where, trees.size, trees.nodes
+    K, n = leaf.shape
+    context = np.empty((K, n), np.int64)
+    for t in range(K):
+        store = floats_1(where, size, t, STORE)
+        for i in range(n):
+            context[t, i] = nodes[leaf[t, i]].categories
+            for line in range(LINES):
+                prefetch(store, np.uint64(max(context[t, i], 0) + 8 * line))
+    going = True
+    while going:
+        going = False
+        for t in range(K):
+            store = floats_1(where, size, t, STORE)
+            for i in range(n):
+                c = context[t, i]
+                if c < 0:
+                    continue
+                going = True
+                if learns:
+                    slot, record = np.uint64(store[c + 4]), np.uint64(store[c + 5])
+                    plane = floats_2(where, size, t, LEARNED)
+                    prefetch(plane, slot * np.uint64(plane.shape[1]))
+                    for a in range(2, 5):  # nu, psi, log_odds
+                        prefetch(floats_1(where, size, t, LEARNED + a), slot)
+                    prefetch(floats_1(where, size, t, LEARNED + 5), record)  # log_choice
+                context[t, i] = np.int64(store[c])
+                for line in range(LINES):
+                    prefetch(store, np.uint64(max(context[t, i], 0) + 8 * line))
+
+
+@kernel
 def predict_all(
     trees: Trees,
     work: Work,
     weight: Floats,
+    share: float,
     learns: bool,
     outliers: tuple[float, float, float],
     at: Ints,
@@ -118,8 +152,8 @@ def predict_all(
     """Write the components of each row from at[i] on, the outliers' first, and move at past them; see
     `flat.tree_components`.
 
-    weight (K,): of the trees in the mixture; outliers: weight, centre and unit of their distribution, shape 0, which is
-    the first.
+    weight (K,): of the trees, in any unit: all together have ``share`` in the mixture; outliers: weight, centre and
+    unit of their distribution, shape 0, which is the first.
     """
     where, size, numbers, nodes, leaf = trees.where, trees.size, trees.numbers, trees.nodes, work.leaf
     n, p = work.plain.shape[1:]
@@ -130,13 +164,9 @@ def predict_all(
         at[i] += 1
     capacity = n_features(max(int(np.max(numbers[:, DEGREE])), 1), p)
     own = np.empty(p), np.ones(capacity), np.empty(capacity), np.empty(n, np.int64)
-    if n < SORTED_ROWS:  # nothing is read twice: what all trees will read
-        for t in range(len(leaf)):
-            store = floats_1(where, size, t, STORE)
-            for i in range(n):
-                for line in range(LINES):
-                    prefetch(store, np.uint64(max(nodes[leaf[t, i]].categories, 0) + 8 * line))
-    learned = _learned(where, size, 0)
+    if n < SORTED_ROWS:  # nothing is read twice
+        _fetch(trees, leaf, learns)
+    learned, factor = _learned(where, size, 0), share / np.sum(weight)
     for t in range(len(numbers)):
         unit = numbers[t, UNIT]
         if learns:
@@ -146,16 +176,24 @@ def predict_all(
         span = trees.root[t], trees.root[t + 1]
         tree = nodes, span, floats_1(where, size, t, STORE), int(numbers[t, DEGREE]), fill[0], fill[1]
         units = numbers[t, MIDDLE], unit, unit * numbers[t, FACTOR]
-        component = weight[t], int(numbers[t, SHAPE]), units
+        component = weight[t] * factor, int(numbers[t, SHAPE]), units
         tree_components(rows, tree, learned, learns, component, own, at, out)
+
+
+@kernel
+def _room(trees: Trees, n: int, p: int) -> Work:
+    """For n rows of p inputs."""
+    K = len(trees.numbers)
+    F = len(trees.where) - K
+    rows = np.empty((F, n, p)), np.empty((F, n, p)), np.empty((F, n))
+    return Work(rows[0], rows[1], rows[2], np.empty((K, n), np.int64), np.empty(n + 1, np.int64))
 
 
 @kernel
 def mean_all(
     X: Floats,
     trees: Trees,
-    work: Work,
-    share: Floats,
+    weight: Floats,
     table: Table,
     outliers: tuple[float, float, float],
     grid: tuple[float, float],
@@ -163,24 +201,26 @@ def mean_all(
 ) -> None:
     """Fill out (n,): the means of y in rows X (n, p), rounded to origin + k step: the grid, with step 0 where not.
 
-    share (K,): of the trees; outliers: see `predict_all`.
+    weight (K,) of the trees, outliers: see `predict_all`.
     """
+    work = _room(trees, X.shape[0], X.shape[1])
     route_all(X, trees, work, 1)
     offsets = work.offsets
     m = offsets[-1]
-    weight, loc, scale = np.empty((1, m)), np.empty(m), np.empty(m)
+    each, loc, scale = np.empty((1, m)), np.empty(m), np.empty(m)
     shape, label = np.empty(m, np.int32), np.empty(m, np.int64)
-    predict_all(trees, work, share, True, outliers, offsets[:-1].copy(), (weight, loc, scale, shape, label))
+    answer = (each, loc, scale, shape, label)
+    predict_all(trees, work, weight, 1.0 - outliers[0], True, outliers, offsets[:-1].copy(), answer)
     for i in range(len(X)):
         mean = 0.0
         for j in range(offsets[i], offsets[i + 1]):
-            mean += weight[0, j] * (loc[j] + scale[j] * table.mean[shape[j]])
+            mean += each[0, j] * (loc[j] + scale[j] * table.mean[shape[j]])
         if grid[1] > 0.0 and not math.isnan(mean):
             zero = grid[0] + np.floor((mean - grid[0]) / grid[1] + 0.5) * grid[1]
             mean = 0.0
             for j in range(offsets[i], offsets[i + 1]):
                 near, _ = rounded_moments(table, shape[j], (loc[j] - zero) / grid[1], scale[j] / grid[1])
-                mean += weight[0, j] * near
+                mean += each[0, j] * near
             mean = zero + grid[1] * mean
         out[i] = mean
 
@@ -190,7 +230,6 @@ def learn_all(
     X: Floats,
     y: Floats,
     trees: Trees,
-    work: Work,
     table: Table,
     pool: tuple[Ints, Floats, Floats],
     outliers: tuple[float, float, float, float],
@@ -205,6 +244,7 @@ def learn_all(
     """
     where, size, numbers = trees.where, trees.size, trees.numbers
     n, K = len(y), len(numbers)
+    work = _room(trees, X.shape[0], X.shape[1])
     route_all(X, trees, work, 0)
     target, log_psi = np.empty(n), np.empty((K, n))
     for t in range(K):

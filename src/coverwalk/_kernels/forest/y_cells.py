@@ -14,8 +14,6 @@ from coverwalk._kernels.distributions.mixture import Components, row_tails
 from coverwalk._kernels.distributions.row_cdf import empty_row, flatten, other_cdf, tabulated_cdf
 from coverwalk._kernels.distributions.shapes import Table
 
-__all__ = ["Prices", "Rows", "best_edges", "cell_masses", "move_edges"]
-
 
 class Rows(NamedTuple):
     """Rows sorted by y, as seen from G places between them: what lies below each."""

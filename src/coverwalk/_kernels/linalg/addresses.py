@@ -14,8 +14,6 @@ from numba.extending import intrinsic
 from coverwalk._arrays import Ints
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["floats_1", "floats_2", "floats_3", "ints_1", "pointer"]
-
 
 def _pointer(typing: Any, address: Any) -> Any:
     """A pointer from an integer."""

@@ -12,8 +12,6 @@ import math
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import fused_kernel, kernel
 
-__all__ = ["back_solve", "factorise", "forward_solve", "log_determinant", "pack"]
-
 
 @fused_kernel
 def factorise(A: Floats, d: int) -> None:

@@ -6,8 +6,6 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import config, types
 from numba.extending import intrinsic
 
-__all__ = ["prefetch"]
-
 _INT32 = ir.IntType(32)
 _READ, _KEEP, _DATA = _INT32(0), _INT32(3), _INT32(1)  # to read; into every level of the cache; data, not code
 

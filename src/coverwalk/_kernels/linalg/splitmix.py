@@ -5,8 +5,6 @@ import numpy as np
 from coverwalk._arrays import UInts
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["mix", "uniform"]
-
 
 @kernel
 def mix(bits: np.uint64) -> np.uint64:

@@ -5,8 +5,6 @@ import numpy as np
 from coverwalk._arrays import Bytes, UInts
 from coverwalk._kernels._compile import kernel
 
-__all__ = ["decode_bit", "encode_bit", "finish", "start_coder", "start_decoder"]
-
 # places of the state
 LOW, HIGH, CODE, PLACE = 0, 1, 2, 3
 MAX_BYTES = 36  # that one symbol may take: eight bits, of 4 bytes each where the interval is smallest; and some spare

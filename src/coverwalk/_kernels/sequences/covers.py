@@ -6,8 +6,6 @@ from coverwalk._arrays import Bytes, Ints, Ints32, UInts
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences.store import COVERS, LAST8, MAX_PERIOD, PREVIOUS, WORD
 
-__all__ = ["NAMES", "advance_past", "contexts", "find_match", "find_period", "hash2"]
-
 # The family of each hashing cover, in the order of `contexts`; order zero and the match come after them.
 NAMES = (
     *("suffix",) * 6,

@@ -6,8 +6,6 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.odds import log_add
 
-__all__ = ["evidences"]
-
 
 @kernel
 def evidences(

@@ -18,8 +18,6 @@ from coverwalk._kernels.sequences.logistic import HISTORY_NEXT, MAX_ODDS, RATES,
 from coverwalk._kernels.sequences.mixing import bucket_of, dot, find_slot, squash, train
 from coverwalk._kernels.sequences.store import LatticeStore
 
-__all__ = ["Scratch", "learn_bit", "new_scratch", "open_slots", "predict_bit"]
-
 _MAP_LIMIT = 1000  # a map forgets what is older than so many visits
 _FINAL_RATE, _REFINED_RATE = 12, 60  # out of 1024
 _CONSTANT = 256

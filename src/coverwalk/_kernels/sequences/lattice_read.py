@@ -8,8 +8,6 @@ from coverwalk._kernels.sequences.covers import contexts, find_match
 from coverwalk._kernels.sequences.lattice import Scratch, new_scratch, open_slots, predict_bit
 from coverwalk._kernels.sequences.store import COVERS, LAST8, PERIOD, SMALL_PERIOD, LatticeStore
 
-__all__ = ["spread"]
-
 
 @kernel
 def _bit(store: LatticeStore, scratch: Scratch, node: int, bit: int, last: np.uint64) -> float:

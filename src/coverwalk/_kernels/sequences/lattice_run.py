@@ -13,8 +13,6 @@ from coverwalk._kernels.sequences.lattice import learn_bit, new_scratch, open_sl
 from coverwalk._kernels.sequences.logistic import HISTORY_HALF
 from coverwalk._kernels.sequences.store import LatticeStore
 
-__all__ = ["DECODE", "ENCODE", "LEARN", "READ", "run"]
-
 READ, LEARN, ENCODE, DECODE = range(4)
 _LN2 = math.log(2.0)
 _FIRST_RATE, _RATE, _SOON = 96, 24, 4000  # of the mixer, out of 2^14: at first, in the end, and how soon

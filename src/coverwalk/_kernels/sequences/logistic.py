@@ -9,8 +9,6 @@ import numpy as np
 
 from coverwalk._arrays import Bytes, Ints, Ints32
 
-__all__ = ["HISTORY_HALF", "HISTORY_NEXT", "HISTORY_P", "MAX_ODDS", "RATES", "SQUASH", "STRETCH"]
-
 MAX_ODDS = 2800  # of a final log-odds: 1.8e-5 is the smallest probability of a bit
 
 

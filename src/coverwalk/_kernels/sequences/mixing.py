@@ -8,8 +8,6 @@ from coverwalk._kernels.sequences.logistic import SQUASH
 
 WEIGHT_BITS = 25  # a weight of one is 2^25
 
-__all__ = ["bucket_of", "dot", "find_slot", "squash", "train"]
-
 
 @kernel
 def squash(d: int) -> int:

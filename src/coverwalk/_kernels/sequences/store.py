@@ -1,6 +1,6 @@
 """The state of a lattice of covers as flat arrays, and how it grows. See docs/sequences.md."""
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from coverwalk._arrays import Bytes, Floats, Ints, Ints32, UInts
 from coverwalk._kernels.sequences.logistic import HISTORY_P, SQUASH
 from coverwalk.files.schema import Array, Limits, Scope, require, stored
-
-__all__ = ["LatticeStore", "new_store", "with_capacity"]
 
 BUCKET = 64  # bytes: four slots, one line of the processor's cache
 SUFFIXES = 6  # orders 1, 2, 3, 4, 6 and 8
@@ -39,23 +37,7 @@ _COUNTERS = {
 
 # Bit histories, maps, weights and the table of matches may hold any values of their types: kernels use them through
 # masks and tables that cover the whole type. What must fit are sizes, and the few numbers by which kernels index.
-@stored(
-    covers=Array(np.uint64, "n", below=COVERS),  # functions, which the others are, cannot be stored
-    slots=Array(np.uint8, "capacity"),
-    maps=Array(np.uint32, "256 * (n + 1)"),
-    weights=Array(np.int32, "n_weights"),
-    finals=Array(np.int32, 256, SETS),
-    refined=Array(np.uint16, (int(APM_ROWS1 + APM_MASK2) + 1) * APM_STEPS),
-    zero=Array(np.uint8, 256),
-    history=Array(np.uint8, "length"),
-    matches=Array(np.int32, 2, "n_matches"),
-    hits=Array(np.int64, 64, low=0, below=1 << 22),
-    differences=Array(np.int64, MAX_PERIOD + 1, low=0, below=1 << 40),
-    use=Array(float, "n + 2", 3),
-    past=Array(np.uint64, 3),
-    counters=Array(np.int64, len(_COUNTERS), columns=_COUNTERS),
-    check=lambda state, scope: _check_store(state, scope),
-)
+@stored(read_first=("covers",), check=lambda state, scope: _check_store(state, scope))
 class LatticeStore(NamedTuple):
     """Everything a lattice has learned; the kernels own and change all of it.
 
@@ -78,20 +60,20 @@ class LatticeStore(NamedTuple):
     covers (n,)           which of the hashing covers this model has: below 17 built in, then the user's own
     """
 
-    slots: Bytes
-    maps: NDArray[np.uint32]
-    weights: Ints32
-    finals: Ints32
-    refined: NDArray[np.uint16]
-    zero: Bytes
-    history: Bytes
-    matches: Ints32
-    hits: Ints
-    differences: Ints
-    use: Floats
-    past: UInts
-    counters: Ints
-    covers: UInts
+    slots: Annotated[Bytes, Array(np.uint8, "capacity")]
+    maps: Annotated[NDArray[np.uint32], Array(np.uint32, "256 * (n + 1)")]
+    weights: Annotated[Ints32, Array(np.int32, "n_weights")]
+    finals: Annotated[Ints32, Array(np.int32, 256, SETS)]
+    refined: Annotated[NDArray[np.uint16], Array(np.uint16, (int(APM_ROWS1 + APM_MASK2) + 1) * APM_STEPS)]
+    zero: Annotated[Bytes, Array(np.uint8, 256)]
+    history: Annotated[Bytes, Array(np.uint8, "length")]
+    matches: Annotated[Ints32, Array(np.int32, 2, "n_matches")]
+    hits: Annotated[Ints, Array(np.int64, 64, low=0, below=1 << 22)]
+    differences: Annotated[Ints, Array(np.int64, MAX_PERIOD + 1, low=0, below=1 << 40)]
+    use: Annotated[Floats, Array(float, "n + 2", 3)]
+    past: Annotated[UInts, Array(np.uint64, 3)]
+    counters: Annotated[Ints, Array(np.int64, len(_COUNTERS), columns=_COUNTERS)]
+    covers: Annotated[UInts, Array(np.uint64, "n", below=COVERS)]  # functions, which the others are, cannot be stored
 
 
 def n_inputs(covers: int) -> int:

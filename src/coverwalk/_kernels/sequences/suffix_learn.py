@@ -11,8 +11,6 @@ from coverwalk._kernels.sequences.suffix_store import SuffixStore
 from coverwalk._kernels.sequences.suffix_tree import add_entry, advance, find_entries, has_capacity, materialise
 from coverwalk._kernels.sequences.suffix_walk import Kind, alphabet_size, longest_path, newest_row, predict, weigh
 
-__all__ = ["learn", "observe", "prime"]
-
 
 @kernel
 def _shared(log_odds: float, share: float) -> float:

@@ -11,8 +11,6 @@ from coverwalk._kernels.sequences.suffix_store import SuffixStore
 from coverwalk._kernels.sequences.suffix_tree import advance, find_entries
 from coverwalk._kernels.sequences.suffix_walk import alphabet_size, distribution, predict, weigh
 
-__all__ = ["DRAW", "LOSSES", "MOVE", "TAIL", "read"]
-
 MOVE, LOSSES, TAIL, DRAW = range(4)
 
 

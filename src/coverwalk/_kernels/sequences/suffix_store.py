@@ -1,13 +1,11 @@
 """The arrays of a suffix tree: what each holds, what a file may hold, an empty tree. See `suffix_tree`."""
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk.files.schema import Array, Limits, Scope, require, stored
-
-__all__ = ["SuffixStore", "new_tree", "trimmed"]
 
 # columns of node_value
 C, T, N, STOP, FULL = range(5)  # fractional counts, tables, full counts, log evidence for stopping, for full counts
@@ -55,20 +53,7 @@ _SETTINGS = {
 }
 
 
-@stored(
-    size=Array(np.int64, 7, low=0, high=2**31),
-    path=Array(np.int64, "length"),
-    path_entry=Array(np.int64, "length", low=-1),
-    node_value=Array(float, "nodes", 5),
-    entry_value=Array(float, "entries", 3, low=0, high=10**15),
-    history=Array(np.int32, "past", low=BORDER, below="A"),
-    node_link=Array(np.int32, "nodes", 5, columns=_NODE_LINKS),
-    entry_link=Array(np.int32, "entries", 4, columns=_ENTRY_LINKS),
-    table=Array(np.int32, "slots", index="entries", none=True),
-    tied=Array(float, 4, 4, NEWEST_ROWS, KINDS_COLUMNS),
-    settings=Array(float, 13, columns=_SETTINGS),
-    check=lambda state, scope: _check_store(state, scope),
-)
+@stored(read_first=("entry_value", "history"), check=lambda state, scope: _check_store(state, scope))
 class SuffixStore(NamedTuple):
     """The whole state of a sequence model as flat arrays; all are owned and changed by the kernels.
 
@@ -86,17 +71,17 @@ class SuffixStore(NamedTuple):
     settings (13,)          the places above; RATE and on: how fast each of the tied log-odds is learned
     """
 
-    node_value: Floats
-    node_link: Ints32
-    entry_value: Floats
-    entry_link: Ints32
-    table: Ints32
-    history: Ints32
-    path: Ints
-    path_entry: Ints
-    size: Ints
-    tied: Floats
-    settings: Floats
+    node_value: Annotated[Floats, Array(float, "nodes", 5)]
+    node_link: Annotated[Ints32, Array(np.int32, "nodes", 5, columns=_NODE_LINKS)]
+    entry_value: Annotated[Floats, Array(float, "entries", 3, low=0, high=10**15)]
+    entry_link: Annotated[Ints32, Array(np.int32, "entries", 4, columns=_ENTRY_LINKS)]
+    table: Annotated[Ints32, Array(np.int32, "slots", index="entries", none=True)]
+    history: Annotated[Ints32, Array(np.int32, "past", low=BORDER, below="A")]
+    path: Annotated[Ints, Array(np.int64, "length")]
+    path_entry: Annotated[Ints, Array(np.int64, "length", low=-1)]
+    size: Annotated[Ints, Array(np.int64, 7, low=0, high=2**31)]
+    tied: Annotated[Floats, Array(float, 4, 4, NEWEST_ROWS, KINDS_COLUMNS)]
+    settings: Annotated[Floats, Array(float, 13, columns=_SETTINGS)]
 
 
 def new_tree(settings: Floats, tied: Floats, alphabet: int, depth: int) -> SuffixStore:

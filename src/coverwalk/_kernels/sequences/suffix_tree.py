@@ -20,8 +20,6 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences import suffix_store as at
 from coverwalk._kernels.sequences.suffix_store import BORDER, FRESH, MOST_SYMBOLS, SuffixStore
 
-__all__ = ["add_entry", "advance", "find_entries", "has_capacity", "materialise", "start_document", "with_capacity"]
-
 
 @kernel
 def _slot(table: Ints32, node: int, symbol: int) -> int:

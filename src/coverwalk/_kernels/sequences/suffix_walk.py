@@ -19,8 +19,6 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences import suffix_store as at
 from coverwalk._kernels.sequences.suffix_store import BORDER, FRESH, SuffixStore
 
-__all__ = ["alphabet_size", "distribution", "longest_path", "predict", "prior_log_odds", "weigh"]
-
 LIMIT = 6.0  # of a sum of tied log-odds: no kind of context is ever taken for certain
 FLOOR = 2.0**-40  # the weight of the uniform distribution beside the mixed walk: no symbol is ever impossible
 
