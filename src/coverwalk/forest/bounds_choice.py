@@ -102,7 +102,7 @@ def with_atoms_of(X: Floats, y: Floats, settings: Settings, weight: Floats | Non
 
 
 def _choose_atoms(X: Floats, y: Floats, settings: Settings, known: Settings | None, weight: Floats | None) -> Settings:
-    """The settings with a forest for the atoms of y (n,), where held-out rows are surely predicted better by it.
+    """The settings with a forest for the atoms of y (n,), where held-out rows are predicted better by it.
 
     The scale is then that of all other y.
     """
@@ -117,7 +117,7 @@ def _choose_atoms(X: Floats, y: Floats, settings: Settings, known: Settings | No
     apart = replace(settings, rounding=_skewed(X[rest], y[rest], alone.rounding, settings, before))
     if before is None or not nearly_same(apart.rounding, before, y):
         gain = _scores(X, y, apart, apart=True) - _scores(X, y, settings)
-        if not gain.mean() > SURE * gain.std() / np.sqrt(len(gain)):
+        if not gain.sum() > 0.0:
             return settings
     return with_atoms_of(X, y, apart, weight)
 
@@ -157,8 +157,6 @@ def nearly_same(one: Rounding | None, other: Rounding | None, y: Floats) -> bool
     one, other = one or Rounding(), other or Rounding()
     if (one.low, one.high) != (other.low, other.high) or not np.array_equal(one.values, other.values):
         return False
-    if (one.narrowing is None) != (other.narrowing is None):
-        return False
     cells, others = np.array(one._cells(y)), np.array(other._cells(y))
     if bool(one.step) != bool(other.step) or np.abs(cells - others).max() > ON_GRID * one.step > 0.0:
         return False
@@ -184,7 +182,6 @@ def _candidates(y: Floats, found: Rounding, ends: tuple[float, float]) -> list[R
         low, high = found.within(low, high)
         split = replace(found, low=low, high=high)
         return [split, *_mapped(split, (low - 0.5 * found.step, high + 0.5 * found.step), y)]
-    found = replace(found, narrowing=None)
     reached = [end for end in ends if np.any(y == end)]
     values = np.unique(np.concatenate([found.values, reached]))
     width = atom_widths(y, values)
