@@ -23,6 +23,8 @@ FOLDS = 2  # quarters of the rows that are held out in turn
 QUANTILES = (1.0, 0.5)  # of the distances from a bound, at which the map turns linear
 MIN_SKEWED = 100  # rows
 MIN_ATOMS = 20  # rows
+NARROW = 1e-3  # of the width of their cells, where no tree sees them: next to nothing of other y lies there
+LIKELY = 2.0  # standard errors by which held-out rows must ask for a forest of atoms: chance does with 0.02
 MIN_RATIO = 2.0  # of the slopes of a logarithmic scale at the quantiles of 5 and 95 %: less is nearly straight
 SURE = 3.1  # standard errors by which held-out rows must ask for it: chance does with 1e-3, as it finds atoms
 ON_GRID = 1e-3  # of a step, between the cells of two grids that are one
@@ -113,11 +115,11 @@ def _choose_atoms(X: Floats, y: Floats, settings: Settings, known: Settings | No
     if rest.sum() < MIN_SKEWED or len(y) - rest.sum() < MIN_ATOMS:
         return settings
     before = known.rounding if known and known.atoms else None
-    alone = replace(settings, rounding=replace(rounding, bounds=None))
-    apart = replace(settings, rounding=_skewed(X[rest], y[rest], alone.rounding, settings, before))
+    narrow = replace(rounding, bounds=None, width=NARROW * rounding.width)
+    apart = replace(settings, rounding=_skewed(X[rest], y[rest], narrow, settings, before))
     if before is None or not nearly_same(apart.rounding, before, y):
         gain = _scores(X, y, apart, apart=True) - _scores(X, y, settings)
-        if not gain.sum() > 0.0:
+        if not gain.mean() > LIKELY * gain.std() / np.sqrt(len(gain)):
             return settings
     return with_atoms_of(X, y, apart, weight)
 

@@ -52,7 +52,7 @@ class Settings:
     rounding: Annotated[Rounding | None, Maybe(Object(Rounding))] = field(default=None, compare=False)  # of y
     outliers: Annotated[Outliers | None, Maybe(Object(Outliers))] = None  # of the latent y
     # where the trees do not learn the values that repeat
-    atoms: Annotated[Atoms | None, Maybe(Object(Atoms, p="p", C="len(rounding.values) + 1"))] = field(
+    atoms: Annotated[Atoms | None, Maybe(Object(Atoms, p="p", C="rounding.atoms + 1"))] = field(
         default=None, compare=False
     )
     # that were given for y
