@@ -22,7 +22,6 @@ TARGETS = {
     "positive": (np.exp(X[:, 0] + 0.5 * Z), (0, None)),
     "at most": (3 - np.exp(X[:, 0] + 0.5 * Z), (None, 3)),
     "unit": (1 / (1 + np.exp(-2 * X[:, 0] - Z)), (0, 1)),
-    "far": (np.where(RNG.random(300) < 0.2, -999.0, X[:, 0] + Z), None),
     "plain": (X[:, 0] + Z, None),
 }
 

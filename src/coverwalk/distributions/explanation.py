@@ -133,7 +133,8 @@ def _kind(context: Any) -> Any:
     if not hasattr(context, "box"):
         return ("named", f"context {context}")
     if context.tree < 0:
-        return ("named", "a kernel density over all rows" if context.tree == -1 else "a histogram of y over all rows")
+        beside = ("a forest for single values", "a histogram of y over all rows", "a kernel density over all rows")
+        return ("named", beside[context.tree])
     sides = []
     for name, side in context.box.items():
         fixed = tuple(side) if isinstance(side, list) else (side[0] > -np.inf, side[1] < np.inf)

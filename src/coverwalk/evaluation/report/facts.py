@@ -70,7 +70,7 @@ def gather(subject: Subject) -> dict[str, Any]:
         "losses": _losses(subject, answers),
         "importances": _importances(subject, answers),
         "surprising": _surprising(subject, answers),
-        "explore": None if subject.forest is None or is_mixed(subject) else _explore(subject, answers),
+        "explore": _explore(subject, answers) if _explorable(subject) else None,
     }
 
 
@@ -170,6 +170,11 @@ def _surprising(subject: Subject, answers: Answers) -> list[dict[str, Any]]:
         }
         for i in order
     ]
+
+
+def _explorable(subject: Subject) -> bool:
+    """Whether the page can predict by itself: it has no categories, and no forest for classes."""
+    return subject.forest is not None and subject.forest.settings.atoms is None and not is_mixed(subject)
 
 
 def _explore(subject: Subject, answers: Answers) -> dict[str, Any]:

@@ -15,7 +15,7 @@ __all__ = ["write_page", "write_report"]
 
 _WITHOUT_EXPLORER = (
     "The interactive explorer is left out: it needs numeric inputs without missing values, and a model that comes from "
-    "fit and is not calibrated."
+    "fit, is not calibrated, and has no forest for values that repeat."
 )
 _SCRIPTS = ("rounding.js", "mixture.js", "charts.js", "explorer.js", "page.js")
 
