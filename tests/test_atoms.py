@@ -130,5 +130,5 @@ def test_weights_and_several_outputs():
 
 def test_reasons_and_reports(model, tmp_path):
     assert "a forest for single values" in str(model.explain(X_TEST[:1]))
-    page.write_report(Subject(model.forests_[0], "y", X_TEST[:60], Y_TEST[:60]), tmp_path / "r.html", "y")
+    page.write_report(Subject.of(model.forests_[0], "y", X_TEST[:60], Y_TEST[:60]), tmp_path / "r.html", "y")
     assert "has no forest for values that repeat" in (tmp_path / "r.html").read_text()
