@@ -173,7 +173,7 @@ def test_it_is_not_taken_where_it_gains_nothing():
 
 
 def test_few_rows_of_many_are_fitted_and_all_are_judged(monkeypatch):
-    monkeypatch.setattr("coverwalk.forest.class_additive.MAX_FLOATS", 2**15)
+    monkeypatch.setattr("coverwalk.forest.class_additive.MAX_FITTED", 2**15)
     seen = []
     fitted = Additive.fitted
     monkeypatch.setattr(

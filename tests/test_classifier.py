@@ -347,6 +347,16 @@ def _above(tree, k):
     return path
 
 
+def test_the_context_of_all_rows_has_discriminants_however_few_they_are():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=60)
+    X = rng.normal(size=(60, 30)) + 0.7 * np.eye(3)[y][:, rng.integers(3, size=30)]
+    model = ContextClassifier(random_state=0).fit(X[:40], y[:40])
+    locals_ = {component.local for component in model.contexts(X[:1], top=10**6)[0] if not component.box}
+    assert {"shared covariance, temperature 1", "own covariance, temperature 1"} <= locals_
+    assert model.weights_[1] > 0.5
+
+
 # Pooling
 
 

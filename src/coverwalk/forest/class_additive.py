@@ -12,7 +12,8 @@ from coverwalk.forest.threads import in_threads
 
 FOLDS = 4
 MIN_ROWS = 64  # fewer cannot tell
-MAX_FLOATS = 2**23  # of all functions at all rows; and at the rows of a fit, times the classes
+MAX_FLOATS = 2**23  # of all functions at all rows
+MAX_FITTED = 2**23  # of all functions at the rows of a fit, times the classes
 ERRORS = 2.0  # standard errors that the pool must gain: a chance gain is not worth the time
 VARIANCES = (0.3, 3.0, 30.0, 300.0)  # of the prior of a coefficient, tried in turn while held-out rows gain
 
@@ -50,7 +51,7 @@ def held_out_additive(
         if values.size > MAX_FLOATS:
             continue
         fit, last, expert = _Fit(values, y, weight, C), np.inf, plan
-        for variance in VARIANCES:
+        for variance in VARIANCES[VARIANCES.index(best[3]) if best else 0 :]:
             expert = fit.without(held, expert, variance)
             said = expert.psi(values[held])
             loss = -float(weight[held] @ np.log(said[np.arange(len(held)), y[held]]))
@@ -86,7 +87,7 @@ class _Fit(NamedTuple):
 
     def without(self, fold: Ints, plan: Additive, variance: float) -> Additive:
         """From the first rows that are not in a fold, as many as there is time for: their order is random."""
-        rows = np.delete(np.arange(len(self.y)), fold)[: MAX_FLOATS // (self.values.shape[1] * self.n_classes) + 1]
+        rows = np.delete(np.arange(len(self.y)), fold)[: MAX_FITTED // (self.values.shape[1] * self.n_classes) + 1]
         return plan.fitted(self.values[rows], self.y[rows], self.weight[rows], self.n_classes, variance)
 
 

@@ -37,8 +37,8 @@ class ClassGrowth:
     alpha: Annotated[float, Real(low=1e-100, high=1e100, whole=True)] = 1.0
     # powers of a discriminant's odds
     temperatures: Annotated[tuple[float, ...], List(Real(above=0, high=1e6), low=1, high=100, kind=tuple)] = (1.0, 0.3)
-    rows_shared: Annotated[float, Real(low=0)] = 1.0  # rows a column that a context needs for a shared covariance
-    rows_own: Annotated[float, Real(low=0)] = 0.5  # rows a column and class that it needs for own ones
+    rows_shared: Annotated[float, Real(low=0)] = 2.0  # rows a column that a context needs for a shared covariance
+    rows_own: Annotated[float, Real(low=0)] = 1.0  # rows a column and class that it needs for own ones
     nu0: Annotated[float, Real(low=0)] = 0.5  # prior rows of a covariance, a column
     ridge: Annotated[float, Real(low=0)] = 1.0  # scatter that every column has before any row, in units of its variance
     # of each column, 0 for numbers; empty where all are numbers
@@ -222,10 +222,14 @@ def needed_contexts(shared: Bools, own: Bools, parent: Ints) -> tuple[Bools, Boo
 
 
 def _kinds(counts: Floats, span: Span, parent: Ints, p: int, growth: ClassGrowth) -> tuple[_Kind, _Kind]:
-    """Which contexts have rows enough for discriminants: of shared, and of own covariances."""
+    """Which contexts have rows enough for discriminants, of shared and of own covariances; that of all rows always has.
+
+    It is one in a tree, and costs little; deeper ones cost most of the time and of the file.
+    """
     size, present = span[1] - span[0], (counts > 0).sum(1)
-    has_shared = (size >= growth.rows_shared * p) & (present > 1) & (growth.discriminants and p > 0)
-    has_own = has_shared & (size >= growth.rows_own * p * present)
+    root = np.arange(len(size)) == 0
+    has_shared = ((size >= growth.rows_shared * p) | root) & (present > 1) & (growth.discriminants and p > 0)
+    has_own = has_shared & ((size >= growth.rows_own * p * present) | root)
     C = counts.shape[1]
     shared = _Kind.of(has_shared, parent, C, p, own=False)
     return shared, _Kind.of(has_own & (shared.place >= 0), parent, C, p, own=True)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-from scipy.optimize import fmin_l_bfgs_b
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk.files.schema import Array, Real, Whole, stored
@@ -19,6 +18,7 @@ from coverwalk.files.schema import Array, Real, Whole, stored
 QUANTILES = 5  # of a number, with its least and its greatest
 MAX_FUNCTIONS = 1024
 MAX_STEPS, TOLERANCE = 100, 1e-5  # of the loss, between two steps
+SPARSE = 0.2  # of values that are not zero: indicators
 TINY = np.finfo(float).tiny
 
 
@@ -77,17 +77,21 @@ class Additive:
         The search begins at the coefficients that there are, which must not come from other rows: it ends near the
         best ones, not at them.
         """
+        from scipy.optimize import fmin_l_bfgs_b  # takes as long to load as all else, and most models never need it
+        from scipy.sparse import csr_array
+
         F = values.shape[1]
+        given = csr_array(values) if np.count_nonzero(values) < SPARSE * values.size else values  # faster by half
         total, present = weight.sum(), np.eye(n_classes)[y] * weight[:, None]
         log_shares = np.log((present.sum(axis=0) + 1.0 / n_classes) / (total + 1.0))
 
         def loss(b: Floats) -> tuple[float, Floats]:
-            scores = values @ b.reshape(F, -1) + log_shares
+            scores = given @ b.reshape(F, -1) + log_shares
             scores -= scores.max(axis=1, keepdims=True)
             p = np.exp(scores)
             sums = p.sum(axis=1, keepdims=True)
             p *= weight[:, None] / sums
-            slope = values.T @ (p - present)
+            slope = given.T @ (p - present)
             value = weight @ np.log(sums[:, 0]) - (present * scores).sum() + 0.5 * (b @ b) / variance
             return float(value) / total, (slope.ravel() + b / variance) / total
 
