@@ -42,8 +42,8 @@ _FARTHEST = 1e6  # spreads to which a sum goes at most
 _NEAR, _FAR = 1e-6, 1e-7  # of its mass, that a component may have beyond: where squares are summed, and where not
 _NOTHING = 1e-10  # of mass, from where a Student t is not read from its table
 _ALL = 6.0  # deviations from where a normal is not: it has 1e-9 of its mass there
-_TOLERANCE = 1e-7  # of the sum, in spreads, by each component; that of all is some 1e-7 too, as most are wider
-_MOST = 4096  # terms of the sum
+_TOLERANCE = 7e-7  # of the sum, in spreads, by a component if it were at its worst: that of all is below 1e-6
+_MOST = 2**15  # terms of the sum
 _WIDEST = 0.25  # distance in u: a normal in sinh(u) grows beyond pi / 4 from the axis, which adds exp(-pi^2 / 2 / this)
 _FEW = 100  # values of a grid that are summed in any case
 _MANY = 2000  # where components are narrow; a row with more of them is left to others
@@ -123,7 +123,7 @@ def _facts(size: Ints, normal: Floats, student: Floats, ramp: Floats) -> tuple[f
 def _distance_between(size: Ints, normal: Floats, student: Floats, center: float, spread: float) -> float:
     """The distance in u at which the sum over F (1 - F) is good to _TOLERANCE.
 
-    A component whose locations are so many deviations d apart in the sum adds its weight times exp(-2 pi^2 / d^2) to
+    A component whose locations are so many deviations d apart in the sum adds its weight times exp(-pi^2 / d^2) to
     the error if it is normal, and exp(-2 pi sqrt(df) / d) if it is a Student t, whose density has a pole there.
     """
     least = _WIDEST
@@ -135,7 +135,7 @@ def _distance_between(size: Ints, normal: Floats, student: Floats, center: float
             if digits <= 0.0:
                 continue
             away = (part[m, 1] - center) / spread
-            apart = math.pi * math.sqrt(2.0 / digits)
+            apart = math.pi / math.sqrt(digits)
             if kind == 1:
                 apart = min(apart, 2.0 * math.pi * math.sqrt(student[m, 3]) / digits)
             least = min(least, apart * scale / math.sqrt(1.0 + away * away))
@@ -249,7 +249,7 @@ def mixture_crps(
         center, spread = row_spread(components, i)
         usual = flatten(components, table, which, i, row) and size[3] == 0 and abs(y[i]) < 1e100
         mean, narrowest, sharp = _facts(size, normal, student, ramp)
-        smooth = size[2] == 0 and narrowest >= step and _NEXT * step**6 * sharp <= _TOLERANCE * spread
+        smooth = size[2] == 0 and narrowest >= step and _NEXT * step**6 * sharp <= 0.1 * _TOLERANCE * spread
         if not usual or math.isnan(mean):
             continue
         if step > 0.0:
