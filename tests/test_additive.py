@@ -172,6 +172,14 @@ def test_it_is_not_taken_where_it_gains_nothing():
     assert not ContextClassifier(random_state=0).fit(X, y)._forest.additive
 
 
+def test_a_fold_without_rows_tells_nothing():  # copies of a few heavy rows may all be in one
+    X, y = additive_rows(400)
+    folds = [np.arange(0), *np.array_split(np.arange(400), FOLDS - 1)]
+    trees = [np.full((400, 2, 1), 0.5)] * 3
+    columns = np.zeros(8, np.int64), np.empty(0, np.int64)
+    assert held_out_additive((X, y, np.ones(400)), trees, 0.75, *columns, folds, 1) is None
+
+
 def test_few_rows_of_many_are_fitted_and_all_are_judged(monkeypatch):
     monkeypatch.setattr("coverwalk.forest.class_additive.MAX_FITTED", 2**15)
     seen = []
