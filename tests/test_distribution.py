@@ -11,6 +11,8 @@ from scipy import integrate, stats
 
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
+from coverwalk.distributions.univariate import UnivariateDistribution
+from coverwalk.preparation.rounding import Rounding
 
 DFS = [0.5, 1.0, 2.0, 2.1, 5.5, 30.0, 41.0, 300.0, 2999.0, 3001.0, 1e5, 1e8, np.inf]
 POINTS = np.array([-80.0, -9.0, -2.2, -1.7, -0.6, -1e-3, 0.0, 0.4, 1.0, 1.75, 3.3, 7.0, 60.0])
@@ -438,3 +440,90 @@ def test_bad_voices(name, value, message):
 def test_bad_shapes(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+
+def crps_rows(seed, n=12, df=(1.5, 4.0, 30.0), narrowest=0.02):
+    """Rows of Student components, normals and kernels, narrow and wide; and the cdf of each by SciPy alone."""
+    rng = np.random.default_rng(seed)
+    mass, center, width = np.array([0.2, 0.5, 0.3]), np.array([-1.0, 0.2, 1.4]), np.array([0.3, 0.5, 0.25])
+    shapes = Shapes.join([Shapes.student([*df, np.inf]), Shapes.kernels(mass, center, width)])
+    m = 6 * n
+    weight, shape = rng.dirichlet(np.ones(6), n), rng.integers(0, len(shapes), m).reshape(n, 6)
+    loc, scale = rng.normal(0, 2, (n, 6)), np.exp(rng.uniform(np.log(narrowest), 1, (n, 6)))
+    dist = PredictiveDistribution(
+        np.arange(0, m + 1, 6), weight.ravel(), loc.ravel(), scale.ravel(), shape.ravel(), shapes
+    )
+
+    def cdf(i, y):
+        total = np.zeros_like(y)
+        for w, a, s, k in zip(weight[i], loc[i], scale[i], shape[i]):
+            e = (y - a) / s
+            own = stats.t(df[k]).cdf(e) if k < len(df) else stats.norm.cdf(e)
+            total += w * (own if k <= len(df) else stats.norm.cdf((e[:, None] - center) / width) @ mass)
+        return total
+
+    spread = np.sum(weight * (scale + np.abs(loc - np.sum(weight * loc, axis=1)[:, None])), axis=1)
+    return dist, cdf, spread, rng.normal(0, 3, n)
+
+
+def slow_crps(cdf, i, y, spread):
+    """The integral of (F - 1[x >= y])^2 by Gauss and Legendre in many pieces, out to where its tails add nothing."""
+    out = np.concatenate([np.linspace(0, 30, 3000), np.geomspace(30, 1e9, 4000)[1:]]) * spread
+    edges = np.sort(np.concatenate([-out[1:], out, [y]]))
+    place, weight = np.polynomial.legendre.leggauss(6)
+    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+    x = middle[:, None] + half[:, None] * place
+    above = cdf(i, x.ravel()).reshape(x.shape) - (x > y)
+    return np.sum(above**2 * half[:, None] * weight)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_crps_is_the_integral(seed):
+    dist, cdf, spread, y = crps_rows(seed)
+    y[0], y[1] = 400.0, -60.0  # far out
+    expected = np.array([slow_crps(cdf, i, y[i], spread[i]) for i in range(len(y))])
+    assert np.max(np.abs(dist.crps(y) - expected) / spread) < 1e-6
+    assert dist[2].crps(y[2]) == pytest.approx(expected[2], abs=1e-6 * spread[2])
+
+
+@pytest.mark.parametrize(("step", "narrowest"), [(1.0, 0.02), (0.01, 0.02), (0.04, 0.05), (0.25, 0.5)])
+def test_the_crps_of_rounded_y_is_the_sum_over_the_grid(step, narrowest):
+    """Of a few values, of many under wide components, and of many under narrow ones."""
+    dist, cdf, spread, y = crps_rows(3, df=(4.0, 8.0, 30.0), narrowest=narrowest)
+    y[0] = 45.0
+    y = np.round((y - 0.1) / step) * step + 0.1
+    grid = np.arange(-round(400 / step), round(400 / step) + 1) * step + 0.1
+    found = dist.rounded(Rounding(step=step, origin=0.1)).crps(y)
+    for i in range(len(y)):
+        exact = step * np.sum((cdf(i, grid + 0.5 * step) - (grid > y[i] - 0.5 * step)) ** 2)
+        assert found[i] == pytest.approx(exact, abs=1e-6 * spread[i])
+
+
+def test_the_crps_of_a_grid_under_a_narrow_and_a_wide_normal():
+    """Where the second term of the series counts."""
+    step, scale = 0.3, np.array([1.0, 40.0])
+    dist = PredictiveDistribution([0, 2], [0.9, 0.1], [0.0, 0.0], scale, [0, 0], Shapes.student(np.inf))
+    grid = np.arange(-2000, 2001) * step
+    F = stats.norm.cdf((grid[:, None] + 0.5 * step) / scale) @ [0.9, 0.1]
+    exact = step * np.sum((F - (grid > -0.5 * step)) ** 2)
+    assert dist.rounded(Rounding(step=step)).crps([0.0])[0] == pytest.approx(exact, abs=3e-7)
+
+
+def test_rows_without_a_mean_or_with_cells_have_a_crps_from_quantiles():
+    heavy = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student([0.9]))
+    assert heavy.crps([0.5]) == pytest.approx(UnivariateDistribution.crps(heavy, [0.5]))
+    cells = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.cells([0.4, 0.6], [-1.0, 1.0], [1.0, 2.0]))
+    both = PredictiveDistribution(
+        [0, 1, 2],
+        [1.0, 1.0],
+        [0.0, 0.0],
+        [1.0, 1.0],
+        [0, 1],
+        Shapes.join([cells.shapes, Shapes.student([np.inf])]),
+    )
+    assert both.crps([0.3, 0.3])[0] == pytest.approx(UnivariateDistribution.crps(cells, [0.3])[0])
+    assert both.crps([0.0, 0.0])[1] == pytest.approx((np.sqrt(2) - 1) / np.sqrt(np.pi), abs=1e-8)
+    assert np.isnan(both.crps([np.nan, 0.0])).tolist() == [True, False]

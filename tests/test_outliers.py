@@ -147,6 +147,15 @@ def test_sums_leave_them_out():
     rest = np.delete(np.arange(len(Y)), SLIPS)
     without = ForestSums.plan(X[rest], Y[rest], Settings(n_trees=2, outliers=limits))
     without.accumulate(X[rest], Y[rest])
-    assert with_them.n_rows == len(rest)
+    assert with_them.n_rows == len(Y)
     for one, other in zip(with_them.sums, without.sums):
         np.testing.assert_allclose(one.moments, other.moments, rtol=1e-9, atol=1e-9)
+
+
+def test_chunks_of_more_rows_than_are_kept_leave_them_out_too(monkeypatch):
+    monkeypatch.setattr("coverwalk.forest.passes.ROWS_KEPT", 100)
+    y = with_slips(Y)
+    chunks = [(X[i : i + 150], y[i : i + 150]) for i in range(0, 900, 150)]
+    summed = small().fit_chunks(chunks, sample_rows=600)
+    assert summed.forests_[0].settings.outliers is not None
+    assert loss(summed) < loss(small().fit(X[:450], Y[:450]))

@@ -40,7 +40,7 @@ def make_subject():
     forest = Forest.plan(X[:300], y[:300], settings, ["a", "</script><b>", "c"])
     forest.accumulate(X[:300], y[:300])
     forest.finalize()
-    return Subject(forest, "strength & <i>more</i>", X[290:], y[290:])
+    return Subject.of(forest, "strength & <i>more</i>", X[290:], y[290:])
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_the_page_stays_small(subject, tmp_path):
     forest = Forest.plan(X, y, Settings(n_trees=40, min_rows=2))
     forest.accumulate(X, y)
     forest.finalize()
-    page.write_report(Subject(forest, "y", X, y), tmp_path / "large.html", "large")
+    page.write_report(Subject.of(forest, "y", X, y), tmp_path / "large.html", "large")
     assert export(forest, 10**9).n_trees == 40
     assert export(forest).n_trees < 40  # or this test would show nothing
     assert (tmp_path / "large.html").stat().st_size < 2_000_000
@@ -132,13 +132,7 @@ def test_the_page_stays_small(subject, tmp_path):
 @pytest.fixture(scope="module")
 def streamed(subject, tmp_path_factory):
     """The page of a model that is no forest: it predicts, and says what it is."""
-    plain = subject._replace(
-        forest=None,
-        predict=subject.forest.predict_dist,
-        names=["a", "b", "c"],
-        learned=(subject.forest.X, subject.forest.y),
-        facts={"n_rows": 300, "n_trees": 5, "n_contexts": 77},
-    )
+    plain = subject._replace(forest=None, inputs=["a", "b", "c"], model={"n_rows": 300, "n_trees": 5, "n_contexts": 77})
     path = tmp_path_factory.mktemp("report") / "stream.html"
     page.write_report(plain, path, "a stream")
     assert gather(plain)["losses"] == gather(subject)["losses"]
@@ -264,7 +258,7 @@ def test_the_page_knows_the_kernel_density_over_all_rows(p, browser, subject, tm
     forest = Forest.plan(X, subject.y, Settings(n_trees=2, kernel=0.6))
     forest.accumulate(X, subject.y)
     forest.finalize()
-    page.write_report(Subject(forest, "y", X, subject.y), tmp_path / "k.html", "k")
+    page.write_report(Subject.of(forest, "y", X, subject.y), tmp_path / "k.html", "k")
     browser.open((tmp_path / "k.html").as_uri())
     far = np.vstack([X[:20], 5 * X[:20], -50 * X[:5]])
     shown = browser.evaluate(
@@ -285,7 +279,7 @@ def test_the_page_knows_steps(browser, subject, tmp_path):
     forest = Forest.plan(subject.X, subject.y, settings, ["a", "b", "c"])
     forest.accumulate(subject.X, subject.y)
     forest.finalize()
-    page.write_report(Subject(forest, "y", subject.X, subject.y), tmp_path / "s.html", "s")
+    page.write_report(Subject.of(forest, "y", subject.X, subject.y), tmp_path / "s.html", "s")
     browser.open((tmp_path / "s.html").as_uri())
     X = subject.X[:20]
     shown = np.array(

@@ -1,7 +1,5 @@
 """Rounded y: what is found, how often by mistake, and that a distribution with atoms tells the truth about them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -12,9 +10,7 @@ from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.metrics import calibration_error, crps, pit
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.settings import Settings
-from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.find_rounding import find_rounding
-from coverwalk.preparation.narrowing import Narrowing
 from coverwalk.preparation.rounding import Rounding
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
@@ -90,11 +86,6 @@ MAPS = [
     Rounding(step=1 / 3, origin=0.2),
     Rounding(values=np.array([0.0]), width=np.array([0.3])),
     Rounding(values=np.array([-1.0, 0.0, 0.4]), width=np.array([0.2, 0.1, 0.3])),
-    Rounding(
-        values=np.array([-9.0, 0.0, 20.0]),
-        width=np.array([0.2, 0.1, 0.3]),
-        narrowing=Narrowing(np.array([-9.0, -0.5, 1.0, 20.0]), np.array([-0.7, -0.5, 1.0, 1.3])),
-    ),
 ]
 
 
@@ -166,32 +157,6 @@ def test_cdf_is_right_continuous_and_all_agree_with_it(rounding):
     np.testing.assert_array_equal(dist[1].atoms()[1].shape, dist[1].atoms()[0].shape)
 
 
-@pytest.mark.parametrize("bounds", [None, Bounds(-30.0, np.inf, 3.0)])
-def test_densities_in_narrowed_ranges_are_slopes_of_the_cdf(bounds):
-    dist, _ = mixture(replace(MAPS[-1], bounds=bounds), narrow=-1)
-    y, h = np.array([-20.0, -8.5, -3.0, -0.6, -0.3, 0.7, 1.5, 10.0, 19.9, 25.0]), 1e-5
-    slope = (dist.cdf(y[None, :] + h) - dist.cdf(y[None, :] - h)) / (2 * h)
-    np.testing.assert_allclose(dist.pdf(y[None, :]), slope, rtol=1e-5, atol=1e-9)
-    assert np.all(dist.pdf(y[None, 1:-1]) > 0)
-
-
-def test_values_far_away_are_brought_near_and_others_stay():
-    rng = np.random.default_rng(0)
-    bulk = rng.normal(100, 5, 500)
-    for far, near in (([-999.0], True), ([0.0, 1e6], True), ([bulk.max() + 0.1], False), ([100.0], False)):
-        found = find_rounding(np.concatenate([bulk, np.repeat(far, 60)]))
-        assert found.values.tolist() == far
-        assert (found.narrowing is not None) == near
-        t = found.latent(bulk[:, None], bulk)
-        opened = found.width[found.values < bulk.min()].sum()
-        if near:
-            np.testing.assert_allclose(t, bulk + opened, rtol=1e-12)
-            left, right = found.cells(far)
-            assert np.all((left > t.min() - 15) & (right < t.max() + 15))
-    slip = find_rounding(np.concatenate([bulk, np.repeat(-999.0, 60), [-400.0]]))
-    assert slip.narrowing.y[1] == bulk.min()
-
-
 @pytest.mark.parametrize("step", [0.02, 0.1, 1.0, 5.0])
 def test_moments_on_a_grid_are_sums_over_its_values(step):
     rounding = Rounding(step=step, origin=0.13)
@@ -223,7 +188,7 @@ def test_moments_with_single_atoms_are_integrals(rounding):
     for i in range(3):
         components = latent[i].components
         edges = np.concatenate([components.loc + components.scale * s for s in (-1, 0, 2)])
-        marks = np.concatenate([np.linspace(-40, 40, 4000), edges, *rounding.cells(rounding.values), rounding._knots()])
+        marks = np.concatenate([np.linspace(-40, 40, 4000), edges, *rounding.cells(rounding.values)])
         low, high = np.sort(marks)[:-1, None], np.sort(marks)[1:, None]
         t = 0.5 * (low + high) + 0.5 * (high - low) * nodes
         mass = 0.5 * (high - low) * weights * latent[i].pdf(t)
@@ -298,13 +263,7 @@ def rain(n, seed):
     return X, np.where(dry, 0.0, np.exp(0.5 * X[:, 0] + 0.5 * rng.normal(size=n)))
 
 
-def sales(n, seed):
-    """None, or at least 50."""
-    X, y = rain(n, seed)
-    return X, np.where(y > 0.0, 50.0 + y, 0.0)
-
-
-@pytest.fixture(scope="module", params=[counts, rain, sales])
+@pytest.fixture(scope="module", params=[counts, rain])
 def fitted(request):
     return request.param, ConditionalDensity(n_estimators=6).fit(*request.param(700, 0))
 

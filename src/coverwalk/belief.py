@@ -1,7 +1,11 @@
-"""What a `CoverModel` keeps of each context: its local models, and rows for its children; and whether these fit."""
+"""What a `CoverModel` keeps of each context: its local models, and rows for its children; and whether these fit.
+
+Where a context is split, or models are merged, contexts are weighed in the batch form of the walk: from evidences, not
+row by row.
+"""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +16,10 @@ from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
 from coverwalk.local.kernel_density import KernelDensity, KernelDensityPosterior
 from coverwalk.local.polynomial import Polynomial, PolynomialPosterior
 from coverwalk.local.tree_density import TreeDensity, TreeDensityPosterior
-from coverwalk.walk import START, Refining, mix
+from coverwalk.walk import START, Coarsening, Refining, mix
+
+if TYPE_CHECKING:
+    from coverwalk.cover_model import CoverModel
 
 LOCALS = (Polynomial, TreeDensity, KernelDensity, Dirichlet)
 _POSTERIORS = (PolynomialPosterior, TreeDensityPosterior, KernelDensityPosterior, DirichletPosterior)
@@ -75,6 +82,62 @@ class KeptRow(NamedTuple):
     x: Annotated[Any, Plain()]
     y: Annotated[Any, Plain()]
     log_psi: Annotated[float, Real()]
+
+
+def split(model: "CoverModel", M: Context) -> None:
+    """Let the children of a context see its rows as if they had been there from the start; docs/math.md, 4.3."""
+    rows, depth = model._rows.pop(M, []), model._depth[M]
+    for x, y, log_psi_M in rows:
+        child = model.cover.contexts(x)[depth + 1][0]
+        if child not in model._beliefs:
+            model._beliefs[child] = Belief(model.local, model._beliefs[M] if model.priors == "parent" else None)
+            model._stopping[child] = model.walk.prior(depth + 1)
+            model._depth[child] = depth + 1
+            model._finer.setdefault(M, {}).setdefault(0, set()).add(child)
+        here, belief = model._stopping[child], model._beliefs[child]
+        log_phi, log_v = belief.weigh(x, y)
+        log_psi = log_phi  # refining: the child is a leaf and stops
+        if isinstance(model.walk, Coarsening):
+            log_psi = float(np.logaddexp(here.log_w + log_phi, here.log_1mw + log_psi_M))
+            here.log_w += log_phi - log_psi
+            here.log_1mw += log_psi_M - log_psi
+        belief.update(x, y, log_v)
+        model._log_Z[child] = model._log_Z.get(child, 0.0) + log_psi
+        model._rows.setdefault(child, []).append(KeptRow(x, y, log_psi))
+    if rows and isinstance(model.walk, Refining):
+        for level in reversed(model.cover.contexts(rows[0].x)[: depth + 1]):
+            _weigh(model, level[0])
+
+
+def _weigh(model: "CoverModel", M: Context) -> None:
+    """Batch form: Z_M = w Z_phi + (1-w) sum_b v_b prod_{N in b} Z_N, and the posterior w and v it implies."""
+    log_Z_phi = model._beliefs[M].log_evidence()
+    partitions = model._finer.get(M, {})
+    here = model._stopping[M] = model.walk.prior(model._depth[M])
+    if not partitions:
+        model._log_Z[M] = log_Z_phi
+        return
+    log_Z_b = np.array([sum(model._log_Z[N] for N in partition) for partition in partitions.values()])
+    onward, log_v = mix(np.full(len(log_Z_b), -np.log(len(log_Z_b))), log_Z_b)
+    if len(partitions) > 1:
+        here.log_v = dict(zip(partitions, (log_v + np.log(len(partitions))).tolist()))
+    model._log_Z[M] = log_Z = float(np.logaddexp(here.log_w + log_Z_phi, here.log_1mw + onward))
+    here.log_w += log_Z_phi - log_Z
+    here.log_1mw += onward - log_Z
+
+
+def take_in(model: "CoverModel", other: "CoverModel") -> None:
+    """Add what another model of the same contexts has learned, and weigh all of them again."""
+    for M, belief in other._beliefs.items():
+        if M not in model._beliefs:
+            model._beliefs[M] = Belief(model.local, None)
+        model._beliefs[M].merge(belief)
+    model._depth.update(other._depth)
+    for M, partitions in other._finer.items():
+        for label, contexts in partitions.items():
+            model._finer.setdefault(M, {}).setdefault(label, set()).update(contexts)
+    for M in sorted(model._beliefs, key=lambda M: -model._depth[M]):
+        _weigh(model, M)
 
 
 def checked_row(model: Any, x: Any, y: Any, *, learning: bool = False) -> tuple[Any, Any]:

@@ -7,14 +7,14 @@ from typing import Any, Literal
 import numpy as np
 
 from coverwalk.base import Context, Cover, Floats, LocalModel, RealPosterior
-from coverwalk.belief import LOCALS, Belief, Component, KeptRow, check_contexts, checked_row
+from coverwalk.belief import LOCALS, Belief, Component, KeptRow, check_contexts, checked_row, split, take_in
 from coverwalk.covers.boxes import ChoiceBoxes, DyadicBoxes, ShiftedGrids
 from coverwalk.covers.kdtree import KDTree
 from coverwalk.covers.suffix import SuffixTree
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import Flag, List, Object, Real, Schema, Set, Table, Text, Whole
 from coverwalk.locks import alone, reads, writes
-from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk, mix
+from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk
 
 __all__ = ["Component", "CoverModel"]
 
@@ -186,7 +186,7 @@ class CoverModel(Saved):
             finest = self.cover.contexts(x)[-1][0]
             self._rows.setdefault(finest, []).append(KeptRow(x, y, log_psi[finest]))
         for M in self.cover.grow(x):
-            self._split(M)
+            split(self, M)
 
     def _reach(self, x: Any) -> tuple[list[Visit], dict[Context, Belief], dict[Context, Stopping]]:
         """The route of x with the state of each context on it; a new context's is made but not kept."""
@@ -201,48 +201,6 @@ class CoverModel(Saved):
                 beliefs[M] = self._beliefs.get(M) or Belief(self.local, None)
         stopping = {M: self._stopping.get(M) or self.walk.prior(max(depth, 0)) for M, depth, _ in route}
         return route, beliefs, stopping
-
-    # Growth
-
-    def _split(self, M: Context) -> None:
-        """Let the children of a context see its rows as if they had been there from the start; docs/math.md, 4.3."""
-        rows, depth = self._rows.pop(M, []), self._depth[M]
-        for x, y, log_psi_M in rows:
-            child = self.cover.contexts(x)[depth + 1][0]
-            if child not in self._beliefs:
-                self._beliefs[child] = Belief(self.local, self._beliefs[M] if self.priors == "parent" else None)
-                self._stopping[child] = self.walk.prior(depth + 1)
-                self._depth[child] = depth + 1
-                self._finer.setdefault(M, {}).setdefault(0, set()).add(child)
-            here, belief = self._stopping[child], self._beliefs[child]
-            log_phi, log_v = belief.weigh(x, y)
-            log_psi = log_phi  # refining: the child is a leaf and stops
-            if isinstance(self.walk, Coarsening):
-                log_psi = float(np.logaddexp(here.log_w + log_phi, here.log_1mw + log_psi_M))
-                here.log_w += log_phi - log_psi
-                here.log_1mw += log_psi_M - log_psi
-            belief.update(x, y, log_v)
-            self._log_Z[child] = self._log_Z.get(child, 0.0) + log_psi
-            self._rows.setdefault(child, []).append(KeptRow(x, y, log_psi))
-        if rows and isinstance(self.walk, Refining):
-            for level in reversed(self.cover.contexts(rows[0].x)[: depth + 1]):
-                self._weigh(level[0])
-
-    def _weigh(self, M: Context) -> None:
-        """Batch form: Z_M = w Z_phi + (1-w) sum_b v_b prod_{N in b} Z_N, and the posterior w and v it implies."""
-        log_Z_phi = self._beliefs[M].log_evidence()
-        partitions = self._finer.get(M, {})
-        here = self._stopping[M] = self.walk.prior(self._depth[M])
-        if not partitions:
-            self._log_Z[M] = log_Z_phi
-            return
-        log_Z_b = np.array([sum(self._log_Z[N] for N in partition) for partition in partitions.values()])
-        onward, log_v = mix(np.full(len(log_Z_b), -np.log(len(log_Z_b))), log_Z_b)
-        if len(partitions) > 1:
-            here.log_v = dict(zip(partitions, (log_v + np.log(len(partitions))).tolist()))
-        self._log_Z[M] = log_Z = float(np.logaddexp(here.log_w + log_Z_phi, here.log_1mw + onward))
-        here.log_w += log_Z_phi - log_Z
-        here.log_1mw += onward - log_Z
 
     @writes
     def merge(self, other: "CoverModel") -> None:
@@ -273,19 +231,7 @@ class CoverModel(Saved):
                 f"got {self.cover!r} and {other.cover!r}"
             )
         with alone(self, forget=False):
-            self._take_in(other)
-
-    def _take_in(self, other: "CoverModel") -> None:
-        for M, belief in other._beliefs.items():
-            if M not in self._beliefs:
-                self._beliefs[M] = Belief(self.local, None)
-            self._beliefs[M].merge(belief)
-        self._depth.update(other._depth)
-        for M, partitions in other._finer.items():
-            for label, contexts in partitions.items():
-                self._finer.setdefault(M, {}).setdefault(label, set()).update(contexts)
-        for M in sorted(self._beliefs, key=lambda M: -self._depth[M]):
-            self._weigh(M)
+            take_in(self, other)
 
     # Predictions
 

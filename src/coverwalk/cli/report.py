@@ -89,7 +89,7 @@ def _subject(model: "ConditionalDensity", X: "Floats", Y: "Floats", j: int, targ
     if hasattr(model, "forests_") and not calibrated:
         forest = model.forests_[j]
         forest.names = [*forest.names[: X.shape[1]], *targets[:j]]
-        return Subject(forest, targets[j], np.hstack([X, Y[:, :j]]), Y[:, j])
+        return Subject.of(forest, targets[j], np.hstack([X, Y[:, :j]]), Y[:, j])
 
     def predict(rows: "Floats") -> Any:
         return predicted(model, np.ascontiguousarray(rows)).marginal(j)
@@ -106,4 +106,4 @@ def _subject(model: "ConditionalDensity", X: "Floats", Y: "Floats", j: int, targ
         shown = _stream(model)
         facts = {"n_rows": shown["rows"], "n_trees": shown.get("trees", 1), "n_contexts": shown["contexts"]}
     rows = None if learned is None else (learned[0], learned[1][:, j])
-    return Subject(None, targets[j], X, Y[:, j], predict, inputs, rows, facts, model._mixed.n_categories)
+    return Subject(targets[j], X, Y[:, j], predict, inputs, rows, model._mixed.n_categories, facts)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,13 +62,11 @@ class Distribution(Documented, ABC):
         "pdf ->": "ndarray\n    Densities, with the shape of `logpdf`.",
         "plot ->": "matplotlib Axes\n    With the densities.",
         "to_frame ->": "pandas.DataFrame\n    One row for each row.",
-        "cdf ->": "float or ndarray\n    Probabilities, (n,) or (n, k).",
-        "sf ->": "float or ndarray\n    Probabilities, (n,) or (n, k).",
-        "mean ->": "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
-        "var ->": "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
-        "std ->": "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
-        "median ->": "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
-        "crps ->": "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
+        **dict.fromkeys(("cdf ->", "sf ->"), "float or ndarray\n    Probabilities, (n,) or (n, k)."),
+        **dict.fromkeys(
+            ("mean ->", "var ->", "std ->", "median ->", "crps ->"),
+            "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
+        ),
     }
     n_outputs: int
 
@@ -81,10 +79,10 @@ class Distribution(Documented, ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def __iter__(self) -> "Iterator[Distribution]": ...
-
-    @abstractmethod
     def __getitem__(self, key: Any) -> "Distribution": ...
+
+    def __iter__(self) -> Iterator[Self]:
+        return (cast(Self, self[i]) for i in range(len(self)))
 
     @abstractmethod
     def logpdf(self, y: ArrayLike) -> Any:

@@ -6,7 +6,6 @@ between two of them, k gaps apart, holds y with probability k/(m + 1), or more w
 """
 
 import warnings
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -73,9 +72,6 @@ class CalibratedDistribution(UnivariateDistribution):
 
     def __len__(self) -> int:
         return len(self.base)
-
-    def __iter__(self) -> Iterator["CalibratedDistribution"]:
-        return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> "CalibratedDistribution":
         part = self.base[key]

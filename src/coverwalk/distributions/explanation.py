@@ -8,6 +8,7 @@ from coverwalk._arrays import Floats
 from coverwalk.distributions.calibrated import CalibratedDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.univariate import UnivariateDistribution
+from coverwalk.files.schema import Whole
 
 __all__ = ["Explanation", "Reason", "explanation_of"]
 
@@ -81,8 +82,7 @@ def explanation_of(dist: UnivariateDistribution, top: int = 8) -> Explanation:
     Contexts of different trees never have the same bounds. Those that bound the same features from the same sides are
     one reason; the bounds shown are their averages by weight.
     """
-    if top < 1:
-        raise ValueError(f"top must be at least 1, got {top!r}")
+    Whole(1).check("top", top)
     low, high = dist.interval(0.9)
     inner = dist.base if isinstance(dist, CalibratedDistribution) else dist
     assert isinstance(inner, PredictiveDistribution)
@@ -133,7 +133,8 @@ def _kind(context: Any) -> Any:
     if not hasattr(context, "box"):
         return ("named", f"context {context}")
     if context.tree < 0:
-        return ("named", "a kernel density over all rows" if context.tree == -1 else "a histogram of y over all rows")
+        beside = ("a forest for single values", "a histogram of y over all rows", "a kernel density over all rows")
+        return ("named", beside[context.tree])
     sides = []
     for name, side in context.box.items():
         fixed = tuple(side) if isinstance(side, list) else (side[0] > -np.inf, side[1] < np.inf)

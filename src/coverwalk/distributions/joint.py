@@ -94,9 +94,6 @@ class JointDistribution(MultivariateDistribution):
             raise TypeError("the distribution of one row has no length")
         return self._rows.size
 
-    def __iter__(self) -> Iterator["JointDistribution"]:
-        return (self._select(i) for i in range(len(self)))
-
     def __getitem__(self, key: Any) -> "JointDistribution | UnivariateDistribution":
         """``dist[rows]`` is the distribution of those rows; ``dist[rows, j]`` that of their output j alone."""
         if isinstance(key, tuple):

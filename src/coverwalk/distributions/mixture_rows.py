@@ -1,6 +1,6 @@
 """Rows of mixtures: which components each has, and how rows are taken, joined and told apart."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple, Self
 
@@ -118,9 +118,6 @@ class MixtureRows(UnivariateDistribution):
         if self._one:
             raise TypeError("the distribution of one row has no length")
         return self._n
-
-    def __iter__(self) -> Iterator[Self]:
-        return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> Self:
         if self._one:

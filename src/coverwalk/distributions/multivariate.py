@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from coverwalk._arrays import Floats
 from coverwalk.distributions.base import Distribution, RandomState
+from coverwalk.files.schema import Whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,8 +81,7 @@ class MultivariateDistribution(Distribution):
             Scores.
         """
         y = self._vectors(y).reshape(-1, self.n_outputs)
-        if n_draws < 2:
-            raise ValueError(f"n_draws must be at least 2, got {n_draws}")
+        Whole(2).check("n_draws", n_draws)
         draws = np.asarray(self.rvs(n_draws, random_state)).reshape(len(y), n_draws, self.n_outputs)
         score = np.linalg.norm(draws - y[:, None, :], axis=2).mean(axis=1)
         step = max(1, _PAIRS_AT_ONCE // (n_draws * n_draws * self.n_outputs))

@@ -1,4 +1,4 @@
-"""Sums over the values of rounded y: entropy, moments, and the values that a CRPS needs."""
+"""Sums over the values of rounded y: entropy and moments."""
 
 from typing import TYPE_CHECKING
 
@@ -12,16 +12,13 @@ if TYPE_CHECKING:
     from coverwalk.distributions.mixture import PredictiveDistribution
     from coverwalk.preparation.rounding import Rounding
 
-__all__ = ["add_rounding", "bounded_grid_moments", "grid_near", "no_cells"]
+__all__ = ["add_rounding", "bounded_grid_moments", "no_cells"]
 
 Cells = tuple[Ints, Floats, Floats, Floats]
 
 TAIL = 1e-8  # beyond both of these quantiles nothing is summed, and no cell told apart
 FAST, REACH = 1e-3, 10.0  # in its place: as many times as far out as these quantiles, which take no time to find
 MAX_VALUES = 20_000  # of a grid in a row; a finer one changes nothing
-MAX_NUMBERS = 2e6  # values times rows; a grid of more is as good as none
-NEAR = 1e-5  # beyond both of these quantiles F (1 - F) adds nothing
-MAX_STEPS = 2000  # of a grid whose CRPS is a sum over its values
 MAX_CELLS = 128  # of a grid that are told apart: means of skewed y are good to 2e-9
 MARGIN = 32  # cells about narrow components that are told apart too
 EVEN = 2.5  # cells that a Student t is wide, or a normal, from where rounding adds step^2 / 12 alone: 1e-10, 1e-12
@@ -49,18 +46,6 @@ def add_rounding(dist: "PredictiveDistribution", out: Floats) -> None:
                 log_density = hidden.logpdf(at)
                 out[i] += np.mean(np.exp(log_density) * log_density) * (high - low)
                 out[i] -= mass * np.log(mass) if mass > 0 else 0.0
-
-
-def grid_near(dist: "PredictiveDistribution", y: Floats) -> Floats | None:
-    """The values of y's grid that have some mass in some row, and those between them and y; None where too many."""
-    if dist.rounding is None or not dist.rounding.step or not np.all(np.isfinite(y)):
-        return None
-    low, high = dist.interval(1.0 - 2.0 * NEAR)
-    start, end = float(min(np.min(low), np.min(y))), float(max(np.max(high), np.max(y)))
-    n_values = (end - start) / dist.rounding.step
-    if n_values > MAX_STEPS or n_values * max(y.size, 1) > MAX_NUMBERS:
-        return None
-    return dist.rounding.between(start, end)
 
 
 def bounded_grid_moments(dist: "PredictiveDistribution", squares: bool, mean: Floats, var: Floats) -> None:

@@ -23,11 +23,7 @@ def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
     leaves(s, X, path, leaf)
     _, first, of_leaf = np.unique(leaf, return_index=True, return_inverse=True)
     code, depth = _finest_cells(s, c)
-    left, width, mass = (
-        code.view(np.uint64).astype(np.float64) / 2.0**64,
-        np.exp2(-depth.astype(float)),
-        np.empty(len(code)),
-    )
+    left, width, mass = code.view(np.uint64) / 2.0**64, 2.0 ** -depth.astype(np.float64), np.empty(len(code))
     normal, tree = np.empty(len(path)), np.empty(len(path))
     tables: list[Shapes] = []
     weights, locs, scales, labels = [], [], [], []

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats
+from coverwalk.forest.experts.atoms import Atoms
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import Part
 from coverwalk.forest.settings import Settings, latent
@@ -21,6 +22,9 @@ N_TREES = sum(part.n_trees for part in PARTS_OF_JUDGES)
 FOLDS = 2  # quarters of the rows that are held out in turn
 QUANTILES = (1.0, 0.5)  # of the distances from a bound, at which the map turns linear
 MIN_SKEWED = 100  # rows
+MIN_ATOMS = 20  # rows
+NARROW = 1e-3  # of the width of their cells, where no tree sees them: next to nothing of other y lies there
+LIKELY = 2.0  # standard errors by which held-out rows must ask for a forest of atoms: chance does with 0.02
 MIN_RATIO = 2.0  # of the slopes of a logarithmic scale at the quantiles of 5 and 95 %: less is nearly straight
 SURE = 3.1  # standard errors by which held-out rows must ask for it: chance does with 1e-3, as it finds atoms
 ON_GRID = 1e-3  # of a step, between the cells of two grids that are one
@@ -70,6 +74,56 @@ def choose_rounding(X: Floats, y: Floats, settings: Settings, known: Rounding | 
     return candidates[int(np.argmax(scores))]
 
 
+def choose_y(
+    X: Floats, y: Floats, settings: Settings, known: Settings | None = None, weight: Floats | None = None
+) -> Settings:
+    """The settings with what held-out rows choose of y (n,): its rounding and scale, a forest for its atoms, and its
+    outliers. known: what was chosen on fewer rows; weight: of the rows, or none.
+    """
+    settings = replace(settings, rounding=choose_rounding(X, y, settings, known.rounding if known else None))
+    settings = _choose_atoms(X, y, settings, known, weight)
+    return replace(settings, outliers=choose_outliers(X, y, settings, known.outliers if known else None))
+
+
+def of_y(settings: Settings) -> dict[str, Any]:
+    """What `choose_y` chooses."""
+    return {"rounding": settings.rounding, "atoms": settings.atoms, "outliers": settings.outliers}
+
+
+def same_y(one: Settings, other: Settings, y: Floats) -> bool:
+    """Whether two choices say nearly the same of y (n,)."""
+    same = one.outliers == other.outliers and (one.atoms is None) == (other.atoms is None)
+    return same and nearly_same(one.rounding, other.rounding, y)
+
+
+def with_atoms_of(X: Floats, y: Floats, settings: Settings, weight: Floats | None = None) -> Settings:
+    """The settings with a forest for the atoms of rows X (n, p), y (n,)."""
+    assert settings.rounding is not None
+    trees = settings.n_categories, settings.seed, settings.n_threads
+    return replace(settings, atoms=Atoms.grow(X, y, weight, settings.rounding, *trees))
+
+
+def _choose_atoms(X: Floats, y: Floats, settings: Settings, known: Settings | None, weight: Floats | None) -> Settings:
+    """The settings with a forest for the atoms of y (n,), where held-out rows are predicted better by it.
+
+    The scale is then that of all other y.
+    """
+    rounding = settings.rounding
+    if rounding is None or rounding.step or rounding.low > -np.inf or rounding.high < np.inf:
+        return settings
+    rest = ~rounding.is_atom(y)
+    if rest.sum() < MIN_SKEWED or len(y) - rest.sum() < MIN_ATOMS:
+        return settings
+    before = known.rounding if known and known.atoms else None
+    narrow = replace(rounding, bounds=None, width=NARROW * rounding.width)
+    apart = replace(settings, rounding=_skewed(X[rest], y[rest], narrow, settings, before))
+    if before is None or not nearly_same(apart.rounding, before, y):
+        gain = _scores(X, y, apart, apart=True) - _scores(X, y, settings)
+        if not gain.mean() > LIKELY * gain.std() / np.sqrt(len(gain)):
+            return settings
+    return with_atoms_of(X, y, apart, weight)
+
+
 def choose_outliers(X: Floats, y: Floats, settings: Settings, known: Outliers | None = None) -> Outliers | None:
     """The outliers of y (n,), rounded and scaled as the settings say, if held-out rows are predicted better, or as
     well, where trees learn nothing from them.
@@ -79,7 +133,7 @@ def choose_outliers(X: Floats, y: Floats, settings: Settings, known: Outliers | 
     t, values = latent(X, y, settings), settings.rounding.values if settings.rounding else np.empty(0)
     single = ~np.isin(y, values)
     found = find_outliers(t[single])
-    if found is not None and not np.all(found.usual(t[~single])):  # a value that repeats is no outlier
+    if found is not None and not settings.atoms and not np.all(found.usual(t[~single])):  # one that repeats is none
         found = None
     if known is not None and np.all(known.usual(t) == (found is None or found.usual(t))):
         return known
@@ -104,8 +158,6 @@ def nearly_same(one: Rounding | None, other: Rounding | None, y: Floats) -> bool
     """
     one, other = one or Rounding(), other or Rounding()
     if (one.low, one.high) != (other.low, other.high) or not np.array_equal(one.values, other.values):
-        return False
-    if (one.narrowing is None) != (other.narrowing is None):
         return False
     cells, others = np.array(one._cells(y)), np.array(other._cells(y))
     if bool(one.step) != bool(other.step) or np.abs(cells - others).max() > ON_GRID * one.step > 0.0:
@@ -132,7 +184,6 @@ def _candidates(y: Floats, found: Rounding, ends: tuple[float, float]) -> list[R
         low, high = found.within(low, high)
         split = replace(found, low=low, high=high)
         return [split, *_mapped(split, (low - 0.5 * found.step, high + 0.5 * found.step), y)]
-    found = replace(found, narrowing=None)
     reached = [end for end in ends if np.any(y == end)]
     values = np.unique(np.concatenate([found.values, reached]))
     width = atom_widths(y, values)
@@ -185,14 +236,18 @@ def _skewed(
     return skewed if gain.mean() > SURE * gain.std() / np.sqrt(len(gain)) else found
 
 
-def _scores(X: Floats, y: Floats, settings: Settings) -> Floats:
-    """The log densities of held-out rows under a small forest, half of whose trees start from a smooth trend."""
+def _scores(X: Floats, y: Floats, settings: Settings, *, apart: bool = False) -> Floats:
+    """The log densities of held-out rows under a small forest, half of whose trees start from a smooth trend; and which
+    leaves atoms to a forest of their own, if they are ``apart``.
+    """
     order = canonical_order(X, y)[:MAX_ROWS]
     X, y, said = X[order], y[order], []
     for fold in range(FOLDS):
         part = np.arange(len(y))[fold::4]
         rest = np.delete(np.arange(len(y)), part)
-        forest = Forest.plan(X[rest], y[rest], replace(settings, n_trees=N_TREES, parts=PARTS_OF_JUDGES))
+        judge = replace(settings, n_trees=N_TREES, parts=PARTS_OF_JUDGES)
+        judge = with_atoms_of(X[rest], y[rest], judge) if apart else judge
+        forest = Forest.plan(X[rest], y[rest], judge)
         forest.accumulate(X[rest], y[rest])
         forest.finalize()
         said.append(forest.predict_dist(X[part]).logpdf(y[part]))

@@ -1,6 +1,6 @@
 """Which components have weight for an x: contexts and local models of a forest for classes, in the user's units."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,17 +27,6 @@ class ClassComponent(NamedTuple):
     probabilities: dict[Any, float]  # what this local model says of x
 
 
-class _Found(NamedTuple):
-    """A component before it is put in the user's words."""
-
-    weight: float
-    number: int
-    tree: ClassTree
-    local: str
-    path: tuple[int, ...]  # contexts, coarse to fine
-    said: Floats
-
-
 def components(
     forest: ClassForest,
     x: Floats,
@@ -51,25 +40,22 @@ def components(
     ``categories`` names those of each column, where some are categories.
     """
     z = forest.inputs.forward(x[None, :])[0]
-    found: list[_Found] = []
-    number = 0
-    shares = forest.held_out_rows.shares()
-    for (growth, trees), of_kind in zip(forest.kinds, shares):
-        for tree in trees:
-            found += _of_tree(tree, growth, z, number, float(of_kind) / len(trees))
-            number += 1
-    labels = classes.tolist()
+    shares, labels, bound = forest.held_out_rows.shares(), classes.tolist(), forest.inputs.scaling.bound
+    found: list[tuple[int, ClassTree, int, str, float, Floats]] = []
+    trees = [(growth, tree, share / len(of)) for (growth, of), share in zip(forest.kinds, shares) for tree in of]
+    for number, (growth, tree, reach) in enumerate(trees):
+        found += [(number, tree, *one) for one in _of_tree(tree, growth, float(reach), z)]
     every = [
         ClassComponent(
-            component.weight,
-            component.number,
-            len(component.path) - 1,
-            component.local,
-            component.tree.tree.describe(component.path[-1], columns, categories, forest.inputs.scaling.bound),
-            dict(zip(labels, component.tree.local[0][component.path[-1]].tolist())),
-            dict(zip(labels, component.said.tolist())),
+            weight,
+            number,
+            int(tree.tree.depth[k]),
+            local,
+            tree.tree.describe(k, columns, categories, bound),
+            dict(zip(labels, tree.local[0][k].tolist())),
+            dict(zip(labels, said.tolist())),
         )
-        for component in sorted(found, key=lambda component: -component.weight)[:top]
+        for number, tree, k, local, weight, said in sorted(found, key=lambda one: -one[4])[:top]
     ]
     for expert, share in zip(forest.additive, shares[len(forest.kinds) :]):
         said = dict(zip(labels, expert.psi(expert.functions(z[None, :]))[0].tolist()))
@@ -78,25 +64,25 @@ def components(
     return sorted(every, key=lambda component: -component.weight)[:top]
 
 
-def _of_tree(class_tree: ClassTree, growth: ClassGrowth, z: Floats, number: int, reach: float) -> list[_Found]:
-    """Every component of one tree along the path of z; ``reach`` is the tree's share."""
+def _of_tree(
+    class_tree: ClassTree, growth: ClassGrowth, reach: float, z: Floats
+) -> Iterator[tuple[int, str, float, Floats]]:
+    """Every component of one tree along the path of z: its context, its name, its weight, and what it says.
+
+    reach: the tree's share.
+    """
     left, local, (log_v, log_odds) = class_tree.tree.left, class_tree.local, class_tree.walk
     C = local[0].shape[1]
     base, work, names = np.full(C, 1.0 / C), np.empty((4, max(C, len(local[5])))), growth.names()
-    found: list[_Found] = []
-    path = [0]
+    k = 0
     while True:
-        k = path[-1]
         phi = np.zeros((log_v.shape[1], C))
         predict_locally(k, z[None, :], 0, local, log_v, growth.setting, base[None, :], 0, phi, work)
         v = np.exp(log_v[k])
         stop = reach * float(expit(log_odds[k]))
-        found += [
-            _Found(stop * float(v[j]), number, class_tree, names[j], tuple(path), phi[j])
-            for j in np.flatnonzero(v > 0.0)
-        ]
+        yield from ((k, names[j], stop * float(v[j]), phi[j]) for j in np.flatnonzero(v > 0.0))
         if left[k] < 0:
-            return found
+            return
         base = v @ phi
         reach *= float(expit(-log_odds[k]))
-        path.append(int(child_of(class_tree.tree.nodes, k, z)))
+        k = int(child_of(class_tree.tree.nodes, k, z))

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from coverwalk._arrays import Floats
 from coverwalk._docstrings import ROWS, Documented
 from coverwalk.distributions.explanation import Explanation, explanation_of
+from coverwalk.files.schema import Whole
 from coverwalk.forest.importance import normalised, regression_gains
 from coverwalk.preparation.columns import input_names
 
@@ -44,8 +45,7 @@ class Dependence(NamedTuple):
 
 def permutation_importance(model: Any, X: Any, loss: Any, n_repeats: int, random_state: Any) -> Importance:
     """Importances of the features of X for ``loss(X)``, the mean log loss of the model on rows X and their targets."""
-    if n_repeats < 1:
-        raise ValueError(f"n_repeats must be at least 1, got {n_repeats!r}")
+    Whole(1).check("n_repeats", n_repeats)
     names = input_names(model)
     rise = permutation_rises(X, loss, len(names), n_repeats, check_random_state(random_state))
     return Importance(rise.mean(axis=1), rise.std(axis=1), rise, names)

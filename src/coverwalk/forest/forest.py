@@ -50,7 +50,7 @@ class Forest:
     PredictiveDistribution(5 rows, ... components per row)
     """
 
-    settings: Annotated[Settings, Object(Settings)]
+    settings: Annotated[Settings, Object(Settings, p="p")]
     inputs: Annotated[Scaling, Object(Scaling, p="p")]
     output: Annotated[Scaling, Object(Scaling, p=1)]
     trees: Annotated[list[Tree], List(Object(Tree, p="p"), low=1)]
@@ -207,7 +207,8 @@ class Forest:
         table, settings = self._table, self.settings
         if table is None or table.kernel != settings.kernel or table.y_cells is not settings.y_cells:
             beside = self.global_kernel, settings.kernel, settings.y_cells
-            table = self._table = TreeTable(self.members(), *beside, outliers=settings.outliers)
+            apart = (settings.atoms, settings.rounding) if settings.atoms and settings.rounding else None
+            table = self._table = TreeTable(self.members(), *beside, outliers=settings.outliers, atoms=apart)
         return table
 
     @property

@@ -10,7 +10,7 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.learned import set_precision
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Array, Maybe, Object, Whole, require, stored
-from coverwalk.forest.bounds_choice import choose_outliers, choose_rounding, nearly_same
+from coverwalk.forest.bounds_choice import choose_y, of_y, same_y, with_atoms_of
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.flat import flattened
@@ -18,7 +18,7 @@ from coverwalk.forest.forest import MAX_LEAVES, Forest
 from coverwalk.forest.local_columns import local_columns
 from coverwalk.forest.members import Frame, Member
 from coverwalk.forest.schedule import Job, StreamSettings
-from coverwalk.forest.settings import Settings, grid_of, latent, usual_rows
+from coverwalk.forest.settings import Settings, grid_of, latent, tree_rows, usual_rows
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tree_table import TreeTable, joined_shapes
@@ -32,7 +32,7 @@ from coverwalk.preparation.row_codes import canonical_order
 class Base:
     """What the trees of one rotation grow in: the frame, the parts, and what stands beside the trees."""
 
-    settings: Annotated[Settings, Object(Settings)]
+    settings: Annotated[Settings, Object(Settings, p="p")]
     frame: Annotated[Frame, Object(Frame, p="p")]
     global_kernel: Annotated[KernelContext | None, Maybe(Object(KernelContext, p="p"))]
     # leave-one-out residuals about the trend, of rows as they came, NaN of outliers
@@ -96,18 +96,19 @@ def grow(
     plan = replace(base.settings if base else given, n_categories=given.n_categories)
     whole, chosen, before = due.whole, due.chosen, plan
     if due.looked:
-        rounding = choose_rounding(X, y, given, plan.rounding)
-        outliers = choose_outliers(X, y, replace(given, rounding=rounding), plan.outliers)
-        if not whole and not (outliers == plan.outliers and nearly_same(rounding, plan.rounding, y)):
+        found = choose_y(X, y, given, plan)
+        if not whole and not same_y(found, plan, y):
             whole, chosen = True, settings.choose
-        before = replace(plan, rounding=rounding, outliers=outliers) if whole else plan
-    plan = replace(given if chosen else plan, rounding=before.rounding, outliers=before.outliers)
+        before = found if whole else plan
+    plan = replace(given if chosen else plan, **of_y(before))
+    if plan.atoms is not None and due.fresh and not whole:
+        plan = with_atoms_of(X, y, plan)
     if chosen:
         plan = choose(X, y, plan)
     number = np.arange(now - len(y), now)
-    rows = _Rows(*usual_rows(plan, X, y, number))
-    if len(rows.y) < (1.0 - MAX_WEIGHT) * len(y):  # y has moved
-        rows, plan = _Rows(X, y, number), replace(plan, outliers=None)
+    rows, every = _Rows(*usual_rows(plan, X, y, number)), _Rows(*tree_rows(plan, X, y, number))
+    if len(rows.y) < (1.0 - MAX_WEIGHT) * len(every.y):  # y has moved
+        rows, plan = every, replace(plan, outliers=None)
     if base is None or whole:
         base = _base_of(rows, plan, names)
         return Growth(base, _grow_all(rows, now, base, seeds, settings), True)
@@ -121,12 +122,14 @@ def catch_up(job: Job[Growth], X: Floats, y: Floats, n: int, decay: float, membe
     """The growth of tree k of these members, which has learned rows X (m, p), y (m,) that came after n others."""
     growth = learned_since(job.result(), X, y, n, decay)
     members = [*members[:k], *growth.members, *members[k + 1 :]]
-    return growth._replace(shapes=joined_shapes(members, growth.base.global_kernel, growth.base.settings.y_cells))
+    plan, kernel = growth.base.settings, growth.base.global_kernel
+    return growth._replace(shapes=joined_shapes(members, kernel, bool(plan.y_cells or plan.atoms)))
 
 
 def learned_since(growth: Growth, X: Floats, y: Floats, n: int, decay: float) -> Growth:
     """The same in a copy, without shapes: other copies of a stream may have the growth too, and other rows."""
     members, rounding = [member.copy() for member in growth.members], growth.base.settings.rounding
+    X, y = tree_rows(growth.base.settings, X, y)
     if len(y):
         y = rounding.latent(X, y) if rounding else y
         TreeTable(members, learns=True).learn(X, y, np.ones(1), np.array([n]), decay)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 
 from coverwalk._arrays import Floats
+from coverwalk.files.schema import Whole
 from coverwalk.locks import adopt
 from coverwalk.preparation.category_counts import CategoryCounts, digests
 from coverwalk.preparation.checked_rows import refuse_kinds
@@ -71,10 +72,8 @@ class Options:
     state_bytes: int = 2**28
 
     def __post_init__(self) -> None:
-        for name, least in (("sample_rows", 20), ("state_bytes", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        Whole(20).check("sample_rows", self.sample_rows)
+        Whole(1).check("state_bytes", self.state_bytes)
 
 
 class RowError(ValueError):

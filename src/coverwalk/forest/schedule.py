@@ -29,7 +29,7 @@ SLOWEST = 0.95  # the slowest growth counts less with every other
 class StreamSettings:
     """What a stream is made of; `ConditionalDensity` documents each."""
 
-    forest: Annotated[Settings, Object(Settings)]
+    forest: Annotated[Settings, Object(Settings, p="p")]
     choose: Annotated[bool, Flag()] = True  # the parts of the forest, on held-out rows
     max_rows: Annotated[int, Whole(1)] = 2**17
     max_contexts: Annotated[int, Whole(1)] = 2**12

@@ -12,6 +12,7 @@ from coverwalk._kernels.forest.contexts import Grid
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.files.schema import Flag, List, Maybe, Object, Real, Whole, stored
+from coverwalk.forest.experts.atoms import Atoms
 from coverwalk.forest.experts.y_cells import YCells
 from coverwalk.forest.members import Part
 from coverwalk.preparation.outliers import Outliers
@@ -50,6 +51,10 @@ class Settings:
     y_cells: Annotated[YCells | None, Maybe(Object(YCells))] = field(default=None, compare=False)
     rounding: Annotated[Rounding | None, Maybe(Object(Rounding))] = field(default=None, compare=False)  # of y
     outliers: Annotated[Outliers | None, Maybe(Object(Outliers))] = None  # of the latent y
+    # where the trees do not learn the values that repeat
+    atoms: Annotated[Atoms | None, Maybe(Object(Atoms, p="p", C="rounding.atoms + 1"))] = field(
+        default=None, compare=False
+    )
     # that were given for y
     limits: Annotated[tuple[float, float], List(Real(inf=True, any_unit=True), low=2, high=2, kind=tuple)] = (
         -math.inf,
@@ -90,8 +95,17 @@ def latent(X: Floats, y: Floats, settings: Settings, apart: bool = True) -> Floa
 
 
 def usual_rows(settings: Settings, X: Floats, y: Floats, *others: NDArray[Any]) -> list[NDArray[Any]]:
-    """X (n, p), y (n,) and others, in the rows that trees learn: those that are no outliers."""
+    """X (n, p), y (n,) and others, in the rows to which trees are fitted: no outliers, nor atoms with own forests."""
+    X, y, *others = tree_rows(settings, X, y, *others)  # type: ignore[assignment]
     if settings.outliers is None:
         return [X, y, *others]
     usual = settings.outliers.usual(latent(X, y, settings, apart=False))
     return [part[usual] for part in (X, y, *others)]
+
+
+def tree_rows(settings: Settings, X: Floats, y: Floats, *others: NDArray[Any]) -> list[NDArray[Any]]:
+    """X (n, p), y (n,) and others, in the rows that trees learn: no atoms that have a forest of their own."""
+    if settings.atoms is None or settings.rounding is None:
+        return [X, y, *others]
+    rest = ~settings.rounding.is_atom(y)
+    return [part[rest] for part in (X, y, *others)]

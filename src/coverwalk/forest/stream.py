@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from coverwalk._arrays import Bools, Floats
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Array, List, Maybe, Object, Schema, Text, Whole
@@ -31,6 +31,7 @@ from coverwalk.forest.schedule import (
     installed_at,
     next_turn,
 )
+from coverwalk.forest.settings import tree_rows
 from coverwalk.forest.stored_stream import StoredMember, check_stream, restored_state, stream_state
 from coverwalk.forest.tree_table import STUDENT, TreeTable
 
@@ -67,7 +68,7 @@ class ForestStream:
     """
 
     _schema = Schema(
-        settings=Object(StreamSettings),
+        settings=Object(StreamSettings, p="p"),
         p=Whole("p", "p"),
         names=List(Text(), "p"),
         categories=List(List(Text())),
@@ -163,9 +164,9 @@ class ForestStream:
             if scored and self._has_experts:
                 for i in range(at, until):
                     out[i] = self.predict_dist(X[i : i + 1]).logpdf(y[i : i + 1])[0]
-                    self._learn(X[i : i + 1], self._latent(X[i : i + 1], y[i : i + 1]))
+                    self._learn(X[i : i + 1], y[i : i + 1])
             else:
-                out[at:until] = self._learn(X[at:until], self._latent(X[at:until], y[at:until]))
+                out[at:until] = self._learn(X[at:until], y[at:until])
             at = until
             while self.n_rows == self.next_event:
                 self._grow()
@@ -184,18 +185,24 @@ class ForestStream:
         settings = self.base.settings
         return bool(self.base.global_kernel or settings.y_cells or settings.rounding)
 
-    def _latent(self, X: Floats, y: Floats) -> Floats:
-        """y (n,) as the trees learn it: see `Rounding`."""
-        rounding = self.base.settings.rounding if self.base else None
-        return rounding.latent(X, y) if rounding else y
-
     def _learn(self, X: Floats, y: Floats) -> Floats:
         """Learn rows between growths."""
         if self.base is None:  # the very first row
             self.learned[0] += len(y)
             log_density: Floats = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], STUDENT).logpdf(y)
             return log_density
-        return self.table.learn(X, y, self.counts, self.learned, self.settings.decay)
+        return self._learn_after(X, y, self.learned)
+
+    def _learn_after(self, X: Floats, y: Floats, learned: Ints) -> Floats:
+        """Learn rows after so many others (1,), which are counted on. Atoms that trees do not learn have NaN."""
+        assert self.base is not None
+        plan, until, out = self.base.settings, int(learned[0]) + len(y), np.full(len(y), np.nan)
+        X, y, place = tree_rows(plan, X, y, np.arange(len(y)))
+        if len(y):
+            latent = plan.rounding.latent(X, y) if plan.rounding else y
+            out[place] = self.table.learn(X, latent, self.counts, learned, self.settings.decay)
+        learned[0] = until
+        return out
 
     @property
     def n_rows(self) -> int:
@@ -301,7 +308,7 @@ class ForestStream:
             self._begin(growth.base, [member.copy() for member in growth.members], learned)
             self.chosen_at, self.looked_at = max(self.chosen_at, learned), max(self.looked_at, learned)
             if len(y):
-                self.table.learn(X, self._latent(X, y), self.counts, np.array([learned]), decay)
+                self._learn_after(X, y, np.array([learned]))
         else:
             growth = learned_since(growth, X, y, learned, decay)
             self.base, self.members = growth.base, list(self.members)
@@ -317,7 +324,15 @@ class ForestStream:
         assert self.base is not None
         plan, before, kernel = self.base.settings, self.__dict__.get("table"), self.base.global_kernel
         self.table = TreeTable(
-            self.members, kernel, plan.kernel, plan.y_cells, shapes, before, outliers=plan.outliers, learns=True
+            self.members,
+            kernel,
+            plan.kernel,
+            plan.y_cells,
+            shapes,
+            before,
+            outliers=plan.outliers,
+            atoms=(plan.atoms, plan.rounding) if plan.atoms and plan.rounding else None,
+            learns=True,
         )
         self.members = self.table.members
 

@@ -76,11 +76,11 @@ class ForestStatistics(TreeStatistics[S]):
 
     def accumulate(self, X: Floats, y: Floats, seen: Any = None) -> None:
         """Take rows X (n, p), y (n,) in; seen (n,): those to which the trend was fitted, none by default."""
-        X, y, *known = usual_rows(self.forest.settings, X, y, *([] if seen is None else [seen]))
-        seen = known[0] if known else None
         if len(y):
             self.make_room()
             self.n_rows += len(y)
+        X, y, *known = usual_rows(self.forest.settings, X, y, *([] if seen is None else [seen]))
+        seen = known[0] if known else None
         _to_trees(self.forest, self.fills, (X, y, seen), self.add)
 
 

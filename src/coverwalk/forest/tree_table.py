@@ -13,6 +13,7 @@ from coverwalk._kernels.forest.trees import Trees, Work, learn_all, mean_all, pr
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.forest.context import Context
+from coverwalk.forest.experts.atoms import ATOMS, Atoms, with_atoms
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, YCells, with_y_cells
 from coverwalk.forest.fitting import OUTLIER_DF
@@ -20,6 +21,7 @@ from coverwalk.forest.flat import flattened
 from coverwalk.forest.members import GLOBAL_KERNEL, Frame, Member, describe_context
 from coverwalk.locks import cached
 from coverwalk.preparation.outliers import Outliers
+from coverwalk.preparation.rounding import Rounding
 
 OUTLIER_ROWS = 0.1  # weight, in rows, of a heavy-tailed distribution over all of y
 STUDENT = Shapes.student(OUTLIER_DF)
@@ -46,6 +48,8 @@ class TreeTable:
         One that has some of these members.
     outliers : Outliers, optional
         Those of y.
+    atoms : (Atoms, Rounding), optional
+        Values of the rounding, with probabilities of their own.
     learns : bool
         Whether the trees learn rows since they were fitted.
     """
@@ -60,6 +64,7 @@ class TreeTable:
         before: "TreeTable | None" = None,
         *,
         outliers: Outliers | None = None,
+        atoms: tuple[Atoms, Rounding] | None = None,
         learns: bool = False,
     ) -> None:
         self.members = [flattened(member, learns) for member in members]
@@ -72,7 +77,8 @@ class TreeTable:
                 self.frames.append(member.frame)
         self.first_shape = np.cumsum([len(STUDENT), *(len(member.fitted.shapes) for member in members)])
         self.labels = np.cumsum([0] + [len(member.fitted.records.slot) for member in members])
-        self.shapes = joined_shapes(members, global_kernel, y_cells) if shapes is None else shapes
+        self.atoms, cells = atoms, bool(y_cells or atoms)
+        self.shapes = joined_shapes(members, global_kernel, cells) if shapes is None else shapes
         self.n_priors = len(members[0].fitted.records.weight)
         self._alike = np.full(len(members), 1.0 / len(members))
         output = members[-1].frame.output
@@ -158,7 +164,11 @@ class TreeTable:
         """The distributions of y in rows X (n, p), under the first prior; weights (K,) of the trees, or all alike."""
         (mixture, *_), context = self.components(X, n_rows, weights)
         dist = PredictiveDistribution.trusted(mixture, self.shapes, context, describe)
-        return with_y_cells(dist, self.y_cells, len(self.shapes) - 1) if self.y_cells else dist
+        dist = with_y_cells(dist, self.y_cells, len(self.shapes) - 1) if self.y_cells else dist
+        if self.atoms is None:
+            return dist
+        atoms, rounding = self.atoms
+        return with_atoms(dist, atoms.predict(X), rounding, len(self.shapes) - 1)
 
     def means(self, X: Floats, n_rows: int, weights: Floats, grid: tuple[float, float]) -> Floats:
         """The means (n,) of y in rows X (n, p) where nothing but the trees predicts; weights (K,) in any unit.
@@ -190,20 +200,20 @@ class TreeTable:
     def describe(self, label: int, n_rows: int, names: list[str], categories: list[list[str]]) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the distribution of outliers."""
         if label < 0:
-            beside = {GLOBAL_KERNEL: -1, STEPS: -2}
+            beside = {GLOBAL_KERNEL: -1, STEPS: -2, ATOMS: -3}
             return Context(beside[label], 0, n_rows, 0, {}) if label in beside else None
         k = int(np.searchsorted(self.labels, label, side="right")) - 1
         return describe_context(self.members[k], k, label - int(self.labels[k]), names, categories)
 
 
-def joined_shapes(members: Sequence[Member], global_kernel: KernelContext | None, y_cells: YCells | None) -> Shapes:
+def joined_shapes(members: Sequence[Member], global_kernel: KernelContext | None, cells: bool) -> Shapes:
     """The shapes of all members, and of the experts beside them, as one table, worked out."""
     tables = [
         STUDENT,
         *(member.fitted.shapes for member in members),
         *([global_kernel.shapes] if global_kernel else []),
     ]
-    shapes = Shapes.join(tables + ([UNIT_CELL] if y_cells else []))
+    shapes = Shapes.join(tables + ([UNIT_CELL] if cells else []))
     _ = shapes.table  # once, here and not with the first answer
     return shapes
 

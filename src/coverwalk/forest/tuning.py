@@ -16,7 +16,7 @@ from coverwalk._kernels.distributions.density import cell_densities
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.forest.bounds_choice import bounded, choose_outliers, choose_rounding
+from coverwalk.forest.bounds_choice import bounded, choose_y
 from coverwalk.forest.experts.global_kernel import MAX_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
 from coverwalk.forest.forest import Forest
@@ -74,9 +74,9 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     the settings have, there are up to so many trees where the held-out rows miss them.
     """
     X, y, *of_rows = usual_rows(settings, X, y, *([] if weight is None else [weight]))
-    weight = of_rows[0] if of_rows else None
+    weight, atoms, settings = of_rows[0] if of_rows else None, settings.atoms, replace(settings, atoms=None)
     if len(y) < MIN_ROWS:
-        return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1])
+        return replace(settings, degree=min(settings.degree, 1), stop=STOPS[-1], atoms=atoms)
     most = int(np.clip(MAX_NUMBERS / n_features(settings.degree, X.shape[1]), *MAX_ROWS))
     many = len(y) >= 1.5 * most
     order = canonical_order(X, y)
@@ -111,7 +111,7 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     cells = settings.rounding.cells(y) if settings.rounding else (y, y)
     y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, judge, counted)
     told = replace(settings, degree=largest.degree, stop=largest.stop, scale_factor=scale_factor)
-    return replace(told, parts=parts, y_cells=y_cells, kernel=kernel)
+    return replace(told, parts=parts, y_cells=y_cells, kernel=kernel, atoms=atoms)
 
 
 def choose_for_output(
@@ -132,8 +132,7 @@ def choose_for_output(
     if model._mixed.n_categories:
         settings = replace(settings, n_categories=(*model._mixed.n_categories, *[0] * place[0]))
     settings = bounded(settings, model.bounds, *place)
-    settings = replace(settings, rounding=choose_rounding(X, y, settings))
-    settings = replace(settings, outliers=choose_outliers(X, y, settings))
+    settings = choose_y(X, y, settings, weight=weight)
     if model.stop != "auto":
         return settings
     max_trees = 0 if model.n_estimators is not None else min(TREE_ROWS // n_rows, MAX_TREES)

@@ -41,9 +41,8 @@ class Dirichlet(LocalModel):
         self.alphabet = tuple(alphabet)
         if len(set(self.alphabet)) != len(self.alphabet) or not self.alphabet:
             raise ValueError(f"alphabet must be a non-empty sequence of distinct symbols, got {alphabet!r}")
-        if not 0 < concentration < np.inf:
-            raise ValueError(f"concentration must be positive and finite, got {concentration!r}")
         self.concentration = float(concentration)
+        self._schema.check_parameters(vars(self), "concentration")
 
     def start(self, parent: Posterior | None = None) -> "DirichletPosterior":
         """Uniform, or with the parent's prediction as the base measure and as many prior counts in all."""

@@ -49,14 +49,9 @@ class Polynomial(LocalModel):
     def __init__(
         self, degree: int = 0, q: int = 1, ridge: float = 1.0, nu: float | None = None, scatter: float = 1.0
     ) -> None:
-        if degree not in (0, 1, 2):
-            raise ValueError(f"degree must be 0, 1 or 2, got {degree!r}")
-        if not (ridge > 0 and scatter > 0):
-            raise ValueError(f"ridge and scatter must be positive, got {ridge!r} and {scatter!r}")
         self.degree, self.q, self.ridge, self.scatter = degree, q, float(ridge), float(scatter)
         self.nu = q + 1.0 if nu is None else float(nu)
-        if not self.nu > q - 1:
-            raise ValueError(f"nu must be above q - 1 = {q - 1} for a proper prior, got {nu!r}")
+        self._schema.check_parameters(vars(self))
 
     def start(self, parent: Posterior | None = None) -> "PolynomialPosterior":
         """B_0 = 0 and Psi_0 = scatter I; under a parent B_0 is its B and Psi_0 its noise covariance times nu."""

@@ -66,14 +66,9 @@ class TreeDensity(LocalModel):
         scale: float = 1.0,
         dist: Literal["student2", "flat"] = "student2",
     ) -> None:
-        if dist not in HEAVY_TAILED:
-            raise ValueError(f"dist must be one of {tuple(HEAVY_TAILED)}, got {dist!r}")
-        if not (a > 0 and scale > 0 and 0 < stop < 1):
-            raise ValueError(f"a and scale must be positive and stop in (0, 1), got {a!r}, {scale!r}, {stop!r}")
-        if not 0 <= max_depth <= 50 * q:
-            raise ValueError(f"max_depth must lie between 0 and 50 per output, got {max_depth!r}")
         self.q, self.max_depth, self.a, self.stop = q, max_depth, float(a), float(stop)
         self.loc, self.scale, self.dist = float(loc), float(scale), dist
+        self._schema.check_parameters(vars(self))
 
     def start(self, parent: Posterior | None = None) -> "TreeDensityPosterior":
         """The tree of no rows. A parent changes nothing: cells must be the same for statistics to add up."""

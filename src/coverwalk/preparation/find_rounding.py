@@ -6,7 +6,6 @@ import numpy as np
 from scipy.special import pdtrc
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk.preparation.narrowing import narrowed
 from coverwalk.preparation.rounding import MAX_DECIMALS, MAX_STEPS, Rounding
 
 ON_GRID = 0.99  # of the rows, for a grid
@@ -98,9 +97,7 @@ def _find_atoms(values: Floats, counts: Ints) -> Rounding | None:
             found.append(i)
     if not found:
         return None
-    atoms, y = values[found], np.repeat(values, counts)
-    width = atom_widths(y, atoms)
-    return Rounding(values=atoms, width=width, narrowing=narrowed(y[~np.isin(y, atoms)], atoms, width))
+    return Rounding(values=values[found], width=atom_widths(np.repeat(values, counts), values[found]))
 
 
 def atom_widths(y: Floats, values: Floats) -> Floats:

@@ -7,12 +7,12 @@ learn nothing from such rows: a heavy-tailed distribution over all of y stands f
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from coverwalk._arrays import Bools, Floats
 from coverwalk.files.schema import Real, stored
 
-TAILS = stats.t(4)  # y with tails as heavy as these has no outliers
+DF = 4.0  # of Student's t: y with tails as heavy as these has no outliers
 FALSE_ALARM = 0.05  # chance of finding any in such y
 MAX_WEIGHT = 0.1  # of the rows: if there are more, y is like that
 MIN_ROWS = 20
@@ -46,12 +46,12 @@ def find_outliers(y: Floats) -> Outliers | None:
     """
     if len(y) < MIN_ROWS:
         return None
-    q, t = np.quantile(y, QUANTILES), TAILS.ppf(QUANTILES)
+    q, t = np.quantile(y, QUANTILES), stdtrit(DF, QUANTILES)
     scale = max((q[2] - q[1]) / (t[2] - t[1]), (q[3] - q[0]) / (t[3] - t[0]))
-    reach = scale * TAILS.isf(0.5 * FALSE_ALARM / len(y))
+    reach = -scale * stdtrit(DF, 0.5 * FALSE_ALARM / len(y))
     low, high = np.median(y) - reach, np.median(y) + reach
     if not (scale > 0.0 and np.isfinite(high - low)):
         return None
     found = Outliers(float(low), float(high), MAX_WEIGHT)
-    weight = 1.0 - float(found.usual(y).mean())
+    weight = float(np.mean(~found.usual(y)))
     return found._replace(weight=weight) if 0.0 < weight <= MAX_WEIGHT else None

@@ -17,7 +17,6 @@ from coverwalk._kernels.distributions.warped import CONSTANT, LINEAR
 from coverwalk._kernels.forest.row_hash import spread_on_grid
 from coverwalk.files.schema import Array, Maybe, Object, Real, Whole, require, stored
 from coverwalk.preparation.bounds import Bounds
-from coverwalk.preparation.narrowing import Narrowing
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
 MAX_DECIMALS = 12
@@ -46,8 +45,6 @@ class Rounding:
         Limits of y, infinite where open. A latent y beyond a limit means the limit itself, if that is an atom.
     bounds : Bounds, optional
         Where a limit is no atom: the cells lie within these bounds, and the latent y is mapped to the whole line.
-    narrowing : Narrowing, optional
-        Where some of the values are far away from all other y: they are brought nearer, before cells are opened.
 
     Examples
     --------
@@ -70,7 +67,6 @@ class Rounding:
     low: Annotated[float, Real(inf=True, any_unit=True)] = -np.inf
     high: Annotated[float, Real(inf=True, any_unit=True)] = np.inf
     bounds: Annotated[Bounds | None, Maybe(Object(Bounds))] = None
-    narrowing: Annotated[Narrowing | None, Maybe(Object(Narrowing))] = None
 
     # -- from y to the latent y ---------------------------------------------------------------------------------------
 
@@ -125,7 +121,6 @@ class Rounding:
             return 0.0
         (left, right), (start, end) = self._cells(y), self.cells(y)
         slope = 0.0 if self.bounds is None else self.bounds.log_slope(left)
-        slope = slope if self.narrowing is None else slope + np.log(self.narrowing.slope(np.asarray(y)))
         with np.errstate(divide="ignore", invalid="ignore"):
             unit = np.where(left < right, np.log((end - start) / (self.step or 1.0)), slope)
         return np.where(np.isfinite(start) & np.isfinite(end), unit, 0.0)
@@ -140,13 +135,8 @@ class Rounding:
 
     def _moved(self, y: Floats, side: Literal["left", "right"]) -> Floats:
         """y with the widths of all cells that are opened below it, or at it too."""
-        near = y if self.narrowing is None else self.narrowing.forward(y)
-        return np.asarray(near + self._opened[np.searchsorted(self.values, y, side=side)])
-
-    @property
-    def _opened(self) -> Floats:
-        """The widths (a + 1,) of all cells before each of the values, and of all."""
-        return np.concatenate([[0.0], np.cumsum(self.width)])
+        opened = np.concatenate([[0.0], np.cumsum(self.width)])
+        return np.asarray(y + opened[np.searchsorted(self.values, y, side=side)])
 
     def latent(self, X: Floats, y: Floats, rank: Ints | int = 0) -> Floats:
         """y (n,) spread evenly over its cells: a hash of each row X (n, p), y says where it lies.
@@ -188,8 +178,7 @@ class Rounding:
         start, end = self._cells(self.values)
         below = np.searchsorted(start, t, side="right")
         last = np.maximum(below - 1, 0)
-        y = t - self._opened[below]
-        y = y if self.narrowing is None else self.narrowing.backward(y)
+        y = t - np.concatenate([[0.0], np.cumsum(self.width)])[below]
         inside = (below > 0) & (t <= end[last] + _SNAP * self.width[last])
         return np.where(inside, self.values[last], y)
 
@@ -226,7 +215,7 @@ class Rounding:
         values = self.values if grid is None else grid
         edges, forms = self.bounds.pieces() if self.bounds else ([-np.inf, np.inf], [(LINEAR, 0.0, 1.0, 0.0, 0.0)])
         start, end = self.ends(values)
-        marks = np.unique(np.concatenate([edges, start, end, self._knots()]))
+        marks = np.unique(np.concatenate([edges, start, end]))
         low, high = marks[:-1], marks[1:]
         with np.errstate(invalid="ignore"):  # infinity times zero, in branches that are not taken
             near = np.where(low > -np.inf, low, np.where(high < np.inf, np.minimum(2.0 * high, -1.0), -1.0))
@@ -234,26 +223,13 @@ class Rounding:
         form = np.array(forms)[np.searchsorted(edges, middle) - 1]
         kind, form = form[:, 0].astype(np.int64), form[:, 1:].copy()
         if len(values):
-            opened = self._opened if grid is None else np.zeros(len(grid) + 1)
-            below = opened[np.searchsorted(end, middle)]
-            form[:, 0] -= below
-            if self.narrowing is not None:
-                t = (middle if self.bounds is None else self.bounds.backward(middle)) - below
-                y = self.narrowing.backward(t)
-                rise = 1.0 / self.narrowing.slope(y)
-                form[:, 0], form[:, 1] = y + rise * (form[:, 0] - t), rise * form[:, 1]
+            opened = np.concatenate([[0.0], np.cumsum(self.width)]) if grid is None else np.zeros(len(grid) + 1)
+            form[:, 0] -= opened[np.searchsorted(end, middle)]
             cell = np.maximum(np.searchsorted(start, middle) - 1, 0)
             inside = (start[cell] <= middle) & (middle <= end[cell])
             kind[inside], form[inside] = CONSTANT, 0.0
             form[inside, 0] = values[cell[inside]]
         return marks, kind, form
-
-    def _knots(self) -> Floats:
-        """Latent y at which the narrowing bends."""
-        if self.narrowing is None:
-            return np.empty(0)
-        knots = np.concatenate(self._cells(self.narrowing.y))
-        return knots if self.bounds is None else self.bounds.forward(knots)
 
     def between(self, low: float, high: float) -> Floats:
         """The values of the grid from low to high."""

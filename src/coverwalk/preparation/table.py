@@ -76,24 +76,11 @@ class Table:
         self._kept = list(self.frames(self.columns))
         if not self._kept:
             raise self._without_rows()
-        whole: polars.DataFrame = pl.concat(self._kept).select(columns)
-        return whole.with_columns([self._typed(column) for column in whole])
-
-    def _typed(self, column: "polars.Series") -> "polars.Series":
-        pl = polars_here()
-        column = _as_text(column)
-        counts = _TextCounts(self.name, column.name)
-        counts.add(column)
-        if counts.is_text():
-            if len(column) >= _MIN_IDS and column.n_unique() > _ID_SHARE * len(column):
-                print(
-                    f"coverwalk: column {column.name!r} has a different text in almost every row, so it cannot help to "
-                    f"predict; if it is an identifier, leave it out: --drop {column.name}",
-                    file=sys.stderr,
-                )
-            return column
-        numbers: polars.Series = pl.Series(column.name, self._numbers(column, 0, with_missing=True))
-        return numbers
+        texts, whole = self.text_columns(columns), pl.concat(self._kept).select(columns)
+        typed = {name: _as_text(whole[name]) for name in columns}
+        numbers = {name: self._numbers(typed[name], 0, with_missing=True) for name in columns if name not in texts}
+        frame: polars.DataFrame = pl.DataFrame(typed | numbers)
+        return frame
 
     def text_columns(self, columns: list[str]) -> list[str]:
         """Those of some columns that `inputs` would take for text, found by reading all rows."""
@@ -243,9 +230,8 @@ class _TextCounts:
 
     def __init__(self, table: str, column: str) -> None:
         self.table, self.column = table, column
-        self.n_rows = self.n_there = self.n_texts = 0
+        self.n_rows = self.n_there = self.n_texts = self.n_distinct = 0
         self.first: tuple[int, str] | None = None  # row and entry of the first text
-        self.told = False
 
     def add(self, column: "polars.Series") -> None:
         """Count the entries of further rows, gaps being null."""
@@ -256,6 +242,7 @@ class _TextCounts:
                 row = int(text.arg_true()[0])
                 self.first = self.n_rows + row + 1, str(column[row])
             self.n_texts += int(text.sum())
+            self.n_distinct += column.n_unique()
         self.n_there += len(column) - column.null_count()
         self.n_rows += len(column)
 
@@ -271,10 +258,15 @@ class _TextCounts:
                 f"{what}, where {self.n_there - self.n_texts} of {self.n_there} entries are numbers: write it as a "
                 f"number or leave it empty; or fit with --drop {self.column}"
             )
-        if (share < 1 or _LIKE_NUMBERS.fullmatch(entry)) and not self.told:
-            self.told = True
+        if share < 1 or _LIKE_NUMBERS.fullmatch(entry):
             hint = "; for a date, add columns such as month or days since a start" if _DATE.match(entry) else ""
             print(f"coverwalk: {what}: its values are used as categories, not as numbers{hint}", file=sys.stderr)
+        if self.n_rows >= _MIN_IDS and self.n_distinct > _ID_SHARE * self.n_rows:
+            print(
+                f"coverwalk: column {self.column!r} has a different text in almost every row, so it cannot help to "
+                f"predict; if it is an identifier, leave it out: --drop {self.column}",
+                file=sys.stderr,
+            )
         return True
 
 

@@ -28,10 +28,10 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
     _words = {  # noqa: RUF012
         "sequence": "bytes, str, array of integers or iterable of hashables\n    The symbols of a document.",
         "context": "sequence, optional\n    The symbols before; by default those of the current document.",
-        "log_loss.context": "sequence, optional\n    The symbols before; by default none, the beginning of a document.",
-        "losses.context": "sequence, optional\n    The symbols before; by default none, the beginning of a document.",
-        "anomaly_scores.context": "sequence, optional\n    The symbols before; by default none, the beginning of a "
-        "document.",
+        **dict.fromkeys(
+            ("log_loss.context", "losses.context", "anomaly_scores.context"),
+            "sequence, optional\n    The symbols before; by default none, the beginning of a document.",
+        ),
         "past": "sequence, optional\n    Symbols before the document, used as contexts but not learned.",
         "unit": '{"nats", "bits"}\n    Unit of the result.',
         "seed": "int or Generator, optional\n    Seed of the draws.",

@@ -99,10 +99,8 @@ class Explorer {
   // Points of the curve over [low, high]: one array of heights for each layer, summed up from below. A grid of y makes steps.
   curve(low, high) {
     const rounding = this.mixture.rounding, values = rounding.between(low, high, MOST_STEPS), half = rounding.step / 2;
-    const from = rounding.narrowed(low, 0, 1), to = rounding.narrowed(high, 0, 1); // few points in ranges that are empty
-    const even = Array.from({ length: POINTS }, (_, i) => rounding.narrowed(from + ((to - from) * i) / (POINTS - 1), 1, 0));
-    const bends = rounding.knots.flatMap(([y]) => [y, y + 1e-9 * (high - low)]); // on either side, the density jumps there
-    const near = [...this.about([-1, 0, 1]), ...bends].filter((y) => y > low && y < high);
+    const even = Array.from({ length: POINTS }, (_, i) => low + ((high - low) * i) / (POINTS - 1));
+    const near = this.about([-1, 0, 1]).filter((y) => y > low && y < high);
     const at = values ?? [...even, ...near].filter((y) => !rounding.values.includes(y)).sort((a, b) => a - b);
     const sums = LAYERS.map(() => new Float64Array(at.length));
     for (const component of this.components) {

@@ -64,7 +64,6 @@ def _rounding(rounding: Rounding | None) -> dict[str, Any] | None:
         return None
     told: dict[str, Any] = {name: getattr(rounding, name) for name in ("step", "origin", "decimals")}
     told |= {"values": rounding.values.tolist(), "width": rounding.width.tolist()} | _ends(rounding)
-    told["knots"] = [] if rounding.narrowing is None else np.transpose(rounding.narrowing).tolist()
     scale = rounding.bounds
     return told | {"bounds": None if scale is None else _ends(scale) | {"c": scale.c, "b": scale.b}}
 

@@ -26,43 +26,23 @@ _SHUFFLED_ROWS = 40_000  # predicted for the importances, over all inputs
 
 
 class Subject(NamedTuple):
-    """One target, and rows X (n, p), y (n,) to judge its predictions on.
+    """One target, rows X (n, p), y (n,) to judge its predictions on, and what is known of the model."""
 
-    ``forest`` answers where ``predict`` is not given; a stream, or a calibrated model, gives ``predict``, and what else
-    is known of it.
-    """
-
-    forest: Forest | None
     target: str
     X: Floats
     y: Floats
-    predict: Callable[[Floats], UnivariateDistribution] | None = None
-    names: list[str] | None = None
-    learned: tuple[Floats, Floats] | None = None  # rows (m, p) and y (m,), where they were kept
-    facts: dict[str, Any] | None = None  # of a model that is no forest
-    n_categories: tuple[int, ...] = ()
+    predict_dist: Callable[[Floats], UnivariateDistribution]
+    inputs: list[str]
+    rows: tuple[Floats, Floats] | None  # that the model learned from, where they are known
+    n_categories: tuple[int, ...]  # of each input; empty where all are numbers
+    model: dict[str, Any]
+    forest: Forest | None = None  # if it predicts, and nothing else
 
-    def predict_dist(self, X: Floats) -> UnivariateDistribution:
-        """The distributions of the target in rows X."""
-        if self.predict is not None:
-            return self.predict(X)
-        assert self.forest is not None
-        return self.forest.predict_dist(X)
-
-    @property
-    def inputs(self) -> list[str]:
-        """Names of the inputs."""
-        return self.names or (self.forest.names if self.forest else [f"x{a}" for a in range(self.X.shape[1])])
-
-    @property
-    def rows(self) -> tuple[Floats, Floats] | None:
-        """The rows that the model learned from, where they are known."""
-        return self.learned if self.forest is None else (self.forest.X, self.forest.y)
-
-    @property
-    def levels(self) -> tuple[int, ...]:
-        """Number of categories of each input; empty where all are numbers."""
-        return self.n_categories if self.forest is None else self.forest.settings.n_categories
+    @classmethod
+    def of(cls, forest: Forest, target: str, X: Floats, y: Floats) -> "Subject":
+        """What a forest predicts."""
+        rows, known = (forest.X, forest.y), summarise(forest)._asdict()
+        return cls(target, X, y, forest.predict_dist, forest.names, rows, forest.settings.n_categories, known, forest)
 
 
 class Answers(NamedTuple):
@@ -85,19 +65,19 @@ def gather(subject: Subject) -> dict[str, Any]:
         "inputs": subject.inputs,
         "n": len(subject.y),
         "seen": _share_seen(subject),
-        "model": summarise(subject.forest)._asdict() if subject.forest else subject.facts or {},
+        "model": subject.model,
         "calibration": _calibration(answers.pit),
         "losses": _losses(subject, answers),
         "importances": _importances(subject, answers),
         "surprising": _surprising(subject, answers),
-        "explore": None if subject.forest is None or is_mixed(subject) else _explore(subject, answers),
+        "explore": _explore(subject, answers) if _explorable(subject) else None,
     }
 
 
 def is_mixed(subject: Subject) -> bool:
     """Whether there are categories or missing values: the page's own evaluator, and its sliders, know numbers."""
     rows = (*(subject.rows or ())[:1], subject.X)
-    return bool(subject.levels) or any(bool(np.isnan(X).any()) for X in rows)
+    return bool(subject.n_categories) or any(bool(np.isnan(X).any()) for X in rows)
 
 
 def _ask(subject: Subject) -> Answers:
@@ -138,7 +118,7 @@ def _losses(subject: Subject, answers: Answers) -> list[dict[str, Any]]:
     if subject.rows is None:
         return losses
     learned_X, learned_y = subject.rows
-    learned, X = (plain_inputs(rows, learned_X, subject.levels) for rows in (learned_X, subject.X))
+    learned, X = (plain_inputs(rows, learned_X, subject.n_categories) for rows in (learned_X, subject.X))
     for name, width in (("linear regression", X.shape[1]), ("one normal", 0)):
         line = Line.fit(learned[:, :width], learned_y)
         error = y - line.mean(X[:, :width])
@@ -190,6 +170,11 @@ def _surprising(subject: Subject, answers: Answers) -> list[dict[str, Any]]:
         }
         for i in order
     ]
+
+
+def _explorable(subject: Subject) -> bool:
+    """Whether the page can predict by itself: it has no categories, and no forest for classes."""
+    return subject.forest is not None and subject.forest.settings.atoms is None and not is_mixed(subject)
 
 
 def _explore(subject: Subject, answers: Answers) -> dict[str, Any]:

@@ -15,7 +15,7 @@ __all__ = ["write_page", "write_report"]
 
 _WITHOUT_EXPLORER = (
     "The interactive explorer is left out: it needs numeric inputs without missing values, and a model that comes from "
-    "fit and is not calibrated."
+    "fit, is not calibrated, and has no forest for values that repeat."
 )
 _SCRIPTS = ("rounding.js", "mixture.js", "charts.js", "explorer.js", "page.js")
 
@@ -24,7 +24,7 @@ def write_report(subject: Subject, path: str | os.PathLike[str], title: str, not
     """Write the page about one target's predictions on rows of data; notes are shown at its head."""
     facts = gather(subject)
     explored = facts["explore"] is not None and subject.forest is not None
-    exported = export(subject.forest) if explored and subject.forest is not None else Exported({}, 0)
+    exported = export(subject.forest) if subject.forest is not None and explored else Exported({}, 0)
     facts |= {"forest": exported.payload, "n_trees_here": exported.n_trees}
     rounding = subject.forest.settings.rounding if subject.forest else None
     more = (

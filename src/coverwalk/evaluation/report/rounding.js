@@ -5,7 +5,7 @@ const SNAP = 1e-6; // of a step: y so near to a value of the grid is that value
 
 class Rounding {
   constructor(told) {
-    Object.assign(this, { step: 0, origin: 0, decimals: -1, values: [], width: [], knots: [], bounds: null }, told);
+    Object.assign(this, { step: 0, origin: 0, decimals: -1, values: [], width: [], bounds: null }, told);
     this.low = told?.low ?? -Infinity;
     this.high = told?.high ?? Infinity;
     if (this.bounds) this.bounds = { low: this.bounds.low ?? -Infinity, high: this.bounds.high ?? Infinity, c: this.bounds.c, b: this.bounds.b };
@@ -43,27 +43,14 @@ class Rounding {
   }
 
   slope(y) {
-    const at = this.moved(y, true), { low, high, c, b } = this.bounds ?? {};
-    return (this.bounds ? 1 / Math.max(Math.min(at - low, high - at, c), b) : 1) * this.narrowSlope(y);
-  }
-
-  // Straight lines between knots, with slope one beyond them: from column 0 of these to column 1, or back.
-  narrowed(x, from, to) {
-    const knots = this.knots, last = knots.length - 1;
-    if (last < 0 || x <= knots[0][from]) return last < 0 ? x : x - knots[0][from] + knots[0][to];
-    if (x > knots[last][from]) return x - knots[last][from] + knots[last][to];
-    const i = knots.findIndex((knot) => x <= knot[from]), [a, b] = [knots[i - 1], knots[i]];
-    return a[to] + ((x - a[from]) / (b[from] - a[from])) * (b[to] - a[to]);
-  }
-
-  narrowSlope(y) {
-    const i = this.knots.findIndex((knot) => y <= knot[0]);
-    return i <= 0 ? 1 : (this.knots[i][1] - this.knots[i - 1][1]) / (this.knots[i][0] - this.knots[i - 1][0]);
+    if (!this.bounds) return 1;
+    const at = this.moved(y, true), { low, high, c, b } = this.bounds;
+    return 1 / Math.max(Math.min(at - low, high - at, c), b);
   }
 
   // y with the widths of the cells that are opened below it.
   moved(y, included) {
-    return this.narrowed(y, 0, 1) + this.width.reduce((sum, width, i) => sum + (this.values[i] < y || (included && this.values[i] === y) ? width : 0), 0);
+    return y + this.width.reduce((sum, width, i) => sum + (this.values[i] < y || (included && this.values[i] === y) ? width : 0), 0);
   }
 
   // Ends of the latent cell of y: equal where y is continuous, null outside of the limits.
@@ -86,12 +73,11 @@ class Rounding {
       if (this.decimals >= 0) y = Number(y.toFixed(this.decimals));
     } else {
       let opened = 0;
-      y = this.narrowed(t, 1, 0);
       for (let i = 0; i < this.values.length; i++) {
-        const start = this.narrowed(this.values[i], 0, 1) + opened, end = start + this.width[i];
+        const start = this.values[i] + opened, end = start + this.width[i];
         if (t < start) break;
         opened += this.width[i];
-        y = t <= end + SNAP * this.width[i] ? this.values[i] : this.narrowed(t - opened, 1, 0);
+        y = t <= end + SNAP * this.width[i] ? this.values[i] : t - opened;
       }
     }
     return Math.min(Math.max(y, this.low), this.high);

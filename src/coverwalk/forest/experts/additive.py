@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-from scipy.optimize import fmin_l_bfgs_b
-from scipy.sparse import csr_array
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk.files.schema import Array, Real, Whole, stored
@@ -79,6 +77,9 @@ class Additive:
         The search begins at the coefficients that there are, which must not come from other rows: it ends near the
         best ones, not at them.
         """
+        from scipy.optimize import fmin_l_bfgs_b  # takes as long to load as all else, and most models never need it
+        from scipy.sparse import csr_array
+
         F = values.shape[1]
         given = csr_array(values) if np.count_nonzero(values) < SPARSE * values.size else values  # faster by half
         total, present = weight.sum(), np.eye(n_classes)[y] * weight[:, None]

@@ -48,20 +48,27 @@ class YCells(NamedTuple):
 
 def with_y_cells(dist: PredictiveDistribution, y_cells: YCells, shape: int) -> PredictiveDistribution:
     """The same distributions and a component for each cell, ``shape`` being that of `UNIT_CELL` in their table."""
-    low, high = y_cells.cells.low, y_cells.cells.high
-    mass = y_cells.weight * _sharpened(_masses(dist, y_cells.cells), y_cells.power)
-    n, C = mass.shape
+    cells = y_cells.cells
+    mass = y_cells.weight * _sharpened(masses(dist, cells.left, cells.right), y_cells.power)
+    return with_cells(dist, 1.0 - mass.sum(axis=1), mass, (cells.low, cells.high), shape, STEPS)
+
+
+def with_cells(
+    dist: PredictiveDistribution, rest: Floats, mass: Floats, ends: tuple[Floats, Floats], shape: int, label: int
+) -> PredictiveDistribution:
+    """The same distributions times ``rest`` (n,), and components of this mass (n, C), uniform between the ends (C,)."""
+    (low, high), (n, C) = ends, mass.shape
     old, offsets = dist.components, dist.components.offsets + C * np.arange(n + 1)
     counts = np.diff(old.offsets)
     kept = np.arange(old.weight.size) + C * np.repeat(np.arange(n), counts)
     added = offsets[1:, None] - C + np.arange(C)
     assert dist.context is not None
     columns = (
-        (old.weight * np.repeat(1.0 - mass.sum(axis=1), counts), mass),
+        (old.weight * np.repeat(rest, counts), mass),
         (old.loc, low),
         (old.scale, high - low),
         (old.shape, np.int32(shape)),
-        (dist.context, STEPS),
+        (dist.context, label),
     )
     joined = []
     for before, cells in columns:
@@ -73,10 +80,10 @@ def with_y_cells(dist: PredictiveDistribution, y_cells: YCells, shape: int) -> P
     return part
 
 
-def _masses(dist: PredictiveDistribution, cells: Cells) -> Floats:
+def masses(dist: PredictiveDistribution, left: Floats, right: Floats) -> Floats:
     """What the rows have in each cell, (n, C)."""
-    mass = np.empty((len(dist), len(cells.left)))
-    cell_masses(dist.components, dist.shapes.table, dist.shapes.cdf_tables, cells.left, cells.right, mass)
+    mass = np.empty((len(dist), len(left)))
+    cell_masses(dist.components, dist.shapes.table, dist.shapes.cdf_tables, left, right, mass)
     return mass
 
 
@@ -155,7 +162,7 @@ def _scores(
     """
     unit = cells.right[-1] - cells.left[0]  # of y: in it densities are of order one
     plain = [_mean_density(dist, *observed, unit) for dist in predicted]
-    masses = [_masses(dist, cells) for dist in predicted]
+    in_cells = [masses(dist, cells.left, cells.right) for dist in predicted]
     uniform = _mean_heights(*observed, cells, unit)
     out = np.full((2, len(POWERS), len(SHARES)), -np.inf)
     for only_narrow in range(2):
@@ -164,7 +171,7 @@ def _scores(
             continue
         for k, power in enumerate(POWERS):
             log_densities = []
-            for p, mass in zip(plain, masses):
+            for p, mass in zip(plain, in_cells):
                 sharp = _sharpened(mass * nonzero, power)
                 height = np.einsum("nc,nc->n", sharp, uniform)
                 rest = height - sharp.sum(axis=1) * p

@@ -1,0 +1,134 @@
+"""A forest for the values of y that repeat: chosen where it is better, and the same in files, streams and chunks."""
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+from coverwalk import ConditionalDensity, load
+from coverwalk.evaluation.report import page
+from coverwalk.evaluation.report.facts import Subject
+
+
+def rain(n, seed):
+    """Dry or wet by one input; how much, by another."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    dry = rng.random(n) < 1 / (1 + np.exp(-3 * X[:, 1]))
+    return X, np.where(dry, 0.0, np.exp(0.5 * X[:, 0] + 0.3 * rng.normal(size=n)))
+
+
+def cut(n, seed):
+    """One distribution, cut off at 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.minimum(X[:, 0] + 0.5 * rng.normal(size=n), 1.0)
+
+
+def small(**given):
+    return ConditionalDensity(n_estimators=4, random_state=0, **given)
+
+
+X, Y = rain(700, 0)
+X_TEST, Y_TEST = rain(1500, 1)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small().fit(X, Y)
+
+
+def loss(model):
+    return -model.logpdf(X_TEST, Y_TEST).mean()
+
+
+def atoms_of(model):
+    settings = model.forests_[0].settings if hasattr(model, "forests_") else model.stream_.streams[0].base.settings
+    return settings.atoms
+
+
+def test_dry_days_are_another_question_and_days_cut_off_are_not(model):
+    assert atoms_of(model) is not None
+    assert atoms_of(small().fit(*cut(700, 0))) is None
+    assert atoms_of(small().fit(X, Y + 0.01 * np.arange(700) * (Y == 0))) is None  # no value repeats
+
+
+def test_the_trees_learn_wet_days_alone(model, monkeypatch):
+    forest = model.forests_[0]
+    assert len(forest.y) == np.sum(Y > 0)
+    monkeypatch.setattr("coverwalk.forest.bounds_choice.MIN_ATOMS", 10**9)
+    together = small().fit(X, Y)
+    assert atoms_of(together) is None
+    assert loss(model) < loss(together) - 0.05
+
+
+def test_probabilities_are_those_of_the_forest_and_sum_to_one(model):
+    dist = model.predict_dist(X_TEST[:40])
+    told = atoms_of(model).predict(X_TEST[:40])[:, 0]
+    np.testing.assert_allclose(dist.pmf(0.0), told, atol=1e-3)
+    np.testing.assert_allclose(dist.cdf(0.0) - dist.cdf(-1e-9), told, atol=1e-3)
+    assert np.mean(dist.pmf(0.0)) == pytest.approx(np.mean(Y_TEST == 0), abs=0.1)
+    for i in range(3):
+        area = integrate.quad(lambda y, i=i: dist[i].pdf(np.array(y)), 1e-9, 60.0, limit=400)[0]
+        below = integrate.quad(lambda y, i=i: dist[i].pdf(np.array(y)), -60.0, -1e-9, limit=400)[0]
+        assert area + below + dist.pmf(0.0)[i] == pytest.approx(1.0, abs=2e-3)
+    draws = dist.rvs(4000, random_state=0)
+    np.testing.assert_allclose(np.mean(draws == 0.0, axis=1), told, atol=0.03)
+    q = np.linspace(0.01, 0.99, 9)
+    assert np.all(dist.cdf(dist.ppf(q)) >= q - 1e-9)
+    mean, spread = np.mean(draws, axis=1), np.std(draws, axis=1)
+    assert np.all(np.abs(dist.mean() - mean) < 5 * spread / np.sqrt(4000) + 0.02)
+
+
+def test_files_streams_and_copies_go_on(model, tmp_path):
+    said = model.logpdf(X_TEST, Y_TEST)
+    model.save(tmp_path / "m.cover")
+    loaded = load(tmp_path / "m.cover")
+    np.testing.assert_array_equal(loaded.logpdf(X_TEST, Y_TEST), said)
+    loaded.partial_fit(X_TEST[:1], Y_TEST[:1])
+    assert abs(loss(loaded) + said.mean()) < 0.003
+    loaded.partial_fit(X_TEST[1:400], Y_TEST[1:400])
+    loaded.save(tmp_path / "s.cover")
+    again = load(tmp_path / "s.cover")
+    np.testing.assert_array_equal(again.logpdf(X_TEST, Y_TEST), loaded.logpdf(X_TEST, Y_TEST))
+    for one in (loaded, again):
+        one.partial_fit(X_TEST[400:700], Y_TEST[400:700])
+    np.testing.assert_array_equal(again.logpdf(X_TEST, Y_TEST), loaded.logpdf(X_TEST, Y_TEST))
+
+
+def test_a_stream_finds_them_and_is_as_good_as_a_fit_on_half():
+    rows = small().partial_fit(X, Y)
+    assert atoms_of(rows) is not None
+    assert loss(rows) < loss(small().fit(X[:350], Y[:350])) + 0.02
+    one_by_one = small()
+    for start in range(0, 700, 100):
+        one_by_one.partial_fit(X[start : start + 100], Y[start : start + 100])
+    np.testing.assert_allclose(one_by_one.logpdf(X_TEST, Y_TEST), rows.logpdf(X_TEST, Y_TEST), rtol=1e-12)
+    scored = rows.prequential(X_TEST[:5], Y_TEST[:5])
+    assert np.all(np.isfinite(scored))
+
+
+def test_sums_leave_atoms_to_their_forest(monkeypatch):
+    monkeypatch.setattr("coverwalk.forest.passes.ROWS_KEPT", 100)
+    chunks = [(X[i : i + 100], Y[i : i + 100]) for i in range(0, 700, 100)]
+    summed = small().fit_chunks(chunks, sample_rows=500)
+    assert atoms_of(summed) is not None
+    assert summed.forests_[0].n_summed == 700
+    assert loss(summed) < loss(small().fit(X[:350], Y[:350]))
+
+
+def test_weights_and_several_outputs():
+    weight = np.where(Y == 0, 3.0, 1.0)
+    heavy = small().fit(X, Y, sample_weight=weight)
+    assert atoms_of(heavy) is not None
+    assert heavy.predict_dist(X_TEST).pmf(0.0).mean() > small().fit(X, Y).predict_dist(X_TEST).pmf(0.0).mean() + 0.05
+    both = small().fit(X, np.column_stack([X[:, 0] + Y, Y]))
+    assert both.forests_[1].settings.atoms is not None
+    assert np.isfinite(
+        both.predict_dist(X_TEST[:5]).logpdf(np.column_stack([X_TEST[:5, 0] + Y_TEST[:5], Y_TEST[:5]]))
+    ).all()
+
+
+def test_reasons_and_reports(model, tmp_path):
+    assert "a forest for single values" in str(model.explain(X_TEST[:1]))
+    page.write_report(Subject(model.forests_[0], "y", X_TEST[:60], Y_TEST[:60]), tmp_path / "r.html", "y")
+    assert "has no forest for values that repeat" in (tmp_path / "r.html").read_text()
