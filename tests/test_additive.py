@@ -1,5 +1,8 @@
 """The additive expert of the classifier: its functions, its fit, and when it is taken."""
 
+from copy import deepcopy
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -256,3 +259,14 @@ def test_forged_experts_are_refused(name, change, classifier, tmp_path):
     path.write_bytes(forged(classifier, name, change))
     with pytest.raises(ModelFileError, match="is not a valid model"):
         load(path)
+
+
+def test_shares_that_rule_a_class_out_are_refused(classifier, tmp_path):
+    path = tmp_path / "m.cw"
+    path.write_bytes(forged(classifier, f"{EXPERT}.coefficients", lambda array: array))
+    expert = classifier._forest.additive[0]
+    for field, value in (("log_shares", np.full(3, -1e3)), ("strange", 1e-40)):
+        changed = deepcopy(classifier)
+        changed._forest.additive = [replace(expert, **{field: value})]
+        with pytest.raises(ValueError, match=field):
+            changed.save(path)
