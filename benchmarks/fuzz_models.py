@@ -167,6 +167,13 @@ def models():
     yield "classes, stream", learned, labels(X)
     chunks = [(X[:30], LABELS[:30]), (X[30:], LABELS[30:])]
     yield "classes, chunks", ContextClassifier(2, 1, random_state=0).fit_chunks(chunks, sample_rows=40), labels(X)
+    codes = np.arange(240) * 7 % 240
+    table = pd.DataFrame(
+        {"a": codes % 4 / 2.0, "b": np.array(list("uvw"))[codes % 3], "c": np.array(list("xyz"))[codes // 12 % 3]}
+    )
+    table.loc[::9, "a"] = np.nan
+    additive = ContextClassifier(2, 2, random_state=0).fit(table, LABELS[(codes % 3 + codes // 12 % 3) % 3])
+    yield "classes, additive", additive, labels(table[:20])
     yield "sequence", SequenceModel(alphabet="abc").fit("abcabccbaabc" * 4), sequence("abcab")
     yield "sequence, refining", SequenceModel(walk="refine", depth=5).fit("abcabccbaabc" * 4), sequence("abcab")
     yield "sequence, dirichlet", SequenceModel(estimator="dirichlet").fit("abcabccbaabc"), sequence("abcab")
