@@ -133,6 +133,18 @@ def models():
     yield "forest, skewed", ConditionalDensity(2).fit(wide[:600], skewed), rows(X, np.round(np.exp(y), 2))
     atoms = np.where(RNG.random(500) < 0.3, 0.0, 2 * wide[:500, 0] + RNG.standard_normal(500))
     yield "forest, atoms", ConditionalDensity(2).fit(wide[:500], atoms), rows(X, np.where(y > 0.5, 0.0, y))
+    dry = np.random.default_rng(2).random(500) < 1 / (1 + np.exp(-6 * wide[:500, 1]))
+    rain = np.where(dry, 0.0, np.exp(wide[:500, 0] + 0.3 * RNG.standard_normal(500)))
+    for name, bounds in (("apart", None), ("apart and bounded", (0, None))):
+        apart = ConditionalDensity(2, bounds=bounds).fit(wide[:500], rain)
+        assert apart.forests_[0].settings.atoms is not None
+        yield f"forest, atoms {name}", apart, rows(X, np.maximum(y, 0.0))
+    stream = ConditionalDensity(2).fit(wide[:500], rain).partial_fit(wide[:40], rain[:40])
+    yield "stream, atoms apart", stream, rows(X, np.maximum(y, 0.0))
+    slips = np.where(np.arange(500) % 250 == 0, 1e4, 2 * wide[:500, 0] + RNG.standard_normal(500))
+    outliers = ConditionalDensity(2).fit(wide[:500], slips)
+    assert outliers.forests_[0].settings.outliers is not None
+    yield "forest, outliers", outliers, rows(X, y)
     calibrated = ConditionalDensity(2, stop=0.5).fit(X[:40], y[:40]).calibrate(X[40:], y[40:])
     yield "forest, calibrated", calibrated, rows(X, y)
     chunks = [(wide[s : s + 220], wide[s : s + 220, 0] + RNG.standard_normal(220)) for s in range(0, 1100, 220)]

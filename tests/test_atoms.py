@@ -85,6 +85,9 @@ def test_bounds_hold(tmp_path):
     dist = model.predict_dist(X_TEST)
     assert np.all(dist.cdf(-1e-12) == 0.0)
     assert np.mean(dist.pmf(0.0)) == pytest.approx(np.mean(Y_TEST == 0), abs=0.05)
+    told = atoms_of(model).predict(X_TEST)[:, 0]
+    assert np.all(dist.pmf(0.0) > told - 1e-6)  # more only where trees alone put more at the bound
+    assert np.mean(np.abs(dist.pmf(0.0) - told) < 1e-6) > 0.8
     assert np.all(dist.rvs(random_state=0) >= 0.0)
     assert loss(model) < loss(small().fit(X[:350], Y[:350]))
     model.save(tmp_path / "m.cover")
