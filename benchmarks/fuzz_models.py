@@ -133,6 +133,18 @@ def models():
     yield "forest, skewed", ConditionalDensity(2).fit(wide[:600], skewed), rows(X, np.round(np.exp(y), 2))
     atoms = np.where(RNG.random(500) < 0.3, 0.0, 2 * wide[:500, 0] + RNG.standard_normal(500))
     yield "forest, atoms", ConditionalDensity(2).fit(wide[:500], atoms), rows(X, np.where(y > 0.5, 0.0, y))
+    dry = np.random.default_rng(2).random(500) < 1 / (1 + np.exp(-6 * wide[:500, 1]))
+    rain = np.where(dry, 0.0, np.exp(wide[:500, 0] + 0.3 * RNG.standard_normal(500)))
+    for name, bounds in (("apart", None), ("apart and bounded", (0, None))):
+        apart = ConditionalDensity(2, bounds=bounds).fit(wide[:500], rain)
+        assert apart.forests_[0].settings.atoms is not None
+        yield f"forest, atoms {name}", apart, rows(X, np.maximum(y, 0.0))
+    stream = ConditionalDensity(2).fit(wide[:500], rain).partial_fit(wide[:40], rain[:40])
+    yield "stream, atoms apart", stream, rows(X, np.maximum(y, 0.0))
+    slips = np.where(np.arange(500) % 250 == 0, 1e4, 2 * wide[:500, 0] + RNG.standard_normal(500))
+    outliers = ConditionalDensity(2).fit(wide[:500], slips)
+    assert outliers.forests_[0].settings.outliers is not None
+    yield "forest, outliers", outliers, rows(X, y)
     calibrated = ConditionalDensity(2, stop=0.5).fit(X[:40], y[:40]).calibrate(X[40:], y[40:])
     yield "forest, calibrated", calibrated, rows(X, y)
     chunks = [(wide[s : s + 220], wide[s : s + 220, 0] + RNG.standard_normal(220)) for s in range(0, 1100, 220)]
@@ -167,6 +179,13 @@ def models():
     yield "classes, stream", learned, labels(X)
     chunks = [(X[:30], LABELS[:30]), (X[30:], LABELS[30:])]
     yield "classes, chunks", ContextClassifier(2, 1, random_state=0).fit_chunks(chunks, sample_rows=40), labels(X)
+    codes = np.arange(240) * 7 % 240
+    table = pd.DataFrame(
+        {"a": codes % 4 / 2.0, "b": np.array(list("uvw"))[codes % 3], "c": np.array(list("xyz"))[codes // 12 % 3]}
+    )
+    table.loc[::9, "a"] = np.nan
+    additive = ContextClassifier(2, 2, random_state=0).fit(table, LABELS[(codes % 3 + codes // 12 % 3) % 3])
+    yield "classes, additive", additive, labels(table[:20])
     yield "sequence", SequenceModel(alphabet="abc").fit("abcabccbaabc" * 4), sequence("abcab")
     yield "sequence, refining", SequenceModel(walk="refine", depth=5).fit("abcabccbaabc" * 4), sequence("abcab")
     yield "sequence, dirichlet", SequenceModel(estimator="dirichlet").fit("abcabccbaabc"), sequence("abcab")

@@ -1,5 +1,8 @@
 """The additive expert of the classifier: its functions, its fit, and when it is taken."""
 
+from copy import deepcopy
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -172,6 +175,14 @@ def test_it_is_not_taken_where_it_gains_nothing():
     assert not ContextClassifier(random_state=0).fit(X, y)._forest.additive
 
 
+def test_a_fold_without_rows_tells_nothing():  # copies of a few heavy rows may all be in one
+    X, y = additive_rows(400)
+    folds = [np.arange(0), *np.array_split(np.arange(400), FOLDS - 1)]
+    trees = [np.full((400, 2, 1), 0.5)] * 3
+    columns = np.zeros(8, np.int64), np.empty(0, np.int64)
+    assert held_out_additive((X, y, np.ones(400)), trees, 0.75, *columns, folds, 1) is None
+
+
 def test_few_rows_of_many_are_fitted_and_all_are_judged(monkeypatch):
     monkeypatch.setattr("coverwalk.forest.class_additive.MAX_FITTED", 2**15)
     seen = []
@@ -248,3 +259,14 @@ def test_forged_experts_are_refused(name, change, classifier, tmp_path):
     path.write_bytes(forged(classifier, name, change))
     with pytest.raises(ModelFileError, match="is not a valid model"):
         load(path)
+
+
+def test_shares_that_rule_a_class_out_are_refused(classifier, tmp_path):
+    path = tmp_path / "m.cw"
+    path.write_bytes(forged(classifier, f"{EXPERT}.coefficients", lambda array: array))
+    expert = classifier._forest.additive[0]
+    for field, value in (("log_shares", np.full(3, -1e3)), ("strange", 1e-40)):
+        changed = deepcopy(classifier)
+        changed._forest.additive = [replace(expert, **{field: value})]
+        with pytest.raises(ValueError, match=field):
+            changed.save(path)

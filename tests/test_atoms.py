@@ -79,6 +79,21 @@ def test_probabilities_are_those_of_the_forest_and_sum_to_one(model):
     assert np.all(np.abs(dist.mean() - mean) < 5 * spread / np.sqrt(4000) + 0.02)
 
 
+def test_bounds_hold(tmp_path):
+    model = small(bounds=(0, None)).fit(X, Y)
+    assert atoms_of(model) is not None
+    dist = model.predict_dist(X_TEST)
+    assert np.all(dist.cdf(-1e-12) == 0.0)
+    assert np.mean(dist.pmf(0.0)) == pytest.approx(np.mean(Y_TEST == 0), abs=0.05)
+    told = atoms_of(model).predict(X_TEST)[:, 0]
+    assert np.all(dist.pmf(0.0) > told - 1e-6)  # more only where trees alone put more at the bound
+    assert np.mean(np.abs(dist.pmf(0.0) - told) < 1e-6) > 0.8
+    assert np.all(dist.rvs(random_state=0) >= 0.0)
+    assert loss(model) < loss(small().fit(X[:350], Y[:350]))
+    model.save(tmp_path / "m.cover")
+    np.testing.assert_array_equal(load(tmp_path / "m.cover").logpdf(X_TEST, Y_TEST), dist.logpdf(Y_TEST))
+
+
 def test_files_streams_and_copies_go_on(model, tmp_path):
     said = model.logpdf(X_TEST, Y_TEST)
     model.save(tmp_path / "m.cover")
@@ -130,5 +145,5 @@ def test_weights_and_several_outputs():
 
 def test_reasons_and_reports(model, tmp_path):
     assert "a forest for single values" in str(model.explain(X_TEST[:1]))
-    page.write_report(Subject(model.forests_[0], "y", X_TEST[:60], Y_TEST[:60]), tmp_path / "r.html", "y")
+    page.write_report(Subject.of(model.forests_[0], "y", X_TEST[:60], Y_TEST[:60]), tmp_path / "r.html", "y")
     assert "has no forest for values that repeat" in (tmp_path / "r.html").read_text()

@@ -109,14 +109,16 @@ def _choose_atoms(X: Floats, y: Floats, settings: Settings, known: Settings | No
     The scale is then that of all other y.
     """
     rounding = settings.rounding
-    if rounding is None or rounding.step or rounding.low > -np.inf or rounding.high < np.inf:
+    if rounding is None or rounding.step:
         return settings
     rest = ~rounding.is_atom(y)
     if rest.sum() < MIN_SKEWED or len(y) - rest.sum() < MIN_ATOMS:
         return settings
     before = known.rounding if known and known.atoms else None
-    narrow = replace(rounding, bounds=None, width=NARROW * rounding.width)
-    apart = replace(settings, rounding=_skewed(X[rest], y[rest], narrow, settings, before))
+    narrow = replace(rounding, width=NARROW * rounding.width)
+    limited = rounding.low > -np.inf or rounding.high < np.inf
+    scaled = narrow if limited else _skewed(X[rest], y[rest], replace(narrow, bounds=None), settings, before)
+    apart = replace(settings, rounding=scaled)
     if before is None or not nearly_same(apart.rounding, before, y):
         gain = _scores(X, y, apart, apart=True) - _scores(X, y, settings)
         if not gain.mean() > LIKELY * gain.std() / np.sqrt(len(gain)):

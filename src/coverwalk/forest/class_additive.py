@@ -35,7 +35,7 @@ def held_out_additive(
     """
     Z, y, weight = rows
     n, C = len(y), trees[0].shape[1]
-    if n < MIN_ROWS:
+    if n < MIN_ROWS or not all(len(fold) for fold in folds):  # copies of heavy rows may all be in one
         return None
 
     def worth(rows: Ints, said: Floats) -> float:

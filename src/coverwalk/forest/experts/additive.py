@@ -33,9 +33,9 @@ class Additive:
     missing: Annotated[Ints, Array(np.int64, "g", index="p")]  # columns with missing values
     pairs: Annotated[Ints, Array(np.int64, "h", 2, index="m")]  # of indicators
     coefficients: Annotated[Floats, Array(float, "1 + q * k + g + m + h", "C")]
-    log_shares: Annotated[Floats, Array(float, "C", high=0)]
+    log_shares: Annotated[Floats, Array(float, "C", low=-100, high=0)]
     # share of rows that follow the classes' shares alone: no class is ever impossible
-    strange: Annotated[float, Real(above=0, high=1)]
+    strange: Annotated[float, Real(low=1e-30, high=1)]
 
     @classmethod
     def planned(cls, Z: Floats, n_categories: Ints) -> "Additive":

@@ -76,4 +76,6 @@ def with_atoms(
     rest = (1.0 - probability.sum(axis=1)) / np.maximum(1.0 - there.sum(axis=1), MIN_REST)
     added = np.maximum(probability - rest[:, None] * there, 0.0)
     total = rest + added.sum(axis=1)
-    return with_cells(dist, rest / total, added / total[:, None], (left, right), shape, ATOMS)
+    low, high = rounding._cells(rounding.values)  # of the cell of a limit, which has no end, the part that was opened
+    ends = (low, high) if rounding.bounds is None else (rounding.bounds.forward(low), rounding.bounds.forward(high))
+    return with_cells(dist, rest / total, added / total[:, None], ends, shape, ATOMS)
