@@ -251,3 +251,15 @@ def test_files_keep_parts_and_trend_and_refuse_unsound_ones(tmp_path):
     forest.settings, forest.trend = MIXED, None
     with pytest.raises(ValueError, match="trend"):
         check(forest)
+
+
+def test_a_trend_has_the_same_values_in_parts_of_the_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    Z = rng.uniform(-1, 1, (400, 3))
+    r = np.sin(3 * Z[:, 0]) + 0.1 * rng.standard_normal(400)
+    fitted, _ = Trend.plan(Z, r, seed=0)[0].fit(Z, r)
+    far = np.concatenate([Z, 5 * Z])  # beyond the range of the rows it is constant
+    whole = fitted.value(far)
+    np.testing.assert_array_equal(whole[400:], fitted.value(np.clip(5 * Z, Z.min(axis=0), Z.max(axis=0))))
+    monkeypatch.setattr("coverwalk.forest.experts.trend.CLAMPED_ROWS", 7)
+    np.testing.assert_array_equal(fitted.value(far), whole)

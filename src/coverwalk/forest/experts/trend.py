@@ -31,6 +31,7 @@ WORTH_IT = 0.85  # errors in a learned metric against those without, in squares:
 HEIGHT = 3.0  # of all waves together against a column of the line: the prior deviation of the smooth part
 MIN_FREQUENCIES, MAX_FREQUENCIES = 384, 1024  # the second where twice as many of them leave much less
 MAX_ROWS = 2**15  # to which a trend is fitted
+CLAMPED_ROWS = 2**16  # copied at a time
 JUDGED_ROWS, JUDGED_WAVES = 1024, 128  # with which wavelengths and ridges are compared
 MANY_ROWS = 12  # for each wave: leverages are their mean from there on, and more waves might be worth it
 MIN_KEEP = 1e-3  # of 1 - leverage
@@ -112,6 +113,7 @@ class Trend:
                 leverage = np.sum((F @ inverse.T) ** 2, axis=1)
             keep = np.maximum(1.0 - leverage, MIN_KEEP)
             left = (r[:n] - (F @ coefficients) / root) / keep
+            del F  # a hundred megabytes and more, which the rows beyond need not find here
         ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)} if len(Z) else {}
         trend = replace(self, coefficients=_in_units(coefficients, Z.shape[1]), keep=float(keep.mean()), **ends)
         return trend, np.concatenate([left, r[n:] - trend.value(Z[n:], n_threads)])
@@ -126,12 +128,13 @@ class Trend:
 
     def value(self, Z: Floats, n_threads: int = 1) -> Floats:
         """In rows Z (n, p)."""
-        values, Z = np.empty(len(Z)), np.minimum(np.maximum(Z, self.low), self.high)
+        values = np.empty(len(Z))
 
         def some(rows: slice) -> None:
-            fourier(Z[rows], self.turns, self.phase, self.coefficients, values[rows])
+            clamped = np.minimum(np.maximum(Z[rows], self.low), self.high)
+            fourier(clamped, self.turns, self.phase, self.coefficients, values[rows])
 
-        in_threads(some, _parts(len(Z), n_threads), n_threads)
+        in_threads(some, _parts(len(Z), max(n_threads, len(Z) // CLAMPED_ROWS)), n_threads)
         return values
 
 
@@ -216,9 +219,9 @@ def _features(Z: Floats, turns: Floats, phase: Floats, n_threads: int = 1) -> Fl
     return F
 
 
-def _parts(n: int, n_threads: int) -> list[slice]:
-    """The rows, in as many parts as there are threads: each row's waves are its own."""
-    ends = np.linspace(0, n, n_threads + 1).astype(int)
+def _parts(n: int, n_parts: int) -> list[slice]:
+    """The rows in so many parts: each row's waves are its own."""
+    ends = np.linspace(0, n, n_parts + 1).astype(int)
     return [slice(*pair) for pair in pairwise(ends.tolist())]
 
 
