@@ -55,7 +55,7 @@ def test_dry_days_are_another_question_and_days_cut_off_are_not(model):
 def test_the_trees_learn_wet_days_alone(model, monkeypatch):
     forest = model.forests_[0]
     assert len(forest.y) == np.sum(Y > 0)
-    monkeypatch.setattr("coverwalk.forest.bounds_choice.MIN_ATOMS", 10**9)
+    monkeypatch.setattr("coverwalk.forest.target_choice.MIN_ATOMS", 10**9)
     together = small().fit(X, Y)
     assert atoms_of(together) is None
     assert loss(model) < loss(together) - 0.05

@@ -117,7 +117,7 @@ def test_an_explanation_is_in_the_units_of_y_within_bounds(rounded):
 
 
 def test_a_single_value_does_not_dwarf_the_sketch(monkeypatch):
-    monkeypatch.setattr("coverwalk.forest.bounds_choice.MIN_ATOMS", 10**9)  # the same contexts predict zero and others
+    monkeypatch.setattr("coverwalk.forest.target_choice.MIN_ATOMS", 10**9)  # the same contexts predict zero and others
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(300, 1))
     y = np.where(rng.random(300) < 0.5, 0.0, rng.gamma(2.0, 3.0, 300))

@@ -10,7 +10,6 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.learned import set_precision
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Array, Maybe, Object, Whole, require, stored
-from coverwalk.forest.bounds_choice import choose_y, of_y, same_y, with_atoms_of
 from coverwalk.forest.experts.global_kernel import KernelContext
 from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.flat import flattened
@@ -19,6 +18,7 @@ from coverwalk.forest.local_columns import local_columns
 from coverwalk.forest.members import Frame, Member
 from coverwalk.forest.schedule import Job, StreamSettings
 from coverwalk.forest.settings import Settings, grid_of, latent, tree_rows, usual_rows
+from coverwalk.forest.target_choice import choose_y, of_y, same_y, with_atoms_of
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tree_table import TreeTable, joined_shapes

@@ -7,11 +7,11 @@ import numpy as np
 
 from coverwalk._arrays import Floats
 from coverwalk._docstrings import ROWS, Documented
-from coverwalk.forest.bounds_choice import bounded
 from coverwalk.forest.chain import StreamChain
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forest.settings import Settings
+from coverwalk.forest.target_choice import bounded
 from coverwalk.locks import adopt, alone, reads, twin, writes
 from coverwalk.preparation.checked_rows import as_outputs, as_row, refuse_lossy, usable_outputs
 from coverwalk.preparation.columns import input_names

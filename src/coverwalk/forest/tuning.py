@@ -16,13 +16,13 @@ from coverwalk._kernels.distributions.density import cell_densities
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.forest.bounds_choice import bounded, choose_y
 from coverwalk.forest.experts.global_kernel import MAX_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import Part
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
 from coverwalk.forest.settings import MAX_FEATURES, Settings, latent, usual_rows
+from coverwalk.forest.target_choice import bounded, choose_y
 from coverwalk.preparation.row_codes import canonical_order
 
 STOPS = (0.5, 0.8, 0.95, 0.99)

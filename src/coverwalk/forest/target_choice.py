@@ -1,4 +1,4 @@
-"""Bounds of y, and where the map that keeps them turns from logarithmic to linear, chosen on held-out rows."""
+"""What y is like, chosen on held-out rows: its rounding, bounds and scale, a forest for its atoms, and its outliers."""
 
 from dataclasses import replace
 from typing import Any
