@@ -7,6 +7,7 @@ from scipy import integrate
 from coverwalk import ConditionalDensity, load
 from coverwalk.evaluation.report import page
 from coverwalk.evaluation.report.facts import Subject
+from coverwalk.forest.growth import Due, grow
 
 
 def rain(n, seed):
@@ -147,3 +148,13 @@ def test_reasons_and_reports(model, tmp_path):
     assert "a forest for single values" in str(model.explain(X_TEST[:1]))
     page.write_report(Subject.of(model.forests_[0], "y", X_TEST[:60], Y_TEST[:60]), tmp_path / "r.html", "y")
     assert "has no forest for values that repeat" in (tmp_path / "r.html").read_text()
+
+
+def test_trees_grow_in_a_dry_spell_longer_than_the_memory():
+    stream = small().partial_fit(X[:500], Y[:500]).stream_.streams[0]
+    assert stream.base.settings.atoms is not None
+    named = stream.settings.forest, stream.settings, stream.names
+    for due in (Due(), Due(fresh=True), Due(whole=True)):
+        grown = grow(X[:300], np.zeros(300), 800, due, stream.base, *named, 0, [0] * 4)
+        tree = grown.members[0].fitted.records
+        assert tree.n_rows[tree.slot[0]] == 300

@@ -18,7 +18,7 @@ from coverwalk.forest.local_columns import local_columns
 from coverwalk.forest.members import Frame, Member
 from coverwalk.forest.schedule import Job, StreamSettings
 from coverwalk.forest.settings import Settings, grid_of, latent, tree_rows, usual_rows
-from coverwalk.forest.target_choice import choose_y, of_y, same_y, with_atoms_of
+from coverwalk.forest.target_choice import MIN_ATOMS, choose_y, of_y, same_y, with_atoms_of
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tree_table import TreeTable, joined_shapes
@@ -106,6 +106,8 @@ def grow(
     if chosen:
         plan = choose(X, y, plan)
     number = np.arange(now - len(y), now)
+    if len(tree_rows(plan, X, y)[1]) < MIN_ATOMS:  # next to nothing else has come
+        plan = replace(plan, atoms=None)
     rows, every = _Rows(*usual_rows(plan, X, y, number)), _Rows(*tree_rows(plan, X, y, number))
     if len(rows.y) < (1.0 - MAX_WEIGHT) * len(every.y):  # y has moved
         rows, plan = every, replace(plan, outliers=None)
