@@ -10,7 +10,7 @@ from coverwalk import ConditionalDensity, load
 from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.cell_edges import MIN_WIDTH, Cells, _seen_from_places, find_cells
-from coverwalk.forest.experts.y_cells import STEPS, YCells, _masses
+from coverwalk.forest.experts.y_cells import STEPS, YCells, masses
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.settings import Settings
 from coverwalk.forest.summary import summarise
@@ -136,7 +136,7 @@ def test_masses_are_those_of_the_forest():
     forest, X, _ = fitted(None)
     dist = forest.predict_dist(X)
     exact = dist.cdf(CELLS.right[None, :]) - dist.cdf(CELLS.left[None, :])
-    ours = _masses(dist, CELLS)
+    ours = masses(dist, CELLS.left, CELLS.right)
     assert np.abs(ours - exact).max() < 1e-9
     assert ours.min() >= 0
     assert ours.sum(axis=1).max() <= 1 + 1e-12
@@ -169,7 +169,7 @@ def test_the_formula_holds():
     ours = forest.predict_dist(X[:20])
     forest.settings = replace(forest.settings, y_cells=None)
     plain = forest.predict_dist(X[:20])
-    mass = _masses(plain, CELLS)
+    mass = masses(plain, CELLS.left, CELLS.right)
     inside = mass.sum(axis=1)
     sharp = mass**power / (mass**power).sum(axis=1, keepdims=True)
     at = np.linspace(-2, 5, 141) + 1e-7
