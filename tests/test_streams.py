@@ -316,7 +316,7 @@ def test_a_thread_that_a_fork_has_lost_is_done_again():
     generator = np.random.default_rng(8)
     A = generator.uniform(size=(1500, 2))
     b = A[:, 0] + 0.1 * generator.standard_normal(1500)
-    model = small(n_estimators=2, stop=0.5).partial_fit(A[:1024], b[:1024])
+    model = small(n_estimators=4, stop=0.5).partial_fit(A[:1024], b[:1024])
     global_kernel = pickle.loads(pickle.dumps(model)).prequential(A[1024:], b[1024:])
     n = 1024
     while model.stream_.streams[0].growing is None:
@@ -423,7 +423,7 @@ def test_an_interrupted_call_leaves_the_model_as_it_was(monkeypatch):
 @pytest.mark.parametrize("end", ["grown", "installed"])
 def test_an_interrupt_after_a_growth_has_learned_rows_leaves_them_to_be_learned(monkeypatch, end):
     """The growth belongs to the model that goes on too: what the interrupted call has it learn is forgotten."""
-    model = small().partial_fit(X[:1500], Y[:1500])
+    model = small(n_estimators=4).partial_fit(X[:1500], Y[:1500])
     n = 1500
     while model.stream_.streams[0].growing is None:
         model.partial_fit(X[n : n + 1], Y[n : n + 1])

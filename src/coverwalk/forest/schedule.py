@@ -68,21 +68,22 @@ class StreamSettings:
 def next_turn(n: int, n_trees: int, window: int = NEVER) -> int:
     """Rows at which the next tree's turn to grow comes, after that at n rows: each grows when its rows have doubled.
 
-    Small sets grow more often: from 256 to 2048 rows four times, up to 8192 twice in a doubling; a forest of few trees
-    twice up to 512 rows. A stream that forgets has a turn as often as each tree has one while half of the window
+    Small sets grow more often: from 256 to 2048 rows four times, up to 8192 twice in a doubling. In a forest of few
+    trees each grows when its rows have tripled, twice as often up to 512 rows. A stream that forgets has a turn as often as each tree has one while half of the window
     passes.
 
     >>> next_turn(100_000, 16), next_turn(1000, 16), next_turn(1000, 16, window=500)
     (104428, 1011, 1016)
     >>> next_turn(300, 3), next_turn(1000, 3)
-    (337, 1260)
+    (361, 1443)
     """
     if n >= window:
         return n + max(math.ceil(0.5 * window / n_trees), 1)
     often = 1 if n < 256 else 4 if n < 2048 else 2 if n < 8192 else 1
     if n_trees < FEW_TREES:
         often = 2 if 256 <= n < 512 else 1
-    return max(math.ceil(n * 2 ** (1 / (often * n_trees)) - 1e-9), n + 1)
+    growth = 3 if n_trees < FEW_TREES else 2
+    return max(math.ceil(n * growth ** (1 / (often * n_trees)) - 1e-9), n + 1)
 
 
 def installed_at(begun: int, following: int, chosen: int = 0) -> int:
