@@ -39,7 +39,7 @@ X, Y = RNG.uniform(-1, 1, (90, 2)), RNG.standard_normal(90)
 
 @pytest.fixture(scope="module")
 def stream():
-    return ConditionalDensity(3).partial_fit(X, Y + 9 * np.abs(X[:, 0]))  # for noise alone no context has a plane
+    return ConditionalDensity(4).partial_fit(X, Y + 9 * np.abs(X[:, 0]))  # for noise alone no context has a plane
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +270,8 @@ def test_scales_that_no_distribution_has_are_neither_written_nor_read(stream, tr
     for x in np.linspace(-1, 1, 30):
         cover.update([x], x)
     tree._engine.units = tree._engine.units._replace(scale=np.array([1.7e308]))
-    stream.stream_.streams[0].members[0].fitted.records.factors[:] = 5e-324
+    for member in stream.stream_.streams[0].members:
+        member.fitted.records.factors[:] = 5e-324
     next(iter(cover._beliefs.values())).posteriors[0].Psi = np.array([[5e-324]])
     for model, says in ((tree, "scales"), (stream, "factors"), (cover, "Psi")):
         with pytest.raises(ValueError, match=says):

@@ -69,8 +69,8 @@ def next_turn(n: int, n_trees: int, window: int = NEVER) -> int:
     """Rows at which the next tree's turn to grow comes, after that at n rows: each grows when its rows have doubled.
 
     Small sets grow more often: from 256 to 2048 rows four times, up to 8192 twice in a doubling. In a forest of few
-    trees each grows when its rows have tripled, twice as often up to 512 rows. A stream that forgets has a turn as often as each tree has one while half of the window
-    passes.
+    trees each grows when its rows have tripled, twice as often up to 512 rows. A stream that forgets has a turn as
+    often as each tree has one while half of the window passes.
 
     >>> next_turn(100_000, 16), next_turn(1000, 16), next_turn(1000, 16, window=500)
     (104428, 1011, 1016)
