@@ -29,13 +29,18 @@ def small(**given):
     return ConditionalDensity(n_estimators=4, random_state=0, **given)
 
 
-X, Y = rain(700, 0)
+X, Y = rain(500, 0)
 X_TEST, Y_TEST = rain(1500, 1)
 
 
 @pytest.fixture(scope="module")
 def model():
     return small().fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return small().partial_fit(X, Y)
 
 
 def loss(model):
@@ -49,8 +54,8 @@ def atoms_of(model):
 
 def test_dry_days_are_another_question_and_days_cut_off_are_not(model):
     assert atoms_of(model) is not None
-    assert atoms_of(small().fit(*cut(700, 0))) is None
-    assert atoms_of(small().fit(X, Y + 0.01 * np.arange(700) * (Y == 0))) is None  # no value repeats
+    assert atoms_of(small().fit(*cut(500, 0))) is None
+    assert atoms_of(small().fit(X, Y + 0.01 * np.arange(500) * (Y == 0))) is None  # no value repeats
 
 
 def test_the_trees_learn_wet_days_alone(model, monkeypatch):
@@ -90,7 +95,7 @@ def test_bounds_hold(tmp_path):
     assert np.all(dist.pmf(0.0) > told - 1e-6)  # more only where trees alone put more at the bound
     assert np.mean(np.abs(dist.pmf(0.0) - told) < 1e-6) > 0.8
     assert np.all(dist.rvs(random_state=0) >= 0.0)
-    assert loss(model) < loss(small().fit(X[:350], Y[:350]))
+    assert loss(model) < loss(small().fit(X[:250], Y[:250]))
     model.save(tmp_path / "m.cover")
     np.testing.assert_array_equal(load(tmp_path / "m.cover").logpdf(X_TEST, Y_TEST), dist.logpdf(Y_TEST))
 
@@ -102,41 +107,37 @@ def test_files_streams_and_copies_go_on(model, tmp_path):
     np.testing.assert_array_equal(loaded.logpdf(X_TEST, Y_TEST), said)
     loaded.partial_fit(X_TEST[:1], Y_TEST[:1])
     assert abs(loss(loaded) + said.mean()) < 0.003
-    loaded.partial_fit(X_TEST[1:400], Y_TEST[1:400])
+    loaded.partial_fit(X_TEST[1:200], Y_TEST[1:200])
     loaded.save(tmp_path / "s.cover")
     again = load(tmp_path / "s.cover")
     np.testing.assert_array_equal(again.logpdf(X_TEST, Y_TEST), loaded.logpdf(X_TEST, Y_TEST))
     for one in (loaded, again):
-        one.partial_fit(X_TEST[400:700], Y_TEST[400:700])
+        one.partial_fit(X_TEST[200:300], Y_TEST[200:300])
     np.testing.assert_array_equal(again.logpdf(X_TEST, Y_TEST), loaded.logpdf(X_TEST, Y_TEST))
 
 
-def test_a_stream_finds_them_and_is_as_good_as_a_fit_on_half():
-    rows = small().partial_fit(X, Y)
-    assert atoms_of(rows) is not None
-    assert loss(rows) < loss(small().fit(X[:350], Y[:350])) + 0.02
-    one_by_one = small()
-    for start in range(0, 700, 100):
-        one_by_one.partial_fit(X[start : start + 100], Y[start : start + 100])
-    np.testing.assert_allclose(one_by_one.logpdf(X_TEST, Y_TEST), rows.logpdf(X_TEST, Y_TEST), rtol=1e-12)
-    scored = rows.prequential(X_TEST[:5], Y_TEST[:5])
-    assert np.all(np.isfinite(scored))
+def test_a_stream_finds_them_and_is_as_good_as_a_fit_on_half(stream):
+    assert atoms_of(stream) is not None
+    assert loss(stream) < loss(small().fit(X[:250], Y[:250])) + 0.02
+    in_parts = small().partial_fit(X[:450], Y[:450]).partial_fit(X[450:], Y[450:])
+    np.testing.assert_allclose(in_parts.logpdf(X_TEST, Y_TEST), stream.logpdf(X_TEST, Y_TEST), rtol=1e-12)
+    assert np.all(np.isfinite(in_parts.prequential(X_TEST[:5], Y_TEST[:5])))
 
 
 def test_sums_leave_atoms_to_their_forest(monkeypatch):
     monkeypatch.setattr("coverwalk.forest.passes.ROWS_KEPT", 100)
-    chunks = [(X[i : i + 100], Y[i : i + 100]) for i in range(0, 700, 100)]
-    summed = small().fit_chunks(chunks, sample_rows=500)
+    chunks = [(X[i : i + 100], Y[i : i + 100]) for i in range(0, 500, 100)]
+    summed = small().fit_chunks(chunks, sample_rows=400)
     assert atoms_of(summed) is not None
-    assert summed.forests_[0].n_summed == 700
-    assert loss(summed) < loss(small().fit(X[:350], Y[:350]))
+    assert summed.forests_[0].n_summed == 500
+    assert loss(summed) < loss(small().fit(X[:250], Y[:250]))
 
 
-def test_weights_and_several_outputs():
+def test_weights_and_several_outputs(model):
     weight = np.where(Y == 0, 3.0, 1.0)
     heavy = small().fit(X, Y, sample_weight=weight)
     assert atoms_of(heavy) is not None
-    assert heavy.predict_dist(X_TEST).pmf(0.0).mean() > small().fit(X, Y).predict_dist(X_TEST).pmf(0.0).mean() + 0.05
+    assert heavy.predict_dist(X_TEST).pmf(0.0).mean() > model.predict_dist(X_TEST).pmf(0.0).mean() + 0.05
     both = small().fit(X, np.column_stack([X[:, 0] + Y, Y]))
     assert both.forests_[1].settings.atoms is not None
     assert np.isfinite(
@@ -150,8 +151,8 @@ def test_reasons_and_reports(model, tmp_path):
     assert "has no forest for values that repeat" in (tmp_path / "r.html").read_text()
 
 
-def test_trees_grow_in_a_dry_spell_longer_than_the_memory():
-    stream = small().partial_fit(X[:500], Y[:500]).stream_.streams[0]
+def test_trees_grow_in_a_dry_spell_longer_than_the_memory(stream):
+    stream = stream.stream_.streams[0]
     assert stream.base.settings.atoms is not None
     named = stream.settings.forest, stream.settings, stream.names
     for due in (Due(), Due(fresh=True), Due(whole=True)):
