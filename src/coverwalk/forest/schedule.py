@@ -82,8 +82,8 @@ def next_turn(n: int, n_trees: int, window: int = NEVER) -> int:
     often = 1 if n < 256 else 4 if n < 2048 else 2 if n < 8192 else 1
     if n_trees < FEW_TREES:
         often = 2 if 256 <= n < 512 else 1
-    growth = 3 if n_trees < FEW_TREES else 2
-    return max(math.ceil(n * growth ** (1 / (often * n_trees)) - 1e-9), n + 1)
+    growth: float = (3.0 if n_trees < FEW_TREES else 2.0) ** (1 / (often * n_trees))
+    return max(math.ceil(n * growth - 1e-9), n + 1)
 
 
 def installed_at(begun: int, following: int, chosen: int = 0) -> int:
