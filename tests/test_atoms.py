@@ -26,11 +26,19 @@ def cut(n, seed):
 
 
 def small(**given):
-    return ConditionalDensity(n_estimators=4, random_state=0, **given)
+    return ConditionalDensity(n_estimators=2, random_state=0, **given)
 
 
 X, Y = rain(500, 0)
 X_TEST, Y_TEST = rain(1500, 1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_trees():
+    """Forests for atoms are small here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("coverwalk.forest.experts.atoms.TREES", ((False, 6), (True, 2)))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +164,6 @@ def test_trees_grow_in_a_dry_spell_longer_than_the_memory(stream):
     assert stream.base.settings.atoms is not None
     named = stream.settings.forest, stream.settings, stream.names
     for due in (Due(), Due(fresh=True), Due(whole=True)):
-        grown = grow(X[:300], np.zeros(300), 800, due, stream.base, *named, 0, [0] * 4)
+        grown = grow(X[:300], np.zeros(300), 800, due, stream.base, *named, 0, [0] * 2)
         tree = grown.members[0].fitted.records
         assert tree.n_rows[tree.slot[0]] == 300
