@@ -13,6 +13,7 @@ from numba.core.dispatcher import Dispatcher
 from coverwalk import ConditionalDensity, ContextClassifier, Density, DoubleTree, SequenceModel
 from coverwalk._kernels import _compile
 from coverwalk._kernels._compile import _forget_stale_kernels
+from coverwalk._kernels.distributions.crps import mixture_crps
 from coverwalk._kernels.forest.scaling import frame_rows, scale_rows
 from coverwalk._kernels.forest.trees import learn_all, route_all
 from coverwalk.cli import main
@@ -187,12 +188,12 @@ def test_whole_numbers_as_parameters_compile_nothing_again(make, parameters):
 def test_rows_in_any_layout_are_read_by_the_same_kernels():
     def use(X, y):
         model = ConditionalDensity(2, random_state=0).fit(X, y)
-        model.forests_[0].predict_dist(X)
+        model.forests_[0].predict_dist(X).crps(y)
         for _ in range(2):
             model.predict(X)
             model.logpdf(X, y)
             model.partial_fit(X, y)
-        return [len(kernel.signatures) for kernel in (route_all, learn_all, frame_rows, scale_rows)]
+        return [len(kernel.signatures) for kernel in (route_all, learn_all, frame_rows, scale_rows, mixture_crps)]
 
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
@@ -201,3 +202,7 @@ def test_rows_in_any_layout_are_read_by_the_same_kernels():
     signatures = use(X, y)
     for given in (np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], X[::-1], frozen):
         assert use(given, y) == signatures
+    frozen = y.copy()
+    frozen.flags.writeable = False
+    for given in (np.repeat(y, 2)[::2], frozen):
+        assert use(X, given) == signatures

@@ -209,7 +209,7 @@ class PredictiveDistribution(MixtureRows):
         y, rounding = np.asarray(y, dtype=np.float64), self.rounding
         if y.shape != self.shape or not (rounding is None or rounding.is_grid):
             return super().crps(y)
-        points, out = np.atleast_1d(y), np.empty(self._n)
+        points, out = np.require(np.atleast_1d(y), None, ["C", "W"]), np.empty(self._n)  # one signature of the kernel
         origin, step = (0.0, 0.0) if rounding is None else (rounding.origin, rounding.step)
         if step:  # the next value of the grid, where it is none
             points = origin + np.ceil((points - origin) / step - _HAIR) * step
