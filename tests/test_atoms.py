@@ -68,7 +68,9 @@ def test_dry_days_are_another_question_and_days_cut_off_are_not(model):
 
 def test_the_trees_learn_wet_days_alone(model, monkeypatch):
     forest = model.forests_[0]
-    assert len(forest.y) == np.sum(Y > 0)
+    assert len(forest.y) == forest.n_rows == len(Y)
+    records = forest.fitted[0].records
+    assert records.n_rows[records.slot[0]] == np.sum(Y > 0)
     monkeypatch.setattr("coverwalk.forest.target_choice.MIN_ATOMS", 10**9)
     together = small().fit(X, Y)
     assert atoms_of(together) is None
@@ -130,6 +132,12 @@ def test_a_stream_finds_them_and_is_as_good_as_a_fit_on_half(stream):
     in_parts = small().partial_fit(X[:450], Y[:450]).partial_fit(X[450:], Y[450:])
     np.testing.assert_allclose(in_parts.logpdf(X_TEST, Y_TEST), stream.logpdf(X_TEST, Y_TEST), rtol=1e-12)
     assert np.all(np.isfinite(in_parts.prequential(X_TEST[:5], Y_TEST[:5])))
+
+
+def test_a_stream_that_goes_on_from_a_fit_knows_the_atoms_of_the_fit():
+    model = small().fit(X, Y).partial_fit(X_TEST[:600], Y_TEST[:600])
+    assert atoms_of(model) is not None
+    assert model.predict_dist(X_TEST).pmf(0.0).mean() == pytest.approx(np.mean(Y_TEST == 0), abs=0.05)
 
 
 def test_sums_leave_atoms_to_their_forest(monkeypatch):

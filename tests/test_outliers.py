@@ -95,7 +95,8 @@ def test_weights_of_rows_are_kept_apart():
     weight = np.random.default_rng(2).uniform(0.5, 2, len(Y))
     model = small().fit(X, with_slips(Y), sample_weight=weight)
     forest = model.forests_[0]
-    assert len(forest.weight) == len(forest.y) == len(Y) - len(SLIPS)
+    assert len(forest.weight) == len(forest.y) == len(Y)
+    assert len(forest.learned_rows()[2]) == len(Y) - len(SLIPS)
     assert loss(model) < loss(small().fit(X, Y, sample_weight=weight)) + 0.03
 
 

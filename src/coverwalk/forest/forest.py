@@ -124,21 +124,27 @@ class Forest:
         return cls(settings, inputs, output, trees, np.empty((0, X.shape[1])), np.empty(0), names, trend=trend)
 
     def accumulate(self, X: Floats, y: Floats, weight: Floats | None = None) -> None:
-        """Take rows in, all with weights or all without; outliers are left out."""
+        """Take rows in, all with weights or all without."""
         if len(self.y) and (weight is None) != (len(self.weight) == 0) and len(y):
             raise ValueError("either all rows of a forest have weights or none has")
-        X, y, *weights = usual_rows(self.settings, X, y, *([] if weight is None else [weight]))
         self.X, self.y = np.concatenate([self.X, X]), np.concatenate([self.y, y])
-        self.weight = np.concatenate([self.weight, *weights])
+        self.weight = self.weight if weight is None else np.concatenate([self.weight, weight])
+
+    def learned_rows(self) -> tuple[Floats, Floats, Floats]:
+        """X (n, p), y (n,) and weights of the rows to which the trees are fitted, in canonical order."""
+        order = canonical_order(self.X, self.y)
+        X, y, *weight = usual_rows(
+            self.settings, self.X[order], self.y[order], *([self.weight[order]] if len(self.weight) else [])
+        )
+        return X, y, weight[0] if weight else self.weight
 
     def finalize(self, stops: tuple[float, ...] | None = None, *, shown: bool = False) -> None:
         """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
         probabilities. ``shown``: progress on a terminal.
         """
-        order = canonical_order(self.X, self.y)
+        X, y, weight = self.learned_rows()
         parts, n_categories = self.settings.part_of_trees(), self.settings.n_categories
-        weight = self.weight[order] if len(self.weight) else self.weight
-        Z, r, left = self.fit_experts(self.X[order], self.y[order], weight)
+        Z, r, left = self.fit_experts(X, y, weight)
 
         def one(k: int) -> FittedTree:
             part = parts[k]
@@ -244,7 +250,6 @@ class Forest:
         """The rows to which the trees were fitted, if they are here."""
         if self.n_summed:
             return None
-        order = canonical_order(self.X, self.y)
-        weight = self.weight[order] if len(self.weight) else self.weight
-        rows = self.frame.rows(self.X[order]).Z
+        X, _, weight = self.learned_rows()
+        rows = self.frame.rows(X).Z
         return RowsOfForest(rows, weight, self.settings.n_categories, len(self.trees))

@@ -11,7 +11,6 @@ from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.fitting import fitted_contexts
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.threads import in_threads
-from coverwalk.preparation.row_codes import canonical_order
 
 
 def regression_gains(forest: Forest) -> Floats:
@@ -21,9 +20,8 @@ def regression_gains(forest: Forest) -> Floats:
     M, leave-one-out evidences. Summed over the contexts that the walk goes past, this is what the walk saves over the
     root's local model; the mean of all trees.
     """
-    order = canonical_order(forest.X, forest.y)
-    Z, plain = forest.frame.rows(forest.X[order])
-    r = forest.targets(forest.X[order], forest.y[order])
+    X, y, _ = forest.learned_rows()
+    (Z, plain), r = forest.frame.rows(X), forest.targets(X, y)
     left = forest.trend.fit(plain, r)[1] if forest.trend else r
     parts, n_categories = forest.settings.part_of_trees(), forest.settings.n_categories
 

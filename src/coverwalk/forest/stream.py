@@ -31,7 +31,7 @@ from coverwalk.forest.schedule import (
     installed_at,
     next_turn,
 )
-from coverwalk.forest.settings import tree_rows
+from coverwalk.forest.settings import tree_rows, usual_rows
 from coverwalk.forest.stored_stream import StoredMember, check_stream, restored_state, stream_state
 from coverwalk.forest.tree_table import STUDENT, TreeTable
 
@@ -127,7 +127,7 @@ class ForestStream:
             stream.learned[0] = stream.first_row = forest.n_rows
             stream.next_event = NEVER
             return stream
-        Z = forest.frame.rows(forest.X).Z
+        Z = forest.frame.rows(usual_rows(fitted, forest.X, forest.y)[0]).Z
         stream._begin(base, [ready(member, Z, forest.n_rows) for member in members], forest.n_rows)
         stream.chosen_at = stream.looked_at = max(forest.n_rows, 1)
         stream.learned[0] = stream.first_row = max(forest.n_rows - settings.window, 0)

@@ -132,9 +132,9 @@ class ForestSums(ForestStatistics[Moments]):
         gaps: columns that have missing values in some row, of these or not; they stand at the means of these.
         """
         order = canonical_order(*rows)
-        X, y = usual_rows(forest.settings, *(part[order] for part in rows))
+        X, y = (part[order] for part in rows)
         forest = replace(forest, X=X[:KEPT_ROWS], y=y[:KEPT_ROWS])
-        Z, _, _ = forest.fit_experts(X, y)
+        Z, _, _ = forest.fit_experts(*usual_rows(forest.settings, X, y))
         missing = set(with_missing) | set(np.flatnonzero(np.isnan(X).any(axis=0)).tolist())
         return cls(forest, [fill_of(tree, Z, forest.settings.n_categories, tuple(missing)) for tree in forest.trees])
 

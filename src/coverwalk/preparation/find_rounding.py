@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import pdtrc
 
 from coverwalk._arrays import Floats, Ints
+from coverwalk.preparation.outliers import find_outliers
 from coverwalk.preparation.rounding import MAX_DECIMALS, MAX_STEPS, Rounding
 
 ON_GRID = 0.99  # of the rows, for a grid
@@ -106,6 +107,8 @@ def atom_widths(y: Floats, values: Floats) -> Floats:
     """
     share = np.array([np.mean(y == value) for value in values])
     rest = y[~np.isin(y, values)]
+    outliers = find_outliers(rest)
+    rest = rest if outliers is None else rest[outliers.usual(rest)]
     unit = float(np.abs(y).max()) or 1.0
     spread = float(np.std(rest / unit)) if len(rest) > 1 else 0.0
     spread = spread or float(np.std(y / unit)) or 1.0
