@@ -25,7 +25,7 @@ def with_slips(y):
 
 
 def small(**given):
-    return ConditionalDensity(n_estimators=4, random_state=0, **given)
+    return ConditionalDensity(n_estimators=2, random_state=0, **given)
 
 
 def loss(model):
@@ -137,7 +137,7 @@ def test_trees_learn_rows_beyond_the_limits_if_they_are_too_many_for_outliers(mo
     y = with_slips(Y)[np.r_[SLIPS, 400:696]]
     y[len(y) - moved :] += 1000.0
     named = stream.settings.forest, stream.settings, stream.names
-    tree = grow(X[:300], y, 700, Due(), stream.base, *named, 0, [0] * 4).members[0].fitted
+    tree = grow(X[:300], y, 700, Due(), stream.base, *named, 0, [0] * 2).members[0].fitted
     assert tree.records.n_rows[tree.records.slot[0]] == kept
 
 
