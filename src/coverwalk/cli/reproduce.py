@@ -2,15 +2,15 @@
 
 import argparse
 
+from coverwalk.cli._models import add_output
+
 HELP = "reproduce the tables and figures of the paper, with a page that says which of its claims hold"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to write, how much to run, where the robot's rows are."""
     parser.add_argument("--quick", action="store_true", help="use fewer rows: seconds instead of minutes")
-    parser.add_argument(
-        "-o", "--output", default="reproduction", metavar="DIR", help="folder to write to (default: %(default)s)"
-    )
+    add_output(parser, "folder to write to", "reproduction", "DIR")
     parser.add_argument("--data", metavar="FOLDER", help="folder with robot/sensor_readings_24.csv (or COVERWALK_DATA)")
 
 

@@ -218,9 +218,25 @@ def reliability(y_true: ArrayLike, dist: Distribution, levels: ArrayLike) -> Flo
     >>> reliability([0.1, 1.0], normals, [0.5, 0.9]).tolist()
     [0.5, 1.0]
     """
-    central = np.abs(2 * pit(y_true, dist) - 1)
-    fractions: Floats = np.mean(central[:, None] <= np.atleast_1d(np.asarray(levels, dtype=np.float64)), axis=0)
+    return central_fractions(pit(y_true, dist), np.atleast_1d(np.asarray(levels, dtype=np.float64)))
+
+
+def central_fractions(F: Floats, levels: Floats) -> Floats:
+    """Fractions (k,) of the rows with probability integral transforms F (n,) that are in the central intervals."""
+    fractions: Floats = np.mean(np.abs(2 * F - 1)[:, None] <= levels, axis=0)
     return fractions
+
+
+def coverage_noise(levels: Floats, n: int) -> Floats:
+    """Half the width of the range, (k,), that has 95 % of the coverages of a calibrated model on n rows."""
+    return np.asarray(1.96 * np.sqrt(levels * (1 - levels) / n))
+
+
+def pit_band(n: int, bins: int) -> list[float]:
+    """The range that has 95 % of the bars of a calibrated model's histogram on n rows."""
+    from scipy.stats import binom
+
+    return [float(binom.ppf(q, n, 1 / bins) * bins / n) for q in (0.025, 0.975)]
 
 
 def calibration_error(y_true: ArrayLike, dist: Distribution) -> float:
@@ -240,8 +256,12 @@ def calibration_error(y_true: ArrayLike, dist: Distribution) -> float:
     >>> round(calibration_error(normals.ppf([0.25, 0.75])[0], normals), 9)
     0.0
     """
-    values = np.sort(pit(y_true, dist))
-    return float(np.mean(np.abs(values - (np.arange(values.size) + 0.5) / values.size)))
+    return distance_from_uniform(pit(y_true, dist))
+
+
+def distance_from_uniform(F: Floats) -> float:
+    """Mean distance between sorted values F (n,) and uniform quantiles."""
+    return float(np.mean(np.abs(np.sort(F) - (np.arange(F.size) + 0.5) / F.size)))
 
 
 document(globals(), SCORES)

@@ -9,7 +9,7 @@ from coverwalk._arrays import Floats
 from coverwalk._docstrings import SCORES, document
 from coverwalk.distributions.base import Distribution
 from coverwalk.distributions.plotting import BLUE, GREY, INK, ORANGE, axes_to_draw_on, grid_of, plot_density
-from coverwalk.evaluation.metrics import calibration_error, pit_histogram, reliability
+from coverwalk.evaluation.metrics import calibration_error, coverage_noise, pit_band, pit_histogram, reliability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,13 +111,9 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
     >>> len(plot_pit([-1.0, -0.5, 0.5, 1.0], normals, bins=4).patches) >= 4
     True
     """
-    from scipy.stats import binom
-
     heights, edges = pit_histogram(y_true, dist, bins)
     ax = axes_to_draw_on(ax)
-    n = len(dist)
-    low, high = (binom.ppf(q, n, 1 / bins) * bins / n for q in (0.025, 0.975))
-    ax.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0, label="95 % of bars when calibrated")
+    ax.axhspan(*pit_band(len(dist), bins), color=GREY, alpha=0.25, linewidth=0, label="95 % of bars when calibrated")
     ax.axhline(1, color=GREY, linewidth=1)
     ax.bar(edges[:-1], heights, width=np.diff(edges), align="edge", color=BLUE, alpha=0.8, edgecolor="white")
     ax.set_xlim(0, 1)
@@ -140,14 +136,14 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
     2
     """
     levels = np.linspace(0.01, 0.99, 99)
-    share = reliability(y_true, dist, levels)
+    covered = reliability(y_true, dist, levels)
     ax = axes_to_draw_on(ax, 4.2, 4.2)
-    noise = 1.96 * np.sqrt(levels * (1 - levels) / len(dist))
+    noise = coverage_noise(levels, len(dist))
     ax.fill_between(
         levels, levels - noise, levels + noise, color=GREY, alpha=0.25, linewidth=0, label="95 % range if calibrated"
     )
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1)
-    ax.plot(levels, share, color=BLUE, linewidth=2, label="coverage")
+    ax.plot(levels, covered, color=BLUE, linewidth=2, label="coverage")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence of the interval", ylabel="coverage", aspect="equal")
     ax.legend(loc="upper left", fontsize=8)
     ax.set_title("coverage of central intervals", fontsize=10, loc="left", color=INK)

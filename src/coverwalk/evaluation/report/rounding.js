@@ -84,8 +84,8 @@ class Rounding {
   }
 
   // Values of the grid between two y, or null where there are too many to be told apart.
-  between(low, high, most) {
-    if (!this.step || (high - low) / this.step > most) return null;
+  between(low, high, max) {
+    if (!this.step || (high - low) / this.step > max) return null;
     const first = Math.ceil((Math.max(low, this.low) - this.origin) / this.step - SNAP), last = Math.floor((Math.min(high, this.high) - this.origin) / this.step + SNAP);
     return Array.from({ length: Math.max(last - first + 1, 0) }, (_, i) => this.origin + (first + i) * this.step);
   }
