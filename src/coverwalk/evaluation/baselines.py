@@ -4,11 +4,25 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from coverwalk._arrays import Bools, Floats, Ints
+from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.distributions.shapes import Shapes
 
-__all__ = ["Line", "RowScores", "fit_baselines"]
+__all__ = ["Line", "RowScores", "fit_baselines", "normals"]
+
+
+def normals(loc: ArrayLike, scale: ArrayLike) -> PredictiveDistribution:
+    """A normal distribution for each row, with these means and standard deviations (n,).
+
+    >>> normals([0, 5], 2).mean()
+    array([0., 5.])
+    """
+    n = np.size(loc)
+    scale = np.full(n, scale, np.float64)
+    return PredictiveDistribution(np.arange(n + 1), np.ones(n), loc, scale, np.zeros(n), Shapes.student(np.inf))
 
 
 class RowScores(NamedTuple):

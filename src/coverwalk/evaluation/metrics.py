@@ -55,9 +55,8 @@ def log_loss(y_true: ArrayLike, dist: Distribution) -> float:
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normal = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student(np.inf))
-    >>> round(log_loss([0.0], normal), 6)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> round(log_loss([0.0], normals([0], 1)), 6)
     0.918939
     """
     y = _rows(y_true, dist, joint=True)
@@ -71,9 +70,8 @@ def crps(y_true: ArrayLike, dist: Distribution) -> float:
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normal = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student(np.inf))
-    >>> round(crps([0.0], normal), 4), round((2**0.5 - 1) / np.pi**0.5, 4)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> round(crps([0.0], normals([0], 1)), 4), round((2**0.5 - 1) / np.pi**0.5, 4)
     (0.2337, 0.2337)
     """
     y = _rows(y_true, dist, joint=True)
@@ -96,9 +94,8 @@ def pinball_loss(y_true: ArrayLike, dist: Distribution, quantile: float = 0.5) -
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
-    >>> round(pinball_loss([1.0, -3.0], normals), 6)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> round(pinball_loss([1.0, -3.0], normals([0, 0], 1)), 6)
     1.0
     """
     if not 0 < quantile < 1:
@@ -115,9 +112,9 @@ def interval_score(y_true: ArrayLike, dist: Distribution, confidence: float = 0.
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
-    >>> round(interval_score([0.0, 1.0], normals, 0.9), 4), round(interval_score([0.0, 2.0], normals, 0.9), 4)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> dist = normals([0, 0], 1)
+    >>> round(interval_score([0.0, 1.0], dist, 0.9), 4), round(interval_score([0.0, 2.0], dist, 0.9), 4)
     (3.2897, 6.8412)
     """
     if not 0 < confidence < 1:
@@ -140,9 +137,8 @@ def coverage(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> 
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
-    >>> coverage([0.1, -1.0, 1.6, 1.7], normals, confidence=0.9)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> coverage([0.1, -1.0, 1.6, 1.7], normals([0, 0, 0, 0], 1), confidence=0.9)
     0.75
     """
     y = _rows(y_true, dist, joint=True)
@@ -162,9 +158,8 @@ def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) ->
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
-    >>> pit([0.0, 1.0], normals).round(4).tolist()
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> pit([0.0, 1.0], normals([0, 0], 1)).round(4).tolist()
     [0.5, 0.8413]
     """
     y = _rows(y_true, dist)
@@ -186,9 +181,8 @@ def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tupl
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
-    >>> pit_histogram([-1.0, -0.5, 0.5, 1.0], normals, bins=2)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> pit_histogram([-1.0, -0.5, 0.5, 1.0], normals([0, 0, 0, 0], 1), bins=2)
     (array([1., 1.]), array([0. , 0.5, 1. ]))
     """
     return np.histogram(pit(y_true, dist), bins=bins, range=(0.0, 1.0), density=True)
@@ -213,9 +207,8 @@ def reliability(y_true: ArrayLike, dist: Distribution, levels: ArrayLike) -> Flo
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
-    >>> reliability([0.1, 1.0], normals, [0.5, 0.9]).tolist()
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> reliability([0.1, 1.0], normals([0, 0], 1), [0.5, 0.9]).tolist()
     [0.5, 1.0]
     """
     return central_fractions(pit(y_true, dist), np.atleast_1d(np.asarray(levels, dtype=np.float64)))
@@ -251,9 +244,9 @@ def calibration_error(y_true: ArrayLike, dist: Distribution) -> float:
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
-    >>> round(calibration_error(normals.ppf([0.25, 0.75])[0], normals), 9)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> dist = normals([0, 0], 1)
+    >>> round(calibration_error(dist.ppf([0.25, 0.75])[0], dist), 9)
     0.0
     """
     return distance_from_uniform(pit(y_true, dist))

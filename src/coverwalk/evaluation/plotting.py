@@ -54,10 +54,9 @@ def plot_conditional(
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
+    >>> from coverwalk.evaluation.baselines import normals
     >>> x = np.linspace(0, 1, 5)
-    >>> line = PredictiveDistribution(range(6), np.ones(5), x, 0.1 + x, np.zeros(5), Shapes.student(np.inf))
-    >>> len(plot_conditional(line, x).lines)
+    >>> len(plot_conditional(normals(x, 0.1 + x), x).lines)
     5
     """
     x = np.asarray(x, dtype=np.float64)
@@ -106,9 +105,8 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
-    >>> len(plot_pit([-1.0, -0.5, 0.5, 1.0], normals, bins=4).patches) >= 4
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> len(plot_pit([-1.0, -0.5, 0.5, 1.0], normals([0, 0, 0, 0], 1), bins=4).patches) >= 4
     True
     """
     heights, edges = pit_histogram(y_true, dist, bins)
@@ -130,9 +128,8 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
-    >>> len(plot_reliability([-1.0, -0.5, 0.5, 1.0], normals).lines)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> len(plot_reliability([-1.0, -0.5, 0.5, 1.0], normals([0, 0, 0, 0], 1)).lines)
     2
     """
     levels = np.linspace(0.01, 0.99, 99)
