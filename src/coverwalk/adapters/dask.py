@@ -280,7 +280,7 @@ def _head(part: Any) -> Any:
         return np.empty((0, *part.shape[1:]), part.dtype)
     if hasattr(part, "_meta"):
         return part._meta
-    return _blocks(part)  # says what was expected
+    return _blocks(part)  # raises, and names what was expected
 
 
 def _groups(n_partitions: int, n_rows: int, columns: Columns, client: Client) -> list[list[int]]:

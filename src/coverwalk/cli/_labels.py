@@ -63,11 +63,11 @@ def read_labels(
                 f"{data} has the text {entries[wrong]!r} in column {target!r}, row {first + wrong + 1}; the classes "
                 f"are numbers: {listed([str(c) for c in classes])}"
             )
-        strange = np.flatnonzero(~np.isin(labels, classes))
-        if known and strange.size:
+        unknown = np.flatnonzero(~np.isin(labels, classes))
+        if known and unknown.size:
             raise TableError(
-                f"{data} has the class {labels[strange[0]].item()!r} in column {target!r}, row "
-                f"{first + int(strange[0]) + 1}, which the model has never seen; it knows "
+                f"{data} has the class {labels[unknown[0]].item()!r} in column {target!r}, row "
+                f"{first + int(unknown[0]) + 1}, which the model has never seen; it knows "
                 f"{listed([str(c) for c in classes])}"
             )
         yield X, labels

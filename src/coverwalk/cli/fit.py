@@ -164,9 +164,9 @@ def _fit_and_score(model: Any, X: Any, y: Any, arguments: argparse.Namespace) ->
     held_out = np.require(read_inputs(model, X[test], reset=False), requirements=["C", "W"])
     if not hasattr(model, "classes_"):
         return score(model, [(held_out, y[test].reshape(n_test, -1))])
-    strange = np.setdiff1d(y[test], model.classes_)
-    if strange.size:
-        raise ValueError(f"all rows of the class {strange[0]!r} were held out: use another --seed")
+    unknown = np.setdiff1d(y[test], model.classes_)
+    if unknown.size:
+        raise ValueError(f"all rows of the class {unknown[0]!r} were held out: use another --seed")
     return score_classes(model, [(held_out, y[test])])
 
 

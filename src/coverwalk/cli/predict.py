@@ -124,7 +124,7 @@ def _classes(
 def _density(
     model: "ConditionalDensity", arguments: argparse.Namespace
 ) -> "tuple[list[str], Callable[[Floats], list[Any]]]":
-    """What was asked for of each target: names of columns, and what predicts them."""
+    """The chosen numbers for each target: names of columns, and what predicts them."""
     import numpy as np
 
     from coverwalk.evaluation.scores import learned_rows, marginals, predicted

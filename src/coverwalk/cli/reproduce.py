@@ -4,7 +4,7 @@ import argparse
 
 from coverwalk.cli._models import add_output
 
-HELP = "reproduce the tables and figures of the paper, with a page that says which of its claims hold"
+HELP = "reproduce the tables and figures of the paper, with a page that shows which of its claims hold"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the experiments in order and say which claims held."""
+    """Run the experiments in order and print which claims held."""
     from coverwalk.paper.run import reproduce
 
     page, results = reproduce(arguments.output, quick=arguments.quick, data=arguments.data)

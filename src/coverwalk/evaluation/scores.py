@@ -66,9 +66,9 @@ class Score:
         facts: dict[str, Any] = {"rows": self.n, "training_rows": self.n_seen}
         facts |= {} if self.confidence is None else {"confidence": self.confidence}
         for name, means in self.table().items():
-            facts[name] = told = dict[str, Any]()
+            facts[name] = entry = dict[str, Any]()
             for column, mean in zip(self.columns, means):
-                place = told if column.target is None else told.setdefault(column.key, {})
+                place = entry if column.target is None else entry.setdefault(column.key, {})
                 place[column.target or column.key] = float(mean)
         return facts
 

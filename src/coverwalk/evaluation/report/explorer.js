@@ -124,7 +124,7 @@ class Explorer {
     const seen = this.row >= 0 ? ` It was <b class="seen">${short(this.facts.explore.y[this.row])}</b>.` : "";
     const shown = this.atoms().slice(0, 3), percent = (mass) => `${(100 * mass).toFixed(1)} %`;
     const atoms = shown.map(({ value, mass }) => ` P(y = ${short(value)}) is <b>${percent(mass)}</b>.`).join("");
-    document.getElementById("says").innerHTML =
+    document.getElementById("summary").innerHTML =
       `Median <b>${short(median)}</b>, 90 % interval from <b>${short(low)}</b> to <b>${short(high)}</b>.${atoms}${seen}`;
     this.interval = [low, high];
   }
