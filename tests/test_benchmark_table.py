@@ -52,6 +52,12 @@ def test_the_benchmark_writes_what_the_table_reads(tmp_path, uci_table):
     assert "–" not in text
 
 
+def test_the_guide_lists_every_script():
+    guide = (ROOT / "docs" / "guide" / "benchmarks.md").read_text()
+    scripts = [path for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()]
+    assert [path.name for path in scripts if path.name not in guide] == []
+
+
 def options(path):
     """Options that a script declares, and those that it reads, with the scripts that it imports from."""
     declared, read = set(), set()
