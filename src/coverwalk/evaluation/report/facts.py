@@ -14,7 +14,7 @@ from coverwalk.forest.explain import permutation_rises
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.summary import summarise
 
-__all__ = ["Subject", "gather", "is_mixed", "permuted_losses"]
+__all__ = ["Subject", "gather", "permuted_losses"]
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 N_BINS = 20
@@ -56,6 +56,10 @@ class Predicted(NamedTuple):
 def gather(subject: Subject) -> dict[str, Any]:
     """Everything but the explorer's arrays."""
     predicted = _predict(subject)
+
+    def loss(X: Floats, rows: Ints) -> float:
+        return -float(np.mean(subject.predict_dist(X).logpdf(subject.y[rows])))
+
     return {
         "kind": "density",
         "target": subject.target,
@@ -65,16 +69,10 @@ def gather(subject: Subject) -> dict[str, Any]:
         "model": subject.model,
         "calibration": _calibration(predicted.pit),
         "losses": _losses(subject, predicted.scores),
-        "importances": _importances(subject),
+        "importances": permuted_losses(subject.X, loss, subject.inputs),
         "surprising": _surprising(subject, predicted),
-        "explore": _explore(subject, predicted.scores.log_density) if _explorable(subject) else None,
+        "explore": _explore(subject, predicted.scores.log_density),
     }
-
-
-def is_mixed(subject: Subject) -> bool:
-    """Whether there are categories or missing values: the page's own evaluator, and its sliders, know numbers."""
-    rows = (*(subject.rows or ())[:1], subject.X)
-    return bool(subject.n_categories) or any(bool(np.isnan(X).any()) for X in rows)
 
 
 def _predict(subject: Subject) -> Predicted:
@@ -122,24 +120,17 @@ def _loss(name: str, scores: RowScores) -> dict[str, Any]:
     }
 
 
-def permuted_losses(X: Floats, losses: Callable[[Floats, Ints], float], names: list[str]) -> Any:
+def permuted_losses(X: Floats, loss: Callable[[Floats, Ints], float], names: list[str]) -> Any:
     """Rise of the mean loss when each input is shuffled, over some of the rows; the largest first.
 
-    ``losses(X, rows)`` is the mean loss of inputs X (k, p) with the targets of these rows.
+    ``loss(X, rows)`` is the mean loss of inputs X (k, p) with the targets of these rows.
     """
     n, p = X.shape
     rng = np.random.default_rng(0)
     rows = rng.permutation(n)[: max(50, min(n, _SHUFFLED_ROWS // max(p, 1), 2_000))]
-    rises = permutation_rises(X[rows], lambda shuffled: losses(shuffled, rows), p, 1, rng)
+    rises = permutation_rises(X[rows], lambda shuffled: loss(shuffled, rows), p, 1, rng)
     entries = [{"name": name, "rise": rise} for name, rise in zip(names, rises[:, 0].tolist())]
     return sorted(entries, key=lambda entry: -entry["rise"])
-
-
-def _importances(subject: Subject) -> Any:
-    def losses(X: Floats, rows: Ints) -> float:
-        return -float(np.mean(subject.predict_dist(X).logpdf(subject.y[rows])))
-
-    return permuted_losses(subject.X, losses, subject.inputs)
 
 
 def _surprising(subject: Subject, predicted: Predicted) -> list[dict[str, Any]]:
@@ -156,18 +147,19 @@ def _surprising(subject: Subject, predicted: Predicted) -> list[dict[str, Any]]:
     ]
 
 
-def _explorable(subject: Subject) -> bool:
-    """Whether the page can predict by itself: it has no categories, and no forest for classes."""
-    return subject.forest is not None and subject.forest.settings.atoms is None and not is_mixed(subject)
+def _explore(subject: Subject, log_density: Floats) -> dict[str, Any] | None:
+    """Rows to choose among, the ranges of the sliders, and the range of y.
 
-
-def _explore(subject: Subject, log_density: Floats) -> dict[str, Any]:
-    """Rows to choose among, the ranges of the sliders, and the range of y."""
-    assert subject.forest is not None
+    None where the page cannot predict by itself: it knows numbers, and no forest for classes.
+    """
     X, forest = subject.X, subject.forest
+    if forest is None or forest.settings.atoms is not None or subject.n_categories:
+        return None
+    both, y = np.concatenate([X, forest.X]), np.concatenate([subject.y, forest.y])
+    if np.isnan(both).any():
+        return None
     evenly = np.linspace(0, len(X) - 1, min(N_ROWS, len(X))).astype(int)
     chosen = np.unique(np.concatenate([evenly, np.argsort(log_density)[:N_SURPRISING]]))
-    both, y = np.concatenate([X, forest.X]), np.concatenate([subject.y, forest.y])
     margin = 0.05 * (y.max() - y.min()) or max(abs(y[0]), 1.0)
     return {
         "rows": (chosen + 1).tolist(),
