@@ -39,7 +39,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Read the rows, write the page."""
     check_folder(arguments.output, "page")
     model = load_fitted(arguments.model, arguments.data)
-    from coverwalk.evaluation.report.class_facts import gather_classes
     from coverwalk.evaluation.report.page import write_page, write_report
 
     inputs, targets = columns_of(model)
@@ -48,6 +47,8 @@ def run(arguments: argparse.Namespace) -> None:
     note = f"{arguments.data} has more rows than a report uses: this page is about the first {_MAX_ROWS:,}."
     head = f"{targets[j]} given {os.path.basename(arguments.data)}", [note] if more else []
     if hasattr(model, "classes_"):
+        from coverwalk.evaluation.report.class_facts import gather_classes
+
         write_page(gather_classes(model, X, Y, targets[0], inputs), arguments.output, *head)
     else:
         write_report(_subject(model, X, Y, j), arguments.output, *head)
