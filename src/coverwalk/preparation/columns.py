@@ -104,7 +104,8 @@ class MixedInputs:
             x = np.asarray(x, dtype=object).reshape(-1)
         if len(x) != len(self.categories):
             raise ValueError(f"x must have {len(self.categories)} values, got {len(x)}: {x!r}")
-        return [_number(value, categories) if categories else value for value, categories in zip(x, self.categories)]
+        pairs = zip(x, self.categories)
+        return [float(encoded([value], categories)[0]) if categories else value for value, categories in pairs]
 
 
 def _check_categories(state: Any, scope: Scope) -> None:
@@ -311,14 +312,6 @@ def _extended(categories: list[Any], column: Any) -> list[Any]:
             known.add(value)
             new.append(value)
     return categories + new if new else categories
-
-
-def _number(value: Any, categories: list[Any]) -> float:
-    """As `encoded`, of one value."""
-    if column_values([value])[0] is None:
-        return np.nan
-    known = value if value in categories else OTHERS
-    return float(categories.index(known)) if known in categories else float(UNSEEN)
 
 
 def encoded(column: Any, categories: list[Any]) -> Floats:
