@@ -97,7 +97,7 @@ def test_predict_streams_in_blocks_that_do_not_show(capsys, monkeypatch):
 def test_standard_streams():
     with open("data.csv", "rb") as stream:
         done = subprocess.run(
-            [sys.executable, "-m", "coverwalk.cli", "predict", "m.cover", "-"],
+            [sys.executable, "-m", "coverwalk", "predict", "m.cover", "-"],
             stdin=stream,
             capture_output=True,
             check=True,
@@ -371,7 +371,7 @@ def test_without_a_command_there_is_help(capsys):
 
 def test_a_warning_is_one_line(labelled):
     Path("names.csv").write_text("a,name\n" + "".join(f"{i / 9},n{i}\n" for i in range(30)))
-    line = ["-m", "coverwalk.cli", "fit", "names.csv", "--target", "name", "--trees", "1"]
+    line = ["-m", "coverwalk", "fit", "names.csv", "--target", "name", "--trees", "1"]
     done = subprocess.run([sys.executable, *line], capture_output=True, text=True)
     assert done.returncode == 0
     warned = [told for told in done.stderr.splitlines() if "compiling" not in told]
@@ -522,7 +522,7 @@ def test_streams_go_on_learning_from_files_and_standard_input(tmp_path):
         frame.write_csv(tmp_path / "more.csv")
         with open(tmp_path / "more.csv", "rb") as stream:
             done = subprocess.run(
-                [sys.executable, "-m", "coverwalk.cli", "learn", str(tmp_path / "m.cover"), "-", "--in-place"],
+                [sys.executable, "-m", "coverwalk", "learn", str(tmp_path / "m.cover"), "-", "--in-place"],
                 stdin=stream,
                 capture_output=True,
                 check=True,
