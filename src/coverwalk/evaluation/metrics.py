@@ -191,15 +191,6 @@ def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tupl
 def reliability(y_true: ArrayLike, dist: Distribution, levels: ArrayLike) -> Floats:
     """Fraction of rows in the central interval of each confidence level. It should equal the level.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-    levels : array-like of shape (k,)
-        Confidence levels.
-
     Returns
     -------
     ndarray of shape (k,)

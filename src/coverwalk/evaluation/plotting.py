@@ -39,19 +39,6 @@ def plot_conditional(
 
     The colours are relative to the highest density at each x.
 
-    Parameters
-    ----------
-    dist : Distribution
-        One row for each value of the grid.
-    x : array-like of shape (n,)
-        The grid.
-    data : pair of array-like, optional
-        Inputs and outputs of rows, drawn as points.
-    quantiles : array-like of shape (k,)
-        Levels between 0 and 1.
-    ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
-
     Examples
     --------
     >>> from coverwalk.evaluation.baselines import normals
@@ -183,15 +170,6 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
 def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None" = None) -> "Axes":
     """Bars of permutation importances, as `ConditionalDensity.importance` gives them, the largest first.
 
-    Parameters
-    ----------
-    importance : Importance
-        From `importance`.
-    top : int
-        Number of features at most.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
     Examples
     --------
     >>> from coverwalk.forest.explain import Importance
@@ -212,13 +190,6 @@ def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None
 
 def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "Axes":
     """Average mean and average 90 % interval over one feature, as `partial_dependence` gives them.
-
-    Parameters
-    ----------
-    dependence : Dependence
-        From `partial_dependence`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
 
     Examples
     --------
