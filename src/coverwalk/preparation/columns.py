@@ -142,13 +142,16 @@ def read_inputs(
     ``mixed`` says how categories become numbers, if not as at fit. Options are those of scikit-learn's ``check_X_y``.
     A refused table changes nothing.
     """
-    refuse_equal_names(X)
-    if mixed is None:
-        mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
     alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
-    if not (reset or options or any(mixed.categories)) and _ready(estimator, X) and (alone or _codes(y, len(X))):
+    if mixed is None and not reset:
+        mixed = estimator._mixed
+    ready = not (reset or options) and mixed is not None and not any(mixed.categories) and _ready(estimator, X)
+    if ready and (alone or _codes(y, len(X))):
         estimator._mixed = mixed
         return X if alone else (X, y)
+    refuse_equal_names(X)
+    if mixed is None:
+        mixed = MixedInputs.of(X, estimator.categorical_features)
     options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **options}
     if not alone:
         _refuse_missing(y)
@@ -174,10 +177,11 @@ def refuse_equal_names(X: Any) -> None:
 def _ready(estimator: Any, X: Any) -> bool:
     """Whether scikit-learn's checks, which take longer than to predict a row, would return the array X as it is."""
     plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
+    known = estimator.__dict__
     return (
         plain
-        and X.shape[1] == getattr(estimator, "n_features_in_", -1)
-        and not hasattr(estimator, "feature_names_in_")
+        and X.shape[1] == known.get("n_features_in_", -1)
+        and "feature_names_in_" not in known
         and not np.isinf(X).any()
     )
 
