@@ -236,6 +236,13 @@ def test_report(capsys):
     assert '"notes":[]' in page
 
 
+def test_a_report_has_the_number_of_calibration_rows(capsys, tmp_path):
+    frame = rows()
+    load("m.cover").calibrate(frame[["a", "b"]], frame["y"]).save(tmp_path / "c.cover")
+    assert run(capsys, "report", tmp_path / "c.cover", "data.csv", "-o", tmp_path / "c.html")[0] == 0
+    assert f'"calibration_rows":{ROWS}' in (tmp_path / "c.html").read_text()
+
+
 def test_a_report_that_leaves_rows_out_says_so(capsys, monkeypatch):
     for most, held_out in ((159, True), (160, False)):
         monkeypatch.setattr("coverwalk.cli.report._MAX_ROWS", most)
