@@ -15,7 +15,7 @@ import numpy as np
 
 from coverwalk import ConditionalDensity
 from coverwalk.datasets import MIXTURES, data_folder, load_faithful
-from coverwalk.paper.conditional_kernel import ConditionalKernelDensity
+from coverwalk.paper.double_kernel import DoubleKernel
 
 HOLDOUT = 10_000
 SIZES = (100, 1000, 10_000)
@@ -28,7 +28,7 @@ def losses(X, y, X_test, y_test) -> list[float]:
     fitted = time.process_time()
     ours = -model.log_likelihood(X_test, y_test)
     answered = time.process_time()
-    peer = -np.mean(ConditionalKernelDensity().fit(X, y).logpdf(X_test, y_test))
+    peer = -np.mean(DoubleKernel().fit(X, y).logpdf(X_test, y_test))
     return [ours, peer, fitted - start, 1e6 * (answered - fitted) / len(y_test)]
 
 

@@ -76,7 +76,7 @@ def main() -> None:
 
     from coverwalk import DoubleTree
     from coverwalk.datasets import make_gaussmix
-    from coverwalk.paper.conditional_kernel import ConditionalKernelDensity
+    from coverwalk.paper.double_kernel import DoubleKernel
 
     X, y = make_gaussmix(50_000, 2)
     pairs = list(zip(X[:, 0].tolist(), y.tolist()))
@@ -84,7 +84,7 @@ def main() -> None:
     seconds = cpu(lambda: [model.learn_one(a, b) for a, b in pairs])
     line("learn_one in a Python loop", len(pairs) / seconds, "rows/s", "at least 20,000")
 
-    kernel = ConditionalKernelDensity().fit(X[:10_000], y[:10_000])
+    kernel = DoubleKernel().fit(X[:10_000], y[:10_000])
     kernel.logpdf(X[:10], y[:10])
     peer = 1e6 * cpu(lambda: kernel.logpdf(X[:1000], y[:1000])) / 1000
     line("conditional kernel density: predict after 10,000 rows", peer, "µs per row")

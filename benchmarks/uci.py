@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from uci_peers import (
     CatBoost,
-    ConditionalKernel,
     Coverwalk,
+    DoubleKernelDensity,
     HistGradientBoosting,
     LeafKernel,
     NGBoost,
@@ -40,7 +40,7 @@ METHODS: dict[str, tuple[str, Callable, str]] = {  # name, class, the module it 
     "catboost": ("CatBoost, RMSEWithUncertainty", CatBoost, "catboost"),
     "xgboost": ("xgboost-distribution", XGBoostDistribution, "xgboost_distribution"),
     "hgb": ("HistGradientBoosting + one normal", HistGradientBoosting, "sklearn"),
-    "kernel": ("conditional kernel density, cross-validated", ConditionalKernel, "coverwalk"),
+    "kernel": ("conditional kernel density, cross-validated", DoubleKernelDensity, "coverwalk"),
     "leaves": ("random forest, kernels in leaves", LeafKernel, "sklearn"),
 }
 

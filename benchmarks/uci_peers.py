@@ -12,7 +12,7 @@ from scipy import stats
 from coverwalk import ConditionalDensity, PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation import crps
-from coverwalk.paper.conditional_kernel import ConditionalKernelDensity
+from coverwalk.paper.double_kernel import DoubleKernel
 
 PATIENCE = 50  # rounds without progress after which a booster stops
 
@@ -130,11 +130,11 @@ def kernels_at(weight, y, width, least=1e-5):
     return PredictiveDistribution(offsets, weight, y[j], np.full(len(j), width), shape, Shapes.student(np.inf))
 
 
-class ConditionalKernel:
+class DoubleKernelDensity:
     """Kernels on x and y, both bandwidths by 10-fold cross-validation."""
 
     def __init__(self, X, y):
-        self.model, self.X, self.y = ConditionalKernelDensity().fit(X, y), X, y
+        self.model, self.X, self.y = DoubleKernel().fit(X, y), X, y
 
     def answer(self, X, y):
         return self.model.logpdf(X, y)

@@ -9,7 +9,7 @@ from scipy import integrate
 from coverwalk.cli import main
 from coverwalk.datasets import make_gaussmix
 from coverwalk.paper import figure2, run
-from coverwalk.paper.conditional_kernel import ConditionalKernelDensity
+from coverwalk.paper.double_kernel import DoubleKernel
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +58,9 @@ def test_claims_follow_the_numbers():
     assert verdicts(curve("Geyser", [3.5, 3.2], [3.4, 3.3])) == [True, True, False, True]
 
 
-def test_the_conditional_kernel_density_is_a_density_and_chooses_sensible_bandwidths():
+def test_the_double_kernel_is_a_density_and_chooses_sensible_bandwidths():
     X, y = make_gaussmix(400)
-    model = ConditionalKernelDensity().fit(X, y)
+    model = DoubleKernel().fit(X, y)
     assert 0.05 < model.hx < 1.0
     assert 0.05 < model.hy < 1.0
     for x in (-3.0, 0.5, 40.0):

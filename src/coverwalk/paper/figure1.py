@@ -1,4 +1,4 @@
-"""Figure 1: the ring. What the estimator predicts after 10^3 to 10^6 rows, and with which local model."""
+"""Figure 1: the ring. What the estimator says after 10^3 to 10^6 rows, and which local model says it."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Figure 2: holdout loss against the number of rows, ours and the conditional kernel density, on the four sets."""
+"""Figure 2: holdout loss against the number of rows, ours and the double kernel, on the four sets."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,11 +8,11 @@ import numpy as np
 
 from coverwalk import DoubleTree
 from coverwalk.distributions.plotting import BLUE, GREY, ORANGE
-from coverwalk.paper.conditional_kernel import ConditionalKernelDensity
+from coverwalk.paper.double_kernel import DoubleKernel
 from coverwalk.paper.page import TEAL, Claim, Result, figure, label
 from coverwalk.paper.sets import DataSet
 
-_COLUMNS = ("set", "rows", "coarsening walk", "refining walk", "conditional kernel density", "truth")
+_COLUMNS = ("set", "rows", "coarsening walk", "refining walk", "double kernel", "truth")
 _CLOSE = 0.1  # nats: what "quite small" and "almost as well" are taken to mean
 _STEPS = {"Geyser": (10, 25, 50, 100, 200), "Robot": (100, 250, 500, 1000, 2000, 2812)}
 
@@ -37,9 +37,9 @@ def figure2(sets: Sequence[DataSet], kernel_rows: int, out: Path, step: Callable
     curves = [_curve(data, kernel_rows, step) for data in sets]
     rows = [(c.name, *row, c.truth) for c in curves for row in zip(c.t, c.coarsen, c.refine, c.kernel)]
     text = (
-        "Mean negative log density of the held-out rows, in nats. Ours learns one row at a time and is evaluated along "
-        "the way. The conditional kernel density is fitted anew at every t; its two bandwidths come from 10-fold "
-        "cross-validated likelihood, judged on at most 1,000 held-out rows. "
+        "Mean negative log density of the held-out rows, in nats. Ours learns one row at a time and is asked along the "
+        "way. The double kernel is fitted anew at every t; its two bandwidths come from 10-fold cross-validated "
+        "likelihood, judged on at most 1,000 left-out rows. "
     )
     if max(max(c.t) for c in curves) > kernel_rows:
         text += f"It stops at {kernel_rows:,} rows, where it already takes longer than all else together. "
@@ -68,7 +68,7 @@ def _curve(data: DataSet, kernel_rows: int, step: Callable[[str], Any]) -> Curve
             model.partial_fit(data.X[start:end], data.y[start:end])
             losses.append(-model.log_likelihood(data.X_holdout, data.y_holdout))
         if end <= kernel_rows:
-            kernel = ConditionalKernelDensity().fit(data.X[:end], data.y[:end])
+            kernel = DoubleKernel().fit(data.X[:end], data.y[:end])
             curve.kernel.append(-float(kernel.logpdf(data.X_holdout, data.y_holdout).mean()))
         else:
             curve.kernel.append(None)
@@ -121,10 +121,10 @@ def _overall(curves: dict[str, Curve]) -> Claim:
 def _compared(curve: Curve) -> str:
     both = curve.both()
     ends = [both[0], both[-1]]
-    losses = "; ".join(f"t = {t:,}: ours {ours:.3f}, kernel {rival:.3f}" for t, ours, rival in ends)
+    said = "; ".join(f"t = {t:,}: ours {ours:.3f}, kernel {rival:.3f}" for t, ours, rival in ends)
     if curve.t[-1] > both[-1][0]:
-        losses += f"; t = {curve.t[-1]:,}: ours {curve.coarsen[-1]:.3f}"
-    return losses + (f"; truth {curve.truth:.3f}" if curve.truth is not None else "")
+        said += f"; t = {curve.t[-1]:,}: ours {curve.coarsen[-1]:.3f}"
+    return said + (f"; truth {curve.truth:.3f}" if curve.truth is not None else "")
 
 
 def _draw(curves: Sequence[Curve], path: Path) -> Path:
@@ -133,7 +133,7 @@ def _draw(curves: Sequence[Curve], path: Path) -> Path:
         t, _, rival = zip(*curve.both())
         ax.plot(curve.t, curve.refine, color=TEAL, lw=1.4, marker="o", ms=2.5, label="refining walk")
         ax.plot(curve.t, curve.coarsen, color=BLUE, lw=2.0, marker="o", ms=3.5, label="coarsening walk (the paper's)")
-        ax.plot(t, rival, color=ORANGE, lw=1.8, marker="s", ms=3, label="conditional kernel density, 10-fold CV")
+        ax.plot(t, rival, color=ORANGE, lw=1.8, marker="s", ms=3, label="double kernel, 10-fold CV")
         if curve.truth is not None:
             ax.axhline(curve.truth, color=GREY, lw=1.2, ls=(0, (4, 3)), label="truth")
         known = [*curve.coarsen, *curve.refine, *rival, *([] if curve.truth is None else [curve.truth])]

@@ -1,4 +1,4 @@
-"""What an experiment returns, how its figures look, and one HTML page of it all: which claims held."""
+"""What an experiment hands over, how its figures look, and one HTML page of it all: which claims held."""
 
 import csv
 from collections.abc import Sequence

@@ -18,7 +18,7 @@ class _Size(NamedTuple):
     """How much to run."""
 
     rows: int  # of each synthetic set
-    kernel_rows: int  # at most, for the conditional kernel density
+    kernel_rows: int  # the most rows the double kernel is given
     panels: tuple[int, ...]
 
 

@@ -1,10 +1,10 @@
-"""The paper's rival: a conditional kernel density with Gaussian kernels on x and y, bandwidths by cross-validation.
+"""The paper's rival: a kernel conditional density with Gaussian kernels on x and y, bandwidths by cross-validation.
 
     p(y | x) = sum_i K((x - x_i) / h_x) K((y - y_i) / h_y) / h_y^q / sum_i K((x - x_i) / h_x)
 
 Columns are standardised first, so that one bandwidth serves all columns of x and one all of y. Both bandwidths are
-taken from a grid by the likelihood of the held-out tenths, then from a finer grid about the best pair; where there are
-many rows, by a random thousand of the held-out rows (each still judged by all nine other tenths).
+taken from a grid by the likelihood of the left-out tenths, then from a finer grid about the best pair; where there are
+many rows, by a random thousand of the left-out rows (each still judged by all nine other tenths).
 """
 
 from typing import Self
@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from coverwalk._arrays import Floats
 
 _FOLDS = 10
-_JUDGES = 1000  # held-out rows that choose the bandwidths
+_JUDGES = 1000  # left-out rows that choose the bandwidths
 _COARSE = 2.0 ** np.arange(-5.0, 1.5, 0.5)  # of the normal reference bandwidth
 _FINE = 2.0 ** np.arange(-0.4, 0.45, 0.1)  # of the best of those
 
@@ -26,12 +26,12 @@ def _half_squares(table: Floats, row: Floats) -> Floats:
     return np.asarray(0.5 * ((table - row) ** 2).sum(axis=1))
 
 
-class ConditionalKernelDensity:
+class DoubleKernel:
     """Fit to all rows at once; `logpdf` is exact, without approximation of the sums.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 1))
-    >>> model = ConditionalKernelDensity().fit(X, X[:, 0] + 0.1 * rng.normal(size=200))
+    >>> model = DoubleKernel().fit(X, X[:, 0] + 0.1 * rng.normal(size=200))
     >>> bool(model.logpdf(np.array([[0.5]]), np.array([0.5]))[0] > 0)
     True
     """
