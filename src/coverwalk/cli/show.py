@@ -49,10 +49,10 @@ def _facts(model: Any) -> dict[str, Any]:
         return _forests(model)
     if isinstance(model, ContextClassifier) and hasattr(model, "classes_"):
         return _classes(model)
-    if any(hasattr(model, name) for name in ("stream_", "_engine")):
-        return stream_facts(model)
     if isinstance(model, SequenceModel) and hasattr(model, "alphabet_"):
         return {"symbols": len(model.alphabet_), "contexts": model.n_contexts_, "memory": model.nbytes_}
+    if any(hasattr(model, name) for name in ("stream_", "_engine")):
+        return stream_facts(model)
     return {"contexts": len(model)} if isinstance(model, CoverModel) else {}
 
 
