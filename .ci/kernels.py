@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
         environment |= {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": features}
     with tempfile.TemporaryDirectory() as cache:
         environment["NUMBA_CACHE_DIR"] = cache
-        subprocess.run([sys.executable, "-m", "coverwalk.cli", "warmup"], env=environment, check=True)
+        subprocess.run([sys.executable, "-m", "coverwalk", "warmup"], env=environment, check=True)
         told = [
             json.loads(subprocess.run(
                 [sys.executable, "-c", ASKED, name], env=environment, check=True, stdout=subprocess.PIPE

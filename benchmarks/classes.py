@@ -105,11 +105,10 @@ def main() -> None:
     for name, (X, y) in sets.items():
         ours = 0.0
         for model, make in MODELS.items():
-            loss, error, ece, fit, ask = np.mean([measure(make, X, y, seed) for seed in seeds], axis=0)
+            loss, error, ece, fit, predict = np.mean([measure(make, X, y, seed) for seed in seeds], axis=0)
             ours = ours or fit
-            print(
-                f"{name:14s} {model:22s} {loss:8.4f} {error:7.4f} {ece:7.4f} {fit:10.3f} {ask:15.1f} {fit / ours:8.2f}x"
-            )
+            scores, times = f"{loss:8.4f} {error:7.4f} {ece:7.4f}", f"{fit:10.3f} {predict:15.1f} {fit / ours:8.2f}x"
+            print(f"{name:14s} {model:22s} {scores} {times}")
 
 
 if __name__ == "__main__":

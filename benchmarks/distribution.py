@@ -1,4 +1,4 @@
-"""Nanoseconds a component of predictive mixtures, beside SciPy's Student t summed over the same components.
+"""Nanoseconds per component of predictive mixtures, beside SciPy's Student t summed over the same components.
 
 python benchmarks/distribution.py [--rows 1000] [--components 300]
 """
@@ -59,7 +59,7 @@ def scipy_cdf(dist, y, n, m):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1000)
-    parser.add_argument("--voices", type=int, default=300)
+    parser.add_argument("--components", type=int, default=300)
     arguments = parser.parse_args()
     n, m = arguments.rows, arguments.components
     rng = np.random.default_rng(0)

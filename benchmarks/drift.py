@@ -1,9 +1,9 @@
-"""A stream whose law changes, abruptly or little by little: how soon a model that forgets is as good as a fresh one.
+"""A stream whose distribution changes, abruptly or gradually: how soon a model with decay is as good as a new one.
 
     python benchmarks/drift.py [--rows 6000] [--forget 0.001]
 
 The loss after the change is compared, in windows of rows, with that of a model that has only seen the rows since. The
-double tree, which does not forget, is the peer in the same run.
+double tree, which has no decay, is the peer in the same run.
 """
 
 import argparse

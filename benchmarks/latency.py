@@ -42,7 +42,7 @@ def yardstick() -> None:
         begin = time.thread_time()
         model.learn_one(x, level)
         own.append(time.thread_time() - begin)
-    print(f"double tree, learn_one: own CPU, median {1e6 * np.median(own[1000:]):.1f} us a row", flush=True)
+    print(f"double tree, learn_one: own CPU, median {1e6 * np.median(own[1000:]):.1f} µs per row", flush=True)
 
 
 def main() -> None:

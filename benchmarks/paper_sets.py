@@ -1,11 +1,11 @@
-"""The paper's sets: ours beside a double kernel with cross-validated bandwidths, in the same run, on the same rows.
+"""The paper's sets: ours beside a conditional kernel density with cross-validated bandwidths, in the same run.
 
     python benchmarks/paper_sets.py [--seeds 5 3 2] [--robot --data FOLDER]
 
 Ten cells: three mixtures at 100, 1000 and 10000 rows, and Old Faithful with its rounding undone by noise, at 200; each
 the mean over several draws of the rows (of the noise, for Old Faithful), more where there are few rows. The robot's
-eight outputs (first 2812 rows against the last 2644) are scored for ours alone: a double kernel's loss is infinite
-there.
+eight outputs (first 2812 rows against the last 2644) are scored for ours alone: the loss of the kernel
+density is infinite there.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SIZES = (100, 1000, 10_000)
 
 
 def losses(X, y, X_test, y_test) -> list[float]:
-    """Ours, the double kernel's, and the CPU seconds that ours took to fit and to answer."""
+    """Our loss, that of the conditional kernel density, and the CPU seconds that ours took to fit and to predict."""
     start = time.process_time()
     model = ConditionalDensity(n_jobs=1).fit(X, y)
     fitted = time.process_time()
@@ -34,10 +34,10 @@ def losses(X, y, X_test, y_test) -> list[float]:
 
 def report(name: str, n: int, rows: list[list[float]], truth: float = np.nan) -> float:
     """Print a cell; returns ours minus the peer's."""
-    ours, peer, fit, ask = np.mean(rows, axis=0)
+    ours, peer, fit, predict = np.mean(rows, axis=0)
     each = np.array([row[0] - row[1] for row in rows])
     error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
-    line = f"{ours:.3f} | {peer:.3f} | {ours - peer:+.4f} ± {error:.4f} | {truth:.3f} | {fit:.2f} | {ask:.0f}"
+    line = f"{ours:.3f} | {peer:.3f} | {ours - peer:+.4f} ± {error:.4f} | {truth:.3f} | {fit:.2f} | {predict:.0f}"
     print(f"| {name} | {n} | {line} |", flush=True)
     return float(ours - peer)
 
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--data")
     arguments = parser.parse_args()
     losses(*geyser(0))  # compiles
-    print("| set | rows | coverwalk | double kernel | difference | truth | fit s | ask us a row |")
+    print("| set | rows | coverwalk | conditional kernel density | difference | truth | fit s | predict µs per row |")
     print("|---|---|---|---|---|---|---|---|")
     differences = []
     for name, mixture in MIXTURES.items():

@@ -4,7 +4,7 @@
 
 Every model sees the same dictionaries in the same order in the same run: predict_one, then learn_one; river's at their
 defaults, with scaled inputs where they have lines in them. CPU time of both calls, of rows after the first 500, so that
-no compilation counts; the ratio of rows a second to that of AMF is printed. With --data, power (FOLDER/uci/power) in
+no compilation counts; the ratio of rows per second to that of AMF is printed. With --data, power (FOLDER/uci/power) in
 the order of its file.
 """
 

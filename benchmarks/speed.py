@@ -140,8 +140,8 @@ def large() -> None:
     show("memory of that fit, bytes", many[2], "the rows", many[4], 1e9)
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-        first = started("-m", "coverwalk.cli", "demo", "-o", f"{folder}/demo.png", environment=environment)
-        again = started("-m", "coverwalk.cli", "demo", "-o", f"{folder}/demo.png", environment=environment)
+        first = started("-m", "coverwalk", "demo", "-o", f"{folder}/demo.png", environment=environment)
+        again = started("-m", "coverwalk", "demo", "-o", f"{folder}/demo.png", environment=environment)
     show("start: demo, first, by the CPU", first, "warm", again)
 
 
@@ -150,7 +150,7 @@ def first_start(wheel: str, folder: str) -> float:
     call = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", f"{folder}/wheel", wheel]
     subprocess.run(call, check=True)
     environment = {**os.environ, "PYTHONPATH": f"{folder}/wheel", "NUMBA_CACHE_DIR": f"{folder}/cache"}
-    return started("-m", "coverwalk.cli", "demo", "-o", f"{folder}/first.png", environment=environment)
+    return started("-m", "coverwalk", "demo", "-o", f"{folder}/first.png", environment=environment)
 
 
 def classes(n: int) -> None:
@@ -180,10 +180,10 @@ def main() -> None:
     if given.large:
         large()
     bare = started("-c", "import sklearn.base, scipy.stats")
-    message = started("-m", "coverwalk.cli", "show", "no such file")
+    message = started("-m", "coverwalk", "show", "no such file")
     show("start: an error message", message, "SciPy, scikit-learn", bare, 3e5)
     with tempfile.TemporaryDirectory() as folder:
-        demo = started("-m", "coverwalk.cli", "demo", "-o", f"{folder}/demo.png")
+        demo = started("-m", "coverwalk", "demo", "-o", f"{folder}/demo.png")
         show("start: demo, warm", demo, "SciPy, scikit-learn", bare, 1.2e6)
         if given.wheel:
             show("start: demo, first, from a wheel", first_start(given.wheel, folder), "warm", demo, 6e6)

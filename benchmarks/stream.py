@@ -1,8 +1,9 @@
-"""What a row costs the streaming estimator: learning, asking, memory, growth, and the first call of a process.
+"""What a row costs the streaming estimator: learning, predicting, memory, growth, and the first call of a process.
 
     python benchmarks/stream.py [--rows 1000000]
 
-CPU time on one core. The peer in the same run is the double kernel on 10,000 rows with its bandwidths already chosen.
+CPU time on one core. The peer in the same run is the conditional kernel density on
+10,000 rows with its bandwidths already chosen.
 """
 
 import argparse
@@ -36,19 +37,19 @@ def stream(n: int, walk: str) -> dict[int, tuple[float, float]]:
     from coverwalk.datasets import make_gaussmix
 
     X, y = make_gaussmix(n, 0)
-    X_ask, y_ask = make_gaussmix(50_000, 1000)
+    X_test, y_test = make_gaussmix(50_000, 1000)
     DoubleTree(walk=walk).fit(X[:100], y[:100]).logpdf(X[:10], y[:10])
     cost = {}
     for size in (10_000, 100_000, n):
         model = DoubleTree(walk=walk)
         learn = cpu(lambda model=model, size=size: model.partial_fit(X[:size], y[:size])) / size
-        ask = cpu(lambda model=model: model.logpdf(X_ask, y_ask)) / len(X_ask)
-        cost[size] = (1e6 * learn, 1e6 * ask)
-        line(f"{walk}: learn {size:,} rows", 1e6 * learn, "us a row", "at most 6" if size == n else "")
-        line(f"{walk}: ask after {size:,} rows (depth {model.depth_})", 1e6 * ask, "us a row", "at most 3")
+        predict = cpu(lambda model=model: model.logpdf(X_test, y_test)) / len(X_test)
+        cost[size] = (1e6 * learn, 1e6 * predict)
+        line(f"{walk}: learn {size:,} rows", 1e6 * learn, "µs per row", "at most 6" if size == n else "")
+        line(f"{walk}: predict after {size:,} rows (depth {model.depth_})", 1e6 * predict, "µs per row", "at most 3")
     settled = DoubleTree(walk=walk).partial_fit(X[:10_000], y[:10_000])
     tail = cpu(lambda: settled.partial_fit(X[10_000:20_000], y[10_000:20_000])) / 10_000 * 1e6
-    line(f"{walk}: learn a row between 10,000 and 20,000", tail, "us a row")
+    line(f"{walk}: learn a row between 10,000 and 20,000", tail, "µs per row")
     line(f"{walk}: learning at {n:,} rows over that", cost[n][0] / tail, "times", "at most 2.5")
     line(f"{walk}: asking at {n:,} rows over 10,000", cost[n][1] / cost[10_000][1], "times", "at most 2.5")
     return cost
@@ -86,8 +87,8 @@ def main() -> None:
     kernel = DoubleKernel().fit(X[:10_000], y[:10_000])
     kernel.logpdf(X[:10], y[:10])
     peer = 1e6 * cpu(lambda: kernel.logpdf(X[:1000], y[:1000])) / 1000
-    line("double kernel: ask after 10,000 rows", peer, "us a row")
-    line("double kernel over ours, asking after 10,000 rows", peer / cost[10_000][1], "times")
+    line("conditional kernel density: predict after 10,000 rows", peer, "µs per row")
+    line("conditional kernel density over ours, predicting after 10,000 rows", peer / cost[10_000][1], "times")
 
 
 if __name__ == "__main__":

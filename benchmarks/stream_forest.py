@@ -1,8 +1,9 @@
-"""The forest on a stream against the double tree: every row of a set, in file order, asked before it is learned.
+"""The forest on a stream against the double tree: every row of a set, in file order, predicted before it is learned.
 
     python benchmarks/stream_forest.py --data FOLDER [--sets power concrete energy]
 
-Mean negative log density and RMSE over all rows but the first hundred; rows a second of CPU time, learning row by row.
+Mean negative log density and RMSE over all rows but the first hundred; rows per second of CPU time, learning
+row by row.
 """
 
 import argparse

@@ -63,7 +63,7 @@ def test_features_come_and_go():
         assert rows.enter({"x": 49.5, "new": 5.0}, 1.0)[1] is None
     row, (X, y) = rows.enter({"new": 7.0, "unknown": None}, 2.0)
     assert list(rows.columns) == ["new", "x"]  # a feature without a value has no column yet
-    np.testing.assert_array_equal(row, [7.0, np.nan])
+    np.testing.assert_array_equal(row, [[7.0, np.nan]])
     assert X.shape == (160, 2)
     np.testing.assert_array_equal(X[0], [np.nan, 0.0])  # the older rows lack the new feature
     assert y[-1] == 1.0
@@ -96,7 +96,7 @@ def test_rows_beyond_the_most_are_let_go():
         rows.enter({"x": i}, 0.0)
     assert not rows.keeps
     assert rows.enter({"x": 2.0, "new": 1.0}, 0.0)[1] is None
-    assert np.isnan(rows.row({"new": 1.0})).tolist() == [True]
+    assert np.isnan(rows.row({"new": 1.0})).tolist() == [[True]]
 
 
 def test_bad_dictionaries_lose_nothing(adapters):

@@ -1,5 +1,6 @@
-"""The README's comparison is that of the results file, which the benchmark writes."""
+"""The README's comparison is that of the results file, which the benchmark writes; and scripts know their options."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -49,3 +50,29 @@ def test_the_benchmark_writes_what_the_table_reads(tmp_path, uci_table):
     text = uci_table.markdown(told, ("nll", "crps", "rmse", "fit_s", "predict_us"))
     assert all(title in text for title, _, _ in uci_table.TABLES)
     assert "–" not in text
+
+
+def test_the_guide_lists_every_script():
+    guide = (ROOT / "docs" / "guide" / "benchmarks.md").read_text()
+    scripts = [path for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()]
+    assert [path.name for path in scripts if path.name not in guide] == []
+
+
+def options(path):
+    """Options that a script declares, and those that it reads, with the scripts that it imports from."""
+    declared, read = set(), set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+            declared.add(node.args[0].value.strip("-").replace("-", "_"))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "arguments":
+            read.add(node.attr)
+        beside = path.with_name(f"{node.module}.py") if isinstance(node, ast.ImportFrom) else path
+        if beside != path and beside.exists():
+            declared |= options(beside)[0]
+    return declared, read
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda script: script.name)
+def test_scripts_read_the_options_that_they_declare(script):
+    declared, read = options(script)
+    assert read <= declared

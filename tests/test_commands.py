@@ -97,7 +97,7 @@ def test_predict_streams_in_blocks_that_do_not_show(capsys, monkeypatch):
 def test_standard_streams():
     with open("data.csv", "rb") as stream:
         done = subprocess.run(
-            [sys.executable, "-m", "coverwalk.cli", "predict", "m.cover", "-"],
+            [sys.executable, "-m", "coverwalk", "predict", "m.cover", "-"],
             stdin=stream,
             capture_output=True,
             check=True,
@@ -236,6 +236,13 @@ def test_report(capsys):
     assert '"notes":[]' in page
 
 
+def test_a_report_has_the_number_of_calibration_rows(capsys, tmp_path):
+    frame = rows()
+    load("m.cover").calibrate(frame[["a", "b"]], frame["y"]).save(tmp_path / "c.cover")
+    assert run(capsys, "report", tmp_path / "c.cover", "data.csv", "-o", tmp_path / "c.html")[0] == 0
+    assert f'"calibration_rows":{ROWS}' in (tmp_path / "c.html").read_text()
+
+
 def test_a_report_that_leaves_rows_out_says_so(capsys, monkeypatch):
     for most, held_out in ((159, True), (160, False)):
         monkeypatch.setattr("coverwalk.cli.report._MAX_ROWS", most)
@@ -371,7 +378,7 @@ def test_without_a_command_there_is_help(capsys):
 
 def test_a_warning_is_one_line(labelled):
     Path("names.csv").write_text("a,name\n" + "".join(f"{i / 9},n{i}\n" for i in range(30)))
-    line = ["-m", "coverwalk.cli", "fit", "names.csv", "--target", "name", "--trees", "1"]
+    line = ["-m", "coverwalk", "fit", "names.csv", "--target", "name", "--trees", "1"]
     done = subprocess.run([sys.executable, *line], capture_output=True, text=True)
     assert done.returncode == 0
     warned = [told for told in done.stderr.splitlines() if "compiling" not in told]
@@ -522,7 +529,7 @@ def test_streams_go_on_learning_from_files_and_standard_input(tmp_path):
         frame.write_csv(tmp_path / "more.csv")
         with open(tmp_path / "more.csv", "rb") as stream:
             done = subprocess.run(
-                [sys.executable, "-m", "coverwalk.cli", "learn", str(tmp_path / "m.cover"), "-", "--in-place"],
+                [sys.executable, "-m", "coverwalk", "learn", str(tmp_path / "m.cover"), "-", "--in-place"],
                 stdin=stream,
                 capture_output=True,
                 check=True,

@@ -122,7 +122,7 @@ print(len(compiled))
 
 def test_what_was_compiled_ahead_is_not_compiled_again():
     """`warmup` runs the task in a process, with a line when it is done; what it does not cache is compiled again."""
-    command = [sys.executable, "-m", "coverwalk.cli", "warmup", "--only", "density"]
+    command = [sys.executable, "-m", "coverwalk", "warmup", "--only", "density"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr.startswith("1 of 1: density, ")
     assert done.stdout.startswith("coverwalk: all kernels are compiled, in ")

@@ -91,5 +91,5 @@ def test_the_picture_has_all_the_probability(browser, reported):
     assert area + sum(masses) == pytest.approx(inside, abs=0.03)
     drawn = browser.evaluate("document.querySelectorAll('#density circle.atom').length")
     assert drawn == len(masses)
-    told = browser.evaluate("document.getElementById('says').textContent")
+    told = browser.evaluate("document.getElementById('summary').textContent")
     assert ("P(y =" in told) == bool(masses)

@@ -18,7 +18,7 @@ BUILT = {"_build", "auto_examples", "generated"}
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted(page for page in (ROOT / "docs").rglob("*.md") if not BUILT & set(page.parts)),
-    *sorted((ROOT / "examples").glob("*.py")),
+    *sorted(page for folder in ("examples", "benchmarks") for page in (ROOT / folder).glob("*.py")),
 ]
 REPORT = sorted((ROOT / "src" / "coverwalk" / "evaluation" / "report").glob("*.[hj]*"))
 
@@ -30,7 +30,8 @@ PRIVATE = {
     r"left-one-out|left one out": "leave-one-out",
     r"rows left out|left-out rows": "held-out rows",
     r"to ask|asks? (?:the|a) model|asked (?:about|after)|asking (?:costs|takes)": "predict, evaluate",
-    r"laws? of (?:y|one|each|the)|base laws?|Student(?:'s|'s t| t) laws?|uniform distribution": "distribution",
+    r"laws? of (?:y|one|each|the)|base laws?|(?:Student(?:'s|'s t| t)|uniform|normal) laws?": "distribution",
+    r"(?:model|forest|tree|context|expert|component)s? (?:says?|said|told|answers?|answered|asks?|asked)": "predict",
     r"sheaf|sheaves": "duplicate rows",
     r"seats?": "slot",
     r"too sure|too timid": "overconfident, underconfident",
@@ -56,9 +57,9 @@ def found(text):
 
 
 def test_private_words_are_found():
-    text = "the voice is heard; it takes 3 microseconds a row; the law of y; asked about nothing"
-    assert len(found(text)) == 5
-    assert found("the invoice was overheard; laws of large numbers; a law") == []
+    text = "the voice is heard; it takes 3 microseconds a row; the law of y; asked about nothing; what trees said"
+    assert len(found(text)) == 6
+    assert found("the invoice was overheard; laws of large numbers; a law; uniform distribution; the page says") == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, *REPORT], ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,4 +1,4 @@
-"""What parameters and results mean is said once, and put into the docstrings of all functions that share them.
+"""What parameters and results mean is written once, and put into the docstrings of all functions that share them.
 
 A docstring without a section Parameters or Returns gets it from the method that it overrides, or else from a table of
 words. The keys of a table are names of parameters ("X"), names that mean something else in one function
@@ -45,6 +45,13 @@ SCORES: Words = {
     "y_true": "array-like of shape (n,)\n    The observed values; (n, q) for scores of several outputs.",
     "dist": "Distribution\n    The predictions for the same rows.",
     "plot_contexts.dist": "Distribution\n    The prediction for one row, such as ``dist[0]``.",
+    "plot_conditional.dist": "Distribution\n    The predictions for the values of the grid, one row for each.",
+    "plot_conditional.x": "array-like of shape (n,)\n    The grid.",
+    "data": "pair of array-like, optional\n    Inputs and outputs of rows, drawn as points.",
+    "quantiles": "array-like of shape (k,)\n    Levels between 0 and 1.",
+    "importance": "Importance\n    From `importance`.",
+    "dependence": "Dependence\n    From `partial_dependence`.",
+    "levels": "array-like of shape (k,)\n    Confidence levels.",
     "confidence": "float\n    Confidence of the central interval.",
     "quantile": "float\n    Level between 0 and 1.",
     "bins": "int\n    Number of bins.",
@@ -94,7 +101,7 @@ class Documented:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        words = {key: told for base in reversed(cls.__mro__) for key, told in vars(base).get("_words", {}).items()}
+        words = {key: text for base in reversed(cls.__mro__) for key, text in vars(base).get("_words", {}).items()}
         for name, method in vars(cls).items():
             if not name.startswith("_") and isinstance(method, FunctionType):
                 overridden = (vars(base)[name].__doc__ for base in cls.__mro__[1:] if name in vars(base))
@@ -116,8 +123,8 @@ def _complete(function: Callable[..., Any], words: Words, overridden: Iterable[s
     others = [_parsed(doc)[1] for doc in overridden if doc]
     name = function.__name__
     parameters = [p for p in inspect.signature(function).parameters if p not in ("self", "cls")]
-    told = {p: words.get(f"{name}.{p}", words.get(p, "")) for p in parameters}
-    known = "\n".join(_entry(p, told[p]) for p in parameters) if all(told.values()) else ""
+    meanings = {p: words.get(f"{name}.{p}", words.get(p, "")) for p in parameters}
+    known = "\n".join(_entry(p, meanings[p]) for p in parameters) if all(meanings.values()) else ""
     inherited = {section: body for other in reversed(others) for section, body in other.items()}
     first = {
         "Parameters": sections.pop("Parameters", None) or known or inherited.get("Parameters"),

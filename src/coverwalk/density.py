@@ -185,7 +185,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
             ) from error
         return refuse_nonfinite(checked, "X")
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    # -- predictions --------------------------------------------------------------------------------------------------
 
     @reads
     def score_samples(self, X: Any) -> Floats:

@@ -3,8 +3,7 @@
 from typing import Any
 
 from numpy.typing import ArrayLike
-from sklearn import pipeline
-from sklearn.pipeline import _name_estimators
+from sklearn.pipeline import Pipeline, _final_estimator_has, _name_estimators
 from sklearn.utils.metaestimators import available_if
 
 from coverwalk.distributions.base import Distribution
@@ -12,15 +11,7 @@ from coverwalk.distributions.base import Distribution
 __all__ = ["DensityPipeline", "make_density_pipeline"]
 
 
-def _last_has(method: str) -> Any:
-    def check(self: Any) -> bool:
-        getattr(self._final_estimator, method)  # its AttributeError tells why it is not there
-        return True
-
-    return check
-
-
-class DensityPipeline(pipeline.Pipeline):  # type: ignore[misc]
+class DensityPipeline(Pipeline):  # type: ignore[misc]
     """A scikit-learn `Pipeline` with `predict_dist`, `logpdf` and `prob`, if its last step has them.
 
     Parameters
@@ -45,7 +36,7 @@ class DensityPipeline(pipeline.Pipeline):  # type: ignore[misc]
         """Rows as the last step sees them."""
         return self[:-1].transform(X) if len(self.steps) > 1 else X
 
-    @available_if(_last_has("predict_dist"))  # type: ignore[untyped-decorator]
+    @available_if(_final_estimator_has("predict_dist"))  # type: ignore[untyped-decorator]
     def predict_dist(self, X: Any) -> Distribution:
         """Predict the distribution of y for each row.
 
@@ -62,7 +53,7 @@ class DensityPipeline(pipeline.Pipeline):  # type: ignore[misc]
         dist: Distribution = self._final_estimator.predict_dist(self._inner(X))
         return dist
 
-    @available_if(_last_has("logpdf"))  # type: ignore[untyped-decorator]
+    @available_if(_final_estimator_has("logpdf"))  # type: ignore[untyped-decorator]
     def logpdf(self, X: Any, y: ArrayLike) -> Any:
         """Log density of each row's y.
 
@@ -80,7 +71,7 @@ class DensityPipeline(pipeline.Pipeline):  # type: ignore[misc]
         """
         return self._final_estimator.logpdf(self._inner(X), y)
 
-    @available_if(_last_has("prob"))  # type: ignore[untyped-decorator]
+    @available_if(_final_estimator_has("prob"))  # type: ignore[untyped-decorator]
     def prob(self, X: Any, low: Any = float("-inf"), high: Any = float("inf")) -> Any:
         """P(low < y <= high) for each row.
 

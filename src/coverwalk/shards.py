@@ -60,7 +60,7 @@ def merge(models: Sequence[Model]) -> Model:
     rows = [_rows(model) for model in models]
     X, y, weight = (np.concatenate(parts) for parts in zip(*rows))
     merged: Any = clone(first)
-    if any(first._mixed.categories):  # told by number here; the parameter stays as it was
+    if any(first._mixed.categories):  # given by number here; the parameter stays as it was
         merged.categorical_features = [a for a, categories in enumerate(first._mixed.categories) if categories]
     merged.fit(X, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y, weight if np.any(weight != 1) else None)
     merged.categorical_features = first.categorical_features

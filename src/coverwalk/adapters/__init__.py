@@ -1,1 +1,1 @@
-"""coverwalk's models in the clothes of other libraries: river, skpro and Dask. Each is optional, and one file."""
+"""coverwalk's models with the interfaces of river, skpro and Dask. Each is optional, and one file."""

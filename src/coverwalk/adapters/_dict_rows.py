@@ -8,7 +8,6 @@ features come. Until then, and in predictions, unknown features are left aside.
 """
 
 import math
-import struct
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
@@ -20,7 +19,7 @@ from coverwalk._arrays import Floats
 __all__ = ["DictRows"]
 
 _FEW = 64  # rows up to which a new feature is taken in at once
-UNSEEN = -1.0  # the number of a level that never came: no model has learned it
+UNSEEN = -1.0  # the number of a category that never came: no model has learned it
 
 
 class DictRows:
@@ -28,23 +27,22 @@ class DictRows:
 
     >>> rows = DictRows(max_rows=100)
     >>> rows.enter({"b": 2.0, "a": 1.0}, 0.0)[0]
-    array([1., 2.])
+    array([[1., 2.]])
     >>> rows.enter({"a": 3.0}, 0.0)
-    (array([ 3., nan]), None)
+    (array([[ 3., nan]]), None)
     >>> row, before = rows.enter({"a": 5.0, "c": "red"}, 0.0)  # a new column: the rows before must be learned again
     >>> row, before[0], rows.categorical
-    (array([ 5., nan,  0.]), array([[ 1.,  2., nan], [ 3., nan, nan]]), [2])
+    (array([[ 5., nan,  0.]]), array([[ 1.,  2., nan], [ 3., nan, nan]]), [2])
     """
 
     def __init__(self, max_rows: int) -> None:
         self.max_rows = max_rows
         self.columns: dict[Any, int] = {}
         self.n_rows = self.n_rebuilt = 0
-        self.categories: dict[Any, dict[Any, float]] = {}  # numbers of the levels of features that are categories
+        self.categories: dict[Any, dict[Any, float]] = {}  # numbers of the values of features that are categories
         self._waiting: dict[Any, bool] = {}  # features without a column, and whether they are categories
-        self._X, self._y = np.empty((0, 0)), np.empty(0)  # NaN where a row lacks a feature; with room for more
-        self._values_of: Callable[[Any], Any] | None = None
-        self._last: tuple[Any, Floats] | None = None  # values that came last, and their row
+        self._X, self._y = np.empty((0, 0)), np.empty(0)  # NaN where a row lacks a feature; longer than the rows
+        self._values_of: Callable[[Any], Any] | None = None  # of several columns
 
     @property
     def keeps(self) -> bool:
@@ -52,18 +50,59 @@ class DictRows:
         return self.n_rows <= self.max_rows
 
     @property
-    def waits(self) -> bool:
-        """Whether there are features without a column that will have one."""
-        return bool(self._waiting)
-
-    def knows(self, features: Any) -> bool:
-        """Whether all these features have a column."""
-        return all(feature in self.columns for feature in features)
-
-    @property
     def categorical(self) -> list[int]:
         """The columns that are categories."""
         return sorted(self.columns[name] for name in self.categories)
+
+    def are_all(self, names: Any) -> bool:
+        """Whether these are the features of all columns, which hold numbers, and no other is waiting for a column."""
+        return not self.categories and not self._waiting and set(names) == self.columns.keys()
+
+    def enter(self, x: Mapping[Any, Any], y: float) -> tuple[Floats, tuple[Floats, Floats] | None]:
+        """Take in a row that will be learned with y: the row (1, p), and all rows before it if there are new columns.
+
+        Raises ValueError for a value that is no number, in whatever feature; nothing is noted then.
+        """
+        wider, row = False, None if self._waiting else self._whole(x)
+        if row is None:
+            for name, value in x.items():
+                self._check(name, value)
+            wider = self._widen(x)
+            for name, categories in self.categories.items():
+                if not _is_missing(x.get(name)):
+                    categories.setdefault(x[name], float(len(categories)))
+            row = self.row(x)
+        n = self.n_rows
+        self.add(row, y)
+        return row, (self._X[:n].copy(), self._y[:n].copy()) if wider else None
+
+    def row(self, x: Mapping[Any, Any]) -> Floats:
+        """The row (1, p) of a dictionary; nothing is noted."""
+        row = self._whole(x)
+        if row is not None:
+            return row
+        row = np.full((1, len(self.columns)), np.nan)
+        for name, value in x.items():
+            at = self.columns.get(name)
+            if at is not None and not _is_missing(value):
+                categories = self.categories.get(name)
+                row[0, at] = _number(name, value) if categories is None else categories.get(value, UNSEEN)
+        return row
+
+    def _whole(self, x: Mapping[Any, Any]) -> Floats | None:
+        """The row of a dictionary with just the features that have columns, and finite numbers; else None.
+
+        It takes a fifth of the time that looking at each feature takes.
+        """
+        if len(x) != len(self.columns) or self._values_of is None or self.categories:
+            return None
+        try:
+            values = self._values_of(x)
+            if not math.isfinite(sum(values)):  # nor where the sum overflows; text has no sum
+                return None
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return None
+        return np.array([values], dtype=np.float64)
 
     def _widen(self, x: Mapping[Any, Any]) -> bool:
         """Note the features of a row to come; True if there are new columns."""
@@ -81,86 +120,11 @@ class DictRows:
         X = np.full((len(self._X), len(names)), np.nan)
         X[:, [self.columns[name] for name in old]] = self._X
         self._X = X
-        self._values_of, self._last = itemgetter(*names), None
+        self._values_of = itemgetter(*names) if len(names) > 1 else None
         return True
 
-    def enter(self, x: Mapping[Any, Any], y: float) -> tuple[Floats, tuple[Floats, Floats] | None]:
-        """Take in a row that will be learned with y: the row (p,), and all rows before it if there are new columns.
-
-        Raises ValueError for a value that is no number, in whatever feature; nothing is noted then.
-        """
-        whole = self.enter_whole(x, y)
-        if whole is not None:
-            return whole[0], None
-        for name, value in x.items():
-            self._check(name, value)
-        wider = self._widen(x)
-        for name, categories in self.categories.items():
-            if not _is_missing(x.get(name)):
-                categories.setdefault(x[name], float(len(categories)))
-        row = self._raw(x)
-        self._keep(row[None, :], y)
-        if not wider:
-            return row, None
-        n = self.n_rows - 1
-        return row, (self._X[:n].copy(), self._y[:n].copy())
-
-    def enter_whole(self, x: Mapping[Any, Any], y: float) -> Floats | None:
-        """As `enter`, for a row that has every feature and no other: the row (1, p), or None for any other row."""
-        if self._waiting:
-            return None
-        row = self.whole(x)
-        if row is not None:
-            self.add_many(row, y)
-        return row
-
-    def row(self, x: Mapping[Any, Any]) -> Floats:
-        """The row (p,) of a dictionary; nothing is noted."""
-        whole = self.whole(x)
-        return self._raw(x) if whole is None else whole[0]
-
-    def whole(self, x: Mapping[Any, Any]) -> Floats | None:
-        """The row (1, p) of a dictionary with just the features that have columns, and finite numbers; else None.
-
-        A stream asks for every row and then learns it: the row that was made last is not made again.
-        """
-        if len(x) != len(self.columns) or self._values_of is None or self.categories:
-            return None
-        try:
-            values = self._values_of(x)
-            if len(x) == 1:
-                values = (values,)
-            if self._last is not None and values == self._last[0]:
-                return self._last[1]
-            row = np.empty((1, len(values)))
-            struct.pack_into(f"{len(values)}d", row.data, 0, *values)  # takes numbers, and no text
-            if not math.isfinite(sum(values)):  # an overflow of the sum goes the slow way too
-                return None
-        except (KeyError, TypeError, ValueError, OverflowError, struct.error):
-            return None
-        self._last = values, row
-        return row
-
-    def add_many(self, X: Floats, y: Any) -> None:
-        """Rows (n, p) of numbers, in the order of the columns."""
-        n = self.n_rows
-        if len(X) == 1 and n < min(len(self._y), self.max_rows):
-            self._X[n], self._y[n] = X, y
-            self.n_rows += 1
-        else:
-            self._keep(X, y)
-
-    def _raw(self, x: Mapping[Any, Any]) -> Floats:
-        raw = np.full(len(self.columns), np.nan)
-        for name, value in x.items():
-            at = self.columns.get(name)
-            if at is not None and not _is_missing(value):
-                categories = self.categories.get(name)
-                raw[at] = _number(name, value) if categories is None else categories.get(value, UNSEEN)
-        return raw
-
     def _check(self, name: Any, value: Any) -> None:
-        """Raise ValueError for what is neither missing, nor a number in a column of numbers, nor a level."""
+        """Raise ValueError for what is neither missing, nor a number in a column of numbers, nor a category."""
         if _is_missing(value):
             return
         known = name in self.columns or name in self._waiting
@@ -170,19 +134,19 @@ class DictRows:
         else:
             _number(name, value)
 
-    def _keep(self, X: Floats, y: Any) -> None:
-        n, m = self.n_rows, len(X)
-        if n + m > self.max_rows:  # too many to be learned again: let them go
-            self.n_rows += m
+    def add(self, X: Floats, y: Any) -> None:
+        """Keep rows (n, p), in the order of the columns, with y."""
+        n, end = self.n_rows, self.n_rows + len(X)
+        self.n_rows = end
+        if end > self.max_rows:  # too many to be learned again: let them go
             self._X, self._y, self._waiting = self._X[:0].copy(), self._y[:0].copy(), {}
             return
-        self.n_rows += m
-        if n + m > len(self._y):
-            size = max(2 * len(self._y), n + m, 64)
+        if end > len(self._y):
+            size = max(2 * len(self._y), end, 64)
             X_old, y_old = self._X[:n], self._y[:n]
             self._X, self._y = np.full((size, len(self.columns)), np.nan), np.zeros(size)
             self._X[:n], self._y[:n] = X_old, y_old
-        self._X[n : n + m], self._y[n : n + m] = X, y
+        self._X[n:end], self._y[n:end] = X, y
 
 
 def _is_missing(value: Any) -> bool:

@@ -120,7 +120,7 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _evaluate(self, method: str, X: Any, *others: Any, tail: tuple[int, ...] = (), **keywords: Any) -> Any:
-        """A Dask array of what a method of the fitted estimator says, partition by partition."""
+        """A Dask array of what a method of the fitted estimator returns, partition by partition."""
         check_is_fitted(self, "fitted_")
         model = self._model()
         parts = [_blocks(part) for part in (X, *others)]
@@ -193,7 +193,7 @@ class DaskConditionalDensity(_DaskEstimator):
         return float(total / n)
 
     def score(self, X: Any, y: Any) -> float:
-        """R², the share of variance explained, averaged over outputs; computed at once."""
+        """R², the fraction of variance explained, averaged over outputs; computed at once."""
         n, error, first, second = self._summed(_squares, X, y)
         return float(np.mean(1.0 - error / (second - first**2 / n[0])))
 
@@ -234,7 +234,7 @@ class DaskContextClassifier(_DaskEstimator):
         return self._evaluate("predict_log_proba", X, tail=(len(self.classes_),))
 
     def score(self, X: Any, y: Any) -> float:
-        """Share of labels that are right; computed at once."""
+        """Accuracy; computed at once."""
         right, n = self._summed(_right, X, y)
         return float(right / n)
 
@@ -280,7 +280,7 @@ def _head(part: Any) -> Any:
         return np.empty((0, *part.shape[1:]), part.dtype)
     if hasattr(part, "_meta"):
         return part._meta
-    return _blocks(part)  # says what was expected
+    return _blocks(part)  # raises, and names what was expected
 
 
 def _groups(n_partitions: int, n_rows: int, columns: Columns, client: Client) -> list[list[int]]:

@@ -65,7 +65,7 @@ class _DictStream(Documented):
         return row
 
     def _table(self, X: Any) -> Floats:
-        return np.array([self._rows.row(x) for x in (X if isinstance(X, list) else _dictionaries(X))])
+        return np.vstack([self._rows.row(x) for x in (X if isinstance(X, list) else _dictionaries(X))])
 
 
 class CoverRegressor(_DictStream, base.MiniBatchRegressor):  # type: ignore[misc]
@@ -117,33 +117,28 @@ class CoverRegressor(_DictStream, base.MiniBatchRegressor):  # type: ignore[misc
     def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
         """Learn one row, of finite numbers."""
         y = _number(y)
-        whole = self._rows.enter_whole(x, y)
-        if whole is not None:
-            self._model._learn_row(whole, y)
-            return
         row = self._enter(x, y, ConditionalDensity.partial_fit)
-        if row.size:
-            self._model.learn_one(row, y)
+        if self._rows.categories:
+            self._model.learn_one(row[0], y)
+        elif row.size:
+            self._model._learn_row(row, y)
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
         """Learn the rows of a frame in order; the same as one by one."""
-        numbers = self._rows.knows(X.columns) and not self._rows.categories
-        values = np.asarray(X, dtype=np.float64) if numbers else np.empty((0, 0))
-        whole = values.size > 0 and set(X.columns) == set(self._rows.columns) and bool(np.isfinite(values).all())
-        if whole and not self._rows.waits:
-            targets = np.array([_number(value) for value in y])
-            ordered = np.ascontiguousarray(values[:, [X.columns.get_loc(name) for name in self._rows.columns]])
-            self._model.partial_fit(ordered, targets)
-            self._rows.add_many(ordered, targets)
-            return
+        if len(X) and self._rows.are_all(X.columns):
+            values = np.ascontiguousarray(X[list(self._rows.columns)], dtype=np.float64)
+            if np.isfinite(values).all():
+                targets = np.array([_number(value) for value in y])
+                self._model.partial_fit(values, targets)
+                self._rows.add(values, targets)
+                return
         super().learn_many(X, y)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """The mean of y; 0.0 before anything was learned."""
         if not self._fitted:
             return 0.0
-        whole = self._rows.whole(x)
-        return self._model._mean_of_row(self._rows.row(x)[None, :] if whole is None else whole)
+        return self._model._mean_of_row(self._rows.row(x))
 
     def predict_many(self, X: "pd.DataFrame") -> "pd.Series":
         """The mean of y for each row of a frame."""
@@ -233,7 +228,7 @@ class CoverClassifier(_DictStream, base.MiniBatchClassifier):  # type: ignore[mi
         row = self._enter(x, known, lambda model, X, codes: model.fit(X, codes.astype(np.int64)))
         code = self._labels.setdefault(label, len(self._labels))
         if row.size:
-            self._model.partial_fit(row[None, :], np.array([code]))
+            self._model.partial_fit(row, np.array([code]))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Hashable, float]:
         """The probability of each label seen so far; none before the first.
@@ -245,7 +240,7 @@ class CoverClassifier(_DictStream, base.MiniBatchClassifier):  # type: ignore[mi
         """
         if not hasattr(self._model, "classes_"):
             return dict.fromkeys(self._labels, 1.0 / max(len(self._labels), 1))
-        return dict(zip(self._seen(), self._model.predict_proba(self._rows.row(x)[None, :])[0].tolist()))
+        return dict(zip(self._seen(), self._model.predict_proba(self._rows.row(x))[0].tolist()))
 
     def predict_proba_many(self, X: "pd.DataFrame") -> "pd.DataFrame":
         """The probabilities of the labels, a column for each, for each row of a frame.

@@ -89,12 +89,11 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
         return CoverDistribution([self._columns[int(colidx)][int(rowidx)]])
 
     def _each(self, name: str, x: Any) -> Any:
-        """Ask every column at its own entries of x, which has the shape of the table."""
-        if self._shape == ():
-            return np.asarray(getattr(self._columns[0], name)(np.asarray(x, dtype=np.float64).reshape(())))[()]
+        """Evaluate every column at its own entries of x, which has the shape of the table."""
         x = np.asarray(x, dtype=np.float64)
-        answers = [getattr(marginal, name)(x[:, j, None])[:, 0] for j, marginal in enumerate(self._columns)]
-        return np.stack(answers, axis=1)
+        if self._shape == ():
+            return np.asarray(getattr(self._columns[0], name)(x.reshape(())))[()]
+        return np.hstack([getattr(marginal, name)(x[:, [j]]) for j, marginal in enumerate(self._columns)])
 
     def _pdf(self, x: Any) -> Any:
         return self._each("pdf", x)
@@ -109,8 +108,7 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
         if self._shape == ():
             return self._each("ppf", p)
         levels = np.asarray(p, dtype=np.float64)
-        answers = [_own_quantiles(marginal, levels[:, j]) for j, marginal in enumerate(self._columns)]
-        return np.stack(answers, axis=1)
+        return np.stack([_own_quantiles(marginal, levels[:, j]) for j, marginal in enumerate(self._columns)], axis=1)
 
     def _moment(self, name: str) -> Any:
         if self._shape == ():
@@ -249,7 +247,7 @@ def _own_quantiles(marginal: PredictiveDistribution, level: Floats) -> Floats:
 
 
 def _inputs(table: pd.DataFrame) -> pd.DataFrame:
-    """Inputs as they are, categories and gaps included, under names that are text."""
+    """Inputs as they are, with categories and missing values, under names that are text."""
     return table.set_axis([str(name) for name in table.columns], axis=1)
 
 

@@ -1,7 +1,7 @@
 """``coverwalk COMMAND``: finds the command's file beside this one, and turns users' mistakes into one line.
 
 Each has ``HELP``, ``add_arguments(parser)`` and ``run(arguments)``. Nothing heavy is imported before ``run``:
-``coverwalk --help`` answers at once.
+``coverwalk --help`` prints at once.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
-    """Say at once which file is not there: to load what reads it takes seconds."""
+    """Report a missing file at once: to load what reads it takes seconds."""
     model, data = getattr(arguments, "model", None), getattr(arguments, "data", None)
     if model is not None and not os.path.exists(model):
         raise ValueError(f"there is no file {model}; create one with: coverwalk fit data.csv --target y -o {model}")

@@ -1,26 +1,32 @@
-"""What commands share: the model in a file, its columns, and the rows of a table in their order."""
+"""What commands share: arguments, the model in a file, its columns, and the rows of a table in their order."""
 
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import polars
-
     from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree
     from coverwalk._arrays import Floats
+    from coverwalk.preparation.table import Table
+
+    Model = ConditionalDensity | ContextClassifier | DoubleTree
 
 ROWS_AT_ONCE = 5_000
 _JOINT_ROWS_AT_ONCE = 100  # several outputs are predicted by draws: a row takes the memory of hundreds
 
 
-def add_output(parser: argparse.ArgumentParser, words: str, default: str | None = None) -> None:
+def add_model_and_data(parser: argparse.ArgumentParser, contents: str = "inputs and targets") -> None:
+    """A fitted model, and a table with these columns."""
+    parser.add_argument("model", help="model file, made by coverwalk fit")
+    parser.add_argument("data", help=f"CSV or Parquet file with {contents}; - for CSV from standard input")
+
+
+def add_output(parser: argparse.ArgumentParser, words: str, default: str | None = None, metavar: str = "FILE") -> None:
     """``-o/--output``, the same in every command."""
     shown = "" if default is None else " (default: %(default)s)"
-    parser.add_argument("-o", "--output", default=default, metavar="FILE", help=words + shown)
+    parser.add_argument("-o", "--output", default=default, metavar=metavar, help=words + shown)
 
 
 def add_json(parser: argparse.ArgumentParser, words: str = "print the result as one JSON object") -> None:
@@ -28,14 +34,23 @@ def add_json(parser: argparse.ArgumentParser, words: str = "print the result as 
     parser.add_argument("--json", action="store_true", help=words)
 
 
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """``--target``, of commands that show one."""
+    words = "which target, if the model has several (default: the first)"
+    parser.add_argument("--target", metavar="COLUMN", help=words)
+
+
+def chosen_target(arguments: argparse.Namespace, targets: list[str]) -> int:
+    """The number of the target that was named, or of the first."""
+    target = arguments.target or targets[0]
+    if target not in targets:
+        raise ValueError(f"{arguments.model} has no target {target!r}; it has {', '.join(targets)}")
+    return targets.index(target)
+
+
 def print_json(facts: dict[str, Any]) -> None:
-    """One object on one line."""
-    print(json.dumps(facts, allow_nan=False, default=_plain))
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays as JSON has them."""
-    return value.tolist()
+    """One object on one line; NumPy's numbers and arrays as JSON has them."""
+    print(json.dumps(facts, allow_nan=False, default=lambda value: value.tolist()))
 
 
 def check_folder(path: str, what: str) -> None:
@@ -46,12 +61,8 @@ def check_folder(path: str, what: str) -> None:
 
 def load_model(path: str, data: str = "-", names: Sequence[str] = ("feature_names_in_", "target_names_")) -> Any:
     """The model in a file. A table without the columns that it has under ``names`` is refused before it is loaded."""
-    from coverwalk import ModelFileError
     from coverwalk.files.loading import load_after
     from coverwalk.preparation.tables import open_table
-
-    if not os.path.exists(path):
-        raise ModelFileError(f"there is no file {path}; create one with: coverwalk fit data.csv --target y -o {path}")
 
     def look(fields: dict[str, Any]) -> None:
         columns = [column for name in names if type(fields.get(name)) is list for column in fields[name]]
@@ -61,7 +72,7 @@ def load_model(path: str, data: str = "-", names: Sequence[str] = ("feature_name
     return load_after(path, look)
 
 
-def load_fitted(path: str, data: str, targets: bool) -> Any:
+def load_fitted(path: str, data: str, targets: bool = True) -> Any:
     """The fitted model in a file: a ContextClassifier, which has ``classes_``, a ConditionalDensity or a DoubleTree.
 
     A table without its inputs or, with ``targets``, its targets is refused.
@@ -77,45 +88,36 @@ def load_fitted(path: str, data: str, targets: bool) -> Any:
     return model
 
 
-def columns_of(model: "ConditionalDensity | ContextClassifier | DoubleTree") -> tuple[list[str], list[str]]:
+def columns_of(model: "Model") -> tuple[list[str], list[str]]:
     """Names of inputs and of targets; a classifier has one."""
     from coverwalk.preparation.columns import input_names, output_names
 
     return input_names(model), output_names(model)
 
 
-def batch_size(model: "ConditionalDensity | DoubleTree") -> int:
-    """Rows to predict at once."""
-    return ROWS_AT_ONCE if model.n_outputs_ == 1 else _JOINT_ROWS_AT_ONCE
-
-
-def rows_of(model: "ConditionalDensity | DoubleTree", data: str, targets: bool) -> Iterator[tuple["Floats", "Floats"]]:
-    """X and Y of a table, batch by batch. Y has no columns without ``targets``; categories in X are numbers."""
+def table_of(model: "Model", data: str) -> "Table":
+    """The table in a file, whose columns are read as the model reads them: its categories are numbers."""
     from coverwalk.preparation.tables import open_table
 
-    inputs, outputs = columns_of(model)
-    table = open_table(data).understand(inputs, model._mixed.categories)
-    for rows in table.batches(inputs + outputs * targets, batch_size(model)):
-        yield rows[:, : len(inputs)], rows[:, len(inputs) :]
+    return open_table(data).understand(columns_of(model)[0], model._mixed.categories)
 
 
-@contextmanager
-def write_rows(
-    arguments: argparse.Namespace, columns: list[str]
-) -> "Iterator[Callable[[polars.DataFrame, Any], None]]":
-    """A function that takes a frame of kept columns and the values (columns, rows) of predictions beside it."""
-    import polars as pl
+def batch_size(model: "Model") -> int:
+    """Rows to predict at once."""
+    return ROWS_AT_ONCE if getattr(model, "n_outputs_", 1) == 1 else _JOINT_ROWS_AT_ONCE
 
-    from coverwalk.preparation.table import TableError
-    from coverwalk.preparation.table_writers import write_table
 
-    twice = [name for name in arguments.keep if name in columns]
-    if twice:
-        raise TableError(f"the column {twice[0]!r} to keep has the name of a prediction: rename it in the table")
-    with write_table(arguments.output, [*arguments.keep, *columns], arguments.json) as write:
-        yield lambda kept, values: write(
-            pl.DataFrame([*kept.get_columns(), *(pl.Series(name, column) for name, column in zip(columns, values))])
-        )
+def rows_of(model: "Model", data: str, known: bool = True) -> Iterator[tuple["Floats", Any]]:
+    """X (n, p) of a table beside Y (n, q) or labels (n,), batch by batch; labels have to be ``known`` to the model."""
+    from coverwalk.cli._labels import read_labels
+
+    inputs, targets = columns_of(model)
+    table, n_rows = table_of(model, data), batch_size(model)
+    if hasattr(model, "classes_"):
+        yield from read_labels(table.labelled(inputs, targets[0], n_rows), data, targets[0], model.classes_, known)
+    else:
+        for rows in table.batches(inputs + targets, n_rows):
+            yield rows[:, : len(inputs)], rows[:, len(inputs) :]
 
 
 def first_rows(batches: Iterator[tuple["Floats", Any]], n: int) -> tuple["Floats", Any, bool]:

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Compress and say how well."""
+    """Compress, and print the sizes."""
     from coverwalk.files.saving import write_whole
     from coverwalk.sequences.compression import compress
 
@@ -45,6 +45,6 @@ def progress_bar(total: int, name: str):  # type: ignore[no-untyped-def]  # noqa
 
 
 def refuse_to_overwrite(output: Path, force: bool) -> None:
-    """A file that exists is only written over when that was asked for."""
+    """Raise FileExistsError for a file that exists, unless with ``force``."""
     if output.exists() and not force:
         raise FileExistsError(f"{output} exists: name another file with -o, or write over it with --force")

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
     output = arguments.output
     if output is None:
         if arguments.file.suffix != SUFFIX:
-            raise ValueError(f"{arguments.file} does not end in {SUFFIX}: say with -o where to write")
+            raise ValueError(f"{arguments.file} does not end in {SUFFIX}: name the output file with -o")
         output = arguments.file.with_suffix("")
     refuse_to_overwrite(output, arguments.force)
     packed = arguments.file.read_bytes()

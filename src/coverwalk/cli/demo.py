@@ -3,6 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from coverwalk.cli._models import add_output
+
 if TYPE_CHECKING:
     from coverwalk import ConditionalDensity, Distribution
     from coverwalk._arrays import Floats
@@ -16,9 +18,7 @@ _LAST = (1.8, 3.0, 4.3)  # minutes that the last eruption took
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the plot goes."""
-    parser.add_argument(
-        "-o", "--output", default="faithful.png", metavar="FILE", help="plot to write (default: %(default)s)"
-    )
+    add_output(parser, "plot to write", "faithful.png")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -81,10 +81,7 @@ def _print_densities(dist: "Distribution", grid: "Floats", unit: str) -> None:
 
 def _print_scores(model: "ConditionalDensity", x: "Floats", y: "Floats") -> None:
     """Held-out log loss and coverage, beside a linear regression with normal noise."""
-    import numpy as np
-    from scipy.special import ndtri
-
-    from coverwalk.evaluation.baselines import Line
+    from coverwalk.evaluation.baselines import fit_baselines
     from coverwalk.evaluation.metrics import coverage, log_loss
 
     train, test = slice(None, _N_TRAIN), slice(_N_TRAIN, None)
@@ -94,10 +91,10 @@ def _print_scores(model: "ConditionalDensity", x: "Floats", y: "Floats") -> None
     )
     print(f"  {'':<22}log loss   coverage of 80 % intervals")
     print(f"  {'coverwalk':<22}{log_loss(y[test], dist):8.3f}   {coverage(y[test], dist, 0.8):.0%}")
-    for name, width in (("linear regression", 1), ("one normal for all", 0)):
-        line = Line.fit(x[train, :width], y[train])
-        inside = np.abs(y[test] - line.mean(x[test, :width])) <= ndtri(0.9) * line.std
-        print(f"  {name:<22}{-line.logpdf(x[test, :width], y[test]).mean():8.3f}   {inside.mean():.0%}")
+    baselines = fit_baselines(x[train], y[train], ())
+    for name, shown in (("linear regression", "linear regression"), ("one normal", "one normal for all")):
+        scores = baselines[name].scores(x[test], y[test], 0.8)
+        print(f"  {shown:<22}{-scores.log_density.mean():8.3f}   {scores.inside.mean():.0%}")
 
 
 def draw(

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from coverwalk.cli._models import add_json, add_output
+from coverwalk.cli._labels import as_labels, is_text
+from coverwalk.cli._models import add_json, add_output, check_folder, counted, print_json, size
 
 if TYPE_CHECKING:
     import polars
-    from numpy.typing import NDArray
 
     from coverwalk._arrays import Floats
     from coverwalk.preparation.table import Table
@@ -70,98 +70,104 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Read the table, fit, save."""
-    from coverwalk.cli._models import check_folder, counted, print_json, size
-    from coverwalk.preparation.table import TableError, listed
+    from coverwalk.preparation.table import TableError
     from coverwalk.preparation.tables import open_table
 
     if arguments.chunks and arguments.data == "-":
         raise TableError("--chunks reads the data three times, but standard input can be read only once: use a file")
     table = open_table(arguments.data)
     targets, out = list(dict.fromkeys(arguments.target)), _out(arguments)
-    excluded = {*targets, *arguments.drop}
-    inputs = [column for column in table.columns if column not in excluded]
-    if not inputs:
-        raise TableError(f"{table.name} has no column besides {', '.join(sorted(excluded))}: nothing to predict from")
+    inputs = _inputs(table, {*targets, *arguments.drop})
     check_folder(out, "model")
-    unknown = excluded - set(table.columns)
-    if unknown:
-        raise TableError(f"{table.name} has no column {listed(sorted(unknown))}; it has {listed(table.columns)}")
     chunked = arguments.chunks or (arguments.data != "-" and os.path.getsize(arguments.data) > LARGE_FILE)
     if chunked and arguments.test:
         raise TableError("--test does not work with chunks: split the file, and run coverwalk score on the second part")
     X = None if chunked else table.inputs(inputs)
-    Y, labels = (None, None) if chunked else _read(table, targets, arguments.classify)
-    # What is wrong with the table was told at once: to load these takes longer.
+    y, classify = _read_targets(table, targets, arguments.classify, chunked)
+    if classify and arguments.bounds:
+        raise TableError("--bounds is for numbers, and the target is a class")
+    # Mistakes in the table were reported at once: to load these takes longer.
     from coverwalk import ConditionalDensity, ContextClassifier
     from coverwalk.warmup import help_compiling
 
-    model: ConditionalDensity | ContextClassifier
-    classifies = labels is not None or (chunked and _classifies(table, targets, arguments.classify))
-    if classifies and arguments.bounds:
-        raise TableError("--bounds is for numbers, and the target is a class")
-    if classifies:
-        options = {} if arguments.trees is None else {"n_estimators": arguments.trees}
-        model = ContextClassifier(**options, n_jobs=arguments.jobs, random_state=arguments.seed)
-    else:
+    options = {"n_jobs": arguments.jobs, "random_state": arguments.seed}
+    options |= {} if arguments.trees is None else {"n_estimators": arguments.trees}
+    model: Any = ContextClassifier(**options)
+    if not classify:
         help_compiling("prediction", "distributions")
         bounds = [arguments.bounds] * len(targets) if len(targets) > 1 and arguments.bounds else arguments.bounds
-        model = ConditionalDensity(arguments.trees, bounds=bounds, n_jobs=arguments.jobs, random_state=arguments.seed)
-    if X is None or Y is None:
-        labelled = isinstance(model, ContextClassifier)
+        model = ConditionalDensity(**options, bounds=bounds)
+    scored = None
+    if X is None:
         texts = table.text_columns(inputs)
-        model.fit_chunks(lambda: chunks_of(table, inputs, texts, targets, labelled), sample_rows=arguments.sample)
-        scored = None
+        model.fit_chunks(lambda: chunks_of(table, inputs, texts, targets, classify), sample_rows=arguments.sample)
+    elif arguments.test:
+        scored = _fit_and_score(model, X, y, arguments)
     else:
-        scored = _fit(model, X, labels if labels is not None else Y, arguments)
+        model.fit(X, y)
     model.target_names_ = targets
     model.save(out)
-    what = ", ".join(targets) + (f" ({len(model.classes_)} classes)" if isinstance(model, ContextClassifier) else "")
-    n_rows = model.forests_[0].n_rows if isinstance(model, ConditionalDensity) else model.n_rows_
+    n_rows = model.n_rows_ if classify else model.forests_[0].n_rows
     if arguments.json:
         facts = {"model": out, "bytes": os.path.getsize(out), "targets": targets, "inputs": inputs, "rows": n_rows}
         print_json(facts | ({} if scored is None else {"test": scored.facts()}))
         return
+    what = ", ".join(targets) + (f" ({len(model.classes_)} classes)" if classify else "")
     learned = f"{what} given {counted(len(inputs), 'column')}, learned from {counted(n_rows, 'row')}"
     print(f"{learned}; wrote {out} ({size(os.path.getsize(out))})")
     if scored is not None:
-        units = "" if hasattr(model, "classes_") else f"; CRPS and RMSE in the units of {', '.join(targets)}"
+        units = "" if classify else f"; CRPS and RMSE in the units of {', '.join(targets)}"
         print(f"\nOn {counted(scored.n, 'held-out row')} (log loss in nats{units}):\n\n{scored}")
 
 
-def _fit(model: Any, X: Any, y: Any, arguments: argparse.Namespace) -> Any:
-    """Fit to the rows, or to all but those held out, and score on these."""
-    import numpy as np
-
-    from coverwalk.cli._classes import score_classes
-    from coverwalk.evaluation.scores import score
-
-    flat = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    if not arguments.test:
-        model.fit(X, flat)
-        return None
-    order = np.random.default_rng(arguments.seed).permutation(len(flat))
-    n_test = round(arguments.test * len(flat))
-    if not 0 < n_test < len(flat):
-        raise ValueError(f"--test {arguments.test:g} of {len(flat)} rows leaves none to learn from or none to score")
-    test, train = order[:n_test], np.sort(order[n_test:])
-    model.fit(X[train], flat[train])
-    held_out = model._check(X[test]) if hasattr(model, "_check") else X[test]
-    if hasattr(model, "classes_"):
-        strange = np.setdiff1d(flat[test], model.classes_)
-        if strange.size:
-            raise ValueError(f"all rows of the class {strange[0]!r} were held out: use another --seed")
-        return score_classes(model, [(held_out, flat[test])])
-    return score(model, [(held_out, y[test].reshape(n_test, -1))])
-
-
-def _classifies(table: "Table", targets: list[str], classify: bool) -> bool:
-    """Whether the target of a table that is read in chunks is a class: as told, or as its first rows have it."""
-    from coverwalk.cli._classes import is_text
+def _inputs(table: "Table", excluded: set[str]) -> list[str]:
+    """The columns that are neither targets nor dropped."""
     from coverwalk.preparation.table import TableError
 
-    if len(targets) > 1 and classify:
-        raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
-    return len(targets) == 1 and (classify or is_text(next(table.labelled([], targets[0]))[1]))
+    inputs = [column for column in table.columns if column not in excluded]
+    if not inputs:
+        raise TableError(f"{table.name} has no column besides {', '.join(sorted(excluded))}: nothing to predict from")
+    table.require(sorted(excluded))
+    return inputs
+
+
+def _read_targets(table: "Table", targets: list[str], classify: bool, chunked: bool) -> tuple[Any, bool]:
+    """The targets, numbers or labels, and whether they are classes; of a table in chunks, those of the first rows."""
+    import numpy as np
+
+    from coverwalk.preparation.table import TableError
+
+    if len(targets) > 1:
+        if classify:
+            raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
+        return None if chunked else table.read(targets), False
+    parts = (entries for _, entries in table.labelled([], targets[0]))
+    entries = next(parts) if chunked else np.concatenate(list(parts))
+    if classify or is_text(entries):
+        return as_labels(entries), True
+    return table.numbers(targets[0], entries), False
+
+
+def _fit_and_score(model: Any, X: Any, y: Any, arguments: argparse.Namespace) -> Any:
+    """Fit to all rows but those held out, and score on these."""
+    import numpy as np
+
+    from coverwalk.evaluation.scores import score, score_classes
+    from coverwalk.preparation.columns import read_inputs
+
+    order = np.random.default_rng(arguments.seed).permutation(len(y))
+    n_test = round(arguments.test * len(y))
+    if not 0 < n_test < len(y):
+        raise ValueError(f"--test {arguments.test:g} of {len(y)} rows leaves none to learn from or none to score")
+    test, train = order[:n_test], np.sort(order[n_test:])
+    model.fit(X[train], y[train])
+    held_out = np.require(read_inputs(model, X[test], reset=False), requirements=["C", "W"])
+    if not hasattr(model, "classes_"):
+        return score(model, [(held_out, y[test].reshape(n_test, -1))])
+    unknown = np.setdiff1d(y[test], model.classes_)
+    if unknown.size:
+        raise ValueError(f"all rows of the class {unknown[0]!r} were held out: use another --seed")
+    return score_classes(model, [(held_out, y[test])])
 
 
 def chunks_of(
@@ -169,8 +175,6 @@ def chunks_of(
 ) -> Iterator[tuple[Any, Any]]:
     """The rows of a table in chunks, from the beginning; all labels are numbers if the first ones are, else text."""
     import polars
-
-    from coverwalk.cli._classes import as_labels
 
     n = len(inputs) - len(texts)
     plain = [name for name in inputs if name not in texts]
@@ -190,23 +194,6 @@ def chunks_of(
         if numbers is None:
             numbers = as_labels(entries).dtype.kind in "iufb"
         yield framed(rows, beside), table.numbers(targets[0], entries) if numbers else entries.astype(str)
-
-
-def _read(table: "Table", targets: list[str], classify: bool) -> "tuple[Floats, NDArray[Any] | None]":
-    """The targets as numbers, and labels where the target is a class."""
-    import numpy as np
-
-    from coverwalk.cli._classes import as_labels, is_text
-    from coverwalk.preparation.table import TableError
-
-    if len(targets) > 1:
-        if classify:
-            raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
-        return table.read(targets), None
-    entries = np.concatenate([part for _, part in table.labelled([], targets[0])])
-    if classify or is_text(entries):
-        return np.empty((len(entries), 0)), as_labels(entries)
-    return table.numbers(targets[0], entries)[:, None], None
 
 
 def _out(arguments: argparse.Namespace) -> str:

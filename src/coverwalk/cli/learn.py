@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coverwalk.cli._models import add_json, add_output, counted
+from coverwalk.cli._models import add_json, add_output, columns_of, counted, load_model, print_json, rows_of
+from coverwalk.cli.fit import chunks_of
 
 if TYPE_CHECKING:
     from coverwalk import SequenceModel
@@ -25,8 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Take every row in, then save; a table with a mistake leaves the model as it was."""
-    from coverwalk.cli._models import load_model, print_json
-
     out = _out(arguments)
     model = load_model(arguments.model, arguments.data)
     from coverwalk import ModelFileError, SequenceModel
@@ -61,21 +60,15 @@ def _learn_rows(model: Any, data: str) -> int:
     """Chunk by chunk, in the order of the table, under the names that the model knows its columns by."""
     import polars
 
-    from coverwalk.cli._classes import labelled_rows
-    from coverwalk.cli._models import columns_of, rows_of
-    from coverwalk.cli.fit import chunks_of
     from coverwalk.preparation.tables import open_table
 
     n = 0
     inputs, targets = columns_of(model)
     texts = [name for name, categories in zip(inputs, model._mixed.categories) if categories]
-    batches: Any
     if texts:  # as they are: categories may be new
         batches = chunks_of(open_table(data), inputs, texts, targets, hasattr(model, "classes_"))
-    elif hasattr(model, "classes_"):
-        batches = labelled_rows(model, data, known=False)
     else:
-        batches = rows_of(model, data, targets=True)
+        batches = rows_of(model, data, known=False)
     for X, Y in batches:
         named = X if texts else polars.DataFrame(X, schema=inputs, orient="row")
         rows = named if hasattr(model, "feature_names_in_") else named.to_numpy()

@@ -1,36 +1,40 @@
-"""``coverwalk plot``: a picture of the predictions."""
+"""``coverwalk plot``: predictions and their calibration."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from coverwalk.cli._models import add_output
+from coverwalk.cli._models import (
+    add_model_and_data,
+    add_output,
+    add_target,
+    check_folder,
+    chosen_target,
+    columns_of,
+    first_rows,
+    load_fitted,
+    rows_of,
+)
 
 if TYPE_CHECKING:
-    from coverwalk import ConditionalDensity
-    from coverwalk._arrays import Floats
-    from coverwalk.distributions.base import Distribution
+    from coverwalk import ConditionalDensity, ContextClassifier
 
 HELP = "draw predictions and their calibration"
 
 _ROWS, _JOINT_ROWS = 5_000, 300
+_SHOWN = 12  # rows whose classes are drawn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Model, data, picture."""
-    parser.add_argument("model", help="model file, made by coverwalk fit")
-    parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
+    """Model, data, plot."""
+    add_model_and_data(parser)
     add_output(parser, "plot to write: .png, .svg or .pdf", "plot.png")
-    parser.add_argument(
-        "--target", metavar="COLUMN", help="which target, if the model has several (default: the first)"
-    )
+    add_target(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """One input: the density over it. Several: the first rows beside a check of calibration."""
-    from coverwalk.cli._models import check_folder, load_fitted
-
+    """One input: the predictions over it. Several: those of the first rows beside a check of calibration."""
     check_folder(arguments.output, "plot")
-    model = load_fitted(arguments.model, arguments.data, targets=True)
+    model = load_fitted(arguments.model, arguments.data)
     try:
         import matplotlib
     except ImportError as error:
@@ -38,72 +42,77 @@ def run(arguments: argparse.Namespace) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    if hasattr(model, "classes_"):
-        from coverwalk.cli._class_plot import plot_classes
-        from coverwalk.cli._models import columns_of
-
-        inputs, (target,) = columns_of(model)
-        figure = plot_classes(model, arguments.data, inputs[0], target)
-    else:
-        figure = _density(model, arguments)
+    figure = (_plot_classes if hasattr(model, "classes_") else _plot_density)(model, arguments)
     figure.savefig(arguments.output, dpi=160)
     plt.close(figure)
     print(f"wrote {arguments.output}")
 
 
-def _density(model: "ConditionalDensity", arguments: argparse.Namespace) -> Any:
-    import numpy as np
-
-    from coverwalk.cli._models import columns_of, first_rows, rows_of
-    from coverwalk.evaluation.scores import marginals, predicted
-
-    inputs, targets = columns_of(model)
-    target = arguments.target or targets[0]
-    if target not in targets:
-        raise ValueError(f"{arguments.model} has no target {target!r}; it has {', '.join(targets)}")
-    j = targets.index(target)
-    X, Y, _ = first_rows(rows_of(model, arguments.data, targets=True), _ROWS if len(targets) == 1 else _JOINT_ROWS)
-    if len(inputs) == 1 and model._mixed.n_categories:
-        return _levels(model, j, inputs[0], target)
-    if len(inputs) == 1 and not np.isnan(X).all():
-        grid = np.linspace(np.nanmin(X), np.nanmax(X), 200)
-        dist = predicted(model, grid[:, None])
-        return _conditional(marginals(dist)[j], grid, X[:, 0], Y[:, j], inputs[0], target)
-    return _panels(marginals(predicted(model, X))[j], Y[:, j], target)
-
-
-def _levels(model: "ConditionalDensity", j: int, x_name: str, y_name: str) -> Any:
-    """The density of y for each level of the one input."""
+def _plot_density(model: "ConditionalDensity", arguments: argparse.Namespace) -> Any:
     import matplotlib.pyplot as plt
     import numpy as np
 
-    from coverwalk.evaluation.plotting import plot_density
-    from coverwalk.evaluation.scores import marginals
+    from coverwalk.evaluation.plotting import plot_conditional, plot_density, plot_pit, plot_reliability
+    from coverwalk.evaluation.scores import predicted
     from coverwalk.preparation.columns import OTHERS
 
-    names = model._mixed.category_names[0]
-    shown = [i for i, name in enumerate(names) if name != OTHERS] or [0]
-    dist = marginals(model._dist(np.array(shown, dtype=np.float64)[:, None]))[j]
-    figure, axes = plt.subplots(figsize=(6.4, 1.0 + 0.45 * len(shown)), layout="constrained")
-    plot_density(dist, rows=slice(None), labels=[names[i] for i in shown], ax=axes).set(xlabel=y_name, ylabel=x_name)
+    inputs, targets = columns_of(model)
+    j = chosen_target(arguments, targets)
+    X, Y, _ = first_rows(rows_of(model, arguments.data), _ROWS if len(targets) == 1 else _JOINT_ROWS)
+    if len(inputs) == 1 and model._mixed.n_categories:  # the density of y for each category
+        names = model._mixed.category_names[0]
+        shown = [i for i, name in enumerate(names) if name != OTHERS] or [0]
+        dist = predicted(model, np.array(shown, dtype=np.float64)[:, None]).marginal(j)
+        figure, ax = plt.subplots(figsize=(6.4, 1.0 + 0.45 * len(shown)), layout="constrained")
+        plot_density(dist, rows=slice(None), labels=[names[i] for i in shown], ax=ax)
+        ax.set(xlabel=targets[j], ylabel=inputs[0])
+        return figure
+    if len(inputs) == 1 and not np.isnan(X).all():
+        grid = np.linspace(np.nanmin(X), np.nanmax(X), 200)
+        ax = plot_conditional(predicted(model, grid[:, None]).marginal(j), grid, data=(X[:, 0], Y[:, j]))
+        ax.set(xlabel=inputs[0], ylabel=targets[j])
+        return ax.figure
+    dist, y = predicted(model, X).marginal(j), Y[:, j]
+    figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
+    plot_density(dist, y, ax=axes[0]).set_xlabel(targets[j])
+    plot_pit(y, dist, ax=axes[1])
+    plot_reliability(y, dist, ax=axes[2])
     return figure
 
 
-def _conditional(dist: "Distribution", grid: "Floats", x: "Floats", y: "Floats", x_name: str, y_name: str) -> Any:
-    from coverwalk.evaluation.plotting import plot_conditional
-
-    ax = plot_conditional(dist, grid, data=(x, y))
-    ax.set(xlabel=x_name, ylabel=y_name)
-    return ax.figure
-
-
-def _panels(dist: "Distribution", y: "Floats", name: str) -> Any:
+def _plot_classes(model: "ContextClassifier", arguments: argparse.Namespace) -> Any:
+    """One number as input: the probability of each class over it. Otherwise the first rows, beside a check."""
     import matplotlib.pyplot as plt
+    import numpy as np
 
-    from coverwalk.evaluation.plotting import plot_density, plot_pit, plot_reliability
+    from coverwalk.evaluation.scores import class_reliability
 
-    figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
-    plot_density(dist, y, ax=axes[0]).set_xlabel(name)
-    plot_pit(y, dist, ax=axes[1])
-    plot_reliability(y, dist, ax=axes[2])
+    inputs, (target,) = columns_of(model)
+    X, labels, _ = first_rows(rows_of(model, arguments.data), _ROWS)
+    if len(inputs) == 1 and not model._mixed.n_categories and not np.isnan(X).all():
+        grid = np.linspace(np.nanmin(X), np.nanmax(X), 300)
+        figure, ax = plt.subplots(figsize=(6.8, 4.2), layout="constrained")
+        names = [str(label) for label in model.classes_]
+        ax.stackplot(grid, model._proba(grid[:, None]).T, labels=names, alpha=0.85)
+        ax.set(xlim=(grid[0], grid[-1]), ylim=(0, 1), xlabel=inputs[0], ylabel="probability")
+        ax.set_title(f"predicted probability of {target}", fontsize=10, loc="left")
+        ax.legend(title=target, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+        return figure
+    p = model._proba(X)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    shown = p[:_SHOWN]
+    places, start = -np.arange(len(shown)), np.zeros(len(shown))
+    for label, values in zip(model.classes_, shown.T):
+        left.barh(places, values, left=start, height=0.8, label=str(label))
+        start = start + values
+    left.set_yticks(places, [f"row {i}: {label}" for i, label in enumerate(labels[:_SHOWN])])
+    left.set(xlim=(0, 1), xlabel="probability")
+    left.set_title(f"predicted probability of {target}; observed at the left", fontsize=10, loc="left")
+    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=min(6, len(model.classes_)), fontsize=8)
+    claimed, accuracy, _ = zip(*class_reliability(p, model.classes_[p.argmax(axis=1)] == labels))
+    right.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="calibrated")
+    right.plot(claimed, accuracy, "o-", color="#2a6f97", label="this model")
+    right.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability of the predicted class", ylabel="accuracy", aspect="equal")
+    right.set_title("reliability", fontsize=10, loc="left")
+    right.legend(loc="upper left", fontsize=8)
     return figure

@@ -2,15 +2,22 @@
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coverwalk.cli._models import add_output, probabilities
+from coverwalk.cli._models import (
+    add_json,
+    add_model_and_data,
+    add_output,
+    batch_size,
+    columns_of,
+    load_fitted,
+    probabilities,
+    table_of,
+)
 
 if TYPE_CHECKING:
-    import polars
-
-    from coverwalk import ConditionalDensity
+    from coverwalk import ConditionalDensity, ContextClassifier
     from coverwalk._arrays import Floats
 
 HELP = "predict each row of a table: mean, quantiles, intervals, probabilities of events, samples; or classes"
@@ -46,8 +53,7 @@ def event(text: str) -> Event:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Model, data, and what to predict for each row."""
-    parser.add_argument("model", help="model file, made by coverwalk fit")
-    parser.add_argument("data", help="CSV or Parquet file with the model's inputs; - for CSV from standard input")
+    add_model_and_data(parser, "the model's inputs")
     parser.add_argument(
         "--keep", action="append", default=[], metavar="COLUMN", help="copy a column, such as an id; can be repeated"
     )
@@ -71,58 +77,75 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="density at N points over the range of the target",
     )
     add_output(parser, "CSV or Parquet file; - for standard output", "-")
-    parser.add_argument("--json", action="store_true", help="write one JSON object for each row")
+    add_json(parser, "write one JSON object for each row")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Batch by batch, so that no table is too long."""
-    from coverwalk.cli._models import columns_of, load_fitted, write_rows
-
     if arguments.density and not 2 <= arguments.density <= 10_000:
         raise ValueError(f"--density takes a number of points from 2 to 10000, got {arguments.density}")
     if not 0 <= arguments.samples <= 10_000:
         raise ValueError(f"--samples takes a number of draws up to 10000, got {arguments.samples}")
     model = load_fitted(arguments.model, arguments.data, targets=False)
+    import polars as pl
+
+    from coverwalk.preparation.table import TableError
+    from coverwalk.preparation.table_writers import write_table
+
+    columns, predict = (_classes if hasattr(model, "classes_") else _density)(model, arguments)
+    twice = [name for name in arguments.keep if name in columns]
+    if twice:
+        raise TableError(f"the column {twice[0]!r} to keep has the name of a prediction: rename it in the table")
+    rows = table_of(model, arguments.data).beside(columns_of(model)[0], arguments.keep, batch_size(model))
+    with write_table(arguments.output, [*arguments.keep, *columns], arguments.json) as write:
+        for X, kept in rows:
+            predictions = [pl.Series(name, values) for name, values in zip(columns, predict(X))]
+            write(pl.DataFrame([*kept.get_columns(), *predictions]))
+
+
+def _classes(
+    model: "ContextClassifier", arguments: argparse.Namespace
+) -> "tuple[list[str], Callable[[Floats], list[Any]]]":
+    """The most probable class and the probability of each: names of columns, and what predicts them."""
+    if any(getattr(arguments, name) for name in ("quantiles", "interval", "density", "prob", "samples")):
+        raise ValueError(
+            "this model is a classifier, which predicts class probabilities: omit --quantiles, --interval, --prob, "
+            "--samples and --density"
+        )
+
+    def predict(X: "Floats") -> list[Any]:
+        p = model._proba(X)
+        return [model.classes_[p.argmax(axis=1)], *p.T]
+
+    _, (target,) = columns_of(model)
+    return [target, *(f"{target}_p({label})" for label in model.classes_)], predict
+
+
+def _density(
+    model: "ConditionalDensity", arguments: argparse.Namespace
+) -> "tuple[list[str], Callable[[Floats], list[Any]]]":
+    """The chosen numbers for each target: names of columns, and what predicts them."""
     import numpy as np
 
-    from coverwalk.cli._classes import write_classes
     from coverwalk.evaluation.scores import learned_rows, marginals, predicted
 
-    if hasattr(model, "classes_"):
-        if any(getattr(arguments, name) for name in ("quantiles", "interval", "density", "prob", "samples")):
-            raise ValueError(
-                "this model is a classifier, which predicts class probabilities: omit --quantiles, --interval, --prob, "
-                "--samples and --density"
-            )
-        write_classes(model, arguments)
-        return
     _, targets = columns_of(model)
     rows = learned_rows(model) if arguments.density else None
     if arguments.density and rows is None:
         raise ValueError(f"{arguments.model} holds a long stream, which no longer keeps its rows: omit --density")
     grids = [np.empty(0)] * len(targets) if rows is None else [_grid(y, arguments.density) for y in rows[1].T]
-    columns = [name for target, grid in zip(targets, grids) for name in _columns(target, grid, arguments)]
     rng = np.random.default_rng(arguments.seed)
-    with write_rows(arguments, columns) as write:
-        for X, kept in _batches(model, arguments):
-            dist = predicted(model, X)
-            draws = np.asarray(dist.rvs(arguments.samples, rng)) if arguments.samples else np.empty((len(X), 0))
-            each = draws.reshape(len(X), arguments.samples, -1) if arguments.samples else draws[:, :, None]
-            answers = [
-                _answers(marginal, grid, each[:, :, min(j, each.shape[2] - 1)], arguments)
-                for j, (marginal, grid) in enumerate(zip(marginals(dist), grids))
-            ]
-            write(kept, np.hstack(answers).T)
 
+    def predict(X: "Floats") -> list[Any]:
+        dist = predicted(model, X)
+        draws = np.empty((len(X), 0, len(targets)))
+        if arguments.samples:
+            draws = np.asarray(dist.rvs(arguments.samples, rng)).reshape(len(X), arguments.samples, len(targets))
+        each = enumerate(zip(marginals(dist), grids))
+        return [v for j, (marginal, grid) in each for v in _predictions(marginal, grid, draws[:, :, j], arguments)]
 
-def _batches(model: "ConditionalDensity", arguments: argparse.Namespace) -> "Iterator[tuple[Floats, polars.DataFrame]]":
-    """Inputs, and the columns to copy, a batch at a time."""
-    from coverwalk.cli._models import batch_size, columns_of
-    from coverwalk.preparation.tables import open_table
-
-    inputs, _ = columns_of(model)
-    table = open_table(arguments.data).understand(inputs, model._mixed.categories)
-    return table.beside(inputs, arguments.keep, batch_size(model))
+    columns = [name for target, grid in zip(targets, grids) for name in _columns(target, grid, arguments)]
+    return columns, predict
 
 
 def _grid(y: "Floats", n: int) -> "Floats":
@@ -146,17 +169,13 @@ def _columns(target: str, grid: "Floats", arguments: argparse.Namespace) -> list
     ]
 
 
-def _answers(marginal: Any, grid: "Floats", draws: "Floats", arguments: argparse.Namespace) -> "Floats":
-    """As many numbers for each row as there are columns."""
-    import numpy as np
-
-    blocks = [marginal.mean()[:, None], marginal.std()[:, None]]
+def _predictions(marginal: Any, grid: "Floats", draws: "Floats", arguments: argparse.Namespace) -> list[Any]:
+    """The values (n,) of each column."""
+    values = [marginal.mean(), marginal.std()]
     if arguments.quantiles:
-        blocks.append(marginal.ppf(arguments.quantiles))
+        values += [*marginal.ppf(arguments.quantiles).T]
     for confidence in arguments.interval:
-        blocks += [end[:, None] for end in marginal.interval(confidence)]
-    blocks += [marginal.prob(event.low, event.high)[:, None] for event in arguments.prob]
-    blocks.append(draws)
-    if grid.size:
-        blocks.append(marginal.pdf(grid[None, :]))
-    return np.hstack(blocks)
+        values += marginal.interval(confidence)
+    values += [marginal.prob(event.low, event.high) for event in arguments.prob]
+    values += [*draws.T]
+    return values + ([*marginal.pdf(grid[None, :]).T] if grid.size else [])

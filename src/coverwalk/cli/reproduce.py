@@ -2,20 +2,20 @@
 
 import argparse
 
-HELP = "reproduce the tables and figures of the paper, with a page that says which of its claims hold"
+from coverwalk.cli._models import add_output
+
+HELP = "reproduce the tables and figures of the paper, with a page that shows which of its claims hold"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to write, how much to run, where the robot's rows are."""
     parser.add_argument("--quick", action="store_true", help="use fewer rows: seconds instead of minutes")
-    parser.add_argument(
-        "-o", "--output", default="reproduction", metavar="DIR", help="folder to write to (default: %(default)s)"
-    )
+    add_output(parser, "folder to write to", "reproduction", "DIR")
     parser.add_argument("--data", metavar="FOLDER", help="folder with robot/sensor_readings_24.csv (or COVERWALK_DATA)")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the experiments in order and say which claims held."""
+    """Run the experiments in order and print which claims held."""
     from coverwalk.paper.run import reproduce
 
     page, results = reproduce(arguments.output, quick=arguments.quick, data=arguments.data)

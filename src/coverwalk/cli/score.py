@@ -2,17 +2,24 @@
 
 import argparse
 import sys
-from typing import Any
 
-from coverwalk.cli._models import add_json, probabilities
+from coverwalk.cli._models import (
+    add_json,
+    add_model_and_data,
+    columns_of,
+    counted,
+    load_fitted,
+    print_json,
+    probabilities,
+    rows_of,
+)
 
 HELP = "score a model on held-out rows, next to simple baselines: log loss, CRPS, RMSE and coverage, or accuracy"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Model, data, and the confidence of the intervals."""
-    parser.add_argument("model", help="model file, made by coverwalk fit")
-    parser.add_argument("data", help="CSV or Parquet file with inputs and targets; - for CSV from standard input")
+    add_model_and_data(parser)
     parser.add_argument(
         "--interval",
         type=probabilities,
@@ -25,19 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Batch by batch, so that no table is too long."""
-    from coverwalk.cli._models import columns_of, counted, load_fitted, print_json, rows_of
+    model = load_fitted(arguments.model, arguments.data)
+    from coverwalk.evaluation.scores import score, score_classes
 
-    model = load_fitted(arguments.model, arguments.data, targets=True)
-    from coverwalk.cli._classes import labelled_rows, score_classes
-    from coverwalk.evaluation.scores import score
-
-    result: Any
+    rows = rows_of(model, arguments.data)
     if hasattr(model, "classes_"):
-        result = score_classes(model, labelled_rows(model, arguments.data, known=True))
+        result = score_classes(model, rows)
         units = f"{len(model.classes_)} classes; log loss in nats; lower is better for log loss and Brier score"
     else:
+        result = score(model, rows, arguments.interval[0])
         units = f"log loss in nats; CRPS and RMSE in the units of {', '.join(columns_of(model)[1])}; lower is better"
-        result = score(model, rows_of(model, arguments.data, targets=True), arguments.interval[0])
     if result.n_seen:
         print(
             f"coverwalk score: warning: the model learned from {result.n_seen} of these {result.n} rows, so the scores "

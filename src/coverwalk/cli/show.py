@@ -2,14 +2,25 @@
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from coverwalk.cli._models import add_json
-
-if TYPE_CHECKING:
-    from coverwalk import ConditionalDensity
+from coverwalk.cli._models import add_json, columns_of, load_model, print_json, size
 
 HELP = "describe a model: columns, contexts, component weights, size"
+
+_SUMMARY = {  # what is shown of a forest, and its name in the summary
+    "rows": "n_rows",
+    "rounding": "rounding",
+    "outliers": "outliers",
+    "memory": "n_bytes",
+    "contexts": "n_contexts",
+    "trees": "n_trees",
+    "contexts_with_weight": "n_nonzero",
+    "mean_depth": "mean_depth",
+    "max_depth": "max_depth",
+    "components": "components",
+    "splits": "splits",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,8 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print it."""
-    from coverwalk.cli._models import load_model, print_json, size
-
     model = load_model(arguments.model)
     facts = _facts(model)
     n_bytes = os.path.getsize(arguments.model)
@@ -34,55 +43,52 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _facts(model: Any) -> dict[str, Any]:
     """What a model is, as plain values."""
-    from coverwalk import ConditionalDensity, ContextClassifier, CoverModel, SequenceModel
-    from coverwalk.cli._classes import class_facts
+    from coverwalk import ContextClassifier, CoverModel, SequenceModel
 
-    if isinstance(model, ConditionalDensity) and hasattr(model, "forests_"):
-        return _density(model)
+    if hasattr(model, "forests_"):
+        return _forests(model)
     if isinstance(model, ContextClassifier) and hasattr(model, "classes_"):
-        return class_facts(model)
-    if any(hasattr(model, name) for name in ("stream_", "_engine")):
-        return _stream(model)
+        return _classes(model)
     if isinstance(model, SequenceModel) and hasattr(model, "alphabet_"):
         return {"symbols": len(model.alphabet_), "contexts": model.n_contexts_, "memory": model.nbytes_}
+    if any(hasattr(model, name) for name in ("stream_", "_engine")):
+        return stream_facts(model)
     return {"contexts": len(model)} if isinstance(model, CoverModel) else {}
 
 
-def _density(model: "ConditionalDensity") -> dict[str, Any]:
-    from coverwalk.cli._models import columns_of
+def _forests(model: Any) -> dict[str, Any]:
     from coverwalk.forest.summary import summarise
 
     inputs, targets = columns_of(model)
     outputs = []
     for target, forest in zip(targets, model.forests_):
         facts = summarise(forest)
-        outputs.append(
-            {
-                "output": target,
-                "rows": facts.n_rows,
-                "rounding": facts.rounding,
-                "outliers": facts.outliers,
-                "memory": facts.n_bytes,
-                "contexts": facts.n_contexts,
-                "trees": facts.n_trees,
-                "contexts_with_weight": facts.n_nonzero,
-                "mean_depth": facts.mean_depth,
-                "max_depth": facts.max_depth,
-                "components": facts.components,
-                "splits": facts.splits,
-            }
-        )
-    facts_of = {"predicts": targets, "given": inputs, "outputs": outputs}
+        outputs.append({"output": target} | {shown: getattr(facts, name) for shown, name in _SUMMARY.items()})
     calibration = model.__dict__.get("calibration_")
-    return facts_of if calibration is None else facts_of | {"calibration_rows": len(calibration)}
+    rows = {} if calibration is None else {"calibration_rows": len(calibration)}
+    return {"predicts": targets, "given": inputs, "outputs": outputs} | rows
 
 
-def _stream(model: Any) -> dict[str, Any]:
-    """The stream of a ConditionalDensity, or a DoubleTree."""
-    from coverwalk.cli._models import columns_of
-
+def _classes(model: Any) -> dict[str, Any]:
     inputs, targets = columns_of(model)
-    facts: dict[str, Any] = {"predicts": targets, "given": inputs}
+    trees = [tree for _, trees in model._forest.kinds for tree in trees]
+    return {
+        "predicts": targets,
+        "classes": [str(label) for label in model.classes_],
+        "given": inputs,
+        "rows": model.n_rows_,
+        "contexts": sum(len(tree.tree) for tree in trees),
+        "trees": len(trees),
+        "max_depth": max(tree.levels for tree in trees) - 1,
+        "weights": model.weights_.round(4).tolist(),
+        "exponents": model.exponents_.round(4).tolist(),
+    }
+
+
+def stream_facts(model: Any) -> dict[str, Any]:
+    """The stream of a ConditionalDensity, or a DoubleTree."""
+    inputs, targets = columns_of(model)
+    facts = {"predicts": targets, "given": inputs}
     if hasattr(model, "stream_"):
         streams = model.stream_.streams
         n_contexts = sum(stream.n_contexts for stream in streams)
@@ -90,12 +96,10 @@ def _stream(model: Any) -> dict[str, Any]:
     return facts | {"rows": model.n_rows_, "contexts": model.n_contexts_, "max_depth": model.depth_}
 
 
-def _print(facts: dict[str, Any], indent: str = "  ") -> None:
+def _print(facts: dict[str, Any]) -> None:
     """One line for each fact; outputs one after the other."""
-    from coverwalk.cli._models import size
-
     for key, value in facts.items():
-        name = f"{indent}{key.replace('_', ' '):<21}"
+        name = f"  {key.replace('_', ' '):<21}"
         if value == "":
             continue
         if key == "outputs":

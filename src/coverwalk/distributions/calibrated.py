@@ -56,7 +56,7 @@ class CalibratedDistribution(UnivariateDistribution):
     Parameters
     ----------
     base : UnivariateDistribution
-        What the model said.
+        What the model predicted, before the correction.
     u : (m,) float
         Sorted F(y) of the calibration rows.
     """
@@ -138,7 +138,7 @@ class CalibratedDistribution(UnivariateDistribution):
         return np.stack([self[i].ppf(levels) for i, levels in enumerate(flat)]).reshape(u.shape)
 
     def contexts(self, top: int | None = None) -> list[Any]:
-        """The components of what the model said, before the correction."""
+        """The components of the prediction before the correction."""
         return self.base.contexts(top)
 
 

@@ -55,9 +55,8 @@ def log_loss(y_true: ArrayLike, dist: Distribution) -> float:
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normal = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student(np.inf))
-    >>> round(log_loss([0.0], normal), 6)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> round(log_loss([0.0], normals([0], 1)), 6)
     0.918939
     """
     y = _rows(y_true, dist, joint=True)
@@ -71,9 +70,8 @@ def crps(y_true: ArrayLike, dist: Distribution) -> float:
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normal = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student(np.inf))
-    >>> round(crps([0.0], normal), 4), round((2**0.5 - 1) / np.pi**0.5, 4)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> round(crps([0.0], normals([0], 1)), 4), round((2**0.5 - 1) / np.pi**0.5, 4)
     (0.2337, 0.2337)
     """
     y = _rows(y_true, dist, joint=True)
@@ -96,9 +94,8 @@ def pinball_loss(y_true: ArrayLike, dist: Distribution, quantile: float = 0.5) -
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
-    >>> round(pinball_loss([1.0, -3.0], normals), 6)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> round(pinball_loss([1.0, -3.0], normals([0, 0], 1)), 6)
     1.0
     """
     if not 0 < quantile < 1:
@@ -115,9 +112,9 @@ def interval_score(y_true: ArrayLike, dist: Distribution, confidence: float = 0.
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
-    >>> round(interval_score([0.0, 1.0], normals, 0.9), 4), round(interval_score([0.0, 2.0], normals, 0.9), 4)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> dist = normals([0, 0], 1)
+    >>> round(interval_score([0.0, 1.0], dist, 0.9), 4), round(interval_score([0.0, 2.0], dist, 0.9), 4)
     (3.2897, 6.8412)
     """
     if not 0 < confidence < 1:
@@ -140,9 +137,8 @@ def coverage(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> 
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
-    >>> coverage([0.1, -1.0, 1.6, 1.7], normals, confidence=0.9)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> coverage([0.1, -1.0, 1.6, 1.7], normals([0, 0, 0, 0], 1), confidence=0.9)
     0.75
     """
     y = _rows(y_true, dist, joint=True)
@@ -162,9 +158,8 @@ def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) ->
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
-    >>> pit([0.0, 1.0], normals).round(4).tolist()
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> pit([0.0, 1.0], normals([0, 0], 1)).round(4).tolist()
     [0.5, 0.8413]
     """
     y = _rows(y_true, dist)
@@ -186,9 +181,8 @@ def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tupl
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
-    >>> pit_histogram([-1.0, -0.5, 0.5, 1.0], normals, bins=2)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> pit_histogram([-1.0, -0.5, 0.5, 1.0], normals([0, 0, 0, 0], 1), bins=2)
     (array([1., 1.]), array([0. , 0.5, 1. ]))
     """
     return np.histogram(pit(y_true, dist), bins=bins, range=(0.0, 1.0), density=True)
@@ -197,15 +191,6 @@ def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tupl
 def reliability(y_true: ArrayLike, dist: Distribution, levels: ArrayLike) -> Floats:
     """Fraction of rows in the central interval of each confidence level. It should equal the level.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        What was observed.
-    dist : Distribution
-        What was predicted for the same rows.
-    levels : array-like of shape (k,)
-        Confidence levels.
-
     Returns
     -------
     ndarray of shape (k,)
@@ -213,14 +198,29 @@ def reliability(y_true: ArrayLike, dist: Distribution, levels: ArrayLike) -> Flo
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
-    >>> reliability([0.1, 1.0], normals, [0.5, 0.9]).tolist()
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> reliability([0.1, 1.0], normals([0, 0], 1), [0.5, 0.9]).tolist()
     [0.5, 1.0]
     """
-    central = np.abs(2 * pit(y_true, dist) - 1)
-    fractions: Floats = np.mean(central[:, None] <= np.atleast_1d(np.asarray(levels, dtype=np.float64)), axis=0)
+    return central_fractions(pit(y_true, dist), np.atleast_1d(np.asarray(levels, dtype=np.float64)))
+
+
+def central_fractions(F: Floats, levels: Floats) -> Floats:
+    """Fractions (k,) of the rows with probability integral transforms F (n,) that are in the central intervals."""
+    fractions: Floats = np.mean(np.abs(2 * F - 1)[:, None] <= levels, axis=0)
     return fractions
+
+
+def coverage_noise(levels: Floats, n: int) -> Floats:
+    """Half the width of the range, (k,), that has 95 % of the coverages of a calibrated model on n rows."""
+    return np.asarray(1.96 * np.sqrt(levels * (1 - levels) / n))
+
+
+def pit_band(n: int, bins: int) -> list[float]:
+    """The range that has 95 % of the bars of a calibrated model's histogram on n rows."""
+    from scipy.stats import binom
+
+    return [float(binom.ppf(q, n, 1 / bins) * bins / n) for q in (0.025, 0.975)]
 
 
 def calibration_error(y_true: ArrayLike, dist: Distribution) -> float:
@@ -235,13 +235,17 @@ def calibration_error(y_true: ArrayLike, dist: Distribution) -> float:
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(3), [1.0] * 2, [0.0] * 2, [1.0] * 2, [0] * 2, Shapes.student(np.inf))
-    >>> round(calibration_error(normals.ppf([0.25, 0.75])[0], normals), 9)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> dist = normals([0, 0], 1)
+    >>> round(calibration_error(dist.ppf([0.25, 0.75])[0], dist), 9)
     0.0
     """
-    values = np.sort(pit(y_true, dist))
-    return float(np.mean(np.abs(values - (np.arange(values.size) + 0.5) / values.size)))
+    return distance_from_uniform(pit(y_true, dist))
+
+
+def distance_from_uniform(F: Floats) -> float:
+    """Mean distance between sorted values F (n,) and uniform quantiles."""
+    return float(np.mean(np.abs(np.sort(F) - (np.arange(F.size) + 0.5) / F.size)))
 
 
 document(globals(), SCORES)

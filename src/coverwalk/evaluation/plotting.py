@@ -9,7 +9,7 @@ from coverwalk._arrays import Floats
 from coverwalk._docstrings import SCORES, document
 from coverwalk.distributions.base import Distribution
 from coverwalk.distributions.plotting import BLUE, GREY, INK, ORANGE, axes_to_draw_on, grid_of, plot_density
-from coverwalk.evaluation.metrics import calibration_error, pit_histogram, reliability
+from coverwalk.evaluation.metrics import calibration_error, coverage_noise, pit_band, pit_histogram, reliability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,25 +39,11 @@ def plot_conditional(
 
     The colours are relative to the highest density at each x.
 
-    Parameters
-    ----------
-    dist : Distribution
-        One row for each value of the grid.
-    x : array-like of shape (n,)
-        The grid.
-    data : pair of array-like, optional
-        Inputs and outputs of rows, drawn as points.
-    quantiles : array-like of shape (k,)
-        Levels between 0 and 1.
-    ax : matplotlib Axes, optional
-        Where to draw; by default a new figure.
-
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
+    >>> from coverwalk.evaluation.baselines import normals
     >>> x = np.linspace(0, 1, 5)
-    >>> line = PredictiveDistribution(range(6), np.ones(5), x, 0.1 + x, np.zeros(5), Shapes.student(np.inf))
-    >>> len(plot_conditional(line, x).lines)
+    >>> len(plot_conditional(normals(x, 0.1 + x), x).lines)
     5
     """
     x = np.asarray(x, dtype=np.float64)
@@ -106,18 +92,13 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
-    >>> len(plot_pit([-1.0, -0.5, 0.5, 1.0], normals, bins=4).patches) >= 4
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> len(plot_pit([-1.0, -0.5, 0.5, 1.0], normals([0, 0, 0, 0], 1), bins=4).patches) >= 4
     True
     """
-    from scipy.stats import binom
-
     heights, edges = pit_histogram(y_true, dist, bins)
     ax = axes_to_draw_on(ax)
-    n = len(dist)
-    low, high = (binom.ppf(q, n, 1 / bins) * bins / n for q in (0.025, 0.975))
-    ax.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0, label="95 % of bars when calibrated")
+    ax.axhspan(*pit_band(len(dist), bins), color=GREY, alpha=0.25, linewidth=0, label="95 % of bars when calibrated")
     ax.axhline(1, color=GREY, linewidth=1)
     ax.bar(edges[:-1], heights, width=np.diff(edges), align="edge", color=BLUE, alpha=0.8, edgecolor="white")
     ax.set_xlim(0, 1)
@@ -134,20 +115,19 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
 
     Examples
     --------
-    >>> from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
-    >>> normals = PredictiveDistribution(range(5), [1.0] * 4, [0.0] * 4, [1.0] * 4, [0] * 4, Shapes.student(np.inf))
-    >>> len(plot_reliability([-1.0, -0.5, 0.5, 1.0], normals).lines)
+    >>> from coverwalk.evaluation.baselines import normals
+    >>> len(plot_reliability([-1.0, -0.5, 0.5, 1.0], normals([0, 0, 0, 0], 1)).lines)
     2
     """
     levels = np.linspace(0.01, 0.99, 99)
-    share = reliability(y_true, dist, levels)
+    covered = reliability(y_true, dist, levels)
     ax = axes_to_draw_on(ax, 4.2, 4.2)
-    noise = 1.96 * np.sqrt(levels * (1 - levels) / len(dist))
+    noise = coverage_noise(levels, len(dist))
     ax.fill_between(
         levels, levels - noise, levels + noise, color=GREY, alpha=0.25, linewidth=0, label="95 % range if calibrated"
     )
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1)
-    ax.plot(levels, share, color=BLUE, linewidth=2, label="coverage")
+    ax.plot(levels, covered, color=BLUE, linewidth=2, label="coverage")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence of the interval", ylabel="coverage", aspect="equal")
     ax.legend(loc="upper left", fontsize=8)
     ax.set_title("coverage of central intervals", fontsize=10, loc="left", color=INK)
@@ -190,15 +170,6 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
 def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None" = None) -> "Axes":
     """Bars of permutation importances, as `ConditionalDensity.importance` gives them, the largest first.
 
-    Parameters
-    ----------
-    importance : Importance
-        From `importance`.
-    top : int
-        Number of features at most.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
     Examples
     --------
     >>> from coverwalk.forest.explain import Importance
@@ -219,13 +190,6 @@ def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None
 
 def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "Axes":
     """Average mean and average 90 % interval over one feature, as `partial_dependence` gives them.
-
-    Parameters
-    ----------
-    dependence : Dependence
-        From `partial_dependence`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
 
     Examples
     --------

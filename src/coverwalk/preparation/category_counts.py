@@ -1,7 +1,8 @@
 """The categories over rows that come in chunks: counted wherever the rows are, and added up.
 
-A chunk does not know the levels of others. So the first pass takes every level by a number that its content decides,
-and counts; when all rows were counted the tables are those of `fit` on all of them, and every later pass goes by them.
+A chunk does not know the categories of others. So the first pass takes every category by a number that its content
+decides, and counts; when all rows were counted the tables are those of `fit` on all of them, and every later pass
+uses them.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from coverwalk.preparation.columns import OTHERS, MixedInputs, column_values, co
 
 def _digest(value: Any) -> float:
     kind = "text" if isinstance(value, str) else "number" if isinstance(value, Real) else type(value).__name__
-    name = f"{kind}:{float(value) if kind == 'number' else value}".encode()  # 1, 1.0 and True are one level
+    name = f"{kind}:{float(value) if kind == 'number' else value}".encode()  # 1, 1.0 and True are one category
     return float(int.from_bytes(hashlib.blake2b(name, digest_size=6).digest(), "little"))
 
 
@@ -37,7 +38,7 @@ def digests(column: Any) -> Floats:
 
 @dataclass
 class CategoryCounts:
-    """How often each level of some columns came, and which columns have gaps."""
+    """How often each category of some columns came, and which columns have missing values."""
 
     columns: tuple[int, ...]
     n_inputs: int
@@ -49,7 +50,7 @@ class CategoryCounts:
         return CategoryCounts(self.columns, self.n_inputs)
 
     def accumulate(self, X: Any, numbers: Floats) -> None:
-        """Count the levels of further rows; ``numbers`` are those rows as numbers."""
+        """Count the categories of further rows; ``numbers`` are those rows as numbers."""
         self.with_missing |= set(np.flatnonzero(np.isnan(numbers).any(axis=0)).tolist())
         table = columns_of(X) if self.columns else []
         for a in self.columns:
@@ -71,13 +72,13 @@ class CategoryCounts:
         )
 
     def values(self, a: int, column: Floats) -> list[Any]:
-        """The levels behind the digests of column a; None where one is missing."""
+        """The categories behind the digests of column a; None where one is missing."""
         value = {_digest(category): category for category in self.counts.get(a, {})}
         return [None if number != number else value[number] for number in column.tolist()]
 
 
 def category_codes(X: Floats, mixed: MixedInputs) -> Floats:
-    """Rows whose categories are digests, with the numbers of their levels instead."""
+    """Rows whose categories are digests, with their numbers instead."""
     if not any(mixed.categories):
         return X
     coded = X.copy()

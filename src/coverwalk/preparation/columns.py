@@ -12,17 +12,17 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.node import OWN_CATEGORIES, UNSEEN
 from coverwalk.files.schema import List, Plain, Scope, require, stored
 
-OTHERS = "(others)"  # the name that levels without a number of their own share
+OTHERS = "(others)"  # the name that categories without a number of their own share
 
 
 @stored(check=lambda state, scope: _check_categories(state, scope))
 @dataclass(frozen=True)
 class MixedInputs:
-    """Which columns are categories, and the levels of each: level number i is levels[column][i].
+    """Which columns are categorical, and the categories of each: number i is categories[column][i].
 
-    Missing values are NaN. A category's levels come as 0, 1, ...; of more than 61 levels the 61 most frequent keep
-    their own number and the others share one. A level that was not there at fit is UNSEEN. On a stream the tables grow:
-    the first levels to come have a number each, those beyond share that of the first entry of a table, OTHERS.
+    Missing values are NaN. Categories come as 0, 1, ...; of more than 61 the 61 most frequent keep their own number and
+    the others share one. A category that was not there at fit is UNSEEN. On a stream the tables grow: the first
+    categories to come have a number each, those beyond share that of the first entry of a table, OTHERS.
     """
 
     categories: Annotated[list[list[Any]], List(List(Plain()))]  # one list a column; empty for numbers
@@ -33,11 +33,11 @@ class MixedInputs:
         chosen = categories_of(X, categorical)
         if chosen is None:
             return cls([])
-        return cls([_levels(column) if a in chosen else [] for a, column in enumerate(columns_of(X))])
+        return cls([_categories(column) if a in chosen else [] for a, column in enumerate(columns_of(X))])
 
     @classmethod
     def begun(cls, X: Any, categorical: Any) -> "MixedInputs":
-        """From the first table of a stream: which columns are categories. Their levels are still to come, to `grown`.
+        """From the first table of a stream: which columns are categorical. `grown` takes in their categories.
 
         >>> begun = MixedInputs.begun([["b", 1.0]], [0])
         >>> begun.grown([["b", 1.0], ["a", 2.0]]).categories
@@ -46,7 +46,7 @@ class MixedInputs:
         return cls([[OTHERS] if categories else [] for categories in cls.of(X, categorical).categories])
 
     def grown(self, X: Any) -> "MixedInputs":
-        """With the levels of further rows, numbered as they come; itself where none is new."""
+        """With the categories of further rows, numbered as they come; itself where none is new."""
         columns = columns_of(X) if any(self.categories) else []
         if len(columns) != len(self.categories):  # all numbers, or a table that will be refused
             return self
@@ -65,7 +65,7 @@ class MixedInputs:
 
     @property
     def n_categories(self) -> tuple[int, ...]:
-        """Levels of each column; 0 for numbers. Empty where all columns are numbers."""
+        """Number of categories of each column; 0 for numbers. Empty where all columns are numbers."""
         counts = tuple(len(categories) for categories in self.categories)
         return counts if any(counts) else ()
 
@@ -89,7 +89,7 @@ class MixedInputs:
 
     @property
     def category_names(self) -> list[list[str]]:
-        """The levels as text, for people. Empty where all columns are numbers."""
+        """The categories as text, for people. Empty where all columns are numbers."""
         return (
             [[str(category) for category in categories] for categories in self.categories]
             if any(self.categories)
@@ -104,11 +104,12 @@ class MixedInputs:
             x = np.asarray(x, dtype=object).reshape(-1)
         if len(x) != len(self.categories):
             raise ValueError(f"x must have {len(self.categories)} values, got {len(x)}: {x!r}")
-        return [_number(value, categories) if categories else value for value, categories in zip(x, self.categories)]
+        pairs = zip(x, self.categories)
+        return [float(encoded([value], categories)[0]) if categories else value for value, categories in pairs]
 
 
 def _check_categories(state: Any, scope: Scope) -> None:
-    """Refuse more levels than a mask has bits."""
+    """Refuse more categories than a mask has bits."""
     for categories in state.categories:
         require("categories", len(set(categories)) == len(categories) <= OWN_CATEGORIES + (OTHERS in categories))
 
@@ -125,7 +126,7 @@ def output_names(model: Any) -> list[str]:
 
 
 class MixedTags:
-    """What scikit-learn is told of an estimator that takes categories and missing values."""
+    """The tags, for scikit-learn, of an estimator that takes categories and missing values."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -136,18 +137,21 @@ class MixedTags:
 def read_inputs(
     estimator: Any, X: Any, y: Any = "no y", *, reset: bool, mixed: MixedInputs | None = None, **options: Any
 ) -> Any:
-    """X (and y) as arrays of numbers with NaN where values are missing; with ``reset`` the estimator learns the levels.
+    """X (and y) as arrays of numbers, NaN where values are missing; with ``reset`` the estimator learns the categories.
 
     ``mixed`` says how categories become numbers, if not as at fit. Options are those of scikit-learn's ``check_X_y``.
     A refused table changes nothing.
     """
-    refuse_equal_names(X)
-    if mixed is None:
-        mixed = MixedInputs.of(X, estimator.categorical_features) if reset else estimator._mixed
     alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
-    if not (reset or options or any(mixed.categories)) and _ready(estimator, X) and (alone or _codes(y, len(X))):
+    if mixed is None and not reset:
+        mixed = estimator._mixed
+    ready = not (reset or options) and mixed is not None and not any(mixed.categories) and _ready(estimator, X)
+    if ready and (alone or _codes(y, len(X))):
         estimator._mixed = mixed
         return X if alone else (X, y)
+    refuse_equal_names(X)
+    if mixed is None:
+        mixed = MixedInputs.of(X, estimator.categorical_features)
     options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **options}
     if not alone:
         _refuse_missing(y)
@@ -173,10 +177,11 @@ def refuse_equal_names(X: Any) -> None:
 def _ready(estimator: Any, X: Any) -> bool:
     """Whether scikit-learn's checks, which take longer than to predict a row, would return the array X as it is."""
     plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
+    known = estimator.__dict__
     return (
         plain
-        and X.shape[1] == getattr(estimator, "n_features_in_", -1)
-        and not hasattr(estimator, "feature_names_in_")
+        and X.shape[1] == known.get("n_features_in_", -1)
+        and "feature_names_in_" not in known
         and not np.isinf(X).any()
     )
 
@@ -284,24 +289,24 @@ def column_values(column: Any) -> list[Any]:
     return [None if value is None or type(value).__name__ == "NAType" or value != value else value for value in plain]
 
 
-def _levels(column: Any) -> list[Any]:
+def _categories(column: Any) -> list[Any]:
     """The distinct values in a fixed order; of too many the most frequent, and one name for all others."""
     return frequent_categories(Counter(value for value in column_values(column) if value is not None))
 
 
 def frequent_categories(counts: dict[Any, int]) -> list[Any]:
-    """The table of levels that came so often."""
+    """The table of categories that came so often."""
     categories = sorted(
         counts, key=lambda value: (str(type(value)), value if not isinstance(value, bool) else int(value))
     )
     if len(categories) > OWN_CATEGORIES:
         kept = set(sorted(categories, key=lambda value: -counts[value])[:OWN_CATEGORIES])
         categories = [*(category for category in categories if category in kept), OTHERS]
-    return categories or [OTHERS]  # a column without values is a category of one level that never came
+    return categories or [OTHERS]  # a column without values has one category, which never came
 
 
 def _extended(categories: list[Any], column: Any) -> list[Any]:
-    """A table with the new levels of a column behind it as long as there are numbers; itself where none is new."""
+    """A table with the new categories of a column behind it as long as there are numbers; itself where none is new."""
     known, new = set(categories), []
     for value in column_values(column):
         if value is not None and value not in known:
@@ -313,16 +318,8 @@ def _extended(categories: list[Any], column: Any) -> list[Any]:
     return categories + new if new else categories
 
 
-def _number(value: Any, categories: list[Any]) -> float:
-    """As `encoded`, of one value."""
-    if column_values([value])[0] is None:
-        return np.nan
-    known = value if value in categories else OTHERS
-    return float(categories.index(known)) if known in categories else float(UNSEEN)
-
-
 def encoded(column: Any, categories: list[Any]) -> Floats:
-    """The number of each value's level; of others that of OTHERS, or UNSEEN where the table has none."""
+    """The number of each value's category; of others that of OTHERS, or UNSEEN where the table has none."""
     number = {category: float(i) for i, category in enumerate(categories)}
     others = number.get(OTHERS, float(UNSEEN))
     return np.array([np.nan if value is None else number.get(value, others) for value in column_values(column)])

@@ -210,7 +210,7 @@ class Rounding:
     def pieces(self, grid: Floats | None = None) -> tuple[Floats, Ints, Floats]:
         """What y is of the latent y, for `piece_moments`: edges, kinds and forms.
 
-        grid: values of a grid whose cells are told apart, ascending; between the others y is taken for continuous.
+        grid: values of a grid whose cells are distinguished, ascending; between the others y is taken for continuous.
         """
         values = self.values if grid is None else grid
         edges, forms = self.bounds.pieces() if self.bounds else ([-np.inf, np.inf], [(LINEAR, 0.0, 1.0, 0.0, 0.0)])
@@ -259,21 +259,21 @@ class Rounding:
     # -- words --------------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        told = [f"rounded to steps of {self.step:.6g}"] if self.step else []
-        told += [self._told_atoms()] if len(self.values) else []
-        told += [f"at least {self.low:.6g}"] if self.low > -np.inf else []
-        told += [f"at most {self.high:.6g}"] if self.high < np.inf else []
+        parts = [f"rounded to steps of {self.step:.6g}"] if self.step else []
+        parts += [self._atoms_in_words()] if len(self.values) else []
+        parts += [f"at least {self.low:.6g}"] if self.low > -np.inf else []
+        parts += [f"at most {self.high:.6g}"] if self.high < np.inf else []
         if self.bounds is not None and self.bounds.b:
             anchor = self.bounds.low if self.bounds.low > -np.inf else self.bounds.high
-            told += [f"on a logarithmic scale from {anchor:.6g}"]
-        return ", ".join(told)
+            parts += [f"on a logarithmic scale from {anchor:.6g}"]
+        return ", ".join(parts)
 
     @property
     def limited(self) -> bool:
         """Whether y has limits, or is mapped to another scale."""
         return self.low > -np.inf or self.high < np.inf or self.bounds is not None
 
-    def _told_atoms(self) -> str:
+    def _atoms_in_words(self) -> str:
         shown = ", ".join(f"{value:.6g}" for value in self.values[:8].tolist())
         return f"continuous, with atoms at {shown}" + (", ..." if len(self.values) > 8 else "")
 

@@ -1,7 +1,7 @@
 """Location and scale of a stream, learned as it runs: set from the rows seen at 1, 2, 4, ... rows, then kept.
 
-When they are set the model is built again from the rows it has seen, in the new units. What was said before stays
-said; what is said next is what a model would say that had known these units all along. Nothing looks ahead.
+When they are set the model is built again from the rows it has seen, in the new units. Earlier predictions
+stay as they were; later ones are those of a model that had these units from the start. Nothing looks ahead.
 """
 
 from typing import Annotated, NamedTuple

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 _LIKE_NUMBERS = re.compile(r"[-+(]?[$€£]?\s*\d[\d.,:/\s-]*\s*[%$€£)]?(T[\d:.]+Z?)?")  # 1,000, 5%, 2024-01-31, 3/4/2024
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[/.]\d\d?[/.]\d{2,4}")
-_TYPO_SHARE = 0.1  # of text in a column, up to which it is a column of numbers with mistakes in it
-_MIN_IDS, _ID_SHARE = 20, 0.9  # rows, and the fraction of them with a text of its own, of a column of identifiers
-_GAPS = ("", "na", "nan", "null", "none")  # what a missing entry looks like
+_TYPO_FRACTION = 0.1  # of text in a column, up to which it is a column of numbers with mistakes in it
+_MIN_IDS, _ID_FRACTION = 20, 0.9  # rows, and the fraction of them with a text of its own, of a column of identifiers
+_MISSING = ("", "na", "nan", "null", "none")  # what a missing entry looks like
 
 
 class TableError(ValueError):
@@ -59,16 +59,16 @@ class Table:
     def __init__(self, name: str, columns: list[str]) -> None:
         self.name = name
         self.columns = columns
-        self._levels: dict[str, list[Any]] = {}  # of inputs; none for numbers
+        self._categories: dict[str, list[Any]] = {}  # of inputs; empty for numbers
         self._kept: list[polars.DataFrame] | None = None
 
     def understand(self, inputs: list[str], categories: list[list[Any]]) -> "Table":
-        """Take these columns for inputs of a model: some have levels, come as their numbers; all may have gaps, NaN."""
-        self._levels = dict(zip(inputs, categories or [[]] * len(inputs)))
+        """Read these columns as inputs of a model: categories as their numbers, missing values as NaN."""
+        self._categories = dict(zip(inputs, categories or [[]] * len(inputs)))
         return self
 
     def inputs(self, columns: list[str]) -> "polars.DataFrame":
-        """All rows of some columns, as numbers where all entries are, else as text; gaps are null.
+        """All rows of some columns, as numbers where all entries are, else as text; missing values are null.
 
         Rows are kept, so that other columns can be read as well.
         """
@@ -91,7 +91,7 @@ class Table:
         return [name for name in columns if found[name].is_text()]
 
     def texts(self, columns: list[str], n_rows: int = 20_000) -> Iterator["polars.DataFrame"]:
-        """Frames of text, gaps as null, of the rows that `batches` gives."""
+        """Frames of text, missing values as null, of the rows that `batches` gives."""
         for frame in self._rows(columns):
             cleaned = frame.select([_without_missing(frame[name].cast(polars_here().String)) for name in columns])
             yield from _pieces(n_rows, cleaned)
@@ -171,10 +171,10 @@ class Table:
         return column.to_numpy() if not text else np.array(column.to_list(), dtype=object)
 
     def _table(self, frame: "polars.DataFrame", columns: list[str], first: int) -> Floats:
-        """Numbers of all columns; of inputs that have levels, the numbers of these."""
+        """Numbers of all columns; of categorical inputs, the numbers of their categories."""
         parts = [np.empty((len(frame), 0))]
         for name in columns:
-            categories, column = self._levels.get(name), frame[name]
+            categories, column = self._categories.get(name), frame[name]
             if categories:
                 from coverwalk.preparation.columns import encoded  # loads scikit-learn: only where it is needed
 
@@ -195,7 +195,7 @@ class Table:
             entry = column[i]
             shown = "" if entry is None else str(entry).strip()
             where = f"column {column.name!r}, row {first + i + 1}"
-            if shown.lower() in _GAPS:
+            if shown.lower() in _MISSING:
                 if with_missing:
                     continue
                 what = _brief(str(entry)) if shown else "nothing"
@@ -214,7 +214,7 @@ def _pieces(n_rows: int, rows: Any) -> Iterator[Any]:
 
 
 def _as_text(column: "polars.Series") -> "polars.Series":
-    """A column of names or truths as text, gaps as null; one of numbers as it is."""
+    """A column of names or truths as text, missing values as null; one of numbers as it is."""
     pl = polars_here()
     if column.dtype in (pl.Categorical, pl.Enum, pl.Boolean):
         return column.cast(pl.String)
@@ -234,7 +234,7 @@ class _TextCounts:
         self.first: tuple[int, str] | None = None  # row and entry of the first text
 
     def add(self, column: "polars.Series") -> None:
-        """Count the entries of further rows, gaps being null."""
+        """Count the entries of further rows; missing values are null."""
         pl = polars_here()
         if column.dtype == pl.String:
             text = column.is_not_null() & column.cast(pl.Float64, strict=False).is_null()
@@ -251,17 +251,17 @@ class _TextCounts:
         if self.first is None:
             return False
         row, entry = self.first
-        share = self.n_texts / self.n_there
+        fraction = self.n_texts / self.n_there
         what = f"{self.table} has {_brief(entry)} in column {self.column!r}, row {row}"
-        if share <= _TYPO_SHARE:
+        if fraction <= _TYPO_FRACTION:
             raise TableError(
                 f"{what}, where {self.n_there - self.n_texts} of {self.n_there} entries are numbers: write it as a "
                 f"number or leave it empty; or fit with --drop {self.column}"
             )
-        if share < 1 or _LIKE_NUMBERS.fullmatch(entry):
+        if fraction < 1 or _LIKE_NUMBERS.fullmatch(entry):
             hint = "; for a date, add columns such as month or days since a start" if _DATE.match(entry) else ""
             print(f"coverwalk: {what}: its values are used as categories, not as numbers{hint}", file=sys.stderr)
-        if self.n_rows >= _MIN_IDS and self.n_distinct > _ID_SHARE * self.n_rows:
+        if self.n_rows >= _MIN_IDS and self.n_distinct > _ID_FRACTION * self.n_rows:
             print(
                 f"coverwalk: column {self.column!r} has a different text in almost every row, so it cannot help to "
                 f"predict; if it is an identifier, leave it out: --drop {self.column}",
@@ -273,4 +273,4 @@ class _TextCounts:
 def _without_missing(column: "polars.Series") -> "polars.Series":
     """Text without the blanks around it; null where nothing is left, or a word that says so."""
     entries = column.str.strip_chars()
-    return entries.set(entries.str.to_lowercase().is_in(list(_GAPS)), None)
+    return entries.set(entries.str.to_lowercase().is_in(list(_MISSING)), None)

@@ -1,4 +1,4 @@
-"""Tables in CSV and Parquet, told by their ending, and CSV from standard input."""
+"""Tables in CSV and Parquet, distinguished by their ending, and CSV from standard input."""
 
 import csv
 import os

@@ -34,9 +34,9 @@ def compile_ahead(names: Sequence[str], n_jobs: int) -> Iterator[tuple[str, floa
             for name in [name for name, process in running.items() if process.poll() is not None]:
                 process = running.pop(name)
                 with process.stderr as file:
-                    said = file.read()
+                    errors = file.read()
                 if process.returncode:
-                    raise RuntimeError(f"the kernels of {name!r} could not be compiled:\n{said}")
+                    raise RuntimeError(f"the kernels of {name!r} could not be compiled:\n{errors}")
                 yield name, time.perf_counter() - began
     finally:
         for process in running.values():

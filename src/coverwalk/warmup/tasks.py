@@ -9,7 +9,7 @@ import numpy as np
 
 
 def run_task(name: str) -> None:
-    """Run one task; what it says of its few rows is not of interest."""
+    """Run one task, without the warnings about its few rows."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         TASKS[name]()
@@ -22,7 +22,7 @@ def _rows(n: int) -> tuple[Any, Any]:
 
 
 def _evaluate(dist: Any) -> None:
-    """Everything that a distribution of one output tells."""
+    """Everything that a distribution of one output computes."""
     y = np.zeros(len(dist))
     for value in (y, np.zeros((1, 3))):
         dist.logpdf(value), dist.cdf(value)

@@ -1,14 +1,15 @@
-"""What the page tells of a classifier on rows of data, as plain values."""
+"""What the page shows of a classifier on rows of data, as plain values."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk.classifier import ContextClassifier
 from coverwalk.evaluation.report.facts import N_SURPRISING, permuted_losses
-from coverwalk.evaluation.scores import class_reliability, n_learned_from
+from coverwalk.evaluation.scores import class_frequencies, class_reliability, learned_rows, n_learned
 
 __all__ = ["gather_classes"]
 
@@ -27,14 +28,14 @@ def gather_classes(
         q = model._proba(rows_X)[np.arange(len(rows)), code[rows]]
         return -float(np.log(np.maximum(q, 1e-300)).mean())
 
-    frequency = model._forest.counts / model._forest.counts.sum()
+    frequency = class_frequencies(model)
     trees = [tree for _, trees in model._forest.kinds for tree in trees]
     return {
         "kind": "classes",
         "target": target,
         "inputs": names,
         "n": len(X),
-        "seen": n_learned_from(model, X, code) / len(X),
+        "seen": n_learned(learned_rows(model), X, code) / len(X),
         "classes": [str(label) for label in model.classes_],
         "model": {
             "n_rows": model.n_rows_,
@@ -49,7 +50,7 @@ def gather_classes(
             {"claimed": claimed, "accuracy": accuracy, "n": n}
             for claimed, accuracy, n in class_reliability(p, p.argmax(axis=1) == code)
         ],
-        "confusion": _confusion(p, code),
+        "confusion": confusion_matrix(code, p.argmax(axis=1), labels=np.arange(p.shape[1])).tolist(),
         "importances": permuted_losses(X, losses, names),
         "surprising": [
             {
@@ -72,9 +73,3 @@ def _loss(name: str, log_p: Floats, p: Floats, code: Ints) -> dict[str, Any]:
         "error": float(np.nan_to_num(log_p.std()) / np.sqrt(len(log_p))),
         "accuracy": float(np.mean(p.argmax(axis=1) == code)),
     }
-
-
-def _confusion(p: Floats, code: Ints) -> list[list[int]]:
-    """Rows of observed classes by predicted ones."""
-    C = p.shape[1]
-    return np.bincount(code * C + p.argmax(axis=1), minlength=C * C).reshape(C, C).tolist()

@@ -119,12 +119,12 @@ class Explorer {
   }
 
   describe() {
-    const [low, median, high, least, most] = this.mixture.quantiles(this.components, [0.05, 0.5, 0.95, 0.005, 0.995]);
-    this.reach = [least, most];
+    const [low, median, high, lowest, highest] = this.mixture.quantiles(this.components, [0.05, 0.5, 0.95, 0.005, 0.995]);
+    this.reach = [lowest, highest];
     const seen = this.row >= 0 ? ` It was <b class="seen">${short(this.facts.explore.y[this.row])}</b>.` : "";
     const shown = this.atoms().slice(0, 3), percent = (mass) => `${(100 * mass).toFixed(1)} %`;
     const atoms = shown.map(({ value, mass }) => ` P(y = ${short(value)}) is <b>${percent(mass)}</b>.`).join("");
-    document.getElementById("says").innerHTML =
+    document.getElementById("summary").innerHTML =
       `Median <b>${short(median)}</b>, 90 % interval from <b>${short(low)}</b> to <b>${short(high)}</b>.${atoms}${seen}`;
     this.interval = [low, high];
   }
@@ -186,7 +186,7 @@ class Explorer {
       line.tabIndex = 0;
       const bar = document.createElement("span");
       bar.className = "weight";
-      bar.style.setProperty("--share", component.weight / top[0].weight);
+      bar.style.setProperty("--weight", component.weight / top[0].weight);
       const number = document.createElement("b");
       number.textContent = `${(100 * component.weight).toFixed(1)} %`;
       const what = document.createElement("span");
@@ -205,7 +205,7 @@ class Explorer {
   }
 
   nameOf(component) {
-    if (component.kind === WHOLE) return `a kernel density of y given x, over all ${component.nRows} rows`;
+    if (component.kind === GLOBAL_KERNEL) return `a kernel density of y given x, over all ${component.nRows} rows`;
     if (component.kind === CELLS_OF_Y) return "a cell of y, common to all x";
     if (component.kind < 0) return "outliers: a heavy-tailed distribution over everything";
     const root = ["a constant", "a plane", "a curved surface"][component.degree], rows = `${component.nRows} ${component.nRows === 1 ? "row" : "rows"}`;

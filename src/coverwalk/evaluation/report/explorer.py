@@ -1,4 +1,4 @@
-"""What the page needs to predict by itself: the forest as flat arrays, all trees in one, without parts of no weight."""
+"""What the page needs to predict by itself: all trees as one set of flat arrays, without contexts of no weight."""
 
 from typing import Any, NamedTuple
 
@@ -9,8 +9,6 @@ from coverwalk._arrays import Bools, Ints
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.evaluation.report.packing import pack, packed_size
-from coverwalk.forest.experts.global_kernel import KernelContext
-from coverwalk.forest.experts.y_cells import UNIT_CELL
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import FittedTree
 from coverwalk.forest.tree import Tree
@@ -19,9 +17,15 @@ from coverwalk.preparation.rounding import Rounding
 
 __all__ = ["Exported", "export"]
 
-_NODES = ("feature", "cut", "left", "slot", "first", "last")
-_RECORDS = ("kind", "weight", "s2", "shape")
 _SLOTS = ("low", "high", "centre", "mean", "degree", "ridge", "leverage", "n_rows", "rows_at", "factor_at")
+_PLACES = {  # arrays of places, and an array of what they are places in
+    "left": "feature",
+    "first": "kind",
+    "last": "kind",
+    "slot": "mean",
+    "rows_at": "rows",
+    "factor_at": "factors",
+}
 _PAGE_NAMES = {"centre": "centres", "degree": "slot_degree"}  # the page has numbers of the plain names
 
 
@@ -47,7 +51,7 @@ def export(forest: Forest, budget: int = 1_800_000) -> Exported:
             "outlier": forest.table.outliers(forest.n_rows)[0],
             "centre": float(forest.output.centre[0]),
             "unit": float(forest.output.scale[0]),
-            "spread": forest.settings.scale_factor,
+            "scale_factor": forest.settings.scale_factor,
             "kernel": forest.settings.kernel if forest.global_kernel else 0.0,
             "cell_weight": forest.settings.y_cells.weight if forest.settings.y_cells else 0.0,
             "cell_exponent": forest.settings.y_cells.power if forest.settings.y_cells else 1.0,
@@ -62,10 +66,15 @@ def _rounding(rounding: Rounding | None) -> dict[str, Any] | None:
     """How y is rounded and bounded, with None in place of an open end."""
     if rounding is None:
         return None
-    told: dict[str, Any] = {name: getattr(rounding, name) for name in ("step", "origin", "decimals")}
-    told |= {"values": rounding.values.tolist(), "width": rounding.width.tolist()} | _ends(rounding)
+    grid = {name: getattr(rounding, name) for name in ("step", "origin", "decimals")}
+    atoms = {"values": rounding.values.tolist(), "width": rounding.width.tolist()}
     scale = rounding.bounds
-    return told | {"bounds": None if scale is None else _ends(scale) | {"c": scale.c, "b": scale.b}}
+    return (
+        grid
+        | atoms
+        | _ends(rounding)
+        | {"bounds": None if scale is None else _ends(scale) | {"c": scale.c, "b": scale.b}}
+    )
 
 
 def _ends(limits: Rounding | Bounds) -> dict[str, float | None]:
@@ -79,65 +88,28 @@ def _degree(forest: Forest) -> int:
 
 def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
     """The first trees in one set of arrays; places within a tree become places within all."""
-    columns: dict[str, list[NDArray[Any]]] = {
-        name: [] for name in (*_NODES, *_RECORDS, *_SLOTS, "depth", "rows", "factors")
-    }
-    roots, shapes, base = (
-        [],
-        [Shapes.student(3.0)],
-        dict.fromkeys(("node", "record", "slot", "row", "factor", "shape"), 0),
-    )
-    base["shape"] = 1  # the distribution of outliers
-    for tree, fitted in zip(forest.trees[:n_trees], forest.fitted):
-        part = _prune(tree, fitted)
-        short = n_features(_degree(forest), len(forest.names)) - part["centre"].shape[1]
-        part["centre"] = np.pad(part["centre"], ((0, 0), (0, short)))
-        roots.append(base["node"])
-        moved = {"left": "node", "slot": "slot", "rows_at": "row", "factor_at": "factor"}
-        for name, owner in moved.items():
-            part[name] = np.where(part[name] >= 0, part[name] + base[owner], -1)
-        part["first"], part["last"] = part["first"] + base["record"], part["last"] + base["record"]
-        part["shape"] = part["shape"] + base["shape"]
-        for name, array in part.items():
-            columns[name].append(array)
-        shapes.append(fitted.shapes)
-        sizes = {"node": "feature", "record": "kind", "slot": "mean", "row": "rows", "factor": "factors"}
-        for owner, name in sizes.items():
-            base[owner] += len(part[name])
-        base["shape"] += len(fitted.shapes)
-    joined = {_PAGE_NAMES.get(name, name): np.concatenate(parts) for name, parts in columns.items()}
-    used, joined["shape"] = np.unique(np.concatenate([[0], joined["shape"]]), return_inverse=True)
+    table, width = forest.table, int(n_features(_degree(forest), len(forest.names)))
+    parts = [_prune(*tree, width) for tree in zip(forest.trees[:n_trees], forest.fitted, table.first_shape)]
+    for name, owner in _PLACES.items():
+        starts = np.cumsum([0, *(len(part[owner]) for part in parts)])
+        for part, start in zip(parts, starts):
+            part[name] = np.where(part[name] >= 0, part[name] + start, -1)
+    joined = {_PAGE_NAMES.get(name, name): np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    joined["roots"] = np.cumsum([0, *(len(part["feature"]) for part in parts[:-1])])
+    outliers = np.zeros(1, np.int64)
+    used, joined["shape"] = np.unique(np.concatenate([outliers, joined["shape"]]), return_inverse=True)
     joined["shape"] = joined["shape"][1:]
     if forest.global_kernel is not None:
-        shapes.append(forest.global_kernel.shapes)
-        joined |= _nodes(forest.global_kernel, len(used))
-        used = np.concatenate([used, base["shape"] + np.arange(len(forest.global_kernel.shapes))])
-        base["shape"] += len(forest.global_kernel.shapes)
+        joined |= {f"node_{name}": getattr(forest.global_kernel, name) for name in ("low", "step", "size")}
+        joined["node_first"] = np.array([len(used)])
+        used = np.concatenate([used, table.first_shape[-1] + np.arange(len(forest.global_kernel.shapes))])
     if forest.settings.y_cells is not None:
-        shapes.append(UNIT_CELL)
         joined |= {f"cell_{name}": ends for name, ends in forest.settings.y_cells.cells._asdict().items()}
         joined["cell_shape"] = np.array([len(used)])
-        used = np.append(used, base["shape"])
-    return {
-        name: pack(array)
-        for name, array in (
-            joined | _shapes(Shapes.join(shapes), used) | _units(forest, roots) | _trend(forest)
-        ).items()
-    }
-
-
-def _nodes(global_kernel: KernelContext, first: int) -> dict[str, NDArray[Any]]:
-    """The grid of the kernel density over all rows, and the shape of its first node."""
-    return {
-        "node_low": global_kernel.low,
-        "node_step": global_kernel.step,
-        "node_size": global_kernel.size,
-        "node_first": np.array([first]),
-    }
-
-
-def _units(forest: Forest, roots: list[int]) -> dict[str, NDArray[Any]]:
-    return {"roots": np.array(roots), "input_centre": forest.inputs.centre, "input_scale": forest.inputs.scale}
+        used = np.append(used, len(table.shapes) - 1)
+    joined |= {"input_centre": forest.inputs.centre, "input_scale": forest.inputs.scale}
+    joined |= _shapes(table.shapes, used) | _trend(forest)
+    return {name: pack(array) for name, array in joined.items()}
 
 
 def _trend(forest: Forest) -> dict[str, NDArray[Any]]:
@@ -165,8 +137,11 @@ def _shapes(shapes: Shapes, used: Ints) -> dict[str, NDArray[Any]]:
     }
 
 
-def _prune(tree: Tree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
-    """The contexts with components, or with one below them that has any, and their records, renumbered from 0."""
+def _prune(tree: Tree, fitted: FittedTree, first_shape: int, width: int) -> dict[str, NDArray[Any]]:
+    """The contexts with components, or with one below them that has any, and their records, renumbered from 0.
+
+    Coefficients are followed by zeros up to ``width``; numbers of shapes start at the first of this tree.
+    """
     records = fitted.records
     kept, left, depth = _nonzero(tree.left, np.diff(records.first) > 0)
     first, last = records.first[kept], records.first[kept + 1]
@@ -181,13 +156,14 @@ def _prune(tree: Tree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
     size = np.where(solved_in_rows, records.n_rows[used], terms)
     n_factors = np.where(records.leverage[used] < 0, size * (size + 1) // 2, 0)
     factors = _ranges(records.factor_at[used], records.factor_at[used] + n_factors)
-    part = {"feature": tree.feature[kept], "cut": tree.split[kept], "left": left, "depth": depth}
+    part = {"feature": tree.feature[kept], "split": tree.split[kept], "left": left, "depth": depth}
     part |= {"first": ends - (last - first), "last": ends}
     part["slot"] = np.where(slots >= 0, np.searchsorted(used, slots), -1)
     part |= {name: getattr(records, name)[of_records] for name in ("kind", "s2")}
     part["weight"] = records.weight[0, of_records]
-    part["shape"] = fitted.shape[of_records].astype(np.int64)
+    part["shape"] = first_shape + fitted.shape[of_records].astype(np.int64)
     part |= {name: getattr(records, name)[used] for name in _SLOTS}
+    part["centre"] = np.pad(part["centre"], ((0, 0), (0, width - part["centre"].shape[1])))
     part["rows_at"] = np.where(solved_in_rows, np.cumsum(n_rows) - n_rows, -1)
     part["factor_at"] = np.cumsum(n_factors) - n_factors
     part["rows"], part["factors"] = records.rows[rows], records.factors[factors]

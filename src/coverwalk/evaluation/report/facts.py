@@ -1,21 +1,20 @@
-"""What the page tells of a model on rows of data, as plain values."""
+"""What the page shows of a model on rows of data, as plain values."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import binom, norm
 
-from coverwalk._arrays import Bools, Floats, Ints
+from coverwalk._arrays import Floats, Ints
 from coverwalk.distributions.univariate import UnivariateDistribution
-from coverwalk.evaluation.baselines import Line, plain_inputs
-from coverwalk.evaluation.metrics import pit
-from coverwalk.evaluation.scores import row_keys
+from coverwalk.evaluation.baselines import RowScores, fit_baselines
+from coverwalk.evaluation.metrics import central_fractions, coverage_noise, distance_from_uniform, pit, pit_band
+from coverwalk.evaluation.scores import n_learned
 from coverwalk.forest.explain import permutation_rises
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.summary import summarise
 
-__all__ = ["Subject", "gather", "is_mixed", "permuted_losses"]
+__all__ = ["Subject", "gather", "permuted_losses"]
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 N_BINS = 20
@@ -45,145 +44,122 @@ class Subject(NamedTuple):
         return cls(target, X, y, forest.predict_dist, forest.names, rows, forest.settings.n_categories, known, forest)
 
 
-class Answers(NamedTuple):
-    """What the model says of each row, (n,) each; 5 % and 95 % quantiles."""
+class Predicted(NamedTuple):
+    """What the model predicts in each row, (n,) each, and how well."""
 
-    log_density: Floats
+    scores: RowScores
     pit: Floats
-    mean: Floats
-    low: Floats
-    high: Floats
-    crps: Floats
+    low: Floats  # 5 % quantiles
+    high: Floats  # 95 % quantiles
 
 
 def gather(subject: Subject) -> dict[str, Any]:
     """Everything but the explorer's arrays."""
-    answers = _ask(subject)
+    predicted = _predict(subject)
+
+    def loss(X: Floats, rows: Ints) -> float:
+        return -float(np.mean(subject.predict_dist(X).logpdf(subject.y[rows])))
+
     return {
         "kind": "density",
         "target": subject.target,
         "inputs": subject.inputs,
         "n": len(subject.y),
-        "seen": _share_seen(subject),
+        "seen": n_learned(subject.rows, subject.X, subject.y) / len(subject.y),
         "model": subject.model,
-        "calibration": _calibration(answers.pit),
-        "losses": _losses(subject, answers),
-        "importances": _importances(subject, answers),
-        "surprising": _surprising(subject, answers),
-        "explore": _explore(subject, answers) if _explorable(subject) else None,
+        "calibration": _calibration(predicted.pit),
+        "losses": _losses(subject, predicted.scores),
+        "importances": permuted_losses(subject.X, loss, subject.inputs),
+        "surprising": _surprising(subject, predicted),
+        "explore": _explore(subject, predicted.scores.log_density),
     }
 
 
-def is_mixed(subject: Subject) -> bool:
-    """Whether there are categories or missing values: the page's own evaluator, and its sliders, know numbers."""
-    rows = (*(subject.rows or ())[:1], subject.X)
-    return bool(subject.n_categories) or any(bool(np.isnan(X).any()) for X in rows)
-
-
-def _ask(subject: Subject) -> Answers:
+def _predict(subject: Subject) -> Predicted:
     parts = []
     for start in range(0, len(subject.y), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
         dist, y = subject.predict_dist(subject.X[rows]), subject.y[rows]
-        parts.append((dist.logpdf(y), pit(y, dist), dist.mean(), *dist.interval(0.9), dist.crps(y)))
-    return Answers(*(np.concatenate(columns) for columns in zip(*parts)))
+        parts.append((dist.logpdf(y), dist.crps(y), y - dist.mean(), pit(y, dist), *dist.interval(0.9)))
+    log_density, crps, error, F, low, high = (np.concatenate(columns) for columns in zip(*parts))
+    inside = (low <= subject.y) & (subject.y <= high)
+    return Predicted(RowScores(log_density, crps, error, inside), F, low, high)
 
 
-def _share_seen(subject: Subject) -> float:
-    """The fraction of rows that the model learned from; 0 where that is not known."""
-    if subject.rows is None:
-        return 0.0
-    return float(np.isin(row_keys(subject.X, subject.y), row_keys(*subject.rows)).mean())
-
-
-def _calibration(pit: Floats) -> dict[str, Any]:
-    n, central = len(pit), np.abs(2 * pit - 1)
-    heights, _ = np.histogram(pit, bins=N_BINS, range=(0.0, 1.0))
+def _calibration(F: Floats) -> dict[str, Any]:
+    n, levels = len(F), np.array(LEVELS)
+    heights, _ = np.histogram(F, bins=N_BINS, range=(0.0, 1.0))
     return {
         "heights": (heights * N_BINS / n).tolist(),
-        "band": [float(binom.ppf(q, n, 1 / N_BINS) * N_BINS / n) for q in (0.025, 0.975)],
+        "band": pit_band(n, N_BINS),
         "levels": list(LEVELS),
-        "covered": [float(np.mean(central <= level)) for level in LEVELS],
-        "noise": [float(1.96 * np.sqrt(level * (1 - level) / n)) for level in LEVELS],
-        "error": float(np.mean(np.abs(np.sort(pit) - (np.arange(n) + 0.5) / n))),
+        "covered": central_fractions(F, levels).tolist(),
+        "noise": coverage_noise(levels, n).tolist(),
+        "error": distance_from_uniform(F),
         "by_chance": 0.32 / float(np.sqrt(n)),  # mean height of a Brownian bridge, sqrt(pi/32)
     }
 
 
-def _losses(subject: Subject, answers: Answers) -> list[dict[str, Any]]:
+def _losses(subject: Subject, scores: RowScores) -> list[dict[str, Any]]:
     """The model beside baselines that learned from the same rows."""
-    y = subject.y
-    inside = (answers.low <= y) & (y <= answers.high)
-    losses = [_loss("coverwalk", answers.log_density, y - answers.mean, inside, answers.crps)]
-    if subject.rows is None:
-        return losses
-    learned_X, learned_y = subject.rows
-    learned, X = (plain_inputs(rows, learned_X, subject.n_categories) for rows in (learned_X, subject.X))
-    for name, width in (("linear regression", X.shape[1]), ("one normal", 0)):
-        line = Line.fit(learned[:, :width], learned_y)
-        error = y - line.mean(X[:, :width])
-        covered = np.abs(error) <= norm.ppf(0.95) * line.std
-        losses.append(_loss(name, line.logpdf(X[:, :width], y), error, covered, line.crps(X[:, :width], y)))
+    losses = [_loss("coverwalk", scores)]
+    if subject.rows is not None:
+        lines = fit_baselines(*subject.rows, subject.n_categories)
+        losses += [_loss(name, line.scores(subject.X, subject.y, 0.9)) for name, line in reversed(lines.items())]
     return losses
 
 
-def _loss(name: str, log_density: Floats, error: Floats, inside: Bools, crps: Floats) -> dict[str, Any]:
+def _loss(name: str, scores: RowScores) -> dict[str, Any]:
     return {
         "name": name,
-        "loss": float(-log_density.mean()),
-        "error": float(log_density.std() / np.sqrt(len(log_density))),
-        "crps": float(crps.mean()),
-        "rmse": float(np.sqrt(np.mean(error**2))),
-        "covered": float(inside.mean()),
+        "loss": float(-scores.log_density.mean()),
+        "error": float(scores.log_density.std() / np.sqrt(len(scores.error))),
+        "crps": float(scores.crps.mean()),
+        "rmse": float(np.sqrt(np.mean(scores.error**2))),
+        "covered": float(scores.inside.mean()),
     }
 
 
-def permuted_losses(X: Floats, losses: Callable[[Floats, Ints], float], names: list[str]) -> Any:
+def permuted_losses(X: Floats, loss: Callable[[Floats, Ints], float], names: list[str]) -> Any:
     """Rise of the mean loss when each input is shuffled, over some of the rows; the largest first.
 
-    ``losses(X, rows)`` is the mean loss of inputs X (k, p) with the targets of these rows.
+    ``loss(X, rows)`` is the mean loss of inputs X (k, p) with the targets of these rows.
     """
     n, p = X.shape
     rng = np.random.default_rng(0)
     rows = rng.permutation(n)[: max(50, min(n, _SHUFFLED_ROWS // max(p, 1), 2_000))]
-    rises = permutation_rises(X[rows], lambda shuffled: losses(shuffled, rows), p, 1, rng)
-    told = [{"name": name, "rise": rise} for name, rise in zip(names, rises[:, 0].tolist())]
-    return sorted(told, key=lambda entry: -entry["rise"])
+    rises = permutation_rises(X[rows], lambda shuffled: loss(shuffled, rows), p, 1, rng)
+    entries = [{"name": name, "rise": rise} for name, rise in zip(names, rises[:, 0].tolist())]
+    return sorted(entries, key=lambda entry: -entry["rise"])
 
 
-def _importances(subject: Subject, answers: Answers) -> Any:
-    def losses(X: Floats, rows: Ints) -> float:
-        return -float(np.mean(subject.predict_dist(X).logpdf(subject.y[rows])))
-
-    return permuted_losses(subject.X, losses, subject.inputs)
-
-
-def _surprising(subject: Subject, answers: Answers) -> list[dict[str, Any]]:
-    order = np.argsort(answers.log_density)[:N_SURPRISING]
+def _surprising(subject: Subject, predicted: Predicted) -> list[dict[str, Any]]:
+    log_density = predicted.scores.log_density
     return [
         {
             "row": int(i) + 1,
             "y": float(subject.y[i]),
-            "loss": float(-answers.log_density[i]),
-            "low": float(answers.low[i]) if np.isfinite(answers.low[i]) else None,
-            "high": float(answers.high[i]) if np.isfinite(answers.high[i]) else None,
+            "loss": float(-log_density[i]),
+            "low": float(predicted.low[i]) if np.isfinite(predicted.low[i]) else None,
+            "high": float(predicted.high[i]) if np.isfinite(predicted.high[i]) else None,
         }
-        for i in order
+        for i in np.argsort(log_density)[:N_SURPRISING]
     ]
 
 
-def _explorable(subject: Subject) -> bool:
-    """Whether the page can predict by itself: it has no categories, and no forest for classes."""
-    return subject.forest is not None and subject.forest.settings.atoms is None and not is_mixed(subject)
+def _explore(subject: Subject, log_density: Floats) -> dict[str, Any] | None:
+    """Rows to choose among, the ranges of the sliders, and the range of y.
 
-
-def _explore(subject: Subject, answers: Answers) -> dict[str, Any]:
-    """Rows to choose among, the ranges of the sliders, and the range of y."""
-    assert subject.forest is not None
+    None where the page cannot predict by itself: it knows numbers, and no forest for classes.
+    """
     X, forest = subject.X, subject.forest
-    evenly = np.linspace(0, len(X) - 1, min(N_ROWS, len(X))).astype(int)
-    chosen = np.unique(np.concatenate([evenly, np.argsort(answers.log_density)[:N_SURPRISING]]))
+    if forest is None or forest.settings.atoms is not None or subject.n_categories:
+        return None
     both, y = np.concatenate([X, forest.X]), np.concatenate([subject.y, forest.y])
+    if np.isnan(both).any():
+        return None
+    evenly = np.linspace(0, len(X) - 1, min(N_ROWS, len(X))).astype(int)
+    chosen = np.unique(np.concatenate([evenly, np.argsort(log_density)[:N_SURPRISING]]))
     margin = 0.05 * (y.max() - y.min()) or max(abs(y[0]), 1.0)
     return {
         "rows": (chosen + 1).tolist(),

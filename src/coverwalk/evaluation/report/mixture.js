@@ -2,7 +2,7 @@
 // The forest's mixture, evaluated as the library's kernels do: walk down every tree, and mix the local models of the contexts.
 // Components are those of the latent y; `density`, `mass` and `quantiles` are of y itself, see rounding.js.
 
-const REGRESSION = 0, DENSITY_OF_Y = 2, WHOLE = -2, CELLS_OF_Y = -3; // kinds of components
+const REGRESSION = 0, DENSITY_OF_Y = 2, GLOBAL_KERNEL = -2, CELLS_OF_Y = -3; // kinds of components
 const STUDENT = 0, CELLS = 3; // kinds of shapes; the others here are sums of normal kernels
 const BULK = 4; // deviations up to which inputs are scaled linearly
 
@@ -63,7 +63,7 @@ class Mixture {
   unscaled(z, a) {
     if (Number.isFinite(z) && Math.abs(z) > BULK) z = Math.sign(z) * (BULK - 1 + Math.exp(Math.abs(z) - BULK));
     const value = this.input_centre[a] + this.input_scale[a] * z;
-    return Math.abs(value) < 1e-12 * this.input_scale[a] ? 0 : value; // what rounding left of a cut at zero
+    return Math.abs(value) < 1e-12 * this.input_scale[a] ? 0 : value; // what rounding left of a split at zero
   }
 
   // Every component at inputs x, in the units of the data: {weight, loc, scale, shape, kind, depth, nRows, degree, tree, box}.
@@ -74,8 +74,8 @@ class Mixture {
     this.roots.forEach((root, tree) => {
       const own = this.walk(z, root, tree, this.smooth[tree] ? trend : 0);
       const total = own.reduce((sum, component) => sum + component.weight, 0);
-      const share = ((1 - this.outlier) * (1 - this.kernel)) / (this.roots.length * total);
-      for (const component of own) trees.push({ ...component, weight: component.weight * share });
+      const factor = ((1 - this.outlier) * (1 - this.kernel)) / (this.roots.length * total);
+      for (const component of own) trees.push({ ...component, weight: component.weight * factor });
     });
     const all = this.kernel > 0 ? trees.concat(this.nodesAround(z)) : trees;
     return this.cell_weight > 0 ? this.withCells(all) : all;
@@ -85,8 +85,8 @@ class Mixture {
   withCells(components) {
     const below = (y) => components.reduce((sum, component) => sum + this.probabilityOf(component, y), 0);
     const masses = Array.from(this.cell_left, (left, c) => Math.max(below(this.cell_right[c]) - below(left), 0));
-    const inside = masses.reduce((sum, mass) => sum + mass, 0), most = Math.max(...masses, 1e-300);
-    const sharp = masses.map((mass) => (mass / most) ** this.cell_exponent), total = Math.max(sharp.reduce((sum, mass) => sum + mass, 0), 1e-300);
+    const inside = masses.reduce((sum, mass) => sum + mass, 0), largest = Math.max(...masses, 1e-300);
+    const sharp = masses.map((mass) => (mass / largest) ** this.cell_exponent), total = Math.max(sharp.reduce((sum, mass) => sum + mass, 0), 1e-300);
     const cells = sharp.map((mass, c) => ({
       weight: (this.cell_weight * inside * mass) / total, loc: this.cell_low[c], scale: this.cell_high[c] - this.cell_low[c],
       shape: this.cell_shape[0], kind: CELLS_OF_Y, depth: 0, nRows: this.n_rows_in_all,
@@ -104,11 +104,11 @@ class Mixture {
       corners = [...turn(0, 1 - (t - g)), ...turn(1, t - g)];
     });
     return corners.map(({ node, weight }) => ({
-      weight, loc: this.centre, scale: this.unit, shape: this.node_first[0] + node, kind: WHOLE, depth: 0, nRows: this.n_rows_in_all,
+      weight, loc: this.centre, scale: this.unit, shape: this.node_first[0] + node, kind: GLOBAL_KERNEL, depth: 0, nRows: this.n_rows_in_all,
     }));
   }
 
-  // The smooth function from which some trees start: a line and waves.
+  // The smooth function from which some trees start: a line and random Fourier features.
   trend(z) {
     const n = this.trend_phase.length, p = z.length, c = this.trend_coefficients;
     if (c.length === 0) return 0;
@@ -134,14 +134,14 @@ class Mixture {
         const loc = origin + (this.kind[q] >= DENSITY_OF_Y ? this.mean[slot] : this.value(here, slot));
         const s2 = this.s2[q] * (this.kind[q] === REGRESSION ? 1 + this.leverageAt(here, slot) : 1);
         own.push({
-          weight: this.weight[q], loc: this.centre + this.unit * loc, scale: this.unit * this.spread * Math.sqrt(s2), shape: this.shape[q],
+          weight: this.weight[q], loc: this.centre + this.unit * loc, scale: this.unit * this.scale_factor * Math.sqrt(s2), shape: this.shape[q],
           kind: this.kind[q], depth: this.depth[k], nRows: this.n_rows[slot], degree: this.slot_degree[slot], tree, box,
         });
       }
       if (this.left[k] < 0) return own;
-      const a = this.feature[k], cut = this.cut[k], [low, high] = box[a] || [-Infinity, Infinity];
-      const below = z[a] <= cut;
-      box = { ...box, [a]: below ? [low, Math.min(high, cut)] : [Math.max(low, cut), high] };
+      const a = this.feature[k], split = this.split[k], [low, high] = box[a] || [-Infinity, Infinity];
+      const below = z[a] <= split;
+      box = { ...box, [a]: below ? [low, Math.min(high, split)] : [Math.max(low, split), high] };
       k = this.left[k] + (below ? 0 : 1);
     }
   }
@@ -252,9 +252,9 @@ class Mixture {
   }
 
   quantiles(components, levels) {
-    const least = Math.min(...components.map((v) => v.loc - 60 * v.scale)), most = Math.max(...components.map((v) => v.loc + 60 * v.scale));
+    const lowest = Math.min(...components.map((v) => v.loc - 60 * v.scale)), highest = Math.max(...components.map((v) => v.loc + 60 * v.scale));
     return levels.map((level) => {
-      let low = least, high = most;
+      let low = lowest, high = highest;
       for (let i = 0; i < 40; i++) {
         const middle = (low + high) / 2;
         if (components.reduce((sum, component) => sum + this.probabilityOf(component, middle), 0) < level) low = middle;

@@ -16,7 +16,7 @@ function fillModel(facts) {
     trees: [model.n_trees, "trees"],
     contexts: [model.n_contexts?.toLocaleString("en"), "contexts"],
     depth: [model.mean_depth?.toFixed(1), "splits before the walk stops, on average"],
-    calibrated: [facts.calibration_rows?.toLocaleString("en"), "rows it was calibrated on"],
+    calibrated: [model.calibration_rows?.toLocaleString("en"), "rows it was calibrated on"],
   };
   for (const [value, text] of Object.values(entries)) {
     if (value === undefined) continue;
@@ -28,16 +28,16 @@ function fillModel(facts) {
     item.append(number, label);
     home.appendChild(item);
   }
-  const components = Object.entries(model.components ?? {}).filter(([, share]) => share > 0.0005).sort((a, b) => b[1] - a[1]);
-  const shown = components.map(([kind, share]) => `${kind} ${(100 * share).toFixed(1)} %`).join(", ");
+  const components = Object.entries(model.components ?? {}).filter(([, weight]) => weight > 0.0005).sort((a, b) => b[1] - a[1]);
+  const shown = components.map(([kind, weight]) => `${kind} ${(100 * weight).toFixed(1)} %`).join(", ");
   document.getElementById("components").textContent = shown && `Components by weight: ${shown}.`;
 }
 
 function fillNotes(facts) {
   const notes = [...facts.notes];
   if (facts.seen > 0) {
-    const share = facts.seen > 0.995 ? "all" : `${(100 * facts.seen).toFixed(0)} %`;
-    notes.push(`The model learned from ${share} of these rows, so the scores below are too optimistic. Use held-out rows.`);
+    const part = facts.seen > 0.995 ? "all" : `${(100 * facts.seen).toFixed(0)} %`;
+    notes.push(`The model learned from ${part} of these rows, so the scores below are too optimistic. Use held-out rows.`);
   }
   if (facts.explore && facts.n_trees_here < facts.model.n_trees) {
     notes.push(`To keep this page small, the explorer uses ${facts.n_trees_here} of the model's ${facts.model.n_trees} trees. All other numbers use all trees.`);
@@ -109,13 +109,13 @@ function fillSurprising(facts, explorer) {
   fillTable("surprising", columns, facts.surprising);
 }
 
-function fillCuts(facts) {
+function fillSplits(facts) {
   if (!facts.model.splits) {
     document.getElementById("splits-section").remove();
     return;
   }
   const splits = Object.entries(facts.model.splits).sort((a, b) => b[1] - a[1]).slice(0, 20);
-  barChart(document.getElementById("splits"), splits.map(([name, share]) => ({ name, value: share, text: `${(100 * share).toFixed(1)} %`, strong: true })), 0);
+  barChart(document.getElementById("splits"), splits.map(([name, fraction]) => ({ name, value: fraction, text: `${(100 * fraction).toFixed(1)} %`, strong: true })), 0);
 }
 
 function start() {
@@ -134,7 +134,7 @@ function start() {
     const { error, by_chance } = facts.calibration;
     document.getElementById("calibration-error").textContent = `Calibration error ${error.toFixed(3)}; a calibrated model has about ${by_chance.toFixed(3)} on as many rows.`;
     coverageChart(document.getElementById("coverage"), facts.calibration);
-    fillCuts(facts);
+    fillSplits(facts);
   }
   if (!facts.explore) document.getElementById("explore").remove();
   const mixture = facts.explore && new Mixture(facts.forest), explorer = facts.explore && new Explorer(facts, mixture);

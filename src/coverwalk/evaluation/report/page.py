@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from coverwalk import __version__
-from coverwalk.evaluation.report.explorer import Exported, export
+from coverwalk.evaluation.report.explorer import export
 from coverwalk.evaluation.report.facts import Subject, gather
 
 __all__ = ["write_page", "write_report"]
@@ -22,16 +22,15 @@ _SCRIPTS = ("rounding.js", "mixture.js", "charts.js", "explorer.js", "page.js")
 
 def write_report(subject: Subject, path: str | os.PathLike[str], title: str, notes: Sequence[str] = ()) -> None:
     """Write the page about one target's predictions on rows of data; notes are shown at its head."""
-    facts = gather(subject)
-    explored = facts["explore"] is not None and subject.forest is not None
-    exported = export(subject.forest) if subject.forest is not None and explored else Exported({}, 0)
-    facts |= {"forest": exported.payload, "n_trees_here": exported.n_trees}
-    rounding = subject.forest.settings.rounding if subject.forest else None
-    more = (
-        [f"Values of the target: {rounding}. Scores are about the probabilities of these values."] if rounding else []
-    )
-    more += [] if explored else [_WITHOUT_EXPLORER]
-    write_page(facts, path, title, [*notes, *more])
+    facts, notes = gather(subject), list(notes)
+    if subject.forest is not None and (rounding := subject.forest.settings.rounding):
+        notes.append(f"Values of the target: {rounding}. Scores are about the probabilities of these values.")
+    if facts["explore"] is None:
+        notes.append(_WITHOUT_EXPLORER)
+    else:
+        assert subject.forest is not None
+        facts["forest"], facts["n_trees_here"] = export(subject.forest)
+    write_page(facts, path, title, notes)
 
 
 def write_page(facts: dict[str, Any], path: str | os.PathLike[str], title: str, notes: Sequence[str]) -> None:

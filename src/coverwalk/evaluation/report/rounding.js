@@ -4,10 +4,10 @@
 const SNAP = 1e-6; // of a step: y so near to a value of the grid is that value
 
 class Rounding {
-  constructor(told) {
-    Object.assign(this, { step: 0, origin: 0, decimals: -1, values: [], width: [], bounds: null }, told);
-    this.low = told?.low ?? -Infinity;
-    this.high = told?.high ?? Infinity;
+  constructor(facts) {
+    Object.assign(this, { step: 0, origin: 0, decimals: -1, values: [], width: [], bounds: null }, facts);
+    this.low = facts?.low ?? -Infinity;
+    this.high = facts?.high ?? Infinity;
     if (this.bounds) this.bounds = { low: this.bounds.low ?? -Infinity, high: this.bounds.high ?? Infinity, c: this.bounds.c, b: this.bounds.b };
   }
 
@@ -83,9 +83,9 @@ class Rounding {
     return Math.min(Math.max(y, this.low), this.high);
   }
 
-  // Values of the grid between two y, or null where there are too many to be told apart.
-  between(low, high, most) {
-    if (!this.step || (high - low) / this.step > most) return null;
+  // Values of the grid between two y, or null where there are too many to be drawn apart.
+  between(low, high, max) {
+    if (!this.step || (high - low) / this.step > max) return null;
     const first = Math.ceil((Math.max(low, this.low) - this.origin) / this.step - SNAP), last = Math.floor((Math.min(high, this.high) - this.origin) / this.step + SNAP);
     return Array.from({ length: Math.max(last - first + 1, 0) }, (_, i) => this.origin + (first + i) * this.step);
   }
