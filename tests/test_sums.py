@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 from coverwalk import ConditionalDensity, ContextClassifier, load
 from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout, empty_fit, fit_contexts
 from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
-from coverwalk._kernels.forest.residual_bins import bin_residuals, density_scores
 from coverwalk._kernels.forest.regression import n_moments
+from coverwalk._kernels.forest.residual_bins import bin_residuals, density_scores
 from coverwalk._kernels.forest.sums import add_leaves, empty_regressions, regress_moments
 from coverwalk.forest import passes as chunks
 from coverwalk.forest import tuning
