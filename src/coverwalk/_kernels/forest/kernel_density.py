@@ -49,17 +49,12 @@ def base_density(e: float) -> float:
 @fused_kernel
 def weighted_sums(e: Floats, w: Floats) -> tuple[float, float, float]:
     """The sums of w, w e and w e^2; w (n,), or none: all are one."""
-    total, first, square = float(len(e)), 0.0, 0.0
-    if len(w) == 0:
-        for q in range(len(e)):
-            first += e[q]
-            square += e[q] * e[q]
-        return total, first, square
-    total = 0.0
+    total, first, square = 0.0, 0.0, 0.0
     for q in range(len(e)):
-        total += w[q]
-        first += w[q] * e[q]
-        square += w[q] * e[q] * e[q]
+        own = 1.0 if len(w) == 0 else w[q]
+        total += own
+        first += own * e[q]
+        square += own * e[q] * e[q]
     return total, first, square
 
 
