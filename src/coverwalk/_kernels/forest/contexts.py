@@ -16,7 +16,7 @@ from coverwalk._kernels.forest.polynomial import add_features, n_features
 from coverwalk._kernels.forest.regression import (
     LANES,
     WIDE,
-    add_gram,
+    add_joint_gram,
     add_moments,
     in_rows,
     kernel_matrix,
@@ -25,7 +25,6 @@ from coverwalk._kernels.forest.regression import (
     leave_one_out_weighted,
     mean_keep,
     n_moments,
-    project,
     solve_coefficients,
     solve_rows,
     subtract_centre,
@@ -120,15 +119,12 @@ def _regress(
     n, p, L = len(r), X.shape[1], len(grid.ridges)
     F, F_lanes = (narrow, lanes) if n <= 2 * LANES else (wide, wide_lanes)
     size, _, square = weighted_sums(r, w)
-    nu, largest, n_many = grid.nu_0 + size, 0, 1
+    nu, n_many = grid.nu_0 + size, 1
     for g in range(1, grid.degree + 1):
-        largest = largest if in_rows(n, g, p) else g
         n_many = g + 1 if n >= grid.many * n_features(g, p) else n_many
     if len(moments) > 0:
         unpack_moments(moments, len(b), G, b)
         subtract_centre(G, len(b), fit.centre[k], b, 0.0)
-    else:
-        project(X, r if len(w) == 0 else w * r, largest, b, F)
     known, out = (fit.coefficients, fit.place[k]), (error, keep)
     for g in range(grid.degree + 1):
         d = n_features(g, p)
@@ -137,10 +133,12 @@ def _regress(
         if rows:
             kernel_matrix(X, g, G)
         elif len(moments) == 0:
-            for a in range(d):
-                for j in range(d):
+            for a in range(d + 1):
+                for j in range(a, d + 1):
                     G[a, j] = 0.0
-            add_gram(X, w, g, G)
+            add_joint_gram(X, r, w, g, G)
+            for a in range(d):
+                b[a] = G[a, d]
         for m in range(first, last):
             ridge, c, factor = grid.ridges[m - g * L], fit.coefficients[fit.place[k, m] :], A[m - first]
             if rows:
@@ -279,7 +277,7 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
     error, keep, b = np.empty((M, widest)), np.empty((M, widest)), np.empty(d)
     work = (
         np.empty((len(grid.ridges), d, d)),
-        np.empty((d, d)),
+        np.empty((d + 1, d + 1)),
         np.empty(d),
         np.empty((d + 1, LANES)),
         b,

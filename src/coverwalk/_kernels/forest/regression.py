@@ -82,7 +82,7 @@ def _add_products(F: Floats, n: int, d: int, G: Floats) -> None:
 
 
 @kernel
-def _add_rows(X: Floats, y: Floats, w: Floats, degree: int, G: Floats) -> None:
+def add_joint_gram(X: Floats, y: Floats, w: Floats, degree: int, G: Floats) -> None:
     """Add g'Wg of the rows g = (f(x), y) with weights w (n,) or none to the upper triangle of G; without y, F'WF."""
     n, d = len(X), n_features(degree, X.shape[1])
     size = d if len(y) == 0 else d + 1
@@ -104,7 +104,7 @@ def _add_rows(X: Floats, y: Floats, w: Floats, degree: int, G: Floats) -> None:
 @kernel
 def add_gram(X: Floats, w: Floats, degree: int, G: Floats) -> None:
     """Add F'WF of the rows X with weights w (n,) to the upper triangle of G; without weights F'F."""
-    _add_rows(X, _NONE, w, degree, G)
+    add_joint_gram(X, _NONE, w, degree, G)
 
 
 @kernel
@@ -119,7 +119,7 @@ def add_moments(X: Floats, y: Floats, w: Floats, degree: int, S: Floats) -> None
     """Add F'WF, F'Wy and y'Wy of the rows X, y with weights w (n,) or none to S: the packed upper triangle of g'Wg."""
     D = n_features(degree, X.shape[1]) + 1
     G, at = np.zeros((D, D)), 0
-    _add_rows(X, y, w, degree, G)
+    add_joint_gram(X, y, w, degree, G)
     for a in range(D):
         for j in range(a, D):
             S[at] += G[a, j]
@@ -186,21 +186,6 @@ def kernel_matrix(X: Floats, degree: int, K: Floats) -> None:
                 u0 = X[i, a] * X[j, a]
                 t0, s0 = t0 + u0, s0 + u0 * u0
             K[i, j] = _product(t0, s0, degree)
-
-
-@fused_kernel
-def project(X: Floats, r: Floats, degree: int, b: Floats, lanes: Floats) -> None:
-    """b = F'r."""
-    n, d, width = len(r), n_features(degree, X.shape[1]), lanes.shape[1]
-    for a in range(d):
-        b[a] = 0.0
-    for s in range(0, n, width):
-        _lane_features(X, s, degree, lanes)
-        for a in range(d):
-            t = 0.0
-            for q in range(min(width, n - s)):
-                t += lanes[a, q] * r[s + q]
-            b[a] += t
 
 
 @kernel
