@@ -12,6 +12,7 @@ from scipy import integrate, stats
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.distributions.univariate import UnivariateDistribution
+from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.rounding import Rounding
 
 DFS = [0.5, 1.0, 2.0, 2.1, 5.5, 30.0, 41.0, 300.0, 2999.0, 3001.0, 1e5, 1e8, np.inf]
@@ -512,7 +513,43 @@ def test_the_crps_of_a_grid_under_a_narrow_and_a_wide_normal():
     assert dist.rounded(Rounding(step=step)).crps([0.0])[0] == pytest.approx(exact, abs=3e-7)
 
 
-def test_rows_without_a_mean_or_with_cells_have_a_crps_from_quantiles():
+ROUNDINGS = {
+    "atoms": Rounding(values=np.array([0.0, 1.0]), width=np.array([0.5, 0.3])),
+    "atoms at limits": Rounding(values=np.array([-1.0, 0.0, 3.0]), width=np.array([0.5, 0.2, 0.5]), low=-1.0, high=3.0),
+    "low": Rounding(bounds=Bounds(-3.0, np.inf, 2.0), low=-3.0),
+    "high": Rounding(bounds=Bounds(-np.inf, 3.0, 2.0), high=3.0),
+    "low and high": Rounding(bounds=Bounds(-10.0, 10.0, 4.0), low=-10.0, high=10.0),
+    "skewed": Rounding(bounds=Bounds(-4.0, np.inf, 5.0, 0.5)),
+    "skewed to the left, an atom": Rounding(
+        values=np.array([0.0]), width=np.array([0.5]), bounds=Bounds(-np.inf, 5.0, 8.0, 0.5)
+    ),
+    "a grid": Rounding(step=0.5, low=-2.0, high=6.0),
+    "a grid, mapped": Rounding(step=0.25, low=-2.0, bounds=Bounds(-2.125, np.inf, 3.0)),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDINGS)
+def test_the_crps_of_y_with_bounds_or_atoms_is_the_integral(name):
+    rounding = ROUNDINGS[name]
+    latent, _, spread, y = crps_rows(2, n=4, df=(4.0, 8.0, 30.0), narrowest=0.1)
+    dist, y = latent.rounded(rounding), rounding.value(y)
+    beyond = [limit + side for limit, side in ((rounding.low, -0.5), (rounding.high, 0.5)) if np.isfinite(limit)]
+    y[: len(beyond)] = beyond
+    far = np.concatenate([np.linspace(0.0, 30.0, 300), np.geomspace(30.0, 2000.0, 100)[1:]])
+    for i in range(len(y)):
+        edges = rounding.value(np.concatenate([-far, far]) * spread[i])
+        if rounding.step:
+            edges = rounding.between(edges.min(), edges.max())
+        edges = np.unique(np.concatenate([edges, rounding.values, [y[i]]]))
+        place, weight = np.polynomial.legendre.leggauss(10 if not rounding.step else 1)
+        x = 0.5 * (edges[1:] + edges[:-1])[:, None] + 0.5 * np.diff(edges)[:, None] * place
+        above = dist[i].cdf(x.ravel()).reshape(x.shape) - (x > y[i])
+        expected = np.sum(above**2 * 0.5 * np.diff(edges)[:, None] * weight)
+        slope = rounding.bounds.c if rounding.bounds else 1.0
+        assert dist.crps(y)[i] == pytest.approx(expected, abs=1e-6 * slope * spread[i])
+
+
+def test_rows_with_cells_have_an_exact_crps_and_those_without_a_mean_one_from_quantiles():
     heavy = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.student([0.9]))
     assert heavy.crps([0.5]) == pytest.approx(UnivariateDistribution.crps(heavy, [0.5]))
     cells = PredictiveDistribution([0, 1], [1.0], [0.0], [1.0], [0], Shapes.cells([0.4, 0.6], [-1.0, 1.0], [1.0, 2.0]))
@@ -524,6 +561,7 @@ def test_rows_without_a_mean_or_with_cells_have_a_crps_from_quantiles():
         [0, 1],
         Shapes.join([cells.shapes, Shapes.student([np.inf])]),
     )
-    assert both.crps([0.3, 0.3])[0] == pytest.approx(UnivariateDistribution.crps(cells, [0.3])[0])
+    exact = 0.16 / 3 + 0.16 * 0.3 + 0.36 * 0.7 + 0.24  # from -1 to 0, to 0.3, to 1, to 3
+    assert both.crps([0.3, 0.3])[0] == pytest.approx(exact, abs=1e-12)
     assert both.crps([0.0, 0.0])[1] == pytest.approx((np.sqrt(2) - 1) / np.sqrt(np.pi), abs=1e-8)
     assert np.isnan(both.crps([np.nan, 0.0])).tolist() == [True, False]

@@ -12,8 +12,9 @@ from sklearn.datasets import load_digits
 from coverwalk import ConditionalDensity, ContextClassifier, load
 from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout, empty_fit, fit_contexts
 from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
+from coverwalk._kernels.forest.regression import n_moments
 from coverwalk._kernels.forest.residual_bins import bin_residuals, density_scores
-from coverwalk._kernels.forest.sums import add_moments, empty_regressions, n_moments, regress_moments
+from coverwalk._kernels.forest.sums import add_leaves, empty_regressions, regress_moments
 from coverwalk.forest import passes as chunks
 from coverwalk.forest import tuning
 from coverwalk.forest.growth import ready
@@ -69,7 +70,7 @@ def from_rows_and_from_sums(n, p=3, many=2.0):
     fit_contexts(X, y, layout, grid, kernel_tables(), exact)
     moments = np.zeros((2, n_moments(2, p)))
     ranges = np.full((2, p), np.inf), np.full((2, p), -np.inf)
-    add_moments(X, y, layout, np.array([-1, 0, 1]), 2, moments, *ranges)
+    add_leaves(X, y, layout, np.array([-1, 0, 1]), 2, moments, *ranges)
     regress_moments(np.vstack([moments.sum(axis=0), moments]), tree[1], grid, p, summed)
     return exact, summed
 

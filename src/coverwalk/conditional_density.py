@@ -216,9 +216,11 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         given = None
         if sample_weight is not None:
             given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        X, Y = (np.require(part, requirements=["C", "W"]) for part in (X, Y))  # kernels are compiled for nothing else
         rounded = any(find_rounding(column) is not None for column in Y.T)
         rows, weight = distinct_rows(X, Y, given, rounded)
-        X, Y = X[rows], Y[rows]
+        if len(rows) < len(X):  # else the forests copy them anyway
+            X, Y = X[rows], Y[rows]
         settings = self._settings(len(X))
         names = input_names(self)
         forests = []

@@ -133,9 +133,8 @@ class Forest:
     def learned_rows(self) -> tuple[Floats, Floats, Floats]:
         """X (n, p), y (n,) and weights of the rows to which the trees are fitted, in canonical order."""
         order = canonical_order(self.X, self.y)
-        X, y, *weight = usual_rows(
-            self.settings, self.X[order], self.y[order], *([self.weight[order]] if len(self.weight) else [])
-        )
+        X = np.take(self.X, order, axis=0)  # in half the time of self.X[order]
+        X, y, *weight = usual_rows(self.settings, X, self.y[order], *([self.weight[order]] if len(self.weight) else []))
         return X, y, weight[0] if weight else self.weight
 
     def finalize(self, stops: tuple[float, ...] | None = None, *, shown: bool = False) -> None:
@@ -145,6 +144,7 @@ class Forest:
         X, y, weight = self.learned_rows()
         parts, n_categories = self.settings.part_of_trees(), self.settings.n_categories
         Z, r, left = self.fit_experts(X, y, weight)
+        del X  # a copy of all rows, which the trees need not find in memory
 
         def one(k: int) -> FittedTree:
             part = parts[k]

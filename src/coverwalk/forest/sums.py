@@ -22,14 +22,9 @@ from coverwalk._kernels.forest.components import MAX_PLANE, RIDGE
 from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout
 from coverwalk._kernels.forest.kernel_density import N_BINS
 from coverwalk._kernels.forest.polynomial import n_features
+from coverwalk._kernels.forest.regression import n_moments
 from coverwalk._kernels.forest.residual_bins import bin_residuals, bin_scales, density_scores
-from coverwalk._kernels.forest.sums import (
-    Regressions,
-    add_moments,
-    empty_regressions,
-    n_moments,
-    regress_moments,
-)
+from coverwalk._kernels.forest.sums import Regressions, add_leaves, empty_regressions, regress_moments
 from coverwalk.forest.fitting import tables, weighted_tree
 from coverwalk.forest.forest import MAX_LEAVES, PLAN_ROWS, Forest
 from coverwalk.forest.local_columns import Fill, fill_of, local_columns
@@ -146,7 +141,7 @@ class ForestSums(ForestStatistics[Moments]):
 
     def add(self, k: int, rows: Rows, layout: Layout, degree: int) -> None:
         """Add rows to the moments of tree k."""
-        add_moments(*rows, layout, _places(self.forest.trees[k]), degree, *self.sums[k])
+        add_leaves(*rows, layout, _places(self.forest.trees[k]), degree, *self.sums[k])
 
     def finish(self) -> "ForestShapes":
         """Sums upwards, regressions and priors downwards: what the second pass needs; its ``finish`` makes the forest,

@@ -80,7 +80,7 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     most = int(np.clip(MAX_NUMBERS / n_features(settings.degree, X.shape[1]), *MAX_ROWS))
     many = len(y) >= 1.5 * most
     order = canonical_order(X, y)
-    every, order = latent(X[order], y[order], settings), order[: 2 * most if many else most]
+    every, order = latent(X, y, settings)[order], order[: 2 * most if many else most]
     X, y, weight = X[order], y[order], None if weight is None else weight[order]
     folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in (HELD_OUT_OF_MANY if many else HELD_OUT)]
     counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])

@@ -58,9 +58,11 @@ class Scaling:
 
     def rows(self, X: Floats, n_categories: tuple[int, ...]) -> tuple[Floats, Floats]:
         """Rows X (n, p) as splits read them, where categories keep their numbers; and without missing values and
-        categories. n_categories: of each column, 0 for numbers; empty where all are numbers.
+        categories, the same array where there are none. n_categories: of each column, 0 for numbers; empty where all
+        are numbers.
         """
-        Z, plain = np.empty(X.shape), np.empty(X.shape)
+        Z = np.empty(X.shape)
+        plain = np.empty(X.shape) if n_categories or np.isnan(X).any() else Z
         category = np.array(n_categories, np.int64) if n_categories else np.zeros(X.shape[1], np.int64)
         X = np.require(X, np.float64, ["C", "W"])  # a kernel for each kind of array would have to be compiled
         frame_rows(X, self.centre, self.scale, category, Z, plain)

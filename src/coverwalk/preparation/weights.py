@@ -28,7 +28,8 @@ def distinct_rows(X: Floats, Y: Floats, weight: Floats | None, rounded: bool) ->
     if not weight.max(initial=0.0) > 0.0:
         raise ValueError("all sample weights are 0: there is no row to fit to")
     kept = np.flatnonzero(weight > NOTHING * weight.max())
-    codes = row_codes(np.hstack([X[kept], Y[kept, :-1]]), Y[kept, -1].copy())
+    inputs = X if Y.shape[1] == 1 else np.hstack([X, Y[:, :-1]])
+    codes = row_codes(inputs, Y[:, -1])[kept]
     first, group, counts = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)[1:]
     times = 1
     if rounded:

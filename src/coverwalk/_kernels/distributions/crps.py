@@ -1,12 +1,13 @@
-"""The continuous ranked probability score of rows of mixtures: E|Y - y| less the integral of F (1 - F).
+"""The continuous ranked probability score of rows of mixtures: the integral of (F(t) - 1{t >= y})^2 over t.
 
-The first is a sum over components. The second does not depend on y and has no kink: in u, y being the middle of the row
-and its spread times sinh(u), it is a sum at even distances, whose error vanishes faster than any power of them. The cdf
-comes from tables (`row_cdf`), and the tails beyond are sums over components again.
+t is a function of the latent y that is, piece by piece, constant, linear or exponential: see `warped.piece_moments`.
+The integral goes over the latent y, where the cdf is smooth but for the ends of cells: between those, the ends of the
+pieces and y by Gauss and Legendre, in u, the latent y being the middle of the row and its spread times sinh(u). The cdf
+comes from tables (`row_cdf`). Squares of the tails beyond are nothing.
 
-Where y is rounded to a grid, both are sums over the midpoints of its cells. Few of them are summed. Where the
-components are wide against a step these sums are the integrals, less step^2 f(y) / 12 - 7 step^4 f''(y) / 2880 in the
-first (Euler and Maclaurin).
+Where y is rounded to a grid, it is a sum over the midpoints of its cells. Few of them are summed. Where the components
+are wide against a step the sum is the integral, less step^2 f(y) / 12 - 7 step^4 f''(y) / 2880 + ... (Euler and
+Maclaurin).
 """
 
 # A compiled function is Any to its caller.
@@ -19,7 +20,6 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import fused_kernel, kernel
-from coverwalk._kernels.distributions.exponential import LOWEST, loop_exp, loop_tail
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.quantile import row_spread
 from coverwalk._kernels.distributions.row_cdf import (
@@ -29,99 +29,42 @@ from coverwalk._kernels.distributions.row_cdf import (
     NORMAL,
     PER_UNIT,
     REACH,
+    FlatRow,
     _ramps,
     empty_row,
     flatten,
+    tabulated_cdf,
 )
-from coverwalk._kernels.distributions.shapes import FAR_NORMAL, Table
-from coverwalk._kernels.distributions.student import student_density, student_tail
+from coverwalk._kernels.distributions.shapes import Table
+from coverwalk._kernels.distributions.student import student_tail
+from coverwalk._kernels.distributions.warped import CONSTANT, EXPONENTIAL, LINEAR
 
 __all__ = ["mixture_crps"]
 
 _FARTHEST = 1e6  # spreads to which a sum goes at most
-_NEAR, _FAR = 1e-6, 1e-7  # of its mass, that a component may have beyond: where squares are summed, and where not
+_LITTLE = 1e-7  # of its mass, that a component may have beyond
 _NOTHING = 1e-10  # of mass, from where a Student t is not read from its table
 _ALL = 6.0  # deviations from where a normal is not: it has 1e-9 of its mass there
 _TOLERANCE = 7e-7  # of the sum, in spreads, by a component if it were at its worst: that of all is below 1e-6
-_MOST = 2**15  # terms of the sum
+_MOST = 2**15  # terms of a sum; a row with more of them is left to others
 _WIDEST = 0.25  # distance in u: a normal in sinh(u) grows beyond pi / 4 from the axis, which adds exp(-pi^2 / 2 / this)
 _FEW = 100  # values of a grid that are summed in any case
-_MANY = 2000  # where components are narrow; a row with more of them is left to others
-# The next term of the series is 62 / 967680 step^6 times the fourth derivative of the density, 1.2 / scale^5 at most
-_NEXT = 62.0 / 967680 * 1.2
-_FLAT = 1.0 / math.sqrt(2.0 * math.pi)
+_SMOOTH = 3.0  # steps of a grid: what the series leaves out under components so wide is below 1e-7 of them
+# of the differences F(y + j step / 2) - F(y - j step / 2), j = 1, 3, 5, that make three terms of the series
+_SERIES = np.linalg.solve([[1, 3, 5], [1, 27, 125], [1, 243, 3125]], [1 / 12, -7 * 24 / 2880, 62 * 1920 / 967680])
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+_PANEL = 6.0  # distances in u that share these nodes
+_WIDE = 4.0  # of an exponential, that they see well
 
-
-@fused_kernel
-def _normal_distance(normal: Floats, n: int, y: float) -> tuple[float, float, float]:
-    """What n normal components add to E|Y - y|, to the density at y, and to its second derivative."""
-    total, density, curvature = 0.0, 0.0, 0.0
-    for m in range(np.uint64(n)):
-        weight, inverse = normal[m, 0], normal[m, 2]
-        e = min(abs(y - normal[m, 1]) * inverse, 1e150)
-        f = _FLAT * loop_exp(max(-0.5 * e * e, LOWEST)) if e < FAR_NORMAL else 0.0
-        tail = loop_tail(min(e, FAR_NORMAL)) if e < FAR_NORMAL else 0.0
-        total += weight / inverse * (2.0 * f + e * (1.0 - 2.0 * tail))
-        density += weight * inverse * f
-        curvature += weight * inverse * inverse * inverse * (e * e - 1.0) * f if e < FAR_NORMAL else 0.0
-    return total, density, curvature
-
-
-@kernel
-def _student_distance(student: Floats, n: int, y: float) -> tuple[float, float, float]:
-    """The same of n Student components, with more than one degree of freedom."""
-    total, density, curvature = 0.0, 0.0, 0.0
-    for m in range(n):
-        weight, inverse, df, log_norm = student[m, 0], student[m, 2], student[m, 3], student[m, 4]
-        e = abs(y - student[m, 1]) * inverse
-        f, tail = student_density(e, df, log_norm), student_tail(e, df, log_norm)
-        excess = (df + e * e) / (df - 1.0) * f - e * tail if e < 1e100 else 0.0
-        total += weight / inverse * (2.0 * excess + e)
-        density += weight * inverse * f
-        spread = df + e * e
-        slope = (df + 1.0) / spread
-        curvature += weight * inverse * inverse * inverse * f * slope * (slope * e * e + 2.0 * e * e / spread - 1.0)
-    return total, density, curvature
-
-
-@kernel
-def _ramp_distance(ramp: Floats, n: int, y: float) -> float:
-    """E|Y - y| of n cells."""
-    total = 0.0
-    for m in range(n):
-        t, width = (y - ramp[m, 1]) * ramp[m, 2], 1.0 / ramp[m, 2]
-        inside = min(max(t, 0.0), 1.0)
-        total += ramp[m, 0] * width * (abs(t - inside) + 0.5 * (inside * inside + (1.0 - inside) * (1.0 - inside)))
-    return total
-
-
-@kernel
-def _distance(size: Ints, normal: Floats, student: Floats, ramp: Floats, y: float) -> tuple[float, float, float]:
-    """E|Y - y|, the density at y but for cells, and its second derivative."""
-    a, f, g = _normal_distance(normal, size[0], y)
-    b, more, bent = _student_distance(student, size[1], y)
-    return a + b + _ramp_distance(ramp, size[2], y), f + more, g + bent
-
-
-@kernel
-def _facts(size: Ints, normal: Floats, student: Floats, ramp: Floats) -> tuple[float, float, float]:
-    """Of a flat row: the mean, NaN where there is none; the scale of its narrowest component; weights / scales^5."""
-    mean, narrowest, sharp = 0.0, math.inf, 0.0
-    for kind in range(2):
-        part = normal if kind == 0 else student
-        for m in range(size[kind]):
-            mean += part[m, 0] * part[m, 1] if kind == 0 or student[m, 3] > 1.0 else math.nan
-            narrowest = min(narrowest, 1.0 / part[m, 2])
-            sharp += part[m, 0] * part[m, 2] ** 5
-    for m in range(size[2]):
-        mean += ramp[m, 0] * (ramp[m, 1] + 0.5 / ramp[m, 2])
-        narrowest = 0.0
-    return mean, narrowest, sharp
+Pieces = tuple[Floats, Ints, Floats]  # edges (P + 1,), kinds (P,) and forms (P, 4): see `warped.piece_moments`
+Work = tuple[Floats, Floats, Floats]  # nodes of a sum over the latent y, their weights, and the cdf: see `_score`
+# origin and step of the grid to which y is rounded, step 0 for none; the limits of y
+Grid = tuple[float, float, float, float]
 
 
 @kernel
 def _distance_between(size: Ints, normal: Floats, student: Floats, center: float, spread: float) -> float:
-    """The distance in u at which the sum over F (1 - F) is good to _TOLERANCE.
+    """The distance in u at which an endless sum over F (1 - F) is good to _TOLERANCE.
 
     A component whose locations are so many deviations d apart in the sum adds its weight times exp(-pi^2 / d^2) to
     the error if it is normal, and exp(-2 pi sqrt(df) / d) if it is a Student t, whose density has a pole there.
@@ -153,16 +96,17 @@ def _extent(weight: float, df: float, mass: float) -> float:
 
 
 @kernel
-def _reach(size: Ints, normal: Floats, student: Floats, ramp: Floats, center: float, mass: float) -> float:
-    """How far from the centre components have more than so much mass."""
-    reach = 0.0
-    for m in range(size[0]):
-        reach = max(reach, abs(normal[m, 1] - center) + _extent(normal[m, 0], math.inf, mass) / normal[m, 2])
-    for m in range(size[1]):
-        reach = max(reach, abs(student[m, 1] - center) + _extent(student[m, 0], student[m, 3], mass) / student[m, 2])
+def _reach(size: Ints, normal: Floats, student: Floats, ramp: Floats, center: float) -> tuple[float, float]:
+    """How far from the centre components have more than _LITTLE mass; the scale of the narrowest."""
+    reach, narrowest = 0.0, math.inf if size[2] == 0 else 0.0
+    for kind in range(2):
+        part = normal if kind == 0 else student
+        for m in range(size[kind]):
+            extent = _extent(part[m, 0], math.inf if kind == 0 else student[m, 3], _LITTLE) / part[m, 2]
+            reach, narrowest = max(reach, abs(part[m, 1] - center) + extent), min(narrowest, 1.0 / part[m, 2])
     for m in range(size[2]):
         reach = max(reach, abs(ramp[m, 1] + 0.5 / ramp[m, 2] - center) + 0.5 / ramp[m, 2])
-    return reach
+    return reach, narrowest
 
 
 @fused_kernel
@@ -205,79 +149,140 @@ def _add(part: Floats, which: Ints, n: int, pieces: Any, y: Floats, F: Floats) -
 
 
 @kernel
-def _sum(
-    size: Ints, normal: Floats, student: Floats, which: Ints, pieces: Any, center: float, spread: float, reach: float
-) -> float:
-    """The integral of F (1 - F) from -reach to reach about the centre, in spreads; NaN where it takes too much."""
-    end = math.asinh(reach)
-    N = math.ceil(2.0 * end / _distance_between(size, normal, student, center, spread)) + 1
-    if N > _MOST:
-        return math.nan
-    width = 2.0 * end / (N - 1)
-    y, F = np.empty(N), np.zeros(N + 1)
-    for k in range(N):
-        y[k] = center + spread * math.sinh(k * width - end)
-    _add(normal, which[:0], size[0], pieces, y, F)
-    _add(student, which, size[1], pieces, y, F)
-    P = 0.0
+def _score(row: FlatRow, tables: Any, work: Work, N: int) -> float:
+    """The sum over N nodes of their weights times the square of the cdf and what F is at first, as differences."""
+    z, weight, F = work
+    _add(row.normal, row.which[:0], row.size[0], tables, z[:N], F)
+    _add(row.student, row.which, row.size[1], tables, z[:N], F)
+    P, total = 0.0, 0.0
     for k in range(N):
         P += F[k]
-        F[k] = P * (1.0 - P) * math.cosh(k * width - end)
-    total = -0.5 * (F[0] + F[N - 1])
-    for k in range(N):
-        total += F[k]
-    # Euler's and Maclaurin's first term, for heavy tails: they end as powers, whose slopes two points tell
-    for at, before in ((0, 1), (N - 1, N - 2)):
-        if F[at] > 0.0 and F[before] > 0.0:
-            total -= F[at] * math.log(F[at] / F[before]) / 12.0
-    return total * width
+        miss = P + _ramps(row.ramp, row.size[2], z[k])[0]
+        total += weight[k] * miss * miss
+    return total
+
+
+@kernel
+def _insert(marks: Floats, n: int, z: float) -> int:
+    """Put z among the n marks, ascending, if it lies between the first and the last; how many there are then."""
+    if not marks[0] < z < marks[n - 1]:
+        return n
+    k = n
+    while marks[k - 1] > z:
+        marks[k] = marks[k - 1]
+        k -= 1
+    marks[k] = z
+    return n + 1
+
+
+@kernel
+def _continuous(row: FlatRow, pieces: Pieces, center: float, spread: float, reach: float, y: float, work: Work) -> int:
+    """Nodes of the integral, but for tails beyond reach from the centre, y being latent: how many, -1 for too many."""
+    (edges, kind, form), (z, weight, F), ramp = pieces, work, row.ramp
+    marks, n = np.empty(len(edges) + 3 + 2 * row.size[2]), 2
+    marks[0] = min(center - reach, y if y > -math.inf else center)
+    marks[1] = max(center + reach, y if y < math.inf else center)
+    for k in range(len(edges)):
+        n = _insert(marks, n, edges[k])
+    for m in range(row.size[2]):
+        n = _insert(marks, n, ramp[m, 1])
+        n = _insert(marks, n, ramp[m, 1] + 1.0 / ramp[m, 2])
+    n = _insert(marks, n, y)
+    apart = _PANEL * _distance_between(row.size, row.normal, row.student, center, spread)
+    at, k, below, F[0] = 0, 0, True, 0.0
+    for m in range(n - 1):
+        while edges[k + 1] <= marks[m]:
+            k += 1
+        if below and marks[m] >= y:
+            below = False
+            F[at] -= 1.0
+        if kind[k] == CONSTANT:
+            continue
+        start, end = math.asinh((marks[m] - center) / spread), math.asinh((marks[m + 1] - center) / spread)
+        often = (marks[m + 1] - marks[m]) / _WIDE if kind[k] == EXPONENTIAL else 0.0
+        panels = math.ceil(min(max((end - start) / apart, often), 1.0 * _MOST))
+        if at + len(_NODES) * panels > _MOST:
+            return -1
+        half = 0.5 * (end - start) / panels
+        for q in range(len(_NODES) * panels):
+            node = q % len(_NODES)
+            grown = math.exp(start + half * (2 * (q // len(_NODES)) + 1 + _NODES[node]))
+            z[at] = center + 0.5 * spread * (grown - 1.0 / grown)
+            weight[at] = half * _WEIGHTS[node] * 0.5 * spread * (grown + 1.0 / grown) * form[k, 1]
+            if kind[k] == EXPONENTIAL:
+                weight[at] *= form[k, 2] * math.exp(form[k, 2] * (z[at] - form[k, 3]))
+            at += 1
+            F[at] = 0.0
+    return at
+
+
+@kernel
+def _value(pieces: Pieces, z: float) -> float:
+    """The y of a latent y, where no piece is constant."""
+    edges, kind, form = pieces
+    k = 0
+    while k < len(kind) - 1 and edges[k + 1] < z:
+        k += 1
+    part = z - form[k, 3]
+    return form[k, 0] + form[k, 1] * (part if kind[k] == LINEAR else math.exp(form[k, 2] * part))
+
+
+@kernel
+def _rounded(pieces: Pieces, grid: Grid, ends: tuple[float, float], y: float, most: int, work: Work) -> int:
+    """Nodes of the sum over a grid between two latent ends, y being a value of it: how many, -1 for more than most."""
+    (edges, kind, form), (z, weight, F), (origin, step, low, high) = pieces, work, grid
+    first = np.floor((max(min(_value(pieces, ends[0]), y), low) - origin) / step)
+    count = np.ceil((min(max(_value(pieces, ends[1]), y), high) - origin) / step) - first
+    if not count <= most:
+        return -1
+    N, k = int(count), 0
+    F[: N + 1] = 0.0
+    F[min(max(int(np.rint((y - origin) / step) - first), 0), N)] = -1.0
+    for j in range(N):
+        t = origin + (first + j + 0.5) * step
+        while k < len(kind) - 1 and t > _value(pieces, edges[k + 1]):
+            k += 1
+        part = (t - form[k, 0]) / form[k, 1]
+        z[j], weight[j] = form[k, 3] + (part if kind[k] == LINEAR else math.log(part) / form[k, 2]), step
+    return N
 
 
 @kernel
 def mixture_crps(
-    components: Components, table: Table, tables: tuple[Any, Any], y: Floats, origin: float, step: float, out: Floats
+    components: Components,
+    table: Table,
+    tables: tuple[Any, Any],
+    y: Floats,
+    latent: Floats,
+    pieces: Pieces,
+    grid: Grid,
+    out: Floats,
 ) -> None:
     """Fill out (n,): the score of y (n,), each in its row; NaN for rows that this does not suit.
 
-    origin and step: of the grid to which y is rounded, step 0 for none; y is a value of it. tables: see `mixture_ppf`.
+    latent (n,): the latent y up to which all lies at or below y, which is a value of the grid. tables: see
+    `mixture_ppf`.
     """
-    which, pieces = tables
-    row = empty_row(components, table, out.shape[0])
-    size, normal, student, kind, ramp, _ = row
+    _, step, lowest, highest = grid
+    straight = len(pieces[1]) == 1 and lowest == -math.inf and highest == math.inf
+    row, work = empty_row(components, table, out.shape[0]), (np.empty(_MOST), np.empty(_MOST), np.empty(_MOST + 1))
     for i in range(out.shape[0]):
         out[i] = math.nan
         center, spread = row_spread(components, i)
-        usual = flatten(components, table, which, i, row) and size[3] == 0 and abs(y[i]) < 1e100
-        mean, narrowest, sharp = _facts(size, normal, student, ramp)
-        smooth = size[2] == 0 and narrowest >= step and _NEXT * step**6 * sharp <= 0.1 * _TOLERANCE * spread
-        if not usual or math.isnan(mean):
+        if not (flatten(components, table, tables[0], i, row) and row.size[3] == 0 and abs(y[i]) < 1e100):
             continue
-        if step > 0.0:
-            reach = _reach(size, normal, student, ramp, center, _NEAR)
-            first = np.floor((min(center - reach, y[i]) - origin) / step)
-            count = np.ceil((max(center + reach, y[i]) - origin) / step) - first + 1.0
-            if count <= (_FEW if smooth else _MANY):
-                at, F = np.empty(int(count)), np.zeros(int(count) + 1)
-                for k in range(len(at)):
-                    at[k] = origin + (first + k + 0.5) * step
-                _add(normal, kind[:0], size[0], pieces, at, F)
-                _add(student, kind, size[1], pieces, at, F)
-                total, P = 0.0, 0.0
-                for k in range(len(at)):
-                    P += F[k]
-                    miss = P + _ramps(ramp, size[2], at[k])[0] - (1.0 if at[k] > y[i] else 0.0)
-                    total += miss * miss
-                out[i] = step * total
-                continue
-        if not smooth:
-            continue
-        reach = _reach(size, normal, student, ramp, center, _FAR)
+        reach, narrowest = _reach(row.size, row.normal, row.student, row.ramp, center)
         if not reach < _FARTHEST * spread:
             continue
-        low, high = center - reach, center + reach
-        near, density, bent = _distance(size, normal, student, ramp, y[i])
-        left, right = _distance(size, normal, student, ramp, low)[0], _distance(size, normal, student, ramp, high)[0]
-        tails = 0.5 * max(left - (mean - low), 0.0) + 0.5 * max(right - (high - mean), 0.0)
-        series = step * step * (density / 12.0 - 7.0 * step * step * bent / 2880.0)
-        inside = _sum(size, normal, student, kind, pieces, center, spread, reach / spread)
-        out[i] = near - tails - spread * inside - series
+        N, series, smooth = -1, 0.0, straight and narrowest >= _SMOOTH * step
+        if step > 0.0:
+            N = _rounded(pieces, grid, (center - reach, center + reach), y[i], _FEW if smooth else _MOST, work)
+        if N < 0 and (step == 0.0 or smooth):
+            N = _continuous(row, pieces, center, spread, reach, latent[i], work)
+            for j in range(3 if step > 0.0 else 0):
+                for side in (-1.0, 1.0):
+                    at = y[i] + side * (j + 0.5) * step
+                    F = tabulated_cdf(row.size, row.normal, row.student, row.which, row.ramp, tables[1], at)[0]
+                    series += side * step * _SERIES[j] * F
+        if N >= 0:
+            out[i] = _score(row, tables[1], work, N) - series

@@ -11,21 +11,24 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import inlined_kernel, kernel
-from coverwalk._kernels.forest.kernel_density import N_BINS, density_evidence
+from coverwalk._kernels.forest.kernel_density import N_BINS, density_evidence, weighted_sums
 from coverwalk._kernels.forest.polynomial import add_features, n_features
 from coverwalk._kernels.forest.regression import (
     LANES,
     WIDE,
-    add_gram,
+    add_joint_gram,
+    add_moments,
     in_rows,
     kernel_matrix,
     leave_each_out,
     leave_one_out,
     leave_one_out_weighted,
     mean_keep,
-    project,
+    n_moments,
     solve_coefficients,
     solve_rows,
+    subtract_centre,
+    unpack_moments,
 )
 
 N_SHAPES = 2  # densities of a context: of its leave-one-out residuals, and of y about its mean
@@ -72,33 +75,29 @@ class Fit(NamedTuple):
 
 
 @kernel
-def _grams(X: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
-    """F'WF at the largest degree of each context with more rows than features, summed from the leaves upwards."""
+def _moments(X: Floats, y: Floats, layout: Layout, degree: int) -> tuple[Ints, Floats]:
+    """The `add_moments` of each context with more rows than features, summed from the leaves upwards; which are whose.
+
+    They are packed because there are thousands of them; of a context's own polynomials none has to be taken from rows.
+    """
     N, d = len(layout.start), n_features(degree, X.shape[1])
     which = np.full(N, -1, np.int64)
-    n_grams = 0
+    n_sums = 0
     for k in range(N):
         if layout.end[k] - layout.start[k] > d:
-            which[k] = n_grams
-            n_grams += 1
-    grams = np.zeros((n_grams, d, d))
+            which[k] = n_sums
+            n_sums += 1
+    sums = np.zeros((n_sums, n_moments(degree, X.shape[1])))
     for k in range(N - 1, -1, -1):
-        if which[k] < 0:
-            continue
-        G = grams[which[k]]
-        if layout.left[k] < 0:
+        above = which[layout.parent[k]] if k > 0 else -1
+        into = above if which[k] < 0 else which[k]
+        if into >= 0 and (which[k] < 0 or layout.left[k] < 0):
             s, e = layout.start[k], layout.end[k]
-            add_gram(X[s:e], layout.weight[s:e], degree, G)
-            continue
-        for child in range(layout.left[k], layout.left[k] + 2):
-            if which[child] < 0:
-                s, e = layout.start[child], layout.end[child]
-                add_gram(X[s:e], layout.weight[s:e], degree, G)
-                continue
-            for a in range(d):
-                for j in range(a, d):
-                    G[a, j] += grams[which[child], a, j]
-    return which, grams
+            add_moments(X[s:e], y[s:e], layout.weight[s:e], degree, sums[into])
+        if above >= 0 and which[k] >= 0:
+            for a in range(sums.shape[1]):
+                sums[above, a] += sums[which[k], a]
+    return which, sums
 
 
 @inlined_kernel
@@ -108,59 +107,65 @@ def _regress(
     w: Floats,
     grid: Grid,
     psi_0: float,
-    gram: Floats,
-    has_gram: bool,
+    moments: Floats,
     fit: Fit,
     k: int,
     work: tuple[Floats, ...],
 ) -> None:
     """Every regression of context k, whose rows are X and r with weights w; fills error and keep (M, rows) of the work
-    space.
+    space. moments: of X and y, or none.
     """
-    A, small, z, lanes, b, error, keep, narrow, wide, wide_lanes = work
+    A, G, z, lanes, b, error, keep, narrow, wide, wide_lanes = work
     n, p, L = len(r), X.shape[1], len(grid.ridges)
     F, F_lanes = (narrow, lanes) if n <= 2 * LANES else (wide, wide_lanes)
-    nu = grid.nu_0 + (n if len(w) == 0 else w.sum())
-    largest, square = 0, 0.0
-    wr = r if len(w) == 0 else w * r
+    size, _, square = weighted_sums(r, w)
+    nu, n_many = grid.nu_0 + size, 1
     for g in range(1, grid.degree + 1):
-        largest = largest if in_rows(n, g, p) else g
-    project(X, wr, largest, b, F)
-    for q in range(n):
-        square += wr[q] * r[q]
+        n_many = g + 1 if n >= grid.many * n_features(g, p) else n_many
+    if len(moments) > 0:
+        unpack_moments(moments, len(b), G, b)
+        subtract_centre(G, len(b), fit.centre[k], b, 0.0)
+    known, out = (fit.coefficients, fit.place[k]), (error, keep)
     for g in range(grid.degree + 1):
         d = n_features(g, p)
         rows = in_rows(n, g, p)
-        many = g == 0 or n >= grid.many * d
-        first, last = (g * L + L // 2, g * L + L // 2 + 1) if many else (g * L, g * L + L)
-        K = gram if has_gram and not rows else small
+        first, last = _tried(g, L, n_many)
         if rows:
-            kernel_matrix(X, g, small)
-        elif not has_gram:
+            kernel_matrix(X, g, G)
+        elif len(moments) == 0:
+            for a in range(d + 1):
+                for j in range(a, d + 1):
+                    G[a, j] = 0.0
+            add_joint_gram(X, r, w, g, G)
             for a in range(d):
-                for j in range(d):
-                    small[a, j] = 0.0
-            add_gram(X, w, g, small)
+                b[a] = G[a, d]
         for m in range(first, last):
             ridge, c, factor = grid.ridges[m - g * L], fit.coefficients[fit.place[k, m] :], A[m - first]
             if rows:
-                rest = solve_rows(K, r, w, ridge, c, m, (error, keep), (factor, z, lanes))
+                rest = solve_rows(G, r, w, ridge, c, m, out, (factor, z, lanes))
             else:
-                rest = square - solve_coefficients(K, b, d, ridge, c, factor)
-            if many:
+                rest = square - solve_coefficients(G, b, d, ridge, c, factor)
+            if g < n_many:
                 mean = mean_keep(factor, d, ridge, n, z, lanes)
                 for q in range(n):
                     keep[m, q] = mean
             fit.psi[k, m] = max(psi_0 + max(rest, 0.0), nu * grid.min_scale**2)
-        if not rows:
-            factors = A[:0] if many else A
-            known = fit.coefficients, fit.place[k]
-            leave_each_out(X, r, g, (first, last), known, factors, (error, keep), (F, F_lanes), w)
+        if not rows and g >= n_many:
+            leave_each_out(X, r, g, (first, last, L), known, A, out, (F, F_lanes), w)
+    leave_each_out(X, r, n_many - 1, (L // 2, n_many * L, L), known, A[:0], out, (F, F_lanes), w)
+    for g in range(grid.degree + 1):
+        first, last = _tried(g, L, n_many)
         for m in range(first, last):
             if len(w) == 0:
                 fit.log_score[k, m] = leave_one_out(error, keep, m, n, nu, fit.psi[k, m])
             else:
                 fit.log_score[k, m] = leave_one_out_weighted(error, keep, m, w, nu, fit.psi[k, m])
+
+
+@kernel
+def _tried(g: int, L: int, n_many: int) -> tuple[int, int]:
+    """The first of the regressions of degree g that are tried, and one past the last; of n_many degrees one is."""
+    return (g * L + L // 2, g * L + L // 2 + 1) if g < n_many else (g * L, g * L + L)
 
 
 @kernel
@@ -200,35 +205,29 @@ def _recentre(X: Floats, grid: Grid, weight: Floats, fit: Fit, k: int, alpha: Fl
 
 
 @inlined_kernel
-def _add_errors(weight: Floats, error: Floats, keep: Floats, s: int, e: int, r: Floats, loo: Floats) -> None:
-    """The residuals of rows s to e, in them and left out: the averages over the regressions, of weight (M,)."""
-    for i in range(s, e):
-        r[i] = loo[i] = 0.0
+def _add_errors(weight: Floats, error: Floats, keep: Floats, r: Floats, loo: Floats) -> None:
+    """The residuals r (n,), and those of rows left out: the averages over the regressions, of weight (M,)."""
+    for q in range(len(r)):
+        r[q] = loo[q] = 0.0
     for m in range(len(weight)):
         if weight[m] > 0.0:
-            for i in range(s, e):
-                t = weight[m] * error[m, i - s]
-                r[i] += t
-                loo[i] += t / keep[m, i - s]
+            for q in range(len(r)):
+                t = weight[m] * error[m, q]
+                r[q] += t
+                loo[q] += t / keep[m, q]
 
 
 @inlined_kernel
 def _densities(y: Floats, loo: Floats, w: Floats, grid: Grid, tables: tuple[Floats, Floats], fit: Fit, k: int) -> None:
     """The kernel densities of context k: of leave-one-out residuals, and of y about its mean."""
     n, M = len(y), fit.psi.shape[1]
-    total, rows = 0.0, 0.0
-    for q in range(n):
-        own = 1.0 if len(w) == 0 else w[q]
-        total += own * y[q]
-        rows += own
+    rows, total, _ = weighted_sums(y, w)
     fit.mean[k] = total / rows
     for shape in range(N_SHAPES):
         if shape == 1:
-            square = 0.0
             for q in range(n):
                 loo[q] = y[q] - fit.mean[k]
-                square += loo[q] * loo[q] * (1.0 if len(w) == 0 else w[q])
-            if square > rows * (PROMISING * fit.scale[k, 0]) ** 2:
+            if weighted_sums(loo, w)[2] > rows * (PROMISING * fit.scale[k, 0]) ** 2:
                 return
         score, fit.scale[k, shape], fit.width[k, shape] = density_evidence(
             loo, w, grid.min_scale, tables, fit.counts[fit.shaped[k], shape]
@@ -273,12 +272,12 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
     for k in range(N):
         widest = max(widest, layout.end[k] - layout.start[k])
     d = n_features(grid.degree, p)
-    which, grams = _grams(X, layout, grid.degree)
-    none = np.empty((0, 0))
+    which, sums = _moments(X, y, layout, grid.degree)
+    none = np.empty(0)
     error, keep, b = np.empty((M, widest)), np.empty((M, widest)), np.empty(d)
     work = (
         np.empty((len(grid.ridges), d, d)),
-        np.empty((d, d)),
+        np.empty((d + 1, d + 1)),
         np.empty(d),
         np.empty((d + 1, LANES)),
         b,
@@ -306,13 +305,13 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
                 fit.psi[k, m] = grid.nu_0 * above
             s2[k] = above
             continue
-        G = grams[which[k]] if which[k] >= 0 else none
-        _regress(X[s:e], r[s:e], layout.weight[s:e], grid, grid.nu_0 * above, G, which[k] >= 0, fit, k, work)
+        moments = sums[which[k]] if which[k] >= 0 else none
+        _regress(X[s:e], r[s:e], layout.weight[s:e], grid, grid.nu_0 * above, moments, fit, k, work)
         _posterior(fit.log_score[k], weight)
         _recentre(X[s:e], grid, weight, fit, k, b)
         fit.best[k] = np.argmax(weight)
         for m in range(M):
             s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + (n if plain else layout.weight[s:e].sum()))
-        _add_errors(weight, error, keep, s, e, r, loo)
+        _add_errors(weight, error, keep, r[s:e], loo[s:e])
         if fit.shaped[k] >= 0:
             _densities(y[s:e], loo[s:e], layout.weight[s:e], grid, tables, fit, k)

@@ -46,6 +46,18 @@ def base_density(e: float) -> float:
     return max(total / math.sqrt(2.0 * math.pi), 1e-300)
 
 
+@fused_kernel
+def weighted_sums(e: Floats, w: Floats) -> tuple[float, float, float]:
+    """The sums of w, w e and w e^2; w (n,), or none: all are one."""
+    total, first, square = 0.0, 0.0, 0.0
+    for q in range(len(e)):
+        own = 1.0 if len(w) == 0 else w[q]
+        total += own
+        first += own * e[q]
+        square += own * e[q] * e[q]
+    return total, first, square
+
+
 @kernel
 def _bin(e: Floats, w: Floats, scale: float, counts: Ints32) -> tuple[int, int, float]:
     """Count e into bins: how many rows there are, how many of them are beyond the bins, and the sum of their log
@@ -142,11 +154,7 @@ def density_evidence(
     """Bin e (n,), of rows with weights w (n,) or none, into counts (N_BINS,); returns log evidence averaged over
     bandwidths, scale, best bandwidth.
     """
-    square, total = 0.0, 0.0
-    for q in range(len(e)):
-        own = 1.0 if len(w) == 0 else w[q]
-        square += own * e[q] * e[q]
-        total += own
+    total, _, square = weighted_sums(e, w)
     scale = max(math.sqrt(square / total), min_scale)
     n, n_outside, log_outside = _bin(e, w, scale, counts)
     score, best = bins_evidence(counts, n, n_outside, log_outside, scale, tables)

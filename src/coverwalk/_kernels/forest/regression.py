@@ -82,19 +82,76 @@ def _add_products(F: Floats, n: int, d: int, G: Floats) -> None:
 
 
 @kernel
-def add_gram(X: Floats, w: Floats, degree: int, G: Floats) -> None:
-    """Add F'WF of the rows X with weights w (n,) to the upper triangle of G; without weights F'F."""
+def add_joint_gram(X: Floats, y: Floats, w: Floats, degree: int, G: Floats) -> None:
+    """Add g'Wg of the rows g = (f(x), y) with weights w (n,) or none to the upper triangle of G; without y, F'WF."""
     n, d = len(X), n_features(degree, X.shape[1])
-    F = np.empty((d, 2 * LANES))
+    size = d if len(y) == 0 else d + 1
+    F = np.empty((size, 2 * LANES))
     for s in range(0, n, F.shape[1]):
         _lane_features(X, s, degree, F)
         m = min(F.shape[1], n - s)
+        if size > d:
+            for q in range(m):
+                F[d, q] = y[s + q]
         if len(w) > 0:
             for q in range(m):
                 root = math.sqrt(w[s + q])
-                for a in range(d):
+                for a in range(size):
                     F[a, q] *= root
-        _add_products(F, m, d, G)
+        _add_products(F, m, size, G)
+
+
+@kernel
+def add_gram(X: Floats, w: Floats, degree: int, G: Floats) -> None:
+    """Add F'WF of the rows X with weights w (n,) to the upper triangle of G; without weights F'F."""
+    add_joint_gram(X, _NONE, w, degree, G)
+
+
+@kernel
+def n_moments(degree: int, p: int) -> int:
+    """Numbers in the packed triangle of a context."""
+    D = n_features(degree, p) + 1
+    return D * (D + 1) // 2
+
+
+@kernel
+def add_moments(X: Floats, y: Floats, w: Floats, degree: int, S: Floats) -> None:
+    """Add F'WF, F'Wy and y'Wy of the rows X, y with weights w (n,) or none to S: the packed upper triangle of g'Wg."""
+    D = n_features(degree, X.shape[1]) + 1
+    G, at = np.zeros((D, D)), 0
+    add_joint_gram(X, y, w, degree, G)
+    for a in range(D):
+        for j in range(a, D):
+            S[at] += G[a, j]
+            at += 1
+
+
+@kernel
+def unpack_moments(S: Floats, d: int, G: Floats, b: Floats) -> float:
+    """The triangle of F'F into G, F'y into b; returns y'y."""
+    at = 0
+    for a in range(d):
+        for j in range(a, d):
+            G[a, j] = S[at]
+            at += 1
+        b[a] = S[at]
+        at += 1
+    return S[at]
+
+
+@kernel
+def subtract_centre(G: Floats, d: int, centre: Floats, b: Floats, yy: float) -> float:
+    """F'y and y'y become F'r and r'r, r = y - F centre; returns the latter."""
+    for a in range(d):
+        yy -= 2.0 * centre[a] * b[a]
+    for a in range(d):
+        t = G[a, a] * centre[a]
+        for j in range(a + 1, d):
+            t += G[a, j] * centre[j]
+            b[j] -= G[a, j] * centre[a]
+        b[a] -= t
+        yy += centre[a] * (2.0 * t - G[a, a] * centre[a])
+    return max(yy, 0.0)
 
 
 @kernel
@@ -129,21 +186,6 @@ def kernel_matrix(X: Floats, degree: int, K: Floats) -> None:
                 u0 = X[i, a] * X[j, a]
                 t0, s0 = t0 + u0, s0 + u0 * u0
             K[i, j] = _product(t0, s0, degree)
-
-
-@fused_kernel
-def project(X: Floats, r: Floats, degree: int, b: Floats, lanes: Floats) -> None:
-    """b = F'r."""
-    n, d, width = len(r), n_features(degree, X.shape[1]), lanes.shape[1]
-    for a in range(d):
-        b[a] = 0.0
-    for s in range(0, n, width):
-        _lane_features(X, s, degree, lanes)
-        for a in range(d):
-            t = 0.0
-            for q in range(min(width, n - s)):
-                t += lanes[a, q] * r[s + q]
-            b[a] += t
 
 
 @kernel
@@ -259,7 +301,7 @@ def leave_each_out(
     X: Floats,
     r: Floats,
     degree: int,
-    models: tuple[int, int],
+    models: tuple[int, int, int],
     coefficients: tuple[Floats, Floats],
     factors: Floats,
     out: tuple[Floats, Floats],
@@ -268,15 +310,17 @@ def leave_each_out(
 ) -> None:
     """Fill error = (I - H) r and, where there are factors (models, d, d), keep = 1 - diag H of some models.
 
-    models: the first, and one past the last, rows of out = error, keep; coefficients: all of them, and where those of a
+    models: the first, and one past the last, rows of out = error, keep, and how many there are of a degree: of one
+    degree all or, without factors, one of each up to ``degree``. coefficients: all of them, and where those of a
     model start; w: weights (n,) of the rows, or none.
     """
-    (first, last), (flat, place), (error, keep), (F, lanes) = models, coefficients, out, work
-    n, d, width = len(r), n_features(degree, X.shape[1]), F.shape[1]
+    (first, last, alike), (flat, place), (error, keep), (F, lanes) = models, coefficients, out, work
+    n, width = len(r), F.shape[1]
     for s in range(0, n, width):
         _lane_features(X, s, degree, F)
         e = min(s + width, n)
-        for m in range(first, last):
+        for m in range(first, last, alike if len(factors) == 0 else 1):
+            d = n_features(m // alike, X.shape[1])
             for q in range(width):
                 lanes[d, q] = 0.0
             for a in range(d):

@@ -13,8 +13,16 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.contexts import Fit, Grid, Layout, _posterior, empty_fit
-from coverwalk._kernels.forest.polynomial import features, n_features
-from coverwalk._kernels.forest.regression import LANES, log_gamma_ratio, mean_keep, solve_coefficients
+from coverwalk._kernels.forest.polynomial import n_features
+from coverwalk._kernels.forest.regression import (
+    LANES,
+    add_moments,
+    log_gamma_ratio,
+    mean_keep,
+    solve_coefficients,
+    subtract_centre,
+    unpack_moments,
+)
 
 ALIKE = 8.0  # rows a term from which on one ridge is as good as another
 KURTOSIS = 3.0  # of the leave-one-out residuals in the second-order term of their evidence: that of the normal
@@ -31,45 +39,17 @@ class Regressions(NamedTuple):
 
 
 @kernel
-def n_moments(degree: int, p: int) -> int:
-    """Numbers in the packed triangle of a context."""
-    D = n_features(degree, p) + 1
-    return D * (D + 1) // 2
-
-
-@kernel
-def add_moments(
+def add_leaves(
     X: Floats, y: Floats, layout: Layout, place: Ints, degree: int, moments: Floats, low: Floats, high: Floats
 ) -> None:
-    """Add rows, sorted by leaf as ``layout`` says, to the moments and ranges of the leaves; place (N,) of each leaf.
-
-    Four rows at a time, as in `regression.add_gram`.
-    """
-    p = X.shape[1]
-    d = n_features(degree, p)
-    F = np.zeros((4, d + 1))
+    """Add rows, sorted by leaf as ``layout`` says, to the moments and ranges of the leaves; place (N,) of each leaf."""
     for k in range(len(layout.left)):
-        s, e = layout.start[k], layout.end[k]
+        s, e, l = layout.start[k], layout.end[k], place[k]
         if layout.left[k] >= 0 or s == e:
             continue
-        l = place[k]
-        S = moments[l]
-        for q in range(s, e, 4):
-            for i in range(4):
-                F[i, :] = 0.0
-                if q + i < e:
-                    features(X[q + i], degree, F[i])
-                    F[i, d] = y[q + i]
-            at = 0
-            for a in range(d + 1):
-                t0, t1, t2, t3 = F[0, a], F[1, a], F[2, a], F[3, a]
-                row = S[at : at + d + 1 - a]
-                f0, f1, f2, f3 = F[0, a:], F[1, a:], F[2, a:], F[3, a:]
-                for j in range(d + 1 - a):
-                    row[j] += t0 * f0[j] + t1 * f1[j] + t2 * f2[j] + t3 * f3[j]
-                at += d + 1 - a
+        add_moments(X[s:e], y[s:e], layout.weight[s:e], degree, moments[l])
         for q in range(s, e):
-            for a in range(p):
+            for a in range(X.shape[1]):
                 low[l, a] = min(low[l, a], X[q, a])
                 high[l, a] = max(high[l, a], X[q, a])
 
@@ -85,34 +65,6 @@ def summed_evidence(n: float, square: float, keep: float, nu: float, psi: float)
     log_left = -t - KURTOSIS * t * t / (2.0 * n)
     log_t = log_gamma_ratio(nu) - 0.5 * math.log(math.pi * psi)
     return n * log_t + 0.5 * n * math.log(keep) + 0.5 * (nu - 1.0) * log_left
-
-
-@kernel
-def _unpack(S: Floats, d: int, G: Floats, b: Floats) -> float:
-    """The triangle of F'F into G, F'y into b; returns y'y."""
-    at = 0
-    for a in range(d):
-        for j in range(a, d):
-            G[a, j] = S[at]
-            at += 1
-        b[a] = S[at]
-        at += 1
-    return S[at]
-
-
-@kernel
-def _subtract(G: Floats, d: int, centre: Floats, b: Floats, yy: float) -> float:
-    """F'y and y'y become F'r and r'r, r = y - F centre; returns the latter."""
-    for a in range(d):
-        yy -= 2.0 * centre[a] * b[a]
-    for a in range(d):
-        t = G[a, a] * centre[a]
-        for j in range(a + 1, d):
-            t += G[a, j] * centre[j]
-            b[j] -= G[a, j] * centre[a]
-        b[a] -= t
-        yy += centre[a] * (2.0 * t - G[a, a] * centre[a])
-    return max(yy, 0.0)
 
 
 @kernel
@@ -190,7 +142,7 @@ def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int, out: Regres
     G, b, c, weight = np.zeros((d, d)), np.zeros(d), np.zeros((M, d)), np.empty(M)
     work = (G, b, np.zeros((d, d)), np.zeros(d), c, np.ones(M), np.empty((d + 1, LANES)))
     for k in range(N):
-        yy = _unpack(total[k], d, G, b)
+        yy = unpack_moments(total[k], d, G, b)
         n = G[0, 0]
         if k > 0:
             fit.centre[k, :] = fit.centre[parent[k]]
@@ -203,7 +155,7 @@ def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int, out: Regres
         fit.mean[k] = b[0] / n
         out.spread[k] = math.sqrt(max(yy / n - fit.mean[k] ** 2, 0.0))
         c[:] = 0.0
-        square = _subtract(G, d, fit.centre[k], b, yy)
+        square = subtract_centre(G, d, fit.centre[k], b, yy)
         _regress(n, square, grid, grid.nu_0 * above, p, fit, k, work)
         _posterior(fit.log_score[k], weight)
         _average(n, square, d, weight, out, k, work)
