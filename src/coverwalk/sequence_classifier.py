@@ -151,7 +151,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
 def _check_parts(state: Any) -> None:
     has = [hasattr(state, name) for name in ("classes_", "models_", "log_prior_")]
     require("the learned parts", all(has) or not any(has))
-    require("models_", not has[0] or all(hasattr(model, "_store") for model in state.models_))
+    require("models_", not has[0] or all(hasattr(model, "_engine") for model in state.models_))
 
 
 def _symbols(sequences: list[Any]) -> list[Hashable] | int:
@@ -163,7 +163,7 @@ def _symbols(sequences: list[Any]) -> list[Hashable] | int:
 
 def _known(sequence: Any, model: SequenceModel) -> Any:
     """The sequence with the unknown symbol in place of symbols that no training sequence has."""
-    alphabet = model.alphabet_ if hasattr(model, "_store") else model.alphabet
+    alphabet = model.alphabet_ if hasattr(model, "_engine") else model.alphabet
     if isinstance(alphabet, int) or isinstance(sequence, BYTES):
         return sequence
     names = set(alphabet or ())

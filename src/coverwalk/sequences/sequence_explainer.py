@@ -7,14 +7,20 @@ import numpy as np
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.sequences import suffix_store
-from coverwalk._kernels.sequences.store import LatticeStore
 from coverwalk.locks import reading, reads
-from coverwalk.sequences import lattice_engine, suffix_engine
-from coverwalk.sequences.context_tree import BORDER_SIGN, ContextTree, best_trees, stop_weights
-from coverwalk.sequences.context_weights import ContextWeight, context_weights, weights_text
+from coverwalk.sequences.context_tree import (
+    BORDER_SIGN,
+    ContextTree,
+    best_trees,
+    context_text,
+    order_posterior,
+    sample_tree,
+    stop_weights,
+)
+from coverwalk.sequences.lattice_engine import LatticeEngine
 from coverwalk.sequences.sequence_parameters import check
 from coverwalk.sequences.sequence_reader import SequenceReader
-from coverwalk.sequences.tree_posterior import order_posterior, sample_tree
+from coverwalk.sequences.suffix_engine import ContextWeight, SuffixEngine
 
 
 class SequenceExplainer(SequenceReader):
@@ -32,14 +38,13 @@ class SequenceExplainer(SequenceReader):
         """
         with reading(self):
             place = self._place(context)
-            if isinstance(self._store, LatticeStore):
+            if isinstance(self._engine, LatticeEngine):
                 raise ValueError(
                     "posterior weights of contexts belong to the suffix tree, and this model mixes covers: see "
                     "`contributions`, or make it with effort=0"
                 )
-            assert isinstance(place, suffix_engine.Place)
-            length, longest = place.lengths
-            return context_weights(self._store, place.path, int(length), int(longest), self._past(context))
+            weights: list[ContextWeight] = self._engine.context_weights(place, self._past(context))
+        return weights
 
     @reads
     def contributions(self) -> dict[str, float]:
@@ -51,9 +56,7 @@ class SequenceExplainer(SequenceReader):
             Fractions by the name of the cover. They sum to one.
         """
         self._check_fitted()
-        if not isinstance(self._store, LatticeStore):
-            return {"suffix": 1.0}
-        return lattice_engine.contributions(self._store, *self._functions(self._store))
+        return self._engine.contributions() if isinstance(self._engine, LatticeEngine) else {"suffix": 1.0}
 
     @reads
     def explain(self, context: Any = None) -> str:
@@ -65,9 +68,13 @@ class SequenceExplainer(SequenceReader):
             The table.
         """
         self._check_fitted()
-        if isinstance(self._store, LatticeStore):
+        if isinstance(self._engine, LatticeEngine):
             return "\n".join(f"{name:10} {part:6.1%}" for name, part in self.contributions().items())
-        return weights_text(self.posterior(context))
+        lines = ["order    visits  stop w  weight  tables    full  repeat  context"]
+        for row in self.posterior(context):
+            numbers = "  ".join(f"{x:6.3f}" for x in row[3:])
+            lines.append(f"{row.order:5d} {row.visits:9d}  {numbers}  {context_text(row.context)}")
+        return "\n".join(lines)
 
     @reads
     def map_tree(self, k: int = 1) -> list[ContextTree]:
@@ -110,11 +117,10 @@ class SequenceExplainer(SequenceReader):
     def _exact(self) -> suffix_store.SuffixStore:
         """The suffix tree, where the walk is the exact posterior over context trees."""
         self._check_fitted()
-        store = self._store
-        if isinstance(store, suffix_store.SuffixStore) and not self._alphabet.grows:
-            mode, share = store.settings[[suffix_store.MODE, suffix_store.SHARE]]
+        if isinstance(self._engine, SuffixEngine) and not self._alphabet.grows:
+            mode, share = self._engine.store.settings[[suffix_store.MODE, suffix_store.SHARE]]
             if mode == suffix_store.REFINE and share == 0:
-                return store
+                return self._engine.store
         raise ValueError(
             'context trees have a posterior only with walk="refine", no switching and a fixed alphabet, got '
             f"walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}: make such a model"
@@ -122,9 +128,8 @@ class SequenceExplainer(SequenceReader):
 
     def _past(self, context: Any) -> tuple[Hashable, ...]:
         """The symbols before the next one, old to new, at most as many as the suffix tree is deep."""
-        assert isinstance(self._store, suffix_store.SuffixStore)
-        depth = suffix_engine.depth_of(self._store)
+        depth = self._engine.depth
         if context is not None:
             return tuple(context)[max(len(context) - depth, 0) :]
-        past = tuple(self._alphabet.decode(suffix_engine.newest(self._store)))
+        past = tuple(self._alphabet.decode(self._engine.newest()))
         return (BORDER_SIGN, *past) if len(past) < depth and self.borders else past

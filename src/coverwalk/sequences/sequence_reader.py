@@ -7,19 +7,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from coverwalk._arrays import Floats, Ints32
+from coverwalk._arrays import Bytes, Floats, Ints32
 from coverwalk._docstrings import Documented
-from coverwalk._kernels.sequences import suffix_store
-from coverwalk._kernels.sequences.store import COVERS, LatticeStore
 from coverwalk._kernels.sequences.suffix_read import DRAW, LOSSES, TAIL
 from coverwalk.locks import reading
-from coverwalk.sequences import lattice_engine, suffix_engine
 from coverwalk.sequences.alphabet import Alphabet
 from coverwalk.sequences.entropy_rate import EntropyRate
-from coverwalk.sequences.sequence_parameters import check, lattice_covers, nats_per
-
-Place = suffix_engine.Place | lattice_engine.Place
-Store = suffix_store.SuffixStore | LatticeStore
+from coverwalk.sequences.sequence_parameters import check, nats_per
 
 
 class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
@@ -45,7 +39,7 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         "partial_fit ->": "self\n    The model, which has learned the document.",
     }
 
-    _store: Store
+    _engine: Any  # a SuffixEngine or a LatticeEngine
     _alphabet: Alphabet
     _kind: str
     n_symbols_seen_: int
@@ -67,15 +61,13 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
     def n_contexts_(self) -> int:
         """Number of contexts stored; in the lattice, of slots in use."""
         self._check_fitted()
-        if isinstance(self._store, LatticeStore):
-            return int(np.count_nonzero(self._store.slots[1::16]))
-        return int(self._store.size[suffix_store.NODES])
+        return int(self._engine.n_contexts)
 
     @property
     def nbytes_(self) -> int:
         """The memory of the model in bytes."""
         self._check_fitted()
-        return sum(array.nbytes for array in self._store)
+        return sum(array.nbytes for array in self._engine.store)
 
     def predict_proba(self, context: Any = None) -> Floats:
         """The probability of each symbol of ``alphabet_`` to come next. The probabilities sum to one.
@@ -89,7 +81,7 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         """
         with reading(self):
             place = self._place(context)
-            probability: Floats = self._learner.distribution(self._store, place, *self._functions(self._store))
+            probability: Floats = self._engine.distribution(place)
         return probability
 
     def log_loss(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> float:
@@ -144,9 +136,9 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         scale = nats_per(unit)
         with reading(self):
             codes = self._read(sequence)
-            place = self._place(context) if context is not None else self._learner.beginning(self._store, self.borders)
+            place = self._place(context) if context is not None else self._engine.beginning(self.borders)
             out = np.empty(len(codes))
-            self._learner.read(self._store, place, what, codes, out, *self._functions(self._store))
+            self._engine.read(place, what, codes, out)
         return out / scale
 
     def sample(
@@ -180,8 +172,9 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         rng, store = np.random.default_rng(seed), None
         while True:
             with reading(self):
-                if store is None or store is not self._store:  # contexts that it knew may have moved, or be forgotten
-                    place, store = self._place(context), self._store
+                self._check_fitted()
+                if store is not self._engine.store:  # contexts that it knew may have moved, or be forgotten
+                    place, store = self._place(context), self._engine.store
                 context = self._alphabet.decode(self._draw(place, 64, rng, temperature)[0])
             yield from context
 
@@ -198,56 +191,28 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         check("n", n, n >= 1, "at least 1")
         self._check_fitted()
         with reading(self):
-            place = self._learner.beginning(self._store, self.borders)
-            entropies = self._draw(place, n, np.random.default_rng(seed))[1]
+            entropies = self._draw(self._engine.beginning(self.borders), n, np.random.default_rng(seed))[1]
         return EntropyRate.of(entropies / nats_per(unit))
 
     # ---- where a reader stands --------------------------------------------------------------------------------------
 
-    @property
-    def _learner(self) -> Any:
-        """The engine of this model: a module of functions on its store."""
-        return engine_of(self._store)
-
-    def _functions(self, store: Store) -> tuple[Any, ...]:
-        """The covers of the user's own, as the lattice wants them; the suffix tree has none."""
-        if not isinstance(store, LatticeStore):
-            return ()
-        functions, begun = lattice_covers(self)[1], int((store.covers >= COVERS).sum())
-        if len(functions) != begun:
-            raise ValueError(
-                f"this model began with {begun} functions among its covers and now has {len(functions)}: fit it again"
-            )
-        return (functions,)
-
-    def _place(self, context: Any) -> Place:
+    def _place(self, context: Any) -> Any:
         self._check_fitted()
-        place: Place = (
-            self._learner.here(self._store)
-            if context is None
-            else self._learner.after(self._store, self._read(context))
-        )
-        return place
+        return self._engine.here() if context is None else self._engine.after(self._read(context))
 
-    def _read(self, sequence: Any) -> Ints32:
+    def _read(self, sequence: Any) -> Ints32 | Bytes:
         """The codes of a sequence that is not learned: all symbols never seen are the one that may come."""
         codes, fresh = self._alphabet.encode(sequence)
         return np.minimum(codes, len(self._alphabet)) if fresh else codes
 
-    def _draw(self, place: Place, n: int, rng: np.random.Generator, temperature: float = 1.0) -> tuple[Ints32, Floats]:
+    def _draw(self, place: Any, n: int, rng: np.random.Generator, temperature: float = 1.0) -> tuple[Ints32, Floats]:
         check("temperature", temperature, 0.01 <= temperature <= 100, "from 0.01 to 100")
         if not len(self._alphabet):
             raise ValueError("nothing can be drawn before a symbol is known: fit the model, or name an alphabet")
         symbols, entropies = np.empty(n, np.int32), np.empty(n)
-        drawing = {"uniforms": rng.random(n), "power": 1.0 / temperature}
-        self._learner.read(self._store, place, DRAW, symbols, entropies, *self._functions(self._store), **drawing)
+        self._engine.read(place, DRAW, symbols, entropies, rng.random(n), 1.0 / temperature)
         return symbols, entropies
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "_store"):
+        if not hasattr(self, "_engine"):
             raise NotFittedError("this SequenceModel has learned nothing yet: call fit, partial_fit or update first")
-
-
-def engine_of(store: Store) -> Any:
-    """The module that works on this kind of store."""
-    return lattice_engine if isinstance(store, LatticeStore) else suffix_engine

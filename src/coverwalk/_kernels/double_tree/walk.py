@@ -20,7 +20,7 @@ from coverwalk._kernels.distributions.real_line import log_slope, morton
 from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
 from coverwalk._kernels.double_tree.state import Settings, State
-from coverwalk._kernels.double_tree.tree_density import new_tree, observe_tree, predict_tree
+from coverwalk._kernels.double_tree.tree_density import new_tree, predict_tree
 from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
 
 _LOG_FAIR = log(FAIR)
@@ -75,47 +75,27 @@ def _new_context(s: State, c: Settings, parent: int) -> int:
 
 
 @kernel
-def _observe(s: State, c: Settings, row: int, depth: int, b: Scratch) -> None:
-    """T and log N of a row in x_path[0 .. depth] before the local models learn it; then they do."""
+def _predict(s: State, c: Settings, Z: Floats, t: int, code: int, slope: float, row: int, depth: int, b: Scratch) -> None:
+    """T and log N of Z[t] in x_path[0 .. depth]; then the local models learn it as that of ``row``, if >= 0."""
     # Arrays are taken out of their tuples once, here: each taking counts a reference, as dear as a logarithm.
-    xf, xi, yf, yi, counts, codes, row_z, log_c, y_depth = (
-        s.xf, s.xi, s.yf, s.yi, s.counts, s.row_code, s.row_z, s.log_c, s.y_depth,
-    )  # fmt: skip
+    xf, xi, yf, yi, counts, codes, log_c, y_depth = s.xf, s.xi, s.yf, s.yi, s.counts, s.row_code, s.log_c, s.y_depth
     x_path, y_path, stop, tree, log_normal, r = b.x_path, b.y_path, b.stop, b.tree, b.log_normal, b.r
-    slope = s.row_log_slope[row]
     for k in range(depth + 1):
         m = x_path[k]
         if not c.flow:
             stop[:] = 1.0
-        before = counts[at.Y_NODES]
-        y_max = y_depth[xi[m, at.DEPTH]]
-        tree[k] = observe_tree(yf, yi, counts, codes, xi[m, at.TREE], row, y_max, c.a, c.g0, y_path, stop)
-        xi[m, at.NODES] += counts[at.Y_NODES] - before
-        n = xi[m, at.SEEN]
-        log_n, growth = predict_normal(xf, m, n, row_z, row, r, log_c, c.lam, c.nu0)
-        learn_normal(xf, m, n, row_z, row, r, growth, c.lam)
-        xi[m, at.SEEN] = n + 1
-        log_normal[k] = log_n - slope
-
-
-@kernel
-def _predict(s: State, c: Settings, Z: Floats, t: int, slope: float, depth: int, b: Scratch) -> None:
-    """T and log N of Z[t] in x_path[0 .. depth]; nothing is learned."""
-    xf, xi, yf, yi, codes, log_c, y_depth = s.xf, s.xi, s.yf, s.yi, s.row_code, s.log_c, s.y_depth
-    x_path, y_path, stop, tree, log_normal, r = b.x_path, b.y_path, b.stop, b.tree, b.log_normal, b.r
-    code = morton(Z, t, c.y_depth)
-    for k in range(depth + 1):
-        m = x_path[k]
-        if not c.flow:
-            stop[:] = 1.0
-        y_max = y_depth[xi[m, at.DEPTH]]
-        tree[k] = predict_tree(yf, yi, codes, xi[m, at.TREE], code, y_max, c.a, c.g0, y_path, stop)
-        n = xi[m, at.SEEN]
-        if xi[m, at.V_EXPONENT] < 0 and log_c[n] - 0.5 * xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
+        nodes, y_max, n = counts[at.Y_NODES], y_depth[xi[m, at.DEPTH]], xi[m, at.SEEN]
+        tree[k] = predict_tree(yf, yi, counts, codes, xi[m, at.TREE], code, row, y_max, c.a, c.g0, y_path, stop)
+        peak = log_c[n] - 0.5 * xf[m, LOG_DET] - slope
+        if row < 0 and xi[m, at.V_EXPONENT] < 0 and peak < 0.5 * _LOG_FAIR:
             log_normal[k] = 0.0  # even its peak is nothing beside the tree, at odds below 2^-332: any value will do
             continue
-        log_n, _ = predict_normal(xf, m, n, Z, t, r, log_c, c.lam, c.nu0)
+        log_n, growth = predict_normal(xf, m, n, Z, t, r, log_c, c.lam, c.nu0)
         log_normal[k] = log_n - slope
+        if row >= 0:
+            learn_normal(xf, m, n, Z, t, r, growth, c.lam)
+            xi[m, at.SEEN] = n + 1
+            xi[m, at.NODES] += counts[at.Y_NODES] - nodes
 
 
 @kernel
@@ -259,7 +239,7 @@ def _replay(s: State, c: Settings, child: int, row: int, b: Scratch) -> None:
         stop[j] = row_stop[row, j]
     b.x_path[0] = child
     only = np.int64(0)  # a typed zero: a literal would compile everything below it once more
-    _observe(s, c, row, only, b)
+    _predict(s, c, s.row_z, row, s.row_code[row], s.row_log_slope[row], row, only, b)
     before = np.nan if c.refine else s.row_log_psi[row]
     s.row_log_psi[row] = _walk(s, c, only, before, True, s.row_log_slope[row], b)
     for j in range(row_stop.shape[1]):
@@ -321,7 +301,7 @@ def _store(s: State, c: Settings, X: Floats, Z: Floats, t: int) -> int:
 def _learn_row(s: State, c: Settings, row: int, depth: int, b: Scratch) -> float:
     """One row along x_path[0 .. depth]; returns log psi, the log density of y before it was learned."""
     b.stop[:] = 1.0
-    _observe(s, c, row, depth, b)
+    _predict(s, c, s.row_z, row, s.row_code[row], s.row_log_slope[row], row, depth, b)
     log_psi = _walk(s, c, depth, np.nan, True, s.row_log_slope[row], b)
     s.row_log_psi[row] = log_psi
     stop, row_stop = b.stop, s.row_stop
@@ -377,5 +357,5 @@ def logpdf(s: State, c: Settings, X: Floats, Z: Floats, log_psi: Floats) -> None
         for d in range(Z.shape[1]):
             slope += log_slope(Z[t, d])
         b.stop[:] = 1.0
-        _predict(s, c, Z, t, slope, depth, b)
+        _predict(s, c, Z, t, morton(Z, t, c.y_depth), slope, np.int64(-1), depth, b)
         log_psi[t] = _walk(s, c, depth, np.nan, False, slope, b) + slope
