@@ -66,7 +66,7 @@ def test_a_file_sets_nothing_that_is_not_declared(name, tree, tmp_path):
 
 
 def test_a_file_lacks_nothing(tree, tmp_path):
-    refused(retold(tree, lambda model: model["_engine"].pop("plan")), tmp_path / "m.cw", says="lacks plan")
+    refused(retold(tree, lambda model: model["_engine"].pop("settle")), tmp_path / "m.cw", says="lacks settle")
 
 
 def test_no_key_comes_twice(tree, tmp_path):

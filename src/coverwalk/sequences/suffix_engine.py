@@ -52,7 +52,8 @@ class SuffixEngine:
         return {"store": at.trimmed(self.store)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.store = suffix_tree.linked(state["store"])
+        store = (np.require(array, requirements="W") for array in state["store"])  # a file's may be read-only
+        self.store = suffix_tree.linked(SuffixStore(*store))
 
     @property
     def depth(self) -> int:

@@ -48,7 +48,7 @@ def predict_tree(
     path: Ints32,
     stop: Floats,
 ) -> float:
-    """The predictive of a cell path relative to the uniform distribution; then learns it as that of ``row``, if >= 0."""
+    """The predictive of a cell path relative to the uniform distribution; then learns it as that of row, if >= 0."""
     learning = row >= 0
     node = root
     depth = 0

@@ -75,7 +75,9 @@ def _new_context(s: State, c: Settings, parent: int) -> int:
 
 
 @kernel
-def _predict(s: State, c: Settings, Z: Floats, t: int, code: int, slope: float, row: int, depth: int, b: Scratch) -> None:
+def _predict(
+    s: State, c: Settings, Z: Floats, t: int, code: int, slope: float, row: int, depth: int, b: Scratch
+) -> None:
     """T and log N of Z[t] in x_path[0 .. depth]; then the local models learn it as that of ``row``, if >= 0."""
     # Arrays are taken out of their tuples once, here: each taking counts a reference, as dear as a logarithm.
     xf, xi, yf, yi, counts, codes, log_c, y_depth = s.xf, s.xi, s.yf, s.yi, s.counts, s.row_code, s.log_c, s.y_depth
@@ -182,6 +184,18 @@ def _hold(s: State, m: int, row: int) -> None:
                 xf[m, low + d] = xf[m, low + p + d] = x
     xi[m, at.LAST] = row
     xi[m, at.HELD] += 1
+
+
+@kernel
+def hold_rows(s: State) -> None:
+    """Let each leaf take its rows again, after all have let them go."""
+    xi = s.xi
+    for m in range(s.counts[at.CONTEXTS]):
+        xi[m, at.FIRST] = xi[m, at.LAST] = -1
+        xi[m, at.HELD] = 0
+    path = np.empty(s.theta.shape[0], np.int64)
+    for row in range(s.counts[at.ROWS]):
+        _hold(s, path[find(s, s.row_x, row, path)], row)
 
 
 @kernel
