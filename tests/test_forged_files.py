@@ -263,7 +263,7 @@ def test_floats_of_a_context_belong_together(column, value, tree, tmp_path):
     refused(forged(tree, "model._engine.state.xf", put(float(value), at=column)), tmp_path / "m.cw")
 
 
-@pytest.mark.parametrize(("name", "value"), [("row_z", 1.7e308), ("row_log_psi", 1e5), ("row_log_slope", -1e5)])
+@pytest.mark.parametrize(("name", "value"), [("row_z", 1.7e308), ("row_log_psi", 1e5), ("row_log_psi", -1e5)])
 def test_rows_of_a_double_tree_have_densities(name, value, tree, tmp_path):
     refused(forged(tree, f"model._engine.state.{name}", put(value)), tmp_path / "m.cw", says=name)
 

@@ -75,7 +75,6 @@ class DoubleTreeEngine:
             row_x=Array(float, "n_rows", "p", nan=True, any_unit=True),
             row_z=Array(float, "n_rows", "q", low=-FARTHEST, high=FARTHEST),
             row_code=Array(np.int64, "n_rows"),
-            row_log_slope=Array(float, "n_rows", low=f"-{_LOG}", high=_LOG),
             row_log_psi=Array(float, "n_rows", low=f"-{_LOG}", high=_LOG),
             row_stop=Array(float, "n_rows", "flowing", above=0),
         ),
@@ -171,16 +170,6 @@ class DoubleTreeEngine:
         """The rows X (n, p) and Y (n, q) that were learned."""
         X = self.state.row_x[: self.n_rows]
         return X[:, : X.shape[1] // 2] if self.missing else X, self.units.invert(self.state.row_z[: self.n_rows])
-
-    @property
-    def depth(self) -> int:
-        """Depth of the finest context; the root has 0."""
-        return int(self.state.xi[: self.n_contexts, at.DEPTH].max())
-
-    @property
-    def n_contexts(self) -> int:
-        """Contexts of the kd-tree, inner ones included."""
-        return int(self.state.counts[at.CONTEXTS])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "state": pack(self.state)}

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels.double_tree.state import Settings
+from coverwalk._kernels.double_tree.state import CONTEXTS, DEPTH, Settings
 from coverwalk.distributions.predicting import Predicting
 from coverwalk.double_tree.engine import DoubleTreeEngine
 from coverwalk.files.estimators import Saved
@@ -336,10 +336,10 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
     def n_contexts_(self) -> int:
         """Contexts of the kd-tree, inner ones included."""
         check_is_fitted(self, "_engine")
-        return self._engine.n_contexts
+        return int(self._engine.state.counts[CONTEXTS])
 
     @property
     def depth_(self) -> int:
         """Depth of the finest context; the root has 0."""
         check_is_fitted(self, "_engine")
-        return self._engine.depth
+        return int(self._engine.state.xi[: self.n_contexts_, DEPTH].max())

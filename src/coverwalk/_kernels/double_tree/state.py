@@ -21,7 +21,7 @@ EMPTY = -1  # a cell without points
 CONTEXTS, Y_NODES, ROWS, WAITING = range(4)  # places of counts
 
 _BY_CONTEXT = ("xf", "xi")
-_BY_ROW = ("row_x", "row_z", "row_code", "row_log_slope", "row_log_psi", "row_stop", "row_next")
+_BY_ROW = ("row_x", "row_z", "row_code", "row_log_psi", "row_stop", "row_next")
 
 
 @stored()
@@ -47,9 +47,9 @@ class State(NamedTuple):
                              of the box of its rows
     xi (n, 16)               a context's integers: the columns above
     yf (m, 4), yi (m, 8)     nodes of the tree densities, two views of one memory (see `tree_density`)
-    row_*                    the rows learned: x (N, p), z (N, q), cell path, log slope of the map, log psi - log slope
-                             of the leaf that held it when it was learned, predictives of that leaf's tree by depth
-                             (N, y_depth; or N, 0 where priors do not flow), next row of the same leaf
+    row_*                    the rows learned: x (N, p), z (N, q), cell path, log psi - log slope of the map of the leaf
+                             that held it when it was learned, predictives of that leaf's tree by depth (N, y_depth; or
+                             N, 0 where priors do not flow), next row of the same leaf
     log_c (N + 4,)           normalisers of Student's t by rows seen
     theta, prior (512,)      by depth of the context: rows above which a leaf splits; prior odds of stopping
     y_depth (512,)           by depth of the context: greatest depth of its tree density
@@ -65,7 +65,6 @@ class State(NamedTuple):
     row_x: Floats
     row_z: Floats
     row_code: Ints
-    row_log_slope: Floats
     row_log_psi: Floats
     row_stop: Floats
     row_next: Ints32
@@ -89,7 +88,6 @@ def new_state(q: int, c: Settings, scale: Floats) -> State:
         row_x=np.zeros((4, p)),
         row_z=np.zeros((4, q)),
         row_code=np.zeros(4, dtype=np.int64),
-        row_log_slope=np.zeros(4),
         row_log_psi=np.zeros(4),
         row_stop=np.zeros((4, c.y_depth if c.flow else 0)),
         row_next=np.zeros(4, dtype=np.int32),

@@ -17,7 +17,7 @@ A cell is -1 (empty), -2 - row (one point, known by its row), or the index of a 
 """
 
 from coverwalk._arrays import Floats, Ints, Ints32
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.odds import mixture, updated
 
@@ -33,7 +33,7 @@ def new_tree(yf: Floats, yi: Ints32, counts: Ints, g0: float) -> int:
     return node
 
 
-@kernel
+@inlined_kernel
 def predict_tree(
     yf: Floats,
     yi: Ints32,

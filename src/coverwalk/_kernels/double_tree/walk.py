@@ -225,8 +225,9 @@ def _wait_if_full(s: State, m: int) -> None:
 
 @kernel
 def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
-    """Two children for a leaf; its rows are handed to them in order, and learned again."""
-    f, i = s.xf[m], s.xi[m]
+    """Two children for a leaf: its rows are handed to them in order, as if they had been there when the rows came."""
+    f, i, stop, row_stop = s.xf[m], s.xi[m], b.stop, s.row_stop
+    only = np.int64(0)  # a typed zero: a literal would compile everything below it once more
     left = _new_context(s, c, m)
     right = _new_context(s, c, m)
     row = np.int64(i[at.FIRST])
@@ -234,7 +235,10 @@ def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
         following = np.int64(s.row_next[row])
         child = left if s.row_x[row, i[at.DIM]] <= f[at.SPLIT_AT] else right
         _hold(s, child, row)
-        _replay(s, c, child, row, b)
+        for j in range(row_stop.shape[1]):
+            stop[j] = row_stop[row, j]
+        b.x_path[0] = child
+        _learn_row(s, c, row, only, np.nan if c.refine else s.row_log_psi[row], b)
         row = following
     i[at.LEFT], i[at.RIGHT] = left, right
     i[at.FIRST] = i[at.LAST] = -1
@@ -243,21 +247,6 @@ def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
         _credit(s, m, s.xf[left, at.LOG_Z] + s.xf[right, at.LOG_Z])
     _wait_if_full(s, right)
     _wait_if_full(s, left)
-
-
-@kernel
-def _replay(s: State, c: Settings, child: int, row: int, b: Scratch) -> None:
-    """One row into a new child, as if the child had been there when the row came."""
-    stop, row_stop = b.stop, s.row_stop
-    for j in range(row_stop.shape[1]):
-        stop[j] = row_stop[row, j]
-    b.x_path[0] = child
-    only = np.int64(0)  # a typed zero: a literal would compile everything below it once more
-    _predict(s, c, s.row_z, row, s.row_code[row], s.row_log_slope[row], row, only, b)
-    before = np.nan if c.refine else s.row_log_psi[row]
-    s.row_log_psi[row] = _walk(s, c, only, before, True, s.row_log_slope[row], b)
-    for j in range(row_stop.shape[1]):
-        row_stop[row, j] = stop[j]
 
 
 @kernel
@@ -295,6 +284,15 @@ def find(s: State, X: Floats, t: int, path: Ints) -> int:
 
 
 @kernel
+def _slope(Z: Floats, t: int) -> float:
+    """The log slope of the map at Z[t]."""
+    slope = 0.0
+    for d in range(Z.shape[1]):
+        slope += log_slope(Z[t, d])
+    return slope
+
+
+@kernel
 def _store(s: State, c: Settings, X: Floats, Z: Floats, t: int) -> int:
     """Keep the row X[t], Z[t]; returns its number."""
     row_x, row_z = s.row_x, s.row_z
@@ -302,28 +300,26 @@ def _store(s: State, c: Settings, X: Floats, Z: Floats, t: int) -> int:
     s.counts[at.ROWS] = row + 1
     for d in range(X.shape[1]):
         row_x[row, d] = X[t, d]
-    slope = 0.0
     for d in range(Z.shape[1]):
         row_z[row, d] = Z[t, d]
-        slope += log_slope(Z[t, d])
     s.row_code[row] = morton(Z, t, c.y_depth)
-    s.row_log_slope[row] = slope
     return row
 
 
 @kernel
-def _learn_row(s: State, c: Settings, row: int, depth: int, b: Scratch) -> float:
-    """One row along x_path[0 .. depth]; returns log psi, the log density of y before it was learned."""
-    b.stop[:] = 1.0
-    _predict(s, c, s.row_z, row, s.row_code[row], s.row_log_slope[row], row, depth, b)
-    log_psi = _walk(s, c, depth, np.nan, True, s.row_log_slope[row], b)
+def _learn_row(s: State, c: Settings, row: int, depth: int, log_before: float, b: Scratch) -> float:
+    """One row along x_path[0 .. depth], after ``log_before``, as `_walk` has it; the log density before it was learned.
+
+    ``stop`` holds the predictives of the tree of the context before, by depth.
+    """
+    slope = _slope(s.row_z, row)
+    _predict(s, c, s.row_z, row, s.row_code[row], slope, row, depth, b)
+    log_psi = _walk(s, c, depth, log_before, True, slope, b)
     s.row_log_psi[row] = log_psi
     stop, row_stop = b.stop, s.row_stop
     for j in range(row_stop.shape[1]):
         row_stop[row, j] = stop[j]
-    _hold(s, b.x_path[depth], row)
-    _wait_if_full(s, b.x_path[depth])
-    return log_psi + s.row_log_slope[row]
+    return log_psi + slope
 
 
 @kernel
@@ -356,7 +352,10 @@ def learn(s: State, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floa
         if s.counts[at.ROWS] >= s.row_x.shape[0] or wanted[1] > nodes:
             return t
         row = _store(s, c, X, Z, t)
-        log_psi[t] = _learn_row(s, c, row, depth, b)
+        b.stop[:] = 1.0
+        log_psi[t] = _learn_row(s, c, row, depth, np.nan, b)
+        _hold(s, b.x_path[depth], row)
+        _wait_if_full(s, b.x_path[depth])
         t += 1
     return t
 
@@ -367,9 +366,7 @@ def logpdf(s: State, c: Settings, X: Floats, Z: Floats, log_psi: Floats) -> None
     b = _scratch(s, c)
     for t in range(X.shape[0]):
         depth = find(s, X, t, b.x_path)
-        slope = 0.0
-        for d in range(Z.shape[1]):
-            slope += log_slope(Z[t, d])
+        slope = _slope(Z, t)
         b.stop[:] = 1.0
         _predict(s, c, Z, t, morton(Z, t, c.y_depth), slope, np.int64(-1), depth, b)
         log_psi[t] = _walk(s, c, depth, np.nan, False, slope, b) + slope
