@@ -62,6 +62,16 @@ class CoverModel(Saved):
     _words = {  # noqa: RUF012
         "x": "object\n    What the cover takes: a number, a vector, a string.",
         "y": "object\n    What the local models take.",
+        "X": "iterable\n    One x for each row.",
+        "Y": "iterable\n    One y for each row.",
+        "other": "CoverModel\n    It is not changed.",
+        "log_predict ->": "float\n    Log density, or log probability, in nats.",
+        "log_evidence ->": "float\n    In nats.",
+        "posterior ->": "list of Component\n    Those with the largest weights first. The weights sum to one.",
+        "mean ->": "ndarray of shape (q,)\n    The mean.",
+        "cdf ->": "float\n    The probability.",
+        "rng": "numpy Generator\n    Source of random numbers.",
+        "sample ->": "object\n    One y.",
     }
     _schema = Schema(
         cover=Object(KDTree, DyadicBoxes, ChoiceBoxes, ShiftedGrids, SuffixTree),
@@ -124,15 +134,7 @@ class CoverModel(Saved):
 
     @writes
     def update_many(self, X: Iterable[Any], Y: Iterable[Any]) -> None:
-        """Learn rows, in order. An invalid row leaves the model unchanged.
-
-        Parameters
-        ----------
-        X : iterable
-            One x for each row.
-        Y : iterable
-            One y for each row.
-        """
+        """Learn rows, in order. An invalid row leaves the model unchanged."""
         X, Y = list(X), list(Y)
         if len(X) != len(Y):
             raise ValueError(f"X and Y must have the same number of rows, got {len(X)} and {len(Y)}")
@@ -191,13 +193,7 @@ class CoverModel(Saved):
 
     @writes
     def merge(self, other: "CoverModel") -> None:
-        """Add what another model has learned on an equal cover. The result is that of learning all rows in one model.
-
-        Parameters
-        ----------
-        other : CoverModel
-            It is not changed.
-        """
+        """Add what another model has learned on an equal cover, as if all rows had been learned in one model."""
         if not isinstance(self.walk, Refining):
             raise ValueError(
                 "models of the coarsening walk do not merge: their weights depend on the order of rows; "
@@ -224,13 +220,7 @@ class CoverModel(Saved):
 
     @reads
     def log_predict(self, x: Any, y: Any) -> float:
-        """Log density, or log probability, of y given x.
-
-        Returns
-        -------
-        float
-            Log density, or log probability, in nats.
-        """
+        """Log density, or log probability, of y given x."""
         x, y = checked_row(self, x, y)
         route, beliefs, stopping = self._reach(x)
         log_phi = {M: belief.weigh(x, y)[0] for M, belief in beliefs.items()}
@@ -238,26 +228,14 @@ class CoverModel(Saved):
 
     @reads
     def log_evidence(self) -> float:
-        """Log probability of all rows learned, under the present cover. For exact models only.
-
-        Returns
-        -------
-        float
-            In nats.
-        """
+        """Log probability of all rows learned, under the present cover. For exact models only."""
         if not self.exact:
             raise ValueError("the evidence exists for exact models only; sum log_predict before each update instead")
         return float(sum(belief.log_Z for belief in self._beliefs.values() if belief.depth == 0))
 
     @reads
     def posterior(self, x: Any) -> list[Component]:
-        """The components of the prediction for x: every local model of every context of x, with its weight.
-
-        Returns
-        -------
-        list of Component
-            Those with the largest weights first. The weights sum to one.
-        """
+        """The components of the prediction for x: every local model of every context of x, with its weight."""
         x = self.cover.check(x)
         route, beliefs, stopping = self._reach(x)
         components = [
@@ -269,24 +247,12 @@ class CoverModel(Saved):
 
     @reads
     def mean(self, x: Any) -> Floats:
-        """Mean of y given x, for real y.
-
-        Returns
-        -------
-        ndarray of shape (q,)
-            The mean.
-        """
+        """Mean of y given x, for real y."""
         return np.asarray(sum(weight * posterior.mean(x) for weight, posterior in self._real_components(x)))
 
     @reads
     def cdf(self, x: Any, y: float) -> float:
-        """P(Y <= y | x), for one real output.
-
-        Returns
-        -------
-        float
-            The probability.
-        """
+        """P(Y <= y | x), for one real output."""
         return float(sum(weight * posterior.cdf(x, y) for weight, posterior in self._real_components(x)))
 
     def _real_components(self, x: Any) -> list[tuple[float, RealPosterior]]:
@@ -298,20 +264,7 @@ class CoverModel(Saved):
 
     @reads
     def sample(self, x: Any, rng: np.random.Generator) -> Any:
-        """Draw y given x: walk until the walk stops, then draw from the local model (Section 2.2 of the paper).
-
-        Parameters
-        ----------
-        x : object
-            Whatever the cover takes: a number, a vector, a string.
-        rng : numpy Generator
-            Source of random numbers.
-
-        Returns
-        -------
-        object
-            One y.
-        """
+        """Draw y given x: walk until the walk stops, then draw from the local model (Section 2.2 of the paper)."""
         x = self.cover.check(x)
         route, beliefs, stopping = self._reach(x)
         moves = {M: m for M, _, m in route}

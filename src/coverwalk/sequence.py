@@ -99,7 +99,14 @@ class SequenceModel(Saved, SequenceExplainer):
     'cadabraabra'
     """
 
-    _words = SequenceExplainer._words
+    _words = {  # noqa: RUF012
+        **SequenceExplainer._words,
+        "documents": "iterable of sequences\n    At least one document.",
+        "symbols": "symbol, or str, bytes, list, range or array of symbols\n    The symbols that come next. Anything "
+        "else is one symbol.",
+        "new_document": "bool\n    Whether a new document begins, or the current one continues.",
+        "prequential ->": "array (n,)\n    -log p of each symbol. The sum is the ideal code length.",
+    }
     _schema = Schema(
         alphabet=Plain(),
         effort=Whole(0, 3),
@@ -160,13 +167,7 @@ class SequenceModel(Saved, SequenceExplainer):
 
     @writes
     def fit_documents(self, documents: Iterable[Any]) -> Self:
-        """Learn several documents. Anything learned before is discarded. No context crosses their borders.
-
-        Parameters
-        ----------
-        documents : iterable of sequences
-            At least one document.
-        """
+        """Learn several documents. Anything learned before is discarded. No context crosses their borders."""
         fresh = unfitted(self)
         for document in documents:
             fresh._learn(document)
@@ -182,13 +183,7 @@ class SequenceModel(Saved, SequenceExplainer):
 
     @writes
     def update(self, symbols: Any) -> None:
-        """Continue the current document.
-
-        Parameters
-        ----------
-        symbols : symbol, or str, bytes, list, range or array of symbols
-            The symbols that come next. Anything else is one symbol.
-        """
+        """Continue the current document."""
         several = isinstance(symbols, (str, *BYTES, list, range)) or (isinstance(symbols, np.ndarray) and symbols.ndim)
         self._learn(symbols if several else [symbols], new_document=False)
 
@@ -201,24 +196,7 @@ class SequenceModel(Saved, SequenceExplainer):
 
     @writes
     def prequential(self, sequence: Any, *, past: Any = None, unit: str = "nats", new_document: bool = True) -> Floats:
-        """Learn a document, or continue the current one, and return the loss of each symbol before it was learned.
-
-        Parameters
-        ----------
-        sequence : bytes, str, array of integers or iterable of hashables
-            The symbols.
-        past : sequence, optional
-            Symbols known to come before: contexts, but not themselves learned.
-        unit : {"nats", "bits"}
-            The unit of the losses.
-        new_document : bool
-            Whether a new document begins, or the current one continues.
-
-        Returns
-        -------
-        array (n,)
-            -log p of each symbol. The sum is the ideal code length.
-        """
+        """Learn a document, or continue the current one, and return the loss of each symbol before it was learned."""
         scale = nats_per(unit)
         return self._learn(sequence, past, new_document=new_document, scored=True) / scale
 

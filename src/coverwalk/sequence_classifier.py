@@ -73,6 +73,8 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         "X": "iterable of sequences\n    One document each.",
         "y": "array-like of shape (n,)\n    Labels of the documents.",
         "predict ->": "ndarray of shape (n,)\n    Labels.",
+        "unit": '{"bits", "nats"}\n    Unit of the result.',
+        "code_lengths ->": "ndarray of shape (n, n_classes)\n    Code lengths, in this unit.",
     }
     classes_: NDArray[Any]
     models_: list[SequenceModel]
@@ -111,20 +113,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
 
     @reads
     def code_lengths(self, X: Iterable[Any], *, unit: str = "bits") -> Floats:
-        """Code length of each sequence under the model of each class. Nothing is learned.
-
-        Parameters
-        ----------
-        X : iterable of sequences
-            One document each.
-        unit : {"bits", "nats"}
-            Unit of the result.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Code lengths, in this unit.
-        """
+        """Code length of each sequence under the model of each class. Nothing is learned."""
         if not hasattr(self, "models_"):
             raise NotFittedError("this SequenceClassifier has learned nothing yet: call fit first")
         rows = [[m.losses(_known(sequence, m), unit=unit).sum() for m in self.models_] for sequence in X]

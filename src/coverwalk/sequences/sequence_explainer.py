@@ -26,15 +26,20 @@ from coverwalk.sequences.suffix_engine import ContextWeight, SuffixEngine
 class SequenceExplainer(SequenceReader):
     """How a SequenceModel explains its predictions."""
 
+    _words = {  # noqa: RUF012
+        **SequenceReader._words,
+        "posterior ->": "list of ContextWeight\n    Order, symbols, visits and weights of each context.",
+        "contributions ->": "dict\n    Fractions by the name of the cover. They sum to one.",
+        "explain ->": "str\n    The table.",
+        "map_tree ->": "list of ContextTree\n    The most probable tree first, each with its ``posterior``.",
+        "sample_trees ->": "list of ContextTree\n    The trees, each with its ``posterior``.",
+        "order_posterior ->": "array (depth + 1,)\n    Probabilities that sum to one.",
+    }
+
     def posterior(self, context: Any = None) -> list[ContextWeight]:
         """The contexts of a prediction of the suffix tree, from the empty one to the longest known, with their weights.
 
         The weights sum to one, except that with the refining walk contexts that were never met have the rest.
-
-        Returns
-        -------
-        list of ContextWeight
-            Order, symbols, visits and weights of each context.
         """
         with reading(self):
             place = self._place(context)
@@ -48,25 +53,13 @@ class SequenceExplainer(SequenceReader):
 
     @reads
     def contributions(self) -> dict[str, float]:
-        """The contribution of each cover to the log-odds of the predictions.
-
-        Returns
-        -------
-        dict
-            Fractions by the name of the cover. They sum to one.
-        """
+        """The contribution of each cover to the log-odds of the predictions."""
         self._check_fitted()
         return self._engine.contributions() if isinstance(self._engine, LatticeEngine) else {"suffix": 1.0}
 
     @reads
     def explain(self, context: Any = None) -> str:
-        """A table of the contexts of a prediction; for a lattice, the contribution of each cover.
-
-        Returns
-        -------
-        str
-            The table.
-        """
+        """A table of the contexts of a prediction; for a lattice, the contribution of each cover."""
         self._check_fitted()
         if isinstance(self._engine, LatticeEngine):
             return "\n".join(f"{name:10} {part:6.1%}" for name, part in self.contributions().items())
@@ -78,25 +71,13 @@ class SequenceExplainer(SequenceReader):
 
     @reads
     def map_tree(self, k: int = 1) -> list[ContextTree]:
-        """The k most probable context trees. For the refining walk without switching.
-
-        Returns
-        -------
-        list of ContextTree
-            The most probable tree first, each with its ``posterior``.
-        """
+        """The k most probable context trees. For the refining walk without switching."""
         check("k", k, k >= 1, "at least 1")
         return best_trees(stop_weights(self._exact()), self._alphabet.symbols, k)
 
     @reads
     def sample_trees(self, n: int, seed: int | np.random.Generator | None = None) -> list[ContextTree]:
-        """Draw context trees from their posterior. For the refining walk without switching.
-
-        Returns
-        -------
-        list of ContextTree
-            The trees, each with its ``posterior``.
-        """
+        """Draw context trees from their posterior. For the refining walk without switching."""
         check("n", n, n >= 0, "0 or more")
         weights, rng = stop_weights(self._exact()), np.random.default_rng(seed)
         return [sample_tree(weights, self._alphabet.symbols, rng) for _ in range(n)]
@@ -106,11 +87,6 @@ class SequenceExplainer(SequenceReader):
         """Posterior of the order of the source: the length of the longest context of its tree, from 0 to ``depth``.
 
         For the refining walk without switching. Only contexts that were met are considered.
-
-        Returns
-        -------
-        array (depth + 1,)
-            Probabilities that sum to one.
         """
         return order_posterior(stop_weights(self._exact()))
 

@@ -37,6 +37,13 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         "fit ->": "self\n    The fitted model.",
         "fit_documents ->": "self\n    The fitted model.",
         "partial_fit ->": "self\n    The model, which has learned the document.",
+        "predict_proba ->": "array (A,) or (A + 1,)\n    Probabilities.",
+        "log_loss ->": "float\n    The mean loss.",
+        "losses ->": "array (n,)\n    The losses.",
+        "score ->": "float\n    Minus `log_loss`.",
+        "anomaly_scores ->": "array (n,)\n    The scores.",
+        "sample ->": "bytes, str or list\n    bytes or str if that was learned, otherwise a list.",
+        "entropy_rate ->": "EntropyRate\n    A float with an attribute ``standard_error``.",
     }
 
     _engine: Any  # a SuffixEngine or a LatticeEngine
@@ -73,11 +80,6 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         """The probability of each symbol of ``alphabet_`` to come next. The probabilities sum to one.
 
         If the alphabet can grow, there is one more number: the probability of a new symbol.
-
-        Returns
-        -------
-        array (A,) or (A + 1,)
-            Probabilities.
         """
         with reading(self):
             place = self._place(context)
@@ -85,36 +87,18 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         return probability
 
     def log_loss(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> float:
-        """Mean of -log p over the symbols of a document. Nothing is learned.
-
-        Returns
-        -------
-        float
-            The mean loss.
-        """
+        """Mean of -log p over the symbols of a document. Nothing is learned."""
         losses = self.losses(sequence, context=context, unit=unit)
         if not len(losses):
             raise ValueError("the mean loss of an empty sequence is undefined: pass at least one symbol")
         return float(losses.mean())
 
     def losses(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
-        """-log p of each symbol of a document. Nothing is learned.
-
-        Returns
-        -------
-        array (n,)
-            The losses.
-        """
+        """-log p of each symbol of a document. Nothing is learned."""
         return self._along(LOSSES, sequence, context, unit)
 
     def score(self, sequence: Any, y: None = None) -> float:
-        """Mean of log p over the symbols of a document, in nats. Higher is better. Nothing is learned.
-
-        Returns
-        -------
-        float
-            Minus `log_loss`.
-        """
+        """Mean of log p over the symbols of a document, in nats. Higher is better. Nothing is learned."""
         return -self.log_loss(sequence)
 
     def anomaly_scores(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
@@ -122,11 +106,6 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
 
         Unlike the loss, it stays low where all symbols are improbable. Under the model, a score above s nats has a
         probability of at most exp(-s) at any place. Nothing is learned.
-
-        Returns
-        -------
-        array (n,)
-            The scores.
         """
         return self._along(TAIL, sequence, context, unit)
 
@@ -144,13 +123,7 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
     def sample(
         self, n: int, seed: int | np.random.Generator | None = None, context: Any = None, *, temperature: float = 1.0
     ) -> Any:
-        """Draw the next n symbols. Nothing is learned.
-
-        Returns
-        -------
-        bytes, str or list
-            bytes or str if that was learned, otherwise a list.
-        """
+        """Draw the next n symbols. Nothing is learned."""
         check("n", n, n >= 0, "0 or more")
         with reading(self):
             symbols = self._draw(self._place(context), n, np.random.default_rng(seed), temperature)[0]
@@ -181,13 +154,7 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
     def entropy_rate(
         self, n: int = 10_000, seed: int | np.random.Generator | None = 0, *, unit: str = "nats"
     ) -> EntropyRate:
-        """Entropy rate of the model, estimated on a sequence of n symbols drawn from it.
-
-        Returns
-        -------
-        EntropyRate
-            A float with an attribute ``standard_error``.
-        """
+        """Entropy rate of the model, estimated on a sequence of n symbols drawn from it."""
         check("n", n, n >= 1, "at least 1")
         self._check_fitted()
         with reading(self):
