@@ -82,19 +82,19 @@ def _predict(
     # Arrays are taken out of their tuples once, here: each taking counts a reference, as dear as a logarithm.
     xf, xi, yf, yi, counts, codes, log_c, y_depth = s.xf, s.xi, s.yf, s.yi, s.counts, s.row_code, s.log_c, s.y_depth
     x_path, y_path, stop, tree, log_normal, r = b.x_path, b.y_path, b.stop, b.tree, b.log_normal, b.r
+    learning = row >= 0
     for k in range(depth + 1):
         m = x_path[k]
         if not c.flow:
             stop[:] = 1.0
         nodes, y_max, n = counts[at.Y_NODES], y_depth[xi[m, at.DEPTH]], xi[m, at.SEEN]
         tree[k] = predict_tree(yf, yi, counts, codes, xi[m, at.TREE], code, row, y_max, c.a, c.g0, y_path, stop)
-        peak = log_c[n] - 0.5 * xf[m, LOG_DET] - slope
-        if row < 0 and xi[m, at.V_EXPONENT] < 0 and peak < 0.5 * _LOG_FAIR:
-            log_normal[k] = 0.0  # even its peak is nothing beside the tree, at odds below 2^-332: any value will do
-            continue
+        log_normal[k] = 0.0
+        if not learning and xi[m, at.V_EXPONENT] < 0 and log_c[n] - 0.5 * xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
+            continue  # even the normal's peak is nothing beside the tree, at odds below 2^-332: any value will do
         log_n, growth = predict_normal(xf, m, n, Z, t, r, log_c, c.lam, c.nu0)
         log_normal[k] = log_n - slope
-        if row >= 0:
+        if learning:
             learn_normal(xf, m, n, Z, t, r, growth, c.lam)
             xi[m, at.SEEN] = n + 1
             xi[m, at.NODES] += counts[at.Y_NODES] - nodes
