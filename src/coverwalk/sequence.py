@@ -12,7 +12,6 @@ from coverwalk.files.schema import Absent, Either, Flag, Maybe, Object, Plain, R
 from coverwalk.locks import adopt, alone, twin, unfitted, writes
 from coverwalk.sequences.alphabet import BYTES, Alphabet
 from coverwalk.sequences.lattice_engine import LatticeEngine
-from coverwalk.sequences.sequence_explainer import SequenceExplainer
 from coverwalk.sequences.sequence_parameters import (
     MAX_DECAY,
     MAX_DEPTH,
@@ -23,6 +22,7 @@ from coverwalk.sequences.sequence_parameters import (
     nats_per,
     new_engine,
 )
+from coverwalk.sequences.sequence_reader import SequenceReader
 from coverwalk.sequences.suffix_engine import SuffixEngine
 
 __all__ = ["SequenceModel"]
@@ -31,7 +31,7 @@ _CHECKED = ("effort", "forget", "depth", "walk", "estimator", "alpha", "stop", "
 MANY_SYMBOLS = 2**16  # more are learned by a copy, which readers need not wait for
 
 
-class SequenceModel(Saved, SequenceExplainer):
+class SequenceModel(Saved, SequenceReader):
     """The distribution of the next symbol given the past, learned symbol by symbol.
 
     Bytes are learned by a *lattice of covers* of the past: suffixes, sparse suffixes, words, records, neighbours in two
@@ -100,7 +100,7 @@ class SequenceModel(Saved, SequenceExplainer):
     """
 
     _words = {  # noqa: RUF012
-        **SequenceExplainer._words,
+        **SequenceReader._words,
         "documents": "iterable of sequences\n    At least one document.",
         "symbols": "symbol, or str, bytes, list, range or array of symbols\n    The symbols that come next. Anything "
         "else is one symbol.",

@@ -48,6 +48,9 @@ class SuffixEngine:
     def __init__(self, store: SuffixStore) -> None:
         self.store = store
 
+    def __deepcopy__(self, memo: Any) -> "SuffixEngine":
+        return SuffixEngine(SuffixStore(*(array.copy() for array in self.store)))
+
     def __getstate__(self) -> dict[str, Any]:
         return {"store": at.trimmed(self.store)}
 
