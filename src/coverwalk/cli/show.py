@@ -41,10 +41,10 @@ def _facts(model: Any) -> dict[str, Any]:
         return _density(model)
     if isinstance(model, ContextClassifier) and hasattr(model, "classes_"):
         return class_facts(model)
-    if any(hasattr(model, name) for name in ("stream_", "_engine")):
-        return _stream(model)
     if isinstance(model, SequenceModel) and hasattr(model, "alphabet_"):
         return {"symbols": len(model.alphabet_), "contexts": model.n_contexts_, "memory": model.nbytes_}
+    if any(hasattr(model, name) for name in ("stream_", "_engine")):
+        return _stream(model)
     return {"contexts": len(model)} if isinstance(model, CoverModel) else {}
 
 

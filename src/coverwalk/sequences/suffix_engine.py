@@ -49,14 +49,14 @@ class SuffixEngine:
         self.store = store
 
     def __deepcopy__(self, memo: Any) -> "SuffixEngine":
-        return SuffixEngine(SuffixStore(*(array.copy() for array in self.store)))
+        return SuffixEngine(SuffixStore._make(array.copy() for array in self.store))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"store": at.trimmed(self.store)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         store = (np.require(array, requirements="W") for array in state["store"])  # a file's may be read-only
-        self.store = suffix_tree.linked(SuffixStore(*store))
+        self.store = suffix_tree.linked(SuffixStore._make(store))
 
     @property
     def depth(self) -> int:
