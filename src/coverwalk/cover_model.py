@@ -184,8 +184,9 @@ class CoverModel(Saved):
         route = self.walk.route(self.cover, x)
         beliefs: dict[Context, Belief] = {}
         for M, depth, _ in sorted(route[:-1], key=lambda visit: visit.depth):
-            parent = next((beliefs[N] for N, k, _ in route if k == depth - 1 and N in beliefs), None)
-            beliefs[M] = self._beliefs.get(M) or self._new_belief(depth, parent)
+            beliefs[M] = self._beliefs.get(M) or self._new_belief(
+                depth, next((beliefs[N] for N, k, _ in route if k == depth - 1 and N in beliefs), None)
+            )
         return route, beliefs, {START: self._start, **{M: belief.stopping for M, belief in beliefs.items()}}
 
     def _new_belief(self, depth: int, parent: Belief | None = None) -> Belief:
