@@ -77,9 +77,9 @@ def check_against_enumeration(cover, partitions, root, local, rows, stop, x_new,
     assert model.log_evidence() == pytest.approx(np.log(Z), abs=1e-10)
     assert model.log_predict(x_new, y_new) == pytest.approx(np.log(Z_more / Z), abs=1e-10)
     for M in partitions:
-        if M in model._stopping:
+        if M in model._beliefs:
             w = exact.refining_stop(partitions, lambda M: stop, root, log_evidence, M)
-            assert np.exp(model._stopping[M].log_w) == pytest.approx(w, abs=1e-10)
+            assert np.exp(model._beliefs[M].stopping.log_w) == pytest.approx(w, abs=1e-10)
 
 
 @pytest.mark.parametrize("local", LOCALS.values(), ids=LOCALS)
@@ -130,7 +130,7 @@ def test_transition_weights_are_the_posterior_of_the_partition():
     model.update_many(*zip(*rows))
     halves = choice_partitions(cover)[((0, 0), (0, 0))]
     Z = [np.exp(sum(local_log_evidence(local, holding(cover, box, rows)) for box in pair)) for pair in halves]
-    log_v = model._stopping[((0, 0), (0, 0))].log_v
+    log_v = model._beliefs[((0, 0), (0, 0))].stopping.log_v
     v = np.exp([log_v[0], log_v[1]])
     np.testing.assert_allclose(v / v.sum(), np.array(Z) / sum(Z), atol=1e-10)
     assert v[1] > 5 * v[0]
@@ -221,8 +221,8 @@ def test_replay_in_the_coarsening_walk_is_as_if_the_children_had_been_there():
             log_psi = np.logaddexp(log_w + log_phi, log_1mw + log_psi_root[i])
             log_w, log_1mw = log_w + log_phi - log_psi, log_1mw + log_psi_root[i] - log_psi
             phi.update(X[i], Y[i])
-        assert grown._stopping[number].log_w == pytest.approx(log_w, abs=1e-9)
-        assert grown._stopping[number].log_1mw == pytest.approx(log_1mw, abs=1e-9)
+        assert grown._beliefs[number].stopping.log_w == pytest.approx(log_w, abs=1e-9)
+        assert grown._beliefs[number].stopping.log_1mw == pytest.approx(log_1mw, abs=1e-9)
 
 
 # The coarsening walk

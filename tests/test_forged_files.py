@@ -66,7 +66,7 @@ def test_a_file_sets_nothing_that_is_not_declared(name, tree, tmp_path):
 
 
 def test_a_file_lacks_nothing(tree, tmp_path):
-    refused(retold(tree, lambda model: model["_engine"].pop("plan")), tmp_path / "m.cw", says="lacks plan")
+    refused(retold(tree, lambda model: model["_engine"].pop("settle")), tmp_path / "m.cw", says="lacks settle")
 
 
 def test_no_key_comes_twice(tree, tmp_path):
@@ -95,12 +95,12 @@ def test_no_array_is_left_over_or_used_twice(tree, tmp_path):
     ],
 )
 def test_a_sequence_model_has_the_arrays_that_its_settings_ask_for(change, text, tmp_path):
-    refused(retold(text, lambda model: change(model["_store"])), tmp_path / "m.cw")
+    refused(retold(text, lambda model: change(model["_engine"]["store"])), tmp_path / "m.cw")
 
 
 def test_no_context_is_deeper_than_kernels_have_room_for(text, tmp_path):
     def deeper(model):
-        tree = model["_store"]
+        tree = model["_engine"]["store"]
         tree["settings"][0] = 30.0
         for name in ("path", "path_entry"):
             tree[name] = tree[name] + [-1] * 24
@@ -109,10 +109,10 @@ def test_no_context_is_deeper_than_kernels_have_room_for(text, tmp_path):
     load_of.write_bytes(retold(text, deeper))
     load(load_of)  # 30 is allowed
     header, arrays = encoded(text)
-    header["fields"]["_store"]["settings"][0] = 300.0
+    header["fields"]["_engine"]["store"]["settings"][0] = 300.0
     for name in ("path", "path_entry"):
-        arrays[f"model._store.{name}"] = np.concatenate([getattr(text._store, name), np.full(294, -1)])
-        header["fields"]["_store"][name] = "@"
+        arrays[f"model._engine.store.{name}"] = np.concatenate([getattr(text._engine.store, name), np.full(294, -1)])
+        header["fields"]["_engine"]["store"][name] = "@"
     refused(file_of(header, arrays), load_of, says="depth")
 
 
@@ -168,11 +168,15 @@ def test_a_sequence_classifier_reads_with_the_alphabet_that_it_learned(tmp_path)
     np.testing.assert_array_equal(load(path).predict_proba(["abz"]), model.predict_proba(["abz"]))
 
 
-def test_an_entry_that_would_not_be_found_is_refused(tmp_path):
-    """It would be made again and again, beyond the room for the symbols of a context."""
+def test_a_symbol_that_a_context_has_twice_is_refused(tmp_path):
+    """Only one of the two entries would be found."""
     model = SequenceModel("abc", depth=6).fit("abcabccbaacb" * 4)
-    shuffle = np.random.default_rng(0).permutation
-    refused(forged(model, "model._store.table", shuffle), tmp_path / "m.cw", says="table")
+
+    def twice(links):
+        links[4, [0, 3]] = links[3, [0, 3]]  # symbol and context
+        return links
+
+    refused(forged(model, "model._engine.store.entry_link", twice), tmp_path / "m.cw", says="entries")
 
 
 def test_a_flag_is_true_or_false():
@@ -227,7 +231,7 @@ def test_counts_of_a_context_are_the_sums_of_its_symbols(column, text, tmp_path)
         values[1, column] += 1.0
         return values
 
-    refused(forged(text, "model._store.node_value", change), tmp_path / "m.cw", says="counts")
+    refused(forged(text, "model._engine.store.node_value", change), tmp_path / "m.cw", says="counts")
 
 
 def test_parameters_of_a_sequence_model_are_those_that_fit_takes(text, tmp_path):
@@ -259,7 +263,7 @@ def test_floats_of_a_context_belong_together(column, value, tree, tmp_path):
     refused(forged(tree, "model._engine.state.xf", put(float(value), at=column)), tmp_path / "m.cw")
 
 
-@pytest.mark.parametrize(("name", "value"), [("row_z", 1.7e308), ("row_log_psi", 1e5), ("row_log_slope", -1e5)])
+@pytest.mark.parametrize(("name", "value"), [("row_z", 1.7e308), ("row_log_psi", 1e5), ("row_log_psi", -1e5)])
 def test_rows_of_a_double_tree_have_densities(name, value, tree, tmp_path):
     refused(forged(tree, f"model._engine.state.{name}", put(value)), tmp_path / "m.cw", says=name)
 
@@ -496,7 +500,7 @@ def test_rows_of_a_cover_model_are_vectors(tmp_path):
     path = tmp_path / "m.cover"
     model.save(path)
     load(path)
-    M, rows = next((M, rows) for M, rows in model._rows.items() if rows)
-    model._rows[M] = [rows[0]._replace(x=float(rows[0].x[0])), *rows[1:]]
+    rows = next(belief.rows for belief in model._beliefs.values() if belief.rows)
+    rows[0] = rows[0]._replace(x=float(rows[0].x[0]))
     with pytest.raises(ValueError, match="rows"):
         model.save(path)

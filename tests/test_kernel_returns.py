@@ -97,7 +97,7 @@ def test_the_kernels_that_python_calls_are_found():
     assert 60 < len(CALLED) < len(KERNELS)
     assert ("coverwalk._kernels.forest.contexts", "fit_contexts") in CALLED  # by name
     assert ("coverwalk._kernels.double_tree.walk", "learn") in CALLED  # by module
-    assert ("coverwalk._kernels.sequences.suffix_tree", "rehash") in CALLED  # beside its caller
+    assert ("coverwalk._kernels.sequences.suffix_tree", "relink") in CALLED  # beside its caller
     assert ("coverwalk._kernels.forest.contexts", "_grams") not in CALLED  # by kernels alone
 
 

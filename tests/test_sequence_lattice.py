@@ -4,6 +4,7 @@ import pickle
 import signal
 import threading
 import time
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ every_model = pytest.mark.parametrize("parameters", MODELS.values(), ids=MODELS)
 
 
 def state(model):
-    return pickle.dumps([array.tobytes() for array in model._store])
+    return pickle.dumps([array.tobytes() for array in model._engine.store])
 
 
 def bits(data, **parameters):
@@ -43,10 +44,10 @@ def bits(data, **parameters):
 
 
 def test_bytes_are_learned_by_the_lattice_unless_told_otherwise():
-    assert isinstance(SequenceModel().fit(TEXT[:50])._store, LatticeStore)
-    assert isinstance(SequenceModel(256).fit(list(TEXT[:50]))._store, LatticeStore)
+    assert isinstance(SequenceModel().fit(TEXT[:50])._engine.store, LatticeStore)
+    assert isinstance(SequenceModel(256).fit(list(TEXT[:50]))._engine.store, LatticeStore)
     for parameters in ({"effort": 0}, {"depth": 5}, {"walk": "refine"}, {"switching": 0.1}, {"alphabet": 255}):
-        assert not isinstance(SequenceModel(**parameters).fit(TEXT[:50])._store, LatticeStore)
+        assert not isinstance(SequenceModel(**parameters).fit(TEXT[:50])._engine.store, LatticeStore)
 
 
 @every_model
@@ -124,7 +125,8 @@ def test_pickle_and_files_go_on_where_it_was(parameters, tmp_path):
 def test_a_file_with_wrong_arrays_is_refused(array, change, tmp_path):
     model = SequenceModel().fit(TEXT[:200])
     model.save(tmp_path / "model")
-    model._store = model._store._replace(**{array: change(getattr(model._store, array))})
+    engine = model._engine
+    engine.store = engine.store._replace(**{array: change(getattr(engine.store, array))})
     with pytest.raises(ValueError, match="cannot be saved"):  # by the checks of `load`
         model.save(tmp_path / "model")
 
@@ -186,7 +188,7 @@ def test_a_cover_that_is_left_out_has_no_part(left_out):
     parts = model.contributions()
     assert set(parts) == set(family) | {"suffix"}
     assert parts["suffix"] < 0.2 or left_out != "suffix"
-    assert (left_out == "match") == (not model._store.matches.any())
+    assert (left_out == "match") == (not model._engine.store.matches.any())
 
 
 def test_covers_without_use_sleep_and_get_another_chance():
@@ -201,22 +203,24 @@ def test_covers_without_use_sleep_and_get_another_chance():
     asleep = []
     for begin in range(0, len(data), block):
         model.update(data[begin : begin + block])
-        asleep.append(model._store.use[:-2, 2].copy())  # six suffixes, the function
+        asleep.append(model._engine.store.use[:-2, 2].copy())  # six suffixes, the function
     assert not asleep[0][-1]
     assert all(rows[-1] for rows in asleep[1:8])
     assert not asleep[8][-1]
     assert not any(rows[:3].any() for rows in asleep)  # of use all the time
     awake = SequenceModel(covers=["suffix", never_again], effort=3).fit(data[: 2 * block])
-    assert not awake._store.use[:-2, 2].any()
+    assert not awake._engine.store.use[:-2, 2].any()
 
 
-def test_functions_that_came_or_went_since_the_fit_are_refused():
+def test_functions_that_came_or_went_wait_for_the_next_fit():
     model = SequenceModel(covers=["suffix", column]).fit(TEXT[:300])
-    model.set_params(covers=[column] * 60)
-    with pytest.raises(ValueError, match="began with 1 functions"):
-        model.predict_proba()
-    with pytest.raises(ValueError, match="began with 1 functions"):
-        model.update(TEXT[:10])
+    other = deepcopy(model).set_params(covers=[column] * 60)
+    np.testing.assert_array_equal(model.predict_proba(), other.predict_proba())
+    for each in (model, other):
+        each.update(TEXT[:10])
+    np.testing.assert_array_equal(model.predict_proba(), other.predict_proba())
+    other.fit(TEXT[:300])
+    assert set(other.contributions()) == {"column", "suffix"}  # order zero remains
 
 
 def test_a_function_that_fails_leaves_the_model_as_it_was():
@@ -264,9 +268,11 @@ def test_memory_is_bounded_and_goes_to_what_is_new():
 
 def test_larger_tables_keep_what_was_learned():
     model = SequenceModel().fit(TEXT)
-    store = model._store
+    store = model._engine.store
     buckets = len(store.slots) // 64 - 1
-    model._store = lattice_engine.with_capacity(store, 2 * buckets, 2 * len(store.history), 4 * store.matches.shape[1])
+    model._engine.store = lattice_engine.with_capacity(
+        store, 2 * buckets, 2 * len(store.history), 4 * store.matches.shape[1]
+    )
     again = SequenceModel().fit(TEXT)
     for context in (b"it was", b"epoch of bel", TEXT[:500]):
         np.testing.assert_array_equal(model.predict_proba(context), again.predict_proba(context))
@@ -367,8 +373,8 @@ def test_a_model_that_forgets_follows_a_source_that_changes(parameters, gain):
     model = SequenceModel(forget=3e-4, **parameters)
     assert model.prequential(codes, unit="bits").mean() < (1 - gain) * kept
     assert model.n_symbols_seen_ == len(codes)
-    if not isinstance(model._store, LatticeStore):
-        assert 1 / 3e-4 - 1 <= model._store.size[HISTORY] <= 2 / 3e-4
+    if not isinstance(model._engine.store, LatticeStore):
+        assert 1 / 3e-4 - 1 <= model._engine.store.size[HISTORY] <= 2 / 3e-4
 
 
 @pytest.mark.parametrize("parameters", [{}, {"effort": 0}])

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from coverwalk._kernels.sequences import lattice_read, lattice_run
+from coverwalk._kernels.sequences import lattice_run
 from coverwalk._kernels.sequences.binary_coder import start_coder
 from coverwalk._kernels.sequences.covers import find_period
 from coverwalk._kernels.sequences.logistic import HISTORY_HALF, HISTORY_NEXT
 from coverwalk._kernels.sequences.store import DECAY, DECAY_UNIT, PERIOD, new_store
-from coverwalk.sequences import lattice_engine
+from coverwalk.sequences.lattice_engine import LatticeEngine
 from tests.slow_lattice import NEW, SlowLattice, after, halved
 from tests.slow_lattice import find_period as slow_find_period
 
@@ -59,13 +59,13 @@ def test_losses_and_distributions_are_those_of_plain_python(name):
     third = len(data) // 3  # two documents, the second in two calls
     for begin, end in ((0, third), (third, 2 * third), (2 * third, len(data))):
         if begin == third:
-            lattice_engine.start_document(store, True)
+            LatticeEngine(store).start_document(True)
             slow.start_document()
         losses = learn(store, data[begin:end], extra[begin:end])
         expected = [slow.learn(data[t], extra[t].tolist()) for t in range(begin, end)]
         np.testing.assert_allclose(losses, expected, rtol=0, atol=1e-9)
-    probability, place = np.empty(256), lattice_engine.here(store)
-    lattice_read.spread(store, place.past, place.ring, int(place.known[0]), extra[-1], probability)
+    probability, place = np.empty(256), LatticeEngine(store).here()
+    lattice_run.spread(store, place.past, place.ring, int(place.known[0]), extra[-1], probability)
     np.testing.assert_allclose(probability, slow.distribution(extra[-1].tolist()), rtol=0, atol=1e-9)
     np.testing.assert_allclose(store.use[:, 0], slow.use, rtol=1e-9)
 

@@ -31,61 +31,35 @@ class Cover(Documented, ABC):
     _words = {  # noqa: RUF012
         "x": "object\n    One x, as `check` returned it.",
         "check.x": "object\n    One x, as a user gives it.",
+        "contexts ->": "sequence of sequences of contexts\n    One for each level.",
+        "context": "hashable\n    Where the walk is.",
+        "finer": "sequence of contexts\n    Those of the next level that contain x.",
+        "refinements ->": "sequence of moves\n    Pairs of a label and a context.",
+        "check ->": "object\n    x as the other methods take it.",
+        "grow ->": "sequence of contexts\n    Those that were split.",
     }
     nested: ClassVar[bool] = False
 
     @abstractmethod
     def contexts(self, x: Any) -> Sequence[Sequence[Context]]:
-        """The contexts that contain x, C_1(x), ..., C_d(x), from coarse to fine.
-
-        Returns
-        -------
-        sequence of sequences of contexts
-            One for each level.
-        """
+        """The contexts that contain x, C_1(x), ..., C_d(x), from coarse to fine."""
 
     def refinements(self, context: Context, x: Any, finer: Sequence[Context]) -> Sequence[Move]:
         """The moves of the refining walk from a context: by default, to all contexts of the next level with x.
 
         In a nested cover with one context per level, the move has label 0. In a lattice, each destination is its own
         label, so each pair (M, N) has its own v_MN.
-
-        Parameters
-        ----------
-        context : hashable
-            Where the walk is.
-        x : object
-            One x, as `check` returned it.
-        finer : sequence of contexts
-            Those of the next level that contain x.
-
-        Returns
-        -------
-        sequence of moves
-            Pairs of a label and a context.
         """
         if self.nested:
             return list(enumerate(finer))
         return [(destination, destination) for destination in finer]
 
     def check(self, x: Any) -> Any:
-        """Return x in the form that the other methods take, or raise a ValueError that says what is expected.
-
-        Returns
-        -------
-        object
-            x as the other methods take it.
-        """
+        """Return x in the form that the other methods take, or raise a ValueError that says what is expected."""
         return x
 
     def grow(self, x: Any) -> Sequence[Context]:
-        """Learn that x occurred, and return the contexts that were split. A fixed cover never grows.
-
-        Returns
-        -------
-        sequence of contexts
-            Those that were split.
-        """
+        """Learn that x occurred, and return the contexts that were split. A fixed cover never grows."""
         return ()
 
     @property
@@ -117,6 +91,8 @@ class Posterior(Documented, ABC):
         "log_evidence ->": "float\n    In nats.",
         "mean ->": "ndarray of shape (q,)\n    One number for each output.",
         "var ->": "ndarray of shape (q,)\n    One number for each output.",
+        "sample ->": "object\n    One y.",
+        "other": "Posterior\n    It is not changed.",
     }
 
     @abstractmethod
@@ -133,23 +109,11 @@ class Posterior(Documented, ABC):
 
     @abstractmethod
     def sample(self, x: Any, rng: np.random.Generator) -> Any:
-        """Draw y from the predictive distribution.
-
-        Returns
-        -------
-        object
-            One y.
-        """
+        """Draw y from the predictive distribution."""
 
     @abstractmethod
     def merge(self, other: Self) -> None:
-        """Add what another posterior with the same prior has learned.
-
-        Parameters
-        ----------
-        other : Posterior
-            It is not changed.
-        """
+        """Add what another posterior with the same prior has learned."""
 
 
 class RealPosterior(Posterior):
@@ -180,40 +144,21 @@ class LocalModel(Documented, ABC):
     _words = {  # noqa: RUF012
         "check_learnable.x": "object\n    One x, as `check` returned it.",
         "check_learnable.y": "object\n    Its y, as `check` returned it.",
+        "parent": "Posterior, optional\n    That of the parent context.",
+        "start ->": "Posterior\n    A new posterior.",
+        "check.x": "object\n    One x, as the cover checked it.",
+        "check.y": "object\n    Its y, as a user gives it.",
+        "check ->": "pair\n    x and y as the other methods take them.",
     }
     exchangeable: ClassVar[bool] = True  # the order of rows does not change the posterior
 
     @abstractmethod
     def start(self, parent: Posterior | None = None) -> Posterior:
-        """A posterior without rows. With ``parent``, its prior is centred on the posterior of the parent.
-
-        Parameters
-        ----------
-        parent : Posterior, optional
-            That of the parent context.
-
-        Returns
-        -------
-        Posterior
-            A new posterior.
-        """
+        """A posterior without rows. With ``parent``, its prior is centred on the posterior of the parent."""
 
     @abstractmethod
     def check(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """Return x and y in the form that the other methods take, or raise a ValueError that says what is expected.
-
-        Parameters
-        ----------
-        x : object
-            One x, as the cover checked it.
-        y : object
-            Its y, as a user gives it.
-
-        Returns
-        -------
-        pair
-            x and y as the other methods take them.
-        """
+        """Return x and y in the form that the other methods take, or raise a ValueError that says what is expected."""
 
     def check_learnable(self, x: Any, y: Any) -> None:
         """Raise a ValueError if a checked row can be predicted but not learned. By default all can be learned."""

@@ -1,22 +1,22 @@
-"""What a `CoverModel` keeps of each context: its local models, and rows for its children; and whether these fit.
+"""What a `CoverModel` keeps of each context, how contexts are split and merged, and whether what a file holds fits.
 
 Where a context is split, or models are merged, contexts are weighed in the batch form of the walk: from evidences, not
 row by row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coverwalk.base import Context, Floats, LocalModel, Posterior
 from coverwalk.covers.kdtree import KDTree
-from coverwalk.files.schema import Array, List, Object, Plain, Real, Schema, Scope, require, stored
+from coverwalk.files.schema import Array, List, Object, Plain, Real, Schema, Scope, Set, Table, Whole, require, stored
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
 from coverwalk.local.kernel_density import KernelDensity, KernelDensityPosterior
 from coverwalk.local.polynomial import Polynomial, PolynomialPosterior
 from coverwalk.local.tree_density import TreeDensity, TreeDensityPosterior
-from coverwalk.walk import START, Coarsening, Refining, mix
+from coverwalk.walk import Coarsening, Refining, Stopping, mix
 
 if TYPE_CHECKING:
     from coverwalk.cover_model import CoverModel
@@ -35,13 +35,30 @@ class Component(NamedTuple):
     posterior: Posterior
 
 
+@stored()
+class KeptRow(NamedTuple):
+    """A row kept by a context that may split, with the log psi it was predicted with there."""
+
+    x: Annotated[Any, Plain()]
+    y: Annotated[Any, Plain()]
+    log_psi: Annotated[float, Real()]
+
+
 class Belief:
-    """The local models of one context; its first transition v chooses among them by their evidence."""
+    """One context: its local models, the walk's parameters in it, and what a split or a merge wants to know.
+
+    The first transition v of the context chooses among its local models by their evidence.
+    """
 
     _schema = Schema(
+        depth=Whole(0, 1000),
         posteriors=List(Object(*_POSTERIORS, model="local[i]", p="p"), "len(local)"),
         log_v=Array(float, "len(local)", high=1e-6, inf=True, log_total=1.0),
         _log_v0=Array(float, "len(local)", high=1e-6, inf=True, log_total=1.0),
+        stopping=Object(Stopping),
+        log_Z=Real(),
+        finer=Table(Set()),
+        rows=List(Object(KeptRow)),
         check=lambda state, scope: require(
             "a posterior",
             [f"{model.kind}Posterior" for model in scope["local"]]
@@ -49,10 +66,16 @@ class Belief:
         ),
     )
 
-    def __init__(self, local: Sequence[LocalModel], parent: "Belief | None") -> None:
+    def __init__(
+        self, local: Sequence[LocalModel], depth: int, stopping: Stopping, parent: "Belief | None" = None
+    ) -> None:
         parents: Sequence[Posterior | None] = parent.posteriors if parent else [None] * len(local)
+        self.depth, self.stopping = depth, stopping
         self.posteriors: list[Posterior] = [model.start(p) for model, p in zip(local, parents)]
         self.log_v = self._log_v0 = np.full(len(local), -np.log(len(local)))
+        self.log_Z = 0.0  # refining: the sum of log psi, which is the evidence
+        self.finer: dict[Hashable, set[Context]] = {}  # refining: by label, the contexts of a partition
+        self.rows: list[KeptRow] = []
 
     def weigh(self, x: Any, y: Any) -> tuple[float, Floats]:
         """phi_M = sum_i v_i phi_i, and v after this row; both as logarithms."""
@@ -64,80 +87,50 @@ class Belief:
         for posterior in self.posteriors:
             posterior.update(x, y)
 
-    def log_evidence(self) -> float:
-        """Log Z_phi of all rows of the context."""
-        return float(np.logaddexp.reduce(self._log_v0 + [posterior.log_evidence() for posterior in self.posteriors]))
-
-    def merge(self, other: "Belief") -> None:
-        """Take in what another belief of the same local models has learned."""
-        for mine, theirs in zip(self.posteriors, other.posteriors):
-            mine.merge(theirs)
-        _, self.log_v = mix(self._log_v0, np.array([posterior.log_evidence() for posterior in self.posteriors]))
-
-
-@stored()
-class KeptRow(NamedTuple):
-    """A row kept by a context that may split, with the log psi it was predicted with there."""
-
-    x: Annotated[Any, Plain()]
-    y: Annotated[Any, Plain()]
-    log_psi: Annotated[float, Real()]
+    def weigh_batch(self, prior: Stopping, beliefs: Mapping[Context, "Belief"]) -> None:
+        """Batch form: Z_M = w Z_phi + (1-w) sum_b v_b prod_{N in b} Z_N, and the posterior w and v it implies."""
+        log_Z_phi, self.log_v = mix(self._log_v0, np.array([each.log_evidence() for each in self.posteriors]))
+        self.log_Z, self.stopping = log_Z_phi, prior
+        if self.finer:
+            n = len(self.finer)
+            log_Z_b = np.array([sum(beliefs[N].log_Z for N in partition) for partition in self.finer.values()])
+            onward, log_v = mix(np.full(n, -np.log(n)), log_Z_b)
+            if n > 1:
+                prior.log_v = dict(zip(self.finer, (log_v + np.log(n)).tolist()))
+            self.log_Z = prior.update(log_Z_phi, onward)
 
 
 def split(model: "CoverModel", M: Context) -> None:
     """Let the children of a context see its rows as if they had been there from the start; docs/math.md, 4.3."""
-    rows, depth = model._rows.pop(M, []), model._depth[M]
+    beliefs, above = model._beliefs, model._beliefs[M]
+    rows, above.rows = above.rows, []
     for x, y, log_psi_M in rows:
-        child = model.cover.contexts(x)[depth + 1][0]
-        if child not in model._beliefs:
-            model._beliefs[child] = Belief(model.local, model._beliefs[M] if model.priors == "parent" else None)
-            model._stopping[child] = model.walk.prior(depth + 1)
-            model._depth[child] = depth + 1
-            model._finer.setdefault(M, {}).setdefault(0, set()).add(child)
-        here, belief = model._stopping[child], model._beliefs[child]
-        log_phi, log_v = belief.weigh(x, y)
-        log_psi = log_phi  # refining: the child is a leaf and stops
+        child = model.cover.contexts(x)[above.depth + 1][0]
+        if child not in beliefs:
+            beliefs[child] = model._new_belief(above.depth + 1, above)
+            above.finer.setdefault(0, set()).add(child)
+        here = beliefs[child]
+        log_psi, log_v = here.weigh(x, y)  # refining: the child is a leaf and stops
         if isinstance(model.walk, Coarsening):
-            log_psi = float(np.logaddexp(here.log_w + log_phi, here.log_1mw + log_psi_M))
-            here.log_w += log_phi - log_psi
-            here.log_1mw += log_psi_M - log_psi
-        belief.update(x, y, log_v)
-        model._log_Z[child] = model._log_Z.get(child, 0.0) + log_psi
-        model._rows.setdefault(child, []).append(KeptRow(x, y, log_psi))
+            log_psi = here.stopping.update(log_psi, log_psi_M)
+        here.update(x, y, log_v)
+        here.log_Z += log_psi
+        here.rows.append(KeptRow(x, y, log_psi))
     if rows and isinstance(model.walk, Refining):
-        for level in reversed(model.cover.contexts(rows[0].x)[: depth + 1]):
-            _weigh(model, level[0])
-
-
-def _weigh(model: "CoverModel", M: Context) -> None:
-    """Batch form: Z_M = w Z_phi + (1-w) sum_b v_b prod_{N in b} Z_N, and the posterior w and v it implies."""
-    log_Z_phi = model._beliefs[M].log_evidence()
-    partitions = model._finer.get(M, {})
-    here = model._stopping[M] = model.walk.prior(model._depth[M])
-    if not partitions:
-        model._log_Z[M] = log_Z_phi
-        return
-    log_Z_b = np.array([sum(model._log_Z[N] for N in partition) for partition in partitions.values()])
-    onward, log_v = mix(np.full(len(log_Z_b), -np.log(len(log_Z_b))), log_Z_b)
-    if len(partitions) > 1:
-        here.log_v = dict(zip(partitions, (log_v + np.log(len(partitions))).tolist()))
-    model._log_Z[M] = log_Z = float(np.logaddexp(here.log_w + log_Z_phi, here.log_1mw + onward))
-    here.log_w += log_Z_phi - log_Z
-    here.log_1mw += onward - log_Z
+        for (N,) in reversed(model.cover.contexts(rows[0].x)[: above.depth + 1]):
+            beliefs[N].weigh_batch(model.walk.prior(beliefs[N].depth), beliefs)
 
 
 def take_in(model: "CoverModel", other: "CoverModel") -> None:
     """Add what another model of the same contexts has learned, and weigh all of them again."""
-    for M, belief in other._beliefs.items():
-        if M not in model._beliefs:
-            model._beliefs[M] = Belief(model.local, None)
-        model._beliefs[M].merge(belief)
-    model._depth.update(other._depth)
-    for M, partitions in other._finer.items():
-        for label, contexts in partitions.items():
-            model._finer.setdefault(M, {}).setdefault(label, set()).update(contexts)
-    for M in sorted(model._beliefs, key=lambda M: -model._depth[M]):
-        _weigh(model, M)
+    for M, theirs in other._beliefs.items():
+        ours = model._beliefs.setdefault(M, model._new_belief(theirs.depth))
+        for mine, more in zip(ours.posteriors, theirs.posteriors):
+            mine.merge(more)
+        for label, contexts in theirs.finer.items():
+            ours.finer.setdefault(label, set()).update(contexts)
+    for belief in sorted(model._beliefs.values(), key=lambda belief: -belief.depth):
+        belief.weigh_batch(model.walk.prior(belief.depth), model._beliefs)
 
 
 def checked_row(model: Any, x: Any, y: Any, *, learning: bool = False) -> tuple[Any, Any]:
@@ -155,25 +148,18 @@ def checked_row(model: Any, x: Any, y: Any, *, learning: bool = False) -> tuple[
 def check_contexts(state: Any, scope: Scope) -> None:
     """Contexts are those of the cover, evidences are where a split or a merge looks for them, rows in their context."""
     require("outputs", len({getattr(model, "q", None) for model in state.local}) == 1)
-    depths = {M: depth for M, depth in state._depth.items() if M != START}
-    contexts = set(state._beliefs)
-    require("contexts", contexts == set(depths) and contexts <= set(state._stopping))
-    require("contexts", set(state._stopping) <= contexts | {START} and set(state._rows) <= contexts)
-    require("contexts", not contexts or START in state._stopping)
-    if isinstance(state.cover, KDTree):
-        nodes = state.cover._nodes
-        require("contexts", all(type(M) is int and 0 <= M < len(nodes) for M in contexts))
-        require("depths", all(nodes[M].depth == depth for M, depth in depths.items()))
+    beliefs, cover = state._beliefs, state.cover
+    depths = {M: belief.depth for M, belief in beliefs.items()}
+    if isinstance(cover, KDTree):
+        require("contexts", all(type(M) is int and 0 <= M < len(cover._nodes) for M in beliefs))
+        require("depths", all(cover._nodes[M].depth == depth for M, depth in depths.items()))
     else:
-        require("depths", not depths or max(depths.values()) == state.cover.depth)
-    for M, partitions in state._finer.items():
-        require("finer contexts", M in contexts or M == START)
-        require("finer contexts", all(part <= contexts for part in partitions.values()))
-    evidence = set(state._log_Z) - {START}
-    require("evidence", evidence == contexts if isinstance(state.walk, Refining) else evidence <= contexts)
-    for M, rows in state._rows.items():
-        for row in rows:
+        require("depths", not depths or max(depths.values()) == cover.depth)
+    for M, belief in beliefs.items():
+        for N in set().union(*belief.finer.values()):
+            require("finer contexts", depths.get(N) == belief.depth + 1)
+        for row in belief.rows:
             x, _ = checked_row(state, row.x, row.y, learning=True)
             if isinstance(x, np.ndarray):  # a number passes for a vector of one, but is none
                 require("rows", isinstance(row.x, np.ndarray) and row.x.shape == x.shape)
-            require("rows", state.cover.contexts(x)[-1][0] == M)
+            require("rows", cover.contexts(x)[-1][0] == M)

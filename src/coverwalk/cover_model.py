@@ -1,6 +1,6 @@
 """CoverModel: any sequence of covers, any local models, either walk. Slow and general; the fast tier equals it."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from coverwalk.covers.boxes import ChoiceBoxes, DyadicBoxes, ShiftedGrids
 from coverwalk.covers.kdtree import KDTree
 from coverwalk.covers.suffix import SuffixTree
 from coverwalk.files.estimators import Saved
-from coverwalk.files.schema import Flag, List, Object, Real, Schema, Set, Table, Text, Whole
+from coverwalk.files.schema import Flag, List, Object, Schema, Table, Text
 from coverwalk.locks import alone, reads, writes
 from coverwalk.walk import START, Coarsening, Refining, Stopping, StopPrior, Visit, Walk
 
@@ -62,6 +62,16 @@ class CoverModel(Saved):
     _words = {  # noqa: RUF012
         "x": "object\n    What the cover takes: a number, a vector, a string.",
         "y": "object\n    What the local models take.",
+        "X": "iterable\n    One x for each row.",
+        "Y": "iterable\n    One y for each row.",
+        "other": "CoverModel\n    It is not changed.",
+        "log_predict ->": "float\n    Log density, or log probability, in nats.",
+        "log_evidence ->": "float\n    In nats.",
+        "posterior ->": "list of Component\n    Those with the largest weights first. The weights sum to one.",
+        "mean ->": "ndarray of shape (q,)\n    The mean.",
+        "cdf ->": "float\n    The probability.",
+        "rng": "numpy Generator\n    Source of random numbers.",
+        "sample ->": "object\n    One y.",
     }
     _schema = Schema(
         cover=Object(KDTree, DyadicBoxes, ChoiceBoxes, ShiftedGrids, SuffixTree),
@@ -70,11 +80,7 @@ class CoverModel(Saved):
         priors=Text("fixed", "parent"),
         replay=Flag(),
         _beliefs=Table(Object(Belief, local="local", p="cover.p")),
-        _stopping=Table(Object(Stopping)),
-        _depth=Table(Whole(-1, 1000)),
-        _finer=Table(Table(Set())),
-        _log_Z=Table(Real()),
-        _rows=Table(List(Object(KeptRow))),
+        _start=Object(Stopping),
         check=check_contexts,
     )
 
@@ -104,11 +110,7 @@ class CoverModel(Saved):
         self.walk: Walk = _WALKS[walk](stop)
         self.priors, self.replay = priors, replay
         self._beliefs: dict[Context, Belief] = {}
-        self._stopping: dict[Context, Stopping] = {}
-        self._depth: dict[Context, int] = {}
-        self._finer: dict[Context, dict[Hashable, set[Context]]] = {}
-        self._log_Z: dict[Context, float] = {}  # refining: sums of log psi, which are the evidence
-        self._rows: dict[Context, list[KeptRow]] = {}
+        self._start = Stopping.prior(0.0)
 
     @property
     def exact(self) -> bool:
@@ -132,15 +134,7 @@ class CoverModel(Saved):
 
     @writes
     def update_many(self, X: Iterable[Any], Y: Iterable[Any]) -> None:
-        """Learn rows, in order. An invalid row leaves the model unchanged.
-
-        Parameters
-        ----------
-        X : iterable
-            One x for each row.
-        Y : iterable
-            One y for each row.
-        """
+        """Learn rows, in order. An invalid row leaves the model unchanged."""
         X, Y = list(X), list(Y)
         if len(X) != len(Y):
             raise ValueError(f"X and Y must have the same number of rows, got {len(X)} and {len(Y)}")
@@ -169,22 +163,19 @@ class CoverModel(Saved):
         route, beliefs, stopping = self._reach(x)
         weighed = {M: belief.weigh(x, y) for M, belief in beliefs.items()}
         log_phi = {M: log_phi for M, (log_phi, _) in weighed.items()}
-        log_psi = self.walk.predict(route, stopping, log_phi)
         # Nothing has changed up to here: a row that cannot be weighed leaves the model as it was.
-        self.walk.update(route, stopping, log_phi, log_psi)
+        log_psi = self.walk.predict(route, stopping, log_phi, learn=True)
+        self._beliefs.update(beliefs)
         for M, belief in beliefs.items():
             belief.update(x, y, weighed[M][1])
-        self._beliefs.update(beliefs)
-        self._stopping.update(stopping)
-        for M, depth, moves in route:
-            self._depth[M] = depth
-            if isinstance(self.walk, Refining):
-                self._log_Z[M] = self._log_Z.get(M, 0.0) + log_psi[M]
+        if isinstance(self.walk, Refining):
+            for M, _, moves in route[:-1]:
+                beliefs[M].log_Z += log_psi[M]
                 for label, N in moves:
-                    self._finer.setdefault(M, {}).setdefault(label, set()).add(N)
+                    beliefs[M].finer.setdefault(label, set()).add(N)
         if self.replay and self.cover.growing and self.cover.nested:
             finest = self.cover.contexts(x)[-1][0]
-            self._rows.setdefault(finest, []).append(KeptRow(x, y, log_psi[finest]))
+            beliefs[finest].rows.append(KeptRow(x, y, log_psi[finest]))
         for M in self.cover.grow(x):
             split(self, M)
 
@@ -192,25 +183,18 @@ class CoverModel(Saved):
         """The route of x with the state of each context on it; a new context's is made but not kept."""
         route = self.walk.route(self.cover, x)
         beliefs: dict[Context, Belief] = {}
-        for M, depth, _ in sorted(route, key=lambda visit: visit.depth):
-            if M == START:
-                continue
-            if M not in self._beliefs and depth > 0 and self.priors == "parent":
-                beliefs[M] = Belief(self.local, next(beliefs[N] for N, k, _ in route if k == depth - 1))
-            else:
-                beliefs[M] = self._beliefs.get(M) or Belief(self.local, None)
-        stopping = {M: self._stopping.get(M) or self.walk.prior(max(depth, 0)) for M, depth, _ in route}
-        return route, beliefs, stopping
+        for M, depth, _ in sorted(route[:-1], key=lambda visit: visit.depth):
+            beliefs[M] = self._beliefs.get(M) or self._new_belief(
+                depth, next((beliefs[N] for N, k, _ in route if k == depth - 1 and N in beliefs), None)
+            )
+        return route, beliefs, {START: self._start, **{M: belief.stopping for M, belief in beliefs.items()}}
+
+    def _new_belief(self, depth: int, parent: Belief | None = None) -> Belief:
+        return Belief(self.local, depth, self.walk.prior(depth), parent if self.priors == "parent" else None)
 
     @writes
     def merge(self, other: "CoverModel") -> None:
-        """Add what another model has learned on an equal cover. The result is that of learning all rows in one model.
-
-        Parameters
-        ----------
-        other : CoverModel
-            It is not changed.
-        """
+        """Add what another model has learned on an equal cover, as if all rows had been learned in one model."""
         if not isinstance(self.walk, Refining):
             raise ValueError(
                 "models of the coarsening walk do not merge: their weights depend on the order of rows; "
@@ -237,13 +221,7 @@ class CoverModel(Saved):
 
     @reads
     def log_predict(self, x: Any, y: Any) -> float:
-        """Log density, or log probability, of y given x.
-
-        Returns
-        -------
-        float
-            Log density, or log probability, in nats.
-        """
+        """Log density, or log probability, of y given x."""
         x, y = checked_row(self, x, y)
         route, beliefs, stopping = self._reach(x)
         log_phi = {M: belief.weigh(x, y)[0] for M, belief in beliefs.items()}
@@ -251,32 +229,18 @@ class CoverModel(Saved):
 
     @reads
     def log_evidence(self) -> float:
-        """Log probability of all rows learned, under the present cover. For exact models only.
-
-        Returns
-        -------
-        float
-            In nats.
-        """
+        """Log probability of all rows learned, under the present cover. For exact models only."""
         if not self.exact:
             raise ValueError("the evidence exists for exact models only; sum log_predict before each update instead")
-        roots = [M for M, depth in self._depth.items() if depth == 0]
-        return float(sum(self._log_Z[M] for M in roots))
+        return float(sum(belief.log_Z for belief in self._beliefs.values() if belief.depth == 0))
 
     @reads
     def posterior(self, x: Any) -> list[Component]:
-        """The components of the prediction for x: every local model of every context of x, with its weight.
-
-        Returns
-        -------
-        list of Component
-            Those with the largest weights first. The weights sum to one.
-        """
+        """The components of the prediction for x: every local model of every context of x, with its weight."""
         x = self.cover.check(x)
         route, beliefs, stopping = self._reach(x)
-        depth = {M: k for M, k, _ in route}
         components = [
-            Component(float(np.exp(log_xi + log_v)), M, depth[M], model, posterior)
+            Component(float(np.exp(log_xi + log_v)), M, beliefs[M].depth, model, posterior)
             for M, log_xi in self.walk.weights(route, stopping).items()
             for log_v, model, posterior in zip(beliefs[M].log_v, self.local, beliefs[M].posteriors)
         ]
@@ -284,24 +248,12 @@ class CoverModel(Saved):
 
     @reads
     def mean(self, x: Any) -> Floats:
-        """Mean of y given x, for real y.
-
-        Returns
-        -------
-        ndarray of shape (q,)
-            The mean.
-        """
+        """Mean of y given x, for real y."""
         return np.asarray(sum(weight * posterior.mean(x) for weight, posterior in self._real_components(x)))
 
     @reads
     def cdf(self, x: Any, y: float) -> float:
-        """P(Y <= y | x), for one real output.
-
-        Returns
-        -------
-        float
-            The probability.
-        """
+        """P(Y <= y | x), for one real output."""
         return float(sum(weight * posterior.cdf(x, y) for weight, posterior in self._real_components(x)))
 
     def _real_components(self, x: Any) -> list[tuple[float, RealPosterior]]:
@@ -313,20 +265,7 @@ class CoverModel(Saved):
 
     @reads
     def sample(self, x: Any, rng: np.random.Generator) -> Any:
-        """Draw y given x: walk until the walk stops, then draw from the local model (Section 2.2 of the paper).
-
-        Parameters
-        ----------
-        x : object
-            Whatever the cover takes: a number, a vector, a string.
-        rng : numpy Generator
-            Source of random numbers.
-
-        Returns
-        -------
-        object
-            One y.
-        """
+        """Draw y given x: walk until the walk stops, then draw from the local model (Section 2.2 of the paper)."""
         x = self.cover.check(x)
         route, beliefs, stopping = self._reach(x)
         moves = {M: m for M, _, m in route}

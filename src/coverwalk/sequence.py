@@ -6,15 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from coverwalk._arrays import Bytes, Floats, Ints32
-from coverwalk._kernels.sequences.store import LatticeStore
-from coverwalk._kernels.sequences.suffix_store import SuffixStore, trimmed
+from coverwalk._arrays import Floats
 from coverwalk.files.estimators import Saved
 from coverwalk.files.schema import Absent, Either, Flag, Maybe, Object, Plain, Real, Schema, Text, Whole, require
 from coverwalk.locks import adopt, alone, twin, unfitted, writes
-from coverwalk.sequences import lattice_engine
 from coverwalk.sequences.alphabet import BYTES, Alphabet
-from coverwalk.sequences.sequence_explainer import SequenceExplainer
+from coverwalk.sequences.lattice_engine import LatticeEngine
 from coverwalk.sequences.sequence_parameters import (
     MAX_DECAY,
     MAX_DEPTH,
@@ -22,13 +19,11 @@ from coverwalk.sequences.sequence_parameters import (
     MIN_MEMORY,
     alphabet_for,
     check_parameters,
-    is_lattice,
-    lattice_covers,
-    memory_bytes,
     nats_per,
-    new_suffix_store,
+    new_engine,
 )
-from coverwalk.sequences.sequence_reader import Store, engine_of
+from coverwalk.sequences.sequence_reader import SequenceReader
+from coverwalk.sequences.suffix_engine import SuffixEngine
 
 __all__ = ["SequenceModel"]
 
@@ -36,7 +31,7 @@ _CHECKED = ("effort", "forget", "depth", "walk", "estimator", "alpha", "stop", "
 MANY_SYMBOLS = 2**16  # more are learned by a copy, which readers need not wait for
 
 
-class SequenceModel(Saved, SequenceExplainer):
+class SequenceModel(Saved, SequenceReader):
     """The distribution of the next symbol given the past, learned symbol by symbol.
 
     Bytes are learned by a *lattice of covers* of the past: suffixes, sparse suffixes, words, records, neighbours in two
@@ -104,7 +99,14 @@ class SequenceModel(Saved, SequenceExplainer):
     'cadabraabra'
     """
 
-    _words = SequenceExplainer._words
+    _words = {  # noqa: RUF012
+        **SequenceReader._words,
+        "documents": "iterable of sequences\n    At least one document.",
+        "symbols": "symbol, or str, bytes, list, range or array of symbols\n    The symbols that come next. Anything "
+        "else is one symbol.",
+        "new_document": "bool\n    Whether a new document begins, or the current one continues.",
+        "prequential ->": "array (n,)\n    -log p of each symbol. The sum is the ideal code length.",
+    }
     _schema = Schema(
         alphabet=Plain(),
         effort=Whole(0, 3),
@@ -121,7 +123,7 @@ class SequenceModel(Saved, SequenceExplainer):
         n_symbols_seen_=Absent(Whole(0, 10**15)),
         _kind=Absent(Text()),
         _alphabet=Absent(Object(Alphabet)),
-        _store=Absent(Object(SuffixStore, LatticeStore, A="_alphabet.A", grows="_alphabet.grows")),
+        _engine=Absent(Object(SuffixEngine, LatticeEngine, A="_alphabet.A", grows="_alphabet.grows")),
         check=lambda state, scope: _check_parts(state),
     )
 
@@ -165,17 +167,11 @@ class SequenceModel(Saved, SequenceExplainer):
 
     @writes
     def fit_documents(self, documents: Iterable[Any]) -> Self:
-        """Learn several documents. Anything learned before is discarded. No context crosses their borders.
-
-        Parameters
-        ----------
-        documents : iterable of sequences
-            At least one document.
-        """
+        """Learn several documents. Anything learned before is discarded. No context crosses their borders."""
         fresh = unfitted(self)
         for document in documents:
             fresh._learn(document)
-        if not hasattr(fresh, "_store"):
+        if not hasattr(fresh, "_engine"):
             raise ValueError("expected at least one document, got none: pass a list of sequences")
         return adopt(self, fresh)
 
@@ -187,13 +183,7 @@ class SequenceModel(Saved, SequenceExplainer):
 
     @writes
     def update(self, symbols: Any) -> None:
-        """Continue the current document.
-
-        Parameters
-        ----------
-        symbols : symbol, or str, bytes, list, range or array of symbols
-            The symbols that come next. Anything else is one symbol.
-        """
+        """Continue the current document."""
         several = isinstance(symbols, (str, *BYTES, list, range)) or (isinstance(symbols, np.ndarray) and symbols.ndim)
         self._learn(symbols if several else [symbols], new_document=False)
 
@@ -202,28 +192,11 @@ class SequenceModel(Saved, SequenceExplainer):
         """End the current document. The next symbol begins a new one."""
         self._check_fitted()
         with alone(self):
-            self._store = self._learner.start_document(self._store, self.borders)
+            self._engine.start_document(self.borders)
 
     @writes
     def prequential(self, sequence: Any, *, past: Any = None, unit: str = "nats", new_document: bool = True) -> Floats:
-        """Learn a document, or continue the current one, and return the loss of each symbol before it was learned.
-
-        Parameters
-        ----------
-        sequence : bytes, str, array of integers or iterable of hashables
-            The symbols.
-        past : sequence, optional
-            Symbols known to come before: contexts, but not themselves learned.
-        unit : {"nats", "bits"}
-            The unit of the losses.
-        new_document : bool
-            Whether a new document begins, or the current one continues.
-
-        Returns
-        -------
-        array (n,)
-            -log p of each symbol. The sum is the ideal code length.
-        """
+        """Learn a document, or continue the current one, and return the loss of each symbol before it was learned."""
         scale = nats_per(unit)
         return self._learn(sequence, past, new_document=new_document, scored=True) / scale
 
@@ -231,68 +204,43 @@ class SequenceModel(Saved, SequenceExplainer):
         self, sequence: Any, past: Any = None, *, new_document: bool = True, scored: bool = False, expected: int = 0
     ) -> Floats:
         """Learn a document or more of the present one; a new model begins in arrays for ``expected`` symbols."""
-        begun = hasattr(self, "_store")
+        begun = hasattr(self, "_engine")
         if not begun:
             self._schema.check_parameters(vars(self), *_CHECKED)
             check_parameters(self)
         alphabet = self._alphabet if begun else alphabet_for(self.alphabet, sequence)
-        codes: Ints32 | Bytes
         codes, fresh = alphabet.encode(sequence)
-        if isinstance(self._store, LatticeStore) if begun else is_lattice(self, alphabet):
-            codes = codes.astype(np.uint8)  # a quarter of the memory
         before, unknown = alphabet.encode(past if past is not None else ())
         if unknown:
             raise ValueError(f"the past has symbols outside the alphabet, such as {unknown[0]!r}: name an alphabet")
         losses = np.empty(len(codes) if scored else 0)
-        if not begun:  # from here on nothing can be wrong with the input, but what functions of the user's own say
-            store = self._new_store(alphabet, max(len(codes), expected))
-            model = twin(self, _store=store, _alphabet=alphabet, n_symbols_seen_=0)
-            model._kind = type(sequence).__name__  # what samples are made of
-        elif len(codes) > MANY_SYMBOLS or any(self._functions(self._store)):
-            model = twin(self, _store=deepcopy(self._store), _alphabet=deepcopy(alphabet))
-        else:
-            with alone(self):
-                self._learn_codes(codes, before, fresh, losses, starts=new_document, border=past is None)
-            return losses
-        model._learn_codes(codes, before, fresh, losses, starts=new_document or not begun, border=past is None)
-        adopt(self, model)
+        # From here on nothing can be wrong with the input, but what functions of the user's own say.
+        model = self
+        if not begun:
+            engine, kind = new_engine(self, alphabet, max(len(codes), expected)), type(sequence).__name__
+            model = twin(self, _engine=engine, _alphabet=alphabet, _kind=kind, n_symbols_seen_=0)
+        elif len(codes) > MANY_SYMBOLS or self._engine.functions:
+            model = twin(self, _engine=deepcopy(self._engine), _alphabet=deepcopy(alphabet))
+        with alone(model):
+            if new_document or not begun:
+                model._engine.start_document(self.borders and past is None)
+            if len(before):
+                model._engine.prime(before)
+            model._engine.learn(codes, losses)
+            model._alphabet.add(fresh)
+            model.n_symbols_seen_ += len(codes)
+        if model is not self:
+            adopt(self, model)
         return losses
-
-    def _new_store(self, alphabet: Alphabet, symbols: int) -> Store:
-        if not is_lattice(self, alphabet):
-            return new_suffix_store(self, alphabet)
-        families, functions = lattice_covers(self)
-        memory, forget = memory_bytes(self.memory), float(self.forget)
-        return lattice_engine.new_lattice(families, len(functions), memory, self.effort, symbols, forget)
-
-    def _learn_codes(
-        self, codes: Ints32 | Bytes, before: Ints32, fresh: Any, losses: Floats, *, starts: bool, border: bool
-    ) -> None:
-        """Learn symbols in place, after others; ``fresh`` are those that the alphabet does not know yet."""
-        engine = engine_of(self._store)
-        if starts:
-            self._store = engine.start_document(self._store, self.borders and border)
-        if len(before):
-            self._store = engine.prime(self._store, before)
-        self._store = engine.learn(self._store, codes, losses, *self._functions(self._store))
-        self._alphabet.add(fresh)
-        self.n_symbols_seen_ += len(codes)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        if isinstance(state.get("_store"), SuffixStore):
-            state["_store"] = trimmed(state["_store"])
-        return state
 
 
 def _check_parts(state: Any) -> None:
     check_parameters(state)
-    has = [hasattr(state, name) for name in ("_store", "_alphabet", "_kind", "n_symbols_seen_")]
+    has = [hasattr(state, name) for name in ("_engine", "_alphabet", "_kind", "n_symbols_seen_")]
     require("the learned parts", all(has) or not any(has))
     if not has[0]:
         return
-    if isinstance(state._store, LatticeStore):
+    if isinstance(state._engine, LatticeEngine):
         require("alphabet", state._alphabet.symbols == list(range(256)) and not state._alphabet.grows)
-        require("the length of the history", lattice_engine.has_grown(state._store))
     else:
-        require("depth", len(state._store.path) <= MAX_DEPTH + 2)
+        require("depth", state._engine.depth <= MAX_DEPTH)

@@ -73,6 +73,8 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         "X": "iterable of sequences\n    One document each.",
         "y": "array-like of shape (n,)\n    Labels of the documents.",
         "predict ->": "ndarray of shape (n,)\n    Labels.",
+        "unit": '{"bits", "nats"}\n    Unit of the result.',
+        "code_lengths ->": "ndarray of shape (n, n_classes)\n    Code lengths, in this unit.",
     }
     classes_: NDArray[Any]
     models_: list[SequenceModel]
@@ -111,20 +113,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
 
     @reads
     def code_lengths(self, X: Iterable[Any], *, unit: str = "bits") -> Floats:
-        """Code length of each sequence under the model of each class. Nothing is learned.
-
-        Parameters
-        ----------
-        X : iterable of sequences
-            One document each.
-        unit : {"bits", "nats"}
-            Unit of the result.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Code lengths, in this unit.
-        """
+        """Code length of each sequence under the model of each class. Nothing is learned."""
         if not hasattr(self, "models_"):
             raise NotFittedError("this SequenceClassifier has learned nothing yet: call fit first")
         rows = [[m.losses(_known(sequence, m), unit=unit).sum() for m in self.models_] for sequence in X]
@@ -151,7 +140,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
 def _check_parts(state: Any) -> None:
     has = [hasattr(state, name) for name in ("classes_", "models_", "log_prior_")]
     require("the learned parts", all(has) or not any(has))
-    require("models_", not has[0] or all(hasattr(model, "_store") for model in state.models_))
+    require("models_", not has[0] or all(hasattr(model, "_engine") for model in state.models_))
 
 
 def _symbols(sequences: list[Any]) -> list[Hashable] | int:
@@ -163,7 +152,7 @@ def _symbols(sequences: list[Any]) -> list[Hashable] | int:
 
 def _known(sequence: Any, model: SequenceModel) -> Any:
     """The sequence with the unknown symbol in place of symbols that no training sequence has."""
-    alphabet = model.alphabet_ if hasattr(model, "_store") else model.alphabet
+    alphabet = model.alphabet_ if hasattr(model, "_engine") else model.alphabet
     if isinstance(alphabet, int) or isinstance(sequence, BYTES):
         return sequence
     names = set(alphabet or ())

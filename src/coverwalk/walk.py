@@ -53,6 +53,17 @@ class Stopping:
         with np.errstate(divide="ignore"):
             return cls(float(np.log(w)), float(np.log1p(-w)))
 
+    def log_psi(self, log_phi: float, onward: float) -> float:
+        """Log psi of a context, eq. 1: phi if the walk stops there, ``onward`` if it moves on."""
+        return float(np.logaddexp(self.log_w + log_phi, self.log_1mw + onward))
+
+    def update(self, log_phi: float, onward: float) -> float:
+        """Change w by eq. 2; log psi before."""
+        log_psi = self.log_psi(log_phi, onward)
+        self.log_w += log_phi - log_psi
+        self.log_1mw += onward - log_psi
+        return log_psi
+
     def move_weights(self, moves: Sequence[Move]) -> tuple[Floats, float]:
         """Log v over the moves open to this x, normalised; and the log of what they weighed together.
 
@@ -72,7 +83,7 @@ class Visit(NamedTuple):
 
 
 class Walk(ABC):
-    """A direction through the covers. The parameters live with the caller, by context."""
+    """A direction through the covers. The parameters live with the caller, by context; START has w = 0."""
 
     def __init__(self, stop: float | StopPrior | None = None) -> None:
         self._stop = stop
@@ -92,62 +103,40 @@ class Walk(ABC):
 
     @staticmethod
     def predict(
-        route: Sequence[Visit], stopping: Mapping[Context, Stopping], log_phi: Mapping[Context, float]
-    ) -> dict[Context, float]:
-        """Log psi of every context of the route, eq. 1."""
-        log_psi: dict[Context, float] = {}
-        for context, _, moves in route:
-            if not moves:
-                log_psi[context] = log_phi[context]
-                continue
-            here = stopping[context]
-            log_v, _ = here.move_weights(moves)
-            onward, _ = mix(log_v, np.array([log_psi[N] for _, N in moves]))
-            log_psi[context] = (
-                onward
-                if context == START
-                else float(np.logaddexp(here.log_w + log_phi[context], here.log_1mw + onward))
-            )
-        return log_psi
-
-    @staticmethod
-    def update(
         route: Sequence[Visit],
         stopping: Mapping[Context, Stopping],
         log_phi: Mapping[Context, float],
-        log_psi: Mapping[Context, float],
-    ) -> None:
-        """Change w and v of every context of the route, eqs. 2 and 3."""
-        for context, _, moves in route:
+        *,
+        learn: bool = False,
+    ) -> dict[Context, float]:
+        """Log psi of every context of the route, eq. 1; to learn, w and v then change by eqs. 2 and 3."""
+        log_psi: dict[Context, float] = {}
+        for M, _, moves in route:
             if not moves:
+                log_psi[M] = log_phi[M]
                 continue
-            here = stopping[context]
+            here, log_phi_M = stopping[M], log_phi.get(M, -np.inf)  # START predicts nothing itself
             log_v, total = here.move_weights(moves)
             onward, posterior = mix(log_v, np.array([log_psi[N] for _, N in moves]))
-            if len(moves) > 1:  # a single move has v = 1 whatever it weighs
+            log_psi[M] = here.update(log_phi_M, onward) if learn else here.log_psi(log_phi_M, onward)
+            if learn and len(moves) > 1:  # a single move has v = 1 whatever it weighs
                 here.log_v.update({label: float(p) + total for (label, _), p in zip(moves, posterior)})
-            if context != START:
-                here.log_w += log_phi[context] - log_psi[context]
-                here.log_1mw += onward - log_psi[context]
+        return log_psi
 
     @staticmethod
     def weights(route: Sequence[Visit], stopping: Mapping[Context, Stopping]) -> dict[Context, float]:
         """xi(M | x): with which log probability the walk for x stops in each context."""
         log_reach: dict[Context, float] = {START: 0.0}
         log_xi: dict[Context, float] = {}
-        for context, _, moves in reversed(route):
-            reach = log_reach.get(context, -np.inf)
-            if not moves:
-                log_xi[context] = reach
-                continue
-            here = stopping[context]
-            log_go = reach
-            if context != START:
-                log_xi[context] = reach + here.log_w
-                log_go = reach + here.log_1mw
-            log_v, _ = here.move_weights(moves)
-            for (_, N), log_v_N in zip(moves, log_v):
-                log_reach[N] = float(np.logaddexp(log_reach.get(N, -np.inf), log_go + log_v_N))
+        for M, _, moves in reversed(route):
+            reach = log_reach.get(M, -np.inf)
+            log_xi[M] = reach + (stopping[M].log_w if moves else 0.0)
+            if moves:
+                log_v, _ = stopping[M].move_weights(moves)
+                for (_, N), log_v_N in zip(moves, log_v):
+                    onward = reach + stopping[M].log_1mw + log_v_N
+                    log_reach[N] = float(np.logaddexp(log_reach.get(N, -np.inf), onward))
+        del log_xi[START]
         return log_xi
 
 

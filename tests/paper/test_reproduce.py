@@ -43,14 +43,14 @@ def test_the_csv_holds_the_losses_that_the_page_shows(pages):
 
 def test_claims_follow_the_numbers():
     def curve(name, ours, kernel):
-        return figure2.Curve(name, [100, 1000], ours, ours, kernel, None)
+        return figure2.Curve(name, list(zip([100, 1000], ours, ours, kernel)), None)
 
     def verdicts(geyser):
-        curves = {
-            "Gaussian mixture": curve("Gaussian mixture", [1.4, 1.2], [1.5, 1.3]),
-            "Uniform mixture": curve("Uniform mixture", [1.4, 1.2], [1.5, 1.25]),
-            "Geyser": geyser,
-        }
+        curves = [
+            curve("Gaussian mixture", [1.4, 1.2], [1.5, 1.3]),
+            curve("Uniform mixture", [1.4, 1.2], [1.5, 1.25]),
+            geyser,
+        ]
         return [claim.held for claim in figure2._claims(curves)]
 
     assert verdicts(curve("Geyser", [3.5, 3.2], [3.4, 3.15])) == [True, True, True, True]

@@ -1,6 +1,6 @@
 """The double tree in its users' units: running scale, growing arrays, kernels."""
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -9,63 +9,12 @@ from coverwalk._kernels.distributions.real_line import CORE
 from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.double_tree import walk
 from coverwalk._kernels.double_tree.cells import component_weights
-from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, State, grow, new_state, pack, unpack, widened
+from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, grow, new_state, pack, unpack, widened
 from coverwalk._kernels.odds import FAR
 from coverwalk.double_tree.check import check_engine
-from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, Real, Schema, Text, Tuple, Whole, stored
+from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, Schema, Tuple, Whole
 from coverwalk.locks import MANY_ROWS
 from coverwalk.preparation.running_scaling import FARTHEST, Units, units_of
-
-
-@stored()
-class Plan(NamedTuple):
-    """The parameters of a double tree; see `DoubleTree` for the meaning."""
-
-    walk: Annotated[Literal["coarsen", "refine"], Text("coarsen", "refine")]
-    alpha: Annotated[float, Real(low=1.05, high=1e6, whole=True)]
-    stop: Annotated[float | None, Maybe(Real(low=1e-100, below=1))]
-    priors: Annotated[Literal["parent", "fixed"], Text("parent", "fixed")]
-    max_depth: Annotated[int | None, Maybe(Whole(1, 64))]
-    a: Annotated[float, Real(low=1e-100, high=1e100, whole=True)]
-    halve: Annotated[float, Real(low=1e-100, below=1)]
-    ridge: Annotated[float, Real(low=1e-100, high=1e100, whole=True)]
-    nu: Annotated[float | None, Maybe(Real(above=0, high=1e9, whole=True))]
-    scatter: Annotated[float, Real(low=1e-100, high=1e100, whole=True)]
-    settle: Annotated[int, Whole(0)]
-
-    def settings(self, q: int) -> Settings:
-        """As the kernels want it, for q outputs."""
-        nu = q + 2.0 if self.nu is None else float(self.nu)
-        if not nu > q - 1:
-            raise ValueError(f"nu must be above q - 1 = {q - 1} for a proper prior, got {self.nu!r}")
-        return Settings(
-            refine=self.walk == "refine",
-            flow=self.priors == "parent",
-            y_depth=min(8 * q + 4, 64) if self.max_depth is None else int(self.max_depth),
-            a=float(self.a),
-            g0=float(self.halve / (1 - self.halve)),
-            lam=float(self.ridge),
-            nu0=nu,
-            psi0=float(self.scatter),
-        )
-
-    def empty_state(self, q: int, x_scale: Floats) -> State:
-        """A state with a root and no rows. Depth by depth: when to split, how likely to stop, how deep in y."""
-        c = self.settings(q)
-        k = np.arange(MAX_X_DEPTH + 1)
-        with np.errstate(over="ignore"):
-            theta = self.alpha ** k.astype(float)
-        theta[-1] = np.inf
-        if self.stop is not None:
-            w = np.full(len(k), float(self.stop))
-        else:  # 2^-k; a refining walk may stop in the root, and does not shun depth
-            w = np.full(len(k), 0.5) if c.refine else np.exp2(-np.maximum(k, 1.0))
-        y_depth = np.full(len(k), c.y_depth)
-        if c.flow:  # finer cells than these are left to the coarser contexts, which have the rows for them
-            y_depth = np.maximum(c.y_depth - k, min(c.y_depth, 4 * q))
-        state = new_state(len(x_scale), q, c, theta, w / (1 - w), y_depth.astype(np.int32), x_scale)
-        walk.learn(state, c, np.empty((0, len(x_scale))), np.empty((0, q)), 0, np.empty(0), np.empty(2, np.int64))
-        return state
 
 
 def _output_units(Y: Floats, y_depth: int) -> Units:
@@ -94,10 +43,7 @@ _LINKS = {
     at.DIM: Limits(low=-1, below="max(p, 1)"),
     at.DEPTH: Limits(low=0, high=MAX_X_DEPTH),
     at.SEEN: Limits(low=0, high="n_rows"),
-    at.FIRST: Limits(index="n_rows", none=True),
-    at.LAST: Limits(index="n_rows", none=True),
     at.PARENT: Limits(index="contexts", none=True),
-    at.HELD: Limits(low=0, high="n_rows"),
     at.O_EXPONENT: _EXPONENT,
     at.V_EXPONENT: _EXPONENT,
 }
@@ -115,7 +61,8 @@ class DoubleTreeEngine:
     """
 
     _schema = Schema(
-        plan=Object(Plan),
+        settings=Object(Settings),
+        settle=Whole(0),
         units=Object(Units, q="q"),
         missing=Flag(),
         n_rows=Whole(0, 2**31 - 8),
@@ -123,19 +70,13 @@ class DoubleTreeEngine:
             scale=Array(float, "p", above=0, any_unit=True),
             counts=Array(np.int64, 4, low=0, high=2**31 - 8),
             xi=Array(np.int32, "contexts", 16, columns=_LINKS),
-            xf=Array(float, "contexts", "6 + q + q * (q + 1) // 2 + 2 * p", nan=True, any_unit=True, columns=_FLOATS),
+            xf=Array(float, "contexts", "6 + q + q * (q + 1) // 2", any_unit=True, columns=_FLOATS),
             yf=Array(np.int64, "nodes", 4),
             row_x=Array(float, "n_rows", "p", nan=True, any_unit=True),
             row_z=Array(float, "n_rows", "q", low=-FARTHEST, high=FARTHEST),
             row_code=Array(np.int64, "n_rows"),
-            row_log_slope=Array(float, "n_rows", low=f"-{_LOG}", high=_LOG),
             row_log_psi=Array(float, "n_rows", low=f"-{_LOG}", high=_LOG),
             row_stop=Array(float, "n_rows", "flowing", above=0),
-            row_next=Array(np.int32, "n_rows", index="n_rows", none=True),
-            theta=Array(float, MAX_X_DEPTH + 1, inf=True, any_unit=True),
-            prior=Array(float, MAX_X_DEPTH + 1, inf=True),
-            y_depth=Array(np.int32, MAX_X_DEPTH + 1),
-            waiting=Array(np.int32, MAX_X_DEPTH + 1),
         ),
         _early=Maybe(
             Tuple(Array(float, "n_rows", "p", nan=True, any_unit=True), Array(float, "n_rows", "q", any_unit=True))
@@ -143,9 +84,8 @@ class DoubleTreeEngine:
         check=check_engine,
     )
 
-    def __init__(self, plan: Plan, p: int, q: int) -> None:
-        self.plan = plan
-        self.settings = plan.settings(q)
+    def __init__(self, settings: Settings, settle: int, p: int, q: int) -> None:
+        self.settings, self.settle = settings, settle
         self.n_rows = 0
         self.missing = False
         self._early: tuple[Floats, Floats] | None = (np.empty((0, p)), np.empty((0, q)))  # until the units are settled
@@ -153,7 +93,8 @@ class DoubleTreeEngine:
 
     def _set_units(self, units: Units, x_scale: Floats) -> None:
         self.units = units
-        self.state = self.plan.empty_state(len(units.loc), x_scale)
+        self.state = new_state(len(units.loc), self.settings, x_scale)
+        self._learn_in_units(np.empty((0, len(x_scale))), np.empty((0, len(units.loc))))  # makes the root
 
     def learn(self, X: Floats, Y: Floats) -> Floats:
         """Learn the rows in order; returns the log density (n,) of each before it was learned."""
@@ -193,11 +134,11 @@ class DoubleTreeEngine:
     def _reset_units(self) -> None:
         """Set the units at a power of two of rows, and build the state again from the rows; let the rows go at last."""
         assert self._early is not None
-        if self.n_rows & (self.n_rows - 1) == 0 and self.n_rows <= self.plan.settle:
+        if self.n_rows & (self.n_rows - 1) == 0 and self.n_rows <= self.settle:
             X, Y = self._early
             self._set_units(_output_units(Y, self.settings.y_depth), _scale_of(X))
             self._learn_in_units(X, Y)
-        if 2 * self.n_rows > self.plan.settle and self.n_rows & (self.n_rows - 1) == 0:
+        if 2 * self.n_rows > self.settle and self.n_rows & (self.n_rows - 1) == 0:
             self._early = None
 
     def _learn_in_units(self, X: Floats, Y: Floats) -> Floats:
@@ -230,21 +171,10 @@ class DoubleTreeEngine:
         X = self.state.row_x[: self.n_rows]
         return X[:, : X.shape[1] // 2] if self.missing else X, self.units.invert(self.state.row_z[: self.n_rows])
 
-    @property
-    def depth(self) -> int:
-        """Depth of the finest context; the root has 0."""
-        return int(self.state.xi[: self.n_contexts, at.DEPTH].max())
-
-    @property
-    def n_contexts(self) -> int:
-        """Contexts of the kd-tree, inner ones included."""
-        return int(self.state.counts[at.CONTEXTS])
-
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in vars(self).items() if name != "settings"}  # the plan tells them
-        return {**kept, "state": pack(self.state)}
+        return {**vars(self), "state": pack(self.state)}
 
     def __setstate__(self, packed: dict[str, Any]) -> None:
         vars(self).update(packed)
-        self.settings = self.plan.settings(len(self.units.loc))
         self.state = unpack(packed["state"], self.settings)
+        walk.hold_rows(self.state)

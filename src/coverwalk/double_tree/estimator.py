@@ -8,11 +8,26 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from coverwalk._arrays import Floats, Ints
+from coverwalk._kernels.double_tree.state import CONTEXTS, DEPTH, Settings
 from coverwalk.distributions.predicting import Predicting
-from coverwalk.double_tree.engine import DoubleTreeEngine, Plan
+from coverwalk.double_tree.engine import DoubleTreeEngine
 from coverwalk.files.estimators import Saved
-from coverwalk.files.objects import schema_of
-from coverwalk.files.schema import Absent, Array, Flag, List, Names, Object, Plain, Schema, Scope, Text, Whole, require
+from coverwalk.files.schema import (
+    Absent,
+    Array,
+    Flag,
+    List,
+    Maybe,
+    Names,
+    Object,
+    Plain,
+    Real,
+    Schema,
+    Scope,
+    Text,
+    Whole,
+    require,
+)
 from coverwalk.locks import adopt, alone, reads, twin, unfitted, writes
 from coverwalk.preparation.checked_rows import as_outputs, as_row, refuse_nonfinite
 from coverwalk.preparation.columns import MixedInputs, read_inputs
@@ -22,6 +37,7 @@ from coverwalk.preparation.weights import copies
 if TYPE_CHECKING:
     from coverwalk.distributions.mixture import PredictiveDistribution
 
+_CHECKED = ("walk", "alpha", "stop", "priors", "max_depth", "a", "halve", "ridge", "nu", "scatter", "settle")
 MAX_COPIES = 2**26  # of all rows together: weights are counts, and so many rows would not fit
 
 
@@ -120,7 +136,17 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
     _engine: DoubleTreeEngine
 
     _schema = Schema(
-        **schema_of(Plan).fields,
+        walk=Text("coarsen", "refine"),
+        alpha=Real(low=1.05, high=1e6, whole=True),
+        stop=Maybe(Real(low=1e-100, below=1)),
+        priors=Text("parent", "fixed"),
+        max_depth=Maybe(Whole(1, 64)),
+        a=Real(low=1e-100, high=1e100, whole=True),
+        halve=Real(low=1e-100, below=1),
+        ridge=Real(low=1e-100, high=1e100, whole=True),
+        nu=Maybe(Real(above=0, high=1e9, whole=True)),
+        scatter=Real(low=1e-100, high=1e100, whole=True),
+        settle=Whole(0),
         categorical_features=Plain(),
         n_features_in_=Absent(Whole(0, 10**6)),
         n_outputs_=Absent(Whole(1, 10**6)),
@@ -231,9 +257,23 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
         return log_density
 
     def _new_engine(self, p: int, q: int) -> DoubleTreeEngine:
-        plan = Plan(*(getattr(self, name) for name in Plan._fields))
-        schema_of(Plan).check_parameters(plan._asdict())
-        return DoubleTreeEngine(plan, p, q)
+        self._schema.check_parameters(vars(self), *_CHECKED)
+        nu = q + 2.0 if self.nu is None else float(self.nu)
+        if not nu > q - 1:
+            raise ValueError(f"nu must be above q - 1 = {q - 1} for a proper prior, got {self.nu!r}")
+        settings = Settings(
+            refine=self.walk == "refine",
+            flow=self.priors == "parent",
+            alpha=float(self.alpha),
+            w=(0.5 if self.walk == "refine" else 0.0) if self.stop is None else float(self.stop),
+            y_depth=min(8 * q + 4, 64) if self.max_depth is None else int(self.max_depth),
+            a=float(self.a),
+            g0=float(self.halve / (1 - self.halve)),
+            lam=float(self.ridge),
+            nu0=nu,
+            psi0=float(self.scatter),
+        )
+        return DoubleTreeEngine(settings, int(self.settle), p, q)
 
     def _outputs(self, y: Any, n: int, begun: bool) -> tuple[Floats, bool]:
         """Y (n, q) of finite numbers, and whether it came as a vector (n,)."""
@@ -296,10 +336,10 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
     def n_contexts_(self) -> int:
         """Contexts of the kd-tree, inner ones included."""
         check_is_fitted(self, "_engine")
-        return self._engine.n_contexts
+        return int(self._engine.state.counts[CONTEXTS])
 
     @property
     def depth_(self) -> int:
         """Depth of the finest context; the root has 0."""
         check_is_fitted(self, "_engine")
-        return self._engine.depth
+        return int(self._engine.state.xi[: self.n_contexts_, DEPTH].max())

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ _GRID = np.linspace(-2.0, 2.0, 241)
 _COLUMNS = ("rows", "contexts", "depth", "holdout loss", "true loss", "weight of normals, |x| < 1", "weight, |x| > 1.2")
 
 
-def figure1(sizes: Sequence[int], out: Path, step: Callable[[str], Any]) -> Result:
+def figure1(sizes: Sequence[int], step: Callable[[str], Any]) -> Result:
     """One model, shown four times as it learns."""
     ring = MIXTURES["ring"]
     X, y = ring.make(max(sizes), 0)
@@ -33,14 +32,14 @@ def figure1(sizes: Sequence[int], out: Path, step: Callable[[str], Any]) -> Resu
         rows.append((end, model.n_contexts_, model.depth_, loss, truth, near, far))
         panels.append((end, _density(model), model.component_weights(_GRID[:, None])[0], loss))
     return Result(
+        "figure1",
         "Figure 1. A Gaussian on a ring",
         "p(y | x) as a shade, dark where likely; below, the probability that a normal predicts for x (orange) "
         "and not a tree density (blue).",
-        out / "figure1.csv",
         _COLUMNS,
         rows,
         _claims(rows),
-        png=_draw(panels, out / "figure1.png"),
+        _draw(panels),
     )
 
 
@@ -67,7 +66,7 @@ def _claims(rows: Sequence[tuple[Any, ...]]) -> list[Claim]:
     ]
 
 
-def _draw(panels: Sequence[tuple[int, Any, Any, float]], path: Path) -> Path:
+def _draw(panels: Sequence[tuple[int, Any, Any, float]]) -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
     shades = LinearSegmentedColormap.from_list("ink", ["#ffffff", "#cfe0ea", BLUE, INK])
@@ -82,5 +81,4 @@ def _draw(panels: Sequence[tuple[int, Any, Any, float]], path: Path) -> Path:
         for each in (ax, strip):
             each.grid(False)
             each.label_outer()
-    fig.savefig(path)
-    return path
+    return fig

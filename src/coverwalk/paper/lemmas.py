@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from math import log
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ def balanced(t: float) -> float:
     return log(t) / log(_ALPHA * _BRANCHES)
 
 
-def lemmas(t_max: int, out: Path, step: Callable[[str], Any]) -> Result:
+def lemmas(t_max: int, step: Callable[[str], Any]) -> Result:
     """One stream; depth and CPU time of the stretch that ends at each T."""
     X, y = MIXTURES["gaussmix"].make(t_max, 0)
     X_new, y_new = MIXTURES["gaussmix"].make(20_000, 1000)
@@ -50,15 +49,15 @@ def lemmas(t_max: int, out: Path, step: Callable[[str], Any]) -> Result:
              1e6 * (predicted - learned) / len(X_new))
         )  # fmt: skip
     return Result(
+        "lemmas",
         "Lemmas. Depth and cost",
         f"The Gaussian mixture, alpha = {_ALPHA:g}. Left: depth of the kd-tree between the lemma's two bounds. "
         "Right: CPU time per row, on one core. Up to 4,096 rows learning includes setting the units, "
         "for which the model is built again at every power of two.",
-        out / "lemmas.csv",
         _COLUMNS,
         rows,
         _claims(rows),
-        png=_draw(rows, out / "lemmas.png"),
+        _draw(rows),
     )
 
 
@@ -82,7 +81,7 @@ def _claims(rows: Sequence[tuple[Any, ...]]) -> list[Claim]:
     ]
 
 
-def _draw(rows: Sequence[tuple[Any, ...]], path: Path) -> Path:
+def _draw(rows: Sequence[tuple[Any, ...]]) -> Any:
     t, depth, upper, lower, learn, predict = (list(column) for column in zip(*rows))
     fig, axes = figure(1, 2, 9.6, 3.6)
     left, right = axes[0]
@@ -96,5 +95,4 @@ def _draw(rows: Sequence[tuple[Any, ...]], path: Path) -> Path:
     for ax, what in ((left, "depth of the kd-tree"), (right, "µs per row")):
         ax.set_xscale("log")
         label(ax, "rows T", what)
-    fig.savefig(path)
-    return path
+    return fig

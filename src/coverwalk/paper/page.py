@@ -43,20 +43,22 @@ class Claim(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One section of the page; its numbers stand beside it as a CSV file, and its figure where it has one."""
+    """One section of the page; its numbers stand beside it as a CSV file, and its figure, if it has one, as PNG."""
 
+    name: str  # of the files
     title: str
     text: str
-    csv: Path
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     claims: Sequence[Claim]
-    png: Path | None = None
+    figure: "Figure | None" = None
 
-    def write_csv(self) -> None:
-        """The numbers, with a header line."""
-        with self.csv.open("w", newline="") as file:
+    def write(self, folder: Path) -> None:
+        """The numbers, with a header line, and the figure."""
+        with (folder / f"{self.name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([self.columns, *self.rows])
+        if self.figure:
+            self.figure.savefig(folder / f"{self.name}.png")
 
     def html(self) -> str:
         """As the page shows it."""
@@ -64,12 +66,12 @@ class Result(NamedTuple):
             "<tr>" + "".join(f"<{cell}>{escape(_shown(value))}</{cell}>" for value in row) + "</tr>\n"
             for cell, row in (("th", self.columns), *(("td", row) for row in self.rows))
         )
-        picture = f'<img src="{escape(self.png.name)}" alt="{escape(self.title)}">\n' if self.png else ""
+        picture = f'<img src="{self.name}.png" alt="{escape(self.title)}">\n' if self.figure else ""
         return (
             f"<h2>{escape(self.title)}</h2>\n<p>{escape(self.text)}</p>\n{picture}"
             + "".join(claim.html() for claim in self.claims)
-            + f'<details{"" if self.png else " open"}><summary>Numbers (<a href="{escape(self.csv.name)}">'
-            f"{escape(self.csv.name)}</a>)</summary><table>{table}</table></details>\n"
+            + f'<details{"" if self.figure else " open"}><summary>Numbers (<a href="{self.name}.csv">'
+            f"{self.name}.csv</a>)</summary><table>{table}</table></details>\n"
         )
 
 
@@ -79,16 +81,17 @@ def _shown(value: Any) -> str:
     return f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def write_page(results: Sequence[Result], path: Path, summary: str) -> Path:
-    """The page and its tables, beside the figures it shows."""
+def write_page(results: Sequence[Result], folder: Path, summary: str) -> Path:
+    """``index.html``, with its tables and figures beside it."""
     claims = [claim for result in results for claim in result.claims]
     held = sum(claim.held for claim in claims)
     lead = f"<p>{escape(summary)} Of {len(claims)} claims of the paper, <b>{held}</b> held here.</p>\n"
     for result in results:
-        result.write_csv()
+        result.write(folder)
     sections = "".join(result.html() for result in results)
-    path.write_text(_HEAD + lead + sections + "</body></html>\n", encoding="utf-8")
-    return path
+    page = folder / "index.html"
+    page.write_text(_HEAD + lead + sections + "</body></html>\n", encoding="utf-8")
+    return page
 
 
 def figure(rows: int, columns: int, width: float, height: float, **options: Any) -> "tuple[Figure, Any]":

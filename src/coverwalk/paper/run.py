@@ -43,11 +43,11 @@ def reproduce(out: str | Path, *, quick: bool = False, data: str | None = None) 
         if missing:
             print(f"coverwalk reproduce: {missing}", file=sys.stderr)
         results = [
-            table1(sets, folder, missing),
-            figure1(size.panels, folder, step),
-            figure2(sets, size.kernel_rows, folder, step),
-            lemmas(size.rows, folder, step),
+            table1(sets, missing),
+            figure1(size.panels, step),
+            figure2(sets, size.kernel_rows, step),
+            lemmas(size.rows, step),
         ]
     took = time.perf_counter() - begin
     summary = f"Made by coverwalk reproduce{' --quick' if quick else ''} in {took / 60:.1f} minutes."
-    return write_page(results, folder / "index.html", summary), results
+    return write_page(results, folder, summary), results

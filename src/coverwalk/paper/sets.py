@@ -57,7 +57,7 @@ def load_sets(n: int, data: str | None) -> tuple[list[DataSet], str]:
     return sets, ""
 
 
-def table1(sets: Sequence[DataSet], out: Path, missing: str) -> Result:
+def table1(sets: Sequence[DataSet], missing: str) -> Result:
     """Shapes as loaded, beside the paper's number of training rows."""
     rows = [
         (s.name, s.X.shape[1], s.y.reshape(len(s.y), -1).shape[1], len(s.X), s.n_paper, len(s.X_holdout)) for s in sets
@@ -73,4 +73,4 @@ def table1(sets: Sequence[DataSet], out: Path, missing: str) -> Result:
         "rounding. "
     )
     claim = Claim("Four sets, with the training rows of the paper's Table 1.", len(same) == 4, measured)
-    return Result("Table 1. The data sets", text + missing, out / "table1.csv", _COLUMNS, rows, [claim])
+    return Result("table1", "Table 1. The data sets", text + missing, _COLUMNS, rows, [claim])

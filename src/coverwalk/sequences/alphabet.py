@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._arrays import Ints32
+from coverwalk._arrays import Bytes, Ints32
 from coverwalk.files.schema import Flag, List, Plain, Schema
 
 BYTES = (bytes, bytearray, memoryview)
@@ -47,7 +47,7 @@ class Alphabet:
     def __len__(self) -> int:
         return len(self.symbols)
 
-    def encode(self, sequence: Any) -> tuple[Ints32, list[Hashable]]:
+    def encode(self, sequence: Any) -> tuple[Ints32 | Bytes, list[Hashable]]:
         """The codes of a sequence, and the symbols in it that are new, in order; nothing is added yet.
 
         Raises ``ValueError`` for a symbol that a fixed alphabet does not have.
@@ -88,8 +88,8 @@ class Alphabet:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
-    def _encode_numbers(self, sequence: Any) -> Ints32:
-        """Codes that are the symbols themselves: only their range is checked."""
+    def _encode_numbers(self, sequence: Any) -> Ints32 | Bytes:
+        """Codes that are the symbols themselves: only their range is checked. Bytes stay bytes."""
         numbers = np.frombuffer(sequence, np.uint8) if isinstance(sequence, BYTES) else _vector(sequence)
         if not np.issubdtype(numbers.dtype, np.integer):
             raise ValueError(
@@ -98,7 +98,7 @@ class Alphabet:
         wrong = np.flatnonzero((numbers < 0) | (numbers >= len(self.symbols)))
         if len(wrong):
             raise ValueError(_foreign(int(numbers[wrong[0]]), int(wrong[0]), self.symbols))
-        return numbers.astype(np.int32)
+        return numbers.astype(np.int32) if numbers.dtype != np.uint8 else numbers
 
 
 def _foreign(symbol: Hashable, place: int, symbols: list[Hashable]) -> str:

@@ -129,8 +129,8 @@ def _posterior(contexts: Ints, codes: Ints, size: int, alpha: float, stop: float
         return ChangePosterior(np.zeros(n), 1.0, 0.0)
     entries = _numbered(contexts, np.repeat(codes[:, None], contexts.shape[1], axis=1))
     contexts = np.unique(contexts, return_inverse=True)[1].reshape(contexts.shape)  # the empty one stays 0
-    forward, backward = _evidences(contexts, entries, alpha, size, stop), np.zeros(n)
-    backward[:] = _evidences(contexts[::-1].copy(), entries[::-1].copy(), alpha, size, stop)[::-1]
+    forward = _evidences(contexts, entries, alpha, size, stop)
+    backward = _evidences(contexts[::-1].copy(), entries[::-1].copy(), alpha, size, stop)[::-1]
     two = forward[:-1] + backward[1:]  # a change before symbols 1, 2, ..., n - 1
     both = np.logaddexp.reduce(two) - np.log(n - 1)
     log_ratio = float(both - forward[-1])

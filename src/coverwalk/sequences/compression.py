@@ -11,9 +11,8 @@ import numpy as np
 from coverwalk import __version__
 from coverwalk._kernels.sequences import binary_coder
 from coverwalk._kernels.sequences.lattice_run import DECODE, ENCODE
-from coverwalk._kernels.sequences.store import LatticeStore
-from coverwalk.sequences import lattice_engine
 from coverwalk.sequences.container import Container, damaged, read_container, write_container
+from coverwalk.sequences.lattice_engine import FAMILIES, LatticeEngine
 from coverwalk.sequences.sequence_parameters import MIN_MEMORY, check, memory_bytes
 
 __all__ = ["compress", "decompress", "original_length"]
@@ -57,20 +56,19 @@ def compress(data: bytes, *, effort: int = 2, memory: str | int = "256MB", progr
     return write_container(data, code, writer=__version__, model=_MODEL, effort=effort, memory=room)
 
 
-def _new(effort: int, memory: int, length: int) -> LatticeStore:
-    families = ("suffix", "match") if effort == 1 else lattice_engine.FAMILIES
-    return lattice_engine.new_lattice(families, 0, memory, effort, length)
+def _new(effort: int, memory: int, length: int) -> LatticeEngine:
+    return LatticeEngine.new(("suffix", "match") if effort == 1 else FAMILIES, (), memory, effort, length)
 
 
 def _encode(data: bytes, effort: int, memory: int, progress: Progress | None) -> bytes:
-    symbols = np.frombuffer(data, np.uint8).astype(np.int32)
-    state, store = binary_coder.start_coder(), _new(effort, memory, len(data))
-    losses, out = np.empty(_CHUNK), np.empty(binary_coder.MAX_BYTES * _CHUNK, np.uint8)
+    symbols = np.frombuffer(data, np.uint8)
+    state, engine = binary_coder.start_coder(), _new(effort, memory, len(data))
+    out = np.empty(binary_coder.MAX_BYTES * _CHUNK, np.uint8)
     parts = []
     for start in range(0, len(symbols), _CHUNK):
         chunk = symbols[start : start + _CHUNK]
         state[binary_coder.PLACE] = 0
-        store = lattice_engine.learn(store, chunk, losses, mode=ENCODE, coder=state, data=out)
+        engine.learn(chunk, np.empty(0), mode=ENCODE, coder=state, data=out)
         parts.append(out[: int(state[binary_coder.PLACE])].tobytes())
         if progress:
             progress(len(chunk))
@@ -110,13 +108,12 @@ def decompress(packed: bytes, *, progress: Progress | None = None) -> bytes:
 
 def _decode(parts: Container, progress: Progress | None) -> bytes:
     code = np.frombuffer(parts.code, np.uint8).copy()  # the kernel's arrays are writable
-    state, store = binary_coder.start_decoder(code), _new(parts.effort, parts.memory, parts.length)
-    losses = np.empty(_CHUNK)
+    state, engine = binary_coder.start_decoder(code), _new(parts.effort, parts.memory, parts.length)
     decoded = []
     for start in range(0, parts.length, _CHUNK):
-        symbols = np.zeros(min(_CHUNK, parts.length - start), np.int32)
-        store = lattice_engine.learn(store, symbols, losses, mode=DECODE, coder=state, data=code)
-        decoded.append(symbols.astype(np.uint8).tobytes())
+        symbols = np.empty(min(_CHUNK, parts.length - start), np.uint8)
+        engine.learn(symbols, np.empty(0), mode=DECODE, coder=state, data=code)
+        decoded.append(symbols.tobytes())
         if progress:
             progress(len(symbols))
     return b"".join(decoded)

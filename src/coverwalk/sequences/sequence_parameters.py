@@ -1,4 +1,4 @@
-"""The parameters of a SequenceModel, checked, and as the kernels want them."""
+"""The parameters of a SequenceModel, checked, and the engine that they ask for."""
 
 import math
 import re
@@ -10,7 +10,8 @@ import numpy as np
 from coverwalk._kernels.sequences import suffix_store as at
 from coverwalk._kernels.sequences.suffix_store import SuffixStore
 from coverwalk.sequences.alphabet import BYTES, Alphabet
-from coverwalk.sequences.lattice_engine import FAMILIES
+from coverwalk.sequences.lattice_engine import FAMILIES, LatticeEngine
+from coverwalk.sequences.suffix_engine import SuffixEngine
 
 if TYPE_CHECKING:
     from coverwalk.sequence import SequenceModel
@@ -64,13 +65,6 @@ def memory_bytes(memory: str | int) -> int:
     return int(float(found[1]) * 1024 ** ("KMGT".find(found[2].upper()) + 1 if found[2] else 0))
 
 
-def is_lattice(model: "SequenceModel", alphabet: Alphabet) -> bool:
-    """Whether the lattice of covers learns this alphabet: bytes, and nothing set that only the suffix tree knows."""
-    plain = model.walk == "coarsen" and model.estimator == "auto"
-    unset = model.depth is None and model.alpha is None and model.switching is None
-    return bool(model.effort and plain and unset and alphabet.symbols == list(range(256)) and not alphabet.grows)
-
-
 def lattice_covers(model: "SequenceModel") -> tuple[tuple[str, ...], tuple[Callable[..., int], ...]]:
     """The families of covers by name, and the functions that are covers of the user's own."""
     if model.covers is None:
@@ -82,8 +76,21 @@ def lattice_covers(model: "SequenceModel") -> tuple[tuple[str, ...], tuple[Calla
     return tuple(cover for cover in model.covers if isinstance(cover, str)), functions
 
 
-def new_suffix_store(model: "SequenceModel", alphabet: Alphabet) -> SuffixStore:
-    """An empty suffix tree with the settings and the tied log-odds that a model starts with."""
+def new_engine(model: "SequenceModel", alphabet: Alphabet, expected: int) -> SuffixEngine | LatticeEngine:
+    """An engine that has learned nothing, in arrays for ``expected`` symbols.
+
+    A lattice of covers where the symbols are the bytes, and nothing is set that only the suffix tree knows.
+    """
+    plain = model.walk == "coarsen" and model.estimator == "auto"
+    unset = model.depth is None and model.alpha is None and model.switching is None
+    if model.effort and plain and unset and alphabet.symbols == list(range(256)) and not alphabet.grows:
+        memory, forget = memory_bytes(model.memory), float(model.forget)
+        return LatticeEngine.new(*lattice_covers(model), memory, model.effort, expected, forget)
+    return SuffixEngine(_new_suffix_tree(model, alphabet))
+
+
+def _new_suffix_tree(model: "SequenceModel", alphabet: Alphabet) -> SuffixStore:
+    """An empty tree with the settings and the tied log-odds that a model starts with."""
     depth = _DEPTH if model.depth is None else int(model.depth)
     mode = at.COARSEN_MIXED if model.estimator == "auto" else at.COARSEN_DIRICHLET
     if model.walk == "refine":

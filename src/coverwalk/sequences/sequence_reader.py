@@ -1,29 +1,59 @@
-"""What a fitted SequenceModel predicts: probabilities, losses, draws."""
+"""What a fitted SequenceModel predicts, and how it explains it: contexts, covers, the posterior over context trees."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from coverwalk._arrays import Floats, Ints32
+from coverwalk._arrays import Bytes, Floats, Ints32
 from coverwalk._docstrings import Documented
 from coverwalk._kernels.sequences import suffix_store
-from coverwalk._kernels.sequences.store import COVERS, LatticeStore
 from coverwalk._kernels.sequences.suffix_read import DRAW, LOSSES, TAIL
-from coverwalk.locks import reading
-from coverwalk.sequences import lattice_engine, suffix_engine
+from coverwalk.locks import reading, reads
 from coverwalk.sequences.alphabet import Alphabet
-from coverwalk.sequences.entropy_rate import EntropyRate
-from coverwalk.sequences.sequence_parameters import check, lattice_covers, nats_per
+from coverwalk.sequences.context_tree import (
+    BORDER_SIGN,
+    ContextTree,
+    best_trees,
+    context_text,
+    order_posterior,
+    sample_tree,
+    stop_weights,
+)
+from coverwalk.sequences.lattice_engine import LatticeEngine
+from coverwalk.sequences.sequence_parameters import check, nats_per
+from coverwalk.sequences.suffix_engine import ContextWeight, SuffixEngine
 
-Place = suffix_engine.Place | lattice_engine.Place
-Store = suffix_store.SuffixStore | LatticeStore
+_BATCHES = 20  # of draws, whose means tell the error of an entropy rate
+
+
+class EntropyRate(float):
+    """A float with a ``standard_error``, NaN where too few symbols were drawn to tell.
+
+    >>> import numpy as np
+    >>> rate = EntropyRate.of(np.tile([0.5, 1.5], 1000))
+    >>> rate, rate.standard_error
+    (1.0, 0.0)
+    """
+
+    standard_error: float
+
+    @classmethod
+    def of(cls, entropies: Floats) -> Self:
+        """The mean of entropies along a sequence; neighbours depend on each other, so the error is that of batches."""
+        rate = cls(entropies.mean())
+        rate.standard_error = float("nan")
+        if len(entropies) >= 10 * _BATCHES:
+            usable = entropies[: len(entropies) // _BATCHES * _BATCHES]
+            means = usable.reshape(_BATCHES, -1).mean(1)
+            rate.standard_error = float(means.std(ddof=1) / _BATCHES**0.5)
+        return rate
 
 
 class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
-    """What a SequenceModel predicts. Nothing here changes the model."""
+    """What a SequenceModel predicts, and where its predictions come from. Nothing here changes the model."""
 
     _words = {  # noqa: RUF012
         "sequence": "bytes, str, array of integers or iterable of hashables\n    The symbols of a document.",
@@ -43,9 +73,22 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         "fit ->": "self\n    The fitted model.",
         "fit_documents ->": "self\n    The fitted model.",
         "partial_fit ->": "self\n    The model, which has learned the document.",
+        "predict_proba ->": "array (A,) or (A + 1,)\n    Probabilities.",
+        "log_loss ->": "float\n    The mean loss.",
+        "losses ->": "array (n,)\n    The losses.",
+        "score ->": "float\n    Minus `log_loss`.",
+        "anomaly_scores ->": "array (n,)\n    The scores.",
+        "sample ->": "bytes, str or list\n    bytes or str if that was learned, otherwise a list.",
+        "entropy_rate ->": "EntropyRate\n    A float with an attribute ``standard_error``.",
+        "posterior ->": "list of ContextWeight\n    Order, symbols, visits and weights of each context.",
+        "contributions ->": "dict\n    Fractions by the name of the cover. They sum to one.",
+        "explain ->": "str\n    The table.",
+        "map_tree ->": "list of ContextTree\n    The most probable tree first, each with its ``posterior``.",
+        "sample_trees ->": "list of ContextTree\n    The trees, each with its ``posterior``.",
+        "order_posterior ->": "array (depth + 1,)\n    Probabilities that sum to one.",
     }
 
-    _store: Store
+    _engine: Any  # a SuffixEngine or a LatticeEngine
     _alphabet: Alphabet
     _kind: str
     n_symbols_seen_: int
@@ -67,62 +110,37 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
     def n_contexts_(self) -> int:
         """Number of contexts stored; in the lattice, of slots in use."""
         self._check_fitted()
-        if isinstance(self._store, LatticeStore):
-            return int(np.count_nonzero(self._store.slots[1::16]))
-        return int(self._store.size[suffix_store.NODES])
+        return int(self._engine.n_contexts)
 
     @property
     def nbytes_(self) -> int:
         """The memory of the model in bytes."""
         self._check_fitted()
-        return sum(array.nbytes for array in self._store)
+        return sum(array.nbytes for array in self._engine.store)
 
     def predict_proba(self, context: Any = None) -> Floats:
         """The probability of each symbol of ``alphabet_`` to come next. The probabilities sum to one.
 
         If the alphabet can grow, there is one more number: the probability of a new symbol.
-
-        Returns
-        -------
-        array (A,) or (A + 1,)
-            Probabilities.
         """
         with reading(self):
             place = self._place(context)
-            probability: Floats = self._learner.distribution(self._store, place, *self._functions(self._store))
+            probability: Floats = self._engine.distribution(place)
         return probability
 
     def log_loss(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> float:
-        """Mean of -log p over the symbols of a document. Nothing is learned.
-
-        Returns
-        -------
-        float
-            The mean loss.
-        """
+        """Mean of -log p over the symbols of a document. Nothing is learned."""
         losses = self.losses(sequence, context=context, unit=unit)
         if not len(losses):
             raise ValueError("the mean loss of an empty sequence is undefined: pass at least one symbol")
         return float(losses.mean())
 
     def losses(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
-        """-log p of each symbol of a document. Nothing is learned.
-
-        Returns
-        -------
-        array (n,)
-            The losses.
-        """
+        """-log p of each symbol of a document. Nothing is learned."""
         return self._along(LOSSES, sequence, context, unit)
 
     def score(self, sequence: Any, y: None = None) -> float:
-        """Mean of log p over the symbols of a document, in nats. Higher is better. Nothing is learned.
-
-        Returns
-        -------
-        float
-            Minus `log_loss`.
-        """
+        """Mean of log p over the symbols of a document, in nats. Higher is better. Nothing is learned."""
         return -self.log_loss(sequence)
 
     def anomaly_scores(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> Floats:
@@ -130,11 +148,6 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
 
         Unlike the loss, it stays low where all symbols are improbable. Under the model, a score above s nats has a
         probability of at most exp(-s) at any place. Nothing is learned.
-
-        Returns
-        -------
-        array (n,)
-            The scores.
         """
         return self._along(TAIL, sequence, context, unit)
 
@@ -144,21 +157,15 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         scale = nats_per(unit)
         with reading(self):
             codes = self._read(sequence)
-            place = self._place(context) if context is not None else self._learner.beginning(self._store, self.borders)
+            place = self._place(context) if context is not None else self._engine.beginning(self.borders)
             out = np.empty(len(codes))
-            self._learner.read(self._store, place, what, codes, out, *self._functions(self._store))
+            self._engine.read(place, what, codes, out)
         return out / scale
 
     def sample(
         self, n: int, seed: int | np.random.Generator | None = None, context: Any = None, *, temperature: float = 1.0
     ) -> Any:
-        """Draw the next n symbols. Nothing is learned.
-
-        Returns
-        -------
-        bytes, str or list
-            bytes or str if that was learned, otherwise a list.
-        """
+        """Draw the next n symbols. Nothing is learned."""
         check("n", n, n >= 0, "0 or more")
         with reading(self):
             symbols = self._draw(self._place(context), n, np.random.default_rng(seed), temperature)[0]
@@ -180,74 +187,117 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         rng, store = np.random.default_rng(seed), None
         while True:
             with reading(self):
-                if store is None or store is not self._store:  # contexts that it knew may have moved, or be forgotten
-                    place, store = self._place(context), self._store
+                self._check_fitted()
+                if store is not self._engine.store:  # contexts that it knew may have moved, or be forgotten
+                    place, store = self._place(context), self._engine.store
                 context = self._alphabet.decode(self._draw(place, 64, rng, temperature)[0])
             yield from context
 
     def entropy_rate(
         self, n: int = 10_000, seed: int | np.random.Generator | None = 0, *, unit: str = "nats"
     ) -> EntropyRate:
-        """Entropy rate of the model, estimated on a sequence of n symbols drawn from it.
-
-        Returns
-        -------
-        EntropyRate
-            A float with an attribute ``standard_error``.
-        """
+        """Entropy rate of the model, estimated on a sequence of n symbols drawn from it."""
         check("n", n, n >= 1, "at least 1")
         self._check_fitted()
         with reading(self):
-            place = self._learner.beginning(self._store, self.borders)
-            entropies = self._draw(place, n, np.random.default_rng(seed))[1]
+            entropies = self._draw(self._engine.beginning(self.borders), n, np.random.default_rng(seed))[1]
         return EntropyRate.of(entropies / nats_per(unit))
+
+    # ---- where predictions come from ---------------------------------------------------------------------------------
+
+    def posterior(self, context: Any = None) -> list[ContextWeight]:
+        """The contexts of a prediction of the suffix tree, from the empty one to the longest known, with their weights.
+
+        The weights sum to one, except that with the refining walk contexts that were never met have the rest.
+        """
+        with reading(self):
+            place = self._place(context)
+            if isinstance(self._engine, LatticeEngine):
+                raise ValueError(
+                    "posterior weights of contexts belong to the suffix tree, and this model mixes covers: see "
+                    "`contributions`, or make it with effort=0"
+                )
+            weights: list[ContextWeight] = self._engine.context_weights(place, self._past(context))
+        return weights
+
+    @reads
+    def contributions(self) -> dict[str, float]:
+        """The contribution of each cover to the log-odds of the predictions."""
+        self._check_fitted()
+        return self._engine.contributions() if isinstance(self._engine, LatticeEngine) else {"suffix": 1.0}
+
+    @reads
+    def explain(self, context: Any = None) -> str:
+        """A table of the contexts of a prediction; for a lattice, the contribution of each cover."""
+        self._check_fitted()
+        if isinstance(self._engine, LatticeEngine):
+            return "\n".join(f"{name:10} {part:6.1%}" for name, part in self.contributions().items())
+        lines = ["order    visits  stop w  weight  tables    full  repeat  context"]
+        for row in self.posterior(context):
+            numbers = "  ".join(f"{x:6.3f}" for x in row[3:])
+            lines.append(f"{row.order:5d} {row.visits:9d}  {numbers}  {context_text(row.context)}")
+        return "\n".join(lines)
+
+    @reads
+    def map_tree(self, k: int = 1) -> list[ContextTree]:
+        """The k most probable context trees. For the refining walk without switching."""
+        check("k", k, k >= 1, "at least 1")
+        return best_trees(stop_weights(self._exact()), self._alphabet.symbols, k)
+
+    @reads
+    def sample_trees(self, n: int, seed: int | np.random.Generator | None = None) -> list[ContextTree]:
+        """Draw context trees from their posterior. For the refining walk without switching."""
+        check("n", n, n >= 0, "0 or more")
+        weights, rng = stop_weights(self._exact()), np.random.default_rng(seed)
+        return [sample_tree(weights, self._alphabet.symbols, rng) for _ in range(n)]
+
+    @reads
+    def order_posterior(self) -> Floats:
+        """Posterior of the order of the source: the length of the longest context of its tree, from 0 to ``depth``.
+
+        For the refining walk without switching. Only contexts that were met are considered.
+        """
+        return order_posterior(stop_weights(self._exact()))
+
+    def _exact(self) -> suffix_store.SuffixStore:
+        """The suffix tree, where the walk is the exact posterior over context trees."""
+        self._check_fitted()
+        if isinstance(self._engine, SuffixEngine) and not self._alphabet.grows:
+            mode, share = self._engine.store.settings[[suffix_store.MODE, suffix_store.SHARE]]
+            if mode == suffix_store.REFINE and share == 0:
+                return self._engine.store
+        raise ValueError(
+            'context trees have a posterior only with walk="refine", no switching and a fixed alphabet, got '
+            f"walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}: make such a model"
+        )
+
+    def _past(self, context: Any) -> tuple[Hashable, ...]:
+        """The symbols before the next one, old to new, at most as many as the suffix tree is deep."""
+        depth = self._engine.depth
+        if context is not None:
+            return tuple(context)[max(len(context) - depth, 0) :]
+        past = tuple(self._alphabet.decode(self._engine.newest()))
+        return (BORDER_SIGN, *past) if len(past) < depth and self.borders else past
 
     # ---- where a reader stands --------------------------------------------------------------------------------------
 
-    @property
-    def _learner(self) -> Any:
-        """The engine of this model: a module of functions on its store."""
-        return engine_of(self._store)
-
-    def _functions(self, store: Store) -> tuple[Any, ...]:
-        """The covers of the user's own, as the lattice wants them; the suffix tree has none."""
-        if not isinstance(store, LatticeStore):
-            return ()
-        functions, begun = lattice_covers(self)[1], int((store.covers >= COVERS).sum())
-        if len(functions) != begun:
-            raise ValueError(
-                f"this model began with {begun} functions among its covers and now has {len(functions)}: fit it again"
-            )
-        return (functions,)
-
-    def _place(self, context: Any) -> Place:
+    def _place(self, context: Any) -> Any:
         self._check_fitted()
-        place: Place = (
-            self._learner.here(self._store)
-            if context is None
-            else self._learner.after(self._store, self._read(context))
-        )
-        return place
+        return self._engine.here() if context is None else self._engine.after(self._read(context))
 
-    def _read(self, sequence: Any) -> Ints32:
+    def _read(self, sequence: Any) -> Ints32 | Bytes:
         """The codes of a sequence that is not learned: all symbols never seen are the one that may come."""
         codes, fresh = self._alphabet.encode(sequence)
         return np.minimum(codes, len(self._alphabet)) if fresh else codes
 
-    def _draw(self, place: Place, n: int, rng: np.random.Generator, temperature: float = 1.0) -> tuple[Ints32, Floats]:
+    def _draw(self, place: Any, n: int, rng: np.random.Generator, temperature: float = 1.0) -> tuple[Ints32, Floats]:
         check("temperature", temperature, 0.01 <= temperature <= 100, "from 0.01 to 100")
         if not len(self._alphabet):
             raise ValueError("nothing can be drawn before a symbol is known: fit the model, or name an alphabet")
         symbols, entropies = np.empty(n, np.int32), np.empty(n)
-        drawing = {"uniforms": rng.random(n), "power": 1.0 / temperature}
-        self._learner.read(self._store, place, DRAW, symbols, entropies, *self._functions(self._store), **drawing)
+        self._engine.read(place, DRAW, symbols, entropies, rng.random(n), 1.0 / temperature)
         return symbols, entropies
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "_store"):
+        if not hasattr(self, "_engine"):
             raise NotFittedError("this SequenceModel has learned nothing yet: call fit, partial_fit or update first")
-
-
-def engine_of(store: Store) -> Any:
-    """The module that works on this kind of store."""
-    return lattice_engine if isinstance(store, LatticeStore) else suffix_engine

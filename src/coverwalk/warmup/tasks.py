@@ -1,5 +1,6 @@
 """What calls the kernels: each task is one part of the package, on a few rows."""
 
+import pickle
 import warnings
 from collections.abc import Callable
 from tempfile import TemporaryDirectory
@@ -161,7 +162,7 @@ def _sequences() -> None:
 
     change_points("abcabccab" * 6)
     model = SequenceModel("abc", depth=4).fit("abcabccab" * 6)
-    model.score("abcab"), model.predict_proba("ab"), model.sample(5)
+    model.score("abcab"), model.predict_proba("ab"), model.sample(5), pickle.loads(pickle.dumps(model))
     decompress(compress(b"abcabccab" * 20))
 
 
@@ -171,7 +172,7 @@ def _double_tree() -> None:
     X, y = _rows(60)
     for target in (y, np.column_stack([y, X])):
         model = DoubleTree().fit(X, target)
-        model.logpdf(X[:2], target[:2])
+        model.logpdf(X[:2], target[:2]), pickle.loads(pickle.dumps(model))
     DoubleTree().fit(X, y).predict_dist(X[:2]).ppf(0.5)
 
 

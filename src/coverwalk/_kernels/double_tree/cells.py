@@ -86,7 +86,7 @@ def component_weights(
 @kernel
 def cell_masses(s: State, c: Settings, path: Ints, tree: Floats, code: Ints, depth: Ints, mass: Floats) -> None:
     """Write the mass that the trees of the contexts in path (k,), weighted by tree (k,), give each cell."""
-    yf, yi, codes, xi, y_depth = s.yf, s.yi, s.row_code, s.xi, s.y_depth
+    yf, yi, counts, codes, xi, y_depth = s.yf, s.yi, s.counts, s.row_code, s.xi, s.y_depth
     y_path, stop = np.empty(c.y_depth + 1, np.int32), np.empty(c.y_depth + 1)
     for i in range(code.shape[0]):
         stop[:] = 1.0
@@ -95,5 +95,7 @@ def cell_masses(s: State, c: Settings, path: Ints, tree: Floats, code: Ints, dep
             if not c.flow:
                 stop[:] = 1.0
             m = path[k]
-            total += tree[k] * predict_tree(yf, yi, codes, xi[m, at.TREE], code[i], y_depth[k], c.a, c.g0, y_path, stop)
+            total += tree[k] * predict_tree(
+                yf, yi, counts, codes, xi[m, at.TREE], code[i], np.int64(-1), y_depth[k], c.a, c.g0, y_path, stop
+            )
         mass[i] = total * 2.0 ** -depth[i]

@@ -1,12 +1,13 @@
 """The whole state of a double tree: flat arrays, made and grown here, filled by the kernels of `walk`."""
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels.double_tree.normal_wishart import log_normalisers
+from coverwalk.files.schema import Flag, Real, Whole, stored
 
 MAX_X_DEPTH = 511  # alpha >= 1.05 keeps the depth below 380 for 2^31 rows
 
@@ -20,20 +21,23 @@ EMPTY = -1  # a cell without points
 CONTEXTS, Y_NODES, ROWS, WAITING = range(4)  # places of counts
 
 _BY_CONTEXT = ("xf", "xi")
-_BY_ROW = ("row_x", "row_z", "row_code", "row_log_slope", "row_log_psi", "row_stop", "row_next")
+_BY_ROW = ("row_x", "row_z", "row_code", "row_log_psi", "row_stop", "row_next")
 
 
+@stored()
 class Settings(NamedTuple):
     """The numbers of the prior: scalars, fixed for the life of a state."""
 
-    refine: bool  # the walk: coarse to fine, else fine to coarse
-    flow: bool  # a child's priors are the parent's posterior: location of the normal, cells of the tree
-    y_depth: int  # greatest depth of a tree density
-    a: float  # Beta(a, a) prior of a halving
-    g0: float  # prior odds that a cell is halved
-    lam: float
-    nu0: float
-    psi0: float
+    refine: Annotated[bool, Flag()]  # the walk: coarse to fine, else fine to coarse
+    flow: Annotated[bool, Flag()]  # a child's priors are its parent's posterior: mean of the normal, cells of the tree
+    alpha: Annotated[float, Real(low=1.05, high=1e6)]  # a leaf at depth k splits above alpha^k rows
+    w: Annotated[float, Real(low=0, below=1)]  # prior probability of stopping; 0: 2^-k at depth k
+    y_depth: Annotated[int, Whole(1, 64)]  # greatest depth of a tree density
+    a: Annotated[float, Real(low=1e-100, high=1e100)]  # Beta(a, a) prior of a halving
+    g0: Annotated[float, Real(low=1e-100, high=1e17)]  # prior odds that a cell is halved
+    lam: Annotated[float, Real(low=1e-100, high=1e100)]
+    nu0: Annotated[float, Real(above=0, high=1e9)]
+    psi0: Annotated[float, Real(low=1e-100, high=1e100)]
 
 
 class State(NamedTuple):
@@ -43,9 +47,9 @@ class State(NamedTuple):
                              of the box of its rows
     xi (n, 16)               a context's integers: the columns above
     yf (m, 4), yi (m, 8)     nodes of the tree densities, two views of one memory (see `tree_density`)
-    row_*                    the rows learned: x (N, p), z (N, q), cell path, log slope of the map, log psi - log slope
-                             of the leaf that held it when it was learned, predictives of that leaf's tree by depth
-                             (N, y_depth; or N, 0 where priors do not flow), next row of the same leaf
+    row_*                    the rows learned: x (N, p), z (N, q), cell path, log psi - log slope of the map of the leaf
+                             that held it when it was learned, predictives of that leaf's tree by depth (N, y_depth; or
+                             N, 0 where priors do not flow), next row of the same leaf
     log_c (N + 4,)           normalisers of Student's t by rows seen
     theta, prior (512,)      by depth of the context: rows above which a leaf splits; prior odds of stopping
     y_depth (512,)           by depth of the context: greatest depth of its tree density
@@ -61,7 +65,6 @@ class State(NamedTuple):
     row_x: Floats
     row_z: Floats
     row_code: Ints
-    row_log_slope: Floats
     row_log_psi: Floats
     row_stop: Floats
     row_next: Ints32
@@ -74,9 +77,9 @@ class State(NamedTuple):
     waiting: Ints32
 
 
-def new_state(p: int, q: int, c: Settings, theta: Floats, prior: Floats, y_depth: Ints32, scale: Floats) -> State:
+def new_state(q: int, c: Settings, scale: Floats) -> State:
     """A state without contexts: `walk.learn` makes the root with the first row."""
-    nodes = np.zeros((64, 4))
+    p, nodes = len(scale), np.zeros((64, 4))
     return State(
         xf=np.zeros((4, 6 + q + q * (q + 1) // 2 + 2 * p)),
         xi=np.zeros((4, 16), dtype=np.int32),
@@ -85,18 +88,32 @@ def new_state(p: int, q: int, c: Settings, theta: Floats, prior: Floats, y_depth
         row_x=np.zeros((4, p)),
         row_z=np.zeros((4, q)),
         row_code=np.zeros(4, dtype=np.int64),
-        row_log_slope=np.zeros(4),
         row_log_psi=np.zeros(4),
         row_stop=np.zeros((4, c.y_depth if c.flow else 0)),
         row_next=np.zeros(4, dtype=np.int32),
-        log_c=log_normalisers(8, q, c.lam, c.nu0),
-        theta=theta,
-        prior=prior,
-        y_depth=y_depth,
         scale=scale,
         counts=np.zeros(4, dtype=np.int64),
-        waiting=np.zeros(MAX_X_DEPTH + 1, dtype=np.int32),
+        **_tables(q, c, 4),
     )
+
+
+def _tables(q: int, c: Settings, rows: int) -> dict[str, Any]:
+    """What the settings make of it: by number of rows, by depth of a context, and room for leaves that wait."""
+    k = np.arange(MAX_X_DEPTH + 1)
+    with np.errstate(over="ignore"):
+        theta = c.alpha ** k.astype(float)
+    theta[-1] = np.inf
+    w = np.full(len(k), c.w) if c.w > 0 else np.exp2(-np.maximum(k, 1.0))
+    y_depth = np.full(len(k), c.y_depth)
+    if c.flow:  # finer cells than these are left to the coarser contexts, which have the rows for them
+        y_depth = np.maximum(c.y_depth - k, min(c.y_depth, 4 * q))
+    return {
+        "log_c": log_normalisers(rows + 4, q, c.lam, c.nu0),
+        "theta": theta,
+        "prior": w / (1 - w),
+        "y_depth": y_depth.astype(np.int32),
+        "waiting": np.zeros(len(k), np.int32),
+    }
 
 
 def _resized(array: NDArray[Any], n: int) -> NDArray[Any]:
@@ -136,19 +153,29 @@ def widened(state: State, extra: int) -> State:
 
 
 def pack(state: State) -> dict[str, NDArray[Any]]:
-    """Copies of what is in use, each memory once: what is pickled and written to disk."""
+    """Copies of what is in use, each memory once, without what is made again: what is pickled and written to disk."""
     contexts, nodes, rows, _ = (int(n) for n in state.counts)
-    remade = ("yi", "log_c")
-    used = {name: array for name, array in state._asdict().items() if name not in remade}
-    used["yf"] = state.yf[:nodes].view(np.int64)  # half of it are integers, which no text of a double would keep
-    used.update({name: used[name][:contexts] for name in _BY_CONTEXT})
-    used.update({name: used[name][:rows] for name in _BY_ROW})
+    boxes = state.xf.shape[1] - 2 * state.row_x.shape[1]
+    used = {
+        "scale": state.scale,
+        "counts": state.counts,
+        "xi": state.xi[:contexts],
+        "xf": state.xf[:contexts, :boxes],
+        "yf": state.yf[:nodes].view(np.int64),  # half of it are integers, which no text of a double would keep
+        **{name: getattr(state, name)[:rows] for name in _BY_ROW if name != "row_next"},
+    }
     return {name: array.copy() for name, array in used.items()}
 
 
 def unpack(used: dict[str, NDArray[Any]], c: Settings) -> State:
-    """The state from its packed form."""
-    rows, q = used["row_z"].shape
-    log_c = log_normalisers(rows + 4, q, c.lam, c.nu0)
-    made: dict[str, Any] = {"yf": used["yf"].view(np.float64), "yi": used["yf"].view(np.int32), "log_c": log_c}
+    """The state from its packed form, where no leaf holds its rows yet: `walk.hold_rows`."""
+    used = {name: np.require(array, requirements="W") for name, array in used.items()}  # a file's may be read-only
+    (rows, q), p = used["row_z"].shape, len(used["scale"])
+    made: dict[str, Any] = {
+        "xf": np.hstack([used["xf"], np.zeros((len(used["xf"]), 2 * p))]),
+        "yf": used["yf"].view(np.float64),
+        "yi": used["yf"].view(np.int32),
+        "row_next": np.zeros(rows, np.int32),
+        **_tables(q, c, rows),
+    }
     return State(**{**used, **made})

@@ -17,7 +17,7 @@ A cell is -1 (empty), -2 - row (one point, known by its row), or the index of a 
 """
 
 from coverwalk._arrays import Floats, Ints, Ints32
-from coverwalk._kernels._compile import kernel
+from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.odds import mixture, updated
 
@@ -33,13 +33,14 @@ def new_tree(yf: Floats, yi: Ints32, counts: Ints, g0: float) -> int:
     return node
 
 
-@kernel
-def observe_tree(
+@inlined_kernel
+def predict_tree(
     yf: Floats,
     yi: Ints32,
     counts: Ints,
     codes: Ints,
     root: int,
+    code: int,
     row: int,
     max_depth: int,
     a: float,
@@ -47,64 +48,26 @@ def observe_tree(
     path: Ints32,
     stop: Floats,
 ) -> float:
-    """The predictive of a row's cells relative to the uniform distribution, before learning it; then learns it."""
-    code = codes[row]
-    node = root
-    depth = 0
-    while True:
-        path[depth] = node
-        side = (code >> (63 - depth)) & 1
-        depth += 1
-        if depth == max_depth:
-            break
-        cell = yi[node, at.CELL + side]
-        if cell == at.EMPTY:
-            yi[node, at.CELL + side] = -2 - row
-            break
-        if cell < at.EMPTY:  # a second point: the cell becomes a node that holds the first
-            other_side = (codes[-2 - cell] >> (63 - depth)) & 1
-            fresh = new_tree(yf, yi, counts, g0)
-            yi[fresh, at.POINTS + other_side] = 1
-            yi[fresh, at.CELL + other_side] = cell
-            yi[node, at.CELL + side] = fresh
-            cell = fresh
-        node = cell
-    predictive = stop[depth]
-    for j in range(depth - 1, -1, -1):
-        node = path[j]
-        side = (code >> (63 - j)) & 1
-        here = yi[node, at.POINTS + side]
-        going = 2.0 * (here + a) / (here + yi[node, at.POINTS + 1 - side] + 2.0 * a) * predictive
-        yi[node, at.POINTS + side] = here + 1
-        g = yf[node, 0]
-        exponent = yi[node, at.EXPONENT]
-        base = stop[j]
-        predictive = mixture(g, exponent, base, going)
-        stop[j] = predictive
-        yf[node, 0], yi[node, at.EXPONENT] = updated(g, exponent, going / base)
-    return predictive
-
-
-@kernel
-def predict_tree(
-    yf: Floats,
-    yi: Ints32,
-    codes: Ints,
-    root: int,
-    code: int,
-    max_depth: int,
-    a: float,
-    g0: float,
-    path: Ints32,
-    stop: Floats,
-) -> float:
-    """The predictive of a cell path relative to the uniform distribution; changes nothing but the scratch."""
+    """The predictive of a cell path relative to the uniform distribution; then learns it as that of row, if >= 0."""
+    learning = row >= 0
     node = root
     depth = 0
     while node >= 0 and depth < max_depth:
         path[depth] = node
-        node = yi[node, at.CELL + ((code >> (63 - depth)) & 1)]
+        side = (code >> (63 - depth)) & 1
         depth += 1
+        cell = yi[node, at.CELL + side]
+        if learning and depth < max_depth:
+            if cell == at.EMPTY:
+                yi[node, at.CELL + side] = -2 - row
+            elif cell < at.EMPTY:  # a second point: the cell becomes a node that holds the first
+                other_side = (codes[-2 - cell] >> (63 - depth)) & 1
+                fresh = new_tree(yf, yi, counts, g0)
+                yi[fresh, at.POINTS + other_side] = 1
+                yi[fresh, at.CELL + other_side] = cell
+                yi[node, at.CELL + side] = fresh
+                cell = fresh
+        node = cell
     nodes = depth
     parting = code
     if node < at.EMPTY:  # a lone point: the nodes it would share with this one, down to where they part
@@ -123,6 +86,10 @@ def predict_tree(
         side = (code >> (63 - j)) & 1
         here = yi[node, at.POINTS + side]
         going = 2.0 * (here + a) / (here + yi[node, at.POINTS + 1 - side] + 2.0 * a) * predictive
-        predictive = mixture(yf[node, 0], yi[node, at.EXPONENT], stop[j], going)
+        g, exponent, base = yf[node, 0], yi[node, at.EXPONENT], stop[j]
+        predictive = mixture(g, exponent, base, going)
         stop[j] = predictive
+        if learning:
+            yi[node, at.POINTS + side] = here + 1
+            yf[node, 0], yi[node, at.EXPONENT] = updated(g, exponent, going / base)
     return predictive

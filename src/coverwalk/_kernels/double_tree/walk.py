@@ -20,7 +20,7 @@ from coverwalk._kernels.distributions.real_line import log_slope, morton
 from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.double_tree.normal_wishart import LOG_DET, MEAN, learn_normal, predict_normal
 from coverwalk._kernels.double_tree.state import Settings, State
-from coverwalk._kernels.double_tree.tree_density import new_tree, observe_tree, predict_tree
+from coverwalk._kernels.double_tree.tree_density import new_tree, predict_tree
 from coverwalk._kernels.odds import FAIR, log_mixture, log_odds, mixture, odds_from_log, updated
 
 _LOG_FAIR = log(FAIR)
@@ -75,47 +75,29 @@ def _new_context(s: State, c: Settings, parent: int) -> int:
 
 
 @kernel
-def _observe(s: State, c: Settings, row: int, depth: int, b: Scratch) -> None:
-    """T and log N of a row in x_path[0 .. depth] before the local models learn it; then they do."""
+def _predict(
+    s: State, c: Settings, Z: Floats, t: int, code: int, slope: float, row: int, depth: int, b: Scratch
+) -> None:
+    """T and log N of Z[t] in x_path[0 .. depth]; then the local models learn it as that of ``row``, if >= 0."""
     # Arrays are taken out of their tuples once, here: each taking counts a reference, as dear as a logarithm.
-    xf, xi, yf, yi, counts, codes, row_z, log_c, y_depth = (
-        s.xf, s.xi, s.yf, s.yi, s.counts, s.row_code, s.row_z, s.log_c, s.y_depth,
-    )  # fmt: skip
+    xf, xi, yf, yi, counts, codes, log_c, y_depth = s.xf, s.xi, s.yf, s.yi, s.counts, s.row_code, s.log_c, s.y_depth
     x_path, y_path, stop, tree, log_normal, r = b.x_path, b.y_path, b.stop, b.tree, b.log_normal, b.r
-    slope = s.row_log_slope[row]
+    learning = row >= 0
     for k in range(depth + 1):
         m = x_path[k]
         if not c.flow:
             stop[:] = 1.0
-        before = counts[at.Y_NODES]
-        y_max = y_depth[xi[m, at.DEPTH]]
-        tree[k] = observe_tree(yf, yi, counts, codes, xi[m, at.TREE], row, y_max, c.a, c.g0, y_path, stop)
-        xi[m, at.NODES] += counts[at.Y_NODES] - before
-        n = xi[m, at.SEEN]
-        log_n, growth = predict_normal(xf, m, n, row_z, row, r, log_c, c.lam, c.nu0)
-        learn_normal(xf, m, n, row_z, row, r, growth, c.lam)
-        xi[m, at.SEEN] = n + 1
+        nodes, y_max, n = counts[at.Y_NODES], y_depth[xi[m, at.DEPTH]], xi[m, at.SEEN]
+        tree[k] = predict_tree(yf, yi, counts, codes, xi[m, at.TREE], code, row, y_max, c.a, c.g0, y_path, stop)
+        log_normal[k] = 0.0
+        if not learning and xi[m, at.V_EXPONENT] < 0 and log_c[n] - 0.5 * xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
+            continue  # even the normal's peak is nothing beside the tree, at odds below 2^-332: any value will do
+        log_n, growth = predict_normal(xf, m, n, Z, t, r, log_c, c.lam, c.nu0)
         log_normal[k] = log_n - slope
-
-
-@kernel
-def _predict(s: State, c: Settings, Z: Floats, t: int, slope: float, depth: int, b: Scratch) -> None:
-    """T and log N of Z[t] in x_path[0 .. depth]; nothing is learned."""
-    xf, xi, yf, yi, codes, log_c, y_depth = s.xf, s.xi, s.yf, s.yi, s.row_code, s.log_c, s.y_depth
-    x_path, y_path, stop, tree, log_normal, r = b.x_path, b.y_path, b.stop, b.tree, b.log_normal, b.r
-    code = morton(Z, t, c.y_depth)
-    for k in range(depth + 1):
-        m = x_path[k]
-        if not c.flow:
-            stop[:] = 1.0
-        y_max = y_depth[xi[m, at.DEPTH]]
-        tree[k] = predict_tree(yf, yi, codes, xi[m, at.TREE], code, y_max, c.a, c.g0, y_path, stop)
-        n = xi[m, at.SEEN]
-        if xi[m, at.V_EXPONENT] < 0 and log_c[n] - 0.5 * xf[m, LOG_DET] - slope < 0.5 * _LOG_FAIR:
-            log_normal[k] = 0.0  # even its peak is nothing beside the tree, at odds below 2^-332: any value will do
-            continue
-        log_n, _ = predict_normal(xf, m, n, Z, t, r, log_c, c.lam, c.nu0)
-        log_normal[k] = log_n - slope
+        if learning:
+            learn_normal(xf, m, n, Z, t, r, growth, c.lam)
+            xi[m, at.SEEN] = n + 1
+            xi[m, at.NODES] += counts[at.Y_NODES] - nodes
 
 
 @kernel
@@ -205,6 +187,18 @@ def _hold(s: State, m: int, row: int) -> None:
 
 
 @kernel
+def hold_rows(s: State) -> None:
+    """Let each leaf take its rows again, after all have let them go."""
+    xi = s.xi
+    for m in range(s.counts[at.CONTEXTS]):
+        xi[m, at.FIRST] = xi[m, at.LAST] = -1
+        xi[m, at.HELD] = 0
+    path = np.empty(s.theta.shape[0], np.int64)
+    for row in range(s.counts[at.ROWS]):
+        _hold(s, path[find(s, s.row_x, row, path)], row)
+
+
+@kernel
 def _wait_if_full(s: State, m: int) -> None:
     """A leaf of depth k with more than theta_k rows waits to be split across its widest side, if its rows differ."""
     if not s.xi[m, at.HELD] > s.theta[s.xi[m, at.DEPTH]]:
@@ -231,8 +225,9 @@ def _wait_if_full(s: State, m: int) -> None:
 
 @kernel
 def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
-    """Two children for a leaf; its rows are handed to them in order, and learned again."""
-    f, i = s.xf[m], s.xi[m]
+    """Two children for a leaf: its rows are handed to them in order, as if they had been there when the rows came."""
+    f, i, stop, row_stop = s.xf[m], s.xi[m], b.stop, s.row_stop
+    only = np.int64(0)  # a typed zero: a literal would compile everything below it once more
     left = _new_context(s, c, m)
     right = _new_context(s, c, m)
     row = np.int64(i[at.FIRST])
@@ -240,7 +235,10 @@ def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
         following = np.int64(s.row_next[row])
         child = left if s.row_x[row, i[at.DIM]] <= f[at.SPLIT_AT] else right
         _hold(s, child, row)
-        _replay(s, c, child, row, b)
+        for j in range(row_stop.shape[1]):
+            stop[j] = row_stop[row, j]
+        b.x_path[0] = child
+        _learn_row(s, c, row, only, np.nan if c.refine else s.row_log_psi[row], b)
         row = following
     i[at.LEFT], i[at.RIGHT] = left, right
     i[at.FIRST] = i[at.LAST] = -1
@@ -249,21 +247,6 @@ def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
         _credit(s, m, s.xf[left, at.LOG_Z] + s.xf[right, at.LOG_Z])
     _wait_if_full(s, right)
     _wait_if_full(s, left)
-
-
-@kernel
-def _replay(s: State, c: Settings, child: int, row: int, b: Scratch) -> None:
-    """One row into a new child, as if the child had been there when the row came."""
-    stop, row_stop = b.stop, s.row_stop
-    for j in range(row_stop.shape[1]):
-        stop[j] = row_stop[row, j]
-    b.x_path[0] = child
-    only = np.int64(0)  # a typed zero: a literal would compile everything below it once more
-    _observe(s, c, row, only, b)
-    before = np.nan if c.refine else s.row_log_psi[row]
-    s.row_log_psi[row] = _walk(s, c, only, before, True, s.row_log_slope[row], b)
-    for j in range(row_stop.shape[1]):
-        row_stop[row, j] = stop[j]
 
 
 @kernel
@@ -301,6 +284,15 @@ def find(s: State, X: Floats, t: int, path: Ints) -> int:
 
 
 @kernel
+def _slope(Z: Floats, t: int) -> float:
+    """The log slope of the map at Z[t]."""
+    slope = 0.0
+    for d in range(Z.shape[1]):
+        slope += log_slope(Z[t, d])
+    return slope
+
+
+@kernel
 def _store(s: State, c: Settings, X: Floats, Z: Floats, t: int) -> int:
     """Keep the row X[t], Z[t]; returns its number."""
     row_x, row_z = s.row_x, s.row_z
@@ -308,28 +300,26 @@ def _store(s: State, c: Settings, X: Floats, Z: Floats, t: int) -> int:
     s.counts[at.ROWS] = row + 1
     for d in range(X.shape[1]):
         row_x[row, d] = X[t, d]
-    slope = 0.0
     for d in range(Z.shape[1]):
         row_z[row, d] = Z[t, d]
-        slope += log_slope(Z[t, d])
     s.row_code[row] = morton(Z, t, c.y_depth)
-    s.row_log_slope[row] = slope
     return row
 
 
 @kernel
-def _learn_row(s: State, c: Settings, row: int, depth: int, b: Scratch) -> float:
-    """One row along x_path[0 .. depth]; returns log psi, the log density of y before it was learned."""
-    b.stop[:] = 1.0
-    _observe(s, c, row, depth, b)
-    log_psi = _walk(s, c, depth, np.nan, True, s.row_log_slope[row], b)
+def _learn_row(s: State, c: Settings, row: int, depth: int, log_before: float, b: Scratch) -> float:
+    """One row along x_path[0 .. depth], after ``log_before``, as `_walk` has it; the log density before it was learned.
+
+    ``stop`` holds the predictives of the tree of the context before, by depth.
+    """
+    slope = _slope(s.row_z, row)
+    _predict(s, c, s.row_z, row, s.row_code[row], slope, row, depth, b)
+    log_psi = _walk(s, c, depth, log_before, True, slope, b)
     s.row_log_psi[row] = log_psi
     stop, row_stop = b.stop, s.row_stop
     for j in range(row_stop.shape[1]):
         row_stop[row, j] = stop[j]
-    _hold(s, b.x_path[depth], row)
-    _wait_if_full(s, b.x_path[depth])
-    return log_psi + s.row_log_slope[row]
+    return log_psi + slope
 
 
 @kernel
@@ -362,7 +352,10 @@ def learn(s: State, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floa
         if s.counts[at.ROWS] >= s.row_x.shape[0] or wanted[1] > nodes:
             return t
         row = _store(s, c, X, Z, t)
-        log_psi[t] = _learn_row(s, c, row, depth, b)
+        b.stop[:] = 1.0
+        log_psi[t] = _learn_row(s, c, row, depth, np.nan, b)
+        _hold(s, b.x_path[depth], row)
+        _wait_if_full(s, b.x_path[depth])
         t += 1
     return t
 
@@ -373,9 +366,7 @@ def logpdf(s: State, c: Settings, X: Floats, Z: Floats, log_psi: Floats) -> None
     b = _scratch(s, c)
     for t in range(X.shape[0]):
         depth = find(s, X, t, b.x_path)
-        slope = 0.0
-        for d in range(Z.shape[1]):
-            slope += log_slope(Z[t, d])
+        slope = _slope(Z, t)
         b.stop[:] = 1.0
-        _predict(s, c, Z, t, slope, depth, b)
+        _predict(s, c, Z, t, morton(Z, t, c.y_depth), slope, np.int64(-1), depth, b)
         log_psi[t] = _walk(s, c, depth, np.nan, False, slope, b) + slope

@@ -13,7 +13,7 @@ from coverwalk._arrays import Bytes, Ints, Ints32, UInts
 from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.linalg.prefetch import prefetch
 from coverwalk._kernels.sequences import store as at
-from coverwalk._kernels.sequences.covers import hash2
+from coverwalk._kernels.sequences.covers import contexts, find_match, hash2
 from coverwalk._kernels.sequences.logistic import HISTORY_NEXT, MAX_ODDS, RATES, STRETCH
 from coverwalk._kernels.sequences.mixing import bucket_of, dot, find_slot, squash, train
 from coverwalk._kernels.sequences.store import LatticeStore
@@ -27,8 +27,7 @@ class Scratch(NamedTuple):
     """A symbol's working arrays; covers that sleep are not among the awake ones, and their inputs stay zero.
 
     hashes (h,)               the contexts of all covers that there are
-    covers (n,)               which of them this model has
-    awake (a,)                which of those are awake
+    awake (a,)                which of this model's are awake
     places, states (a + 1,)   where their slots begin, and their bit histories at this bit; order zero comes last
     x (inputs,)               what the mixer mixes: two inputs per cover, order zero, the match, a constant
     numbers (16,)             of the mixer: see the places below
@@ -36,7 +35,6 @@ class Scratch(NamedTuple):
     """
 
     hashes: UInts
-    covers: UInts
     awake: UInts
     places: UInts
     states: UInts
@@ -63,7 +61,6 @@ def new_scratch(store: LatticeStore) -> Scratch:
     x[2 * covers + 4] = _CONSTANT
     return Scratch(
         np.zeros(at.COVERS + covers, np.uint64),
-        store.covers,
         awake[:n].copy(),
         np.zeros(n, np.uint64),
         np.zeros(n + 1, np.uint64),
@@ -74,10 +71,23 @@ def new_scratch(store: LatticeStore) -> Scratch:
 
 
 @inlined_kernel
-def open_slots(
-    slots: Bytes, hashes: UInts, covers: UInts, awake: UInts, node: int, learning: bool, places: UInts
+def open_symbol(
+    store: LatticeStore, scratch: Scratch, past: UInts, ring: Bytes, position: int, known: int, extra: UInts
 ) -> None:
+    """The contexts of the next symbol, ``extra`` those of the user's own covers, and its longest match."""
+    counters, hashes = store.counters, scratch.hashes
+    period = counters[at.PERIOD] if counters[at.PERIOD] > 0 else at.SMALL_PERIOD
+    contexts(past, ring, position, min(known, len(ring)), period, hashes)
+    for k in range(len(extra)):
+        hashes[at.COVERS + k] = extra[k]
+    if store.use[len(store.use) - 1, 2] == 0.0:
+        find_match(store.matches, store.history, ring, position, min(known, len(ring)), scratch.found)
+
+
+@inlined_kernel
+def open_slots(store: LatticeStore, scratch: Scratch, node: int, learning: bool) -> None:
     """The slots of all covers at the first or the fifth bit."""
+    slots, covers, hashes, awake, places = store.slots, store.covers, scratch.hashes, scratch.awake, scratch.places
     salt = np.uint64(node) * np.uint64(0xA24BAED4963EE407)
     for a in range(np.uint64(len(awake))):
         places[a] = hash2(hashes[covers[awake[a]]], salt)
@@ -95,25 +105,13 @@ def _put(x: Ints32, maps: NDArray[np.uint32], cover: np.uint64, state: np.uint64
 
 
 @inlined_kernel
-def predict_bit(
-    slots: Bytes,
-    maps: NDArray[np.uint32],
-    weights: Ints32,
-    finals: Ints32,
-    refined: NDArray[np.uint16],
-    zero: Bytes,
-    hits: Ints,
-    places: UInts,
-    states: UInts,
-    x: Ints32,
-    numbers: Ints,
-    found: Ints,
-    awake: UInts,
-    node: int,
-    bit: int,
-    last: np.uint64,
-) -> int:
+def predict_bit(store: LatticeStore, scratch: Scratch, node: int, bit: int, last: np.uint64) -> int:
     """P(the next bit is 1), from 1 to 65535 out of 65536; writes states, inputs and the mixer's numbers."""
+    slots, maps, weights, finals, refined = store.slots, store.maps, store.weights, store.finals, store.refined
+    zero, hits = store.zero, store.hits
+    places, states, x, numbers, found, awake = (
+        scratch.places, scratch.states, scratch.x, scratch.numbers, scratch.found, scratch.awake,
+    )  # fmt: skip
     covers = np.uint64(len(maps) // 256 - 1)
     local = np.uint64(node if bit < 4 else (1 << (bit - 4)) | (node & ((1 << (bit - 4)) - 1)))
     c1, c2 = np.int64(last & np.uint64(0xFF)), np.int64((last >> np.uint64(8)) & np.uint64(0xFF))
@@ -164,25 +162,11 @@ def predict_bit(
 
 
 @inlined_kernel
-def learn_bit(
-    slots: Bytes,
-    maps: NDArray[np.uint32],
-    weights: Ints32,
-    finals: Ints32,
-    refined: NDArray[np.uint16],
-    zero: Bytes,
-    hits: Ints,
-    places: UInts,
-    states: UInts,
-    x: Ints32,
-    numbers: Ints,
-    awake: UInts,
-    node: int,
-    bit: int,
-    y: int,
-    rate: int,
-) -> None:
+def learn_bit(store: LatticeStore, scratch: Scratch, node: int, bit: int, y: int, rate: int) -> None:
     """Learn the bit that came, right after `predict_bit`: weights, final step, maps, histories, match."""
+    slots, maps, weights, finals, refined = store.slots, store.maps, store.weights, store.finals, store.refined
+    zero, hits = store.zero, store.hits
+    places, states, x, numbers, awake = scratch.places, scratch.states, scratch.x, scratch.numbers, scratch.awake
     covers = np.uint64(len(maps) // 256 - 1)
     one = y << 16
     for k in range(at.SETS):

@@ -1,4 +1,7 @@
-"""How a lattice reads and learns symbols; coding and decoding them are the same loop, on the same numbers."""
+"""How a lattice reads and learns symbols; coding and decoding them are the same loop, on the same numbers.
+
+And the whole distribution of the next symbol.
+"""
 
 import math
 
@@ -8,13 +11,12 @@ from coverwalk._arrays import Bytes, Floats, Ints, Ints32, UInts
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences import store as at
 from coverwalk._kernels.sequences.binary_coder import decode_bit, encode_bit
-from coverwalk._kernels.sequences.covers import PERIOD_EVERY, advance_past, contexts, find_match, find_period
-from coverwalk._kernels.sequences.lattice import learn_bit, new_scratch, open_slots, predict_bit
+from coverwalk._kernels.sequences.covers import PERIOD_EVERY, advance_past, find_period
+from coverwalk._kernels.sequences.lattice import Scratch, learn_bit, new_scratch, open_slots, open_symbol, predict_bit
 from coverwalk._kernels.sequences.logistic import HISTORY_HALF
 from coverwalk._kernels.sequences.store import LatticeStore
 
 READ, LEARN, ENCODE, DECODE = range(4)
-_LN2 = math.log(2.0)
 _FIRST_RATE, _RATE, _SOON = 96, 24, 4000  # of the mixer, out of 2^14: at first, in the end, and how soon
 _USED_EVERY = 15  # one symbol in 16 is looked at to see which covers are of use
 
@@ -41,31 +43,22 @@ def run(
     losses (n,)      written: -log p of each symbol before it was learned, in nats; empty to move a reader only
     coder, data      the state of a binary coder and its bytes: see binary_coder
     """
-    slots, maps, weights, finals, refined = store.slots, store.maps, store.weights, store.finals, store.refined
-    zero, hits, history, matches = store.zero, store.hits, store.history, store.matches
-    differences, counters, use = store.differences, store.counters, store.use
-    hashes, covers, awake, places, states, x, numbers, found = new_scratch(store)
-    learning, matching, mask = mode != READ, use[len(use) - 1, 2] == 0.0, len(ring) - 1
+    matches, counters, use = store.matches, store.counters, store.use
+    scratch = new_scratch(store)
+    x, numbers, found = scratch.x, scratch.numbers, scratch.found
+    learning, mask = mode != READ, len(ring) - 1
     for i in range(len(symbols)):
         position, known = place[at.POSITION], place[at.DOCUMENT]
         symbol = np.int64(symbols[i])
         if len(losses) > 0:
-            period = counters[at.PERIOD] if counters[at.PERIOD] > 0 else at.SMALL_PERIOD
-            contexts(past, ring, position, min(known, len(ring)), period, hashes)
-            for k in range(extra.shape[1]):
-                hashes[at.COVERS + k] = extra[i, k]
-            if matching:
-                find_match(matches, history, ring, position, min(known, len(ring)), found)
+            open_symbol(store, scratch, past, ring, position, known, extra[i])
             rate = _RATE + _FIRST_RATE * _SOON // (position + _SOON)
             node = np.int64(1)
             cost = 0.0
             for bit in range(8):
                 if bit & 3 == 0:
-                    open_slots(slots, hashes, covers, awake, node, learning, places)
-                p = predict_bit(
-                    slots, maps, weights, finals, refined, zero, hits, places, states, x, numbers, found, awake,
-                    node, bit, past[at.LAST8],
-                )  # fmt: skip
+                    open_slots(store, scratch, node, learning)
+                p = predict_bit(store, scratch, node, bit, past[at.LAST8])
                 if mode == DECODE:
                     y = decode_bit(coder, data, p)
                 else:
@@ -75,11 +68,8 @@ def run(
                 cost -= math.log((p if y == 1 else 65536 - p) / 65536.0)
                 if learning:
                     if position & _USED_EVERY == 0:
-                        _note_use(use, weights, x, np.int64(numbers[4]) * len(x))
-                    learn_bit(
-                        slots, maps, weights, finals, refined, zero, hits, places, states, x, numbers, awake,
-                        node, bit, y, rate,
-                    )  # fmt: skip
+                        _note_use(use, store.weights, x, np.int64(numbers[4]) * len(x))
+                    learn_bit(store, scratch, node, bit, y, rate)
                 node = 2 * node + y
             symbol = node & 255
             losses[i] = cost
@@ -93,11 +83,10 @@ def run(
             if found[2 + which] >= 0:
                 matches[which, found[2 + which]] = np.int32((position & mask) + 1)
         if known & (PERIOD_EVERY - 1) == PERIOD_EVERY - 1 and known > PERIOD_EVERY:
-            counters[at.PERIOD] = find_period(
-                differences, history, position + 1, min(known + 1, len(history)), counters[at.PERIOD]
-            )
+            seen = min(known + 1, len(ring))
+            counters[at.PERIOD] = find_period(store.differences, ring, position + 1, seen, counters[at.PERIOD])
         if counters[at.DECAY] > 0:
-            _decay(slots, zero, position, counters[at.DECAY] * at.DECAY_UNIT)
+            _decay(store.slots, store.zero, position, counters[at.DECAY] * at.DECAY_UNIT)
 
 
 @kernel
@@ -124,3 +113,36 @@ def _note_use(use: Floats, weights: Ints32, x: Ints32, begin: int) -> None:
     for c in range(len(use)):
         part = np.int64(weights[begin + 2 * c]) * x[2 * c] + np.int64(weights[begin + 2 * c + 1]) * x[2 * c + 1]
         use[c, 0] += abs(part) / 2.0**33
+
+
+@kernel
+def _bit(store: LatticeStore, scratch: Scratch, node: int, bit: int, last: np.uint64) -> float:
+    """P(1) of the next bit."""
+    if bit & 3 == 0:
+        open_slots(store, scratch, node, False)
+    return predict_bit(store, scratch, node, bit, last) / 65536.0
+
+
+@kernel
+def spread(store: LatticeStore, past: UInts, ring: Bytes, known: int, extra: UInts, probability: Floats) -> None:
+    """The probability of each of the 256 symbols to come next: two bits' worth of a tree of 255 nodes.
+
+    probability (256,)   written
+    """
+    scratch = new_scratch(store)
+    open_symbol(store, scratch, past, ring, known, known, extra)
+    reach = np.zeros(512)
+    reach[1] = 1.0
+    last = past[at.LAST8]
+    for bit in range(4):
+        for node in range(1 << bit, 2 << bit):
+            p = _bit(store, scratch, node, bit, last)
+            reach[2 * node], reach[2 * node + 1] = reach[node] * (1.0 - p), reach[node] * p
+    for high in range(16, 32):
+        for bit in range(4, 8):
+            low = high << (bit - 4)
+            for node in range(low, low + (1 << (bit - 4))):
+                p = _bit(store, scratch, node, bit, last)
+                reach[2 * node], reach[2 * node + 1] = reach[node] * (1.0 - p), reach[node] * p
+    for symbol in range(256):
+        probability[symbol] = reach[256 + symbol]

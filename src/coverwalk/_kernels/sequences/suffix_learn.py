@@ -166,7 +166,7 @@ def learn(tree: SuffixStore, symbols: Ints32, start: int, losses: Floats) -> int
     phi = np.empty(depth + 2)
     psi = np.empty(depth + 3)
     for i in range(start, len(symbols)):
-        if not has_capacity(tree, depth):
+        if not has_capacity(tree):
             return i
         losses[i] = -math.log(observe(tree, np.int64(symbols[i]), level, entries, phi, psi))
     return len(symbols)

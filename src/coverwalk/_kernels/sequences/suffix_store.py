@@ -27,15 +27,12 @@ MOST_SYMBOLS = 2**31 - 8  # places in the history are 32-bit links
 FRESH = -(2**40)  # on a path: a context never met before
 
 _NODE_LINKS = {
-    HEAD: Limits(index="entries", none=True),
-    KINDS: Limits(low=0, high="A"),
     LAST: Limits(index="A", none=True),
     PARENT: Limits(index="nodes", none=True),
     LABEL: Limits(index="A", none=True),
 }
 _ENTRY_LINKS = {
     SYMBOL: Limits(index="A"),
-    NEXT: Limits(index="entries", none=True),
     SUCCESSOR: Limits(low="-2 - past", below="nodes"),
     OWNER: Limits(index="nodes"),
 }
@@ -75,7 +72,7 @@ class SuffixStore(NamedTuple):
     node_link: Annotated[Ints32, Array(np.int32, "nodes", 5, columns=_NODE_LINKS)]
     entry_value: Annotated[Floats, Array(float, "entries", 3, low=0, high=10**15)]
     entry_link: Annotated[Ints32, Array(np.int32, "entries", 4, columns=_ENTRY_LINKS)]
-    table: Annotated[Ints32, Array(np.int32, "slots", index="entries", none=True)]
+    table: Annotated[Ints32, Array(np.int32, 0)]  # as the lists of entries, it is made again: `suffix_tree.linked`
     history: Annotated[Ints32, Array(np.int32, "past", low=BORDER, below="A")]
     path: Annotated[Ints, Array(np.int64, "length")]
     path_entry: Annotated[Ints, Array(np.int64, "length", low=-1)]
@@ -107,57 +104,33 @@ def new_tree(settings: Floats, tied: Floats, alphabet: int, depth: int) -> Suffi
 
 
 def trimmed(tree: SuffixStore) -> SuffixStore:
-    """The same tree in arrays without spare room, as they are written to a file."""
+    """The same tree in arrays without spare room and without its table, as they are written to a file."""
     nodes, entries, history = (int(n) for n in tree.size[:3])
     return tree._replace(
         node_value=tree.node_value[:nodes].copy(),
         node_link=tree.node_link[:nodes].copy(),
         entry_value=tree.entry_value[:entries].copy(),
         entry_link=tree.entry_link[:entries].copy(),
+        table=np.empty(0, np.int32),
         history=tree.history[:history].copy(),
     )
 
 
 def _check_store(state: Any, scope: Scope) -> None:
-    """Sizes are those of the arrays; every entry stands in the list of its node, and is there once."""
+    """Sizes are those of the arrays; no context has a symbol twice; its counts are the sums of those of its symbols."""
     nodes, entries, past = scope["nodes"], scope["entries"], scope["past"]
     size = state.size.tolist()
     require("sizes", [size[k] for k in (NODES, ENTRIES, HISTORY, ALPHABET)] == [nodes, entries, past, scope["A"]])
     require("sizes", nodes >= 2 and size[BEGIN] <= past and 1 <= size[START] <= 2 and 1 <= size[PATH] < scope["length"])
-    require("table", scope["slots"].bit_count() == 1 and scope["slots"] >= 2 * entries)
-    require("table", np.array_equal(np.sort(state.table[state.table >= 0]), np.arange(entries)))
     parent = state.node_link[:, PARENT]
     require("parent", (parent[1:] >= 0).all() and (parent < np.arange(nodes)).all())
     path = state.path[: size[PATH]]
     require("path", (path == FRESH) | ((path >= -past) & (path < nodes)))
     require("path", path[0] == 0 and (state.path_entry < entries).all())
-    head, following, owner = state.node_link[:, HEAD], state.entry_link[:, NEXT], state.entry_link[:, OWNER]
-    listed = np.concatenate([head[head >= 0], following[following >= 0]])
-    require("lists", np.array_equal(np.sort(listed), np.arange(entries)))  # each entry in one list
-    is_head = np.zeros(entries, np.bool_)
-    is_head[head[head >= 0]] = True
-    require("lists", is_head | (following < np.arange(entries)))  # so that none is a ring
-    require("lists", owner[head[head >= 0]] == np.flatnonzero(head >= 0))
-    require("lists", owner[following[following >= 0]] == owner[following >= 0])
-    require("lists", np.bincount(owner, minlength=nodes) == state.node_link[:, KINDS])
-    names = np.unique(np.stack([owner, state.entry_link[:, SYMBOL]]), axis=1)
-    require("entries", names.shape[1] == entries)
-    _check_places(state.table, owner, state.entry_link[:, SYMBOL])
+    owner = state.entry_link[:, OWNER]
+    names = np.unique(state.entry_link[:, [OWNER, SYMBOL]], axis=0)
+    require("entries", len(names) == entries)
     require("counts", state.entry_value[:, T] <= state.entry_value[:, C])
-    for column in (C, T, N):  # of a context: the sums of those of its symbols
+    for column in (C, T, N):
         total = np.bincount(owner, weights=state.entry_value[:, column], minlength=nodes)
         require("counts", np.isclose(state.node_value[:, column], total, rtol=1e-6, atol=0.0))
-
-
-def _check_places(table: Ints32, owner: Ints32, symbol: Ints32) -> None:
-    """No slot is free between where the search for an entry begins and where it stands: all entries are found."""
-    slots = len(table)
-    place = np.flatnonzero(table >= 0)
-    entry = table[place]
-    mixed = (owner[entry].astype(np.uint64) << np.uint64(21)) + symbol[entry].astype(np.uint64) + np.uint64(1)
-    mixed *= np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(29)
-    home = (mixed & np.uint64(slots - 1)).astype(np.int64)  # as `suffix_tree._slot` has it
-    free = np.tile(table < 0, 2)  # the search goes on at the beginning
-    last_free = np.maximum.accumulate(np.where(free, np.arange(2 * slots), -1))[slots + place]
-    require("table", (place - home) % slots < slots + place - last_free)

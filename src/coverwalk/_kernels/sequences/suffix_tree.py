@@ -57,20 +57,33 @@ def find_entries(tree: SuffixStore, path: Ints, length: int, symbol: int, entrie
 
 
 @kernel
-def _hash_entry(tree: SuffixStore, entry: int) -> None:
-    table = tree.table
+def _link(tree: SuffixStore, entry: int) -> None:
+    """Put an entry into the list of its context, and into the hash table."""
+    node_link, entry_link, table = tree.node_link, tree.entry_link, tree.table
+    node = np.int64(entry_link[entry, at.OWNER])
+    head = node_link[node, at.HEAD]
+    entry_link[entry, at.NEXT] = -1
+    if head < 0:
+        node_link[node, at.HEAD] = entry
+    else:  # the head keeps its place: it is the one that is found without hashing
+        entry_link[entry, at.NEXT] = entry_link[head, at.NEXT]
+        entry_link[head, at.NEXT] = entry
+    node_link[node, at.KINDS] += 1
     mask = len(table) - 1
-    slot = _slot(table, np.int64(tree.entry_link[entry, at.OWNER]), np.int64(tree.entry_link[entry, at.SYMBOL]))
+    slot = _slot(table, node, np.int64(entry_link[entry, at.SYMBOL]))
     while table[slot] >= 0:
         slot = (slot + 1) & mask
     table[slot] = entry
 
 
 @kernel
-def rehash(tree: SuffixStore) -> None:
-    """Fill an empty, larger hash table."""
+def relink(tree: SuffixStore) -> None:
+    """Make the lists of all contexts again, and fill an empty hash table."""
+    for node in range(tree.size[at.NODES]):
+        tree.node_link[node, at.HEAD] = -1
+        tree.node_link[node, at.KINDS] = 0
     for entry in range(tree.size[at.ENTRIES]):
-        _hash_entry(tree, entry)
+        _link(tree, entry)
 
 
 @kernel
@@ -78,31 +91,23 @@ def add_entry(tree: SuffixStore, node: int, symbol: int, successor: int) -> int:
     """A first entry for ``symbol`` after context ``node``, without counts."""
     entry = int(tree.size[at.ENTRIES])
     tree.size[at.ENTRIES] = entry + 1
-    head = tree.node_link[node, at.HEAD]
-    tree.entry_value[entry, 0] = 0.0
-    tree.entry_value[entry, 1] = 0.0
-    tree.entry_value[entry, 2] = 0.0
+    for column in range(3):
+        tree.entry_value[entry, column] = 0.0
     tree.entry_link[entry, at.SYMBOL] = symbol
     tree.entry_link[entry, at.SUCCESSOR] = successor
     tree.entry_link[entry, at.OWNER] = node
-    tree.entry_link[entry, at.NEXT] = -1
-    if head < 0:
-        tree.node_link[node, at.HEAD] = entry
-    else:  # the head keeps its place: it is the one that is found without hashing
-        tree.entry_link[entry, at.NEXT] = tree.entry_link[head, at.NEXT]
-        tree.entry_link[head, at.NEXT] = entry
-    tree.node_link[node, at.KINDS] += 1
-    _hash_entry(tree, entry)
+    _link(tree, entry)
     return entry
 
 
 @kernel
-def has_capacity(tree: SuffixStore, depth: int) -> bool:
+def has_capacity(tree: SuffixStore) -> bool:
     """Whether one more symbol fits whatever it is: the caller grows the arrays when it might not."""
+    length, entries = len(tree.path), tree.size[at.ENTRIES]
     return bool(
-        tree.size[at.NODES] + depth + 2 <= len(tree.node_value)
-        and tree.size[at.ENTRIES] + 2 * depth + 4 <= len(tree.entry_value)
-        and 2 * (tree.size[at.ENTRIES] + 2 * depth + 4) <= len(tree.table)
+        tree.size[at.NODES] + length <= len(tree.node_value)
+        and entries + 2 * length <= len(tree.entry_value)
+        and 2 * (entries + 2 * length) <= len(tree.table)
         and tree.size[at.HISTORY] + 2 <= len(tree.history)
     )
 
@@ -216,7 +221,17 @@ def start_document(tree: SuffixStore, borders: int) -> None:
     tree.size[at.PATH] = tree.size[at.START]
 
 
-def with_capacity(tree: SuffixStore, depth: int, symbols: int) -> SuffixStore:
+def linked(tree: SuffixStore) -> SuffixStore:
+    """The same tree, its lists and its hash table made again from its entries, with room for one more symbol."""
+    slots = 4096
+    while slots < 2 * (int(tree.size[at.ENTRIES]) + 2 * len(tree.path)):
+        slots *= 2
+    tree = tree._replace(table=np.full(slots, -1, np.int32))
+    relink(tree)
+    return tree
+
+
+def with_capacity(tree: SuffixStore, symbols: int) -> SuffixStore:
     """The same tree in arrays with room for at least one more symbol, and for the history of ``symbols`` more.
 
     Arrays that are nearly full grow by half: what is copied stays a small multiple of what is stored.
@@ -229,21 +244,15 @@ def with_capacity(tree: SuffixStore, depth: int, symbols: int) -> SuffixStore:
         larger[:used] = array[:used]
         return larger
 
-    if int(tree.size[at.HISTORY]) + symbols > MOST_SYMBOLS:
+    nodes, entries, history = (int(n) for n in tree.size[: at.HISTORY + 1])
+    if history + symbols > MOST_SYMBOLS:
         raise ValueError(f"a model learns at most {MOST_SYMBOLS} symbols in all: begin a new one")
-    nodes, entries = int(tree.size[at.NODES]), int(tree.size[at.ENTRIES])
-    spare_nodes, spare_entries = depth + 2, 2 * depth + 4
-    table = tree.table
-    while len(table) < 2 * (entries + spare_entries):
-        table = np.full(2 * len(table), -1, np.int32)
-    larger = tree._replace(
-        node_value=longer(tree.node_value, nodes, spare_nodes),
-        node_link=longer(tree.node_link, nodes, spare_nodes),
-        entry_value=longer(tree.entry_value, entries, spare_entries),
-        entry_link=longer(tree.entry_link, entries, spare_entries),
-        history=longer(tree.history, int(tree.size[at.HISTORY]), symbols + 2),
-        table=table,
+    length = len(tree.path)  # of the longest path: a symbol takes no more than a context and two entries for each
+    tree = tree._replace(
+        node_value=longer(tree.node_value, nodes, length),
+        node_link=longer(tree.node_link, nodes, length),
+        entry_value=longer(tree.entry_value, entries, 2 * length),
+        entry_link=longer(tree.entry_link, entries, 2 * length),
+        history=longer(tree.history, history, symbols + 2),
     )
-    if table is not tree.table:
-        rehash(larger)
-    return larger
+    return tree if len(tree.table) >= 2 * (entries + 2 * length) else linked(tree)
