@@ -228,9 +228,9 @@ def test_a_file_of_a_classifier_holds_no_discriminants_that_its_rows_tell(more, 
     model = ContextClassifier(1, 2, random_state=0).fit(X[:400], LABELS[:400], sample_weight=np.arange(400) % 3)
     model.partial_fit(X[:more], LABELS[:more]) if more else None
     trees = model._forest.kinds[1][1]
-    assert sum(len(factors[0]) for tree in trees for factors in tree.local[3:5]) > 10
+    assert sum(len(factors[0]) for tree in trees for factors in tree.flat[5:7]) > 10
     sizes = []
-    size = 8 * sum(part.size for factors in trees[0].local[3:5] for part in factors)
+    size = 8 * sum(part.size for factors in trees[0].flat[5:7] for part in factors)
     for per_byte, free, told in ((4, 2**27, 0), (0, 1.5 * size, 1), (0, 0, 2)):  # all are made again; one tree's; none
         monkeypatch.setattr(stored_class_tree, "PER_BYTE", per_byte)
         monkeypatch.setattr(stored_class_tree, "MAX_BYTES", free)
@@ -239,7 +239,7 @@ def test_a_file_of_a_classifier_holds_no_discriminants_that_its_rows_tell(more, 
         sizes.append((tmp_path / "m.cw").stat().st_size)
         for one, two in zip(trees, again._forest.kinds[1][1]):
             assert one.levels == two.levels
-            for a, b in zip([*one.local[3], *one.local[4], *one.walk], [*two.local[3], *two.local[4], *two.walk]):
+            for a, b in zip([*one.flat[5], *one.flat[6], *one.walk], [*two.flat[5], *two.flat[6], *two.walk]):
                 assert np.array_equal(a, b)
         assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
     assert sizes[0] < sizes[1] < sizes[2]

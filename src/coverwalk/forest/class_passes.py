@@ -1,27 +1,28 @@
-"""The pass of `ContextClassifier` after the sample: counts and class moments of all rows, which add up.
-
-The trees, how far their walks go and how they are pooled come from the sample.
+"""The passes of `ContextClassifier` after the sample, in which trees were grown: counts and class moments of all rows,
+and then what rows beyond the sample say of walks and pool, each predicted without itself. All of it adds up.
 """
 
 import math
-from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coverwalk._arrays import Floats
-from coverwalk._kernels.forest.class_walk import Rows
-from coverwalk._kernels.forest.discriminant import moments
+from coverwalk._arrays import Floats, Ints, UInts
+from coverwalk._kernels.forest.class_walk import WEIGH, Rows
+from coverwalk._kernels.forest.discriminant import Moments
 from coverwalk.forest.class_forest import ClassForest
-from coverwalk.forest.class_tree import ClassGrowth, ClassTree, _Kind, arranged, counted, needed_kinds, with_moments
+from coverwalk.forest.class_pool import HeldOut, pool_rows
+from coverwalk.forest.class_rows import ClassRows
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree, add_rows, empty_moments, leaf_counts, with_moments
 from coverwalk.forest.passes import Columns, SamplePass
 from coverwalk.forest.statistics import TreeStatistics
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.category_counts import category_codes
+from coverwalk.preparation.row_codes import row_codes
+from coverwalk.preparation.row_sample import label_numbers
 
 LEAVES = (64, 4096)  # of a tree, at least and at most
 ROWS_AT_ONCE = 2**16
@@ -35,7 +36,10 @@ class ClassPlan(NamedTuple):
     columns: Columns
     classes: NDArray[Any]
     forest: ClassForest
-    kept: Any  # some rows of the sample, as the classifier keeps rows
+    kept: ClassRows  # some rows of the sample, as the classifier keeps rows
+    second_pass: bool
+    bound: int  # rows up to this code are in the sample
+    last: int  # rows above it and up to this code fit the pool
     n_jobs: int
 
     @property
@@ -48,36 +52,61 @@ class ClassPlan(NamedTuple):
         Z = self.forest.inputs.forward(category_codes(X, self.model._mixed))
         return Z, np.searchsorted(self.classes, y[:, 0]), np.ones(len(y))
 
+    def with_trees(self, trees: list[ClassTree]) -> ClassForest:
+        """The forest with these in place of its own."""
+        left = iter(trees)
+        return replace(self.forest, kinds=[(growth, [next(left) for _ in of]) for growth, of in self.forest.kinds])
+
+    def finished(self, trees: list[ClassTree], n_rows: int, pool: HeldOut | None = None) -> Any:
+        """The fitted classifier, of so many rows, with these trees; pool: in place of that of the sample."""
+        model, forest = self.model, replace(self.with_trees(trees), held_out_rows=pool or self.forest.held_out_rows)
+        model._forest, model.classes_, model._declared = forest.ready(), self.classes, True
+        model._rows, model._rows_grown, model._n_summed = [self.kept], len(self.kept.y), n_rows
+        return model
+
 
 def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, drawn: SamplePass) -> "ClassSums":
     """Grow the trees on the sample; ``kinds``: growths, and trees of each."""
     sample, classes = drawn.sample.lowest(drawn.options.sample_rows), np.array(sorted(drawn.classes))
-    y, weight = np.searchsorted(classes, sample.Y[:, 0]), sample.times()
-    leaves = int(np.clip(drawn.options.state_bytes // (32 * len(classes) * sum(n for _, n in kinds)), *LEAVES))
-    least = math.ceil(len(y) / leaves)
-    kinds = [(replace(growth, min_rows=max(growth.min_rows, least)), n) for growth, n in kinds]
     X = category_codes(sample.X, model._mixed)
-    forest = ClassForest.grow((X, y, weight), len(classes), kinds, model.held_out, model._seed, n_jobs)
-    kept = model._as_rows(*(rows[:KEPT_ROWS] for rows in (X, y, weight)))
-    return ClassSums(ClassPlan(model, drawn.columns, classes, forest, kept, n_jobs))
+    rows = ClassRows(X, np.searchsorted(classes, sample.Y[:, 0]), sample.times())
+    leaves = int(np.clip(drawn.options.state_bytes // (32 * len(classes) * sum(n for _, n in kinds)), *LEAVES))
+    min_rows = math.ceil(len(rows.y) / leaves)
+    kinds = [(replace(growth, min_rows=max(growth.min_rows, min_rows)), n) for growth, n in kinds]
+    forest = ClassForest.grow(rows, len(classes), kinds, model.held_out, model._seed, n_jobs)
+    last = sample.bound + int(2**64 * min(pool_rows(len(classes)) / drawn.n_rows, 1.0))
+    settled = rows.part(slice(KEPT_ROWS)), drawn.options.second_pass, sample.bound, min(last, 2**64 - 1), n_jobs
+    return ClassSums(ClassPlan(model, drawn.columns, classes, forest, *settled))
 
 
-class _TreeSums(NamedTuple):
-    """Of one tree: class counts (N, C) of its contexts, and the moments of those with discriminants."""
+class _Sums(NamedTuple):
+    """Of one tree: weight of each class in its leaves (N, C), and moments in the deepest contexts that need them."""
 
     counts: Floats
-    shared: _Kind
-    own: _Kind
+    shared: Moments
+    own: Moments
 
     @property
     def arrays(self) -> tuple[Floats, ...]:
         """What adds up."""
-        return self.counts, *self.shared.total, *self.own.total
+        return self.counts, *self.shared, *self.own
+
+
+class _Evidence(NamedTuple):
+    """Of one tree: what rows say of its local models (N, J) and of the odds to stop (N,)."""
+
+    log_v: Floats
+    log_odds: Floats
+
+    @property
+    def arrays(self) -> tuple[Floats, ...]:
+        """What adds up."""
+        return tuple(self)
 
 
 @dataclass
-class ClassSums(TreeStatistics[_TreeSums]):
-    """Counts and class moments of the contexts of a planned forest."""
+class _ClassPass(TreeStatistics[Any]):
+    """A reading of all rows by the trees of a plan."""
 
     plan: ClassPlan
 
@@ -91,10 +120,15 @@ class ClassSums(TreeStatistics[_TreeSums]):
         """The trees of the plan."""
         return [tree.tree for _, tree in self.plan.trees]
 
-    def zeros(self, k: int) -> _TreeSums:
+
+@dataclass
+class ClassSums(_ClassPass):
+    """Counts and class moments of the contexts of a planned forest."""
+
+    def zeros(self, k: int) -> _Sums:
         """Of a tree without rows."""
         tree = self.plan.trees[k][1]
-        return _TreeSums(np.zeros_like(tree.local[0]), *needed_kinds(tree))
+        return _Sums(np.zeros_like(tree.flat.counts), *empty_moments(tree))
 
     def accumulate(self, X: Floats, y: NDArray[Any]) -> None:
         """Take rows X (n, p) with labels y (n, 1) in."""
@@ -103,32 +137,89 @@ class ClassSums(TreeStatistics[_TreeSums]):
             self.make_room()
         for start in range(0, len(y), ROWS_AT_ONCE):
             rows = self.plan.coded(X[start : start + ROWS_AT_ONCE], y[start : start + ROWS_AT_ONCE])
-            jobs = zip((tree for _, tree in self.plan.trees), self.sums)
-            in_threads(partial(_add_rows, rows), jobs, self.plan.n_jobs)
+
+            def add(job: tuple[ClassTree, _Sums], rows: Rows = rows) -> None:
+                (tree, sums), leaf = job, job[0].tree.leaves(rows[0])
+                sums.counts[:] += leaf_counts(len(tree.tree), self.plan.forest.n_classes, leaf, *rows[1:])
+                add_rows(tree, rows, leaf, (sums.shared, sums.own))
+
+            in_threads(add, zip((tree for _, tree in self.plan.trees), self.sums), self.plan.n_jobs)
 
     def finish(self) -> Any:
-        """Discriminants from the moments of all rows; and the fitted classifier."""
+        """Trees with counts of all rows, and with discriminants of them: the next pass, or the fitted classifier."""
         if not self.n_rows:
             raise ValueError("no rows were accumulated: nothing to learn from")
-        plan, model = self.plan, self.plan.model
-        trees = iter([_relearned(tree, growth, sums) for (growth, tree), sums in zip(plan.trees, self.sums)])
-        kinds = [(growth, [next(trees) for _ in of_kind]) for growth, of_kind in plan.forest.kinds]
-        forest = replace(plan.forest, kinds=kinds, held_out_rows=deepcopy(plan.forest.held_out_rows))
-        model._forest, model.classes_, model._declared = forest, plan.classes, True
-        model._rows, model._rows_grown, model._n_summed = [plan.kept], len(plan.kept[1]), self.n_rows
-        return model
+        trees = []
+        for (_, tree), sums in zip(self.plan.trees, self.sums):
+            totals: Any = [tuple(part.copy() for part in total) for total in (sums.shared, sums.own)]
+            counts = tree.tree.sum_upwards(sums.counts.copy())
+            trees.append(with_moments(tree._replace(flat=tree.flat._replace(counts=counts)), totals))
+        if not self.plan.second_pass:
+            return self.plan.finished(trees, self.n_rows)
+        # Counts can be left out of a prediction, discriminants not: rows beyond the sample are judged by those of it.
+        counted = [
+            own._replace(flat=own.flat._replace(counts=tree.flat.counts))
+            for tree, (_, own) in zip(trees, self.plan.trees)
+        ]
+        return ClassEvidence(self.plan._replace(forest=self.plan.with_trees(counted)), trees)
 
 
-def _add_rows(rows: Rows, job: tuple[ClassTree, _TreeSums]) -> None:
-    class_tree, sums = job
-    tree = class_tree.tree
-    perm, span = arranged(rows[0], np.arange(len(rows[1])), tree)
-    sums.counts[:] += counted(rows, sums.counts.shape[1], perm, tree, span)
-    for kind in (sums.shared, sums.own):
-        moments(rows, perm, span, tree.parent, tree.left, kind.place, class_tree.local[5], kind.total)
+@dataclass
+class ClassEvidence(_ClassPass):
+    """What rows beyond the sample say of the walks, and predictions of some of them, which fit the pool."""
 
+    trees: list[ClassTree]  # with counts and discriminants of all rows; those of the plan have the sample's
+    pool: list[tuple[UInts, Floats, Ints]] = field(default_factory=list, kw_only=True)  # codes, means, classes
 
-def _relearned(class_tree: ClassTree, growth: ClassGrowth, sums: _TreeSums) -> ClassTree:
-    walk = (class_tree.walk[0].copy(), class_tree.walk[1].copy())  # the plan's own stay as they are
-    made = with_moments(class_tree, (sums.shared, sums.own), growth)
-    return made._replace(local=(sums.counts.copy(), *made.local[1:]), walk=walk)
+    def zeros(self, k: int) -> _Evidence:
+        """Of a tree without rows."""
+        return _Evidence(*(np.zeros_like(part) for part in self.plan.trees[k][1].walk))
+
+    def empty(self) -> Self:
+        """The same plan without rows."""
+        return replace(super().empty(), pool=[])
+
+    def merge(self, other: Self) -> None:
+        """Take in what another state of the same plan took in."""
+        super().merge(other)
+        self.pool = [*self.pool, *other.pool]
+
+    def accumulate(self, X: Floats, y: NDArray[Any]) -> None:
+        """Take rows X (n, p) with labels y (n, 1) in."""
+        self.n_rows += len(y)
+        codes = row_codes(X, label_numbers(y)[:, 0].copy())
+        new = codes > self.plan.bound
+        if not new.any():
+            return
+        self.make_room()
+        X, y, codes = X[new], y[new], codes[new]
+        for start in range(0, len(y), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            rows, kinds = self.plan.coded(X[part], y[part]), self.plan.forest.kinds
+            order = np.arange(len(rows[1]))
+
+            def weigh(job: tuple[tuple[ClassGrowth, ClassTree], Any], rows: Rows = rows, order: Ints = order) -> Floats:
+                (growth, tree), evidence = job
+                return tree.visit(rows, order, growth, WEIGH, tuple(evidence))
+
+            psi = iter(in_threads(weigh, zip(self.plan.trees, self.sums), self.plan.n_jobs))
+            means = [sum(next(psi) for _ in trees) / len(trees) for _, trees in kinds]
+            means += [expert.psi(expert.functions(rows[0])) for expert in self.plan.forest.additive]
+            some = codes[part] <= self.plan.last
+            self.pool = [*self.pool, (codes[part][some], np.stack(means, axis=2)[some], rows[1][some])]
+
+    def finish(self) -> Any:
+        """The fitted classifier, with the evidence of these rows."""
+        if not self.sums:  # all rows are in the sample
+            return self.plan.finished(self.trees, self.n_rows)
+        trees = []
+        for tree, evidence in zip(self.trees, self.sums):
+            log_v = tree.flat.log_v + evidence.log_v
+            log_v -= np.logaddexp.reduce(log_v, axis=1, keepdims=True)
+            flat = tree.flat._replace(log_v=log_v, log_odds=tree.flat.log_odds + evidence.log_odds)
+            trees.append(tree._replace(flat=flat))
+        codes, means, y = (np.concatenate(parts) for parts in zip(*self.pool))
+        order = np.argsort(codes, kind="stable")
+        pool = self.plan.forest.held_out_rows.copy()
+        pool.add(means[order], y[order], np.ones(len(y)))
+        return self.plan.finished(trees, self.n_rows, pool)
