@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from coverwalk import ContextClassifier, CoverModel
-from coverwalk._kernels.forest.class_walk import STRANGE
+from coverwalk._kernels.forest.class_walk import LEARN, PREDICT, STRANGE, WEIGH
 from coverwalk._kernels.forest.discriminant import add_moments, discriminants, log_scores
 from coverwalk.base import Cover
 from coverwalk.forest import class_rows
@@ -52,6 +52,10 @@ def class_tree(growth, seed=0, n=300, C=3):
     rows = blobs(n, C=C, seed=seed)
     inside, outside = np.arange(0, n, 2), np.arange(1, n, 2)
     return rows, *grow_class_tree(rows, C, inside, outside, seed, growth)
+
+
+def predicted(tree, X, growth):
+    return tree.visit((X, np.zeros(len(X), np.int64), np.zeros(len(X))), np.arange(len(X)), growth, PREDICT)
 
 
 @parametrize_with_checks([ContextClassifier(n_estimators=12, n_discriminant_trees=4, random_state=0)])
@@ -109,9 +113,9 @@ def test_walk_equals_cover_model_on_the_same_tree():
     inner = tree.tree.left >= 0
     log_odds[inner] = np.log(0.1 / 0.9)
     flat = tree.flat._replace(counts=np.zeros((N, C)), log_v=log_v, log_odds=log_odds)
-    fresh = ClassTree(tree.tree, flat, tree.levels, 1)
+    fresh = ClassTree(tree.tree, flat, tree.levels)
     order = np.arange(120)
-    psi = fresh.learn((X, y, weight), order, COUNTS)
+    psi = fresh.visit((X, y, weight), order, COUNTS, LEARN)
     slow = CoverModel(_TreeCover(tree.tree), _LiveDirichlet(range(C)), stop=0.1, priors="parent")
     said = []
     for i in order:
@@ -164,7 +168,7 @@ def test_predictions_equal_the_recursion(growth):
     if growth.discriminants:
         assert (tree.flat.shared >= 0).any()
         assert (tree.flat.own >= 0).any()
-    psi = tree.predict(X, growth)
+    psi = predicted(tree, X, growth)
     np.testing.assert_allclose(psi, [slow_psi(tree, growth, x) for x in X], rtol=1e-9)
     np.testing.assert_allclose(psi.sum(axis=1), 1.0, rtol=1e-12)
 
@@ -196,11 +200,38 @@ def test_learning_equals_the_recursion(growth):
     weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
     slow = pickle.loads(pickle.dumps(tree))
     order = np.arange(0, 300, 3)
-    psi = tree.learn((X, y, weight), order, growth)
+    psi = tree.visit((X, y, weight), order, growth, LEARN)
     np.testing.assert_allclose(psi, [slow_learn(slow, growth, X[i], y[i], weight[i]) for i in order], rtol=1e-9)
     np.testing.assert_allclose(tree.flat.counts, slow.flat.counts, rtol=1e-9)
     for fast, by_hand in zip(tree.walk, slow.walk):
         np.testing.assert_allclose(np.exp(fast), np.exp(by_hand), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.usefixtures("many_discriminants")
+@pytest.mark.parametrize("growth", [COUNTS, GAUSS])
+def test_rows_that_were_counted_weigh_the_walk_without_themselves(growth):
+    (X, y, weight), tree, _, _ = class_tree(growth)
+    weight = np.where(y == 1, 0.5, 1.0)
+    before, order = pickle.dumps(tree), np.arange(5, 40, 7)
+    evidence = tuple(np.zeros_like(part) for part in tree.walk)
+    psi = tree.visit((X, y, weight), order, growth, WEIGH, evidence)
+    assert pickle.dumps(tree) == before
+    expected = tuple(np.zeros_like(part) for part in tree.walk)
+    for i, p in zip(order, psi):
+        slow = pickle.loads(before)
+        for k in _above(tree.tree, tree.tree.leaves(X[i : i + 1])[0]):
+            slow.flat.counts[k, y[i]] -= weight[i]
+        walk = [part.copy() for part in slow.walk]
+        np.testing.assert_allclose(p, slow_learn(slow, growth, X[i], y[i], weight[i]), rtol=1e-9)
+        for k in _above(tree.tree, tree.tree.leaves(X[i : i + 1])[0]):
+            finite = np.isfinite(walk[0][k])
+            expected[0][k, finite] += slow.walk[0][k, finite] - walk[0][k, finite]
+            expected[1][k] += slow.walk[1][k] - walk[1][k] if np.isfinite(walk[1][k]) else 0.0
+    np.testing.assert_allclose(evidence[1], expected[1], rtol=1e-9, atol=1e-12)
+    has = np.isfinite(tree.walk[0])
+    relative = [np.where(has, part - part[:, :1], 0.0) for part in (evidence[0], expected[0])]  # weights are normalised
+    np.testing.assert_allclose(*relative, rtol=1e-9, atol=1e-12)
+    assert np.abs(relative[0]).max() > 0.1 or not growth.discriminants
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -326,7 +357,7 @@ def test_faint_discriminants_hardly_change_a_prediction(monkeypatch):
     _, whole, _, _ = class_tree(GAUSS, n=600)
     kept, before = (len(one.flat.shared_factors[0]) + len(one.flat.own_factors[0]) for one in (tree, whole))
     assert kept < before
-    np.testing.assert_allclose(tree.predict(X, GAUSS), whole.predict(X, GAUSS), atol=1e-3)
+    np.testing.assert_allclose(predicted(tree, X, GAUSS), predicted(whole, X, GAUSS), atol=1e-3)
 
 
 @pytest.mark.usefixtures("many_discriminants")
@@ -643,7 +674,7 @@ def test_contexts_hold_x_and_explain_the_trees():
     mine = [v for v in every[0] if v.tree == 12 + 2]
     weights = np.array([v.weight for v in mine]) / sum(v.weight for v in mine)
     mixed = weights @ [list(v.probabilities.values()) for v in mine]
-    np.testing.assert_allclose(mixed, trees[2].predict(z, growth)[0], rtol=1e-9)
+    np.testing.assert_allclose(mixed, predicted(trees[2], z, growth)[0], rtol=1e-9)
 
 
 def test_pickle_predicts_the_same_and_asking_changes_nothing():

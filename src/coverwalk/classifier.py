@@ -1,6 +1,5 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,23 +9,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from coverwalk._arrays import Floats
+from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
-from coverwalk.files.schema import (
-    Absent,
-    Either,
-    Flag,
-    Labels,
-    List,
-    Maybe,
-    Names,
-    Object,
-    Plain,
-    Random,
-    Real,
-    Schema,
-    Text,
-    Whole,
-)
+from coverwalk.files.schema import Absent, Either, List, Maybe, Object, Schema, Whole
 from coverwalk.forest.class_components import ClassComponent, components
 from coverwalk.forest.class_forest import ClassForest, next_turn
 from coverwalk.forest.class_rows import (
@@ -117,18 +102,18 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         n_discriminant_trees=Whole("0 if n_estimators else 1", 10_000),
         held_out=Whole(2, 2**31),
         min_samples_leaf=Whole(1, 2**31),
-        stop=Real(above=0, below=1),
-        alpha=Real(low=1e-100, high=1e100, whole=True),
-        categorical_features=Plain(),
+        stop=file.Real(above=0, below=1),
+        alpha=file.Real(low=1e-100, high=1e100, whole=True),
+        categorical_features=file.Plain(),
         n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
-        random_state=Random(),
+        random_state=file.Random(),
         n_features_in_=Absent(Whole(1, 10**6)),
-        feature_names_in_=Absent(Names("n_features_in_")),
-        target_names_=Absent(List(Text(), 1)),
-        classes_=Absent(Labels("C")),
+        feature_names_in_=Absent(file.Names("n_features_in_")),
+        target_names_=Absent(List(file.Text(), 1)),
+        classes_=Absent(file.Labels("C")),
         _mixed=Absent(Object(MixedInputs)),
         _seed=Absent(Whole(0, 2**31)),
-        _declared=Absent(Flag()),
+        _declared=Absent(file.Flag()),
         _rows=Absent(List(Object(ClassRows, p="n_features_in_", C="C"), low=1)),
         _rows_grown=Absent(Whole(1)),
         _n_summed=Absent(Whole(0, 10**15)),
@@ -304,22 +289,19 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         """What a file holds: not what the rows tell."""
         state = dict(super().__getstate__())
         if "_forest" in state:
-            state["_forest"] = self._forest.stored(self._rows_of, self.held_out)
+            state["_forest"] = self._forest.stored(self._rows_of_growth, self.held_out)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle; arrays that were mapped read-only into memory are copied, since trees learn in place."""
         super().__setstate__(state)
         if hasattr(self, "_forest"):
-            self._forest = self._forest.restored(self._rows_of, self.held_out)
+            self._forest = self._forest.restored(self._rows_of_growth, self.held_out)
 
     @property
-    def _rows_of(self) -> Callable[[int], ClassRows] | None:
-        """A function that gives the first rows, so many, if they are kept: the forest was grown on them."""
-        if self._n_summed:
-            return None
-        rows = together(self._rows)
-        return lambda n: rows.part(slice(n))
+    def _rows_of_growth(self) -> ClassRows | None:
+        """The rows on which the forest was grown, if they are kept."""
+        return None if self._n_summed else together(self._rows).part(slice(self._rows_grown))
 
     def _check_parameters(self) -> None:
         if self.n_estimators == self.n_discriminant_trees == 0:

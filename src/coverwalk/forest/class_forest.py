@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels.forest.class_walk import LEARN, PREDICT, Rows
+from coverwalk._kernels.forest.class_walk import LEARN, PREDICT
+from coverwalk._kernels.forest.discriminant import Rows
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk.files.schema import Array, Limits, List, Object, Scope, Tuple, Whole, require, stored
 from coverwalk.forest.class_pool import HeldOut, HeldOutMeans, pool_rows
@@ -129,7 +130,7 @@ class ClassForest:
 
         def grown(job: tuple[int, Ints, int]) -> tuple[ClassTree, Ints, Floats]:
             kind, outside, tree_seed = job
-            return _grown(rows, n_classes, outside, tree_seed, kinds[kind][0], len(data.y))
+            return _grown(rows, n_classes, outside, tree_seed, kinds[kind][0])
 
         n_pool = min(len(y), pool_rows(n_classes))  # the order of the rows is random: the first are a sample
         pool = HeldOutMeans(n_pool, n_classes, len(kinds))
@@ -176,7 +177,8 @@ class ClassForest:
         rng = np.random.default_rng([seed, turn, len(data.y)])
         outside = next(duplicates.folds(1, held_out, rng))
         trees = list(kinds[kind][1])
-        trees[place], *_ = _grown(rows, self.n_classes, outside, int(rng.integers(2**62)), growths[kind], len(data.y))
+        tree, _, _ = _grown(rows, self.n_classes, outside, int(rng.integers(2**62)), growths[kind])
+        trees[place] = tree._replace(alone=True)
         kinds[kind] = (growths[kind], trees)
         return replace(self, kinds=kinds).ready()
 
@@ -208,18 +210,29 @@ class ClassForest:
 
     def _means(self, rows: Rows, mode: int, n_jobs: int = 1) -> Floats:
         """The mean prediction of each kind of tree, and that of the additive expert (n, C, kinds)."""
-        order = np.arange(len(rows[0]))
-        jobs = zip(self._joined, self.kinds)
+        order, jobs = np.arange(len(rows[0])), zip(self._joined, self.kinds)
         means = in_threads(lambda job: job[0].visit(rows, order, job[1][0], mode) / len(job[1][1]), jobs, n_jobs)
-        return np.stack([*means, *(expert.psi(expert.functions(rows[0])) for expert in self.additive)], axis=2)
+        return self.with_additive(means, rows[0])
 
-    def stored(self, rows_of: Callable[[int], ClassRows] | None, held_out: int) -> "ClassForest":
-        """What a file holds; rows_of: the first rows, so many, if they are known from which trees were grown."""
-        return replace(self, kinds=trees_to_store(self.kinds, self._as_grown(rows_of, held_out)), _joined=[])
+    def with_additive(self, means: list[Floats], Z: Floats) -> Floats:
+        """The mean predictions (n, C) of each kind of tree for rows Z, with that of the additive expert: together."""
+        return np.stack([*means, *(expert.psi(expert.functions(Z)) for expert in self.additive)], axis=2)
 
-    def restored(self, rows_of: Callable[[int], ClassRows] | None, held_out: int) -> "ClassForest":
+    def stored(self, data: ClassRows | None, held_out: int) -> "ClassForest":
+        """What a file holds; data: the rows on which it was grown, if they are known."""
+        return replace(self, kinds=trees_to_store(self.kinds, self._as_grown(data, held_out)), _joined=[])
+
+    def restored(self, data: ClassRows | None, held_out: int) -> "ClassForest":
         """The forest of which this is `stored`."""
-        return replace(self, kinds=restored_trees(self.kinds, self._as_grown(rows_of, held_out))).ready()
+        return replace(self, kinds=restored_trees(self.kinds, self._as_grown(data, held_out))).ready()
+
+    def _as_grown(self, data: ClassRows | None, held_out: int) -> Rows | None:
+        """Rows as `grow` gave them to the trees."""
+        if data is None:
+            return None
+        require("weights", data.weight.any())
+        X, y, weight, _ = DuplicateRows.of(data, held_out)
+        return self.inputs.forward(X), y, weight
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_joined"}
@@ -227,28 +240,9 @@ class ClassForest:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _joined=[])  # until it is restored
 
-    def _as_grown(self, rows_of: Callable[[int], ClassRows] | None, held_out: int) -> Callable[[int], Rows] | None:
-        """A function that gives rows as `grow` gave them to the trees."""
-        if rows_of is None:
-            return None
-        made: dict[int, Rows] = {}
 
-        def rows(n: int) -> Rows:
-            if n not in made:
-                given = rows_of(n)
-                require("weights", (given.weight > 0.0).any())
-                made.clear()  # trees of one growth stand side by side
-                X, y, weight, _ = DuplicateRows.of(given, held_out)
-                made[n] = self.inputs.forward(X), y, weight
-            return made[n]
-
-        return rows
-
-
-def _grown(
-    rows: Rows, n_classes: int, outside: Ints, seed: int, growth: ClassGrowth, n_rows: int
-) -> tuple[ClassTree, Ints, Floats]:
+def _grown(rows: Rows, n_classes: int, outside: Ints, seed: int, growth: ClassGrowth) -> tuple[ClassTree, Ints, Floats]:
     inside = np.delete(np.arange(len(rows[1])), outside)
     if not len(inside):  # a single row is both what there is to grow on and all there is to learn
         inside, outside = outside, inside
-    return grow_class_tree(rows, n_classes, inside, outside, seed, growth, n_rows)
+    return grow_class_tree(rows, n_classes, inside, outside, seed, growth)

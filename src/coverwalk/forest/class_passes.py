@@ -1,5 +1,5 @@
-"""The passes of `ContextClassifier` after the sample, in which trees were grown: counts and class moments of all rows,
-and then what rows beyond the sample say of walks and pool, each predicted without itself. All of it adds up.
+"""The passes of `ContextClassifier` after the sample, on which trees were grown: counts and class moments of all rows;
+then what rows beyond the sample tell of walks and pool, each predicted without itself. All of it adds up.
 """
 
 import math
@@ -10,22 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats, Ints, UInts
-from coverwalk._kernels.forest.class_walk import WEIGH, Rows
-from coverwalk._kernels.forest.discriminant import Moments
+from coverwalk._kernels.forest.class_walk import WEIGH
+from coverwalk._kernels.forest.discriminant import Moments, Rows
 from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.class_pool import HeldOut, pool_rows
 from coverwalk.forest.class_rows import ClassRows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, add_rows, empty_moments, leaf_counts, with_moments
 from coverwalk.forest.passes import Columns, SamplePass
 from coverwalk.forest.statistics import TreeStatistics
-from coverwalk.forest.threads import in_threads
+from coverwalk.forest.threads import in_threads, one_by_one
 from coverwalk.forest.tree import Tree
 from coverwalk.preparation.category_counts import category_codes
 from coverwalk.preparation.row_codes import row_codes
 from coverwalk.preparation.row_sample import label_numbers
 
 LEAVES = (64, 4096)  # of a tree, at least and at most
-ROWS_AT_ONCE = 2**16
 KEPT_ROWS = 10_000  # of the sample, in the fitted classifier
 
 
@@ -57,9 +56,9 @@ class ClassPlan(NamedTuple):
         left = iter(trees)
         return replace(self.forest, kinds=[(growth, [next(left) for _ in of]) for growth, of in self.forest.kinds])
 
-    def finished(self, trees: list[ClassTree], n_rows: int, pool: HeldOut | None = None) -> Any:
-        """The fitted classifier, of so many rows, with these trees; pool: in place of that of the sample."""
-        model, forest = self.model, replace(self.with_trees(trees), held_out_rows=pool or self.forest.held_out_rows)
+    def finished(self, trees: list[ClassTree], n_rows: int, pool: HeldOut) -> Any:
+        """The fitted classifier, of so many rows."""
+        model, forest = self.model, replace(self.with_trees(trees), held_out_rows=pool)
         model._forest, model.classes_, model._declared = forest.ready(), self.classes, True
         model._rows, model._rows_grown, model._n_summed = [self.kept], len(self.kept.y), n_rows
         return model
@@ -92,21 +91,9 @@ class _Sums(NamedTuple):
         return self.counts, *self.shared, *self.own
 
 
-class _Evidence(NamedTuple):
-    """Of one tree: what rows say of its local models (N, J) and of the odds to stop (N,)."""
-
-    log_v: Floats
-    log_odds: Floats
-
-    @property
-    def arrays(self) -> tuple[Floats, ...]:
-        """What adds up."""
-        return tuple(self)
-
-
 @dataclass
-class _ClassPass(TreeStatistics[Any]):
-    """A reading of all rows by the trees of a plan."""
+class ClassSums(TreeStatistics[Any]):
+    """Counts and class moments of the contexts of a planned forest."""
 
     plan: ClassPlan
 
@@ -120,12 +107,7 @@ class _ClassPass(TreeStatistics[Any]):
         """The trees of the plan."""
         return [tree.tree for _, tree in self.plan.trees]
 
-
-@dataclass
-class ClassSums(_ClassPass):
-    """Counts and class moments of the contexts of a planned forest."""
-
-    def zeros(self, k: int) -> _Sums:
+    def zeros(self, k: int) -> Any:
         """Of a tree without rows."""
         tree = self.plan.trees[k][1]
         return _Sums(np.zeros_like(tree.flat.counts), *empty_moments(tree))
@@ -133,45 +115,54 @@ class ClassSums(_ClassPass):
     def accumulate(self, X: Floats, y: NDArray[Any]) -> None:
         """Take rows X (n, p) with labels y (n, 1) in."""
         self.n_rows += len(y)
-        if len(y):
-            self.make_room()
-        for start in range(0, len(y), ROWS_AT_ONCE):
-            rows = self.plan.coded(X[start : start + ROWS_AT_ONCE], y[start : start + ROWS_AT_ONCE])
+        if not len(y):
+            return
+        self.make_room()
+        rows, C = self.plan.coded(X, y), self.plan.forest.n_classes
 
-            def add(job: tuple[ClassTree, _Sums], rows: Rows = rows) -> None:
-                (tree, sums), leaf = job, job[0].tree.leaves(rows[0])
-                sums.counts[:] += leaf_counts(len(tree.tree), self.plan.forest.n_classes, leaf, *rows[1:])
-                add_rows(tree, rows, leaf, (sums.shared, sums.own))
+        def add(job: tuple[tuple[ClassGrowth, ClassTree], _Sums]) -> None:
+            (_, tree), sums = job
+            leaf = tree.tree.leaves(rows[0])
+            sums.counts[:] += leaf_counts(len(tree.tree), C, leaf, *rows[1:])
+            add_rows(tree, rows, leaf, (sums.shared, sums.own))
 
-            in_threads(add, zip((tree for _, tree in self.plan.trees), self.sums), self.plan.n_jobs)
+        in_threads(add, zip(self.plan.trees, self.sums), self.plan.n_jobs)
 
     def finish(self) -> Any:
         """Trees with counts of all rows, and with discriminants of them: the next pass, or the fitted classifier."""
         if not self.n_rows:
             raise ValueError("no rows were accumulated: nothing to learn from")
-        trees = []
-        for (_, tree), sums in zip(self.plan.trees, self.sums):
+        plan, trees, counted = self.plan, [], []
+        for (_, tree), sums in zip(plan.trees, self.sums):
             totals: Any = [tuple(part.copy() for part in total) for total in (sums.shared, sums.own)]
-            counts = tree.tree.sum_upwards(sums.counts.copy())
-            trees.append(with_moments(tree._replace(flat=tree.flat._replace(counts=counts)), totals))
-        if not self.plan.second_pass:
-            return self.plan.finished(trees, self.n_rows)
-        # Counts can be left out of a prediction, discriminants not: rows beyond the sample are judged by those of it.
-        counted = [
-            own._replace(flat=own.flat._replace(counts=tree.flat.counts))
-            for tree, (_, own) in zip(trees, self.plan.trees)
-        ]
-        return ClassEvidence(self.plan._replace(forest=self.plan.with_trees(counted)), trees)
+            counted.append(tree.with_arrays(counts=tree.tree.sum_upwards(sums.counts.copy())))
+            trees.append(with_moments(counted[-1], totals))
+        if not plan.second_pass:
+            return plan.finished(trees, self.n_rows, plan.forest.held_out_rows)
+        # A row can be left out of counts, and not of discriminants: those of the sample judge rows beyond it.
+        return ClassEvidence(plan._replace(forest=plan.with_trees(counted)), trees)
+
+
+class _Evidence(NamedTuple):
+    """Of one tree: what rows tell of its local models (N, J), and of the odds to stop (N,)."""
+
+    log_v: Floats
+    log_odds: Floats
+
+    @property
+    def arrays(self) -> tuple[Floats, ...]:
+        """What adds up."""
+        return tuple(self)
 
 
 @dataclass
-class ClassEvidence(_ClassPass):
-    """What rows beyond the sample say of the walks, and predictions of some of them, which fit the pool."""
+class ClassEvidence(ClassSums):
+    """What rows beyond the sample tell of the walks, and predictions of some of them, which fit the pool."""
 
     trees: list[ClassTree]  # with counts and discriminants of all rows; those of the plan have the sample's
     pool: list[tuple[UInts, Floats, Ints]] = field(default_factory=list, kw_only=True)  # codes, means, classes
 
-    def zeros(self, k: int) -> _Evidence:
+    def zeros(self, k: int) -> Any:
         """Of a tree without rows."""
         return _Evidence(*(np.zeros_like(part) for part in self.plan.trees[k][1].walk))
 
@@ -192,34 +183,27 @@ class ClassEvidence(_ClassPass):
         if not new.any():
             return
         self.make_room()
-        X, y, codes = X[new], y[new], codes[new]
-        for start in range(0, len(y), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            rows, kinds = self.plan.coded(X[part], y[part]), self.plan.forest.kinds
-            order = np.arange(len(rows[1]))
+        rows, order, forest = self.plan.coded(X[new], y[new]), np.arange(new.sum()), self.plan.forest
+        some = codes[new] <= self.plan.last
 
-            def weigh(job: tuple[tuple[ClassGrowth, ClassTree], Any], rows: Rows = rows, order: Ints = order) -> Floats:
-                (growth, tree), evidence = job
-                return tree.visit(rows, order, growth, WEIGH, tuple(evidence))
+        def weigh(job: tuple[tuple[ClassGrowth, ClassTree], _Evidence]) -> Floats:
+            (growth, tree), evidence = job
+            return tree.visit(rows, order, growth, WEIGH, (evidence.log_v, evidence.log_odds))[some]
 
-            psi = iter(in_threads(weigh, zip(self.plan.trees, self.sums), self.plan.n_jobs))
-            means = [sum(next(psi) for _ in trees) / len(trees) for _, trees in kinds]
-            means += [expert.psi(expert.functions(rows[0])) for expert in self.plan.forest.additive]
-            some = codes[part] <= self.plan.last
-            self.pool = [*self.pool, (codes[part][some], np.stack(means, axis=2)[some], rows[1][some])]
+        psi = one_by_one(weigh, zip(self.plan.trees, self.sums), self.plan.n_jobs)
+        of_kinds = [np.asarray(sum(next(psi) for _ in of)) / len(of) for _, of in forest.kinds]
+        means = forest.with_additive(of_kinds, rows[0][some])
+        self.pool = [*self.pool, (codes[new][some], means, rows[1][some])]
 
     def finish(self) -> Any:
         """The fitted classifier, with the evidence of these rows."""
-        if not self.sums:  # all rows are in the sample
-            return self.plan.finished(self.trees, self.n_rows)
-        trees = []
+        trees, pool = [], self.plan.forest.held_out_rows.copy()
         for tree, evidence in zip(self.trees, self.sums):
             log_v = tree.flat.log_v + evidence.log_v
             log_v -= np.logaddexp.reduce(log_v, axis=1, keepdims=True)
-            flat = tree.flat._replace(log_v=log_v, log_odds=tree.flat.log_odds + evidence.log_odds)
-            trees.append(tree._replace(flat=flat))
-        codes, means, y = (np.concatenate(parts) for parts in zip(*self.pool))
-        order = np.argsort(codes, kind="stable")
-        pool = self.plan.forest.held_out_rows.copy()
-        pool.add(means[order], y[order], np.ones(len(y)))
-        return self.plan.finished(trees, self.n_rows, pool)
+            trees.append(tree.with_arrays(log_v=log_v, log_odds=tree.flat.log_odds + evidence.log_odds))
+        if self.pool:
+            codes, means, y = (np.concatenate(parts) for parts in zip(*self.pool))
+            order = np.argsort(codes, kind="stable")
+            pool.add(means[order], y[order], np.ones(len(y)))
+        return self.plan.finished(trees or self.trees, self.n_rows, pool)

@@ -1,7 +1,7 @@
 """One tree of contexts for classes: grown on some rows, weighed by the others, and then learned from all."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.forest.class_criterion import classes_of
-from coverwalk._kernels.forest.class_walk import LEARN, PREDICT, FlatTrees, Rows, Walk, visit
-from coverwalk._kernels.forest.discriminant import Factors, Moments, add_moments, discriminants
+from coverwalk._kernels.forest.class_walk import LEARN, FlatTrees, Walk, visit
+from coverwalk._kernels.forest.discriminant import Moments, Rows, add_moments, discriminants
 from coverwalk._kernels.forest.grow import empty_nodes, grow
-from coverwalk._kernels.forest.node import MAX_CATEGORIES, add_to_parents
+from coverwalk._kernels.forest.node import MAX_CATEGORIES, NODE, add_to_parents
 from coverwalk.files.schema import Flag, List, Real, Whole, stored
 from coverwalk.forest.tree import Tree
 
@@ -54,29 +54,27 @@ class ClassGrowth:
 
 
 class ClassTree(NamedTuple):
-    """A tree, or several in one after which the last is named: all that predicts and learns, in flat arrays."""
+    """A tree in flat arrays: all that predicts and learns. Or several in one, of which ``tree`` is the last."""
 
     tree: Tree
     flat: FlatTrees
     levels: int  # contexts on the longest path
-    n_rows: int  # of the rows as they came, from which it was grown
+    alone: bool = False  # whether it was grown later than its forest, from other rows
 
     @property
     def walk(self) -> Walk:
         """log v (N, J) and log odds (N,)."""
         return self.flat.log_v, self.flat.log_odds
 
-    def predict(self, X: Floats, growth: ClassGrowth) -> Floats:
-        """psi (n, C), the class probabilities of each row; of several trees their sum."""
-        rows = X, np.zeros(len(X), np.int64), np.zeros(len(X))
-        return self.visit(rows, np.arange(len(X)), growth, PREDICT)
-
-    def learn(self, rows: Rows, order: Ints, growth: ClassGrowth) -> Floats:
-        """psi of each row before it was learned; the state changes in place."""
-        return self.visit(rows, order, growth, LEARN)
+    def with_arrays(self, **arrays: Any) -> "ClassTree":
+        """The same with some other arrays."""
+        return self._replace(flat=self.flat._replace(**arrays))
 
     def visit(self, rows: Rows, order: Ints, growth: ClassGrowth, mode: int, evidence: Walk | None = None) -> Floats:
-        """See `_kernels.forest.class_walk.visit`."""
+        """psi (len(order), C), the class probabilities of rows; of several trees their sum.
+
+        See `_kernels.forest.class_walk.visit` for what else happens.
+        """
         psi = np.zeros((len(order), self.flat.counts.shape[1]))
         visit(rows, order, self.flat, growth.setting, self.levels, mode, evidence or self.walk, psi)
         return psi
@@ -85,48 +83,41 @@ class ClassTree(NamedTuple):
 def joined(trees: Sequence[ClassTree]) -> tuple[ClassTree, list[ClassTree]]:
     """All trees in one, and each of them as before, in views of its arrays: what either learns, both have learned."""
     flats = [tree.flat for tree in trees]
-    first = _firsts([len(flat.nodes) for flat in flats])
+    first, first_shared, first_own = (
+        np.cumsum([0, *map(len, parts)])
+        for parts in zip(*((flat.nodes, flat.shared_factors[0], flat.own_factors[0]) for flat in flats))
+    )
 
-    def moved(name: str, by: Ints) -> Ints:
-        """Numbers of all trees, those that are not negative counted on."""
-        parts = [getattr(flat, name) for flat in flats]
-        return np.concatenate([np.where(part >= 0, part + m, -1) for part, m in zip(parts, by.tolist())])
-
-    def stacked(name: str) -> tuple[Factors, Ints]:
-        factors = [getattr(flat, name) for flat in flats]
-        together: Any = tuple(np.concatenate(parts) for parts in zip(*factors))
-        return together, _firsts([len(part[0]) for part in factors])
+    def moved(numbers: Iterable[Ints], by: Ints) -> Ints:
+        """Numbers that are not negative, counted on."""
+        return np.concatenate([np.where(part >= 0, part + m, part) for part, m in zip(numbers, by.tolist())])
 
     # As bytes: NumPy joins records field by field, in four times the time.
-    nodes = np.concatenate([flat.nodes.view(np.uint8) for flat in flats]).view(flats[0].nodes.dtype)
-    nodes["left"] += np.where(nodes["left"] >= 0, np.repeat(first[:-1], np.diff(first)), 0)
-    (shared_factors, first_shared), (own_factors, first_own) = stacked("shared_factors"), stacked("own_factors")
-    counts, log_v, log_odds = (
-        np.concatenate([getattr(flat, name) for flat in flats]) for name in ("counts", "log_v", "log_odds")
-    )
+    nodes = np.concatenate([flat.nodes.view(np.uint8) for flat in flats]).view(NODE)
+    nodes["left"] = moved((flat.nodes["left"] for flat in flats), first)
+    views: dict[str, tuple[Any, Ints]] = {
+        name: (np.concatenate([getattr(flat, name) for flat in flats]), first)
+        for name in ("counts", "log_v", "log_odds")
+    }
+    for name, begin in (("shared_factors", first_shared), ("own_factors", first_own)):
+        views[name] = tuple(np.concatenate(parts) for parts in zip(*(getattr(flat, name) for flat in flats))), begin
     whole = FlatTrees(
-        nodes, first[:-1].copy(), counts, moved("shared", first_shared), moved("own", first_own),
-        shared_factors, own_factors, np.concatenate([flat.columns for flat in flats]), log_v, log_odds,
-    )  # fmt: skip
-    views = []
-    for t, tree in enumerate(trees):
-        here, of_shared, of_own = (slice(*ends[t : t + 2]) for ends in (first, first_shared, first_own))
-        views.append(
-            tree._replace(
-                flat=tree.flat._replace(
-                    counts=counts[here],
-                    log_v=log_v[here],
-                    log_odds=log_odds[here],
-                    shared_factors=tuple(part[of_shared] for part in shared_factors),
-                    own_factors=tuple(part[of_own] for part in own_factors),
-                )
-            )
-        )
-    return trees[-1]._replace(flat=whole, levels=max(tree.levels for tree in trees)), views
+        nodes=nodes,
+        root=first[:-1].copy(),
+        shared=moved((flat.shared for flat in flats), first_shared),
+        own=moved((flat.own for flat in flats), first_own),
+        columns=np.concatenate([flat.columns for flat in flats]),
+        **{name: array for name, (array, _) in views.items()},
+    )
 
+    def part(array: Any, here: slice) -> Any:
+        return tuple(each[here] for each in array) if isinstance(array, tuple) else array[here]
 
-def _firsts(sizes: list[int]) -> Ints:
-    return np.cumsum([0, *sizes])
+    own = [
+        tree.with_arrays(**{name: part(array, slice(*begin[t : t + 2])) for name, (array, begin) in views.items()})
+        for t, tree in enumerate(trees)
+    ]
+    return ClassTree(trees[-1].tree, whole, max(tree.levels for tree in trees)), own
 
 
 def grown_tree(rows: Rows, n_classes: int, inside: Ints, seed: int, growth: ClassGrowth) -> Tree:
@@ -146,7 +137,7 @@ def leaf_counts(n_contexts: int, n_classes: int, leaf: Ints, y: Ints, weight: Fl
 
 
 def grow_class_tree(
-    rows: Rows, n_classes: int, inside: Ints, outside: Ints, seed: int, growth: ClassGrowth, n_rows: int = 0
+    rows: Rows, n_classes: int, inside: Ints, outside: Ints, seed: int, growth: ClassGrowth
 ) -> tuple[ClassTree, Ints, Floats]:
     """Grow a tree on the rows ``inside``, let those ``outside`` weigh it one by one, and learn all of them.
 
@@ -168,9 +159,9 @@ def grow_class_tree(
         columns = np.sort(rng.choice(columns, MAX_COLUMNS, replace=False))
     has = _large_enough(counts, size[:, 0], tree.parent, len(columns), growth)
     flat = flat_tree(tree, counts, has, columns, _prior(tree, has, growth))
-    begun = ClassTree(tree, flat, int(tree.depth.max()) + 1, n_rows)
+    begun = ClassTree(tree, flat, int(tree.depth.max()) + 1)
     seen: Any = tuple(part[inside] for part in rows)
-    psi = with_factors(begun, seen, leaf[inside]).learn(rows, order, growth)  # counts and walk have now seen all rows
+    psi = with_factors(begun, seen, leaf[inside]).visit(rows, order, growth, LEARN)  # walks have now seen all rows
     return with_factors(begun._replace(flat=_without_faint(flat)), rows, leaf), order, psi
 
 
@@ -222,7 +213,7 @@ def with_moments(class_tree: ClassTree, totals: Sequence[Moments]) -> ClassTree:
         factors = np.zeros((G, m, p, p)), np.zeros((G, C, p)), head, gain, power
         discriminants(total, above, sigma[needed[0][place >= 0]] if own else sigma, NU0 * p, RIDGE, factors)
         made.append(tuple(part[place[kept >= 0]] for part in factors))
-    return class_tree._replace(flat=flat._replace(shared_factors=made[0], own_factors=made[1]))
+    return class_tree.with_arrays(shared_factors=made[0], own_factors=made[1])
 
 
 def _needed(class_tree: ClassTree) -> list[Ints]:

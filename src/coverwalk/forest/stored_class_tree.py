@@ -4,15 +4,13 @@ Discriminants are most of a tree, and are made again from the rows on loading, b
 to the same bits. Where the rows are gone, or that would take long or much memory, they are in the file, as triangles.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coverwalk._arrays import Bools, Floats, Ints
-from coverwalk._kernels.forest.class_walk import Rows
-from coverwalk._kernels.forest.discriminant import Factors
-from coverwalk.files.schema import Array, Maybe, Object, Scope, Tuple, Whole, require, stored
+from coverwalk._kernels.forest.discriminant import Factors, Rows
+from coverwalk.files.schema import Array, Maybe, Object, Scope, Tuple, require, stored
 from coverwalk.forest.class_tree import (
     MAX_FLOATS,
     N_LOCAL,
@@ -30,9 +28,6 @@ MAX_BYTES, PER_BYTE, MAX_WORK = 2**27, 4, 4e9
 LARGEST = 1e30  # of a number in units of order one, as in other arrays of a file
 
 Kinds = list[tuple[ClassGrowth, list[Any]]]
-RowsOf = (
-    Callable[[int], Rows] | None
-)  # as trees see them, of the first rows of the forest, so many; None: they are gone
 
 
 def _factors_of(covariances: int | str) -> Tuple:
@@ -69,7 +64,6 @@ class StoredClassTree(NamedTuple):
     """The arrays of a `ClassTree` that nothing else tells."""
 
     tree: Annotated[Tree, Object(Tree, p="p")]
-    n_rows: Annotated[int, Whole(1, 10**15)]  # from which it was grown
     counts: Annotated[Floats, Array(float, "tree.N", "C", low=0)]
     shared: Annotated[Bools, Array(bool, "tree.N")]  # whether a context has a discriminant of this kind
     own: Annotated[Bools, Array(bool, "tree.N")]
@@ -81,76 +75,60 @@ class StoredClassTree(NamedTuple):
     log_odds: Annotated[Floats, Array(float, "I")]  # of the contexts that are no leaves: those stop
 
 
-class _Budget:
-    """What may still be made again, for all trees of a forest with these rows."""
-
-    def __init__(self, rows_of: RowsOf) -> None:
-        self.rows_of = rows_of
-        self.bytes, self.work = 0.0, 0.0
-
-    def rows_for(self, kept: StoredClassTree) -> Rows | None:
-        """The rows from which the discriminants of a tree are made again; None where there is no room for them."""
-        if self.rows_of is None:
-            return None
-        C, p = kept.counts.shape[1], len(kept.columns)
-        shared, own = (has.sum() for has in needed_contexts(kept.shared, kept.own, kept.tree.parent))
-        if max(shared, own * C) * p * p > MAX_FLOATS:
-            return None
-        n_bytes = 8 * ((shared + own * C) * p * p + (shared + own) * (C * p + 3 * C))
-        work = kept.n_rows * (p * p + float(kept.tree.depth.max())) + float(shared + own * C) * p**3
-        if self.work + work > MAX_WORK:
-            return None
-        rows = self.rows_of(kept.n_rows)
-        if self.bytes + n_bytes > MAX_BYTES + PER_BYTE * sum(part.nbytes for part in rows):
-            return None
-        self.bytes, self.work = self.bytes + n_bytes, self.work + work
-        return rows
+def _is_cheap(kept: StoredClassTree, rows: Rows | None, n_trees: int) -> bool:
+    """Whether discriminants can be made from rows in little time and memory, in each of n_trees trees."""
+    if rows is None:
+        return False
+    C, p = kept.counts.shape[1], len(kept.columns)
+    shared, own = (has.sum() for has in needed_contexts(kept.shared, kept.own, kept.tree.parent))
+    n_bytes = 8 * ((shared + own * C) * p * p + (shared + own) * (C * p + 3 * C))
+    work = len(rows[1]) * (p * p + float(kept.tree.depth.max())) + float(shared + own * C) * p**3
+    return bool(
+        max(shared, own * C) * p * p <= MAX_FLOATS
+        and work * n_trees <= MAX_WORK
+        and n_bytes * n_trees <= MAX_BYTES + PER_BYTE * sum(part.nbytes for part in rows)
+    )
 
 
-def trees_to_store(kinds: Kinds, rows_of: RowsOf) -> Kinds:
-    """What a file holds of the trees of a forest."""
-    budget = _Budget(rows_of)
+def trees_to_store(kinds: Kinds, rows: Rows | None) -> Kinds:
+    """What a file holds of the trees of a forest that was grown on these rows, as its trees see them, or on some that
+    are gone.
+    """
 
-    def of(class_tree: ClassTree) -> StoredClassTree:
+    def of(class_tree: ClassTree, n_trees: int) -> StoredClassTree:
         tree, flat = class_tree.tree, class_tree.flat
         shared, own = flat.shared >= 0, flat.own >= 0
         row, column = np.triu_indices(flat.columns.shape[1])
         factors: Any = tuple((U[:, :, row, column], *rest) for U, *rest in (flat.shared_factors, flat.own_factors))
         walk = flat.log_v[shared | own], flat.log_odds[tree.left >= 0]
-        kept = StoredClassTree(tree, class_tree.n_rows, flat.counts, shared, own, flat.columns[0], factors, *walk)
-        return kept if budget.rows_for(kept) is None else kept._replace(factors=None)
+        kept = StoredClassTree(tree, flat.counts, shared, own, flat.columns[0], factors, *walk)
+        return kept._replace(factors=None) if not class_tree.alone and _is_cheap(kept, rows, n_trees) else kept
 
-    return [(growth, [of(tree) for tree in trees]) for growth, trees in kinds]
+    return [(growth, [of(tree, len(trees)) for tree in trees]) for growth, trees in kinds]
 
 
-def restored_trees(kinds: Kinds, rows_of: RowsOf) -> Kinds:
+def restored_trees(kinds: Kinds, rows: Rows | None) -> Kinds:
     """The trees of what `trees_to_store` has made; SchemaError where there is too much to make."""
-    budget = _Budget(rows_of)
 
-    def of(kept: StoredClassTree) -> ClassTree:
-        tree, N = kept.tree, len(kept.tree)
+    def of(kept: StoredClassTree, n_trees: int) -> ClassTree:
+        tree, N, width = kept.tree, len(kept.tree), len(kept.columns)
         log_v, log_odds = np.full((N, N_LOCAL), -np.inf), np.full(N, np.inf)
         log_v[:, 0] = 0.0
         log_v[kept.shared | kept.own], log_odds[tree.left >= 0] = kept.log_v, kept.log_odds
         flat = flat_tree(tree, kept.counts, (kept.shared, kept.own), kept.columns, (log_v, log_odds))
-        class_tree = ClassTree(tree, flat, int(tree.depth.max()) + 1, kept.n_rows)
-        rows = budget.rows_for(kept)
+        class_tree = ClassTree(tree, flat, int(tree.depth.max()) + 1, alone=kept.factors is not None)
         if kept.factors is not None:
-            shared, own = (_whole(factors, len(kept.columns)) for factors in kept.factors)
-            return class_tree._replace(flat=flat._replace(shared_factors=shared, own_factors=own))
-        require("factors", rows is not None)
+            whole = []
+            for triangles, *rest in kept.factors:
+                U = np.zeros((*triangles.shape[:2], width, width))
+                U[:, :, *np.triu_indices(width)] = triangles
+                whole.append((U, *rest))
+            return class_tree.with_arrays(shared_factors=whole[0], own_factors=whole[1])
+        require("factors", _is_cheap(kept, rows, n_trees))
         assert rows is not None
         made = with_factors(class_tree, rows, tree.leaves(rows[0]))
         for factors in (made.flat.shared_factors, made.flat.own_factors):
             _check_factors(factors, np.diagonal(factors[0], axis1=2, axis2=3))
         return made
 
-    return [(growth, [of(tree) for tree in trees]) for growth, trees in kinds]
-
-
-def _whole(factors: Factors, width: int) -> Factors:
-    """Factors with matrices in place of triangles."""
-    triangles, *rest = factors
-    U = np.zeros((*triangles.shape[:2], width, width))
-    U[:, :, *np.triu_indices(width)] = triangles
-    return (U, *rest)
+    return [(growth, [of(tree, len(trees)) for tree in trees]) for growth, trees in kinds]

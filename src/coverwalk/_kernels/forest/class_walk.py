@@ -11,11 +11,10 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import inlined_kernel, kernel
-from coverwalk._kernels.forest.discriminant import Factors, log_scores
+from coverwalk._kernels.forest.discriminant import Factors, Rows, log_scores
 from coverwalk._kernels.forest.node import child_of
 from coverwalk._kernels.odds import log_step
 
-Rows = tuple[Floats, Ints, Floats]  # X (n, p), class of each row (n,), weight of each row (n,)
 Walk = tuple[Floats, Floats]  # log v (N, J), log odds (N,): which local model predicts, and whether the walk stops
 
 STRANGE = 1e-9  # share of rows that the parent's prediction leaves to all classes alike: no class is ever impossible

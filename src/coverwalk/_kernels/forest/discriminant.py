@@ -13,7 +13,7 @@ from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.distributions.student import log1p
 from coverwalk._kernels.linalg.cholesky import factorise, forward_solve, log_determinant
 
-Rows = tuple[Floats, Ints, Floats]
+Rows = tuple[Floats, Ints, Floats]  # X (n, p), class of each row (n,), weight of each row (n,)
 
 FARTHEST = 1e300  # squared distance
 KAPPA = 1.0  # prior rows of a class mean, at the mean of the context
