@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from coverwalk import ContextClassifier, ModelFileError, load
 from coverwalk.forest import class_forest
-from coverwalk.forest.class_pool import HeldOutMeans
+from coverwalk.forest.class_pool import held_out_means
 from coverwalk.forest.experts.additive import (
     FOLDS,
     MIN_ROWS,
@@ -128,10 +128,13 @@ def test_no_row_is_predicted_by_a_fit_that_has_seen_it(monkeypatch):
 
 
 def test_halves_of_the_trees_have_means_of_their_own():
-    pool = HeldOutMeans(2, 1, 1)
-    for half, rows, psi in ((0, [0, 1], 0.2), (0, [0, 1], 0.4), (1, [0], 0.9)):
-        pool.add(0, np.array(rows), np.full((len(rows), 1), psi), half)
-    np.testing.assert_allclose(np.array(pool.means())[:, :, 0, 0], [[0.5, 0.3], [0.3, 0.3], [0.9, 0.3]])
+    sums, n_trees = np.array([[0.6, 0.6], [0.9, 0.0]]), np.array([[2.0, 2.0], [1.0, 0.0]])
+    known, means = held_out_means(sums[:, None, :, None], n_trees[:, None])
+    assert known.all()
+    np.testing.assert_allclose(np.array(means)[:, :, 0, 0], [[0.5, 0.3], [0.3, 0.3], [0.9, 0.3]])
+    known, means = held_out_means(sums[:, None, :, None], np.array([[[2.0, 0.0]], [[1.0, 0.0]]]))
+    assert known.tolist() == [True, False]
+    np.testing.assert_allclose(np.array(means)[:, :, 0, 0], [[0.5], [0.3], [0.9]])
 
 
 def test_an_expert_that_more_trees_replace_is_worth_less():

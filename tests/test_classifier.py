@@ -730,3 +730,36 @@ def test_single_rows_as_arrays_take_a_short_way_to_the_same_place():
     with pytest.raises(ValueError, match="inconsistent"):
         short.partial_fit(X[:2], np.ones(3, int))
     assert short.n_rows_ == 80
+
+
+def test_trees_grow_again_in_turn_however_rows_come():
+    X, y = make_classification(800, 6, n_informative=4, n_classes=3, random_state=0)
+    fitted = small().fit(X[:200], y[:200])
+    many, few = (pickle.loads(pickle.dumps(fitted)) for _ in range(2))
+    many.partial_fit(X[200:399], y[200:399])
+    for start, end in ((200, 201), (201, 300), (300, 399)):
+        few.partial_fit(X[start:end], y[start:end])
+    np.testing.assert_array_equal(many.predict_proba(X), few.predict_proba(X))
+    for (_, before), (_, after) in zip(fitted._forest.kinds, many._forest.kinds):
+        for old, new in zip(before, after):
+            assert new.alone  # every tree had its turn
+            assert not old.tree.same(new.tree)
+            assert new.flat.counts[0].sum() == 399
+    again = pickle.loads(pickle.dumps(many))
+    for model in (many, again):
+        model.partial_fit(X[399:], y[399:])  # doubled: all trees at once
+    np.testing.assert_array_equal(many.predict_proba(X), again.predict_proba(X))
+    np.testing.assert_array_equal(many.predict_proba(X), small().fit(X, y).predict_proba(X))
+
+
+def test_a_stream_keeps_half_of_what_a_fit_to_all_rows_gains():
+    X, y = load_digits(return_X_y=True)
+    losses = np.zeros(3)
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        train, test = order[:1200], order[1200:]
+        half, whole = (small().fit(X[train[:n]], y[train[:n]]) for n in (600, 1200))
+        stream = small().fit(X[train[:600]], y[train[:600]])
+        stream.partial_fit(X[train[600:1199]], y[train[600:1199]])  # just before all trees grow again
+        losses += [log_loss(y[test], model.predict_proba(X[test])) for model in (half, stream, whole)]
+    assert losses[1] < 0.5 * (losses[0] + losses[2])

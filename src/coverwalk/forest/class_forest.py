@@ -12,7 +12,7 @@ from coverwalk._kernels.forest.class_walk import LEARN, PREDICT
 from coverwalk._kernels.forest.discriminant import Rows
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
 from coverwalk.files.schema import Array, Limits, List, Object, Scope, Tuple, Whole, require, stored
-from coverwalk.forest.class_pool import HeldOut, HeldOutMeans, pool_rows
+from coverwalk.forest.class_pool import HeldOut, held_out_means, pool_rows
 from coverwalk.forest.class_rows import ClassRows, DuplicateRows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, grow_class_tree, joined
 from coverwalk.forest.experts.additive import FOLDS, Additive, held_out_additive
@@ -124,8 +124,8 @@ class ClassForest:
         rng = np.random.default_rng(seed)
         jobs = [
             (kind, outside, int(rng.integers(2**62)))
-            for kind, (_, n_trees) in enumerate(kinds)
-            for outside in duplicates.folds(n_trees, held_out, rng)
+            for kind, (_, n) in enumerate(kinds)
+            for outside in duplicates.folds(n, held_out, rng)
         ]
 
         def grown(job: tuple[int, Ints, int]) -> tuple[ClassTree, Ints, Floats]:
@@ -133,13 +133,15 @@ class ClassForest:
             return _grown(rows, n_classes, outside, tree_seed, kinds[kind][0])
 
         n_pool = min(len(y), pool_rows(n_classes))  # the order of the rows is random: the first are a sample
-        pool = HeldOutMeans(n_pool, n_classes, len(kinds))
+        total, n_trees = np.zeros((2, len(kinds), n_pool, n_classes)), np.zeros((2, len(kinds), n_pool))
         trees: list[list[ClassTree]] = [[] for _ in kinds]
         for (kind, _, _), (tree, order, psi) in zip(jobs, one_by_one(grown, jobs, n_jobs)):
-            pool.add(kind, order[order < n_pool], psi[order < n_pool], len(trees[kind]) // held_out % 2)
+            half, here = len(trees[kind]) // held_out % 2, order < n_pool
+            total[half, kind, order[here]] += psi[here]
+            n_trees[half, kind, order[here]] += 1.0
             trees[kind].append(tree)
             progress()
-        known, means = pool.known, pool.means()
+        known, means = held_out_means(total, n_trees)
         judged = (rows[0][:n_pool][known], y[:n_pool][known], weight[:n_pool][known])
         place = np.cumsum(known) - 1
         folds = [place[fold[known[fold]]] for fold in (f[f < n_pool] for f in duplicates.folds(FOLDS, FOLDS, rng))]

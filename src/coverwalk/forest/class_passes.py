@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels.forest.class_walk import WEIGH
-from coverwalk._kernels.forest.discriminant import Moments, Rows
+from coverwalk._kernels.forest.discriminant import Rows
 from coverwalk.forest.class_forest import ClassForest
 from coverwalk.forest.class_pool import HeldOut, pool_rows
 from coverwalk.forest.class_rows import ClassRows
@@ -78,22 +78,18 @@ def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, 
     return ClassSums(ClassPlan(model, drawn.columns, classes, forest, *settled))
 
 
-class _Sums(NamedTuple):
-    """Of one tree: weight of each class in its leaves (N, C), and moments in the deepest contexts that need them."""
-
-    counts: Floats
-    shared: Moments
-    own: Moments
+class _Arrays(tuple[Floats, ...]):
+    """Of one tree: arrays that add up."""
 
     @property
-    def arrays(self) -> tuple[Floats, ...]:
-        """What adds up."""
-        return self.counts, *self.shared, *self.own
+    def arrays(self) -> Self:
+        """All of them."""
+        return self
 
 
 @dataclass
-class ClassSums(TreeStatistics[Any]):
-    """Counts and class moments of the contexts of a planned forest."""
+class ClassSums(TreeStatistics[_Arrays]):
+    """Counts of classes (N, C) in the leaves of planned trees, and moments in the deepest contexts that need them."""
 
     plan: ClassPlan
 
@@ -107,10 +103,10 @@ class ClassSums(TreeStatistics[Any]):
         """The trees of the plan."""
         return [tree.tree for _, tree in self.plan.trees]
 
-    def zeros(self, k: int) -> Any:
+    def zeros(self, k: int) -> _Arrays:
         """Of a tree without rows."""
         tree = self.plan.trees[k][1]
-        return _Sums(np.zeros_like(tree.flat.counts), *empty_moments(tree))
+        return _Arrays((np.zeros_like(tree.flat.counts), *empty_moments(tree)))
 
     def accumulate(self, X: Floats, y: NDArray[Any]) -> None:
         """Take rows X (n, p) with labels y (n, 1) in."""
@@ -120,11 +116,11 @@ class ClassSums(TreeStatistics[Any]):
         self.make_room()
         rows, C = self.plan.coded(X, y), self.plan.forest.n_classes
 
-        def add(job: tuple[tuple[ClassGrowth, ClassTree], _Sums]) -> None:
-            (_, tree), sums = job
+        def add(job: tuple[tuple[ClassGrowth, ClassTree], _Arrays]) -> None:
+            (_, tree), (counts, *moments) = job
             leaf = tree.tree.leaves(rows[0])
-            sums.counts[:] += leaf_counts(len(tree.tree), C, leaf, *rows[1:])
-            add_rows(tree, rows, leaf, (sums.shared, sums.own))
+            counts[:] += leaf_counts(len(tree.tree), C, leaf, *rows[1:])
+            add_rows(tree, rows, leaf, moments)
 
         in_threads(add, zip(self.plan.trees, self.sums), self.plan.n_jobs)
 
@@ -134,37 +130,27 @@ class ClassSums(TreeStatistics[Any]):
             raise ValueError("no rows were accumulated: nothing to learn from")
         plan, trees, counted = self.plan, [], []
         for (_, tree), sums in zip(plan.trees, self.sums):
-            totals: Any = [tuple(part.copy() for part in total) for total in (sums.shared, sums.own)]
-            counted.append(tree.with_arrays(counts=tree.tree.sum_upwards(sums.counts.copy())))
-            trees.append(with_moments(counted[-1], totals))
+            counts, *moments = (part.copy() for part in sums)
+            counted.append(tree.with_arrays(counts=tree.tree.sum_upwards(counts)))
+            trees.append(with_moments(counted[-1], moments))
         if not plan.second_pass:
             return plan.finished(trees, self.n_rows, plan.forest.held_out_rows)
         # A row can be left out of counts, and not of discriminants: those of the sample judge rows beyond it.
         return ClassEvidence(plan._replace(forest=plan.with_trees(counted)), trees)
 
 
-class _Evidence(NamedTuple):
-    """Of one tree: what rows tell of its local models (N, J), and of the odds to stop (N,)."""
-
-    log_v: Floats
-    log_odds: Floats
-
-    @property
-    def arrays(self) -> tuple[Floats, ...]:
-        """What adds up."""
-        return tuple(self)
-
-
 @dataclass
 class ClassEvidence(ClassSums):
-    """What rows beyond the sample tell of the walks, and predictions of some of them, which fit the pool."""
+    """What rows beyond the sample tell of the local models (N, J) and the odds to stop (N,) of each tree; and
+    predictions of some of them, which fit the pool.
+    """
 
     trees: list[ClassTree]  # with counts and discriminants of all rows; those of the plan have the sample's
     pool: list[tuple[UInts, Floats, Ints]] = field(default_factory=list, kw_only=True)  # codes, means, classes
 
-    def zeros(self, k: int) -> Any:
+    def zeros(self, k: int) -> _Arrays:
         """Of a tree without rows."""
-        return _Evidence(*(np.zeros_like(part) for part in self.plan.trees[k][1].walk))
+        return _Arrays(tuple(np.zeros_like(part) for part in self.plan.trees[k][1].walk))
 
     def empty(self) -> Self:
         """The same plan without rows."""
@@ -186,9 +172,9 @@ class ClassEvidence(ClassSums):
         rows, order, forest = self.plan.coded(X[new], y[new]), np.arange(new.sum()), self.plan.forest
         some = codes[new] <= self.plan.last
 
-        def weigh(job: tuple[tuple[ClassGrowth, ClassTree], _Evidence]) -> Floats:
-            (growth, tree), evidence = job
-            return tree.visit(rows, order, growth, WEIGH, (evidence.log_v, evidence.log_odds))[some]
+        def weigh(job: tuple[tuple[ClassGrowth, ClassTree], _Arrays]) -> Floats:
+            (growth, tree), (log_v, log_odds) = job
+            return tree.visit(rows, order, growth, WEIGH, (log_v, log_odds))[some]
 
         psi = one_by_one(weigh, zip(self.plan.trees, self.sums), self.plan.n_jobs)
         of_kinds = [np.asarray(sum(next(psi) for _ in of)) / len(of) for _, of in forest.kinds]
@@ -199,9 +185,9 @@ class ClassEvidence(ClassSums):
         """The fitted classifier, with the evidence of these rows."""
         trees, pool = [], self.plan.forest.held_out_rows.copy()
         for tree, evidence in zip(self.trees, self.sums):
-            log_v = tree.flat.log_v + evidence.log_v
+            log_v, log_odds = (prior + added for prior, added in zip(tree.walk, evidence))
             log_v -= np.logaddexp.reduce(log_v, axis=1, keepdims=True)
-            trees.append(tree.with_arrays(log_v=log_v, log_odds=tree.flat.log_odds + evidence.log_odds))
+            trees.append(tree.with_arrays(log_v=log_v, log_odds=log_odds))
         if self.pool:
             codes, means, y = (np.concatenate(parts) for parts in zip(*self.pool))
             order = np.argsort(codes, kind="stable")

@@ -27,35 +27,17 @@ def log_softmax(scores: Floats) -> Floats:
     return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 
 
-class HeldOutMeans:
-    """The mean prediction of each kind of tree for held-out rows, tree by tree, and of two halves of the trees."""
+def held_out_means(total: Floats, n_trees: Floats) -> tuple[Bools, list[Floats]]:
+    """The rows (n,) that a tree of every kind has predicted, and means of these predictions (m, C, kinds).
 
-    def __init__(self, n: int, n_classes: int, n_kinds: int) -> None:
-        self._sum, self._trees = np.zeros((2, n_kinds, n, n_classes)), np.zeros((2, n_kinds, n))
-
-    def add(self, kind: int, rows: Ints, psi: Floats, half: int) -> None:
-        """Take in the predictions of one tree for some rows (each named once)."""
-        self._sum[half, kind, rows] += psi
-        self._trees[half, kind, rows] += 1.0
-
-    @property
-    def known(self) -> Bools:
-        """The rows that a tree of every kind has predicted."""
-        return np.asarray((self._trees.sum(axis=0) > 0).all(axis=0))
-
-    def means(self) -> list[Floats]:
-        """Of the known rows (n, C, kinds): by all trees, and by each half; where one half has predicted nothing, by all
-        in its place.
-        """
-        total, trees, known = self._sum.sum(axis=0), self._trees.sum(axis=0), self.known
-        both = np.asarray((self._trees > 0).all(axis=0))
-        halves = [
-            (np.where(both[:, :, None], one, total), np.where(both, n, trees)) for one, n in zip(self._sum, self._trees)
-        ]
-        return [
-            np.ascontiguousarray(np.moveaxis(one[:, known] / n[:, known, None], 0, 2))
-            for one, n in [(total, trees), *halves]
-        ]
+    From sums (2, kinds, n, C) over two halves of the trees, and how many trees are in each (2, kinds, n): the means of
+    all trees, and of each half; where one half has predicted nothing, of all in its place.
+    """
+    both, known = np.asarray((n_trees > 0).all(axis=0)), np.asarray((n_trees.sum(axis=0) > 0).all(axis=0))
+    every = total.sum(axis=0), n_trees.sum(axis=0)
+    halves = [(np.where(both[:, :, None], of, every[0]), np.where(both, n, every[1])) for of, n in zip(total, n_trees)]
+    means = [np.moveaxis(of[:, known] / n[:, known, None], 0, 2) for of, n in (every, *halves)]
+    return known, [np.ascontiguousarray(mean) for mean in means]
 
 
 class HeldOut:

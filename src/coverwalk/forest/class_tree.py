@@ -10,7 +10,7 @@ import numpy as np
 from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.forest.class_criterion import classes_of
 from coverwalk._kernels.forest.class_walk import LEARN, FlatTrees, Walk, visit
-from coverwalk._kernels.forest.discriminant import Moments, Rows, add_moments, discriminants
+from coverwalk._kernels.forest.discriminant import Rows, add_moments, discriminants
 from coverwalk._kernels.forest.grow import empty_nodes, grow
 from coverwalk._kernels.forest.node import MAX_CATEGORIES, NODE, add_to_parents
 from coverwalk.files.schema import Flag, List, Real, Whole, stored
@@ -178,40 +178,40 @@ def _places(has: Bools) -> Ints:
 
 def with_factors(class_tree: ClassTree, rows: Rows, leaf: Ints) -> ClassTree:
     """The tree with the discriminants that it has a place for, made from rows, which are in these leaves (n,)."""
-    totals = empty_moments(class_tree)
-    add_rows(class_tree, rows, leaf, totals)
-    return with_moments(class_tree, totals)
+    moments = empty_moments(class_tree)
+    add_rows(class_tree, rows, leaf, moments)
+    return with_moments(class_tree, moments)
 
 
-def empty_moments(class_tree: ClassTree) -> tuple[Moments, Moments]:
-    """The moments that the discriminants of a tree need, of shared and own covariances, without rows."""
+def empty_moments(class_tree: ClassTree) -> tuple[Floats, ...]:
+    """The moments that the discriminants of a tree need, three arrays of shared and three of own covariances."""
     C, p = class_tree.flat.counts.shape[1], class_tree.flat.columns.shape[1]
-    sizes = [int(place.max()) + 1 for place in _needed(class_tree)]
-    shared, own = ((np.zeros((G, C)), np.zeros((G, C, p)), np.zeros((G, m, p, p))) for G, m in zip(sizes, (1, C)))
-    return shared, own
+    sizes = zip((int(place.max()) + 1 for place in _needed(class_tree)), (1, C))
+    return tuple(np.zeros(shape) for G, m in sizes for shape in ((G, C), (G, C, p), (G, m, p, p)))
 
 
-def add_rows(class_tree: ClassTree, rows: Rows, leaf: Ints, totals: Sequence[Moments]) -> None:
+def add_rows(class_tree: ClassTree, rows: Rows, leaf: Ints, moments: Sequence[Floats]) -> None:
     """Add rows, which are in these leaves (n,), to moments: each in the deepest context alone that needs them."""
-    for place, total in zip(_needed(class_tree), totals):
-        add_moments(rows, leaf, class_tree.tree.parent, place, class_tree.flat.columns[0], total)
+    for place, (n, sums, squares) in zip(_needed(class_tree), (moments[:3], moments[3:])):
+        add_moments(rows, leaf, class_tree.tree.parent, place, class_tree.flat.columns[0], (n, sums, squares))
 
 
-def with_moments(class_tree: ClassTree, totals: Sequence[Moments]) -> ClassTree:
+def with_moments(class_tree: ClassTree, moments: Sequence[Floats]) -> ClassTree:
     """The tree with discriminants from such moments of all rows, to which those of the contexts below are added."""
     flat, parent, made = class_tree.flat, class_tree.tree.parent, []
     C, p = flat.counts.shape[1], flat.columns.shape[1]
     needed = _needed(class_tree)
-    sigma = np.zeros((len(totals[0][0]), p, p))
-    for own, (place, kept, total) in enumerate(zip(needed, (flat.shared, flat.own), totals)):
-        G, m = total[2].shape[:2]
+    sigma = np.zeros((len(moments[0]), p, p))
+    for own, (place, kept) in enumerate(zip(needed, (flat.shared, flat.own))):
+        n, sums, squares = moments[3 * own : 3 * own + 3]
         above = parent[place >= 0]
         above = np.where(above >= 0, place[above], -1)
-        for part in total:
-            add_to_parents(above, part.reshape(G, math.prod(part.shape[1:])))
-        head, gain, power = (np.zeros((G, C)) for _ in range(3))
-        factors = np.zeros((G, m, p, p)), np.zeros((G, C, p)), head, gain, power
-        discriminants(total, above, sigma[needed[0][place >= 0]] if own else sigma, NU0 * p, RIDGE, factors)
+        for part in (n, sums, squares):
+            add_to_parents(above, part.reshape(len(n), math.prod(part.shape[1:])))
+        head, gain, power = (np.zeros((len(n), C)) for _ in range(3))
+        factors = np.zeros_like(squares), np.zeros_like(sums), head, gain, power
+        of_own = sigma[needed[0][place >= 0]] if own else sigma
+        discriminants((n, sums, squares), above, of_own, NU0 * p, RIDGE, factors)
         made.append(tuple(part[place[kept >= 0]] for part in factors))
     return class_tree.with_arrays(shared_factors=made[0], own_factors=made[1])
 
