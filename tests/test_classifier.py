@@ -28,6 +28,7 @@ from coverwalk.forest.class_tree import (
     ClassTree,
     grow_class_tree,
     grown_tree,
+    with_evidence,
 )
 from coverwalk.forest.pool import pool_weights
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
@@ -207,31 +208,49 @@ def test_learning_equals_the_recursion(growth):
         np.testing.assert_allclose(np.exp(fast), np.exp(by_hand), rtol=1e-9, atol=1e-12)
 
 
+def slow_evidence(tree, growth, x, y, evidence, k=0, base=None):
+    """Add log phi of a row's class to the evidence of each context on its way."""
+    C = tree.flat.counts.shape[1]
+    phi = slow_local(tree, growth, k, x, np.full(C, 1 / C) if base is None else base)
+    v = np.exp(tree.walk[0][k])
+    evidence[k, v > 0] += np.log(phi[v > 0, y])
+    if tree.tree.left[k] >= 0:
+        child = tree.tree.left[k] + (x[tree.tree.feature[k]] > tree.tree.split[k])
+        slow_evidence(tree, growth, x, y, evidence, child, v[v > 0] @ phi[v > 0])
+
+
 @pytest.mark.usefixtures("many_discriminants")
 @pytest.mark.parametrize("growth", [COUNTS, GAUSS])
 def test_rows_that_were_counted_weigh_the_walk_without_themselves(growth):
     (X, y, weight), tree, _, _ = class_tree(growth)
-    weight = np.where(y == 1, 0.5, 1.0)
-    before, order = pickle.dumps(tree), np.arange(5, 40, 7)
-    evidence = tuple(np.zeros_like(part) for part in tree.walk)
-    psi = tree.visit((X, y, weight), order, growth, WEIGH, evidence)
+    before, order = pickle.dumps(tree), np.arange(5, 300, 7)
+    ours, expected = np.zeros((2, *tree.walk[0].shape))
+    tree.visit((X, y, weight), order, growth, WEIGH, ours)
     assert pickle.dumps(tree) == before
-    expected = tuple(np.zeros_like(part) for part in tree.walk)
-    for i, p in zip(order, psi):
-        slow = pickle.loads(before)
+    for i in order:
+        without = pickle.loads(before)
         for k in _above(tree.tree, tree.tree.leaves(X[i : i + 1])[0]):
-            slow.flat.counts[k, y[i]] -= weight[i]
-        walk = [part.copy() for part in slow.walk]
-        np.testing.assert_allclose(p, slow_learn(slow, growth, X[i], y[i], weight[i]), rtol=1e-9)
-        for k in _above(tree.tree, tree.tree.leaves(X[i : i + 1])[0]):
-            finite = np.isfinite(walk[0][k])
-            expected[0][k, finite] += slow.walk[0][k, finite] - walk[0][k, finite]
-            expected[1][k] += slow.walk[1][k] - walk[1][k] if np.isfinite(walk[1][k]) else 0.0
-    np.testing.assert_allclose(evidence[1], expected[1], rtol=1e-9, atol=1e-12)
-    has = np.isfinite(tree.walk[0])
-    relative = [np.where(has, part - part[:, :1], 0.0) for part in (evidence[0], expected[0])]  # weights are normalised
-    np.testing.assert_allclose(*relative, rtol=1e-9, atol=1e-12)
-    assert np.abs(relative[0]).max() > 0.1 or not growth.discriminants
+            without.flat.counts[k, y[i]] -= weight[i]
+        slow_evidence(without, growth, X[i], y[i], expected)
+    np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-12)
+
+    weighed = with_evidence(tree, ours)
+    w, v = expit(tree.walk[1]), np.exp(tree.walk[0])
+
+    def log_z(k):  # of the rows of a context
+        phi = np.log(v[k] @ np.exp(ours[k]))
+        left = tree.tree.left[k]
+        if left < 0:
+            return phi
+        below = log_z(left) + log_z(left + 1)
+        both = np.logaddexp(np.log(w[k]) + phi, np.log1p(-w[k]) + below)
+        assert weighed.walk[1][k] == pytest.approx(np.log(w[k]) + phi - np.log1p(-w[k]) - below, rel=1e-6)
+        return both
+
+    assert log_z(0) < 0.0
+    if growth.discriminants:
+        new = v[0] * np.exp(ours[0])
+        np.testing.assert_allclose(np.exp(weighed.walk[0][0]), new / new.sum(), atol=1e-3)  # faint ones are dropped
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -184,6 +184,17 @@ class ClassForest:
         kinds[kind] = (growths[kind], trees)
         return replace(self, kinds=kinds).ready()
 
+    def grown_on_all(
+        self, data: ClassRows, held_out: int, seed: int, n_jobs: int
+    ) -> list[tuple[ClassGrowth, list[ClassTree]]]:
+        """Other trees in place of its own, grown on all rows, from which it was grown: none weighs their walks."""
+        X, y, weight, _ = DuplicateRows.of(data, held_out)
+        rows, rng = (self.inputs.forward(X), y, weight), np.random.default_rng([seed, len(y)])
+        jobs = [(growth, int(rng.integers(2**62))) for growth, trees in self.kinds for _ in trees]
+        none = np.empty(0, np.int64)
+        grown = iter(in_threads(lambda job: _grown(rows, self.n_classes, none, job[1], job[0])[0], jobs, n_jobs))
+        return [(growth, [next(grown) for _ in trees]) for growth, trees in self.kinds]
+
     @property
     def counts(self) -> Floats:
         """The rows of each class (C,) that were learned: what the root of any tree has counted."""
@@ -196,7 +207,7 @@ class ClassForest:
 
         def pooled(start: int) -> Floats:
             part = Z[start : start + CHUNK]
-            return self.held_out_rows.log_proba(self._means((part, np.zeros(len(part), np.int64), part[:, 0]), PREDICT))
+            return self.held_out_rows.log_proba(self.means((part, np.zeros(len(part), np.int64), part[:, 0]), PREDICT))
 
         return np.concatenate(in_threads(pooled, range(0, len(Z), CHUNK), n_jobs))
 
@@ -208,9 +219,9 @@ class ClassForest:
         Each tree predicts a row before it learns it, so the rows weigh the pool as held-out rows do.
         """
         X, y, weight = data.part(data.weight > 0.0)
-        self.held_out_rows.add(self._means((self.inputs.forward(X), y, weight), LEARN, n_jobs), y, weight)
+        self.held_out_rows.add(self.means((self.inputs.forward(X), y, weight), LEARN, n_jobs), y, weight)
 
-    def _means(self, rows: Rows, mode: int, n_jobs: int = 1) -> Floats:
+    def means(self, rows: Rows, mode: int, n_jobs: int = 1) -> Floats:
         """The mean prediction of each kind of tree, and that of the additive expert (n, C, kinds)."""
         order, jobs = np.arange(len(rows[0])), zip(self._joined, self.kinds)
         means = in_threads(lambda job: job[0].visit(rows, order, job[1][0], mode) / len(job[1][1]), jobs, n_jobs)
@@ -240,7 +251,9 @@ class ClassForest:
         return {name: value for name, value in self.__dict__.items() if name != "_joined"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _joined=[])  # until it is restored
+        self.__dict__.update(state, _joined=[])
+        if isinstance(self.kinds[0][1][0], ClassTree):  # others are to be restored
+            self.__dict__.update(vars(self.ready()))
 
 
 def _grown(rows: Rows, n_classes: int, outside: Ints, seed: int, growth: ClassGrowth) -> tuple[ClassTree, Ints, Floats]:

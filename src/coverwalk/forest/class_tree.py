@@ -11,6 +11,7 @@ from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.forest.class_criterion import classes_of
 from coverwalk._kernels.forest.class_walk import LEARN, FlatTrees, Walk, visit
 from coverwalk._kernels.forest.discriminant import Rows, add_moments, discriminants
+from coverwalk._kernels.forest.evidence import stop_weights
 from coverwalk._kernels.forest.grow import empty_nodes, grow
 from coverwalk._kernels.forest.node import MAX_CATEGORIES, NODE, add_to_parents
 from coverwalk.files.schema import Flag, List, Real, Whole, stored
@@ -70,13 +71,22 @@ class ClassTree(NamedTuple):
         """The same with some other arrays."""
         return self._replace(flat=self.flat._replace(**arrays))
 
-    def visit(self, rows: Rows, order: Ints, growth: ClassGrowth, mode: int, evidence: Walk | None = None) -> Floats:
+    def visit(self, rows: Rows, order: Ints, growth: ClassGrowth, mode: int, evidence: Floats | None = None) -> Floats:
         """psi (len(order), C), the class probabilities of rows; of several trees their sum.
 
         See `_kernels.forest.class_walk.visit` for what else happens.
         """
         psi = np.zeros((len(order), self.flat.counts.shape[1]))
-        visit(rows, order, self.flat, growth.setting, self.levels, mode, evidence or self.walk, psi)
+        visit(
+            rows,
+            order,
+            self.flat,
+            growth.setting,
+            self.levels,
+            mode,
+            self.walk[0] if evidence is None else evidence,
+            psi,
+        )
         return psi
 
 
@@ -162,7 +172,7 @@ def grow_class_tree(
     begun = ClassTree(tree, flat, int(tree.depth.max()) + 1)
     seen: Any = tuple(part[inside] for part in rows)
     psi = with_factors(begun, seen, leaf[inside]).visit(rows, order, growth, LEARN)  # walks have now seen all rows
-    return with_factors(begun._replace(flat=_without_faint(flat)), rows, leaf), order, psi
+    return with_factors(without_faint(begun), rows, leaf), order, psi
 
 
 def flat_tree(tree: Tree, counts: Floats, has: tuple[Bools, Bools], columns: Ints, walk: Walk) -> FlatTrees:
@@ -261,19 +271,36 @@ def _prior(tree: Tree, has: tuple[Bools, Bools], growth: ClassGrowth) -> Walk:
     return log_v, np.where(tree.left < 0, np.inf, np.log(growth.stop) - np.log1p(-growth.stop))
 
 
-def _without_faint(flat: FlatTrees) -> FlatTrees:
-    """A tree without the discriminants that hardly have weight: they would cost most of the time and memory.
+def without_faint(class_tree: ClassTree) -> ClassTree:
+    """The tree without the discriminants that hardly have weight: they would cost most of the time and memory.
 
     Its weights log_v (N, J) are changed.
     """
-    T, log_v = len(TEMPERATURES), flat.log_v
+    T, flat, log_v = len(TEMPERATURES), class_tree.flat, class_tree.flat.log_v
     faint = log_v < np.log(FAINT)
     faint[:, 0] = False
     log_v[faint] = -np.inf
-    shared, own = (
-        (place >= 0) & (log_v[:, 1 + kind * T : 1 + (kind + 1) * T] > -np.inf).any(1)
-        for kind, place in enumerate((flat.shared, flat.own))
-    )
     log_v -= np.log(np.exp(log_v).sum(1, keepdims=True))
-    log_v[~(shared | own), 0] = 0.0
-    return flat._replace(shared=_places(shared), own=_places(own))
+    kept: dict[str, Any] = {}
+    for kind, name in enumerate(("shared", "own")):
+        place, factors = getattr(flat, name), getattr(flat, f"{name}_factors")
+        has = (place >= 0) & (log_v[:, 1 + kind * T : 1 + (kind + 1) * T] > -np.inf).any(1)
+        kept |= {name: _places(has), f"{name}_factors": tuple(part[place[has]] for part in factors)}
+    log_v[(kept["shared"] < 0) & (kept["own"] < 0), 0] = 0.0
+    return class_tree.with_arrays(**kept)
+
+
+def with_evidence(class_tree: ClassTree, log_phi: Floats) -> ClassTree:
+    """The tree with the walk as rows weigh it: log_phi (N, J) are sums over them, of each local model.
+
+    Evidence goes upwards: Z_M = w phi_M + (1 - w) Z_left Z_right, from the w and v that there are.
+    """
+    leaf, (log_v, log_odds) = class_tree.tree.left < 0, class_tree.walk
+    log_v = log_v + log_phi
+    log_phi_M = np.logaddexp.reduce(log_v, axis=1)
+    log_2w, log_2go = np.where(leaf, 0.0, np.log(2.0) - np.logaddexp(0.0, [-log_odds, log_odds]))  # each has its own w
+    log_stop, log_go = np.empty((2, len(leaf)))
+    stop_weights(class_tree.tree.left, log_phi_M + log_2w, 0.5, log_stop, log_go, log_2go)
+    with np.errstate(invalid="ignore"):
+        log_odds = np.where(leaf, np.inf, log_stop - log_go)
+    return without_faint(class_tree.with_arrays(log_v=log_v - log_phi_M[:, None], log_odds=log_odds))

@@ -105,21 +105,20 @@ def visit(
     setting: tuple[float, Floats],
     levels: int,
     mode: int,
-    evidence: Walk,
+    evidence: Floats,
     psi: Floats,
 ) -> None:
     """Add to psi (len(order), C) the predictions of all trees for rows in order; levels: contexts on the longest path.
 
     LEARN: each row is then learned: eqs. 2 and 3 of docs/math.md change v and w, and the row is counted. A row of
     weight m counts as m rows that come at once: w' = w (phi/psi)^m, normalised. WEIGH: each row was counted, and is
-    predicted without; what it says of v and w is added to the evidence, and nothing else changes. PREDICT: neither
+    predicted without; log phi of its class is added to the evidence (N, J), and nothing else changes. PREDICT: neither
     classes nor weights of the rows matter.
     """
     X, y, weight = rows
     nodes, counts, shared, own, log_v, log_odds = (
         trees.nodes, trees.counts, trees.shared, trees.own, trees.log_v, trees.log_odds
     )  # fmt: skip
-    moved_v, moved_odds = (log_v, log_odds) if mode == LEARN else evidence
     alpha = setting[0]
     J, C = log_v.shape[1], counts.shape[1]
     z, phi = np.empty((4, max(C, trees.columns.shape[1]))), np.empty((J, C))
@@ -156,6 +155,8 @@ def visit(
                 if mode != PREDICT:
                     for j in range(J):
                         log_phi[depth, j] = math.log(phi[j, y[i]]) if log_v[k, j] > -math.inf else 0.0
+                        if mode == WEIGH:
+                            evidence[k, j] += weight[i] * log_phi[depth, j]
                 depth += 1
                 if nodes[k].left < 0:
                     break
@@ -169,16 +170,14 @@ def visit(
                 w, go = (1.0 / (1.0 + g), g / (1.0 + g)) if log_odds[k] > 0.0 else (g / (1.0 + g), 1.0 / (1.0 + g))
                 for c in range(C):
                     mixed[c] = w * blend[d + 1, c] + go * mixed[c]
-                if mode != PREDICT:
-                    log_psi = math.log(mixed[y[i]])
+                if mode == LEARN:
+                    counts[k, y[i]] += weight[i]
                     for j in range(J):
                         if log_v[k, j] > -math.inf:
-                            moved_v[k, j] += weight[i] * log_phi[d, j]
+                            log_v[k, j] += weight[i] * log_phi[d, j]
+                    _normalise(log_v[k])
                     if log_odds[k] < math.inf:  # in a leaf it always stops
-                        moved_odds[k] += weight[i] * log_step(log_onward, math.log(blend[d + 1, y[i]]))
-                    if mode == LEARN:
-                        _normalise(log_v[k])
-                        counts[k, y[i]] += weight[i]
-                    log_onward = log_psi
+                        log_odds[k] += weight[i] * log_step(log_onward, math.log(blend[d + 1, y[i]]))
+                    log_onward = math.log(mixed[y[i]])
             for c in range(C):
                 psi[r, c] += mixed[c]
