@@ -187,13 +187,18 @@ class ClassForest:
     def grown_on_all(
         self, data: ClassRows, held_out: int, seed: int, n_jobs: int
     ) -> list[tuple[ClassGrowth, list[ClassTree]]]:
-        """Other trees in place of its own, grown on all rows, from which it was grown: none weighs their walks."""
+        """Its trees, in which those with counts alone are others, grown on all its rows: none weighs their walks.
+
+        Discriminants are of use in few contexts, and held-out rows are needed to tell in which.
+        """
         X, y, weight, _ = DuplicateRows.of(data, held_out)
         rows, rng = (self.inputs.forward(X), y, weight), np.random.default_rng([seed, len(y)])
-        jobs = [(growth, int(rng.integers(2**62))) for growth, trees in self.kinds for _ in trees]
-        none = np.empty(0, np.int64)
-        grown = iter(in_threads(lambda job: _grown(rows, self.n_classes, none, job[1], job[0])[0], jobs, n_jobs))
-        return [(growth, [next(grown) for _ in trees]) for growth, trees in self.kinds]
+
+        def kind(growth: ClassGrowth, trees: list[ClassTree]) -> list[ClassTree]:
+            seeds, none = rng.integers(2**62, size=len(trees)).tolist(), np.empty(0, np.int64)
+            return in_threads(lambda seed: _grown(rows, self.n_classes, none, seed, growth)[0], seeds, n_jobs)
+
+        return [(growth, trees if growth.discriminants else kind(growth, trees)) for growth, trees in self.kinds]
 
     @property
     def counts(self) -> Floats:

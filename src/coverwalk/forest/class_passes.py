@@ -73,7 +73,8 @@ class ClassPlan(NamedTuple):
 def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, drawn: SamplePass) -> "ClassSums":
     """Grow the trees on the sample; ``kinds``: growths, and trees of each.
 
-    Where more rows are beyond the sample than are held out in it, they weigh the walks, and no tree holds rows out.
+    Where more rows are beyond the sample than are held out in it, they weigh the walks: trees with counts alone then
+    hold no rows out.
     """
     sample, classes, second_pass = drawn.sample, np.array(sorted(drawn.classes)), drawn.options.second_pass
     sample = sample.lowest(drawn.options.sample_rows)
