@@ -153,14 +153,15 @@ class ClassForest:
         grown_kinds = [(growth, of) for (growth, _), of in zip(kinds, trees)]
         return cls(inputs, grown_kinds, [found[0]] if found else [], held_out_rows, n_classes).ready()
 
-    def ready(self) -> "ClassForest":
-        """The same with arrays of its own, in which all trees of a kind predict and learn at once."""
-        whole, kinds = [], []
-        for growth, trees in self.kinds:
-            one, of = joined(trees)
-            whole.append(one)
-            kinds.append((growth, of))
-        return replace(self, kinds=kinds, held_out_rows=self.held_out_rows.copy(), _joined=whole)
+    def ready(self, only: int | None = None) -> "ClassForest":
+        """The same with arrays of its own, in which all trees of a kind predict and learn at once.
+
+        only: the kind that has other trees than before; the others share their arrays with this forest.
+        """
+        every = enumerate(trees for _, trees in self.kinds)
+        parts = [joined(trees) if only in (None, kind) else (self._joined[kind], trees) for kind, trees in every]
+        kinds = [(growth, trees) for (growth, _), (_, trees) in zip(self.kinds, parts)]
+        return replace(self, kinds=kinds, held_out_rows=self.held_out_rows.copy(), _joined=[one for one, _ in parts])
 
     def regrown(
         self, turn: int, data: ClassRows, growths: list[ClassGrowth], held_out: int, seed: int
@@ -182,7 +183,7 @@ class ClassForest:
         tree, _, _ = _grown(rows, self.n_classes, outside, int(rng.integers(2**62)), growths[kind])
         trees[place] = tree._replace(alone=True)
         kinds[kind] = (growths[kind], trees)
-        return replace(self, kinds=kinds).ready()
+        return replace(self, kinds=kinds).ready(kind)
 
     def grown_on_all(
         self, data: ClassRows, held_out: int, seed: int, n_jobs: int
