@@ -10,9 +10,15 @@ from scipy.optimize import minimize
 
 from coverwalk import ContextClassifier, ModelFileError, load
 from coverwalk.forest import class_forest
-from coverwalk.forest.class_additive import FOLDS, MIN_ROWS, _worth, held_out_additive
-from coverwalk.forest.class_pool import Pools
-from coverwalk.forest.experts.additive import QUANTILES, Additive
+from coverwalk.forest.class_pool import held_out_means
+from coverwalk.forest.experts.additive import (
+    FOLDS,
+    MIN_ROWS,
+    QUANTILES,
+    Additive,
+    held_out_additive,
+    standard_errors_gained,
+)
 from tests.forging import forged, put
 
 
@@ -102,7 +108,7 @@ def test_the_coefficients_are_near_the_optimum(variance):
 
 
 def test_no_row_is_predicted_by_a_fit_that_has_seen_it(monkeypatch):
-    monkeypatch.setattr("coverwalk.forest.class_additive.VARIANCES", (1.0,))  # the choice follows all rows
+    monkeypatch.setattr("coverwalk.forest.experts.additive.VARIANCES", (1.0,))  # the choice follows all rows
     X, y = additive_rows(400)
     rng = np.random.default_rng(0)
     folds = np.array_split(rng.permutation(400), FOLDS)
@@ -122,11 +128,13 @@ def test_no_row_is_predicted_by_a_fit_that_has_seen_it(monkeypatch):
 
 
 def test_halves_of_the_trees_have_means_of_their_own():
-    pools = Pools(2, 1, 1, halves=2)
-    for half, rows, said in ((0, [0, 1], 0.2), (0, [0, 1], 0.4), (1, [0], 0.9)):
-        pools.add(0, np.array(rows), np.full((len(rows), 1), said), half)
-    np.testing.assert_allclose(pools.means()[:, 0, 0], [0.5, 0.3])
-    np.testing.assert_allclose(np.array(pools.halves())[:, :, 0, 0], [[0.3, 0.3], [0.9, 0.3]])
+    sums, n_trees = np.array([[0.6, 0.6], [0.9, 0.0]]), np.array([[2.0, 2.0], [1.0, 0.0]])
+    known, means = held_out_means(sums[:, None, :, None], n_trees[:, None])
+    assert known.all()
+    np.testing.assert_allclose(np.array(means)[:, :, 0, 0], [[0.5, 0.3], [0.3, 0.3], [0.9, 0.3]])
+    known, means = held_out_means(sums[:, None, :, None], np.array([[[2.0, 0.0]], [[1.0, 0.0]]]))
+    assert known.tolist() == [True, False]
+    np.testing.assert_allclose(np.array(means)[:, :, 0, 0], [[0.5], [0.3], [0.9]])
 
 
 def test_an_expert_that_more_trees_replace_is_worth_less():
@@ -140,7 +148,7 @@ def test_an_expert_that_more_trees_replace_is_worth_less():
 
     first, second, said = noisy()[:, :, None], noisy()[:, :, None], noisy()
     trees = [0.5 * (first + second), first, second]
-    now, then = (_worth(trees, said, y, np.ones(2000), gain) for gain in (0.0, 1.0))
+    now, then = (standard_errors_gained(trees, said, y, np.ones(2000), gain) for gain in (0.0, 1.0))
     assert now > 2.0
     assert then < 0.8 * now
 
@@ -184,7 +192,7 @@ def test_a_fold_without_rows_tells_nothing():  # copies of a few heavy rows may 
 
 
 def test_few_rows_of_many_are_fitted_and_all_are_judged(monkeypatch):
-    monkeypatch.setattr("coverwalk.forest.class_additive.MAX_FITTED", 2**15)
+    monkeypatch.setattr("coverwalk.forest.experts.additive.MAX_FITTED", 2**15)
     seen = []
     fitted = Additive.fitted
     monkeypatch.setattr(

@@ -13,25 +13,33 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from coverwalk import ContextClassifier, CoverModel
-from coverwalk._kernels.forest.class_walk import STRANGE
-from coverwalk._kernels.forest.discriminant import discriminants, empty_factors, log_scores, moments
+from coverwalk._kernels.forest.class_walk import LEARN, PREDICT, STRANGE, WEIGH
+from coverwalk._kernels.forest.discriminant import add_moments, discriminants, log_scores
 from coverwalk.base import Cover
-from coverwalk.forest import class_forest
+from coverwalk.forest import class_rows
 from coverwalk.forest import class_tree as class_tree_module
-from coverwalk.forest.class_forest import DuplicateRows
 from coverwalk.forest.class_pool import MAX_EXPONENT, HeldOut, fit_exponents, log_softmax
+from coverwalk.forest.class_rows import ClassRows, DuplicateRows
 from coverwalk.forest.class_tree import (
+    NU0,
+    RIDGE,
+    TEMPERATURES,
     ClassGrowth,
     ClassTree,
-    arranged,
-    counted,
     grow_class_tree,
     grown_tree,
+    with_evidence,
 )
 from coverwalk.forest.pool import pool_weights
 from coverwalk.local.dirichlet import Dirichlet, DirichletPosterior
 
-COUNTS, GAUSS = ClassGrowth(discriminants=False), ClassGrowth(discriminants=True, rows_shared=1.0, rows_own=0.5)
+COUNTS, GAUSS = ClassGrowth(discriminants=False), ClassGrowth(discriminants=True)
+
+
+@pytest.fixture
+def many_discriminants(monkeypatch):
+    monkeypatch.setattr(class_tree_module, "ROWS_SHARED", 1.0)
+    monkeypatch.setattr(class_tree_module, "ROWS_OWN", 0.5)
 
 
 def blobs(n=300, p=3, C=3, seed=0):
@@ -45,6 +53,10 @@ def class_tree(growth, seed=0, n=300, C=3):
     rows = blobs(n, C=C, seed=seed)
     inside, outside = np.arange(0, n, 2), np.arange(1, n, 2)
     return rows, *grow_class_tree(rows, C, inside, outside, seed, growth)
+
+
+def predicted(tree, X, growth):
+    return tree.visit((X, np.zeros(len(X), np.int64), np.zeros(len(X))), np.arange(len(X)), growth, PREDICT)
 
 
 @parametrize_with_checks([ContextClassifier(n_estimators=12, n_discriminant_trees=4, random_state=0)])
@@ -96,14 +108,15 @@ class _LiveDirichlet(Dirichlet):
 
 def test_walk_equals_cover_model_on_the_same_tree():
     (X, y, weight), tree, _, _ = class_tree(COUNTS)
-    N, C = tree.local[0].shape
+    N, C = tree.flat.counts.shape
     log_v, log_odds = np.full((N, 5), -np.inf), np.full(N, np.inf)
     log_v[:, 0] = 0.0
     inner = tree.tree.left >= 0
     log_odds[inner] = np.log(0.1 / 0.9)
-    fresh = ClassTree(tree.tree, (np.zeros((N, C)), *tree.local[1:]), (log_v, log_odds), tree.levels)
+    flat = tree.flat._replace(counts=np.zeros((N, C)), log_v=log_v, log_odds=log_odds)
+    fresh = ClassTree(tree.tree, flat, tree.levels)
     order = np.arange(120)
-    psi = fresh.learn((X, y, weight), order, COUNTS)
+    psi = fresh.visit((X, y, weight), order, COUNTS, LEARN)
     slow = CoverModel(_TreeCover(tree.tree), _LiveDirichlet(range(C)), stop=0.1, priors="parent")
     said = []
     for i in order:
@@ -120,11 +133,11 @@ def whole_factor(U):
 
 def slow_local(tree, growth, k, x, base):
     """phi_j of context k, straight from the formulas; the factors are checked on their own below."""
-    counts, shared, own, shared_factors, own_factors, columns = tree.local
+    _, _, counts, shared, own, shared_factors, own_factors, (columns,), *_ = tree.flat
     C, total = counts.shape[1], counts[k].sum()
     said = [(counts[k] + growth.alpha * ((1 - STRANGE) * base + STRANGE / C)) / (total + growth.alpha)]
     for place, (U, centre, head, gain, power) in ((shared[k], shared_factors), (own[k], own_factors)):
-        for temperature in growth.temperatures:
+        for temperature in TEMPERATURES:
             if place < 0:
                 said.append(np.full(C, np.nan))
                 continue
@@ -138,7 +151,7 @@ def slow_local(tree, growth, k, x, base):
 
 
 def slow_psi(tree, growth, x, k=0, base=None):
-    C = tree.local[0].shape[1]
+    C = tree.flat.counts.shape[1]
     phi = slow_local(tree, growth, k, x, np.full(C, 1 / C) if base is None else base)
     v = np.exp(tree.walk[0][k])
     mixed = v[v > 0] @ phi[v > 0]
@@ -149,20 +162,21 @@ def slow_psi(tree, growth, x, k=0, base=None):
     return expit(tree.walk[1][k]) * mixed + expit(-tree.walk[1][k]) * below
 
 
+@pytest.mark.usefixtures("many_discriminants")
 @pytest.mark.parametrize("growth", [COUNTS, GAUSS])
 def test_predictions_equal_the_recursion(growth):
     (X, _, _), tree, _, _ = class_tree(growth)
     if growth.discriminants:
-        assert (tree.local[1] >= 0).any()
-        assert (tree.local[2] >= 0).any()
-    psi = tree.predict(X, growth)
+        assert (tree.flat.shared >= 0).any()
+        assert (tree.flat.own >= 0).any()
+    psi = predicted(tree, X, growth)
     np.testing.assert_allclose(psi, [slow_psi(tree, growth, x) for x in X], rtol=1e-9)
     np.testing.assert_allclose(psi.sum(axis=1), 1.0, rtol=1e-12)
 
 
 def slow_learn(tree, growth, x, y, m, k=0, base=None):
     """psi of a row, after which the tree of one path has learned it."""
-    C = tree.local[0].shape[1]
+    C = tree.flat.counts.shape[1]
     phi = slow_local(tree, growth, k, x, np.full(C, 1 / C) if base is None else base)
     log_v, log_odds = tree.walk
     v, axis, split, left = np.exp(log_v[k]), tree.tree.feature, tree.tree.split, tree.tree.left
@@ -176,21 +190,67 @@ def slow_learn(tree, growth, x, y, m, k=0, base=None):
     new = np.where(v > 0, v * np.nan_to_num(phi[:, y]) ** m, 0.0)
     with np.errstate(divide="ignore"):
         log_v[k] = np.log(new / new.sum())
-    tree.local[0][k, y] += m
+    tree.flat.counts[k, y] += m
     return psi
 
 
+@pytest.mark.usefixtures("many_discriminants")
 @pytest.mark.parametrize("growth", [COUNTS, GAUSS])
 def test_learning_equals_the_recursion(growth):
     (X, y, _), tree, _, _ = class_tree(growth)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
     slow = pickle.loads(pickle.dumps(tree))
     order = np.arange(0, 300, 3)
-    psi = tree.learn((X, y, weight), order, growth)
+    psi = tree.visit((X, y, weight), order, growth, LEARN)
     np.testing.assert_allclose(psi, [slow_learn(slow, growth, X[i], y[i], weight[i]) for i in order], rtol=1e-9)
-    np.testing.assert_allclose(tree.local[0], slow.local[0], rtol=1e-9)
+    np.testing.assert_allclose(tree.flat.counts, slow.flat.counts, rtol=1e-9)
     for fast, by_hand in zip(tree.walk, slow.walk):
         np.testing.assert_allclose(np.exp(fast), np.exp(by_hand), rtol=1e-9, atol=1e-12)
+
+
+def slow_evidence(tree, growth, x, y, evidence, k=0, base=None):
+    """Add log phi of a row's class to the evidence of each context on its way."""
+    C = tree.flat.counts.shape[1]
+    phi = slow_local(tree, growth, k, x, np.full(C, 1 / C) if base is None else base)
+    v = np.exp(tree.walk[0][k])
+    evidence[k, v > 0] += np.log(phi[v > 0, y])
+    if tree.tree.left[k] >= 0:
+        child = tree.tree.left[k] + (x[tree.tree.feature[k]] > tree.tree.split[k])
+        slow_evidence(tree, growth, x, y, evidence, child, v[v > 0] @ phi[v > 0])
+
+
+@pytest.mark.usefixtures("many_discriminants")
+@pytest.mark.parametrize("growth", [COUNTS, GAUSS])
+def test_rows_that_were_counted_weigh_the_walk_without_themselves(growth):
+    (X, y, weight), tree, _, _ = class_tree(growth)
+    before, order = pickle.dumps(tree), np.arange(5, 300, 7)
+    ours, expected = np.zeros((2, *tree.walk[0].shape))
+    tree.visit((X, y, weight), order, growth, WEIGH, ours)
+    assert pickle.dumps(tree) == before
+    for i in order:
+        without = pickle.loads(before)
+        for k in _above(tree.tree, tree.tree.leaves(X[i : i + 1])[0]):
+            without.flat.counts[k, y[i]] -= weight[i]
+        slow_evidence(without, growth, X[i], y[i], expected)
+    np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-12)
+
+    weighed = with_evidence(tree, ours)
+    w, v = expit(tree.walk[1]), np.exp(tree.walk[0])
+
+    def log_z(k):  # of the rows of a context
+        phi = np.log(v[k] @ np.exp(ours[k]))
+        left = tree.tree.left[k]
+        if left < 0:
+            return phi
+        below = log_z(left) + log_z(left + 1)
+        both = np.logaddexp(np.log(w[k]) + phi, np.log1p(-w[k]) + below)
+        assert weighed.walk[1][k] == pytest.approx(np.log(w[k]) + phi - np.log1p(-w[k]) - below, rel=1e-6)
+        return both
+
+    assert log_z(0) < 0.0
+    if growth.discriminants:
+        new = v[0] * np.exp(ours[0])
+        np.testing.assert_allclose(np.exp(weighed.walk[0][0]), new / new.sum(), atol=1e-3)  # faint ones are dropped
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -200,10 +260,11 @@ def test_discriminants_are_student_t(own):
     C, p, nu0, ridge = 3, 4, 2.5, 0.7
     root, none = np.zeros(1, np.int64), np.full(1, -1)
     total = np.zeros((1, C)), np.zeros((1, C, p)), np.zeros((1, C if own else 1, p, p))
-    moments((X, y, weight), np.arange(90), (root, root + 90), none, none, root, np.arange(p), total)
+    add_moments((X, y, weight), np.zeros(90, np.int64), none, root, np.arange(p), total)
     prior = np.eye(p) * 0.4
     sigma = prior[None].copy() if own else np.zeros((1, p, p))
-    factors = empty_factors(total)
+    head, gain, power = np.zeros((3, 1, C))
+    factors = np.zeros_like(total[2]), np.zeros_like(total[1]), head, gain, power
     discriminants(total, none, sigma, nu0, ridge, factors)
     work = np.empty((4, max(C, p)))
     work[0, :p] = X[7]
@@ -227,20 +288,29 @@ def test_discriminants_are_student_t(own):
         np.testing.assert_allclose(np.triu(sigma[0]), np.triu(shared / (nu0 + n.sum())), rtol=1e-9)
 
 
-def test_moments_of_a_tree_are_those_of_its_rows():
+def contexts_of(tree, X):
+    """The rows of each context."""
+    inside = [set() for _ in range(len(tree))]
+    for i, k in enumerate(tree.leaves(X)):
+        for context in _above(tree, k):
+            inside[context].add(i)
+    return [sorted(rows) for rows in inside]
+
+
+def test_moments_are_added_up_in_the_deepest_context_that_needs_them():
     rows = blobs(200)
-    perm = np.arange(200)
-    growth = ClassGrowth(False, min_rows=10, axes=1.0, splits=8, sample=64)
-    tree, span = grown_tree(rows, 3, perm, 5, growth, np.zeros(3, np.int64))
-    size = span[1] - span[0]
-    place = np.where(size >= 40, np.cumsum(size >= 40) - 1, -1)
+    tree = grown_tree(rows, 3, np.arange(200), 5, ClassGrowth(False, min_rows=10))
+    inside = contexts_of(tree, rows[0])
+    needs = np.array([len(here) >= 40 for here in inside])
+    place = np.where(needs, np.cumsum(needs) - 1, -1)
     G = place.max() + 1
-    assert 2 < G < len(size)
+    assert 2 < G < len(tree)
     total = np.zeros((G, 3)), np.zeros((G, 3, 2)), np.zeros((G, 3, 2, 2))
     columns = np.array([0, 2])
-    moments(rows, perm, span, tree.parent, tree.left, place, columns, total)
-    for k in np.flatnonzero(place >= 0):
-        here = perm[span[0][k] : span[1][k]]
+    add_moments(rows, tree.leaves(rows[0]), tree.parent, place, columns, total)
+    for k in np.flatnonzero(needs):
+        below = [i for child in np.flatnonzero((tree.parent == k) & needs) for i in inside[child]]
+        here = np.setdiff1d(inside[k], below)
         for c in range(3):
             x = rows[0][here][rows[1][here] == c][:, columns]
             np.testing.assert_allclose(total[0][place[k], c], len(x))
@@ -253,13 +323,14 @@ def entropy(y, C):
     return -(n[n > 0] * np.log(n[n > 0] / n.sum())).sum()
 
 
-def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
+def test_cuts_are_the_best_of_many_and_contexts_are_partitions(monkeypatch):
+    for name, value in {"SPLITS": 200, "SAMPLE": 1000}.items():
+        monkeypatch.setattr(class_tree_module, name, value)
     rng = np.random.default_rng(0)
     X = rng.random((400, 2))
     y = (X[:, 1] > 0.37).astype(np.int64) + (X[:, 0] > 0.8)
     rows, perm = (X, y, np.ones(400)), np.arange(400)
-    growth = ClassGrowth(False, min_rows=3, axes=2.0, splits=200, sample=1000)
-    tree, (start, end) = grown_tree(rows, 3, perm, 1, growth, np.zeros(X.shape[1], np.int64))
+    tree = grown_tree(rows, 3, perm, 1, ClassGrowth(False, min_rows=3))
     axis, split, left, parent = tree.feature, tree.split, tree.left, tree.parent
     # With 200 cuts on each axis tried, the root's is near the best there is.
     best = min(
@@ -268,22 +339,19 @@ def test_cuts_are_the_best_of_many_and_contexts_are_partitions():
     chosen = X[:, axis[0]] <= split[0]
     assert entropy(y[chosen], 3) + entropy(y[~chosen], 3) < best + 5.0
     assert sorted(perm) == list(range(400))
-    counts = counted(rows, 3, perm, tree, (start, end))
-    for k in range(len(left)):
-        here = perm[start[k] : end[k]]
-        assert (counts[k] == np.bincount(y[here], minlength=3)).all()
+    inside = contexts_of(tree, X)
+    for k, here in enumerate(inside):
         assert len(here) >= 3
         if left[k] >= 0:
             goes = X[here, axis[k]] <= split[k]
-            for child, part in ((left[k], here[goes]), (left[k] + 1, here[~goes])):
-                assert set(perm[start[child] : end[child]]) == set(part)
+            for child, part in ((left[k], goes), (left[k] + 1, ~goes)):
+                assert inside[child] == np.array(here)[part].tolist()
                 assert parent[child] == k
         elif len(here) >= 6:
             assert len(set(y[here])) == 1
-    again, span = arranged(X, np.arange(400), tree)
-    assert (np.sort(again) == np.arange(400)).all()
-    for one, other in zip(span, (start, end)):
-        assert (one == other).all()
+    grown, _, _ = grow_class_tree(rows, 3, np.arange(300), np.arange(300, 400), 1, COUNTS)
+    for k, here in enumerate(contexts_of(grown.tree, X)):
+        assert (grown.flat.counts[k] == np.bincount(y[here], minlength=3)).all()  # every row, once
 
 
 def test_rows_left_out_are_predicted_unseen():
@@ -301,18 +369,21 @@ def test_rows_left_out_are_predicted_unseen():
     assert not np.array_equal(psi[1:], changed[1:])
 
 
+@pytest.mark.usefixtures("many_discriminants")
 def test_faint_discriminants_hardly_change_a_prediction(monkeypatch):
     (X, _, _), tree, _, _ = class_tree(GAUSS, n=600)
     monkeypatch.setattr(class_tree_module, "FAINT", 1e-300)
     _, whole, _, _ = class_tree(GAUSS, n=600)
-    assert sum(map(len, tree.local[3][:1] + tree.local[4][:1])) < sum(map(len, whole.local[3][:1] + whole.local[4][:1]))
-    np.testing.assert_allclose(tree.predict(X, GAUSS), whole.predict(X, GAUSS), atol=1e-3)
+    kept, before = (len(one.flat.shared_factors[0]) + len(one.flat.own_factors[0]) for one in (tree, whole))
+    assert kept < before
+    np.testing.assert_allclose(predicted(tree, X, GAUSS), predicted(whole, X, GAUSS), atol=1e-3)
 
 
+@pytest.mark.usefixtures("many_discriminants")
 def test_discriminants_are_those_of_all_rows_and_of_the_contexts_above(monkeypatch):
     monkeypatch.setattr(class_tree_module, "FAINT", 0.3)  # so that some above others have none
     (X, y, weight), tree, _, _ = class_tree(GAUSS, n=1500)
-    shared, own = tree.local[1:3]
+    shared, own = tree.flat.shared, tree.flat.own
     above = [sorted(_above(tree.tree, k))[::-1] for k in np.flatnonzero((shared >= 0) & (own >= 0))]
     path = next(path for path in above if ((shared[path] < 0) & (own[path] < 0)).any())
     deepest = path[0]
@@ -326,12 +397,12 @@ def test_discriminants_are_those_of_all_rows_and_of_the_contexts_above(monkeypat
             Z, w = rows[labels == c], m[labels == c]
             mu = (w @ Z + mean) / (w.sum() + 1.0)
             scatter.append((Z.T * w) @ Z + np.outer(mean, mean) - (w.sum() + 1.0) * np.outer(mu, mu))
-        S = sum(scatter) + GAUSS.nu0 * p * sigma + GAUSS.ridge * np.eye(p)
-        sigma = S / (GAUSS.nu0 * p + m.sum())
-    U = _factor(tree.local[3][0][shared[deepest], 0])
+        S = sum(scatter) + NU0 * p * sigma + RIDGE * np.eye(p)
+        sigma = S / (NU0 * p + m.sum())
+    U = _factor(tree.flat.shared_factors[0][shared[deepest], 0])
     np.testing.assert_allclose(U.T @ U, S, rtol=1e-9)
-    U = _factor(tree.local[4][0][own[deepest], 1])
-    np.testing.assert_allclose(U.T @ U, scatter[1] + GAUSS.nu0 * p * sigma + GAUSS.ridge * np.eye(p), rtol=1e-9)
+    U = _factor(tree.flat.own_factors[0][own[deepest], 1])
+    np.testing.assert_allclose(U.T @ U, scatter[1] + NU0 * p * sigma + RIDGE * np.eye(p), rtol=1e-9)
 
 
 def _factor(kept):
@@ -443,9 +514,9 @@ def test_weight_is_repetition():
 
 
 def test_equal_rows_are_bundled_and_dealt_to_folds(monkeypatch):
-    monkeypatch.setattr(class_forest, "MANY_ROWS", 4)
+    monkeypatch.setattr(class_rows, "MANY_ROWS", 4)
     X = np.array([[0.0, 1.0], [-0.0, 1.0], [2.0, 3.0], [2.0, 3.0], [5.0, 5.0]])
-    duplicates = DuplicateRows.of(X, np.array([0, 0, 0, 1, 1]), np.array([1.0, 1.0, 1.0, 0.3, 6.5]), 4)
+    duplicates = DuplicateRows.of(ClassRows(X, np.array([0, 0, 0, 1, 1]), np.array([1.0, 1.0, 1.0, 0.3, 6.5])), 4)
     parts = {}
     for x, y, weight, bundle in zip(*duplicates):
         parts.setdefault((x[0], int(y)), []).append(weight)
@@ -556,9 +627,9 @@ def test_first_batch_is_a_fit_and_doubling_grows_anew():
     one_by_one = small().fit(X[:80], y[:80])
     for i in range(80, 120):
         one_by_one.partial_fit(X[i : i + 1], y[i : i + 1])
-    counts = [tree.local[0] for _, trees in model._forest.kinds for tree in trees]
+    counts = [tree.flat.counts for _, trees in model._forest.kinds for tree in trees]
     for tree_counts, (_, trees) in zip(counts, [(0, [t]) for _, ts in one_by_one._forest.kinds for t in ts]):
-        np.testing.assert_allclose(tree_counts, trees[0].local[0])
+        np.testing.assert_allclose(tree_counts, trees[0].flat.counts)
     model.partial_fit(X[120:170], y[120:170])
     np.testing.assert_array_equal(model.predict_proba(X), small().fit(X[:170], y[:170]).predict_proba(X))
 
@@ -622,7 +693,7 @@ def test_contexts_hold_x_and_explain_the_trees():
     mine = [v for v in every[0] if v.tree == 12 + 2]
     weights = np.array([v.weight for v in mine]) / sum(v.weight for v in mine)
     mixed = weights @ [list(v.probabilities.values()) for v in mine]
-    np.testing.assert_allclose(mixed, trees[2].predict(z, growth)[0], rtol=1e-9)
+    np.testing.assert_allclose(mixed, predicted(trees[2], z, growth)[0], rtol=1e-9)
 
 
 def test_pickle_predicts_the_same_and_asking_changes_nothing():
@@ -678,3 +749,36 @@ def test_single_rows_as_arrays_take_a_short_way_to_the_same_place():
     with pytest.raises(ValueError, match="inconsistent"):
         short.partial_fit(X[:2], np.ones(3, int))
     assert short.n_rows_ == 80
+
+
+def test_trees_grow_again_in_turn_however_rows_come():
+    X, y = make_classification(800, 6, n_informative=4, n_classes=3, random_state=0)
+    fitted = small().fit(X[:200], y[:200])
+    many, few = (pickle.loads(pickle.dumps(fitted)) for _ in range(2))
+    many.partial_fit(X[200:399], y[200:399])
+    for start, end in ((200, 201), (201, 300), (300, 399)):
+        few.partial_fit(X[start:end], y[start:end])
+    np.testing.assert_array_equal(many.predict_proba(X), few.predict_proba(X))
+    for (_, before), (_, after) in zip(fitted._forest.kinds, many._forest.kinds):
+        for old, new in zip(before, after):
+            assert new.alone  # every tree had its turn
+            assert not old.tree.same(new.tree)
+            assert new.flat.counts[0].sum() == 399
+    again = pickle.loads(pickle.dumps(many))
+    for model in (many, again):
+        model.partial_fit(X[399:], y[399:])  # doubled: all trees at once
+    np.testing.assert_array_equal(many.predict_proba(X), again.predict_proba(X))
+    np.testing.assert_array_equal(many.predict_proba(X), small().fit(X, y).predict_proba(X))
+
+
+def test_a_stream_keeps_half_of_what_a_fit_to_all_rows_gains():
+    X, y = load_digits(return_X_y=True)
+    losses = np.zeros(3)
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        train, test = order[:1200], order[1200:]
+        half, whole = (small().fit(X[train[:n]], y[train[:n]]) for n in (600, 1200))
+        stream = small().fit(X[train[:600]], y[train[:600]])
+        stream.partial_fit(X[train[600:1199]], y[train[600:1199]])  # just before all trees grow again
+        losses += [log_loss(y[test], model.predict_proba(X[test])) for model in (half, stream, whole)]
+    assert losses[1] < 0.5 * (losses[0] + losses[2])

@@ -10,6 +10,7 @@ from coverwalk import CoverModel
 from coverwalk._kernels.forest.evidence import stop_weights, walk_weights
 from coverwalk._kernels.odds import log_mixture, log_step
 from coverwalk.base import Cover
+from coverwalk.forest import class_tree
 from coverwalk.forest.class_tree import ClassGrowth, grown_tree
 from coverwalk.forest.tree import grow_tree
 from coverwalk.local import Polynomial
@@ -65,14 +66,15 @@ def test_a_set_of_levels_is_the_best_prefix(apart, missing):
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_a_bound_leaves_the_least_entropy(missing):
+def test_a_bound_leaves_the_least_entropy(missing, monkeypatch):
+    for name, value in {"SPLITS": 4000, "SAMPLE": 1000}.items():
+        monkeypatch.setattr(class_tree, name, value)
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, 60)
     y = (x > 0.2).astype(np.int64) + (x > 0.7)
     if missing:
         x[:9], y[:9] = np.nan, 2
-    growth = ClassGrowth(False, min_rows=3, axes=1.0, splits=4000, sample=1000)
-    tree, _ = grown_tree((x[:, None], y, np.ones(60)), 3, np.arange(60), 0, growth, np.zeros(1, np.int64))
+    tree = grown_tree((x[:, None], y, np.ones(60)), 3, np.arange(60), 0, ClassGrowth(False, min_rows=3))
 
     def entropy(left):
         counts = [np.bincount(y[side], minlength=3) for side in (left, ~left)]

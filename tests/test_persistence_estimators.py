@@ -225,21 +225,28 @@ def test_a_classifier_comes_back_to_the_last_bit_and_goes_on(labels, tmp_path):
 
 @pytest.mark.parametrize("more", [0, 40])  # rows that were learned after the growth
 def test_a_file_of_a_classifier_holds_no_discriminants_that_its_rows_tell(more, tmp_path, monkeypatch):
-    model = ContextClassifier(1, 2, random_state=0).fit(X[:400], LABELS[:400], sample_weight=np.arange(400) % 3)
+    model = ContextClassifier(1, 6, random_state=0).fit(X[:400], LABELS[:400], sample_weight=np.arange(400) % 3)
     model.partial_fit(X[:more], LABELS[:more]) if more else None
     trees = model._forest.kinds[1][1]
-    assert sum(len(factors[0]) for tree in trees for factors in tree.local[3:5]) > 10
+    assert sum(len(factors[0]) for tree in trees for factors in tree.flat[5:7]) > 10
     sizes = []
-    size = 8 * sum(part.size for factors in trees[0].local[3:5] for part in factors)
-    for per_byte, free, told in ((4, 2**27, 0), (0, 1.5 * size, 1), (0, 0, 2)):  # all are made again; one tree's; none
+
+    def in_file(per_byte, free):
         monkeypatch.setattr(stored_class_tree, "PER_BYTE", per_byte)
         monkeypatch.setattr(stored_class_tree, "MAX_BYTES", free)
-        assert sum(tree.factors is not None for tree in model.__getstate__()["_forest"].kinds[1][1]) == told
+        return sum(tree.factors is not None for tree in model.__getstate__()["_forest"].kinds[1][1])
+
+    size = 8 * sum(part.size for tree in trees for factors in tree.flat[5:7] for part in factors)
+    some = next(free for free in range(size // 2, 2 * size, 64) if in_file(0, free) < 6)  # the smallest are made again
+    told = in_file(0, some)
+    assert told > 0
+    for per_byte, free, n in ((4, 2**27, 0), (0, some, told), (0, 0, 6)):  # all are made again; some; none
+        assert in_file(per_byte, free) == n
         again = reloaded(model, tmp_path / "m.cw")
         sizes.append((tmp_path / "m.cw").stat().st_size)
         for one, two in zip(trees, again._forest.kinds[1][1]):
             assert one.levels == two.levels
-            for a, b in zip([*one.local[3], *one.local[4], *one.walk], [*two.local[3], *two.local[4], *two.walk]):
+            for a, b in zip([*one.flat[5], *one.flat[6], *one.walk], [*two.flat[5], *two.flat[6], *two.walk]):
                 assert np.array_equal(a, b)
         assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
     assert sizes[0] < sizes[1] < sizes[2]

@@ -1,38 +1,30 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from coverwalk._arrays import Floats, Ints
+from coverwalk._arrays import Floats
+from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
-from coverwalk.files.schema import (
-    Absent,
-    Either,
-    Flag,
-    Labels,
-    List,
-    Maybe,
-    Names,
-    Object,
-    Plain,
-    Random,
-    Real,
-    Schema,
-    Text,
-    Whole,
-)
+from coverwalk.files.schema import Absent, Either, List, Maybe, Object, Schema, Whole
 from coverwalk.forest.class_components import ClassComponent, components
-from coverwalk.forest.class_forest import ClassForest
-from coverwalk.forest.class_rows import MAX_WEIGHT, ClassRows, check_classifier, joined
+from coverwalk.forest.class_forest import ClassForest, next_turn
+from coverwalk.forest.class_rows import (
+    ClassRows,
+    check_classifier,
+    checked_weights,
+    joined,
+    merged_classes,
+    together,
+)
 from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
+from coverwalk.forest.schedule import NEVER
 from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
 from coverwalk.preparation.columns import MixedInputs, MixedTags, input_names, read_inputs
 from coverwalk.preparation.parameters import n_threads
@@ -110,18 +102,18 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         n_discriminant_trees=Whole("0 if n_estimators else 1", 10_000),
         held_out=Whole(2, 2**31),
         min_samples_leaf=Whole(1, 2**31),
-        stop=Real(above=0, below=1),
-        alpha=Real(low=1e-100, high=1e100, whole=True),
-        categorical_features=Plain(),
+        stop=file.Real(above=0, below=1),
+        alpha=file.Real(low=1e-100, high=1e100, whole=True),
+        categorical_features=file.Plain(),
         n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
-        random_state=Random(),
+        random_state=file.Random(),
         n_features_in_=Absent(Whole(1, 10**6)),
-        feature_names_in_=Absent(Names("n_features_in_")),
-        target_names_=Absent(List(Text(), 1)),
-        classes_=Absent(Labels("C")),
+        feature_names_in_=Absent(file.Names("n_features_in_")),
+        target_names_=Absent(List(file.Text(), 1)),
+        classes_=Absent(file.Labels("C")),
         _mixed=Absent(Object(MixedInputs)),
         _seed=Absent(Whole(0, 2**31)),
-        _declared=Absent(Flag()),
+        _declared=Absent(file.Flag()),
         _rows=Absent(List(Object(ClassRows, p="n_features_in_", C="C"), low=1)),
         _rows_grown=Absent(Whole(1)),
         _n_summed=Absent(Whole(0, 10**15)),
@@ -172,7 +164,6 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         return fit_chunks(self, chunks, **options)
 
     _forest: ClassForest
-    _as_rows = ClassRows
     _n_summed = 0  # rows that were learned by fit_chunks and later; a sample of them is kept
 
     def _begin_chunks(self) -> None:
@@ -188,42 +179,50 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows, one by one.
 
-        Each row is predicted first. Then it updates the counts and weights of its contexts in every tree. When the
-        number of rows has doubled, or when a new class comes, the forest is grown again from all rows.
+        Each row is predicted first. Then it updates the counts and weights of its contexts in every tree. Trees are
+        grown again from all rows in turn, each once while the number of rows doubles; the whole forest when it has
+        doubled, or when a new class comes.
         """
         self._check_parameters()
         first, model = not hasattr(self, "classes_"), twin(self)  # the levels of rows that are refused are not kept
         X, y, weight = model._checked(X, y, sample_weight, reset=first, mixed=None if first else self._mixed.grown(X))
-        known, declared = self._known_classes(classes, y, first)
-        merged = np.union1d(known, y) if len(known) else np.unique(y)
-        if declared and len(merged) > len(known):
-            raise ValueError(
-                f"y has labels that were not declared: {np.setdiff1d(y, known).tolist()}; declared were "
-                f"{known.tolist()}. Name all in `classes` of the first call, or leave `classes` out"
-            )
+        known, declared = (None, False) if first else (self.classes_, self._declared)
+        merged, declared = merged_classes(known, declared, classes, y)
         new = ClassRows(X, np.searchsorted(merged, y), weight)
         if first:
             return adopt(self, model._begin(new, merged, declared))
-        doubled = self.n_rows_ + len(y) >= 2 * self._rows_grown and not self._n_summed
-        if len(merged) > len(self.classes_) or doubled:
+        n_rows = self.n_rows_ + len(y)
+        if len(merged) > len(self.classes_) or (n_rows >= 2 * self._rows_grown and not self._n_summed):
             code = np.searchsorted(merged, self.classes_)
-            rows = [part._replace(y=code[part.y]) for part in self._rows] + [new]
-            return adopt(self, model._keep(ClassRows(*(np.concatenate(parts) for parts in zip(*rows))), merged))
-        if len(y) >= MANY_ROWS:
-            model._forest = deepcopy(self._forest)
+            rows = [part._replace(y=code[part.y]) for part in self._rows]
+            return adopt(self, model._keep(together([*rows, new]), merged))
+        if len(y) >= MANY_ROWS or n_rows >= self._next_turn()[1]:
+            model._forest = self._forest.ready()
             return adopt(self, model._learn(new))
         with alone(self):
             self.__dict__ = model.__dict__
             return self._learn(new)
 
     def _learn(self, new: ClassRows) -> Self:
-        """Learn rows one by one."""
-        self._forest.learn(*_heavy(new), n_threads(self.n_jobs))
-        if self._n_summed:  # without its earlier rows the forest cannot be grown anew
-            self._n_summed += len(new.y)
-        else:
-            self._rows: list[ClassRows] = joined([*self._rows, new])
+        """Learn rows one by one, and grow each tree again when its turn comes."""
+        while len(new.y):
+            turn, at = self._next_turn()
+            rows, new = new.part(slice(at - self.n_rows_)), new.part(slice(at - self.n_rows_, None))
+            self._forest.learn(rows, n_threads(self.n_jobs))
+            if self._n_summed:
+                self._n_summed += len(rows.y)
+                continue
+            self._rows: list[ClassRows] = joined([*self._rows, rows])
+            if self.n_rows_ == at:
+                growths = [growth for growth, _ in self._kinds()]
+                self._forest = self._forest.regrown(turn, together(self._rows), growths, self.held_out, self._seed)
         return self
+
+    def _next_turn(self) -> tuple[int, int]:
+        """Which tree grows again next, and at how many rows; without its earlier rows none can."""
+        if self._n_summed:
+            return 0, NEVER
+        return next_turn(self.n_rows_, self._rows_grown, self.n_estimators + self.n_discriminant_trees)
 
     @reads
     def predict_log_proba(self, X: Any) -> Floats:
@@ -290,22 +289,19 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         """What a file holds: not what the rows tell."""
         state = dict(super().__getstate__())
         if "_forest" in state:
-            state["_forest"] = self._forest.stored(self._rows_of_growth(), self.held_out)
+            state["_forest"] = self._forest.stored(self._rows_of_growth, self.held_out)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle; arrays that were mapped read-only into memory are copied, since trees learn in place."""
         super().__setstate__(state)
         if hasattr(self, "_forest"):
-            self._forest = self._forest.restored(self._rows_of_growth(), self.held_out)
-            self._forest.make_writable()
+            self._forest = self._forest.restored(self._rows_of_growth, self.held_out)
 
-    def _rows_of_growth(self) -> tuple[Floats, Ints, Floats] | None:
+    @property
+    def _rows_of_growth(self) -> ClassRows | None:
         """The rows on which the forest was grown, if they are kept."""
-        if self._n_summed:
-            return None
-        parts = (np.concatenate(part)[: self._rows_grown] for part in zip(*self._rows))
-        return _heavy(ClassRows(*parts))
+        return None if self._n_summed else together(self._rows).part(slice(self._rows_grown))
 
     def _check_parameters(self) -> None:
         if self.n_estimators == self.n_discriminant_trees == 0:
@@ -317,30 +313,7 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
     ) -> tuple[Floats, NDArray[Any], Floats]:
         X, y = read_inputs(self, X, y, reset=reset, mixed=mixed)
         X = np.array(X)  # it is kept, and the caller may change his own
-        if y.dtype.kind not in "biu":  # a millisecond, more than it takes to learn a row
-            check_classification_targets(y)
-        if sample_weight is None:
-            return X, y, np.ones(len(X))
-        weight = np.array(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-        if weight.max(initial=0.0) > MAX_WEIGHT:
-            raise ValueError(f"a sample weight is {weight.max():g}, at most {MAX_WEIGHT:g} is allowed: scale them down")
-        return X, y, weight
-
-    def _known_classes(self, classes: Any, y: NDArray[Any], first: bool) -> tuple[NDArray[Any], bool]:
-        """The labels known before these rows, and whether these are all that may come."""
-        known, declared = (np.array([]), False) if first else (self.classes_, self._declared)
-        if classes is not None:
-            named = np.unique(np.asarray(classes))
-            if first:
-                known, declared = named, True
-            elif not np.array_equal(named, known):
-                raise ValueError(
-                    f"classes={named.tolist()} differs from the classes of earlier calls, {known.tolist()}: "
-                    "leave it out after the first call"
-                )
-        if len(known) and (known.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
-            raise ValueError(f"labels must be all numbers or all strings, got y like {y[0]!r} for {known.tolist()}")
-        return known, declared
+        return X, y, checked_weights(X, y, sample_weight)
 
     def _begin(self, rows: ClassRows, classes: NDArray[Any], declared: bool) -> Self:
         self._seed = int(check_random_state(self.random_state).randint(2**31))
@@ -349,7 +322,13 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
 
     def _keep(self, rows: ClassRows, classes: NDArray[Any]) -> Self:
         """Grow on all rows, and only then change."""
-        self._forest = self._grown(rows, len(classes))
+        from tqdm import tqdm
+
+        kinds = self._kinds()
+        with tqdm(total=sum(n for _, n in kinds), desc="trees", disable=None, leave=False) as bar:
+            self._forest = ClassForest.grow(
+                rows, len(classes), kinds, self.held_out, self._seed, n_threads(self.n_jobs), bar.update
+            )
         self.classes_, self._rows, self._rows_grown, self._n_summed = classes, [rows], len(rows.y), 0
         return self
 
@@ -371,16 +350,6 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         check_is_fitted(self)
         return self._forest.held_out_rows.exponents
 
-    def _grown(self, rows: ClassRows, n_classes: int) -> ClassForest:
-        data, kinds = _heavy(rows), self._kinds()
-        from tqdm import tqdm
-
-        bar = tqdm(total=sum(n for _, n in kinds), desc="trees", disable=None, leave=False)
-        with bar:
-            return ClassForest.grow(
-                data, n_classes, kinds, self.held_out, self._seed, n_threads(self.n_jobs), bar.update
-            )
-
     def _kinds(self) -> list[tuple[ClassGrowth, int]]:
         return [
             (
@@ -396,9 +365,3 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
             for gauss, n in ((False, self.n_estimators), (True, self.n_discriminant_trees))
             if n > 0
         ]
-
-
-def _heavy(rows: ClassRows) -> tuple[Floats, Ints, Floats]:
-    """The rows that have weight."""
-    X, y, weight = rows
-    return X[weight > 0.0], y[weight > 0.0], weight[weight > 0.0]

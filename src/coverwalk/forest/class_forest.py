@@ -1,29 +1,29 @@
-"""A forest of trees of contexts for classes: who leaves which rows out, and how the trees are pooled."""
+"""A forest of trees of contexts for classes: its inputs, which tree holds which rows out, and how trees are pooled."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels.forest.class_walk import Rows
+from coverwalk._kernels.forest.class_walk import LEARN, PREDICT
+from coverwalk._kernels.forest.discriminant import Rows
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
-from coverwalk.files.schema import Array, Limits, List, Object, Schema, Scope, Tuple, Whole, require
-from coverwalk.forest.class_additive import FOLDS, held_out_additive
-from coverwalk.forest.class_pool import HeldOut, Pools, pool_rows
-from coverwalk.forest.class_tree import ClassGrowth, ClassTree, grow_class_tree
-from coverwalk.forest.experts.additive import Additive
+from coverwalk.files.schema import Array, Limits, List, Object, Scope, Tuple, Whole, require, stored
+from coverwalk.forest.class_pool import HeldOut, held_out_means, pool_rows
+from coverwalk.forest.class_rows import ClassRows, DuplicateRows
+from coverwalk.forest.class_tree import ClassGrowth, ClassTree, grow_class_tree, joined
+from coverwalk.forest.experts.additive import FOLDS, Additive, held_out_additive
 from coverwalk.forest.stored_class_tree import StoredClassTree, restored_trees, trees_to_store
 from coverwalk.forest.threads import in_threads, one_by_one
-from coverwalk.preparation.row_codes import row_codes
 from coverwalk.preparation.scaling import Scaling
 
-MANY_ROWS = 2**14  # distinct rows that need not come in more parts than folds
-MANY_PARTS = 16  # nor, however many folds there are, in more than these
 CHUNK = 4096  # rows that a thread predicts at a time
 
 
+@stored(check=lambda state, scope: require("categories", len(state.n_categories) in (0, scope["p"])))
 @dataclass(frozen=True)
 class ClassInputs:
     """Inputs in units of order one. Categories keep the numbers of their levels, for splits.
@@ -32,21 +32,14 @@ class ClassInputs:
     and variance 1 and NaN where one is missing.
     """
 
-    scaling: Scaling
-    n_categories: tuple[int, ...] = ()  # of each column, 0 for numbers; empty where all are numbers
-    indicators: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))  # (m, 2) column and level
-    shares: Floats = field(default_factory=lambda: np.empty(0))  # (m,) of the rows that have a value
-
-    _schema = Schema(
-        scaling=Object(Scaling, p="p"),
-        n_categories=List(Whole(0, MAX_CATEGORIES), kind=tuple),
-        indicators=Array(np.int64, "m", 2, columns={0: Limits(index="p")}),
-        shares=Array(float, "m", above=0, below=1),
-        check=lambda state, scope: require("categories", len(state.n_categories) in (0, scope["p"])),
-    )
+    scaling: Annotated[Scaling, Object(Scaling, p="p")]
+    # of each column, 0 for numbers; empty where all are numbers
+    n_categories: Annotated[tuple[int, ...], List(Whole(0, MAX_CATEGORIES), kind=tuple)]
+    indicators: Annotated[Ints, Array(np.int64, "m", 2, columns={0: Limits(index="p")})]  # column and level
+    shares: Annotated[Floats, Array(float, "m", above=0, below=1)]  # of the rows that have a value
 
     @classmethod
-    def of(cls, X: Floats, weight: Floats, n_categories: tuple[int, ...] = ()) -> "ClassInputs":
+    def of(cls, X: Floats, weight: Floats, n_categories: tuple[int, ...]) -> "ClassInputs":
         """From rows X (n, p) with weights (n,)."""
         indicators, shares = [], []
         for a in np.flatnonzero(n_categories).tolist():
@@ -56,11 +49,6 @@ class ClassInputs:
                     indicators.append((a, category))
                     shares.append(share)
         return cls(Scaling.of(X), n_categories, np.array(indicators, np.int64).reshape(-1, 2), np.array(shares))
-
-    @property
-    def categories(self) -> Ints:
-        """How many each column has (p,), 0 for numbers."""
-        return np.array(self.n_categories or (0,) * len(self.scaling.centre), np.int64)
 
     def forward(self, X: Floats) -> Floats:
         """Rows X (n, p) as the trees see them, (n, p + m)."""
@@ -72,85 +60,55 @@ class ClassInputs:
         return np.hstack([Z, (has - self.shares) / np.sqrt(self.shares * (1.0 - self.shares))])
 
 
-class DuplicateRows(NamedTuple):
-    """Rows in an order that depends on their values alone; equal rows are bundled, and dealt out in few parts."""
+def next_turn(n: int, grown: int, n_trees: int) -> tuple[int, int]:
+    """The number of the tree that is to grow again after n rows, and at how many, where all grew from ``grown`` rows.
 
-    X: Floats
-    y: Ints
-    weight: Floats
-    bundle: Ints  # (n,) equal rows have the same; parts of a bundle stand side by side
+    Each has one turn until these have doubled, when all grow again; where they are too few for that, none has.
 
-    @classmethod
-    def of(cls, X: Floats, y: Ints, weight: Floats, held_out: int) -> "DuplicateRows":
-        """Bundle rows by their values and divide the weight of each bundle: its units are dealt to the parts in turn.
-
-        So the order in which rows are given does not matter, and a row of weight m is the same as m rows: a row of
-        weight 1 is one part, and one of weight 6.5 dealt to four parts is 2, 2, 1.5 and 1. Few distinct rows come in
-        many parts, as they would in a sample; many in as many as there are folds, up to 16, to save work.
-        """
-        X, y, weight = _bundled(X, y, weight)
-        most_parts = max(min(held_out, MANY_PARTS), MANY_ROWS // len(y))
-        parts = np.minimum(np.ceil(weight), most_parts).astype(np.int64)
-        bundle = np.repeat(np.arange(len(y)), parts)
-        part = np.arange(len(bundle)) - np.repeat(np.cumsum(parts) - parts, parts)
-        whole = np.floor(weight)[bundle]
-        turns, rest = np.divmod(whole, parts[bundle])
-        units = turns + (part < rest) + np.where(part == rest, weight[bundle] - whole, 0.0)
-        return cls(X[bundle], y[bundle], units, bundle)
-
-    def folds(self, n_trees: int, held_out: int, rng: np.random.Generator) -> Iterator[Ints]:
-        """For each tree the parts it leaves out: every ``held_out`` trees leave out each once, classes evenly.
-
-        No fold has two parts of a bundle, if it has at most ``held_out`` of them.
-        """
-        n = len(self.y)
-        for k in range(n_trees):
-            if k % held_out == 0:
-                fold, shuffle = np.empty(n, np.int64), rng.random(self.bundle[-1] + 1)
-                fold[np.lexsort((shuffle[self.bundle], self.y))] = (np.arange(n) + rng.integers(held_out)) % held_out
-            yield np.flatnonzero(fold == k % held_out)
+    >>> next_turn(100, 100, 3), next_turn(119, 100, 3), next_turn(199, 100, 3), next_turn(3, 3, 3)
+    ((0, 119), (1, 142), (3, 200), (3, 6))
+    """
+    turns = n_trees + 1
+    if grown * math.log(2.0) < turns:
+        return n_trees, 2 * grown
+    turn = int(turns * math.log2(n / grown))
+    while math.ceil(grown * 2.0 ** (turn / turns)) <= n:
+        turn += 1
+    return turn - 1, math.ceil(grown * 2.0 ** (turn / turns))
 
 
-def _bundled(X: Floats, y: Ints, weight: Floats) -> tuple[Floats, Ints, Floats]:
-    """Equal rows as one with the sum of their weights, in the order of a hash of their values."""
-    _, first, bundle = np.unique(row_codes(X, y.astype(np.float64)), return_index=True, return_inverse=True)
-    return X[first], y[first], np.bincount(bundle, weight).astype(np.float64)
+_STORED = Object(StoredClassTree, p="p", columns="p + m", C="C")
 
 
+def _check_splits(state: Any, scope: Scope) -> None:
+    """Splits between levels where there are levels, and only there."""
+    for growth, trees in state.kinds:
+        require("categories", len(growth.n_categories) in (0, scope["p"]))
+        counts = growth.categories(scope["p"])
+        for tree in trees:
+            inner = tree.tree.left >= 0
+            require("split", np.isnan(tree.tree.split[inner]) == (counts[tree.tree.feature[inner]] > 0))
+
+
+@stored(check=_check_splits)
 @dataclass
 class ClassForest:
     """Some kinds of trees (a growth and its trees), an additive expert or none, and the pool of them."""
 
-    inputs: ClassInputs
-    kinds: list[tuple[ClassGrowth, list[ClassTree]]]
-    additive: list[Additive]
-    held_out_rows: HeldOut
-    n_classes: int
-
-    _schema = Schema(
-        n_classes=Whole("C", "C"),
-        inputs=Object(ClassInputs, p="p", m="m"),
-        kinds=List(
-            Tuple(
-                Object(ClassGrowth),
-                List(
-                    Object(StoredClassTree, p="p", columns="p + m", C="C", temperatures="_0.temperatures"),
-                    low=1,
-                    high=10_000,
-                ),
-            ),
-            low=1,
-            high=2,
-        ),
-        additive=List(Object(Additive, p="p", m="m", C="C"), high=1),
-        held_out_rows=Object(HeldOut, n_kinds="len(kinds) + len(additive)", C="C"),
-        check=lambda state, scope: _check_splits(state, scope),
-    )
+    inputs: Annotated[ClassInputs, Object(ClassInputs, p="p", m="m")]
+    kinds: Annotated[
+        list[tuple[ClassGrowth, list[ClassTree]]],
+        List(Tuple(Object(ClassGrowth), List(_STORED, low=1, high=10_000)), low=1, high=2),
+    ]
+    additive: Annotated[list[Additive], List(Object(Additive, p="p", m="m", C="C"), high=1)]
+    held_out_rows: Annotated[HeldOut, Object(HeldOut, n_kinds="len(kinds) + len(additive)", C="C")]
+    n_classes: Annotated[int, Whole("C", "C")]
+    _joined: list[ClassTree] = field(default_factory=list, compare=False, repr=False)  # the trees of each kind in one
 
     @classmethod
     def grow(
         cls,
-        data: tuple[Floats, Ints, Floats],
+        data: ClassRows,
         n_classes: int,
         kinds: list[tuple[ClassGrowth, int]],
         held_out: int,
@@ -158,49 +116,95 @@ class ClassForest:
         n_jobs: int,
         progress: Callable[[], Any] = lambda: None,
     ) -> "ClassForest":
-        """Grow a forest on rows (X, y, weight > 0); ``kinds``: growths, and trees of each."""
-        duplicates = DuplicateRows.of(*data, held_out=held_out)
+        """Grow a forest on rows, some of which have weight; ``kinds``: growths, and trees of each."""
+        duplicates = DuplicateRows.of(data, held_out)
         X, y, weight, _ = duplicates
         inputs = ClassInputs.of(X, weight, kinds[0][0].n_categories)
         rows = (inputs.forward(X), y, weight)
         rng = np.random.default_rng(seed)
         jobs = [
             (kind, outside, int(rng.integers(2**62)))
-            for kind, (_, n_trees) in enumerate(kinds)
-            for outside in duplicates.folds(n_trees, held_out, rng)
+            for kind, (_, n) in enumerate(kinds)
+            for outside in duplicates.folds(n, held_out, rng)
         ]
 
         def grown(job: tuple[int, Ints, int]) -> tuple[ClassTree, Ints, Floats]:
             kind, outside, tree_seed = job
-            inside = np.delete(np.arange(len(y)), outside)
-            if not len(inside):  # a single row is both what there is to grow on and all there is to learn
-                inside, outside = outside, inside
-            return grow_class_tree(rows, n_classes, inside, outside, tree_seed, kinds[kind][0])
+            return _grown(rows, n_classes, outside, tree_seed, kinds[kind][0])
 
         n_pool = min(len(y), pool_rows(n_classes))  # the order of the rows is random: the first are a sample
-        pools = Pools(n_pool, n_classes, len(kinds), halves=2)
+        total, n_trees = np.zeros((2, len(kinds), n_pool, n_classes)), np.zeros((2, len(kinds), n_pool))
         trees: list[list[ClassTree]] = [[] for _ in kinds]
         for (kind, _, _), (tree, order, psi) in zip(jobs, one_by_one(grown, jobs, n_jobs)):
-            pools.add(kind, order[order < n_pool], psi[order < n_pool], half=len(trees[kind]) // held_out % 2)
+            half, here = len(trees[kind]) // held_out % 2, order < n_pool
+            total[half, kind, order[here]] += psi[here]
+            n_trees[half, kind, order[here]] += 1.0
             trees[kind].append(tree)
             progress()
-        known, means = pools.known, pools.means()
+        known, means = held_out_means(total, n_trees)
         judged = (rows[0][:n_pool][known], y[:n_pool][known], weight[:n_pool][known])
         place = np.cumsum(known) - 1
         folds = [place[fold[known[fold]]] for fold in (f[f < n_pool] for f in duplicates.folds(FOLDS, FOLDS, rng))]
-        said, gain = [means, *pools.halves()], 1.0 - 1.0 / held_out
-        found = held_out_additive(judged, said, gain, inputs.categories, inputs.indicators[:, 0], folds, n_jobs)
-        if found:
-            means = np.concatenate([means, found[1][:, :, None]], axis=2)
-        held_out_rows = HeldOut(means.shape[2])
-        held_out_rows.add(means, *judged[1:])
-        additive = [found[0]] if found else []
-        return cls(inputs, [(p, t) for (p, _), t in zip(kinds, trees)], additive, held_out_rows, n_classes)
+        columns = kinds[0][0].categories(X.shape[1]), inputs.indicators[:, 0]
+        found = held_out_additive(judged, means, 1.0 - 1.0 / held_out, *columns, folds, n_jobs)
+        every = np.concatenate([means[0], found[1][:, :, None]], axis=2) if found else means[0]
+        held_out_rows = HeldOut(every.shape[2])
+        held_out_rows.add(every, *judged[1:])
+        grown_kinds = [(growth, of) for (growth, _), of in zip(kinds, trees)]
+        return cls(inputs, grown_kinds, [found[0]] if found else [], held_out_rows, n_classes).ready()
+
+    def ready(self, only: int | None = None) -> "ClassForest":
+        """The same with arrays of its own, in which all trees of a kind predict and learn at once.
+
+        only: the kind that has other trees than before; the others share their arrays with this forest.
+        """
+        every = enumerate(trees for _, trees in self.kinds)
+        parts = [joined(trees) if only in (None, kind) else (self._joined[kind], trees) for kind, trees in every]
+        kinds = [(growth, trees) for (growth, _), (_, trees) in zip(self.kinds, parts)]
+        return replace(self, kinds=kinds, held_out_rows=self.held_out_rows.copy(), _joined=[one for one, _ in parts])
+
+    def regrown(
+        self, turn: int, data: ClassRows, growths: list[ClassGrowth], held_out: int, seed: int
+    ) -> "ClassForest":
+        """The same with one tree grown again, from rows as `grow` takes them: that whose turn it is, all in rotation.
+
+        growths: of each kind, as they are now: there may be new categories.
+        """
+        kinds = list(self.kinds)
+        places = [
+            (place / len(trees), kind, place) for kind, (_, trees) in enumerate(kinds) for place in range(len(trees))
+        ]
+        _, kind, place = sorted(places)[turn]
+        duplicates = DuplicateRows.of(data, held_out)
+        rows = (self.inputs.forward(duplicates.X), duplicates.y, duplicates.weight)
+        rng = np.random.default_rng([seed, turn, len(data.y)])
+        outside = next(duplicates.folds(1, held_out, rng))
+        trees = list(kinds[kind][1])
+        tree, _, _ = _grown(rows, self.n_classes, outside, int(rng.integers(2**62)), growths[kind])
+        trees[place] = tree._replace(alone=True)
+        kinds[kind] = (growths[kind], trees)
+        return replace(self, kinds=kinds).ready(kind)
+
+    def grown_on_all(
+        self, data: ClassRows, held_out: int, seed: int, n_jobs: int
+    ) -> list[tuple[ClassGrowth, list[ClassTree]]]:
+        """Its trees, in which those with counts alone are others, grown on all its rows: none weighs their walks.
+
+        Discriminants are of use in few contexts, and held-out rows are needed to tell in which.
+        """
+        X, y, weight, _ = DuplicateRows.of(data, held_out)
+        rows, rng = (self.inputs.forward(X), y, weight), np.random.default_rng([seed, len(y)])
+
+        def kind(growth: ClassGrowth, trees: list[ClassTree]) -> list[ClassTree]:
+            seeds, none = rng.integers(2**62, size=len(trees)).tolist(), np.empty(0, np.int64)
+            return in_threads(lambda seed: _grown(rows, self.n_classes, none, seed, growth)[0], seeds, n_jobs)
+
+        return [(growth, trees if growth.discriminants else kind(growth, trees)) for growth, trees in self.kinds]
 
     @property
     def counts(self) -> Floats:
         """The rows of each class (C,) that were learned: what the root of any tree has counted."""
-        counts: Floats = self.kinds[0][1][0].local[0][0]
+        counts: Floats = self.kinds[0][1][0].flat.counts[0]
         return counts
 
     def log_proba(self, X: Floats, n_jobs: int = 1) -> Floats:
@@ -209,62 +213,57 @@ class ClassForest:
 
         def pooled(start: int) -> Floats:
             part = Z[start : start + CHUNK]
-            pools = self._pools(part)
-            for kind, (growth, trees) in enumerate(self.kinds):
-                for tree in trees:
-                    pools.add(kind, slice(None), tree.predict(part, growth))
-            return self.held_out_rows.log_proba(pools.means())
+            return self.held_out_rows.log_proba(self.means((part, np.zeros(len(part), np.int64), part[:, 0]), PREDICT))
 
         return np.concatenate(in_threads(pooled, range(0, len(Z), CHUNK), n_jobs))
 
-    def learn(self, X: Floats, y: Ints, weight: Floats, n_jobs: int) -> None:
+    def learn(self, data: ClassRows, n_jobs: int) -> None:
         """Learn rows one by one: the counts and walks of all trees, and the pool.
 
         Splits, discriminants and the additive expert stay as they are until the next growth.
 
-        Each tree says what it thinks of a row before it learns it, so the rows weigh the pools as held-out rows do.
+        Each tree predicts a row before it learns it, so the rows weigh the pool as held-out rows do.
         """
-        rows: Rows = (self.inputs.forward(X), y, weight)
-        jobs = [(kind, growth, tree) for kind, (growth, trees) in enumerate(self.kinds) for tree in trees]
-        order = np.arange(len(y))
-        pools = self._pools(rows[0])
-        said = one_by_one(lambda job: job[2].learn(rows, order, job[1]), jobs, n_jobs)
-        for (kind, _, _), psi in zip(jobs, said):
-            pools.add(kind, slice(None), psi)
-        self.held_out_rows.add(pools.means(), y, weight)
+        X, y, weight = data.part(data.weight > 0.0)
+        self.held_out_rows.add(self.means((self.inputs.forward(X), y, weight), LEARN, n_jobs), y, weight)
 
-    def stored(self, data: tuple[Floats, Ints, Floats] | None, held_out: int) -> "ClassForest":
+    def means(self, rows: Rows, mode: int, n_jobs: int = 1) -> Floats:
+        """The mean prediction of each kind of tree, and that of the additive expert (n, C, kinds)."""
+        order, jobs = np.arange(len(rows[0])), zip(self._joined, self.kinds)
+        means = in_threads(lambda job: job[0].visit(rows, order, job[1][0], mode) / len(job[1][1]), jobs, n_jobs)
+        return self.with_additive(means, rows[0])
+
+    def with_additive(self, means: list[Floats], Z: Floats) -> Floats:
+        """The mean predictions (n, C) of each kind of tree for rows Z, with that of the additive expert: together."""
+        return np.stack([*means, *(expert.psi(expert.functions(Z)) for expert in self.additive)], axis=2)
+
+    def stored(self, data: ClassRows | None, held_out: int) -> "ClassForest":
         """What a file holds; data: the rows on which it was grown, if they are known."""
-        return replace(self, kinds=trees_to_store(self.kinds, self._as_grown(data, held_out)))
+        return replace(self, kinds=trees_to_store(self.kinds, self._as_grown(data, held_out)), _joined=[])
 
-    def restored(self, data: tuple[Floats, Ints, Floats] | None, held_out: int) -> "ClassForest":
+    def restored(self, data: ClassRows | None, held_out: int) -> "ClassForest":
         """The forest of which this is `stored`."""
-        return replace(self, kinds=restored_trees(self.kinds, self._as_grown(data, held_out)))
+        return replace(self, kinds=restored_trees(self.kinds, self._as_grown(data, held_out))).ready()
 
-    def _as_grown(self, data: tuple[Floats, Ints, Floats] | None, held_out: int) -> Rows | None:
+    def _as_grown(self, data: ClassRows | None, held_out: int) -> Rows | None:
         """Rows as `grow` gave them to the trees."""
         if data is None:
             return None
-        X, y, weight, _ = DuplicateRows.of(*data, held_out=held_out)
+        require("weights", data.weight.any())
+        X, y, weight, _ = DuplicateRows.of(data, held_out)
         return self.inputs.forward(X), y, weight
 
-    def _pools(self, Z: Floats) -> Pools:
-        """For rows Z, with what the additive expert says of them."""
-        pools = Pools(len(Z), self.n_classes, len(self.kinds) + len(self.additive))
-        for expert in self.additive:
-            pools.add(len(self.kinds), slice(None), expert.psi(expert.functions(Z)))
-        return pools
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_joined"}
 
-    def make_writable(self) -> None:
-        """Copy what is read-only."""
-        self.kinds = [(growth, [tree.writable() for tree in trees]) for growth, trees in self.kinds]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _joined=[])
+        if isinstance(self.kinds[0][1][0], ClassTree):  # others are to be restored
+            self.__dict__.update(vars(self.ready()))
 
 
-def _check_splits(state: Any, scope: Scope) -> None:
-    """Cuts between levels where there are levels, and only there."""
-    for growth, trees in state.kinds:
-        require("categories", len(growth.n_categories) in (0, scope["p"]))
-        counts = np.array(growth.n_categories or (0,) * scope["p"])
-        for tree in trees:
-            inner = tree.tree.left >= 0
-            require("split", np.isnan(tree.tree.split[inner]) == (counts[tree.tree.feature[inner]] > 0))
+def _grown(rows: Rows, n_classes: int, outside: Ints, seed: int, growth: ClassGrowth) -> tuple[ClassTree, Ints, Floats]:
+    inside = np.delete(np.arange(len(rows[1])), outside)
+    if not len(inside):  # a single row is both what there is to grow on and all there is to learn
+        inside, outside = outside, inside
+    return grow_class_tree(rows, n_classes, inside, outside, seed, growth)

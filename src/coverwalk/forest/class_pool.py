@@ -3,7 +3,7 @@
     log p(c|x) = T_0 log sum_e v_e psi_e(c|x) + sum_e T_e log psi_e(c|x) - log sum_c' exp(...),    T >= 0
 
 psi_e is the mean over the trees of a kind, v is learned by `forest.pool`. Such a mean is safe but blunt: trees that err
-apart are each less sure than all of them may be. And two kinds that err apart say more together than their mixture
+apart are each less sure than all of them may be. And two kinds that err apart know more together than their mixture
 does: a class that either rules out is ruled out by their product. How much so is a matter of the data, so the exponents
 T are fitted, as v is, to predictions of rows that no tree had seen: a convex problem with a normal prior about the
 mixture as it is.
@@ -27,42 +27,21 @@ def log_softmax(scores: Floats) -> Floats:
     return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 
 
-class Pools:
-    """The mean prediction of each kind of tree, tree by tree, and where wanted of two halves of the trees."""
+def held_out_means(total: Floats, n_trees: Floats) -> tuple[Bools, list[Floats]]:
+    """The rows (n,) that a tree of every kind has predicted, and means of these predictions (m, C, kinds).
 
-    def __init__(self, n: int, n_classes: int, n_kinds: int, halves: int = 1) -> None:
-        self._sum, self._trees = np.zeros((halves, n_kinds, n, n_classes)), np.zeros((halves, n_kinds, n))
-
-    def add(self, kind: int, rows: Ints | slice, psi: Floats, half: int = 0) -> None:
-        """Take in what one tree says of some rows (each named once)."""
-        self._sum[half, kind, rows] += psi
-        self._trees[half, kind, rows] += 1.0
-
-    @property
-    def known(self) -> Bools:
-        """The rows of which a tree of every kind has spoken."""
-        return np.asarray((self._trees.sum(axis=0) > 0).all(axis=0))
-
-    def means(self) -> Floats:
-        """Of the known rows (n, C, kinds)."""
-        return _means(self._sum.sum(axis=0), self._trees.sum(axis=0), self.known)
-
-    def halves(self) -> list[Floats]:
-        """The same of each half of the trees; of both together, where one has no tree that speaks of a row."""
-        both: Bools = np.asarray((self._trees > 0).all(axis=0))
-        total, trees = self._sum.sum(axis=0), self._trees.sum(axis=0)
-        return [
-            _means(np.where(both[:, :, None], one, total), np.where(both, own, trees), self.known)
-            for one, own in zip(self._sum, self._trees)
-        ]
-
-
-def _means(total: Floats, trees: Floats, known: Bools) -> Floats:
-    return np.ascontiguousarray(np.moveaxis(total[:, known] / trees[:, known, None], 0, 2))
+    From sums (2, kinds, n, C) over two halves of the trees, and how many trees are in each (2, kinds, n): the means of
+    all trees, and of each half; where one half has predicted nothing, of all in its place.
+    """
+    both, known = np.asarray((n_trees > 0).all(axis=0)), np.asarray((n_trees.sum(axis=0) > 0).all(axis=0))
+    every = total.sum(axis=0), n_trees.sum(axis=0)
+    halves = [(np.where(both[:, :, None], of, every[0]), np.where(both, n, every[1])) for of, n in zip(total, n_trees)]
+    means = [np.moveaxis(of[:, known] / n[:, known, None], 0, 2) for of, n in (every, *halves)]
+    return known, [np.ascontiguousarray(mean) for mean in means]
 
 
 class HeldOut:
-    """What the pools said of rows they had not seen, and the weights and the exponents that these rows want."""
+    """Predictions of held-out rows by each kind of tree, and the weights and the exponents fitted to them."""
 
     _schema = Schema(
         weights=Array(float, "n_kinds", low=0, total=1),
@@ -82,12 +61,18 @@ class HeldOut:
         self._parts: list[tuple[Floats, Ints, Floats]] = []  # means (n, C, kinds), classes, weights
         self._fitted = 0
 
+    def copy(self) -> "HeldOut":
+        """One that learns on its own."""
+        other = HeldOut(len(self.weights))
+        other.__dict__.update(self.__dict__, _parts=list(self._parts))
+        return other
+
     def add(self, means: Floats, y: Ints, weight: Floats) -> None:
         """Take in some rows; the pool follows when enough have come."""
-        if len(y):
-            self._parts.append((means, y, weight))
-        n = sum(len(y) for _, y, _ in self._parts)
-        if n >= (1.0 + POOL_NEW) * self._fitted and n:
+        if not len(y):
+            return
+        self._parts.append((means, y, weight))
+        if sum(len(y) for _, y, _ in self._parts) >= (1.0 + POOL_NEW) * self._fitted:
             last = slice(-pool_rows(means.shape[1]), None)
             means, y, weight = (np.concatenate(part)[last] for part in zip(*self._parts))
             self._parts, self._fitted = [(means, y, weight)], len(y)
@@ -123,7 +108,7 @@ def fit_exponents(log_pools: Floats, y: Ints, weight: Floats) -> Floats:
 
     >>> rng = np.random.default_rng(0)
     >>> blunt = np.log(rng.dirichlet(np.ones(3), size=(5000, 2))).swapaxes(1, 2)
-    >>> sharp = np.exp(log_softmax(blunt @ [2.0, 1.0]))  # the truth is this product of what was said
+    >>> sharp = np.exp(log_softmax(blunt @ [2.0, 1.0]))  # the truth is this product of the predictions
     >>> y = (sharp.cumsum(1) < rng.random((5000, 1))).sum(1)
     >>> fit_exponents(blunt, y, np.ones(5000)).round(1)
     array([2., 1.])

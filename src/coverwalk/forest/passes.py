@@ -60,8 +60,8 @@ class Options:
     sample_rows : int
         Rows that plan the covers and choose what the model is made of.
     second_pass : bool
-        Whether rows are read once more after they were summed, for the kernel densities of residuals. Classes are
-        learned without.
+        Whether rows are read once more after they were summed: for the kernel densities of residuals, and for the
+        walks and the pool of classes.
     state_bytes : int
         About what the sums may take: more make finer covers. Up to 32768 rows are kept in as many bytes. Where these
         are all rows, or where all are in the sample, the model is fitted in memory.

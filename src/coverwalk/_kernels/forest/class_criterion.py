@@ -108,36 +108,27 @@ def _best_bound(
     for q in range(m):
         missing += values[q] != values[q]
     best, best_split, mask = -math.inf, 0.0, 0
-    below = 0
-    for j in range(n_splits):
-        below += tally[j]  # with the missing values: they are above no cut
+    for missing_above in range(2 if missing > 0 else 1):  # missing values are above no split; then, above all of them
+        below = 0
+        if missing_above:
+            below = -missing
+            for q in range(m):
+                if values[q] != values[q]:
+                    counts[0, y[q]] -= weight[q]
         for c in range(C):
-            sides[0, c] += counts[j, c]
-            sides[1, c] -= counts[j, c]
-        repeated = j + 1 < n_splits and splits[j] == splits[j + 1]
-        if least <= below <= m - least and not repeated and splits[j] < math.inf:
-            score = negative_entropy(sides[0], table) + negative_entropy(sides[1], table)
-            if score > best:
-                best, best_split = score, splits[j]
-                mask = missing_goes(np.int64(0), missing > 0 or 2 * below >= m)
-    if missing > 0:  # the same bounds, with the missing values above them
-        for c in range(C):
+            sides[1, c] += sides[0, c]
             sides[0, c] = 0.0
-            sides[1, c] = 0.0
-        for q in range(m):
-            sides[1, y[q]] += weight[q]
-            if values[q] != values[q]:
-                counts[0, y[q]] -= weight[q]
-        below = -missing
         for j in range(n_splits):
             below += tally[j]
             for c in range(C):
                 sides[0, c] += counts[j, c]
                 sides[1, c] -= counts[j, c]
-            if least <= below <= m - least and splits[j] < math.inf:
+            repeated = j + 1 < n_splits and splits[j] == splits[j + 1]
+            if least <= below <= m - least and not repeated and splits[j] < math.inf:
                 score = negative_entropy(sides[0], table) + negative_entropy(sides[1], table)
                 if score > best:
-                    best, best_split, mask = score, splits[j], 0
+                    best, best_split = score, splits[j]
+                    mask = missing_goes(np.int64(0), missing > 0 or 2 * below >= m) if missing_above == 0 else 0
     return best, best_split, mask
 
 

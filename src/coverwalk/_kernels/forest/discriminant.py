@@ -13,7 +13,7 @@ from coverwalk._kernels._compile import inlined_kernel, kernel
 from coverwalk._kernels.distributions.student import log1p
 from coverwalk._kernels.linalg.cholesky import factorise, forward_solve, log_determinant
 
-Rows = tuple[Floats, Ints, Floats]
+Rows = tuple[Floats, Ints, Floats]  # X (n, p), class of each row (n,), weight of each row (n,)
 
 FARTHEST = 1e300  # squared distance
 KAPPA = 1.0  # prior rows of a class mean, at the mean of the context
@@ -21,60 +21,35 @@ KAPPA = 1.0  # prior rows of a class mean, at the mean of the context
 Moments = tuple[Floats, Floats, Floats]
 # U (G, m, p, p) with S = U'U, as `factorise` leaves it, m = 1 shared or C own; centre (G, C, p) = U'^-1 mu_c;
 # head, gain, power (G, C)
-Factors = tuple[Floats, Floats, Floats, Floats, Floats]
+Factors = tuple[Floats, ...]
 
 
 @kernel
-def moments(
-    rows: Rows,
-    perm: Ints,
-    span: tuple[Ints, Ints],
-    parent: Ints,
-    left: Ints,
-    place: Ints,
-    columns: Ints,
-    total: Moments,
-) -> None:
-    """Add rows to the moments of every context that has a place (N,) in them (else -1; a child's parent has one).
+def add_moments(rows: Rows, leaf: Ints, parent: Ints, place: Ints, columns: Ints, total: Moments) -> None:
+    """Add rows, each to the moments of the deepest context on the way to its leaf (n,) that has a place (N,) in them.
 
-    A row is added up in its deepest such context alone, and the contexts' sums then upwards.
+    A context without moments has the place -1; the root (parent -1) has some, or no context has.
     """
     X, y, weight = rows
     n, sums, squares = total
     C, p = sums.shape[1], len(columns)
-    new_n, new_sums, new_squares = np.zeros_like(n), np.zeros_like(sums), np.zeros_like(squares)
     x = np.empty(p)
-    for k in range(len(left) - 1, -1, -1):
-        above = place[parent[k]] if parent[k] >= 0 else -1
-        g = place[k] if place[k] >= 0 else above
-        if g >= 0 and (place[k] < 0 or left[k] < 0):
-            for q in range(span[0][k], span[1][k]):
-                i = perm[q]
-                c = y[i]
-                m = c if squares.shape[1] == C else 0
-                new_n[g, c] += weight[i]
-                for a in range(p):
-                    x[a] = X[i, columns[a]] if X[i, columns[a]] == X[i, columns[a]] else 0.0  # missing: the mean
-                for a in range(p):
-                    t = weight[i] * x[a]
-                    new_sums[g, c, a] += t
-                    for b in range(a, p):
-                        new_squares[g, m, a, b] += t * x[b]
-        if place[k] >= 0:
-            for c in range(C):
-                n[g, c] += new_n[g, c]
-                if above >= 0:
-                    new_n[above, c] += new_n[g, c]
-                for a in range(p):
-                    sums[g, c, a] += new_sums[g, c, a]
-                    if above >= 0:
-                        new_sums[above, c, a] += new_sums[g, c, a]
-            for m in range(squares.shape[1]):
-                for a in range(p):
-                    for b in range(a, p):
-                        squares[g, m, a, b] += new_squares[g, m, a, b]
-                        if above >= 0:
-                            new_squares[above, m, a, b] += new_squares[g, m, a, b]
+    for i in range(len(leaf)):
+        k = leaf[i]
+        while k >= 0 and place[k] < 0:
+            k = parent[k]
+        if k < 0:
+            return
+        g, c = place[k], y[i]
+        m = c if squares.shape[1] == C else 0
+        n[g, c] += weight[i]
+        for a in range(p):
+            x[a] = X[i, columns[a]] if X[i, columns[a]] == X[i, columns[a]] else 0.0  # missing: the mean
+        for a in range(p):
+            t = weight[i] * x[a]
+            sums[g, c, a] += t
+            for b in range(a, p):
+                squares[g, m, a, b] += t * x[b]
 
 
 @kernel
@@ -95,17 +70,9 @@ def _means(total: Moments, g: int, mean: Floats, mu: Floats) -> float:
     return weight
 
 
-def empty_factors(total: Moments) -> Factors:
-    """What `discriminants` fills for these moments."""
-    _, sums, squares = total
-    G, C, p = sums.shape
-    head, gain, power = (np.zeros((G, C)) for _ in range(3))
-    return np.zeros((G, squares.shape[1], p, p)), np.zeros((G, C, p)), head, gain, power
-
-
 @kernel
 def discriminants(total: Moments, parent: Ints, sigma: Floats, nu0: float, ridge: float, factors: Factors) -> None:
-    """Write the predictive of every class in every context with moments to the `empty_factors`.
+    """Write the predictive of every class in every context with moments to factors, which are zero.
 
     Shared covariances: parent (G,) is the place of each context's parent (-1: none), towards whose covariance its
     own is shrunk with the weight of nu0 rows; the root's towards zero, plus a ridge. sigma (G, p, p) is written.

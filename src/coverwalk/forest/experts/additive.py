@@ -7,6 +7,7 @@ the number itself and ramps from 0 to 1 between neighbouring quantiles: their su
 prior a random walk. Those of a category are the indicators of its levels, those of two categories the products.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -14,7 +15,15 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk.files.schema import Array, Real, Whole, stored
+from coverwalk.forest.class_pool import HeldOut
+from coverwalk.forest.threads import in_threads
 
+FOLDS = 4  # of held-out rows, which decide whether it joins a forest
+MIN_ROWS = 64  # fewer cannot tell
+MAX_FLOATS = 2**23  # of all functions at all rows
+MAX_FITTED = 2**23  # of all functions at the rows of a fit, times the classes
+ERRORS = 2.0  # standard errors that the pool must gain: a chance gain is not worth the time
+VARIANCES = (0.3, 3.0, 30.0, 300.0)  # of the prior of a coefficient, tried in turn while held-out rows gain
 QUANTILES = 5  # of a number, with its least and its greatest
 MAX_FUNCTIONS = 1024
 MAX_STEPS, TOLERANCE = 100, 1e-5  # of the loss, between two steps
@@ -106,3 +115,80 @@ class Additive:
         p = np.exp(scores - scores.max(axis=1, keepdims=True))
         p *= (1.0 - self.strange) / p.sum(axis=1, keepdims=True)
         return np.asarray(p + self.strange * np.exp(self.log_shares))
+
+
+def held_out_additive(
+    rows: tuple[Floats, Ints, Floats],
+    trees: Sequence[Floats],
+    gain: float,
+    n_categories: Ints,
+    category: Ints,
+    folds: Sequence[Ints],
+    n_jobs: int,
+) -> tuple[Additive, Floats] | None:
+    """The expert, fitted to rows (Z, y, weight), and its predictions by fits without a row's fold, (n, C); or None.
+
+    trees: held-out predictions of the kinds of trees (n, C, E), and those of two halves of these trees; gain: how far
+    to extrapolate to the whole forest. n_categories (p,) of each column; category (m,): the column of each indicator.
+    """
+    Z, y, weight = rows
+    n, C = len(y), trees[0].shape[1]
+    if n < MIN_ROWS or not all(len(fold) for fold in folds):  # copies of heavy rows may all be in one
+        return None
+
+    def gained(rows: Ints, psi: Floats) -> float:
+        return standard_errors_gained([means[rows] for means in trees], psi, y[rows], weight[rows], gain)
+
+    def fitted(plan: Additive, values: Floats, fold: Ints, variance: float) -> Additive:
+        """To the first rows that are not in a fold, as many as there is time for: their order is random."""
+        rows = np.delete(np.arange(n), fold)[: MAX_FITTED // (values.shape[1] * C) + 1]
+        return plan.fitted(values[rows], y[rows], weight[rows], C, variance)
+
+    single = Additive.planned(Z, n_categories)
+    paired = single.paired(Z, category)
+    plans = [single, paired] if len(paired.pairs) else [single]
+    held, best = folds[0], None
+    for plan in plans:
+        values = plan.functions(Z)
+        if values.size > MAX_FLOATS:
+            continue
+        last, expert = np.inf, plan
+        for variance in VARIANCES[VARIANCES.index(best[3]) if best else 0 :]:
+            expert = fitted(expert, values, held, variance)
+            of_held = expert.psi(values[held])
+            loss = -float(weight[held] @ np.log(of_held[np.arange(len(held)), y[held]]))
+            if best is None or loss < best[0]:
+                best = (loss, plan, values, variance, of_held)
+            if loss > last:
+                break
+            last = loss
+            if len(plans) == 1 and not gained(held, of_held) > 0.0:
+                return None
+    if best is None or not gained(held, best[4]) > 0.0:
+        return None
+    _, plan, values, variance, of_held = best
+    psi = np.empty((n, C))
+    psi[held] = of_held
+    experts = in_threads(lambda fold: fitted(plan, values, fold, variance), folds[1:], n_jobs)
+    for fold, expert in zip(folds[1:], experts):
+        psi[fold] = expert.psi(values[fold])
+    if not gained(np.arange(n), psi) > ERRORS:
+        return None
+    return fitted(plan, values, held[:0], variance), psi
+
+
+def standard_errors_gained(trees: Sequence[Floats], psi: Floats, y: Ints, weight: Floats, gain: float) -> float:
+    """What the pool with all trees gains by one more expert with predictions psi (n, C), in standard errors.
+
+    Few trees have held a row out, and leave an expert more to mend than all of them will.
+    """
+    log_p = []
+    for others in (trees, [np.concatenate([means, psi[:, :, None]], axis=2) for means in trees]):
+        pool = HeldOut(others[0].shape[2])
+        pool.add(others[0], y, weight)
+        whole, first, second = (pool.log_proba(means)[np.arange(len(y)), y] for means in others)
+        log_p.append(whole + gain * (whole - 0.5 * (first + second)))
+    gained = log_p[1] - log_p[0]
+    mean = float(weight @ gained / weight.sum())
+    error = float(np.sqrt(weight @ (gained - mean) ** 2)) / float(weight.sum())
+    return mean / error if error > 0.0 else 0.0

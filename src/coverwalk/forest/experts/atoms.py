@@ -17,6 +17,7 @@ from coverwalk._arrays import Floats
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.files.schema import Object, stored
 from coverwalk.forest.class_forest import ClassForest
+from coverwalk.forest.class_rows import ClassRows
 from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.experts.y_cells import masses, with_cells
 from coverwalk.preparation.rounding import Rounding
@@ -48,7 +49,7 @@ class Atoms:
         """From rows X (n, p), y (n,), with weights or none."""
         place = np.searchsorted(rounding.values, y)
         label = np.where(rounding.is_atom(y), place + 1, 0)
-        data = X, label, np.ones(len(y)) if weight is None else weight
+        data = ClassRows(X, label, np.ones(len(y)) if weight is None else weight)
         kinds = [(ClassGrowth(gauss, n_categories=n_categories), n) for gauss, n in TREES]
         forest = ClassForest.grow(data, len(rounding.values) + 1, kinds, HELD_OUT, seed % 2**31, n_threads)
         return cls(forest)
