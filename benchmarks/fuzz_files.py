@@ -111,7 +111,7 @@ def change_arrays(tree, arrays, others, rng):
     )
     if kind in ("set", "fill"):
         if array.dtype.kind == "f":
-            value = float(REALS[rng.integers(len(REALS))])
+            value = REALS[rng.integers(len(REALS))]
         elif array.dtype.kind == "b":
             value = bool(rng.integers(2))
         else:

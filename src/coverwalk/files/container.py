@@ -202,7 +202,8 @@ def _entry(entry: Any, name: str, path: Path) -> _Entry:
         raise ModelFileError(f"{path}: the entry of the array {name} is not one that a model has")
     if 0 in entry["shape"]:
         raise ModelFileError(f"{path}: the array {name} is empty; such arrays stand in the header")
-    return _Entry(*entry["data_offsets"], name, np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"]))
+    begin, end = entry["data_offsets"]
+    return _Entry(begin, end, name, np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"]))
 
 
 def unpacked(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from coverwalk.files.limits import SchemaError, Scope, refuse
 DEEPEST = 32  # nesting of lists in lists
 LONGEST = 2**20  # bytes that the strings of an array may be padded to, beyond eight times what they have
 _DTYPES = {np.dtype(code).str for code in ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")}
+_ARRAYS = {*_DTYPES, "U", "O"}  # texts of one array, and objects
 _TYPES = {"b": bool, "f": float, "i": int, "u": int, "U": str}
 _KINDS = {"list": list, "set": set, "frozenset": frozenset}
 
@@ -30,9 +31,10 @@ class Plain(Field):
             return {"bytes": value.hex()}
         if isinstance(value, np.generic) and value.dtype.str in _DTYPES:
             return {"scalar": value.dtype.str, "of": [self.write(value.item(), where, store)]}
-        if isinstance(value, np.ndarray) and value.ndim == 1 and (value.dtype.str in _DTYPES or value.dtype.kind in "UO"):
+        if isinstance(value, np.ndarray) and value.ndim == 1:
             dtype = value.dtype.kind if value.dtype.kind in "UO" else value.dtype.str
-            return {"array": dtype, "of": [self.write(item, where, store) for item in value.tolist()]}
+            if dtype in _ARRAYS:
+                return {"array": dtype, "of": [self.write(item, where, store) for item in value.tolist()]}
         if type(value) is dict:
             return {"dict": [[self.write(k, where, store), self.write(v, where, store)] for k, v in value.items()]}
         if type(value) is tuple:  # names of contexts are tuples, thousands of them
@@ -73,7 +75,7 @@ def _read(node: Any, where: str, depth: int) -> Any:
             return _KINDS[tag]([_read(item, where, depth + 1) for item in _listed(inside, where)])
         if tag == "dict":
             return {_read(key, where, depth + 1): _read(item, where, depth + 1) for key, item in _listed(inside, where)}
-        if rest and type(inside) is str and (inside in _DTYPES or (inside in ("U", "O") and tag == "array")):
+        if rest and type(inside) is str and inside in (_ARRAYS if tag == "array" else _DTYPES):
             return _numpy(tag, inside, [_read(item, where, depth + 1) for item in _listed(rest[0][1], where)], where)
     except (TypeError, ValueError, OverflowError) as error:
         raise SchemaError(f"{where} is no plain value ({error})") from error
