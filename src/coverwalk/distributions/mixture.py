@@ -9,14 +9,14 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.crps import mixture_crps
 from coverwalk._kernels.distributions.density import cell_logpdf
 from coverwalk._kernels.distributions.draws import draw_rows
-from coverwalk._kernels.distributions.entropy import mixture_entropy
 from coverwalk._kernels.distributions.mixture import Components, draw_components, mixture_cdf, mixture_moments
 from coverwalk._kernels.distributions.quantile import mixture_ppf, rowwise_ppf
 from coverwalk._kernels.distributions.rounded import grid_moments
 from coverwalk._kernels.distributions.warped import piece_moments
 from coverwalk.distributions.base import RandomState, probabilities
+from coverwalk.distributions.entropy import row_entropy
 from coverwalk.distributions.mixture_rows import SUM_TOLERANCE, Component, MixtureRows
-from coverwalk.distributions.rounded_sums import add_rounding, bounded_grid_moments, no_cells
+from coverwalk.distributions.rounded_sums import bounded_grid_moments, no_cells
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.preparation.rounding import Rounding
@@ -92,6 +92,7 @@ class PredictiveDistribution(MixtureRows):
         return self._answer(out, shape)
 
     def _tails(self, y: ArrayLike) -> tuple[Any, Any]:
+        """P(Y <= y) and P(Y > y)."""
         points, shape = self._points(y)
         if self.rounding is not None:
             points = self.rounding.below(points)
@@ -254,11 +255,8 @@ class PredictiveDistribution(MixtureRows):
         Good to 1e-7; to about 1e-4 where hundreds of histograms put thousands of steps into one density. Where y has
         atoms it is the mean of -logpdf.
         """
-        out = np.empty(self._n)
-        mixture_entropy(self.components, self.shapes.table, out)
-        if self.rounding is not None:
-            add_rounding(self, out)
-        return self._answer(out, self.shape)
+        rows = [self] if self._one else self
+        return self._answer(np.array([row_entropy(row) for row in rows]), self.shape)
 
     # -- samples ------------------------------------------------------------------------------------------------------
 

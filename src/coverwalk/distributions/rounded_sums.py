@@ -1,4 +1,4 @@
-"""Sums over the values of rounded y: entropy and moments."""
+"""Moments of y on a grid with bounds."""
 
 from typing import TYPE_CHECKING
 
@@ -12,40 +12,15 @@ if TYPE_CHECKING:
     from coverwalk.distributions.mixture import PredictiveDistribution
     from coverwalk.preparation.rounding import Rounding
 
-__all__ = ["add_rounding", "bounded_grid_moments", "no_cells"]
+__all__ = ["bounded_grid_moments", "no_cells"]
 
 Cells = tuple[Ints, Floats, Floats, Floats]
 
-TAIL = 1e-8  # beyond both of these quantiles nothing is summed, and no cell told apart
-FAST, REACH = 1e-3, 10.0  # in its place: as many times as far out as these quantiles, which take no time to find
-MAX_VALUES = 20_000  # of a grid in a row; a finer one changes nothing
+TAIL = 1e-8  # weight of a component for which no cell is told apart
+FAST, REACH = 1e-3, 10.0  # cells end as many times as far out as these quantiles, which take no time to find
 MAX_CELLS = 128  # of a grid that are told apart: means of skewed y are good to 2e-9
 MARGIN = 32  # cells about narrow components that are told apart too
 EVEN = 2.5  # cells that a Student t is wide, or a normal, from where rounding adds step^2 / 12 alone: 1e-10, 1e-12
-_LEVELS = 4096  # quantiles, for the entropy under bounds
-_INSIDE = 256  # points in an opened cell
-
-
-def add_rounding(dist: "PredictiveDistribution", out: Floats) -> None:
-    """Turn the entropies out (n,) of the latent y into those of y: the mean of -logpdf."""
-    rounding, latent = dist.rounding, dist.rounded(None)
-    assert rounding is not None
-    for i in range(len(out)):
-        row, hidden = (dist, latent) if dist.shape == () else (dist[i], latent[i])
-        if rounding.limited:
-            out[i] = -np.mean(row.logpdf(row.ppf((np.arange(_LEVELS) + 0.5) / _LEVELS)))
-        elif rounding.step:
-            low, high = (float(row.ppf(q)) for q in (TAIL, 1.0 - TAIL))
-            if high - low > MAX_VALUES * rounding.step:
-                continue
-            log_density = row.logpdf(rounding.between(low, high))
-            out[i] = -np.sum(np.exp(log_density) * log_density) * rounding.step
-        else:
-            for low, high, mass in zip(*rounding.cells(rounding.values), row.pmf(rounding.values)):
-                at = low + (high - low) * (np.arange(_INSIDE) + 0.5) / _INSIDE
-                log_density = hidden.logpdf(at)
-                out[i] += np.mean(np.exp(log_density) * log_density) * (high - low)
-                out[i] -= mass * np.log(mass) if mass > 0 else 0.0
 
 
 def bounded_grid_moments(dist: "PredictiveDistribution", squares: bool, mean: Floats, var: Floats) -> None:
