@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coverwalk._arrays import Floats
-from coverwalk._docstrings import ROWS, Documented
+from coverwalk._docstrings import EVENTS, ROWS, Documented
 from coverwalk.distributions.base import RandomState, even_levels, probabilities
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.locks import writes
@@ -20,6 +20,7 @@ from coverwalk.locks import writes
 __all__ = ["CalibratedDistribution", "Calibrating", "recalibration"]
 
 _N_LEVELS = 200  # of the quadrature for moments and entropy
+_MIN_ATOM = 1e-9  # mass over which a mean slope is told: of less it is the slope at one point
 
 
 def recalibration(u: Floats) -> tuple[Floats, Floats]:
@@ -62,34 +63,40 @@ class CalibratedDistribution(UnivariateDistribution):
     """
 
     def __init__(self, base: UnivariateDistribution, u: Floats) -> None:
-        self.base, self.u = base, u
+        self.base, self.u, self._one = base, u, base._one
         self._x, self._level = recalibration(u)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(n,), or () for one row."""
-        return self.base.shape
-
-    def __len__(self) -> int:
-        return len(self.base)
+    def _n(self) -> int:
+        return self.base._n
 
     def __getitem__(self, key: Any) -> "CalibratedDistribution":
-        part = self.base[key]
-        assert isinstance(part, UnivariateDistribution)
-        return CalibratedDistribution(part, self.u)
+        return CalibratedDistribution(self.base[key], self.u)
 
     def __repr__(self) -> str:
         return f"CalibratedDistribution({self.base!r}, {len(self.u)} calibration rows)"
 
     def logpdf(self, y: ArrayLike) -> Any:
-        """Log density at y: the model's, plus the log of the correction's slope at F(y)."""
+        """Log density at y: the model's, plus the log of the correction's slope at F(y), or over F's jump there."""
+        below, mass = self.base.cdf(y), self.base.pmf(y)
         slope = np.diff(self._level) / np.diff(self._x)
-        gap = np.clip(np.searchsorted(self._x, self.base.cdf(y), side="right") - 1, 0, len(slope) - 1)
-        return self.base.logpdf(y) + np.log(slope)[gap]
+        gap = np.clip(np.searchsorted(self._x, below, side="right") - 1, 0, len(slope) - 1)
+        jump = self._mapped(below) - self._mapped(below - mass)
+        atom = mass > _MIN_ATOM
+        return self.base.logpdf(y) + np.log(np.where(atom, jump / np.where(atom, mass, 1.0), slope[gap]))
+
+    def _mapped(self, u: Any) -> Any:
+        """The calibrated probability of F(y) = u."""
+        return np.interp(u, self._x, self._level)
 
     def cdf(self, y: ArrayLike) -> Any:
         """P(Y <= y)."""
-        return np.interp(self.base.cdf(y), self._x, self._level)
+        return self._mapped(self.base.cdf(y))
+
+    def pmf(self, y: ArrayLike) -> Any:
+        """P(Y = y): by how much the calibrated cdf jumps at an atom, and 0 where y is continuous."""
+        below = self.base.cdf(y)
+        return self._mapped(below) - self._mapped(below - self.base.pmf(y))
 
     def sf(self, y: ArrayLike) -> Any:
         """P(Y > y), exact in the upper tail."""
@@ -145,7 +152,7 @@ class CalibratedDistribution(UnivariateDistribution):
 class Calibrating(Documented):
     """Split conformal calibration, and probabilities of events."""
 
-    _words = ROWS
+    _words = {**ROWS, **EVENTS}  # noqa: RUF012
 
     calibration_: Floats
     n_outputs_: int
@@ -194,18 +201,6 @@ class Calibrating(Documented):
     def prob(self, X: Any, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> Any:
         """P(low < y <= high) in rows X; (n,), or (n, q) for each of several outputs alone.
 
-        Parameters
-        ----------
-        X : array-like
-            Rows.
-        low, high : float or array-like (n,)
-            Ends of the interval.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Probabilities; (n, q) for several outputs.
-
         Examples
         --------
         >>> from coverwalk import ConditionalDensity
@@ -219,20 +214,7 @@ class Calibrating(Documented):
         return each[0] if len(each) == 1 else np.stack(each, axis=1)
 
     def exceedance(self, X: Any, threshold: ArrayLike) -> Any:
-        """P(y > threshold) in rows X; (n,), or (n, q) for each of several outputs alone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
-        threshold : float or array-like
-            One for all rows, or (n,).
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Probabilities; (n, q) for several outputs.
-        """
+        """P(y > threshold) in rows X; (n,), or (n, q) for each of several outputs alone."""
         return self.prob(X, low=threshold)
 
     def _calibrated(self, dist: Any) -> Any:
