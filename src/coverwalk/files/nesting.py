@@ -7,7 +7,6 @@ import numpy as np
 
 from coverwalk.files.fields import Array, Field, Real, Store, Whole
 from coverwalk.files.limits import SchemaError, Scope, evaluate, refuse
-from coverwalk.files.objects import Schema
 from coverwalk.files.plain import Plain
 
 
@@ -103,22 +102,6 @@ class Tuple(Field):
         return made
 
 
-class Fields(Field):
-    """A dictionary of fields by name; their dimensions are those of the object that has it."""
-
-    def __init__(self, **fields: Field) -> None:
-        self.schema = Schema()
-        self.schema.fields = fields
-
-    def write(self, value: Any, where: str, store: Store) -> Any:
-        if type(value) is not dict:
-            refuse(where, "a dict", value)
-        return self.schema.write(value, where, store)
-
-    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
-        return self.schema.read(node, where, store, scope)
-
-
 class Table(Field):
     """A dictionary, or a Counter; its keys are hashable plain values."""
 
@@ -138,8 +121,12 @@ class Table(Field):
             refuse(where, "a table", node)
         made = self.kind()
         for i, pair in enumerate(node):
-            key = self.key.read_hashable(pair[0], where)
-            if key in made:
+            key = self.key.read(pair[0], where, store, scope, "key")
+            try:
+                again = key in made
+            except TypeError:
+                refuse(where, "keys that can be hashed", key)
+            if again:
                 refuse(where, "a table that has each key once", key)
             made[key] = self.value.read(pair[1], f"{where}[{i}]", store, scope, "item")
         scope.pop("item", None)

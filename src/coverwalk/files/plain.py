@@ -1,6 +1,5 @@
 """Plain values of any kind: what users give as parameters, labels, symbols and names of contexts."""
 
-from collections.abc import Hashable
 from itertools import pairwise
 from typing import Any
 
@@ -47,15 +46,6 @@ class Plain(Field):
 
     def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
         return _read(node, where, 0)
-
-    def read_hashable(self, node: Any, where: str) -> Hashable:
-        """A value that may be the key of a table."""
-        value = _read(node, where, 0)
-        try:
-            hash(value)
-        except TypeError:
-            refuse(where, "a hashable value", value)
-        return value  # type: ignore[no-any-return]
 
 
 def _read(node: Any, where: str, depth: int) -> Any:

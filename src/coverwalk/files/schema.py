@@ -32,7 +32,7 @@
 
 from coverwalk.files.fields import Array, Flag, Names, Real, Text, Whole
 from coverwalk.files.limits import Limits, SchemaError, Scope, refuse, require
-from coverwalk.files.nesting import Absent, Either, Fields, Link, List, Maybe, Random, Set, Table, Tuple
+from coverwalk.files.nesting import Absent, Either, Link, List, Maybe, Random, Set, Table, Tuple
 from coverwalk.files.objects import Object, Schema, stored
 from coverwalk.files.plain import Labels, Plain
 
@@ -40,7 +40,6 @@ __all__ = [
     "Absent",
     "Array",
     "Either",
-    "Fields",
     "Flag",
     "Labels",
     "Limits",
