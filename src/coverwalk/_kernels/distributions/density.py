@@ -18,11 +18,11 @@ from coverwalk._kernels.distributions.exponential import LOWEST, loop_exp, loop_
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import (
     BLOCK,
-    CELLS,
     FAR,
     FAR_NORMAL,
     KERNELS,
     STUDENT,
+    T2_CELLS,
     Table,
     cells_density,
     find_cell,
@@ -149,35 +149,20 @@ def _all_normals(
 
 @kernel
 def _cells_mean_density(
-    mass: Floats, left: Floats, width: Floats, first: int, last: int, low: float, high: float
+    mass: Floats, left: Floats, width: Floats, first: int, last: int, low: float, high: float, in_u: bool
 ) -> float:
-    """The mean density of the cells first:last between low and high; where they are one the density there."""
+    """The mean density between low and high of the cells first:last in e, or in u = F(e); at low where they are one."""
+    start = t2_lower(low) if in_u else low
     if low == high:
-        return cells_density(mass, left, width, first, last, low)
-    total = 0.0
-    for a in range(max(find_cell(left, first, last, low), first), last):
-        if left[a] >= high:
-            break
-        total += mass[a] / width[a] * max(min(high, left[a] + width[a]) - max(low, left[a]), 0.0)
-    return total / (high - low)
-
-
-@kernel
-def _t2_mean_density(
-    mass: Floats, left: Floats, width: Floats, first: int, last: int, low: float, high: float
-) -> float:
-    """The same of cells in u = F(e), low and high being e: exact in both tails, where u rounds to 1."""
-    if low == high:
-        return cells_density(mass, left, width, first, last, t2_lower(low)) * t2_density(low)
-    below_low, below_high, above_low, above_high = t2_lower(low), t2_lower(high), t2_lower(-low), t2_lower(-high)
-    total = 0.0
-    for a in range(max(find_cell(left, first, last, below_low), first), last):
+        return cells_density(mass, left, width, first, last, start) * (t2_density(low) if in_u else 1.0)
+    stop, total = t2_lower(high) if in_u else high, 0.0
+    for a in range(max(find_cell(left, first, last, start), first), last):
         end = left[a] + width[a]
-        if left[a] >= below_high:
+        if left[a] >= stop:
             break
-        inside = min(below_high, end) - max(below_low, left[a])
-        if end > 0.5:
-            inside = min(above_low, 1.0 - left[a]) - max(above_high, 1.0 - end)
+        inside = min(stop, end) - max(start, left[a])
+        if in_u and end > 0.5:  # by the distances to 1: u itself may round to it
+            inside = min(t2_lower(-low), 1.0 - left[a]) - max(t2_lower(-high), 1.0 - end)
         total += mass[a] / width[a] * max(inside, 0.0)
     return total / (high - low)
 
@@ -228,10 +213,8 @@ def cell_densities(components: Components, table: Table, first: int, low: Floats
                     total += factor * density
                 else:
                     left, right = (low[i, j] - loc[m]) / scale[m], (high[i, j] - loc[m]) / scale[m]
-                    if kind[s] == CELLS:
-                        density = _cells_mean_density(mass, center, width, start[s], start[s + 1], left, right)
-                    else:
-                        density = _t2_mean_density(mass, center, width, start[s], start[s + 1], left, right)
+                    in_u = kind[s] == T2_CELLS
+                    density = _cells_mean_density(mass, center, width, start[s], start[s + 1], left, right, in_u)
                     total += factor * density
             out[i, j] = total + _students(room, n)
 
