@@ -25,6 +25,8 @@ class Schema(Field):
             self.fields[name].check(name, state[name], scope)
 
     def write(self, value: dict[str, Any], where: str, store: Store) -> dict[str, Any]:
+        if type(value) is not dict:
+            refuse(where, "a dict", value)
         if unknown := sorted(value.keys() - self.fields.keys()):
             raise SchemaError(f"{where} has {', '.join(unknown)}, for which files have no place: delete it first")
         return {name: self.fields[name].write(item, f"{where}.{name}", store) for name, item in value.items()}
