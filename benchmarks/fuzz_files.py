@@ -38,7 +38,7 @@ from coverwalk.files.saving import encoded
 
 SECONDS, TIMES, SPARE = 5.0, 10, 300 * 2**20
 NUMBERS = [-1, 0, 1, 2, 7, 63, 64, 511, 2**31 - 1, 2**31, 2**53, 2**62, 2**63 - 1, -(2**31), -(2**63), 2**64, 10**40]
-REALS = [-1.0, 0.0, 0.5, 1.0, 1e-99, 1e-300, 5e-324, 1e50, 1e99, 1e150, 1e300, 1.7e308, -1e300, "nan", "inf", "-inf"]
+REALS = [-1.0, 0.0, 0.5, 1.0, 1e-99, 1e-300, 5e-324, 1e50, 1e99, 1e150, 1e300, 1.7e308, -1e300, np.nan, np.inf, -np.inf]
 OTHERS = [None, True, False, "", "x", "@", [], {}, [[]], {"list": []}, "y" * 5000, {"array": "<f8", "of": [1.0]}]
 NAMES = [
     "_check_loaded",
@@ -111,7 +111,7 @@ def change_arrays(tree, arrays, others, rng):
     )
     if kind in ("set", "fill"):
         if array.dtype.kind == "f":
-            value = float(REALS[rng.integers(len(REALS))])
+            value = REALS[rng.integers(len(REALS))]
         elif array.dtype.kind == "b":
             value = bool(rng.integers(2))
         else:

@@ -8,6 +8,7 @@ from coverwalk import CalibratedDistribution, ConditionalDensity
 from coverwalk.distributions.calibrated import recalibration
 from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
 from coverwalk.files import save
+from coverwalk.preparation.rounding import Rounding
 
 
 def normals(n, scale=1.0):
@@ -53,6 +54,22 @@ def test_it_is_one_distribution():
     assert dist.mean() == pytest.approx(mean, abs=1e-3)
     draws = dist.rvs(4000, random_state=0)
     assert np.mean(draws <= y[3]) == pytest.approx(0.77, abs=0.03)
+
+
+def test_the_masses_of_atoms_are_the_jumps_of_the_cdf():
+    u = np.sort(np.random.default_rng(0).beta(2, 1, 200))
+    grid, zero = Rounding(0.5), Rounding(values=np.array([0.0]), width=np.array([0.5]))
+    dist = CalibratedDistribution(normals(3, 2.0).rounded(grid), u)
+    y = grid.between(-20.0, 20.0)
+    mass = dist.pmf(y[None, :])
+    assert mass.shape == (3, len(y))
+    np.testing.assert_allclose(np.cumsum(mass, axis=1), dist.cdf(y[None, :]), atol=1e-12)
+    assert mass[0].sum() == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose(0.5 * dist.pdf(y[None, :]), mass, rtol=1e-6, atol=1e-12)
+    one = CalibratedDistribution(normals(1, 2.0).rounded(zero), u)[0]
+    assert one.pmf(0.3) == 0.0
+    assert one.pmf(0.0) == pytest.approx(one.cdf(0.0) - one.cdf(-1e-12), abs=1e-9)
+    assert one.pdf(0.0) == pytest.approx(one.pmf(0.0))
 
 
 def test_it_improves_an_overconfident_model():

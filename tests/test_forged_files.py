@@ -86,7 +86,7 @@ def test_no_array_is_left_over_or_used_twice(tree, tmp_path):
     [
         lambda tree: tree["settings"].__setitem__(0, 5.0),  # less depth than the path has room for
         lambda tree: tree["settings"].__setitem__(0, 60.0),  # more
-        lambda tree: tree["settings"].__setitem__(0, "nan"),
+        lambda tree: tree["settings"].__setitem__(0, np.nan),
         lambda tree: tree["settings"].__setitem__(3, 1.5),
         lambda tree: tree["settings"].pop(),
         lambda tree: tree["path"].pop(),
@@ -127,7 +127,7 @@ def test_no_link_overflows(child, stream, tmp_path):
 
 def test_labels_take_no_more_memory_than_the_file(tmp_path):
     model, path = ContextClassifier(1, 0, random_state=0).fit(X, np.arange(90) % 3 > 1), tmp_path / "m.cw"
-    labels = {"labels": [*(f"{i:03}" for i in range(300)), "x" * 400_000], "dtype": "U"}  # 480 MB in an array
+    labels = {"array": "U", "of": [*(f"{i:03}" for i in range(300)), "x" * 400_000]}  # 480 MB in an array
     path.write_bytes(retold(model, lambda fields: fields.update(classes_=labels)))
     load_with_little(path)
 
@@ -215,7 +215,7 @@ def test_numbers_in_units_of_the_model_are_of_order_one(number):
             field.read([number] if isinstance(field, Array) else number, "x", {}, {}, "x")
     assert Array(float, "n", any_unit=True).read([number], "x", {}, {}, "x") == number
     assert Array(float, "n", low=-1e300, high=1e300).read([number], "x", {}, {}, "x") == number
-    assert Array(float, "n", inf=True).read(["inf", 1e29], "x", {}, {}, "x")[0] == np.inf
+    assert Array(float, "n", inf=True).read([np.inf, 1e29], "x", {}, {}, "x")[0] == np.inf
 
 
 def test_positive_numbers_are_not_next_to_zero():

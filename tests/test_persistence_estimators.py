@@ -373,7 +373,7 @@ def cover_models():
 def test_forged_cover_models_are_refused_or_work(tmp_path):
     """One number of the header replaced by a hostile one: refused at once, or a model that answers and learns."""
     rng, path = np.random.default_rng(0), tmp_path / "m.cw"
-    hostile = ["-1", "0", "7", "null", '"x"', "[]", "{}", "1e300", "9223372036854775807", "true", '{"float":"nan"}']
+    hostile = ["-1", "0", "7", "null", '"x"', "[]", "{}", "1e300", "9223372036854775807", "true", "NaN"]
     refused = 0
     for model, x, y in cover_models():
         tree, _ = encoded(model)

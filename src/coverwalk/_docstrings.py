@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any, ClassVar
 
-__all__ = ["ROWS", "SCORES", "Documented", "document"]
+__all__ = ["EVENTS", "ROWS", "SCORES", "Documented", "document"]
 
 Words = Mapping[str, str]
 
@@ -39,6 +39,16 @@ ROWS: Words = {
     "importance.random_state": "int, RandomState or None\n    Seed of the shuffles.",
     "importance ->": "Importance\n    ``importances_mean`` and ``importances_std`` (p,) in nats per row, with "
     "scikit-learn's names.",
+}
+
+EVENTS: Words = {
+    "low": "float or array-like of shape (n,)\n    Lower end of the interval; by default there is none.",
+    "high": "float or array-like of shape (n,)\n    Upper end of the interval; by default there is none.",
+    "threshold": "float or array-like\n    One for all rows, or (n,).",
+    **dict.fromkeys(
+        ("prob ->", "exceedance ->"),
+        "float or ndarray of shape (n,)\n    Probabilities; (n, q) where several outputs are predicted.",
+    ),
 }
 
 SCORES: Words = {

@@ -115,7 +115,7 @@ class ShiftedGrids(_Boxes):
     [[(0, 0, 0)], [(1, 0, 1), (1, 1, 1)]]
     """
 
-    _schema = _SIDES + Schema(shifts=Whole(1, 10_000))
+    _schema = Schema(check=_check_boxes, **_SIDES.fields, shifts=Whole(1, 10_000))
 
     def __init__(self, low: Any, high: Any, depth: int, shifts: int = 2) -> None:
         super().__init__(low, high, depth)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coverwalk._arrays import Floats
-from coverwalk._docstrings import Documented
+from coverwalk._arrays import Floats, Ints
+from coverwalk._docstrings import EVENTS, Documented
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,9 +47,11 @@ class Distribution(Documented, ABC):
     """
 
     _words = {  # noqa: RUF012
+        **EVENTS,
         "y": "float or array-like\n    One value for all rows, (n,) for one in each row, or (n, k) for k in each row; "
         "(n, q) for q outputs.",
         "crps.y": "array-like of shape (n,)\n    One value for each row; (n, q) for several outputs.",
+        **dict.fromkeys(("Y", "energy_score.y"), "array-like of shape (n, q)\n    One vector for each row."),
         "q": "float or array-like of shape (k,)\n    Levels between 0 and 1.",
         "quantiles": "array-like of shape (k,)\n    Levels between 0 and 1.",
         "confidence": "float or array-like of shape (k,)\n    Probability inside the interval.",
@@ -62,24 +64,42 @@ class Distribution(Documented, ABC):
         "pdf ->": "ndarray\n    Densities, with the shape of `logpdf`.",
         "plot ->": "matplotlib Axes\n    With the densities.",
         "to_frame ->": "pandas.DataFrame\n    One row for each row.",
-        **dict.fromkeys(("cdf ->", "sf ->"), "float or ndarray\n    Probabilities, (n,) or (n, k)."),
+        **dict.fromkeys(("cdf ->", "sf ->", "pmf ->"), "float or ndarray\n    Probabilities, (n,) or (n, k)."),
+        "energy_score ->": "ndarray of shape (n,)\n    Scores.",
         **dict.fromkeys(
             ("mean ->", "var ->", "std ->", "median ->", "crps ->"),
             "float or ndarray of shape (n,)\n    One number for each row; (n, q) for several outputs.",
         ),
     }
     n_outputs: int
+    _one = False  # the distribution of one row: its results have no axis of rows
 
     @property
     @abstractmethod
+    def _n(self) -> int:
+        """How many rows there are."""
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the mean: (n,) or (n, q); () or (q,) for one row."""
+        return () if self._one else (self._n,)
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        if self._one:
+            raise TypeError("the distribution of one row has no length")
+        return self._n
 
     @abstractmethod
     def __getitem__(self, key: Any) -> "Distribution": ...
+
+    def _rows_at(self, key: Any) -> Ints:
+        """Numbers of the rows that an index selects, an array of one axis; of none for one row."""
+        if self._one:
+            raise IndexError("the distribution of one row cannot be indexed by rows")
+        rows = np.arange(self._n)[key]
+        if rows.ndim > 1:
+            raise IndexError(f"a distribution has one axis of rows; the index selects an array of shape {rows.shape}")
+        return np.asarray(rows)
 
     def __iter__(self) -> Iterator[Self]:
         return (cast(Self, self[i]) for i in range(len(self)))

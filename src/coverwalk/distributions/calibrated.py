@@ -5,21 +5,19 @@ likely to fall into each of the m + 1 gaps between the sorted u_i, whatever F is
 between two of them, k gaps apart, holds y with probability k/(m + 1), or more where u_i are tied.
 """
 
-import warnings
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from coverwalk._arrays import Floats
-from coverwalk._docstrings import ROWS, Documented
 from coverwalk.distributions.base import RandomState, even_levels, probabilities
 from coverwalk.distributions.univariate import UnivariateDistribution
-from coverwalk.locks import writes
 
-__all__ = ["CalibratedDistribution", "Calibrating", "recalibration"]
+__all__ = ["CalibratedDistribution", "recalibration"]
 
 _N_LEVELS = 200  # of the quadrature for moments and entropy
+_MIN_ATOM = 1e-9  # mass over which a mean slope is told: of less it is the slope at one point
 
 
 def recalibration(u: Floats) -> tuple[Floats, Floats]:
@@ -42,9 +40,6 @@ def recalibration(u: Floats) -> tuple[Floats, Floats]:
     return x[kept], (rank / (m + 1))[kept]
 
 
-_MIN_CALIBRATION = 19  # rows for a finite 90 % interval: 2 / (1 - 0.9) - 1
-
-
 class CalibratedDistribution(UnivariateDistribution):
     """A distribution of one output whose probabilities were corrected on held-out rows.
 
@@ -62,34 +57,40 @@ class CalibratedDistribution(UnivariateDistribution):
     """
 
     def __init__(self, base: UnivariateDistribution, u: Floats) -> None:
-        self.base, self.u = base, u
+        self.base, self.u, self._one = base, u, base._one
         self._x, self._level = recalibration(u)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(n,), or () for one row."""
-        return self.base.shape
-
-    def __len__(self) -> int:
-        return len(self.base)
+    def _n(self) -> int:
+        return self.base._n
 
     def __getitem__(self, key: Any) -> "CalibratedDistribution":
-        part = self.base[key]
-        assert isinstance(part, UnivariateDistribution)
-        return CalibratedDistribution(part, self.u)
+        return CalibratedDistribution(self.base[key], self.u)
 
     def __repr__(self) -> str:
         return f"CalibratedDistribution({self.base!r}, {len(self.u)} calibration rows)"
 
     def logpdf(self, y: ArrayLike) -> Any:
-        """Log density at y: the model's, plus the log of the correction's slope at F(y)."""
+        """Log density at y: the model's, plus the log of the correction's slope at F(y), or over F's jump there."""
+        below, mass = self.base.cdf(y), self.base.pmf(y)
         slope = np.diff(self._level) / np.diff(self._x)
-        gap = np.clip(np.searchsorted(self._x, self.base.cdf(y), side="right") - 1, 0, len(slope) - 1)
-        return self.base.logpdf(y) + np.log(slope)[gap]
+        gap = np.clip(np.searchsorted(self._x, below, side="right") - 1, 0, len(slope) - 1)
+        jump = self._mapped(below) - self._mapped(below - mass)
+        atom = mass > _MIN_ATOM
+        return self.base.logpdf(y) + np.log(np.where(atom, jump / np.where(atom, mass, 1.0), slope[gap]))
+
+    def _mapped(self, u: Any) -> Any:
+        """The calibrated probability of F(y) = u."""
+        return np.interp(u, self._x, self._level)
 
     def cdf(self, y: ArrayLike) -> Any:
         """P(Y <= y)."""
-        return np.interp(self.base.cdf(y), self._x, self._level)
+        return self._mapped(self.base.cdf(y))
+
+    def pmf(self, y: ArrayLike) -> Any:
+        """P(Y = y): by how much the calibrated cdf jumps at an atom, and 0 where y is continuous."""
+        below = self.base.cdf(y)
+        return self._mapped(below) - self._mapped(below - self.base.pmf(y))
 
     def sf(self, y: ArrayLike) -> Any:
         """P(Y > y), exact in the upper tail."""
@@ -140,107 +141,3 @@ class CalibratedDistribution(UnivariateDistribution):
     def contexts(self, top: int | None = None) -> list[Any]:
         """The components of the prediction before the correction."""
         return self.base.contexts(top)
-
-
-class Calibrating(Documented):
-    """Split conformal calibration, and probabilities of events."""
-
-    _words = ROWS
-
-    calibration_: Floats
-    n_outputs_: int
-
-    @writes
-    def calibrate(self, X: Any, y: Any) -> Self:
-        """Calibrate the model on rows that it has not seen, by split conformal prediction.
-
-        Afterwards, `predict_dist` returns a `CalibratedDistribution`. Its intervals cover y with at least the stated
-        probability, on average over new rows that are exchangeable with the rows given here. With several outputs, this
-        holds for each of them alone. Fitting again, or learning more rows, removes the calibration. It is saved with
-        the model. Use a few hundred rows, and at least 2/(1 - confidence) - 1 of them: fewer give infinite intervals.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> from coverwalk import ConditionalDensity
-        >>> X = np.random.default_rng(0).uniform(size=(400, 1))
-        >>> y = X[:, 0] + 0.1 * np.random.default_rng(1).standard_normal(400)
-        >>> model = ConditionalDensity(4, stop=0.5).fit(X[:200], y[:200]).calibrate(X[200:300], y[200:300])
-        >>> low, high = model.predict_dist(X[300:]).interval(0.9)
-        >>> bool(np.mean((low <= y[300:]) & (y[300:] <= high)) > 0.8)
-        True
-        """
-        rows = self._check(X)  # type: ignore[attr-defined]
-        Y = np.asarray(y, dtype=np.float64)
-        if len(Y) != len(rows) or Y.size != len(rows) * self.n_outputs_ or not np.all(np.isfinite(Y)):
-            raise ValueError(
-                f"y must have {self.n_outputs_} finite number(s) for each of the {len(rows)} rows; got shape {Y.shape}"
-                + ("" if np.all(np.isfinite(Y)) else " with NaN or infinity")
-            )
-        if len(rows) < _MIN_CALIBRATION:
-            warnings.warn(
-                f"calibrate got {len(rows)} rows; fewer than {_MIN_CALIBRATION} make 90 % intervals infinite: hold "
-                "out more rows",
-                stacklevel=2,
-            )
-        dist, Y = self._dist(rows), Y.reshape(len(rows), -1)  # type: ignore[attr-defined]
-        u = [dist.marginal(j).cdf(Y[:, j]) for j in range(self.n_outputs_)]
-        self.calibration_ = np.sort(np.stack(u, axis=1), axis=0)
-        return self
-
-    def prob(self, X: Any, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> Any:
-        """P(low < y <= high) in rows X; (n,), or (n, q) for each of several outputs alone.
-
-        Parameters
-        ----------
-        X : array-like
-            Rows.
-        low, high : float or array-like (n,)
-            Ends of the interval.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Probabilities; (n, q) for several outputs.
-
-        Examples
-        --------
-        >>> from coverwalk import ConditionalDensity
-        >>> X = np.linspace(0, 1, 60)[:, None]
-        >>> model = ConditionalDensity(4, stop=0.5).fit(X, X[:, 0] + 0.1 * np.sin(99 * X[:, 0]))
-        >>> (model.prob([[0.5]], 0.2, 0.8) > 0.9).tolist(), (model.exceedance([[0.5]], 0.9) < 0.1).tolist()
-        ([True], [True])
-        """
-        dist = self.predict_dist(X)  # type: ignore[attr-defined]
-        each = [dist.marginal(j).prob(low, high) for j in range(dist.n_outputs)]
-        return each[0] if len(each) == 1 else np.stack(each, axis=1)
-
-    def exceedance(self, X: Any, threshold: ArrayLike) -> Any:
-        """P(y > threshold) in rows X; (n,), or (n, q) for each of several outputs alone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
-        threshold : float or array-like
-            One for all rows, or (n,).
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Probabilities; (n, q) for several outputs.
-        """
-        return self.prob(X, low=threshold)
-
-    def _calibrated(self, dist: Any) -> Any:
-        """A distribution that the model predicts, corrected where it was calibrated."""
-        u = self.__dict__.get("calibration_")
-        if u is None:
-            return dist
-        if isinstance(dist, UnivariateDistribution):
-            return CalibratedDistribution(dist, u[:, 0])
-        dist.calibration = u
-        return dist

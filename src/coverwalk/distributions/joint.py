@@ -1,6 +1,7 @@
 """JointDistribution: n distributions of a vector y by the chain rule, p(y) = prod_j p(y_j given y_1 .. y_{j-1})."""
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -82,16 +83,9 @@ class JointDistribution(MultivariateDistribution):
         self.names = [f"y{j}" for j in range(n_outputs)] if names is None else list(names)
         self.calibration: Floats | None = None  # sorted F(y) of held-out rows (m, q): then marginals are calibrated
         self._rows = np.arange(n_rows)
-        self._one = False
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(n, q), or (q,) for the distribution of one row."""
-        return (self.n_outputs,) if self._one else (self._rows.size, self.n_outputs)
-
-    def __len__(self) -> int:
-        if self._one:
-            raise TypeError("the distribution of one row has no length")
+    def _n(self) -> int:
         return self._rows.size
 
     def __getitem__(self, key: Any) -> "JointDistribution | UnivariateDistribution":
@@ -104,17 +98,10 @@ class JointDistribution(MultivariateDistribution):
         return self._select(key)
 
     def _select(self, key: Any) -> "JointDistribution":
-        if self._one:
-            raise IndexError("the distribution of one row cannot be indexed by rows")
-        rows = self._rows[key]
-        if rows.ndim > 1:
-            raise IndexError(f"the index of rows selects an array of shape {rows.shape}, it must be flat")
-        part = JointDistribution(
-            self.conditional, 0, self.n_outputs, n_draws=self.n_draws, seed=self.seed, names=self.names
-        )
-        part._rows, part._one, part.calibration = np.atleast_1d(rows), rows.ndim == 0, self.calibration
+        rows, part = self._rows_at(key), copy(self)
+        part._rows, part._one = self._rows[np.atleast_1d(rows)], rows.ndim == 0
         if "_draws" in self.__dict__:
-            part.__dict__["_draws"] = self._draws[np.atleast_1d(np.arange(self._rows.size)[key])]
+            part.__dict__["_draws"] = self._draws[np.atleast_1d(rows)]
         return part
 
     def __repr__(self) -> str:
@@ -124,18 +111,7 @@ class JointDistribution(MultivariateDistribution):
     # -- exact --------------------------------------------------------------------------------------------------------
 
     def logpdf(self, Y: ArrayLike) -> Any:
-        """Log density of the vectors Y (n, q), one for each row; (n,).
-
-        Parameters
-        ----------
-        Y : array-like of shape (n, q)
-            One vector for each row.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Log densities in nats.
-        """
+        """Log density of the vectors Y (n, q), one for each row; (n,)."""
         table = self._vectors(Y).reshape(-1, self.n_outputs)
         total = np.zeros(self._rows.size)
         for j in range(self.n_outputs):
@@ -243,23 +219,11 @@ class JointDistribution(MultivariateDistribution):
         return total[0] if self._one else total
 
     def cdf(self, Y: ArrayLike) -> Any:
-        """P(all outputs <= Y) for vectors Y (n, q), estimated by the draws; (n,).
-
-        Parameters
-        ----------
-        Y : array-like of shape (n, q)
-            One vector for each row.
-        """
+        """P(all outputs <= Y) for vectors Y (n, q), estimated by the draws; (n,)."""
         return self._together(Y, upper=False)
 
     def sf(self, Y: ArrayLike) -> Any:
-        """P(all outputs > Y) for vectors Y (n, q), estimated by the draws; (n,).
-
-        Parameters
-        ----------
-        Y : array-like of shape (n, q)
-            One vector for each row.
-        """
+        """P(all outputs > Y) for vectors Y (n, q), estimated by the draws; (n,)."""
         return self._together(Y, upper=True)
 
     def entropy(self) -> Any:

@@ -8,15 +8,15 @@ from numpy.typing import ArrayLike
 from coverwalk._arrays import Floats
 from coverwalk._kernels.distributions.crps import mixture_crps
 from coverwalk._kernels.distributions.density import cell_logpdf
-from coverwalk._kernels.distributions.draws import draw_rows
-from coverwalk._kernels.distributions.entropy import mixture_entropy
-from coverwalk._kernels.distributions.mixture import Components, draw_components, mixture_cdf, mixture_moments
+from coverwalk._kernels.distributions.draws import draw_components, draw_rows
+from coverwalk._kernels.distributions.mixture import Components, mixture_cdf
 from coverwalk._kernels.distributions.quantile import mixture_ppf, rowwise_ppf
 from coverwalk._kernels.distributions.rounded import grid_moments
 from coverwalk._kernels.distributions.warped import piece_moments
 from coverwalk.distributions.base import RandomState, probabilities
+from coverwalk.distributions.entropy import row_entropy
 from coverwalk.distributions.mixture_rows import SUM_TOLERANCE, Component, MixtureRows
-from coverwalk.distributions.rounded_sums import add_rounding, bounded_grid_moments, no_cells
+from coverwalk.distributions.rounded_sums import bounded_grid_moments, no_cells
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.preparation.rounding import Rounding
@@ -92,6 +92,7 @@ class PredictiveDistribution(MixtureRows):
         return self._answer(out, shape)
 
     def _tails(self, y: ArrayLike) -> tuple[Any, Any]:
+        """P(Y <= y) and P(Y > y)."""
         points, shape = self._points(y)
         if self.rounding is not None:
             points = self.rounding.below(points)
@@ -108,18 +109,7 @@ class PredictiveDistribution(MixtureRows):
         return self._tails(y)[1]
 
     def pmf(self, y: ArrayLike) -> Any:
-        """P(Y = y): the mass of an atom, and 0 where y is continuous.
-
-        Parameters
-        ----------
-        y : float or array-like
-            Values: one for all rows, (n,) for one in each row, or (n, k) for k in each row.
-
-        Returns
-        -------
-        float or ndarray
-            Probabilities, (n,) or (n, k) as y is.
-        """
+        """P(Y = y): the mass of an atom, and 0 where y is continuous."""
         points, shape = self._points(y)
         out = np.zeros_like(points)
         if self.rounding is not None:
@@ -227,11 +217,23 @@ class PredictiveDistribution(MixtureRows):
 
     def _moments(self, squares: bool) -> tuple[Any, Any]:
         """Means and variances; without squares these are not always worked out."""
-        mean, var = np.empty(self._n), np.empty(self._n)
-        mixture_moments(self.components, self.shapes.table, mean, var)
+        mean, var = self._latent_moments()
         if self.rounding is not None:
             self._rounded_moments(self.rounding, squares, mean, var)
         return self._answer(mean, self.shape), self._answer(var, self.shape)
+
+    def _latent_moments(self) -> tuple[Floats, Floats]:
+        """Sums over components; the variance about the mean by a second pass. Components of no weight count nothing."""
+        offsets, weight, loc, scale, shape = self.components
+        first, any_weight, table = offsets[:-1], weight > 0.0, self.shapes.table
+        with np.errstate(all="ignore"):
+            at, own = loc + scale * table.mean[shape], table.var[shape]
+            mean = np.add.reduceat(np.where(any_weight, weight * at, 0.0), first)
+            # 0 * inf is NaN: a component whose scale^2 underflows still has no variance if its shape has none
+            own = np.where(np.isinf(own), own, scale * scale * own)
+            away = at - np.repeat(mean, np.diff(offsets))
+            var = np.add.reduceat(np.where(any_weight, weight * (own + away * away), 0.0), first)
+        return mean, var
 
     def _rounded_moments(self, rounding: Rounding, squares: bool, mean: Floats, var: Floats) -> None:
         """Those of y in place of those of the latent y."""
@@ -258,11 +260,8 @@ class PredictiveDistribution(MixtureRows):
         Good to 1e-7; to about 1e-4 where hundreds of histograms put thousands of steps into one density. Where y has
         atoms it is the mean of -logpdf.
         """
-        out = np.empty(self._n)
-        mixture_entropy(self.components, self.shapes.table, out)
-        if self.rounding is not None:
-            add_rounding(self, out)
-        return self._answer(out, self.shape)
+        rows = [self] if self._one else self
+        return self._answer(np.array([row_entropy(row) for row in rows]), self.shape)
 
     # -- samples ------------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ class Component(NamedTuple):
 class MixtureRows(UnivariateDistribution):
     """The components of n rows; `PredictiveDistribution` has the parameters, and what the components say of y."""
 
+    rounding: Rounding | None = None  # where y is not its latent y: see `rounded`
+
     def __init__(
         self,
         offsets: ArrayLike,
@@ -53,8 +55,6 @@ class MixtureRows(UnivariateDistribution):
         self.shapes = shapes
         self.context = None if context is None else flat("context", context, np.int64)
         self.describe = describe
-        self.rounding: Rounding | None = None
-        self._one = False
         _check_components(self.components, shapes, self.context)
 
     @classmethod
@@ -85,7 +85,6 @@ class MixtureRows(UnivariateDistribution):
         """
         dist = object.__new__(cls)
         dist.components, dist.shapes, dist.context, dist.describe = components, shapes, context, describe
-        dist.rounding, dist._one = None, False
         return dist
 
     def rounded(self, rounding: Rounding | None) -> Self:
@@ -106,25 +105,11 @@ class MixtureRows(UnivariateDistribution):
         return part
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(n,), or () for the distribution of one row."""
-        return () if self._one else (self._n,)
-
-    @property
     def _n(self) -> int:
         return self.components.offsets.size - 1
 
-    def __len__(self) -> int:
-        if self._one:
-            raise TypeError("the distribution of one row has no length")
-        return self._n
-
     def __getitem__(self, key: Any) -> Self:
-        if self._one:
-            raise IndexError("the distribution of one row cannot be indexed")
-        rows = np.arange(self._n)[key]
-        if rows.ndim > 1:
-            raise IndexError(f"a distribution has one axis, of rows; the index selects an array of shape {rows.shape}")
+        rows = self._rows_at(key)
         offsets, columns = self.components.offsets, self.components[1:]
         counts = np.diff(offsets)[np.atleast_1d(rows)]
         ends = np.concatenate([[0], np.cumsum(counts)])

@@ -22,6 +22,11 @@ class MultivariateDistribution(Distribution):
 
     names: list[str]
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, q), or (q,) for the distribution of one row."""
+        return (*super().shape, self.n_outputs)
+
     def _number(self, output: int | str) -> int:
         """The number of an output given by number or by name."""
         if isinstance(output, str):
@@ -65,20 +70,6 @@ class MultivariateDistribution(Distribution):
         """Energy score ``E|Y - y| - E|Y - Y'|/2`` of each row, estimated by draws. Lower is better.
 
         With one output it is the CRPS. Distances are Euclidean: bring outputs of different units to one scale first.
-
-        Parameters
-        ----------
-        y : array-like of shape (n, q)
-            One vector for each row.
-        n_draws : int
-            Random draws for each row.
-        random_state : int, RandomState, Generator or None
-            Seed of the draws.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Scores.
         """
         y = self._vectors(y).reshape(-1, self.n_outputs)
         Whole(2).check("n_draws", n_draws)

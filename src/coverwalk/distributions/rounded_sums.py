@@ -1,59 +1,32 @@
-"""Sums over the values of rounded y: entropy and moments."""
+"""Moments of y on a grid with bounds."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels.distributions.shapes import STUDENT
+from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.distributions.warped import cdf_at_ends, piece_moments
 
 if TYPE_CHECKING:
     from coverwalk.distributions.mixture import PredictiveDistribution
     from coverwalk.preparation.rounding import Rounding
 
-__all__ = ["add_rounding", "bounded_grid_moments", "no_cells"]
+__all__ = ["bounded_grid_moments", "no_cells"]
 
 Cells = tuple[Ints, Floats, Floats, Floats]
 
-TAIL = 1e-8  # beyond both of these quantiles nothing is summed, and no cell told apart
-FAST, REACH = 1e-3, 10.0  # in its place: as many times as far out as these quantiles, which take no time to find
-MAX_VALUES = 20_000  # of a grid in a row; a finer one changes nothing
+TAIL = 1e-8  # weight of a component for which no cell is told apart
+FAST, REACH = 1e-3, 10.0  # cells end as many times as far out as these quantiles, which take no time to find
 MAX_CELLS = 128  # of a grid that are told apart: means of skewed y are good to 2e-9
-MARGIN = 32  # cells about narrow components that are told apart too
 EVEN = 2.5  # cells that a Student t is wide, or a normal, from where rounding adds step^2 / 12 alone: 1e-10, 1e-12
-_LEVELS = 4096  # quantiles, for the entropy under bounds
-_INSIDE = 256  # points in an opened cell
-
-
-def add_rounding(dist: "PredictiveDistribution", out: Floats) -> None:
-    """Turn the entropies out (n,) of the latent y into those of y: the mean of -logpdf."""
-    rounding, latent = dist.rounding, dist.rounded(None)
-    assert rounding is not None
-    for i in range(len(out)):
-        row, hidden = (dist, latent) if dist.shape == () else (dist[i], latent[i])
-        if rounding.limited:
-            out[i] = -np.mean(row.logpdf(row.ppf((np.arange(_LEVELS) + 0.5) / _LEVELS)))
-        elif rounding.step:
-            low, high = (float(row.ppf(q)) for q in (TAIL, 1.0 - TAIL))
-            if high - low > MAX_VALUES * rounding.step:
-                continue
-            log_density = row.logpdf(rounding.between(low, high))
-            out[i] = -np.sum(np.exp(log_density) * log_density) * rounding.step
-        else:
-            for low, high, mass in zip(*rounding.cells(rounding.values), row.pmf(rounding.values)):
-                at = low + (high - low) * (np.arange(_INSIDE) + 0.5) / _INSIDE
-                log_density = hidden.logpdf(at)
-                out[i] += np.mean(np.exp(log_density) * log_density) * (high - low)
-                out[i] -= mass * np.log(mass) if mass > 0 else 0.0
 
 
 def bounded_grid_moments(dist: "PredictiveDistribution", squares: bool, mean: Floats, var: Floats) -> None:
     """Mean and variance (n,) of y on a grid with bounds, in place of those of the latent y.
 
-    The cells where a row has components that are narrow against them are told apart; of a row where these are too many,
-    those about its median, and of a row without any the median's alone. Elsewhere y has the moments of a continuous
-    y, and what the formula of Euler and Maclaurin adds for the rounding.
+    Of a row that has components which are narrow against its cells, those about its median are told apart; of a row
+    without any the median's alone. Elsewhere y has the moments of a continuous y, and what the formula of Euler and
+    Maclaurin adds for the rounding.
     """
     rounding = dist.rounding
     assert rounding is not None
@@ -61,12 +34,9 @@ def bounded_grid_moments(dist: "PredictiveDistribution", squares: bool, mean: Fl
     start, centre, end = np.reshape(np.transpose(dist.rounded(None).ppf(levels)), (3, -1))
     ends = centre + REACH * (start - centre), centre, centre + REACH * (end - centre)
     low, middle, high = (rounding.value(z) for z in ends)
-    reach = MAX_CELLS // 2 * rounding.step
-    first, last = _narrow(dist, low, high)
-    low = np.maximum(low, rounding.value_at(np.maximum(first, middle - reach)))
-    high = np.minimum(high, rounding.value_at(np.minimum(last, middle + reach)))
-    none = low > high
-    low, high = np.where(none, middle, low), np.where(none, middle, high)
+    reach = np.where(_has_narrow(dist, low, high), MAX_CELLS // 2 * rounding.step, 0.0)
+    low = np.maximum(low, rounding.value_at(middle - reach))
+    high = np.minimum(high, rounding.value_at(middle + reach))
     limits = np.array([end for end in (rounding.low, rounding.high) if np.isfinite(end)])
     mean[:] = rounding.value(mean)  # about which squares are summed
     cells = _cells_of_rows(dist, rounding, low, high)
@@ -74,24 +44,17 @@ def bounded_grid_moments(dist: "PredictiveDistribution", squares: bool, mean: Fl
     _add_rounding_between(dist, low, high, mean, var)
 
 
-def _narrow(dist: "PredictiveDistribution", low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Between which y (n,) a row has components that are narrow against the cells from low to high; inf, -inf if none.
+def _has_narrow(dist: "PredictiveDistribution", low: Floats, high: Floats) -> Bools:
+    """Whether a row (n,) has components that are narrow against its cells from low to high.
 
     Under the others rounding adds step^2 / 12 to the variance, and nothing else.
     """
-    components, table, rounding = dist.components, dist.shapes.table, dist.rounding
-    assert rounding is not None
-    widest = np.max([np.subtract(*rounding.ends(end)[::-1]) for end in (low, high)], axis=0)
-    left, right = np.zeros(len(table.kind)), np.zeros(len(table.kind))  # of shapes
-    for s in np.flatnonzero(table.kind != STUDENT):
-        inner = slice(table.start[s], table.start[s + 1])
-        left[s], right[s] = table.center[inner].min(), (table.center[inner] + table.width[inner]).max()
-    starts, (weight, loc, scale, shape) = components.offsets[:-1], components[1:]
-    narrow = (scale * table.narrowest[shape] < EVEN * np.repeat(widest, np.diff(components.offsets))) & (weight > TAIL)
-    first = np.minimum.reduceat(np.where(narrow, loc + scale * left[shape], np.inf), starts)
-    last = np.maximum.reduceat(np.where(narrow, loc + scale * right[shape], -np.inf), starts)
-    margin = MARGIN * rounding.step
-    return rounding.value(first) - margin, rounding.value(last) + margin
+    offsets, weight, _, scale, shape = dist.components
+    assert dist.rounding is not None
+    widest = np.max([np.subtract(*dist.rounding.ends(end)[::-1]) for end in (low, high)], axis=0)
+    width = scale * dist.shapes.table.narrowest[shape]
+    narrow = (width < EVEN * np.repeat(widest, np.diff(offsets))) & (weight > TAIL)
+    return np.asarray(np.logical_or.reduceat(narrow, offsets[:-1]))
 
 
 def no_cells(n: int) -> Cells:

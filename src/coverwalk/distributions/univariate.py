@@ -31,18 +31,12 @@ class UnivariateDistribution(Distribution):
             raise IndexError(f"there is one output, number 0; got {output!r}")
         return self
 
+    @abstractmethod
+    def pmf(self, y: ArrayLike) -> Any:
+        """P(Y = y): the mass of an atom, and 0 where y is continuous."""
+
     def prob(self, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> Any:
-        """P(low < Y <= high) for each row.
-
-        Parameters
-        ----------
-        low, high : float or array-like (n,)
-            Ends of the interval; -inf and inf by default.
-
-        Returns
-        -------
-        float or array (n,)
-        """
+        """P(low < Y <= high) for each row."""
         low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
         if not np.all(low <= high):
             raise ValueError(f"low must not exceed high (and neither may be NaN); got {low} and {high}")
@@ -53,18 +47,7 @@ class UnivariateDistribution(Distribution):
         return (upper - np.where(below, 0.0, self.cdf(low)))[()]
 
     def exceedance(self, threshold: ArrayLike) -> Any:
-        """P(Y > threshold) for each row: another name of the survival function `sf`.
-
-        Parameters
-        ----------
-        threshold : float or array-like
-            One for all rows, or (n,).
-
-        Returns
-        -------
-        float or ndarray of shape (n,)
-            Probabilities.
-        """
+        """P(Y > threshold) for each row: another name of the survival function `sf`."""
         return self.sf(threshold)
 
     def crps(self, y: ArrayLike) -> Any:

@@ -12,7 +12,7 @@ from coverwalk._kernels.double_tree.cells import component_weights
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, grow, new_state, pack, unpack, widened
 from coverwalk._kernels.odds import FAR
 from coverwalk.double_tree.check import check_engine
-from coverwalk.files.schema import Array, Fields, Flag, Limits, Maybe, Object, Schema, Tuple, Whole
+from coverwalk.files.schema import Array, Flag, Limits, Maybe, Object, Schema, Tuple, Whole
 from coverwalk.locks import MANY_ROWS
 from coverwalk.preparation.running_scaling import FARTHEST, Units, units_of
 
@@ -66,7 +66,7 @@ class DoubleTreeEngine:
         units=Object(Units, q="q"),
         missing=Flag(),
         n_rows=Whole(0, 2**31 - 8),
-        state=Fields(  # as `pack` has it
+        state=Schema(  # as `pack` has it
             scale=Array(float, "p", above=0, any_unit=True),
             counts=Array(np.int64, 4, low=0, high=2**31 - 8),
             xi=Array(np.int32, "contexts", 16, columns=_LINKS),

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from coverwalk._arrays import Floats
 from coverwalk._docstrings import SCORES, document
 from coverwalk.distributions.base import Distribution, RandomState
-from coverwalk.distributions.mixture import PredictiveDistribution, make_uniform
+from coverwalk.distributions.mixture import make_uniform
+from coverwalk.distributions.univariate import UnivariateDistribution
 
 __all__ = [
     "calibration_error",
@@ -164,8 +165,8 @@ def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) ->
     """
     y = _rows(y_true, dist)
     values: Floats = dist.cdf(y)
-    if isinstance(dist, PredictiveDistribution) and dist.rounding is not None:
-        values = np.maximum(values - make_uniform(random_state, values.shape) * dist.pmf(y), 0.0)
+    if isinstance(dist, UnivariateDistribution) and (jump := dist.pmf(y)).any():
+        values = np.maximum(values - make_uniform(random_state, values.shape) * jump, 0.0)
     return values
 
 

@@ -1,27 +1,38 @@
 """The bytes of a file: the length of a header of JSON, the header, then arrays one behind the other.
 
-The layout is that of safetensors; an entry also says how its array is held, see `packing`.
+The layout is that of safetensors, but that an array which takes fewer bytes than its shape has is compressed: by zlib,
+the first bytes of all numbers before all second bytes and so on.
 
 A file is read into memory, never mapped: a mapped file that is cut off later kills the process that reads it. What a
-file asks for is compared with its size before anything is allocated.
+file asks for is compared with its size before anything is allocated: it may inflate by `PER_BYTE` times its own size
+and by `FREE` bytes, no more. `save` keeps to that.
 """
 
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from coverwalk import __version__
 from coverwalk.files.fields import Store
-from coverwalk.files.packing import FREE, NAMES, Held, excess, hold, unpack
 
-FORMAT = 4  # rises when a file of before could be misread
+FORMAT = 5  # rises when a file of before could be misread
 
+FREE, PER_BYTE = 2**26, 4
+PAYS = 0.95  # of the bytes of an array, for it to be compressed
 _SIZES = {"{": 240, "[": 64, ",": 32}  # bytes that the smallest of JSON's objects, lists and items take in memory
 _FREE, _PER_BYTE = 5 * 2**25, 5  # bytes that they may take in all: so much, and so many times the length of the text
+
+_DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1", "BOOL": "|b1"}
+_DTYPES |= {"U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1"}
+_CODES = {code: name for name, code in _DTYPES.items()}
 
 
 class ModelFileError(ValueError):
@@ -30,20 +41,37 @@ class ModelFileError(ValueError):
 
 def pieces(metadata: dict[str, str], arrays: Store) -> Iterator[bytes | memoryview]:
     """The bytes of a file."""
-    held, entries, end = hold(arrays.items()), dict[str, Any](), 0
-    for name, one in held.items():
-        begin, end = end, end + len(one.data)
-        entries[name] = {"dtype": one.dtype, "shape": list(one.shape), "data_offsets": [begin, end]}
-        entries[name] |= {"held": one.narrow, "rises": one.rises, "packed": one.packed}
+    held, entries, end = held_bytes(arrays), dict[str, Any](), 0
+    for name, data in held.items():
+        begin, end = end, end + len(data)
+        array = arrays[name]
+        entries[name] = {"dtype": _CODES[array.dtype.str], "shape": list(array.shape), "data_offsets": [begin, end]}
     made = _digest(metadata, entries)
-    for one in held.values():
-        made.update(one.data)
+    for data in held.values():
+        made.update(data)
     header = {"__metadata__": {**metadata, "digest": made.hexdigest()}, **entries}
     text = json.dumps(header, separators=(",", ":")).encode()
     yield len(text).to_bytes(8, "little")
     yield text
-    for one in held.values():
-        yield one.data
+    yield from held.values()
+
+
+def held_bytes(arrays: Store) -> dict[str, bytes | memoryview]:
+    """The bytes of each array: compressed where that pays, the largest last, if the file may then inflate so much."""
+    free, held = FREE, dict[str, bytes | memoryview]()
+    for name, array in sorted(arrays.items(), key=lambda pair: pair[1].nbytes):
+        flat = array.reshape(-1).view(np.uint8)
+        packed = zlib.compress(np.ascontiguousarray(flat.reshape(-1, array.itemsize).T).data, 6)
+        more = _excess(array.nbytes, len(packed))
+        pays = len(packed) < PAYS * array.nbytes and more <= free
+        free -= more if pays else 0
+        held[name] = packed if pays else flat.data
+    return held
+
+
+def _excess(n_bytes: int, n_held: int) -> int:
+    """By how many bytes an array of so many is larger than a file may inflate, of which it takes so many."""
+    return max(n_bytes - PER_BYTE * n_held, 0)
 
 
 def _digest(metadata: dict[str, str], entries: dict[str, Any]) -> Any:
@@ -87,7 +115,7 @@ def parsed(text: str, where: str) -> Any:
     """JSON values, of which nothing is made that takes more memory than a small multiple of the text."""
     refuse_inflation(text, where)
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        return json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(
             f"{where} is not a model file, or is damaged ({error}); expected one written by save()"
@@ -99,10 +127,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         raise ValueError("a key comes twice")
     return made
-
-
-def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _texts(metadata: Any, path: Path) -> dict[str, str]:
@@ -126,54 +150,78 @@ def _texts(metadata: Any, path: Path) -> dict[str, str]:
     return metadata
 
 
+class _Entry(NamedTuple):
+    """What the header tells of an array."""
+
+    begin: int
+    end: int
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def n_bytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
+
+
 def _arrays(file: BinaryIO, header: dict[str, Any], room: int, path: Path, read: Callable[[bytes], None]) -> Store:
     """Every array, in memory of its own; they fill the file without overlap, and inflate it no more than is allowed.
 
     read: gets the bytes of the arrays, in their order.
     """
-    entries = [
-        (*entry["data_offsets"], name, held) for name, entry in header.items() for held in [_held(entry, name, path)]
-    ]
-    entries.sort(key=lambda entry: entry[:2])
+    entries = sorted((_entry(entry, name, path) for name, entry in header.items()), key=lambda entry: entry[:2])
     at, more = 0, 0
-    for begin, end, name, held in entries:
-        if begin != at or end < begin:
+    for entry in entries:
+        if entry.begin != at or entry.end < at:
             raise ModelFileError(f"{path}: its arrays overlap, or leave gaps")
-        if not held.packed and end - begin != held.count * NAMES[held.narrow].itemsize:
-            raise ModelFileError(f"{path}: the array {name} does not have the size of its shape")
-        more += excess(held.count * NAMES[held.dtype].itemsize, end - begin)
-        at = end
+        more += _excess(entry.n_bytes, entry.end - at)
+        at = entry.end
     if at != room:
         raise ModelFileError(f"{path} is truncated, or longer than its arrays")
     if more > FREE:
         raise ModelFileError(f"{path} has arrays that would take far more memory than the file")
     arrays = {}
-    for begin, end, name, held in entries:
-        data = file.read(end - begin)
+    for entry in entries:
+        data = file.read(entry.end - entry.begin)
         read(data)
         try:
-            arrays[name] = unpack(replace(held, data=data))
+            arrays[entry.name] = unpacked(data, entry.dtype, entry.shape)
         except ValueError as error:
-            raise ModelFileError(f"{path} is damaged: the array {name}: {error}; use a backup or fit again") from error
+            raise ModelFileError(
+                f"{path} is damaged: the array {entry.name}: {error}; use a backup or fit again"
+            ) from error
     return arrays
 
 
-def _held(entry: Any, name: str, path: Path) -> Held:
-    """How an array is held, and its shape."""
-    valid = type(entry) is dict and entry.keys() == {"dtype", "shape", "data_offsets", "held", "rises", "packed"}
-    for key in ("dtype", "held"):
-        valid = valid and type(entry[key]) is str and entry[key] in NAMES
-    for key in ("rises", "packed"):
-        valid = valid and type(entry[key]) is bool
+def _entry(entry: Any, name: str, path: Path) -> _Entry:
+    valid = type(entry) is dict and entry.keys() == {"dtype", "shape", "data_offsets"}
+    valid = valid and type(entry["dtype"]) is str and entry["dtype"] in _DTYPES
     for key in ("shape", "data_offsets"):
         valid = valid and type(entry[key]) is list and all(type(n) is int and 0 <= n < 2**62 for n in entry[key])
     if not valid or len(entry["data_offsets"]) != 2 or len(entry["shape"]) > 8:
         raise ModelFileError(f"{path}: the entry of the array {name} is not one that a model has")
     if 0 in entry["shape"]:
         raise ModelFileError(f"{path}: the array {name} is empty; such arrays stand in the header")
-    dtype, held = NAMES[entry["dtype"]], NAMES[entry["held"]]
-    if dtype != held and not (dtype.kind in "iu" and held.kind in "iu" and held.itemsize < dtype.itemsize):
-        raise ModelFileError(f"{path}: the array {name} is held in numbers that are not its own")
-    if entry["rises"] and dtype.kind not in "iu":
-        raise ModelFileError(f"{path}: the array {name} is held in numbers that are not its own")
-    return Held(entry["dtype"], tuple(entry["shape"]), entry["held"], entry["rises"], entry["packed"])
+    begin, end = entry["data_offsets"]
+    return _Entry(begin, end, name, np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"]))
+
+
+def unpacked(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """The array, in memory of its own; ValueError if the bytes are not those of one."""
+    n_bytes = prod(shape) * dtype.itemsize
+    packed = len(data) < n_bytes
+    if packed:
+        stream = zlib.decompressobj()
+        try:
+            data = stream.decompress(data, n_bytes + 1)
+        except zlib.error as error:
+            raise ValueError(f"what is compressed cannot be read ({error})") from error
+        if not stream.eof or stream.unused_data:
+            raise ValueError("it does not have the size of its shape")
+    if len(data) != n_bytes:
+        raise ValueError("it does not have the size of its shape")
+    flat = np.frombuffer(data, dtype)
+    if packed:
+        flat = np.ascontiguousarray(np.frombuffer(data, np.uint8).reshape(dtype.itemsize, -1).T).view(dtype)
+    del data  # two copies at a time, no more
+    return flat.reshape(shape).astype(dtype.newbyteorder("="))  # a file's bytes cannot be written to

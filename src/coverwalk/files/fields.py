@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from functools import cache
-from itertools import pairwise
 from math import isfinite
 from typing import Any
 
@@ -13,8 +12,6 @@ from coverwalk.files.limits import LARGEST, Limits, SchemaError, Scope, evaluate
 
 INLINE = 32  # numbers: smaller arrays stand in the header itself, since thousands of tiny ones would swell the file
 MAX_EMPTY = 4096  # of a dimension that no number of an array bears out
-_WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}  # JSON has no such numbers
-LONGEST = 2**20  # bytes that the strings of an array may be padded to, beyond eight times what they have
 
 Store = dict[str, NDArray[Any]]  # the arrays of a file by name; reading takes them out
 
@@ -35,7 +32,8 @@ class Field(ABC):
     def check(self, name: str, value: Any, scope: Scope | None = None) -> None:
         """Raise ValueError for a parameter that holds what a file could not."""
         try:
-            self.read(self.write(value, name, {}), name, {}, {} if scope is None else scope, name)
+            store: Store = {}
+            self.read(self.write(value, name, store), name, store, {} if scope is None else scope, name)
         except SchemaError as error:
             raise ValueError(str(error).replace(", found ", ", got ")) from None
 
@@ -48,8 +46,7 @@ class _Scalar(Field):
             raise SchemaError(
                 f"{where} is a {type(value).__module__}.{type(value).__qualname__}; functions cannot be stored"
             )
-        plain = value.item() if isinstance(value, np.generic) else value
-        return repr(plain) if isinstance(plain, float) and not np.isfinite(plain) else plain
+        return value.item() if isinstance(value, np.generic) else value
 
     def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
         self.require(node, where, scope)
@@ -86,9 +83,6 @@ class Real(_Scalar):
     def __init__(self, *, inf: bool = False, whole: bool = False, **limits: Any) -> None:
         self.whole, self.inf, self.limits = whole, inf, Limits(inf=inf, **limits)
         self._bounded = bool(limits) or inf
-
-    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
-        return super().read(_WORDS.get(node, node) if isinstance(node, str) else node, where, store, scope, name)
 
     def require(self, value: Any, where: str, scope: Scope) -> None:
         if type(value) is not float and not (self.whole and type(value) is int and abs(value) < 2**1023):
@@ -139,9 +133,9 @@ class Array(Field):
         if value.size > INLINE:
             store[where] = np.ascontiguousarray(value)
             return "@"
-        values = [repr(x) if isinstance(x, float) and not np.isfinite(x) else x for x in value.ravel().tolist()]
         if value.dtype != self.dtype:
             refuse(where, f"an array of {self.dtype}", value)
+        values = value.ravel().tolist()
         return values if value.ndim == 1 else {"shape": list(value.shape), "values": values}
 
     def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> NDArray[Any]:
@@ -162,8 +156,6 @@ class Array(Field):
                 refuse(where, "an array with a shape", shape)
         if type(values) is not list or len(values) > INLINE:
             refuse(where, f"an array of at most {INLINE} numbers, or one behind the header", values)
-        if self.dtype.kind == "f":
-            values = [_WORDS.get(x, x) if isinstance(x, str) else x for x in values]
         kind = {"f": float, "i": int, "u": int, "b": bool}[self.dtype.kind]
         if not all(type(x) is kind for x in values):
             refuse(where, f"an array of {self.dtype}", values)
@@ -208,39 +200,3 @@ class Names(Field):
         if len(set(node)) < n:
             refuse(where, "names that differ", node)
         return np.array(node, dtype=object)
-
-
-class Labels(Field):
-    """An array (n,) of labels in order, each once: numbers of some dtype, or strings."""
-
-    KINDS = {np.dtype(code).str for code in ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")}  # noqa: RUF012
-
-    def __init__(self, length: str) -> None:
-        self.length = length
-
-    def write(self, value: Any, where: str, store: Store) -> Any:
-        if value.dtype.kind in "UO":
-            return {"labels": value.tolist(), "dtype": value.dtype.kind}
-        return {"labels": value.tolist(), "dtype": value.dtype.str}
-
-    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> NDArray[Any]:
-        if type(node) is not dict or node.keys() != {"labels", "dtype"} or type(node["labels"]) is not list:
-            refuse(where, "labels", node)
-        labels, dtype = node["labels"], node["dtype"]
-        if type(dtype) is not str or dtype not in {*self.KINDS, "U", "O"}:
-            refuse(where, "labels of a known dtype", dtype)
-        kind = {"b": bool, "f": float, "U": str, "O": str}.get(dtype if dtype in "UO" else np.dtype(dtype).kind, int)
-        if not all(type(label) is kind for label in labels) or any(a >= b for a, b in pairwise(labels)):
-            refuse(where, "labels of one kind, sorted, each once", labels)
-        if dtype == "U":
-            longest = max(map(len, labels), default=0)
-            if 4 * longest * len(labels) > 32 * sum(map(len, labels)) + LONGEST:  # numpy pads all to the longest
-                refuse(where, "labels of similar lengths", labels)
-        try:
-            array = np.array(labels, dtype=object if dtype == "O" else dtype)
-        except (OverflowError, ValueError) as error:
-            raise SchemaError(f"{where}: {error}") from error
-        if array.tolist() != labels:
-            refuse(where, f"labels of {dtype}", labels)
-        scope[self.length] = len(labels)
-        return array

@@ -1,11 +1,12 @@
-"""Fields that hold other fields: what may be missing, lists, tuples, tables, sets."""
+"""Fields that are made of others: what may be missing, lists, tuples, tables, sets, generators."""
 
 from types import SimpleNamespace
 from typing import Any
 
-from coverwalk.files.fields import Field, Real, Store
+import numpy as np
+
+from coverwalk.files.fields import Array, Field, Real, Store, Whole
 from coverwalk.files.limits import SchemaError, Scope, evaluate, refuse
-from coverwalk.files.objects import Schema
 from coverwalk.files.plain import Plain
 
 
@@ -101,22 +102,6 @@ class Tuple(Field):
         return made
 
 
-class Fields(Field):
-    """A dictionary of fields by name; their dimensions are those of the object that has it."""
-
-    def __init__(self, **fields: Field) -> None:
-        self.schema = Schema()
-        self.schema.fields = fields
-
-    def write(self, value: Any, where: str, store: Store) -> Any:
-        if type(value) is not dict:
-            refuse(where, "a dict", value)
-        return self.schema.write(value, where, store)
-
-    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
-        return self.schema.read(node, where, store, scope)
-
-
 class Table(Field):
     """A dictionary, or a Counter; its keys are hashable plain values."""
 
@@ -136,8 +121,12 @@ class Table(Field):
             refuse(where, "a table", node)
         made = self.kind()
         for i, pair in enumerate(node):
-            key = self.key.read_hashable(pair[0], where)
-            if key in made:
+            key = self.key.read(pair[0], where, store, scope, "key")
+            try:
+                again = key in made
+            except TypeError:
+                refuse(where, "keys that can be hashed", key)
+            if again:
                 refuse(where, "a table that has each key once", key)
             made[key] = self.value.read(pair[1], f"{where}[{i}]", store, scope, "item")
         scope.pop("item", None)
@@ -155,15 +144,53 @@ class Link(Field):
             refuse(where, "nothing", node)
 
 
-class Set(Field):
+class Set(Plain):
     """A set of hashable plain values."""
 
-    def write(self, value: Any, where: str, store: Store) -> Any:
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
+        value = super().read(node, where, store, scope, name)
         if type(value) is not set:
             refuse(where, "a set", value)
-        return [Plain().write(item, where, store) for item in sorted(value, key=repr)]
+        return value
+
+
+class Random(Field):
+    """What scikit-learn takes as ``random_state``: None, a number, or a generator, whose next draw is the same."""
+
+    SEED = Maybe(Whole(0, 2**62 - 1))
+    MERSENNE = Tuple(Array(np.uint32, 624), Whole(0, 624), Whole(0, 1), Real())  # key, place in it, half a pair
+    PCG64 = Tuple(Whole(0, 2**128 - 1), Whole(0, 2**128 - 1), Whole(0, 1), Whole(0, 2**32 - 1))
+
+    def write(self, value: Any, where: str, store: Store) -> Any:
+        if value is None or isinstance(value, int | np.integer):
+            return None if value is None else int(value)
+        state: Any = {"bit_generator": ""}
+        if isinstance(value, np.random.RandomState):
+            state = value.get_state(legacy=False)
+        elif isinstance(value, np.random.Generator):
+            state = value.bit_generator.state
+        if state["bit_generator"] == "MT19937" and "gauss" in state:
+            words = (*state["state"].values(), state["has_gauss"], state["gauss"])
+            return {"RandomState": self.MERSENNE.write(words, where, store)}
+        if state["bit_generator"] == "PCG64" and isinstance(value, np.random.Generator):
+            words = (*state["state"].values(), state["has_uint32"], state["uinteger"])
+            return {"Generator": self.PCG64.write(words, where, store)}
+        raise SchemaError(f"{where} must be None, a whole number, a RandomState or a Generator of the usual kinds")
 
     def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
-        if type(node) is not list:
-            refuse(where, "a set", node)
-        return {Plain().read_hashable(item, where) for item in node}
+        if type(node) is dict and node.keys() == {"RandomState"}:
+            key, *rest = self.MERSENNE.read(node["RandomState"], where, store, scope, name)
+            if not key.any():
+                refuse(where, "the state of a RandomState", key)
+            made = np.random.RandomState(0)
+            made.set_state(("MT19937", key, *rest))
+            return made
+        if type(node) is dict and node.keys() == {"Generator"}:
+            state, inc, has_uint32, uinteger = self.PCG64.read(node["Generator"], where, store, scope, name)
+            if inc % 2 == 0:
+                refuse(where, "the state of a Generator", inc)
+            generator = np.random.default_rng(0)
+            inner = {"bit_generator": "PCG64", "state": {"state": state, "inc": inc}}
+            generator.bit_generator.state = {**inner, "has_uint32": has_uint32, "uinteger": uinteger}
+            return generator
+        return self.SEED.read(node, where, store, scope, name)

@@ -12,20 +12,11 @@ Check = Callable[[Any, Scope], None]
 T = TypeVar("T")
 
 
-class Schema:
-    """The fields of a class, in the order in which they are read."""
+class Schema(Field):
+    """The fields of a class, in the order in which they are read; or of a dictionary in it, with its dimensions."""
 
     def __init__(self, *, check: Check | None = None, **fields: Field) -> None:
-        self.fields, self.check = fields, check
-
-    def __add__(self, other: "Schema") -> "Schema":
-        checks = [check for check in (self.check, other.check) if check]
-
-        def both(state: Any, scope: Scope) -> None:
-            for check in checks:
-                check(state, scope)
-
-        return Schema(check=both, **{**self.fields, **other.fields})
+        self.fields, self._check = fields, check
 
     def check_parameters(self, state: Mapping[str, Any], *names: str) -> None:
         """Raise ValueError for the first of these fields, by default all, that holds what a file could not."""
@@ -33,27 +24,26 @@ class Schema:
         for name in names or self.fields:
             self.fields[name].check(name, state[name], scope)
 
-    def write(self, state: dict[str, Any], where: str, store: Store) -> dict[str, Any]:
-        """The fields of an object as JSON values."""
-        unknown = sorted(state.keys() - self.fields.keys())
-        if unknown:
+    def write(self, value: dict[str, Any], where: str, store: Store) -> dict[str, Any]:
+        if type(value) is not dict:
+            refuse(where, "a dict", value)
+        if unknown := sorted(value.keys() - self.fields.keys()):
             raise SchemaError(f"{where} has {', '.join(unknown)}, for which files have no place: delete it first")
-        return {name: self.fields[name].write(item, f"{where}.{name}", store) for name, item in state.items()}
+        return {name: self.fields[name].write(item, f"{where}.{name}", store) for name, item in value.items()}
 
-    def read(self, node: Any, where: str, store: Store, scope: Scope) -> dict[str, Any]:
-        """The checked fields of an object; the scope knows its dimensions afterwards."""
+    def read(self, node: Any, where: str, store: Store, scope: Scope, name: str = "") -> dict[str, Any]:
         if type(node) is not dict:
             refuse(where, "an object", node)
         if unknown := sorted(node.keys() - self.fields.keys()):
             raise SchemaError(f"{where} has fields that its class does not have: {unknown}")
         state: dict[str, Any] = {}
-        for name, field in self.fields.items():
-            if name in node:
-                state[name] = field.read(node[name], f"{where}.{name}", store, scope, name)
+        for key, field in self.fields.items():
+            if key in node:
+                state[key] = field.read(node[key], f"{where}.{key}", store, scope, key)
             elif not field.optional:
-                raise SchemaError(f"{where} lacks {name}")
-        if self.check:
-            self.check(SimpleNamespace(**state), scope)
+                raise SchemaError(f"{where} lacks {key}")
+        if self._check:
+            self._check(SimpleNamespace(**state), scope)
         return state
 
 

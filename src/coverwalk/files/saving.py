@@ -34,7 +34,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         decoded(tree, dict(arrays))  # what could not be loaded is not written
     except SchemaError as error:
         raise ValueError(f"this {type(model).__name__} cannot be saved: {error}") from error
-    text = json.dumps(tree, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(tree, separators=(",", ":"))
     refuse_inflation(text, f"this {type(model).__name__}")
     metadata = {"format": "coverwalk", "version": str(FORMAT), "written_by": __version__, "model": text}
     write_whole(path, pieces(metadata, arrays))

@@ -30,17 +30,16 @@
 - `save` reads what it wrote before it touches the disk: a class that has changed beside its schema cannot be saved.
 """
 
-from coverwalk.files.fields import Array, Flag, Labels, Names, Real, Text, Whole
+from coverwalk.files.fields import Array, Flag, Names, Real, Text, Whole
 from coverwalk.files.limits import Limits, SchemaError, Scope, refuse, require
-from coverwalk.files.nesting import Absent, Either, Fields, Link, List, Maybe, Set, Table, Tuple
+from coverwalk.files.nesting import Absent, Either, Link, List, Maybe, Random, Set, Table, Tuple
 from coverwalk.files.objects import Object, Schema, stored
-from coverwalk.files.plain import Plain, Random
+from coverwalk.files.plain import Labels, Plain
 
 __all__ = [
     "Absent",
     "Array",
     "Either",
-    "Fields",
     "Flag",
     "Labels",
     "Limits",

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats
-from coverwalk._kernels.forest.node import UNSEEN
-from coverwalk.preparation.columns import OTHERS, MixedInputs, column_values, columns_of, frequent_categories
+from coverwalk.preparation.columns import OTHERS, MixedInputs, column_values, columns_of, encoded, frequent_categories
 
 
 def _digest(value: Any) -> float:
@@ -84,9 +83,7 @@ def category_codes(X: Floats, mixed: MixedInputs) -> Floats:
     coded = X.copy()
     for a, categories in enumerate(mixed.categories):
         if categories:
-            number = {_digest(category): float(i) for i, category in enumerate(categories) if category != OTHERS}
-            others = float(categories.index(OTHERS)) if OTHERS in categories else float(UNSEEN)
             known, place = np.unique(X[:, a], return_inverse=True)
-            table = [np.nan if value != value else number.get(value, others) for value in known.tolist()]
-            coded[:, a] = np.array(table, dtype=np.float64)[place]
+            table = [category if category == OTHERS else _digest(category) for category in categories]
+            coded[:, a] = encoded(known, table)[place]
     return coded

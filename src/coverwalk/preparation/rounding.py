@@ -100,7 +100,7 @@ class Rounding:
         left, right = self._cells(y)
         if not self.limited:
             return left, right
-        start, end = (left, right) if self.bounds is None else (self.bounds.forward(left), self.bounds.forward(right))
+        start, end = self._to_line(left), self._to_line(right)
         with np.errstate(invalid="ignore"):
             outside = (y < self.low) | (y > self.high)
             lowest = left < self.low if self.step else y == self.low  # a y in the cell of the limit, too
@@ -153,19 +153,27 @@ class Rounding:
             t = left + (MARGIN + (1.0 - 2.0 * MARGIN) * u) * (right - left)
         return t if self.bounds is None else np.clip(self.bounds.forward(t), -_FARTHEST, _FARTHEST)
 
+    def _to_line(self, t: Floats) -> Floats:
+        """From between the bounds to the whole line."""
+        return t if self.bounds is None else self.bounds.forward(t)
+
     # -- and back -----------------------------------------------------------------------------------------------------
 
     def value(self, latent: ArrayLike) -> Floats:
         """The y of a latent y; rising, and constant in a cell, which owns its upper end."""
-        t = np.asarray(latent, dtype=np.float64)
-        y = self._rounded(t if self.bounds is None else self.bounds.backward(t))
-        return np.clip(y, self.low, self.high) if self.limited else y
+        return self._limited(self._rounded(self._from_line(latent)))
 
     def unrounded(self, latent: ArrayLike) -> Floats:
         """The y of a latent y before it was rounded to a grid: in the units of y, within the limits."""
+        t = self._from_line(latent)
+        return self._limited(t if self.step else self._rounded(t))
+
+    def _from_line(self, latent: ArrayLike) -> Floats:
+        """From the whole line to between the bounds."""
         t = np.asarray(latent, dtype=np.float64)
-        t = t if self.bounds is None else self.bounds.backward(t)
-        y = t if self.step else self._rounded(t)
+        return t if self.bounds is None else self.bounds.backward(t)
+
+    def _limited(self, y: Floats) -> Floats:
         return np.clip(y, self.low, self.high) if self.limited else y
 
     def _rounded(self, t: Floats) -> Floats:
@@ -184,12 +192,11 @@ class Rounding:
 
     def value_and_near(self, latent: Floats, near: float) -> tuple[Floats, Bools]:
         """On a grid: the y of a latent y, and whether that is so near, in steps, to the lower end of its cell."""
-        t = latent if self.bounds is None else self.bounds.backward(latent)
-        z = (t - self.origin) / self.step
+        z = (self._from_line(latent) - self.origin) / self.step
         k = np.ceil(z - (0.5 + _SNAP))
         y = self.origin + k * self.step
         y = y.round(self.decimals) if self.decimals >= 0 else y
-        return np.clip(y, self.low, self.high) if self.limited else y, z + (0.5 - near) < k
+        return self._limited(y), z + (0.5 - near) < k
 
     def value_before(self, y: Floats) -> Floats:
         """The value of the grid before each y of it."""
@@ -204,8 +211,7 @@ class Rounding:
             t = self._moved(y, "right")
         if not self.limited:
             return t
-        t = t if self.bounds is None else self.bounds.forward(t)
-        return np.where(y < self.low, -np.inf, np.where(y >= self.high, np.inf, t))
+        return np.where(y < self.low, -np.inf, np.where(y >= self.high, np.inf, self._to_line(t)))
 
     def pieces(self, grid: Floats | None = None) -> tuple[Floats, Ints, Floats]:
         """What y is of the latent y, for `piece_moments`: edges, kinds and forms.
@@ -245,7 +251,7 @@ class Rounding:
 
     def value_at(self, y: Floats) -> Floats:
         """The value of the grid in whose cell a y lies, within the limits."""
-        return np.clip(self._rounded(y), self.low, self.high)
+        return self._limited(self._rounded(y))
 
     def at_steps(self, k: NDArray[Any]) -> Floats:
         """The values of the grid at these whole numbers of steps."""

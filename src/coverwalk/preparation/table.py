@@ -94,7 +94,7 @@ class Table:
         """Frames of text, missing values as null, of the rows that `batches` gives."""
         for frame in self._rows(columns):
             cleaned = frame.select([_without_missing(frame[name].cast(polars_here().String)) for name in columns])
-            yield from _pieces(n_rows, cleaned)
+            yield from (cleaned[start : start + n_rows] for start in range(0, len(cleaned), n_rows))
 
     def _rows(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
         """The frames of some columns, from the file or as they were kept."""
@@ -114,8 +114,7 @@ class Table:
         TableError
             For a column that is not there, an entry that is no finite number, or a table without rows.
         """
-        for numbers, _, _ in self._numbered(columns):
-            yield from _pieces(n_rows, numbers)
+        return (numbers for numbers, _, _ in self._numbered(columns, [], n_rows))
 
     def read(self, columns: list[str]) -> Floats:
         """All rows at once."""
@@ -123,26 +122,26 @@ class Table:
 
     def labelled(self, columns: list[str], label: str, n_rows: int = 20_000) -> Iterator[tuple[Floats, NDArray[Any]]]:
         """Arrays of finite numbers as from `batches`, each with the entries of the column ``label`` as they stand."""
-        for numbers, frame, first in self._numbered(columns, [label]):
-            labels = self._labels(frame[label], first)
-            yield from zip(_pieces(n_rows, numbers), _pieces(n_rows, labels))
+        for numbers, frame, first in self._numbered(columns, [label], n_rows):
+            yield numbers, self._labels(frame[label], first)
 
     def beside(
         self, columns: list[str], kept: list[str], n_rows: int = 20_000
     ) -> Iterator[tuple[Floats, "polars.DataFrame"]]:
         """Arrays of finite numbers as from `batches`, each with the entries of some more columns as they stand."""
-        for numbers, frame, _ in self._numbered(columns, kept):
-            for some, rows in zip(_pieces(n_rows, numbers), _pieces(n_rows, frame)):
-                yield some, rows.select(kept)  # a frame without columns has no rows
+        return ((numbers, frame.select(kept)) for numbers, frame, _ in self._numbered(columns, kept, n_rows))
 
-    def _numbered(self, columns: list[str], kept: Sequence[str] = ()) -> Iterator[tuple[Floats, Any, int]]:
-        """Frame by frame: its columns as numbers, the frame with those kept, and how many rows came before it."""
+    def _numbered(self, columns: list[str], kept: list[str], n_rows: int) -> Iterator[tuple[Floats, Any, int]]:
+        """Piece by piece: some columns as numbers, the rows with those kept, and how many rows came before them."""
         wanted = list(dict.fromkeys([*columns, *kept]))
         self.require(wanted)
         first = 0
         for frame in self._rows(wanted):
-            yield self._table(frame, columns, first), frame, first
-            first += len(frame)
+            numbers = self._table(frame, columns, first)
+            for start in range(0, len(numbers), n_rows):
+                part = slice(start, start + n_rows)
+                yield numbers[part], frame[part], first + start
+            first += len(numbers)
         if first == 0:
             raise self._without_rows()
 
@@ -206,11 +205,6 @@ class Table:
                 "row out"
             )
         return values
-
-
-def _pieces(n_rows: int, rows: Any) -> Iterator[Any]:
-    """At most so many rows of an array or a frame at a time."""
-    return (rows[start : start + n_rows] for start in range(0, len(rows), n_rows))
 
 
 def _as_text(column: "polars.Series") -> "polars.Series":

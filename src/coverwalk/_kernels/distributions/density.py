@@ -18,11 +18,11 @@ from coverwalk._kernels.distributions.exponential import LOWEST, loop_exp, loop_
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import (
     BLOCK,
-    CELLS,
     FAR,
     FAR_NORMAL,
     KERNELS,
     STUDENT,
+    T2_CELLS,
     Table,
     cells_density,
     find_cell,
@@ -37,13 +37,12 @@ LEAST = 1e-280  # a sum of densities above this has lost nothing to underflow
 # Unsigned: an index that might be negative counts from the end, and a loop over it is not done on several at once.
 _BLOCK = np.uint64(BLOCK)
 _AHEAD = 4  # components whose normals are fetched ahead
-_SERIES = 0.6  # deviations up to which a cell is narrow: its mean density has a series
+_SERIES = 0.6  # deviations up to which a cell is narrow, times those from the middle: its mean density has a series
 _NARROW = 0.03  # the same of a Student t with one degree of freedom, squared; the square rises with them
 _AWAY = 8.5  # deviations beyond which a normal is passed over at first
-_STEEPEST = math.exp(0.5 * _SERIES * _AWAY)  # by how much more a normal has at the end of a cell than in its middle
-# Widths up to which a cell is thin: t is 1e-4, and what three terms leave out, t^3 He_6 / 5040, is below 1e-10
-_THIN = 0.02
-_LEFT_OUT = math.exp(-0.5 * _AWAY**2) * _STEEPEST
+# Widths up to which a cell is thin: t is 1.2e-3, and what four terms leave out, t^4 He_8 / 362880, is 1e-10
+_THIN = 0.07
+_LEFT_OUT = math.exp(-0.5 * _AWAY**2 + 0.5 * _THIN * _AWAY)  # of a normal passed over, at the end of a cell
 _NORM = 1.0 / math.sqrt(2.0 * math.pi)
 _MANY = 1e30  # degrees of freedom that are as good as infinitely many
 _FLAT = 1e15  # deviations from which on there is no curvature: nothing overflows
@@ -64,35 +63,12 @@ def _series(square: float, t: float) -> float:
 
 
 @fused_kernel
-def _narrow_normals(
-    mass: Floats, center: Floats, width: Floats, first: int, last: int, middle: float, span: float
-) -> tuple[float, float]:
-    """The mean density over a cell of the normals first:last that are wide against it, and a bound on the others'.
-
-    A normal farther than _AWAY deviations is among the others.
-    """
-    total, passed = 0.0, 0.0
-    block, end = np.uint64(first), np.uint64(last)
-    while block < end:
-        for j in range(_BLOCK):
-            a = block + j
-            inverse = 1.0 / width[a]
-            z, w = (middle - center[a]) * inverse, span * inverse
-            square, t = min(z * z, _AWAY**2), 0.25 * w * w
-            density = loop_exp(-0.5 * square)
-            narrow = t * max(1.0, square) <= 0.25 * _SERIES**2 and square < _AWAY**2
-            height = mass[a] * inverse if a < end else 0.0
-            total += height * density * _series(square, t) if narrow else 0.0
-            passed += 0.0 if narrow else height * (density * _STEEPEST if w <= _SERIES else 1.0)
-        block += _BLOCK
-    return _NORM * total, passed
-
-
-@fused_kernel
 def _thin_normals(
     mass: Floats, center: Floats, width: Floats, first: int, last: int, middle: float, span: float
 ) -> tuple[float, float]:
-    """As `_narrow_normals`, for a cell of at most _THIN of the narrowest width: three terms of the series do."""
+    """The mean density of the normals first:last over a cell of at most _THIN of the narrowest width, by four terms of
+    the series; and a bound on that of the normals farther than _AWAY deviations, which are passed over.
+    """
     total, passed, quarter = 0.0, 0.0, 0.25 * span * span
     block, end = np.uint64(first), np.uint64(last)
     while block < end:
@@ -102,7 +78,9 @@ def _thin_normals(
             z, t = (middle - center[a]) * inverse, quarter * inverse * inverse
             square = min(z * z, _AWAY**2)
             height = mass[a] * inverse if a < end else 0.0
-            series = (square - 1.0) * (1.0 / 6) + t * ((square - 6.0) * square + 3.0) * (1.0 / 120)
+            he_6 = ((square - 15.0) * square + 45.0) * square - 15.0
+            third = ((square - 6.0) * square + 3.0) * (1.0 / 120) + t * he_6 * (1.0 / 5040)
+            series = (square - 1.0) * (1.0 / 6) + t * third
             total += height * loop_exp(-0.5 * square) * (1.0 + t * series)
             passed += 0.0 if square < _AWAY**2 else height * _LEFT_OUT
         block += _BLOCK
@@ -171,35 +149,20 @@ def _all_normals(
 
 @kernel
 def _cells_mean_density(
-    mass: Floats, left: Floats, width: Floats, first: int, last: int, low: float, high: float
+    mass: Floats, left: Floats, width: Floats, first: int, last: int, low: float, high: float, in_u: bool
 ) -> float:
-    """The mean density of the cells first:last between low and high; where they are one the density there."""
+    """The mean density between low and high of the cells first:last in e, or in u = F(e); at low where they are one."""
+    start = t2_lower(low) if in_u else low
     if low == high:
-        return cells_density(mass, left, width, first, last, low)
-    total = 0.0
-    for a in range(max(find_cell(left, first, last, low), first), last):
-        if left[a] >= high:
-            break
-        total += mass[a] / width[a] * max(min(high, left[a] + width[a]) - max(low, left[a]), 0.0)
-    return total / (high - low)
-
-
-@kernel
-def _t2_mean_density(
-    mass: Floats, left: Floats, width: Floats, first: int, last: int, low: float, high: float
-) -> float:
-    """The same of cells in u = F(e), low and high being e: exact in both tails, where u rounds to 1."""
-    if low == high:
-        return cells_density(mass, left, width, first, last, t2_lower(low)) * t2_density(low)
-    below_low, below_high, above_low, above_high = t2_lower(low), t2_lower(high), t2_lower(-low), t2_lower(-high)
-    total = 0.0
-    for a in range(max(find_cell(left, first, last, below_low), first), last):
+        return cells_density(mass, left, width, first, last, start) * (t2_density(low) if in_u else 1.0)
+    stop, total = t2_lower(high) if in_u else high, 0.0
+    for a in range(max(find_cell(left, first, last, start), first), last):
         end = left[a] + width[a]
-        if left[a] >= below_high:
+        if left[a] >= stop:
             break
-        inside = min(below_high, end) - max(below_low, left[a])
-        if end > 0.5:
-            inside = min(above_low, 1.0 - left[a]) - max(above_high, 1.0 - end)
+        inside = min(stop, end) - max(start, left[a])
+        if in_u and end > 0.5:  # by the distances to 1: u itself may round to it
+            inside = min(t2_lower(-low), 1.0 - left[a]) - max(t2_lower(-high), 1.0 - end)
         total += mass[a] / width[a] * max(inside, 0.0)
     return total / (high - low)
 
@@ -245,17 +208,13 @@ def cell_densities(components: Components, table: Table, first: int, low: Floats
                     density, others = 0.0, math.inf
                     if w <= _THIN * narrowest[s]:
                         density, others = _thin_normals(mass, center, width, start[s], start[s + 1], e, w)
-                    elif w <= _SERIES * width[start[s]]:  # else hardly any are wide against the cell
-                        density, others = _narrow_normals(mass, center, width, start[s], start[s + 1], e, w)
                     if factor * others > 1e-12 * (total + factor * density):
                         density = _all_normals(mass, center, width, start[s], start[s + 1], e, w)
                     total += factor * density
                 else:
                     left, right = (low[i, j] - loc[m]) / scale[m], (high[i, j] - loc[m]) / scale[m]
-                    if kind[s] == CELLS:
-                        density = _cells_mean_density(mass, center, width, start[s], start[s + 1], left, right)
-                    else:
-                        density = _t2_mean_density(mass, center, width, start[s], start[s + 1], left, right)
+                    in_u = kind[s] == T2_CELLS
+                    density = _cells_mean_density(mass, center, width, start[s], start[s + 1], left, right, in_u)
                     total += factor * density
             out[i, j] = total + _students(room, n)
 

@@ -5,7 +5,7 @@
 
 import math
 
-from coverwalk._arrays import Floats
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import CELLS, KERNELS, STUDENT, Table, find_cell
@@ -24,6 +24,27 @@ def _student(df: float, u: float, v: float) -> float:
 
 
 @kernel
+def _choose(weight: Floats, first: int, last: int, u: float) -> tuple[int, float]:
+    """The component of first:last that a uniform u chooses by its weight, and what is left of u within it."""
+    chosen = -1
+    for m in range(first, last):
+        if weight[m] > 0.0:
+            chosen = m  # the last one with a weight, should rounding leave a rest
+            if u < weight[m]:
+                break
+            u -= weight[m]
+    return chosen, u
+
+
+@kernel
+def draw_components(components: Components, u: Floats, out: Ints) -> None:
+    """Fill out (n, k): the component of row i, chosen by the uniform u[i, j] with its weight."""
+    for i in range(u.shape[0]):
+        for j in range(u.shape[1]):
+            out[i, j] = _choose(components.weight, components.offsets[i], components.offsets[i + 1], u[i, j])[0]
+
+
+@kernel
 def draw_rows(components: Components, table: Table, u: Floats, out: Floats) -> None:
     """Fill out (n, k) with draws of row i from uniforms u (3, n, k) in [0, 1).
 
@@ -34,13 +55,7 @@ def draw_rows(components: Components, table: Table, u: Floats, out: Floats) -> N
     center, width, below = table.center, table.width, table.below
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
-            rest, m = u[0, i, j], -1
-            for t in range(offsets[i], offsets[i + 1]):
-                if weights[t] > 0.0:
-                    m = t  # the last one with a weight, should rounding leave a rest
-                    if rest < weights[t]:
-                        break
-                    rest -= weights[t]
+            m, rest = _choose(weights, offsets[i], offsets[i + 1], u[0, i, j])
             s = shape[m]
             if kind[s] == STUDENT:
                 e = _student(df[s], 1.0 - u[1, i, j], u[2, i, j])

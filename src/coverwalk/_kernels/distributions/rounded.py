@@ -12,49 +12,12 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.shapes import KERNELS, STUDENT, Table
 from coverwalk._kernels.distributions.student import student_density, student_tail
+from coverwalk._kernels.distributions.warped import student_beyond
 
 _SMOOTH_STUDENT, _SMOOTH_NORMAL = 2.5, 1.2  # scales, in steps, from which rounding adds step^2 / 12 alone: 1e-10, 1e-12
-_PERIODIC, _WAVES = (
-    0.35,
-    4,
-)  # width of a normal, in steps, from which on so many waves of its rounding error are all: 1e-17
+_PERIODIC, _WAVES = 0.35, 4  # width of a normal, in steps, from which so many waves of its error are all: 1e-17
 _STEPS = 40  # on either side of a narrow Student t that are summed one by one; then an integral
-_SQRT_HALF = math.sqrt(0.5)
-_NORM = 1.0 / math.sqrt(2.0 * math.pi)
-
-
-@kernel
-def _normal_between(low: float, high: float) -> float:
-    """P(low < Z < high), exact in both tails."""
-    if low > 0.0:
-        return 0.5 * (math.erfc(low * _SQRT_HALF) - math.erfc(high * _SQRT_HALF))
-    return 0.5 * (math.erfc(-high * _SQRT_HALF) - math.erfc(-low * _SQRT_HALF))
-
-
-@kernel
-def _normal_excess(z: float) -> tuple[float, float]:
-    """E[(Z - z)+] and E[(Z - z)+^2] / 2 of a standard normal."""
-    density, tail = _NORM * math.exp(-0.5 * z * z), 0.5 * math.erfc(z * _SQRT_HALF)
-    return density - z * tail, 0.5 * ((1.0 + z * z) * tail - z * density)
-
-
-@kernel
-def _student_excess(e: float, df: float, log_norm: float) -> tuple[float, float]:
-    """E[(T - e)+] and E[(T - e)+^2] / 2; for df > 1 and df > 2, else infinite."""
-    if df == math.inf:
-        return _normal_excess(e)
-    tail = student_tail(e, df, log_norm)
-    tail = tail if e >= 0.0 else 1.0 - tail
-    if df <= 1.0:
-        return math.inf, math.inf
-    first = (df + e * e) / (df - 1.0) * student_density(e, df, log_norm)  # E[T; T > e]
-    if df <= 2.0:
-        return first - e * tail, math.inf
-    ratio = (df - 1.0) / (df - 2.0)
-    shrink = math.sqrt((df - 2.0) / df)
-    fewer = student_tail(e * shrink, df - 2.0, log_norm - math.log(ratio * shrink))
-    second = df * (ratio * (fewer if e >= 0.0 else 1.0 - fewer) - tail)  # E[T^2; T > e]
-    return first - e * tail, 0.5 * (second - 2.0 * e * first + e * e * tail)
+_LOG_NORM = -0.5 * math.log(2.0 * math.pi)
 
 
 @kernel
@@ -85,29 +48,13 @@ def _rounded_wave(center: float, width: float, middle: float) -> tuple[float, fl
 
 
 @kernel
-def _rounded_normal(center: float, width: float) -> tuple[float, float]:
-    """E[R] and E[R^2] of a normal in steps, rounded."""
-    if width >= _SMOOTH_NORMAL:
-        return center, width * width + center * center + 1.0 / 12.0
-    middle = np.floor(center + 0.5)
-    if width >= _PERIODIC:
-        return _rounded_wave(center - middle, width, middle)
-    first, second, k = 0.0, 0.0, 0.0
-    while True:
-        up = 0.5 * math.erfc((middle + k + 0.5 - center) / width * _SQRT_HALF)
-        down = 0.5 * math.erfc((center - middle + k + 0.5) / width * _SQRT_HALF)
-        first, second = first + up - down, second + (2.0 * k + 1.0) * (up + down)
-        k += 1.0
-        if up + down < 1e-18:
-            return middle + first, second + 2.0 * middle * first + middle * middle
-
-
-@kernel
 def _rounded_student(center: float, width: float, df: float, log_norm: float, var: float) -> tuple[float, float]:
     """E[R] and E[R^2] of a Student t in steps, rounded; far out the integral of which steps are the midpoints."""
-    if width >= _SMOOTH_STUDENT:
+    if width >= (_SMOOTH_NORMAL if df == math.inf else _SMOOTH_STUDENT):
         return center, width * width * var + center * center + 1.0 / 12.0
     middle = np.floor(center + 0.5)
+    if df == math.inf and width >= _PERIODIC:
+        return _rounded_wave(center - middle, width, middle)
     first, second = 0.0, 0.0
     for k in range(_STEPS):
         e_up, e_down = (middle + k + 0.5 - center) / width, (center - middle + k + 0.5) / width
@@ -119,10 +66,11 @@ def _rounded_student(center: float, width: float, df: float, log_norm: float, va
     for side in range(2):
         sign = 1.0 - 2.0 * side
         e = (_STEPS + sign * (middle - center)) / width
-        one, two = _student_excess(e, df, log_norm)
-        density, tail = student_density(e, df, log_norm) / width, student_tail(e, df, log_norm)
+        density = student_density(e, df, log_norm) / width
+        tail, one, two = student_beyond(e, df, log_norm, True)
+        one, two = one - e * tail, two - 2.0 * e * one + e * e * tail  # E[(T - e)+] and E[(T - e)+^2]
         first += sign * (width * one - density / 24.0)
-        second += 2.0 * (_STEPS * width * one + width * width * two) + (tail - _STEPS * density) / 12.0
+        second += 2.0 * _STEPS * width * one + width * width * two + (tail - _STEPS * density) / 12.0
     return middle + first, second + 2.0 * middle * first + middle * middle
 
 
@@ -141,7 +89,7 @@ def rounded_moments(table: Table, s: int, loc: float, scale: float) -> tuple[flo
     for a in range(table.start[s], table.start[s + 1]):
         at, width, mass = loc + scale * table.center[a], scale * table.width[a], table.weight[a]
         if table.kind[s] == KERNELS:
-            one, two = _rounded_normal(at, width)
+            one, two = _rounded_student(at, width, math.inf, _LOG_NORM, 1.0)
         else:
             above, above_square = _uniform_sums(at + width)
             below, below_square = _uniform_sums(at)

@@ -12,7 +12,6 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp, loop_log1p, loop_tail
 from coverwalk._kernels.distributions.mixture import Components, row_tails
-from coverwalk._kernels.distributions.rounded import _normal_between
 from coverwalk._kernels.distributions.row_cdf import empty_row, flatten, other_cdf, tabulated_cdf
 from coverwalk._kernels.distributions.shapes import BLOCK, FAR_NORMAL, KERNELS, STUDENT, Table
 from coverwalk._kernels.distributions.student import student_density, student_tail
@@ -27,6 +26,7 @@ _NOTHING = 1e-14  # a mass that changes no moment
 _WIDE = 12.0  # of a normal: beyond, what follows is not so, and tails are worked out with care
 _HIGHEST = 600.0  # of a power that a tail of 37 deviations does not make vanish
 _NORM = 1.0 / math.sqrt(2.0 * math.pi)
+_SQRT_HALF = math.sqrt(0.5)
 
 Atoms = tuple[Floats, Floats, Floats, int, int]  # mass, center and width of all atoms, and which are those of a shape
 Pair = tuple[float, float]
@@ -34,7 +34,7 @@ Beyond = tuple[float, float, float]  # P(E > e), E[E; E > e], E[E^2; E > e]
 
 
 @kernel
-def _student_beyond(e: float, df: float, log_norm: float, squares: bool) -> Beyond:
+def student_beyond(e: float, df: float, log_norm: float, squares: bool) -> Beyond:
     """Of a Student t; the last is 0 where it is not asked for."""
     tail, density = student_tail(e, df, log_norm), student_density(e, df, log_norm)
     tail = tail if e >= 0.0 else 1.0 - tail
@@ -80,6 +80,14 @@ def _cells_beyond(atoms: Atoms, e: float) -> Beyond:
             zero, one, two = zero + part, one + 0.5 * part * (low + high), two
             two += part * (low * low + low * high + high * high) / 3.0
     return zero, one, two
+
+
+@kernel
+def _normal_between(low: float, high: float) -> float:
+    """P(low < Z < high), exact in both tails."""
+    if low > 0.0:
+        return 0.5 * (math.erfc(low * _SQRT_HALF) - math.erfc(high * _SQRT_HALF))
+    return 0.5 * (math.erfc(-high * _SQRT_HALF) - math.erfc(-low * _SQRT_HALF))
 
 
 @kernel
@@ -300,7 +308,7 @@ def piece_moments(
                     if end != last and end < math.inf:
                         e = (end - at) / scale
                         if kinds[s] == STUDENT:
-                            under = _student_beyond(e, dfs[s], log_norms[s], squares)
+                            under = student_beyond(e, dfs[s], log_norms[s], squares)
                         elif kinds[s] == KERNELS:
                             under = _beyond_all(atoms, known[s], e)
                         else:
