@@ -322,14 +322,13 @@ class ForestStream:
     def _join(self, shapes: Shapes | None = None) -> None:
         """Put all trees in one table; shapes: theirs, where they are known."""
         assert self.base is not None
-        plan, before, kernel = self.base.settings, self.__dict__.get("table"), self.base.global_kernel
+        plan, kernel = self.base.settings, self.base.global_kernel
         self.table = TreeTable(
             self.members,
             kernel,
             plan.kernel,
             plan.y_cells,
             shapes,
-            before,
             outliers=plan.outliers,
             atoms=(plan.atoms, plan.rounding) if plan.atoms and plan.rounding else None,
             learns=True,

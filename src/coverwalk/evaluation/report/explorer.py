@@ -21,7 +21,7 @@ __all__ = ["Exported", "export"]
 
 _NODES = ("feature", "cut", "left", "slot", "first", "last")
 _RECORDS = ("kind", "weight", "s2", "shape")
-_SLOTS = ("low", "high", "centre", "mean", "degree", "ridge", "leverage", "n_rows", "rows_at", "factor_at")
+_SLOTS = ("low", "high", "centre", "mean", "degree", "n_rows")
 _PAGE_NAMES = {"centre": "centres", "degree": "slot_degree"}  # the page has numbers of the plain names
 
 
@@ -79,13 +79,11 @@ def _degree(forest: Forest) -> int:
 
 def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
     """The first trees in one set of arrays; places within a tree become places within all."""
-    columns: dict[str, list[NDArray[Any]]] = {
-        name: [] for name in (*_NODES, *_RECORDS, *_SLOTS, "depth", "rows", "factors")
-    }
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in (*_NODES, *_RECORDS, *_SLOTS, "depth")}
     roots, shapes, base = (
         [],
         [Shapes.student(3.0)],
-        dict.fromkeys(("node", "record", "slot", "row", "factor", "shape"), 0),
+        dict.fromkeys(("node", "record", "slot", "shape"), 0),
     )
     base["shape"] = 1  # the distribution of outliers
     for tree, fitted in zip(forest.trees[:n_trees], forest.fitted):
@@ -93,15 +91,14 @@ def _join(forest: Forest, n_trees: int) -> dict[str, Any]:
         short = n_features(_degree(forest), len(forest.names)) - part["centre"].shape[1]
         part["centre"] = np.pad(part["centre"], ((0, 0), (0, short)))
         roots.append(base["node"])
-        moved = {"left": "node", "slot": "slot", "rows_at": "row", "factor_at": "factor"}
-        for name, owner in moved.items():
+        for name, owner in (("left", "node"), ("slot", "slot")):
             part[name] = np.where(part[name] >= 0, part[name] + base[owner], -1)
         part["first"], part["last"] = part["first"] + base["record"], part["last"] + base["record"]
         part["shape"] = part["shape"] + base["shape"]
         for name, array in part.items():
             columns[name].append(array)
         shapes.append(fitted.shapes)
-        sizes = {"node": "feature", "record": "kind", "slot": "mean", "row": "rows", "factor": "factors"}
+        sizes = {"node": "feature", "record": "kind", "slot": "mean"}
         for owner, name in sizes.items():
             base[owner] += len(part[name])
         base["shape"] += len(fitted.shapes)
@@ -174,13 +171,6 @@ def _prune(tree: Tree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
     ends = np.cumsum(last - first)
     slots = records.slot[kept]
     used = np.unique(slots[slots >= 0])
-    solved_in_rows = records.rows_at[used] >= 0
-    n_rows = np.where(solved_in_rows, records.n_rows[used], 0)
-    rows = _ranges(records.rows_at[used], records.rows_at[used] + n_rows)
-    terms = np.array([n_features(g, records.low.shape[1]) for g in range(3)])[records.degree[used]]
-    size = np.where(solved_in_rows, records.n_rows[used], terms)
-    n_factors = np.where(records.leverage[used] < 0, size * (size + 1) // 2, 0)
-    factors = _ranges(records.factor_at[used], records.factor_at[used] + n_factors)
     part = {"feature": tree.feature[kept], "cut": tree.split[kept], "left": left, "depth": depth}
     part |= {"first": ends - (last - first), "last": ends}
     part["slot"] = np.where(slots >= 0, np.searchsorted(used, slots), -1)
@@ -188,9 +178,6 @@ def _prune(tree: Tree, fitted: FittedTree) -> dict[str, NDArray[Any]]:
     part["weight"] = records.weight[0, of_records]
     part["shape"] = fitted.shape[of_records].astype(np.int64)
     part |= {name: getattr(records, name)[used] for name in _SLOTS}
-    part["rows_at"] = np.where(solved_in_rows, np.cumsum(n_rows) - n_rows, -1)
-    part["factor_at"] = np.cumsum(n_factors) - n_factors
-    part["rows"], part["factors"] = records.rows[rows], records.factors[factors]
     return part
 
 
