@@ -101,7 +101,7 @@ def test_facts_are_those_of_the_model(subject):
 def test_a_large_forest_is_thinned_and_says_so(subject):
     global_kernel = export(subject.forest)
     assert global_kernel.n_trees == 5
-    thin = export(subject.forest, budget=40_000)
+    thin = export(subject.forest, budget=20_000)
     assert 1 <= thin.n_trees < 5
     assert export(subject.forest, budget=1).n_trees == 1
 

@@ -9,7 +9,7 @@ from coverwalk import ConditionalDensity, load
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import Part
-from coverwalk.forest.pool import extrapolated, pool_weights
+from coverwalk.forest.pool import extrapolated, few_experts, pool_weights
 from coverwalk.forest.settings import Settings
 from coverwalk.forest.tuning import HALF, Expert, Kind, _enough, choose
 from tests.forging import check
@@ -197,23 +197,27 @@ def test_weights_of_halves_maximise_the_mixture_as_it_will_be_with_all_trees():
     assert objective(pool_weights(halves[0], counted=counted, other=halves[1])) < best - 1.0  # or little would be said
 
 
-def test_experts_that_only_average_each_others_noise_gain_nothing_by_it():
+def test_experts_that_only_average_each_others_noise_are_dropped():
     """Four experts that are the same but for the noise of few trees: the pool of many trees has nothing to mix."""
     rng = np.random.default_rng(0)
     first, second = noisy(np.tile(-0.5 * rng.standard_normal((2000, 1)) ** 2, (1, 4)), 0.8, rng)
     plain, extrapolating = (pool_weights(first, other=second, gain=gain) for gain in (0.0, 1.0))
     assert plain.max() < 0.3  # mixed evenly, each averages the others
     assert np.ptp(extrapolating) > np.ptp(plain)
+    assert np.sum(few_experts(first, second, np.ones(2000), 1.0) > 0) == 1
 
 
 def test_experts_that_are_needed_stay():
     rng = np.random.default_rng(0)
     right = rng.random(2000) < 0.3
     log_density = np.log(np.where(right[:, None], [0.9, 0.1, 0.1], [0.1, 0.9, 0.8]))
-    first, second = noisy(log_density, 0.5, rng)
-    weights = pool_weights(first, other=second, gain=0.75)
-    # where .3 log(.1 + .8 v) + .7 log(.9 - .8 v) is highest; the third expert is next to none
-    np.testing.assert_allclose(weights, [0.25, 0.75, 0.0], atol=0.05)
+    weights = few_experts(*noisy(log_density, 0.5, rng), np.ones(2000), 0.75)
+    assert weights[2] == 0
+    np.testing.assert_allclose(
+        weights[:2], [0.25, 0.75], atol=0.03
+    )  # where .3 log(.1 + .8 v) + .7 log(.9 - .8 v) is highest
+    one = few_experts(*noisy(log_density[:8], 0.5, rng), np.ones(8), 0.75)  # too few rows to tell
+    assert one.sum() == pytest.approx(1)
 
 
 def test_a_smooth_function_asks_for_the_trend_and_steps_do_not():

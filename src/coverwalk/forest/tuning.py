@@ -20,7 +20,7 @@ from coverwalk.forest.experts.global_kernel import MAX_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import Part
-from coverwalk.forest.pool import extrapolated, pool_weights, whole_numbers
+from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
 from coverwalk.forest.settings import MAX_FEATURES, Settings, latent, usual_rows
 from coverwalk.forest.target_choice import bounded, choose_y
 from coverwalk.preparation.row_codes import canonical_order
@@ -89,18 +89,18 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     of_kernel, n_trees = small.kernel(), 0
     while n_trees != settings.n_trees:
         n_trees = settings.n_trees
-        gain = max(1.0 - small.n_trees / n_trees, 0.0)
-        kernel, weights = _weights(experts, of_kernel, counted, gain)
-        counts = whole_numbers(weights, n_trees)
-        chosen = [(expert, count / n_trees) for expert, count in zip(experts, counts) if count > 0]
+        gain = 1.0 - small.n_trees / n_trees
+        kernel, weights = _weights(experts, of_kernel, counted, max(gain, 0.0))
+        chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
         alike = 1.0 / sum(weight**2 for _, weight in chosen)  # so many times the trees of one kind err as little
         if max_trees > n_trees:
             more = min(_enough(chosen, small.n_trees * alike, counted), max_trees)
             settings = replace(settings, n_trees=max(n_trees, more))
     judged = small.n_trees * alike / settings.n_trees
     scale_factor = _scale_factor(chosen, [y[fold] for fold in folds], judged, counted)
+    counts = whole_numbers(np.array([weight for _, weight in chosen]), settings.n_trees)
     parts = tuple(
-        Part(n, expert.kind.degree, expert.stop, expert.kind.smooth) for n, expert in zip(counts, experts) if n > 0
+        Part(n, expert.kind.degree, expert.stop, expert.kind.smooth) for n, (expert, _) in zip(counts, chosen) if n > 0
     )
     largest, best = max(parts), max(chosen, key=lambda pair: pair[1])[0]
     first, second = ([_rescaled(dist, scale_factor) for dist in half] for half in best.dists)
@@ -147,14 +147,15 @@ def _kinds(settings: Settings, p: int) -> list[Kind]:
 
 
 def _weights(experts: list[Expert], kernel: Floats | None, counted: Floats, gain: float) -> tuple[float, Floats]:
-    """The weight of the global kernel, and those of the experts, which sum to one."""
+    """The weight of the global kernel, and those of the experts, which sum to one; the small ones are dropped."""
     halves = [np.column_stack([np.concatenate(expert.known[half]) for expert in experts]) for half in range(2)]
+    of_kernel = 0.0
     if kernel is not None:
         first, second = (np.column_stack([half, kernel]) for half in halves)
-        weights = pool_weights(first, counted=counted, other=second, gain=gain)
-        if weights[-1] >= MIN_KERNEL:
-            return float(weights[-1]), weights[:-1] / weights[:-1].sum()
-    return 0.0, pool_weights(halves[0], counted=counted, other=halves[1], gain=gain)
+        of_kernel = float(pool_weights(first, counted=counted, other=second, gain=gain)[-1])
+        of_kernel = of_kernel if of_kernel >= MIN_KERNEL else 0.0
+    weights = few_experts(halves[0], halves[1], counted, gain)
+    return of_kernel, weights
 
 
 class _SmallForests:
