@@ -35,7 +35,7 @@ class Regressions:
     """Every degree and ridge of one context: leave-one-out evidence, and the average of the functions."""
 
     def __init__(self, X, r, above, degree, ridges, many):
-        self.low, self.high = X.min(axis=0), X.max(axis=0)
+        self.low, self.high = np.floor(256 * X.min(axis=0)) / 256, np.ceil(256 * X.max(axis=0)) / 256  # outwards
         n, psi_0 = len(r), NU_0 * above
         self.df = NU_0 + n
         scores, errors, held_out, self.coefficients, psis, self.solved = [], [], [], [], [], []

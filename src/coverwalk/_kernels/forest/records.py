@@ -8,6 +8,7 @@ from coverwalk._kernels.forest.components import MAX_PLANE, REGRESSION, Learned,
 from coverwalk._kernels.forest.contexts import Fit, Grid, Layout
 
 DIGITS = 36  # binary ones, that records keep
+RANGE = 2.0**-8  # ends of ranges are multiples of it, in units of x: others would be half of a file
 
 
 def kept_records(
@@ -17,7 +18,7 @@ def kept_records(
     rows of contexts.
 
     Numbers keep `DIGITS` bits, functions as many below the scale of their context: what lies beyond is noise, and would
-    be a quarter of a file.
+    be a quarter of a file. Ranges reach outwards to multiples of `RANGE`.
     """
     n_nonzero = nonzero.sum(axis=1)
     k = np.flatnonzero(n_nonzero)
@@ -31,8 +32,8 @@ def kept_records(
         kind=np.ascontiguousarray(kind),
         weight=_rounded(weight[:, nonzero]),
         s2=_rounded(s2),
-        low=ranges[0][k],
-        high=ranges[1][k],
+        low=RANGE * np.floor(ranges[0][k] / RANGE),
+        high=RANGE * np.ceil(ranges[1][k] / RANGE),
         centre=_rounded(fit.centre[k], scale[:, None]),
         mean=fit.mean[k],
         degree=fit.best[k] // len(grid.ridges),
