@@ -4,7 +4,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coverwalk._arrays import Bools, Floats, Ints
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges, move_edges
 from coverwalk.files.schema import Array, Scope, require, stored
 
@@ -23,15 +23,6 @@ class Cells(NamedTuple):
     right: Annotated[Floats, Array(float, "C")]
     low: Annotated[Floats, Array(float, "C")]  # of the support, within the cell
     high: Annotated[Floats, Array(float, "C")]
-
-    @property
-    def narrow(self) -> Bools:
-        """Which have a support of their own: atoms of y, and what lies between gaps."""
-        return np.asarray((self.low > self.left) | (self.high < self.right))
-
-    def some(self, which: Bools) -> "Cells":
-        """Some of the cells."""
-        return Cells(*(column[which] for column in self))
 
 
 def _check_cells(state: Any, scope: Scope) -> None:
@@ -54,8 +45,8 @@ def find_cells(y: Floats, hinted: Floats, hint: Floats) -> Cells | None:
     >>> rng = np.random.default_rng(0)
     >>> y = np.append(rng.choice([0.0, 1.0], 300), 5 + rng.uniform(size=200))
     >>> cells = find_cells(y, y[:0], y[:0])  # no hints
-    >>> cells.right.round(1).tolist(), np.round(0.5 * (cells.low + cells.high), 1).tolist(), cells.narrow.tolist()
-    ([0.5, 3.0, 8.0], [0.0, 1.0, 5.5], [True, True, True])
+    >>> cells.right.round(1).tolist(), np.round(0.5 * (cells.low + cells.high), 1).tolist()
+    ([0.5, 3.0, 8.0], [0.0, 1.0, 5.5])
     """
     start, end = float(y.min()), float(y.max())
     if not 0.0 < end - start < np.inf:
