@@ -1,4 +1,4 @@
-"""What the schema of a forest cannot say: trees, records and settings that belong together."""
+"""What the schema of a forest cannot express: trees, records and settings that belong together."""
 
 from typing import Any
 

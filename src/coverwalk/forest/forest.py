@@ -138,7 +138,7 @@ class Forest:
         return X, y, weight[0] if weight else self.weight
 
     def finalize(self, stops: tuple[float, ...] | None = None, *, shown: bool = False) -> None:
-        """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
+        """Priors downwards, evidence upwards, and what predictions need; under one or more stopping
         probabilities. ``shown``: progress on a terminal.
         """
         X, y, weight = self.learned_rows()
@@ -182,7 +182,7 @@ class Forest:
         """The local regressions that every context of a tree of this degree tries."""
         return grid_of(self.settings, degree, self.X.shape[1], self.n_rows)
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    # -- predictions --------------------------------------------------------------------------------------------------
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under the first prior of `finalize`."""

@@ -63,7 +63,7 @@ class Due(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What says how long it takes."""
+        """On which depends how long it takes."""
         return "chosen" if self.chosen else "whole" if self.whole else "fresh" if self.fresh else "tree"
 
 

@@ -215,7 +215,7 @@ class ForestShapes(ForestStatistics[Bins]):
         bin_residuals(*rows, layout, degree, lines, self.contexts[k].scale, self.sums[k].arrays)
 
     def finish(self) -> Forest:
-        """Evidence upwards, and the forest that answers."""
+        """Evidence upwards, and the fitted forest."""
         if self.n_rows not in (0, self.forest.n_summed):
             raise ValueError(
                 f"the second pass counted {self.n_rows} rows, the first {self.forest.n_summed}: "

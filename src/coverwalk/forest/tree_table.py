@@ -181,7 +181,7 @@ class TreeTable:
     def learn(self, X: Floats, y: Floats, counts: Floats, n_rows: Ints, decay: float) -> Floats:
         """Learn rows X (n, p), y (n,); the log densities (n,) that the trees gave them just before.
 
-        counts (K,), what each tree has answered for, and n_rows (1,), how many rows were learned, are moved on.
+        counts (K,), what each tree has predicted, and n_rows (1,), how many rows were learned, are moved on.
         """
         out, outliers = np.empty(len(y)), (self.outlier_weight, OUTLIER_ROWS, *self._output)
         rows, pool = (np.ascontiguousarray(X), np.ascontiguousarray(y)), (*self._groups, counts)
@@ -205,7 +205,7 @@ def joined_shapes(members: Sequence[Member], global_kernel: KernelContext | None
         *([global_kernel.shapes] if global_kernel else []),
     ]
     shapes = Shapes.join(tables + ([UNIT_CELL] if cells else []))
-    _ = shapes.table  # once, here and not with the first answer
+    _ = shapes.table  # once, here and not with the first prediction
     return shapes
 
 

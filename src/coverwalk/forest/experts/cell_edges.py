@@ -74,13 +74,13 @@ def _seen_from_places(ordered: Floats, hinted: Floats, hint: Floats) -> tuple[Ro
     middles = 0.5 * (ordered[1:] + ordered[:-1])[np.diff(ordered) > _APART]
     place = np.concatenate([[0.0], middles, [1.0]])
     order = np.argsort(hinted, kind="stable")
-    told = hint[order] / max(float(np.abs(hint).max(initial=0.0)), np.finfo(float).tiny)  # so that no square overflows
-    told -= told.mean() if len(told) else 0.0
-    noise = max(0.5 * float(np.mean(np.diff(told) ** 2)), 1e-12) if len(told) > 1 else 1.0
+    hints = hint[order] / max(float(np.abs(hint).max(initial=0.0)), np.finfo(float).tiny)  # so that no square overflows
+    hints -= hints.mean() if len(hints) else 0.0
+    noise = max(0.5 * float(np.mean(np.diff(hints) ** 2)), 1e-12) if len(hints) > 1 else 1.0
     count, below = np.searchsorted(ordered, place), np.searchsorted(hinted[order], place)
-    count[-1], below[-1] = len(ordered), len(told)
+    count[-1], below[-1] = len(ordered), len(hints)
     first, last = ordered[np.minimum(count, len(ordered) - 1)], ordered[np.maximum(count - 1, 0)]
-    sums = np.concatenate([[0.0], np.cumsum(told)])[below]
+    sums = np.concatenate([[0.0], np.cumsum(hints)])[below]
     return Rows(place, count.astype(np.float64), below.astype(np.float64), sums, first, last), noise
 
 
@@ -93,7 +93,7 @@ def _few(n_rows: Floats) -> Ints:
 
 
 def _supports(rows: Rows, prices: Prices, edges: Ints, least: float) -> tuple[Floats, Floats, Floats]:
-    """Edges and supports; the outermost edges are moved outwards, by what rows have told too little of."""
+    """Edges and supports; the outermost edges are moved outwards, to where rows may yet come."""
     place, n = rows.place[edges], np.diff(rows.n_rows[edges])
     first, last = rows.first[edges[:-1]], rows.last[edges[1:]]
     whole, reach = np.diff(place), (last - first) * (n + 2.0) / n

@@ -5,9 +5,9 @@ over cells common to all x,
 
     p'(y|x) = (1 - s P(x)) p(y|x) + s P(x) sum_c Q(c|x) U_c(y),      Q(c|x) proportional to P(c|x)^T
 
-in which p itself says how much of it lies in each cell, P(c|x), and in all, P(x); what p has beyond the cells stays
-with p. U_c is uniform where the cell has its rows. The share s and the power T are told by held-out rows, on cells that
-were found without them. See docs/forest.md.
+in which p itself has the mass P(c|x) in each cell, and P(x) in all; what p has beyond the cells stays
+with p. U_c is uniform where the cell has its rows. The share s and the power T are estimated on held-out rows, on cells
+that were found without them. See docs/forest.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -98,7 +98,7 @@ def choose_y_cells(
     y: Floats,
     observed: tuple[Floats, Floats],
     folds: Sequence[slice],
-    said: Halves,
+    predicted: Halves,
     every: Floats,
     judge: Callable[[Floats, Floats], Floats],
     weight: Floats,
@@ -106,7 +106,7 @@ def choose_y_cells(
     """The cells, their weight and the power, estimated on held-out rows; None where cells do not help.
 
     y (n,), latent where it is rounded, in an order of its own; observed: both ends of its rounding cells, by whose mass
-    all is judged, or y twice; folds: the held-out rows, of which each of two small forests has ``said`` a
+    all is judged, or y twice; folds: the held-out rows, of which each of two small forests has ``predicted`` a
     distribution a fold; every: all y there are; judge: from the log densities of both to that of a whole forest;
     weight: of the held-out rows, in the order of the folds. Share and power are the means of their posterior, uniform
     before: half of the held-out rows judge cells that were found without them, then the other half.
@@ -115,8 +115,8 @@ def choose_y_cells(
     held_out = np.concatenate([np.arange(len(y))[fold] for fold in folds])
     if len(held_out) < MIN_HELD_OUT:
         return None
-    said = ([dist.rounded(None) for dist in said[0]], [dist.rounded(None) for dist in said[1]])
-    first, second = (np.concatenate([dist.mean() for dist in dists]) for dists in said)
+    predicted = ([dist.rounded(None) for dist in predicted[0]], [dist.rounded(None) for dist in predicted[1]])
+    first, second = (np.concatenate([dist.mean() for dist in dists]) for dists in predicted)
     hint = 0.5 * first + 0.5 * second
     score = np.zeros((len(POWERS), len(SHARES)))
     for half in range(2):
@@ -126,15 +126,15 @@ def choose_y_cells(
             return None
         start = 0
         for k, fold in enumerate(folds):
-            rows = judges[(judges >= start) & (judges < start + len(said[0][k]))] - start
+            rows = judges[(judges >= start) & (judges < start + len(predicted[0][k]))] - start
             score += _scores(
-                [dists[k][rows] for dists in said],
+                [dists[k][rows] for dists in predicted],
                 (low[fold][rows], high[fold][rows]),
                 cells,
                 judge,
                 weight[start:][rows],
             )
-            start += len(said[0][k])
+            start += len(predicted[0][k])
         if score.max() < score[0, 0] + MIN_GAIN * (1 + half):
             return None
     posterior = np.exp(score - score.max())
