@@ -35,7 +35,7 @@ class Regressions:
     """Every degree and ridge of one context: leave-one-out evidence, and the average of the functions."""
 
     def __init__(self, X, r, above, degree, ridges, many):
-        self.low, self.high = X.min(axis=0), X.max(axis=0)
+        self.low, self.high = np.floor(256 * X.min(axis=0)) / 256, np.ceil(256 * X.max(axis=0)) / 256  # outwards
         n, psi_0 = len(r), NU_0 * above
         self.df = NU_0 + n
         scores, errors, held_out, self.coefficients, psis, self.solved = [], [], [], [], [], []
@@ -63,8 +63,7 @@ class Regressions:
                 held_out.append(e / (1 - h))
                 psis.append(psi)
                 self.coefficients.append((g, c))
-                mean = d / (n + ridge) if plenty else None
-                self.solved.append((g, Lam, mean))
+                self.solved.append(h.mean())
         self.log_evidence = logsumexp(scores) - np.log(len(scores))
         self.weight = np.exp(np.array(scores) - logsumexp(scores))
         self.s2 = self.weight @ psis / self.df
@@ -85,11 +84,9 @@ class Regressions:
         """What this context adds to its parent's function."""
         return sum(w * (basis(x, g) @ c)[0] for w, (g, c) in zip(self.weight, self.coefficients))
 
-    def leverage(self, x):
-        """Of the best regression."""
-        g, Lam, mean = self.solved[int(np.argmax(self.weight))]
-        f = basis(x, g)[0]
-        return mean if mean is not None else f @ np.linalg.solve(Lam, f)
+    def leverage(self):
+        """The mean, of the best regression."""
+        return self.solved[int(np.argmax(self.weight))]
 
 
 class Kernels:
@@ -150,14 +147,14 @@ class SlowTree:
         return path
 
     def centre(self, k, z):
-        """mu_M: the function of the context, inputs clamped to its rows; and where they are then."""
+        """mu_M: the function of the context, inputs clamped to its rows."""
         fit = self.regressions[k]
         x = np.clip(z, fit.low, fit.high)[None]
         total, j = 0.0, k
         while j >= 0:
             total += self.regressions[j].value(x)
             j = int(self.tree.parent[j])
-        return total, x
+        return total
 
     def log_evidence(self, k, which):
         if which == 0:
@@ -166,10 +163,10 @@ class SlowTree:
         return -np.inf if kernels is None else kernels.log_evidence
 
     def log_density(self, k, which, z, y):
-        loc, x = self.centre(k, z)
+        loc = self.centre(k, z)
         if which == 0:
             fit = self.regressions[k]
-            return float(stats.t.logpdf(y, max(fit.df, 3.0), loc, np.sqrt(fit.s2 * (1 + fit.leverage(x)))))
+            return float(stats.t.logpdf(y, max(fit.df, 3.0), loc, np.sqrt(fit.s2 * (1 + fit.leverage()))))
         kernels = self.kernels[k][which - 1]
         if kernels is None:
             return -np.inf

@@ -28,10 +28,8 @@ class SlowContext:
         c = records.slot[k]
         self.low, self.high, self.degree = records.low[c], records.high[c], degree
         self.centre, self.mean = records.centre[c], records.mean[c]
-        self.best, self.ridge, self.leverage = int(records.degree[c]), records.ridge[c], records.leverage[c]
         self.parts = range(records.first[k], records.first[k + 1])
         self.kind, self.s2 = records.kind[self.parts], records.s2[self.parts]
-        self.gram = np.array([features(z, self.best) for z in rows])
         self.log_prior, self.log_choice = np.log(records.weight[0, self.parts]), 0.0
         self.log_odds = 0.0
         F = np.array([features(z, 1) for z in rows]).reshape(len(rows), len(self.low) + 1)
@@ -66,12 +64,6 @@ class SlowContext:
         loc, ratio = self.mu(x) + self.plane()[0] @ features(x, 1), self.ratio()
         out = []
         for q, kind, s2 in zip(self.parts, self.kind, self.s2):
-            if kind == 0:
-                h = self.leverage
-                if h < 0:
-                    f, G = features(x, self.best), self.gram
-                    h = f @ np.linalg.solve(G.T @ G + self.ridge * np.eye(len(f)), f)
-                s2 = s2 * (1 + h)
             scale = factor * np.sqrt(s2 * (ratio if kind < 2 else 1.0))
             e = (y - (self.mean if kind >= 2 else loc)) / scale
             out.append(standard(shapes, int(shape[q]), e) - np.log(scale))

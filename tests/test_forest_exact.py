@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 
 from coverwalk import CoverModel
 from coverwalk._kernels.forest.evidence import stop_weights
+from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.exact import refining_evidence, refining_stop
 from coverwalk.forest import fitting
 from coverwalk.forest.forest import Forest
@@ -68,8 +69,11 @@ def test_every_way_of_solving_is_met(monkeypatch):
     seen = set()
     for n, p, degree, min_rows in [(100, 5, 2, 3), (250, 1, 2, 20)]:
         X, y = rows(n, p)
-        records = both(X, y, monkeypatch, degree=degree, min_rows=min_rows)[0].fitted[0].records
-        seen |= {"rows" if r >= 0 else "mean" if h >= 0 else "exact" for r, h in zip(records.rows_at, records.leverage)}
+        forest = both(X, y, monkeypatch, degree=degree, min_rows=min_rows)[0]
+        records, many = forest.fitted[0].records, forest.grid_of(degree).many
+        for g, size in zip(records.degree.tolist(), records.n_rows.tolist()):
+            d = n_features(g, p)
+            seen.add("rows" if g > 0 and size <= d else "mean" if size >= many * d else "exact")
         seen |= set(records.kind.tolist())
     assert seen == {"rows", "mean", "exact", 0, 1, 2}
 

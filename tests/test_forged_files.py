@@ -269,15 +269,15 @@ def test_rows_of_a_double_tree_have_densities(name, value, tree, tmp_path):
 
 
 def test_scales_that_no_distribution_has_are_neither_written_nor_read(stream, tree, tmp_path):
-    """Of the units of a double tree, of the factors of contexts, and of the scatter of local polynomials."""
+    """Of the units of a double tree, of contexts, and of the scatter of local polynomials."""
     tree, stream, cover = deepcopy(tree), deepcopy(stream), CoverModel(KDTree(), Polynomial(0))
     for x in np.linspace(-1, 1, 30):
         cover.update([x], x)
     tree._engine.units = tree._engine.units._replace(scale=np.array([1.7e308]))
     for member in stream.stream_.streams[0].members:
-        member.fitted.records.factors[:] = 5e-324
+        member.fitted.records.s2[:] = 5e-324
     next(iter(cover._beliefs.values())).posteriors[0].Psi = np.array([[5e-324]])
-    for model, says in ((tree, "scales"), (stream, "factors"), (cover, "Psi")):
+    for model, says in ((tree, "scales"), (stream, "s2"), (cover, "Psi")):
         with pytest.raises(ValueError, match=says):
             model.save(tmp_path / "m.cover")
 

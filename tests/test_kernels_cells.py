@@ -24,16 +24,19 @@ class Cover:
     def __init__(self, rows, most, levels):
         self.rows, self.most, self.levels = rows, most, levels
 
-    def axes(self, cell, home):
-        """Where a cell may be halved; and the halvings of the lattice's end above it, once it is below the lattice."""
+    def axes(self, cell, rows):
+        """Where a cell that holds these rows may be halved; below the lattice, where its halves differ most."""
         h = [round(-math.log2(width)) for _, width in cell]
         free = [a for a in range(len(h)) if h[a] < self.most[a]]
         if sum(h) < self.levels or not free:
-            return free, None
-        home = home or h
-        return [min(free, key=lambda a: ((h[a] + 1) / (home[a] + 1), a))], home
+            return free
 
-    def maps(self, cell, points, home=None):
+        def apart(a):
+            return abs(sum(1 if p[a] < cell[a][0] + cell[a][1] / 2 else -1 for p in rows))
+
+        return [min(free, key=lambda a: (-apart(a), h[a], a))]
+
+    def maps(self, cell, points):
         """Prior probability of every context map below a cell, and the density of ``points`` in (0, 1)^q under it."""
 
         def inside(rows):
@@ -41,7 +44,7 @@ class Cover:
 
         here = inside(points)
         uniform = math.prod(width for _, width in cell) ** -len(here)
-        axes, home = self.axes(cell, home)
+        axes = self.axes(cell, inside(self.rows))
         if not axes or len(inside(self.rows)) < 2:
             yield 1.0, uniform
             return
@@ -51,7 +54,7 @@ class Cover:
             halves = [(*cell[:axis], (start, width / 2), *cell[axis + 1 :]) for start in (low, low + width / 2)]
             below = sum(p[axis] < low + width / 2 for p in here)
             shares = math.exp(betaln(below + A, len(here) - below + A) - betaln(A, A))
-            for (p, one), (r, two) in product(*(list(self.maps(half, points, home)) for half in halves)):
+            for (p, one), (r, two) in product(*(list(self.maps(half, points)) for half in halves)):
                 yield (1 - STOP) / len(axes) * p * r, shares * one * two
 
     def evidence(self, points):

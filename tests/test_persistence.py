@@ -251,7 +251,7 @@ def test_a_forest_whose_root_has_no_weight_left(tmp_path):
     X = np.linspace(-1, 1, 1500)[:, None]
     y = np.sign(np.sin(20 * X[:, 0])) + 1e-3 * np.cos(1000 * X[:, 0])
     model = ConditionalDensity(n_estimators=2, stop=0.5).fit(X, y)
-    assert any(fitted.records.total[0, 0] == 0 for fitted in model.forests_[0].fitted)
+    assert any(fitted.records.weight[0, : fitted.records.first[1]].sum() == 0 for fitted in model.forests_[0].fitted)
     model.save(tmp_path / "m.cw")
     assert np.array_equal(load(tmp_path / "m.cw").logpdf(X, y), model.logpdf(X, y))
 
@@ -278,19 +278,19 @@ FORGERIES = {
     "a cut of an input that is not there": (f"{TREE}.feature", put(7)),
     "a child beyond the tree": (f"{TREE}.left", put(10**6)),
     "a tree that runs in circles": (f"{TREE}.left", put(0)),
-    "records beyond the end": (f"{FITTED}.first", put(10**9, at=1)),
-    "records that run backwards": (f"{FITTED}.first", put(-5, at=1)),
-    "a kind of component that is not there": (f"{FITTED}.kind", put(3)),
-    "a weight above one": (f"{FITTED}.weight", put(1.1)),
-    "a negative variance": (f"{FITTED}.s2", put(-1.0)),
-    "no number for a variance": (f"{FITTED}.s2", put(np.nan)),
-    "a centre of another width": (f"{FITTED}.centre", lambda a: a[:, :-1].copy()),
-    "an infinite coefficient": (f"{FITTED}.centre", put(np.inf)),
-    "a cubic": (f"{FITTED}.degree", put(3)),
-    "another number of rows than the tree leads to it": (f"{FITTED}.n_rows", put(5)),
-    "a mean over no rows": (f"{FITTED}.n_rows", put(0)),
-    "a root without records": (f"{FITTED}.first", put(0, at=1)),
-    "single precision": (f"{FITTED}.mean", lambda a: a.astype(np.float32)),
+    "records beyond the end": (f"{FITTED}.records.first", put(10**9, at=1)),
+    "records that run backwards": (f"{FITTED}.records.first", put(-5, at=1)),
+    "a kind of component that is not there": (f"{FITTED}.records.kind", put(3)),
+    "a weight above one": (f"{FITTED}.records.weight", put(1.1)),
+    "a negative variance": (f"{FITTED}.records.s2", put(-1.0)),
+    "no number for a variance": (f"{FITTED}.records.s2", put(np.nan)),
+    "a centre of another width": (f"{FITTED}.records.centre", lambda a: a[:, :-1].copy()),
+    "an infinite coefficient": (f"{FITTED}.records.centre", put(np.inf)),
+    "a cubic": (f"{FITTED}.records.degree", put(3)),
+    "a negative number of rows": (f"{FITTED}.records.n_rows", put(-1)),
+    "a range without an end": (f"{FITTED}.records.low", put(-np.inf)),
+    "a root without records": (f"{FITTED}.records.first", put(0, at=1)),
+    "single precision": (f"{FITTED}.records.mean", lambda a: a.astype(np.float32)),
     "a shape that is not there": (f"{FITTED}.shape", put(10**6)),
     "rows of another width": ("model.forests_[0].X", lambda a: a[:, :2].copy()),
     "atoms that do not sum to one": (f"{FITTED}.shapes.atom_weight", put(0.9)),

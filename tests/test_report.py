@@ -74,8 +74,6 @@ def test_the_subject_has_every_kind_of_component(subject):
     records = [tree.records for tree in subject.forest.fitted]
     assert set(np.concatenate([r.kind for r in records]).tolist()) == {0, 1, 2}
     assert {0, 1, 2} == set(np.concatenate([r.degree for r in records]).tolist())
-    solved = [(r.rows_at >= 0, (r.rows_at < 0) & (r.leverage < 0), r.leverage >= 0) for r in records]
-    assert all(any(way.any() for way in ways) for ways in zip(*solved))
 
 
 # Facts
@@ -103,7 +101,7 @@ def test_facts_are_those_of_the_model(subject):
 def test_a_large_forest_is_thinned_and_says_so(subject):
     global_kernel = export(subject.forest)
     assert global_kernel.n_trees == 5
-    thin = export(subject.forest, budget=40_000)
+    thin = export(subject.forest, budget=20_000)
     assert 1 <= thin.n_trees < 5
     assert export(subject.forest, budget=1).n_trees == 1
 

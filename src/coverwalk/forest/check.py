@@ -1,4 +1,4 @@
-"""What the schema of a forest cannot say: trees, records and settings that belong together."""
+"""What the schema of a forest cannot express: trees, records and settings that belong together."""
 
 from typing import Any
 
@@ -19,21 +19,25 @@ def check_forest(forest: Any, scope: Scope) -> None:
     require("trend", (forest.trend is not None) == any(part.smooth for part in parts))
     require("kernel", (forest.global_kernel is not None) == (settings.kernel > 0))
     if forest.n_summed:  # there are no rows to make them of
-        whole = [fitted.learned and len(fitted.learned.inverse) == len(fitted.mean) for fitted in forest.fitted]
+        whole = [len(fitted.learned.inverse) == len(fitted.records.mean) for fitted in forest.fitted]
         require("inverse", all(whole))
     n_categories = _n_categories(forest, p)
     degrees = Forest(**vars(forest)) if p else None  # knows which polynomials have too many terms
     for part, tree, fitted in zip(parts, forest.trees, forest.fitted):
         check_tree(tree, fitted, degrees.grid_of(part.degree).degree if degrees else 0, n_categories)
-        require("priors", len(fitted.weight) == len(forest.fitted[0].weight))
+        require("priors", len(fitted.records.weight) == len(forest.fitted[0].records.weight))
 
 
 def check_tree(tree: Any, fitted: Any, degree: int, n_categories: Any) -> None:
     """A tree, and the records of its contexts."""
     inner = tree.left >= 0
     require("split", np.isnan(tree.split[inner]) == (n_categories[tree.feature[inner]] > 0))
-    terms = n_features(degree, len(n_categories))
-    require("degree", (fitted.degree <= degree) & (fitted.centre.shape[1] == terms))
+    terms, records = n_features(degree, len(n_categories)), fitted.records
+    require("degree", (records.degree <= degree) & (records.centre.shape[1] == terms))
+    context = np.repeat(np.arange(len(tree.left)), np.diff(records.first))
+    for weight in records.weight:  # higher up it may underflow
+        weights = np.bincount(context, weight, minlength=len(tree.left))
+        require("weight", tree.summed_downwards(weights)[tree.left < 0] > 0)
 
 
 def _n_categories(forest: Any, p: int) -> Any:

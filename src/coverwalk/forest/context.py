@@ -1,4 +1,4 @@
-"""What a context of a forest is, in the units and names of the inputs: the answer to "who says so?"."""
+"""What a context of a forest is, in the units and names of the inputs, as people read it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -86,7 +86,7 @@ class Explaining(Documented):
         The gain of a feature has two parts: what the linear model over all rows loses without it, and what the splits
         on it save. The latter is the leave-one-out evidence of both sides minus that of the whole context, times the
         probability that the walk goes past the split. It is computed on the training rows, each time you access it. It
-        says what the model uses; `importance` says how much held-out predictions depend on it.
+        shows what the model uses; `importance` shows how much held-out predictions depend on it.
         """
         check_is_fitted(self, "n_outputs_")
         if "forests_" not in self.__dict__:
@@ -105,8 +105,8 @@ class Explaining(Documented):
         >>> X = np.random.default_rng(0).uniform(size=(200, 2))
         >>> y = X[:, 1] + 0.1 * np.random.default_rng(1).standard_normal(200)
         >>> model = ConditionalDensity(4, stop=0.5).fit(X[:150], y[:150])
-        >>> told = model.importance(X[150:], y[150:])
-        >>> bool(told.importances_mean[1] > 0.5 > abs(told.importances_mean[0]))
+        >>> found = model.importance(X[150:], y[150:])
+        >>> bool(found.importances_mean[1] > 0.5 > abs(found.importances_mean[0]))
         True
         """
         y = np.asarray(y)
@@ -146,12 +146,12 @@ class Explaining(Documented):
         n = len(X)
         X = _safe_indexing(X, np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(int)))
         values = _grid(np.asarray(X[X.columns[a]] if hasattr(X, "columns") else np.asarray(X)[:, a]), grid)
-        answers = np.empty((len(values), 4))
+        averages = np.empty((len(values), 4))
         for i, value in enumerate(values):
             dist = self.predict_dist(_with_value(X, a, value)).marginal(output)  # type: ignore[attr-defined]
             low, high = dist.interval(0.9)
-            answers[i] = dist.mean().mean(), dist.std().mean(), low.mean(), high.mean()
-        return Dependence(names[a], values, *answers.T)
+            averages[i] = dist.mean().mean(), dist.std().mean(), low.mean(), high.mean()
+        return Dependence(names[a], values, *averages.T)
 
     def explain(self, x: Any, *, output: int | str = 0, top: int = 8) -> Explanation:
         """Explain the prediction for one row: contexts in plain words, similar ones grouped, one line each.

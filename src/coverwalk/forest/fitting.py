@@ -10,7 +10,7 @@ from coverwalk._kernels.forest.components import REGRESSION, Records
 from coverwalk._kernels.forest.contexts import N_SHAPES, Fit, Grid, Layout, empty_fit, fit_contexts
 from coverwalk._kernels.forest.evidence import local_evidence, stop_weights, walk_weights
 from coverwalk._kernels.forest.kernel_density import bandwidths, kernel_atoms, kernel_tables
-from coverwalk._kernels.forest.records import at_rest, fill_spans, kept_records
+from coverwalk._kernels.forest.records import at_rest, context_ranges, kept_records
 from coverwalk.distributions.shapes import KERNELS, STUDENT, Shapes
 from coverwalk.forest.experts.global_kernel import NO_WEIGHT
 from coverwalk.forest.local_columns import Fill, fill_of, local_columns
@@ -56,11 +56,17 @@ def fit_tree(
 ) -> FittedTree:
     """As `fitted_contexts`, and what is left of them under the posteriors of some stopping probabilities."""
     X, layout, fit, fill = fitted_contexts(tree, Z, r, grid, n_categories, weight)
-    return weighted_tree(X, layout, grid, fit, stops)._replace(fill=fill)
+    ranges = np.full((len(tree), X.shape[1]), np.inf), np.full((len(tree), X.shape[1]), -np.inf)
+    context_ranges(X, layout, *ranges)
+    return weighted_tree(layout, grid, fit, stops, ranges)._replace(fill=fill)
 
 
-def weighted_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[float, ...]) -> FittedTree:
-    """What there is to hear of fitted contexts, under the posteriors of some stopping probabilities."""
+def weighted_tree(
+    layout: Layout, grid: Grid, fit: Fit, stops: tuple[float, ...], ranges: tuple[Floats, Floats]
+) -> FittedTree:
+    """What is left of fitted contexts, with these ranges of their rows, under the posteriors of some stopping
+    probabilities.
+    """
     N, S = len(fit.s2), len(stops)
     log_weight, log_phi = np.empty((N, 1 + N_SHAPES)), np.empty(N)
     local_evidence(fit.log_score, fit.psi.shape[1], log_weight, log_phi)
@@ -70,15 +76,14 @@ def weighted_tree(X: Floats, layout: Layout, grid: Grid, fit: Fit, stops: tuple[
     walk_weights(layout.parent, log_weight, log_stop, log_go, weight)
     nonzero = np.asarray((weight >= MIN_WEIGHT).any(axis=0))
     nonzero[0, REGRESSION] = True
-    records = kept_records(layout, grid, fit, weight, nonzero, X.shape[1])
-    fill_spans(X, layout, records)
+    records = kept_records(layout, grid, fit, weight, nonzero, ranges)
     shape, shapes = _shapes_of(records, fit, grid, layout)
     return FittedTree(records, shape, shapes, at_rest(records))
 
 
 def _shapes_of(records: Records, fit: Fit, grid: Grid, layout: Layout) -> tuple[Ints32, Shapes]:
     """The table of standard shapes of a tree's records, and which is whose (R,)."""
-    context = np.repeat(np.arange(len(records.slot)), np.diff(records.first))
+    context = np.repeat(np.arange(len(layout.left)), np.diff(records.first))
     n = records.n_rows[records.slot[context]]
     if len(layout.weight):  # what the rows of a context weigh together, as in its bins
         below = np.concatenate([[0.0], np.cumsum(layout.weight)])

@@ -22,7 +22,6 @@ from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.members import FittedTree, Frame, Member
 from coverwalk.forest.settings import Settings, grid_of, latent, usual_rows
-from coverwalk.forest.stored_tree import RowsOfForest, StoredTree, restored, to_store
 from coverwalk.forest.threads import in_threads
 from coverwalk.forest.tree import Tree, grow_tree
 from coverwalk.forest.tree_table import TreeTable
@@ -59,7 +58,7 @@ class Forest:
     names: Annotated[list[str], List(Text(), "p")]
     # names of the levels of each column
     categories: Annotated[list[list[str]], List(List(Text()))] = field(default_factory=list)
-    fitted: Annotated[list[FittedTree], List(Object(StoredTree, N="trees[i].N", p="p"), "len(trees)")] = field(
+    fitted: Annotated[list[FittedTree], List(Object(FittedTree, N="trees[i].N", p="p"), "len(trees)")] = field(
         default_factory=list
     )
     trend: Annotated[Trend | None, Maybe(Object(Trend, p="p"))] = None  # from which the trees of smooth parts start
@@ -138,7 +137,7 @@ class Forest:
         return X, y, weight[0] if weight else self.weight
 
     def finalize(self, stops: tuple[float, ...] | None = None, *, shown: bool = False) -> None:
-        """Priors downwards, evidence upwards, and what the trees need to answer; under one or more stopping
+        """Priors downwards, evidence upwards, and what predictions need; under one or more stopping
         probabilities. ``shown``: progress on a terminal.
         """
         X, y, weight = self.learned_rows()
@@ -183,7 +182,7 @@ class Forest:
         """The local regressions that every context of a tree of this degree tries."""
         return grid_of(self.settings, degree, self.X.shape[1], self.n_rows)
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    # -- predictions --------------------------------------------------------------------------------------------------
 
     def predict_dist(self, X: Floats) -> PredictiveDistribution:
         """The distributions of y in rows X (n, p), under the first prior of `finalize`."""
@@ -237,19 +236,7 @@ class Forest:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name != "_table"}  # made again where needed
-        rows = self._rows() if self.fitted else None
-        return state | {"fitted": [to_store(tree, fitted, rows) for tree, fitted in zip(self.trees, self.fitted)]}
+        return {name: value for name, value in self.__dict__.items() if name != "_table"}  # made again where needed
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _table=None)
-        rows, p = self._rows() if self.fitted else None, self.X.shape[1]
-        self.fitted = [restored(tree, kept, rows, p) for tree, kept in zip(self.trees, state["fitted"])]
-
-    def _rows(self) -> RowsOfForest | None:
-        """The rows to which the trees were fitted, if they are here."""
-        if self.n_summed:
-            return None
-        X, _, weight = self.learned_rows()
-        rows = self.frame.rows(X).Z
-        return RowsOfForest(rows, weight, self.settings.n_categories, len(self.trees))

@@ -63,7 +63,7 @@ class Due(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What says how long it takes."""
+        """On which depends how long it takes."""
         return "chosen" if self.chosen else "whole" if self.whole else "fresh" if self.fresh else "tree"
 
 
@@ -222,6 +222,6 @@ def ready(member: Member, Z: Floats, now: int) -> Member:
     X = local_columns(tree, Z, fitted.fill, member.frame.n_categories)[perm]
     C, m = fitted.learned.plane.shape
     inverse = np.empty((C, m, m))
-    set_precision(X, layout.start, layout.end, fitted.records, inverse)
+    set_precision(X, layout.start, layout.end, fitted.records.slot, inverse)
     learned = fitted.learned._replace(inverse=inverse, seen=np.full(C, now))
     return flattened(member._replace(fitted=fitted._replace(learned=learned)), learns=True)

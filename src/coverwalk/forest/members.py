@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints32
-from coverwalk._kernels.forest.components import Learned, Records
+from coverwalk._kernels.forest.components import MAX_PLANE, REGRESSION, Learned, Records
 from coverwalk._kernels.forest.node import MAX_CATEGORIES
-from coverwalk.distributions.shapes import Shapes
-from coverwalk.files.schema import Flag, List, Maybe, Object, Real, Whole, require, stored
+from coverwalk._kernels.forest.polynomial import n_features
+from coverwalk.distributions.shapes import STUDENT, Shapes
+from coverwalk.files.schema import Array, Flag, List, Maybe, Object, Real, Scope, Whole, require, stored
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.local_columns import NO_FILL, Fill
@@ -31,14 +32,35 @@ class Part(NamedTuple):
     smooth: Annotated[bool, Flag()]  # whether they start from a smooth trend
 
 
+@stored(read_first=("records", "shapes"), check=lambda state, scope: _check_fitted(state, scope))
 class FittedTree(NamedTuple):
-    """The contexts of one tree, fitted, and what they have learned since; files hold a `StoredTree`."""
+    """The contexts of one tree, fitted, and what they have learned since."""
 
-    records: Records
-    shape: Ints32  # of each record, within the tree's own table
-    shapes: Shapes
-    learned: Learned
-    fill: Fill = NO_FILL
+    records: Annotated[Records, Object(Records, N="N", p="p")]
+    shape: Annotated[Ints32, Array(np.int32, "records.R", index="shapes.s")]  # of each record, in the tree's own table
+    shapes: Annotated[Shapes, Object(Shapes)]
+    learned: Annotated[Learned, Object(Learned, C="records.C", R="records.R")]
+    fill: Annotated[Fill, Object(Fill, N="N", p="p")] = NO_FILL
+
+
+def _check_fitted(state: Any, scope: Scope) -> None:
+    """Components, shapes and what was learned go together."""
+    p, (records, learned) = scope["p"], (state.records, state.learned)
+    require("shape", (state.shapes.kind[state.shape] == STUDENT) == (records.kind == REGRESSION))
+    terms = np.array([n_features(degree, p) for degree in range(3)])
+    require("degree", terms[records.degree] <= records.centre.shape[1])
+    require("plane", learned.plane.shape[1] == (p + 1 if p < MAX_PLANE else 1))
+    require("inverse", len(learned.inverse) in (0, len(records.mean)) and _positive(learned.inverse))
+
+
+def _positive(matrices: Floats) -> bool:
+    """Whether all matrices (n, m, m) are symmetric and positive definite."""
+    symmetric = np.abs(matrices - matrices.transpose(0, 2, 1)).max(initial=0.0) <= 1e-9
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(symmetric)
 
 
 @stored(check=lambda state, scope: require("categories", len(state.n_categories) in (0, scope["p"])))

@@ -121,7 +121,7 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, y: Any, labels: bool, categorical: Any = None) -> "Columns":
-        """Those of a chunk, which may have no rows; ``categorical``: which are categories, as estimators say it."""
+        """Those of a chunk, which may have no rows; ``categorical``: which are categories, as in estimators."""
         X_shape, y_shape = np.shape(X), np.shape(y)
         if len(X_shape) != 2 or X_shape[1] == 0:
             raise RowError(f"X must have two dimensions, rows and at least one column; got shape {X_shape}")

@@ -1,4 +1,4 @@
-"""The pool: experts and their weights v, from what they say of rows that they have not seen.
+"""The pool: experts and their weights v, from their log densities of held-out rows.
 
 Given log densities L (n, E) of held-out rows under E experts, the weights maximise
 
@@ -62,7 +62,7 @@ def pool_weights(
     rows = np.full(E, PRIOR_ROWS / E) if prior is None else prior
     halves = np.stack([log_density, log_density if other is None else other])
     best = halves.max(axis=(0, 2))
-    known = np.isfinite(best)  # a row that all rule out says nothing of their weights
+    known = np.isfinite(best)  # a row that all rule out has no part in their weights
     if not known.any():
         return np.asarray(rows / rows.sum())
     density = np.exp(halves[:, known] - best[known, None])
@@ -99,17 +99,17 @@ def few_experts(log_density: Floats, other: Floats, counted: Floats, gain: float
 
     E = log_density.shape[1]
     kept, rows = np.arange(E), max(float(counted.sum()), 1.0)
-    weight, said = mixture(kept)
+    weight, before = mixture(kept)
     while len(kept) > 1:
         fewer = np.delete(kept, np.argmin(weight))
         again, now = mixture(fewer)
         with np.errstate(invalid="ignore"):
-            lost = np.where(np.isfinite(said - now), said - now, 0.0)
+            lost = np.where(np.isfinite(before - now), before - now, 0.0)
         mean = float(lost @ counted / rows)
         error = float(np.sqrt(((lost - mean) ** 2) @ counted)) / rows
         if mean > error:
             break
-        kept, weight, said = fewer, again, now
+        kept, weight, before = fewer, again, now
     out = np.zeros(E)
     out[kept] = weight
     return out

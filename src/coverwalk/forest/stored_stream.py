@@ -7,9 +7,8 @@ import numpy as np
 from coverwalk.files.schema import Object, Whole, require, stored
 from coverwalk.forest.check import check_tree
 from coverwalk.forest.growth import Growth
-from coverwalk.forest.members import Frame, Member, Part
+from coverwalk.forest.members import FittedTree, Frame, Member, Part
 from coverwalk.forest.schedule import NEVER, Job, Pace
-from coverwalk.forest.stored_tree import StoredTree, restored, to_store
 from coverwalk.forest.tree import Tree
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ class StoredMember(NamedTuple):
 
     frame: Annotated[int, Whole(0, "F - 1")]
     tree: Annotated[Tree, Object(Tree, p="p")]
-    fitted: Annotated[StoredTree, Object(StoredTree, N="tree.N", p="p")]
+    fitted: Annotated[FittedTree, Object(FittedTree, N="tree.N", p="p")]
     part: Annotated[Part, Object(Part)]
     degree: Annotated[int, Whole(0, 2)]
 
@@ -39,7 +38,7 @@ def stream_state(stream: "ForestStream") -> dict[str, Any]:
         if not any(one.frame is frame for frame in frames):
             frames.append(one.frame)
         place = next(i for i, frame in enumerate(frames) if one.frame is frame)
-        saved.append(StoredMember(place, one.tree, to_store(one.tree, one.fitted, None), one.part, one.degree))
+        saved.append(StoredMember(place, *one[1:5]))
     state["members"], state["frames"] = saved[: len(stream.members)], frames
     state["grown"] = saved[len(stream.members) :]
     state["grown_base"] = base if base is not stream.base else None
@@ -52,7 +51,7 @@ def restored_state(state: dict[str, Any]) -> dict[str, Any]:
     frames, grown, base = (state.pop(name) for name in ("frames", "grown", "grown_base"))
 
     def member(one: StoredMember) -> Member:
-        return Member(frames[one.frame], one.tree, restored(one.tree, one.fitted, None, state["p"]), *one[3:])
+        return Member(frames[one.frame], *one[1:])
 
     growing = None
     if grown:
@@ -76,6 +75,6 @@ def check_stream(state: Any) -> None:
         n_categories = np.array(frame.n_categories or (0,) * len(state.names), np.int64)
         require("categorical", (n_categories > 0) <= state.categorical)
         require("trend", not member.part.smooth or frame.trend is not None)
-        require("weight", len(member.fitted.weight) == 1)
-        require("inverse", member.fitted.learned and len(member.fitted.learned.inverse) == len(member.fitted.mean))
+        require("weight", len(member.fitted.records.weight) == 1)
+        require("inverse", len(member.fitted.learned.inverse) == len(member.fitted.records.mean))
         check_tree(member.tree, member.fitted, member.degree, n_categories)

@@ -100,7 +100,7 @@ class ForestStream:
         self.learned = np.zeros(1, np.int64)  # how many rows, where kernels count
         self.base: Base | None = None
         self.members: list[Member] = []
-        self.counts = np.empty(0)  # (K,) what each tree has answered for
+        self.counts = np.empty(0)  # (K,) what each tree has predicted, in rows
         self.turn, self.turn_at = 0, RESTARTS[-1]  # whose turn to grow is next, and at how many rows
         self.chosen_at = 1  # rows on which the parts of the forest were last chosen
         self.looked_at = 1  # rows on which the rounding and the scale of y were last looked for
@@ -322,21 +322,20 @@ class ForestStream:
     def _join(self, shapes: Shapes | None = None) -> None:
         """Put all trees in one table; shapes: theirs, where they are known."""
         assert self.base is not None
-        plan, before, kernel = self.base.settings, self.__dict__.get("table"), self.base.global_kernel
+        plan, kernel = self.base.settings, self.base.global_kernel
         self.table = TreeTable(
             self.members,
             kernel,
             plan.kernel,
             plan.y_cells,
             shapes,
-            before,
             outliers=plan.outliers,
             atoms=(plan.atoms, plan.rounding) if plan.atoms and plan.rounding else None,
             learns=True,
         )
         self.members = self.table.members
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    # -- predictions --------------------------------------------------------------------------------------------------
 
     def logpdf(self, X: Floats, y: Floats) -> Floats:
         """Log densities (n,) of y (n,) given X (n, p)."""

@@ -56,7 +56,7 @@ class Streaming(StreamInputs, Documented):
             raise ValueError("This ConditionalDensity estimator requires y to be passed, but the target y is None.")
         begun, model = hasattr(self, "n_outputs_"), twin(self)  # all that changes is the twin's until all is learned
         model.__dict__.pop("calibration_", None)  # it was measured on the model as it was
-        settings = self._stream_settings()  # a parameter's mistake is told before one of the rows
+        settings = self._stream_settings()  # a wrong parameter is reported before a wrong row
         refuse_lossy(y)
         Y, flat = as_outputs(y)
         usable_outputs(Y)

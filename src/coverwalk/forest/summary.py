@@ -89,7 +89,8 @@ def _add_tree(tree: Tree, fitted: FittedTree, Z: Floats, components: Floats, spl
     components += np.bincount(records.kind, nonzero, minlength=len(KINDS))
     inner = tree.left >= 0
     # a walk that has not stopped on the way to a context, nor in it, meets its cut
-    meets = share[inner] * np.maximum(1.0 - records.total[0, inner], 0.0)
+    stopped = tree.summed_downwards(np.bincount(context, records.weight[0], len(tree)))
+    meets = share[inner] * np.maximum(1.0 - stopped[inner], 0.0)
     splits += np.bincount(tree.feature[inner], meets, minlength=len(splits))
     return float(nonzero @ tree.depth[context] / nonzero.sum())
 

@@ -210,7 +210,7 @@ class ForestShapes(ForestStatistics[Bins]):
         bin_residuals(*rows, layout, degree, lines, self.contexts[k].scale, self.sums[k].arrays)
 
     def finish(self) -> Forest:
-        """Evidence upwards, and the forest that answers."""
+        """Evidence upwards, and the fitted forest."""
         if self.n_rows not in (0, self.forest.n_summed):
             raise ValueError(
                 f"the second pass counted {self.n_rows} rows, the first {self.forest.n_summed}: "
@@ -224,7 +224,7 @@ class ForestShapes(ForestStatistics[Bins]):
 
     def _fitted(self, k: int, part: Part) -> FittedTree:
         counts, log_outside = self.sums[k]
-        tree, known, p = self.forest.trees[k], self.contexts[k], self.forest.X.shape[1]
+        tree, known = self.forest.trees[k], self.contexts[k]
         found = known.regressions
         scale = known.scale if self.n_rows else np.zeros_like(known.scale)
         score, width = np.empty((len(scale), N_SHAPES)), np.empty((len(scale), N_SHAPES), np.int64)
@@ -239,9 +239,8 @@ class ForestShapes(ForestStatistics[Bins]):
         )
         layout = Layout(np.zeros_like(known.n), known.n, tree.left, tree.parent)
         grid = _grids(self.forest)[k]
-        nonzero = weighted_tree(np.empty((0, p)), layout, grid, fit, (part.stop,))
+        nonzero = weighted_tree(layout, grid, fit, (part.stop,), (known.low, known.high))
         has_slot = nonzero.records.slot >= 0
-        records = nonzero.records._replace(low=known.low[has_slot], high=known.high[has_slot])
         C, m = nonzero.learned.plane.shape
         precision = (known.n[has_slot, None, None] + RIDGE) * np.eye(
             m
@@ -251,7 +250,7 @@ class ForestShapes(ForestStatistics[Bins]):
         precision[:, row[row == column], row[row == column]] += RIDGE
         inverse: Floats = np.linalg.inv(precision).astype(np.float64)
         learned = nonzero.learned._replace(inverse=inverse, seen=np.full(C, self.forest.n_summed))
-        return nonzero._replace(records=records, learned=learned, fill=self.fills[k])
+        return nonzero._replace(learned=learned, fill=self.fills[k])
 
 
 def _side(size: int) -> int:

@@ -91,7 +91,7 @@ def of_y(settings: Settings) -> dict[str, Any]:
 
 
 def same_y(one: Settings, other: Settings, y: Floats) -> bool:
-    """Whether two choices say nearly the same of y (n,)."""
+    """Whether two choices are nearly the same for y (n,)."""
     same = one.outliers == other.outliers and (one.atoms is None) == (other.atoms is None)
     return same and nearly_same(one.rounding, other.rounding, y)
 
@@ -127,10 +127,10 @@ def _choose_atoms(X: Floats, y: Floats, settings: Settings, known: Settings | No
 
 
 def choose_outliers(X: Floats, y: Floats, settings: Settings, known: Outliers | None = None) -> Outliers | None:
-    """The outliers of y (n,), rounded and scaled as the settings say, if held-out rows are predicted better, or as
+    """The outliers of y (n,), rounded and scaled as in the settings, if held-out rows are predicted better, or as
     well, where trees learn nothing from them.
 
-    known: what was found on fewer rows. Where it says the same of y it is taken without asking held-out rows again.
+    known: what was found on fewer rows. Where it is the same for y, it is taken without another look at held-out rows.
     """
     t, values = latent(X, y, settings), settings.rounding.values if settings.rounding else np.empty(0)
     single = ~np.isin(y, values)
@@ -150,7 +150,7 @@ def choose_outliers(X: Floats, y: Floats, settings: Settings, known: Outliers | 
 
 
 def nearly_same(one: Rounding | None, other: Rounding | None, y: Floats) -> bool:
-    """Whether two roundings say nearly the same of y (n,): the same values and limits, on scales each of which is
+    """Whether two roundings are nearly the same for y (n,): the same values and limits, on scales each of which is
     nearly straight when seen from the other.
 
     >>> y = np.arange(1.0, 101.0)
@@ -243,7 +243,7 @@ def _scores(X: Floats, y: Floats, settings: Settings, *, apart: bool = False) ->
     leaves atoms to a forest of their own, if they are ``apart``.
     """
     order = canonical_order(X, y)[:MAX_ROWS]
-    X, y, said = X[order], y[order], []
+    X, y, log_density = X[order], y[order], []
     for fold in range(FOLDS):
         part = np.arange(len(y))[fold::4]
         rest = np.delete(np.arange(len(y)), part)
@@ -252,5 +252,5 @@ def _scores(X: Floats, y: Floats, settings: Settings, *, apart: bool = False) ->
         forest = Forest.plan(X[rest], y[rest], judge)
         forest.accumulate(X[rest], y[rest])
         forest.finalize()
-        said.append(forest.predict_dist(X[part]).logpdf(y[part]))
-    return np.concatenate(said)
+        log_density.append(forest.predict_dist(X[part]).logpdf(y[part]))
+    return np.concatenate(log_density)

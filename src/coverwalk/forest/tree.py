@@ -10,7 +10,7 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.contexts import Layout
 from coverwalk._kernels.forest.grow import empty_nodes, grow
 from coverwalk._kernels.forest.line_criterion import lines_of
-from coverwalk._kernels.forest.node import NODE, add_to_parents, arrange, route
+from coverwalk._kernels.forest.node import NODE, add_to_children, add_to_parents, arrange, route
 from coverwalk.files.schema import Array, Schema, Scope, require
 from coverwalk.locks import cached
 
@@ -108,6 +108,12 @@ class Tree:
         """Values (N, m) of the leaves, with those of all others, zeros before, as the sums of their children's."""
         add_to_parents(self.parent, values)
         return values
+
+    def summed_downwards(self, values: NDArray[Any]) -> Floats:
+        """Values (N,) of contexts, each with those of all that hold it."""
+        total = values.astype(np.float64)
+        add_to_children(self.parent, total)
+        return total
 
     def joined_upwards(self, leaves: Floats, join: np.ufunc) -> Floats:
         """Values (N, m) of all contexts from those of the leaves, in their order: each joins those of its children."""

@@ -44,8 +44,6 @@ class TreeTable:
         The cells of y.
     shapes : Shapes, optional
         The members' shapes as `joined_shapes` makes them, where they are known.
-    before : TreeTable, optional
-        One that has some of these members.
     outliers : Outliers, optional
         Those of y.
     atoms : (Atoms, Rounding), optional
@@ -61,7 +59,6 @@ class TreeTable:
         kernel: float = 0.0,
         y_cells: YCells | None = None,
         shapes: Shapes | None = None,
-        before: "TreeTable | None" = None,
         *,
         outliers: Outliers | None = None,
         atoms: tuple[Atoms, Rounding] | None = None,
@@ -76,7 +73,7 @@ class TreeTable:
             if not any(member.frame is frame for frame in self.frames):
                 self.frames.append(member.frame)
         self.first_shape = np.cumsum([len(STUDENT), *(len(member.fitted.shapes) for member in members)])
-        self.labels = np.cumsum([0] + [len(member.fitted.records.slot) for member in members])
+        self.labels = np.cumsum([0] + [len(member.tree) for member in members])
         self.atoms, cells = atoms, bool(y_cells or atoms)
         self.shapes = joined_shapes(members, global_kernel, cells) if shapes is None else shapes
         self.n_priors = len(members[0].fitted.records.weight)
@@ -85,8 +82,6 @@ class TreeTable:
         self._output = float(output.centre[0]), float(output.scale[0])
         # Made once, here: threads that ask for `trees` at the same time must get addresses of the same arrays.
         self._arrays = [_arrays_of_tree(member) for member in self.members] + [_arrays_of_frame(f) for f in self.frames]
-        known = {id(member): t for t, member in enumerate(before.members)} if before else {}  # all are alive here
-        self._known = (before.trees, [known.get(id(member), -1) for member in self.members]) if before else None
 
     @cached
     def trees(self) -> Trees:
@@ -94,11 +89,7 @@ class TreeTable:
         arrays = self._arrays
         K, A = len(self.members), len(arrays[0])
         where, size = np.zeros((len(arrays), A), np.int64), np.zeros((len(arrays), A, 3), np.int64)
-        before, known = self._known or (None, [])
         for t, own in enumerate(arrays):
-            if before and t < K and known[t] >= 0:
-                where[t], size[t] = before.where[known[t]], before.size[known[t]]
-                continue
             for a, array in enumerate(own):
                 if array.dtype not in _KINDS or not array.flags.c_contiguous:
                     raise TypeError(f"array {a} of tree {t} is not as the kernels read it: {array.dtype}")
@@ -190,7 +181,7 @@ class TreeTable:
     def learn(self, X: Floats, y: Floats, counts: Floats, n_rows: Ints, decay: float) -> Floats:
         """Learn rows X (n, p), y (n,); the log densities (n,) that the trees gave them just before.
 
-        counts (K,), what each tree has answered for, and n_rows (1,), how many rows were learned, are moved on.
+        counts (K,), what each tree has predicted, and n_rows (1,), how many rows were learned, are moved on.
         """
         out, outliers = np.empty(len(y)), (self.outlier_weight, OUTLIER_ROWS, *self._output)
         rows, pool = (np.ascontiguousarray(X), np.ascontiguousarray(y)), (*self._groups, counts)
@@ -214,7 +205,7 @@ def joined_shapes(members: Sequence[Member], global_kernel: KernelContext | None
         *([global_kernel.shapes] if global_kernel else []),
     ]
     shapes = Shapes.join(tables + ([UNIT_CELL] if cells else []))
-    _ = shapes.table  # once, here and not with the first answer
+    _ = shapes.table  # once, here and not with the first prediction
     return shapes
 
 

@@ -2,7 +2,7 @@
 beside them, and the scale factor.
 
 Every kind of tree under every stopping prior is an expert of one pool (`coverwalk.forest.pool`), and so is the global
-kernel. The weights say how many trees of each there are to be.
+kernel. The weights are the numbers of trees of each.
 """
 
 import math
@@ -48,7 +48,7 @@ class Kind(NamedTuple):
 
 
 class Expert(NamedTuple):
-    """What two small forests of one kind and prior say of the held-out rows, fold by fold."""
+    """What two small forests of one kind and prior predict for the held-out rows, fold by fold."""
 
     kind: Kind
     stop: float
@@ -110,8 +110,8 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
 
     cells = settings.rounding.cells(y) if settings.rounding else (y, y)
     y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, judge, counted)
-    told = replace(settings, degree=largest.degree, stop=largest.stop, scale_factor=scale_factor)
-    return replace(told, parts=parts, y_cells=y_cells, kernel=kernel, atoms=atoms)
+    tuned = replace(settings, degree=largest.degree, stop=largest.stop, scale_factor=scale_factor)
+    return replace(tuned, parts=parts, y_cells=y_cells, kernel=kernel, atoms=atoms)
 
 
 def choose_for_output(
@@ -167,7 +167,7 @@ class _SmallForests:
         self.n_trees = 2 * max(min(HALF, settings.n_trees // 2), 1)
 
     def experts(self, kind: Kind) -> list[Expert]:
-        """What they say as trees of a kind, under all priors."""
+        """What they predict as trees of a kind, under all priors."""
         found = [Expert(kind, stop, ([], []), ([], [])) for stop in STOPS]
         parts = (Part(self.n_trees, kind.degree, STOPS[0], kind.smooth),)
         if kind.smooth not in self.grown:
@@ -187,13 +187,13 @@ class _SmallForests:
         mixed = bool(self.settings.n_categories) or bool(np.isnan(self.X).any())
         if mixed or not 1 <= self.X.shape[1] <= MAX_INPUTS:
             return None
-        said = []
+        log_density = []
         for fold, forest in zip(self.folds, self.grown[False]):
             forest.settings = replace(forest.settings, kernel=1.0)
             forest.fit_experts(forest.X, forest.y, forest.weight)
-            said.append(forest.predict_dists(self.X[fold], slice(1))[0].logpdf(self.y[fold]))
+            log_density.append(forest.predict_dists(self.X[fold], slice(1))[0].logpdf(self.y[fold]))
             forest.settings = replace(forest.settings, kernel=0.0)
-        return np.concatenate(said)
+        return np.concatenate(log_density)
 
     def _grow(self, fold: slice, parts: tuple[Part, ...]) -> Forest:
         rest = np.delete(np.arange(len(self.y)), fold)
@@ -250,10 +250,10 @@ def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Float
     """Of distributions that have the same components in other weights: each component is evaluated once."""
     offsets, _, loc, scale, shape = dists[0].components
     alone = Components(np.arange(len(loc) + 1), np.ones(len(loc)), loc, scale, shape)
-    said, at, rounding = np.empty((len(loc), 1)), np.repeat(y, np.diff(offsets))[:, None], dists[0].rounding
+    density, at, rounding = np.empty((len(loc), 1)), np.repeat(y, np.diff(offsets))[:, None], dists[0].rounding
     low, high = (at, at) if rounding is None else rounding.cells(at)
-    cell_densities(alone, dists[0].shapes.table, 0, low, high, said)
-    densities = np.array([np.add.reduceat(dist.components.weight * said[:, 0], offsets[:-1]) for dist in dists])
+    cell_densities(alone, dists[0].shapes.table, 0, low, high, density)
+    densities = np.array([np.add.reduceat(dist.components.weight * density[:, 0], offsets[:-1]) for dist in dists])
     if np.all((densities > MIN_DENSITY) & (densities < np.inf)):
         return list(np.log(densities) + (0.0 if rounding is None else rounding.log_unit(y)))
     return [dist.logpdf(y) for dist in dists]  # densities beyond the range of floats have logarithms

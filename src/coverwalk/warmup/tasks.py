@@ -47,8 +47,9 @@ def _distributions() -> None:
 
 def _prediction() -> None:
     """A forest of one context, which took no fit."""
+    from coverwalk._kernels.forest.components import Records
     from coverwalk._kernels.forest.node import NODE
-    from coverwalk._kernels.forest.records import at_rest, whole_records
+    from coverwalk._kernels.forest.records import at_rest
     from coverwalk.distributions.shapes import Shapes
     from coverwalk.forest.forest import Forest
     from coverwalk.forest.members import FittedTree
@@ -57,21 +58,16 @@ def _prediction() -> None:
     from coverwalk.preparation.scaling import Scaling
 
     X, y = _rows(30)
-    one, zero = np.ones(1), np.zeros(1)
-    low, high, rows = np.full((1, 2), -1.0), np.full((1, 2), 1.0), np.zeros((0, 2))
-    records = whole_records(
-        np.array([-1]),
-        2,
-        np.array([True]),
-        (low, high, rows, np.zeros(0)),
+    records = Records(
         first=np.array([0, 1]),
         kind=np.array([0]),
         weight=np.ones((1, 1)),
-        s2=one,
+        s2=np.ones(1),
+        low=np.full((1, 2), -1.0),
+        high=np.full((1, 2), 1.0),
         centre=np.zeros((1, 6)),
-        mean=zero,
+        mean=np.zeros(1),
         degree=np.array([0]),
-        ridge=one,
         n_rows=np.array([30]),
     )
     tree = Tree(np.array([(0.0, 0, -1, -1)], NODE))

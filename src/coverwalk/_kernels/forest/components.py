@@ -1,11 +1,11 @@
 """What a fitted tree keeps of its contexts, and what they learn: a component for each local model on the way."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk.files.schema import Array, stored
+from coverwalk.files.schema import Array, Scope, require, stored
 
 REGRESSION, DENSITY_OF_RESIDUALS, DENSITY_OF_Y = 0, 1, 2
 MAX_MODELS = 3  # of a context: one of each kind
@@ -16,34 +16,39 @@ MAX_PLANE = 32  # terms of a plane that is learned row by row; with more inputs 
 MIN_WEIGHT = 1e-300
 
 
+@stored(read_first=("kind",), check=lambda state, scope: _check_records(state, scope))
 class Records(NamedTuple):
     """The R components that have weight, those of context k at first[k]:first[k+1]; and C contexts that have any.
 
-    Files hold some of it: see `coverwalk.forest.stored_tree`.
-
     A context's regressions are one component: at its centre mu(x), the average of their functions, with their average
-    variance, and with the leverage of the best of them.
+    variance times one plus the mean leverage of its rows under the best of them. (The leverage of x itself, in place of
+    the mean, gained nothing: see docs/forest.md.)
     """
 
-    first: Ints  # (N + 1,)
-    kind: Ints  # (R,)
-    weight: Floats  # (S, R) posterior probability that the walk stops there and takes this local model, under S priors
-    s2: Floats  # (R,) squared scale, of a regression at leverage 0
-    total: Floats  # (S, N) their weight
-    above: Ints  # (N,) the next context with records, from the parent upwards; -1 for none
-    slot: Ints  # (N,) row of what follows, -1 for a context without records
-    low: Floats  # (C, p) the range of a context's rows: inputs are clamped to it
-    high: Floats
-    centre: Floats  # (C, d)
-    mean: Floats  # (C,) of y
-    degree: Ints  # (C,) of the best regression
-    ridge: Floats  # (C,)
-    leverage: Floats  # (C,) its mean, or -1 where the factor tells
-    n_rows: Ints  # (C,)
-    rows_at: Ints  # (C,) first of its rows, where the factor is of rows, else -1
-    rows: Floats  # (T, p)
-    factor_at: Ints  # (C,)
-    factors: Floats
+    first: Annotated[Ints, Array(np.int64, "N + 1", offsets="R")]
+    kind: Annotated[Ints, Array(np.int64, "R", low=REGRESSION, high=DENSITY_OF_Y)]
+    # posterior probability that the walk stops there and takes this local model, under S priors
+    weight: Annotated[Floats, Array(float, "S", "R", low=0, high=1 + 1e-9)]
+    s2: Annotated[Floats, Array(float, "R", above=0)]  # squared scale
+    low: Annotated[Floats, Array(float, "C", "p")]  # the range of a context's rows: inputs are clamped to it
+    high: Annotated[Floats, Array(float, "C", "p")]
+    centre: Annotated[Floats, Array(float, "C", "d")]
+    mean: Annotated[Floats, Array(float, "C")]  # of y
+    degree: Annotated[Ints, Array(np.int64, "C", low=0, high=2)]  # of the best regression
+    n_rows: Annotated[Ints, Array(np.int64, "C", low=0, high=10**15)]
+
+    @property
+    def slot(self) -> Ints:
+        """Which of the C contexts each of the N is; -1 where it has no records."""
+        has = np.diff(self.first) > 0
+        return np.where(has, np.cumsum(has) - 1, -1)
+
+
+def _check_records(state: Any, scope: Scope) -> None:
+    sizes = np.diff(state.first)
+    require("weight", len(state.weight) >= 1)
+    require("first", state.first[1] > 0 and int((sizes > 0).sum()) == scope["C"])
+    require("first", sizes <= MAX_MODELS)
 
 
 @stored()

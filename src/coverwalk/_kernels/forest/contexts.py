@@ -72,6 +72,7 @@ class Fit(NamedTuple):
     mean: Floats  # (N,) of y
     shaped: Ints  # (N,) row of counts, -1 for none
     counts: Ints32  # (., N_SHAPES, N_BINS)
+    leverage: Floats  # (N,) the mean, under the best regression
 
 
 @kernel
@@ -258,6 +259,7 @@ def empty_fit(layout: Layout, grid: Grid, p: int) -> Fit:
         np.zeros(N),
         shaped,
         np.zeros((int(has_shapes.sum()), N_SHAPES, N_BINS), np.int32),
+        np.zeros(N),
     )
 
 
@@ -309,9 +311,14 @@ def fit_contexts(X: Floats, y: Floats, layout: Layout, grid: Grid, tables: tuple
         _regress(X[s:e], r[s:e], layout.weight[s:e], grid, grid.nu_0 * above, moments, fit, k, work)
         _posterior(fit.log_score[k], weight)
         _recentre(X[s:e], grid, weight, fit, k, b)
-        fit.best[k] = np.argmax(weight)
+        best = fit.best[k] = np.argmax(weight)
+        total = float(n) if plain else layout.weight[s:e].sum()
         for m in range(M):
-            s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + (n if plain else layout.weight[s:e].sum()))
+            s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + total)
+        leverage = 0.0
+        for q in range(n):
+            leverage += 1.0 - keep[best, q]
+        fit.leverage[k] = leverage / total
         _add_errors(weight, error, keep, r[s:e], loo[s:e])
         if fit.shaped[k] >= 0:
             _densities(y[s:e], loo[s:e], layout.weight[s:e], grid, tables, fit, k)

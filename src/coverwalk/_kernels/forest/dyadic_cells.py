@@ -1,8 +1,8 @@
 """The cells of an optional Polya tree over (0, 1)^q: a lattice of halvings near the top, a tree below each of its ends.
 
 A cell is halved along an axis of choice; one reached by the same halvings in another order is the same cell. That is
-kept up for ``levels`` halvings (a lattice grows too wide for more); below, each cell goes on in the proportions of its
-halvings so far, along one axis at a time. A cell of fewer than two points is not cut.
+kept up for ``levels`` halvings (a lattice grows too wide for more); below, each cell is halved along the one axis whose
+halves differ most in their points. A cell of fewer than two points is not cut.
 
 A point is a row of codes (q,) int64: its place in (0, 1) in units of 2^-BITS. Cells come parents first; the moves of
 cell k, one for each axis it may be halved along, are first[k]:first[k+1].
@@ -89,14 +89,19 @@ def _next_shape(shapes: Ints, begin: int, end: int, shape: Ints, axis: int) -> i
 
 
 @kernel
-def _deep_axis(halvings: Ints, proportions: Ints, most: Ints) -> int:
-    """The axis that lags most behind its share of the halvings; -1 where none can be halved any more."""
-    best, lag = -1, 0.0
+def _deep_axis(codes: Ints, rows: Ints, s: int, e: int, halvings: Ints, most: Ints) -> int:
+    """The axis whose halves differ most in the number of rows[s:e], and of such the one halved least so far; -1 where
+    none can be halved any more.
+    """
+    best, apart = -1, 0
     for a in range(len(most)):
         if halvings[a] < most[a]:
-            ratio = (halvings[a] + 1.0) / (proportions[a] + 1.0)
-            if best < 0 or ratio < lag:
-                best, lag = a, ratio
+            difference = 0
+            for i in range(s, e):
+                difference += 2 * half(codes[rows[i], a], halvings[a]) - 1
+            difference = abs(difference)
+            if best < 0 or difference > apart or (difference == apart and halvings[a] < halvings[best]):
+                best, apart = a, difference
     return best
 
 
@@ -128,20 +133,24 @@ def _divide(codes: Ints, axis: int, halvings: int, rows: Ints, s: int, e: int, o
 
 @kernel
 def _new_cell(
+    codes: Ints,
+    rows: Ints,
     table: tuple[Ints, Ints],
     sizes: Ints,
     shape: Ints,
-    home_shape: Ints,
     span: tuple[int, int, int],
     most: Ints,
     levels: int,
 ) -> tuple[tuple[Ints, Ints], int]:
-    """Add a cell of rows span[0]:span[1] in the order span[2], with its moves; its number, or -1 if it is not cut."""
+    """Add a cell of rows[span[0]:span[1]], those of the order span[2], with its moves; its number, or -1 if it is not
+    cut.
+    """
     cell, move = table
     q, total = len(most), 0
     for a in range(q):
         total += shape[a]
-    axis = _deep_axis(shape, home_shape, most)
+    end = span[1] if total >= levels else span[0]  # in the lattice any axis will do
+    axis = _deep_axis(codes, rows, span[0], end, shape, most)
     if span[1] - span[0] < _LEAST or axis < 0:
         return (cell, move), -1
     k, m = sizes[0], sizes[1]
@@ -181,7 +190,7 @@ def _grow_level(
                 below = shapes[start[k + 1] + j]
                 for side in range(2):
                     span = (s, middle, j) if side == 0 else (middle, e, j)
-                    table, child = _new_cell(table, sizes, below, below, span, most, levels)
+                    table, child = _new_cell(codes, rows[j], table, sizes, below, span, most, levels)
                     for i in range(span[0], span[1]):
                         of[j, rows[j, i]] = child
     cell, move = table
@@ -202,7 +211,7 @@ def _grow_level(
 
 @kernel
 def _grow_deep(
-    codes: Ints, table: tuple[Ints, Ints], sizes: Ints, order: Ints, shapes: Ints, levels: int, most: Ints
+    codes: Ints, table: tuple[Ints, Ints], sizes: Ints, order: Ints, levels: int, most: Ints
 ) -> tuple[Ints, Ints]:
     """Cells with one move each, from the first of the last level of the lattice to the last that is cut."""
     spare, shape = np.empty(order.shape[1], np.int64), np.zeros(len(most), np.int64)
@@ -218,7 +227,7 @@ def _grow_deep(
             shape[a] = cell[k, _SHAPE + a] + (1 if a == axis else 0)
         for side in range(2):
             span = (s, middle, home) if side == 0 else (middle, e, home)
-            table, child = _new_cell(table, sizes, shape, shapes[home], span, most, levels)
+            table, child = _new_cell(codes, order[home], table, sizes, shape, span, most, levels)
             table[1][m, CHILD + side], table[1][m, POINTS + side] = child, span[1] - span[0]
         k += 1
     return table
@@ -238,10 +247,10 @@ def grow_cells(codes: Ints, most: Ints, levels: int, cells: Cells, sizes: Ints) 
     order = np.empty((1, n), np.int64)
     for i in range(n):
         order[0, i] = i
-    table, _ = _new_cell(table, sizes, shapes[0], shapes[0], (0, n, 0), most, levels)
+    table, _ = _new_cell(codes, order[0], table, sizes, shapes[0], (0, n, 0), most, levels)
     for k in range(levels):
         table, order = _grow_level(codes, table, sizes, order, shapes, start, k, most)
-    cell, move = _grow_deep(codes, table, sizes, order, shapes[start[levels] :], levels, most)
+    cell, move = _grow_deep(codes, table, sizes, order, levels, most)
     n_split, sizes[0] = sizes[0], max(sizes[0], 1)  # where nothing is cut there is still the root
     if sizes[0] >= len(cells[0]) or sizes[1] > len(cells[1]):
         return

@@ -3,14 +3,12 @@
 All that a context needs lies side by side in the store, so that few lines of the cache hold it:
 
     up, node          where the next context to be read begins, -1 for none; and its node
-    models, n_rows    best degree + 4 times the number of its records; rows in the store, 0 for a factor of features,
-                      -1 for a mean leverage
+    models            the number of its records
     slot, record      its row in the arrays of `Learned`, and its first record there
     records           of each its weights under S priors, its squared scale, and kind + 4 times its shape
     low, high         (2 p) the range of its rows
     centre            (d) coefficients of its function
-    mean, ridge       of y; ridge, or mean leverage
-    rows, factor      its rows where the leverage is told by them, and the inverse of the factor, row by row
+    mean              of y
 """
 
 # A compiled function is Any to its caller.
@@ -23,92 +21,62 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import fused_kernel, inlined_kernel, kernel
-from coverwalk._kernels.forest.components import DENSITY_OF_Y, MIN_WEIGHT, REGRESSION, Learned, Records
+from coverwalk._kernels.forest.components import DENSITY_OF_Y, MIN_WEIGHT, Learned, Records
 from coverwalk._kernels.forest.node import by_leaf
-from coverwalk._kernels.forest.polynomial import inner_product, n_features
+from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.linalg.prefetch import prefetch
 
 # Weight, in its tree, of a component that is left out. The distribution of outliers has a weight of 1e-8 at 10^7 rows
 # and a scale at most 10^4 times that of the component: no density changes by more than 1e-9 of itself.
 NEGLIGIBLE = 1e-22
-HEAD = 6  # numbers of a context before its records
+HEAD = 5  # numbers of a context before its records
 LINES = 6  # of the cache, that are fetched ahead of a context
 # Unsigned, as are indices in inner loops: what might be negative counts from the end, and is checked every time.
 _ONE = np.uint64(1)
 SORTED_ROWS = 64  # from which rows are taken leaf by leaf: contexts are then read where they were read before
 
 
+def store_size(records: Records, degree: int) -> int:
+    """Numbers in the store of a tree with functions of this degree."""
+    (S, R), (C, p) = records.weight.shape, records.low.shape
+    return C * (HEAD + 2 * p + int(n_features(degree, p)) + 1) + R * (S + 2)
+
+
 @kernel
-def fill_store(records: Records, shape: Any, degree: int, at: Ints, up: Ints, store: Floats) -> None:
-    """Write the contexts of a tree into the store; of each (C,) where it begins, and where the next one to be read
-    does.
-    """
+def fill_store(parent: Ints, records: Records, shape: Any, degree: int, first: Ints, store: Floats) -> None:
+    """Write the contexts of a tree into the store, and where the first context to be read from each begins, (N,)."""
     S, p = len(records.weight), records.low.shape[1]
     d = n_features(degree, p)
-    for k in range(len(records.slot)):
-        c = records.slot[k]
-        if c < 0:
+    at, c = 0, 0
+    for k in range(len(parent)):
+        up = first[parent[k]] if k > 0 else -1
+        start, end = records.first[k], records.first[k + 1]
+        first[k] = at if start < end else up
+        if start == end:
             continue
-        j, first, last = at[c], records.first[k], records.first[k + 1]
-        averaged, in_rows = records.leverage[c] >= 0.0, records.rows_at[c] >= 0
-        store[j], store[j + 1], store[j + 2] = up[c], k, records.degree[c] + 4 * (last - first)
-        store[j + 3] = -1 if averaged else records.n_rows[c] if in_rows else 0
-        store[j + 4], store[j + 5] = c, first
-        j += HEAD
-        for q in range(first, last):
+        store[at], store[at + 1], store[at + 2], store[at + 3], store[at + 4] = up, k, end - start, c, start
+        at += HEAD
+        for q in range(start, end):
             for s in range(S):
-                store[j + s] = max(records.weight[s, q], MIN_WEIGHT)
-            store[j + S], store[j + S + 1] = records.s2[q], records.kind[q] + 4 * shape[q]
-            j += S + 2
+                store[at + s] = max(records.weight[s, q], MIN_WEIGHT)
+            store[at + S], store[at + S + 1] = records.s2[q], records.kind[q] + 4 * shape[q]
+            at += S + 2
         for a in range(p):
-            store[j + a], store[j + p + a] = records.low[c, a], records.high[c, a]
-        j += 2 * p
+            store[at + a], store[at + p + a] = records.low[c, a], records.high[c, a]
+        at += 2 * p
         for a in range(d):
-            store[j + a] = records.centre[c, a]
-        j += d
-        store[j], store[j + 1] = records.mean[c], records.leverage[c] if averaged else records.ridge[c]
-        j += 2
-        if averaged:
-            continue
-        size = n_features(records.degree[c], p)
-        if in_rows:
-            size = records.n_rows[c]
-            for i in range(size):
-                for a in range(p):
-                    store[j] = records.rows[records.rows_at[c] + i, a]
-                    j += 1
-        _invert(records.factors, records.factor_at[c], size, store, j)
-
-
-@fused_kernel
-def _invert(factors: Floats, first: int, d: int, store: Floats, at: int) -> None:
-    """Write the rows of V, V' being the inverse of the packed upper factor factors[first:], from store[at] on."""
-    row = at
-    for k in range(d):
-        for j in range(k + 1):
-            store[row + j] = 0.0
-        above, place = at, first + k
-        for i in range(k):
-            factor = factors[place]
-            for j in range(i + 1):
-                store[row + j] -= factor * store[above + j]
-            above += i + 1
-            place += d - 1 - i
-        inverse = 1.0 / factors[place]
-        for j in range(k):
-            store[row + j] *= inverse
-        store[row + k] = inverse
-        row += k + 1
+            store[at + a] = records.centre[c, a]
+        store[at + d] = records.mean[c]
+        at += d + 1
+        c += 1
 
 
 @kernel
-def count_components(
-    nodes: Any, total: Floats, first: Ints, store: Floats, S: int, least: float, cut_off: bool
-) -> None:
+def count_components(nodes: Any, first: Ints, store: Floats, S: int, least: float, cut_off: bool) -> None:
     """Make leaves tell what is read where a row ends: nodes whose split is the least weight of a record that counts,
-    ``least`` times that of all from there to the root, total (N,), whose categories are where the first context begins,
-    first (N,), whose feature is the number of components, and whose left is -1 less the number of contexts up to the
-    last that has some.
+    ``least`` times that of all from there to the root, whose categories are where the first context begins, first (N,),
+    whose feature is the number of components, and whose left is -1 less the number of contexts up to the last that has
+    some.
 
     With cut_off, nodes below which no context has records become leaves.
     """
@@ -120,31 +88,21 @@ def count_components(
                 below[k] |= below[child] or (first[child] >= 0 and store[first[child] + 1] == child)
             if below[k] or not cut_off:
                 continue
-        at, depth, n_contexts, count = first[k], 0, 0, 0
+        total, at, depth, n_contexts, count = 0.0, first[k], 0, 0, 0
+        while at >= 0:
+            for q in range(np.int64(store[at + 2])):
+                total += store[at + HEAD + (S + 2) * q]
+            at = np.int64(store[at])
+        at = first[k]
         while at >= 0:
             depth += 1
-            for q in range(np.int64(store[at + 2]) // 4):
-                if store[at + HEAD + (S + 2) * q] >= least * total[k]:
+            for q in range(np.int64(store[at + 2])):
+                if store[at + HEAD + (S + 2) * q] >= least * total:
                     count += 1
                     n_contexts = depth
             at = np.int64(store[at])
-        nodes[k].split, nodes[k].categories = least * total[k], first[k]
+        nodes[k].split, nodes[k].categories = least * total, first[k]
         nodes[k].feature, nodes[k].left = count, -1 - n_contexts
-
-
-@fused_kernel
-def _square(store: Floats, at: int, d: int, z: Floats) -> float:
-    """The squared length of V z, the rows of a lower triangular V being store[at:]."""
-    square = 0.0
-    first, size = np.uint64(at), _ONE
-    while size <= np.uint64(d):
-        t = 0.0
-        for j in range(size):
-            t += store[first + j] * z[j]
-        square += t * t
-        first += size
-        size += _ONE
-    return square
 
 
 @fused_kernel
@@ -153,15 +111,6 @@ def _dot(store: Floats, at: int, d: int, f: Floats) -> float:
     for k in range(np.uint64(d)):
         total += store[first + k] * f[k]
     return total
-
-
-@kernel
-def _distance(store: Floats, at: int, n: int, degree: int, p: int, f: Floats, z: Floats) -> float:
-    """How much farther than a context's n rows x lies: f(x)' (F'F + ridge I)^-1 f(x), by the rows."""
-    for j in range(n):
-        z[j] = inner_product(store, at + j * p, f, 1, p, degree)
-    own = inner_product(f, 1, f, 1, p, degree)
-    return max(own - _square(store, at + n * p, n, z), 0.0) / store[at - 1]
 
 
 @inlined_kernel
@@ -191,18 +140,6 @@ def mean_in(store: Floats, base: int, p: int, degree: int, x: Floats, f: Floats)
     return _dot(store, base + 2 * p, n_features(degree, p), f)
 
 
-@inlined_kernel
-def inflation(store: Floats, at: int, n_rows: int, degree: int, p: int, f: Floats, z: Floats) -> float:
-    """1 + the leverage of features f in a context of the store: f' (F'F + ridge I)^-1 f, or its mean. at: where the
-    ridge is; n_rows, degree: see the store.
-    """
-    if n_rows < 0:
-        return 1.0 + store[at]
-    if n_rows > 0:
-        return 1.0 + _distance(store, at + 1, n_rows, degree, p, f, z)
-    return 1.0 + _square(store, at + 1, n_features(degree, p), f)
-
-
 @kernel
 def _path_weights(store: Floats, c: Any, learned: Learned, at: Any, out: Floats) -> None:
     """Weights of the components from the context at store[c] upwards, into out from ``at`` on; they sum to one.
@@ -212,7 +149,7 @@ def _path_weights(store: Floats, c: Any, learned: Learned, at: Any, out: Floats)
     """
     j, below = at, 0.0
     while c >= 0:
-        n_models, slot, q = np.int64(store[c + 2]) // 4, np.int64(store[c + 4]), np.int64(store[c + 5])
+        n_models, slot, q = np.int64(store[c + 2]), np.int64(store[c + 3]), np.int64(store[c + 4])
         here, total = 0.0, 0.0
         for m in range(n_models):
             w = store[c + HEAD + 3 * m]
@@ -239,7 +176,7 @@ def tree_components(
     learned: Learned,
     learns: bool,
     component: tuple[Any, ...],
-    work: tuple[Floats, Floats, Floats, Ints],
+    work: tuple[Floats, Floats, Ints],
     at: Ints,
     out: tuple[Any, ...],
 ) -> None:
@@ -254,7 +191,7 @@ def tree_components(
     Z, plain, origin, leaf, t, f, smooth = rows
     nodes, (root, last), store, degree, column, mean = tree
     share, first_shape, (middle, unit, spread) = component
-    seen, g, z, order = work
+    seen, g, order = work
     out_weight, out_loc, out_scale, out_shape, out_label = out
     plane, nu, psi = learned.plane, learned.nu, learned.psi
     n, p = plain.shape[1:]
@@ -276,28 +213,25 @@ def tree_components(
             _path_weights(store, c, learned, j, out_weight[0])
         for left in range(-1 - nodes[k].left, 0, -1):
             head = np.uint64(c)
-            up, models = np.int64(store[head]), np.int64(store[head + np.uint64(2)])
+            up, n_models = np.int64(store[head]), np.int64(store[head + np.uint64(2)])
             if left > 1:
                 for line in range(LINES):
                     prefetch(store, np.uint64(up + 8 * line))
-            n_models = models // 4
             end = c + HEAD + (S + 2) * n_models
-            loc, ratio, extra = mean_in(store, end, p, degree, seen, g), 1.0, 1.0
+            loc, ratio = mean_in(store, end, p, degree, seen, g), 1.0
             if learns:
-                slot = np.int64(store[c + 4])
+                slot = np.int64(store[c + 3])
                 ratio = psi[slot] / nu[slot]
                 for a in range(m):
                     loc += plane[slot, a] * g[a]
             base = end + 2 * p + d
-            if np.int64(store[np.uint64(c + HEAD + S + 1)]) % 4 == REGRESSION:  # the first record, if there is one
-                extra = inflation(store, base + 1, np.int64(store[head + np.uint64(3)]), models % 4, p, g, z)
             for q_model in range(n_models):
                 r, place = np.uint64(c + HEAD + (S + 2) * q_model), np.uint64(j)
                 if store[r] < least:
                     continue
                 code, square = np.int64(store[r + np.uint64(S + 1)]), store[r + np.uint64(S)]
                 kind = code % 4
-                square *= (extra if kind == REGRESSION else 1.0) * (ratio if kind < DENSITY_OF_Y else 1.0)
+                square *= ratio if kind < DENSITY_OF_Y else 1.0
                 if not learns:
                     for s in range(S):
                         out_weight[s, place] = store[r + np.uint64(s)]

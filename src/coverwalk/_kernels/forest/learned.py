@@ -19,8 +19,8 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.shapes import FAR, log_density
-from coverwalk._kernels.forest.components import DENSITY_OF_Y, MAX_MODELS, REGRESSION, RIDGE, Learned, Records
-from coverwalk._kernels.forest.flat import HEAD, inflation, mean_in, see
+from coverwalk._kernels.forest.components import DENSITY_OF_Y, MAX_MODELS, RIDGE, Learned
+from coverwalk._kernels.forest.flat import HEAD, mean_in, see
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.regression import add_gram
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
@@ -33,12 +33,12 @@ FAR_OUT = 6.0  # scales: a row farther out moves a context as one there does, of
 
 
 @kernel
-def set_precision(X: Floats, start: Ints, end: Ints, records: Records, inverse: Floats) -> None:
+def set_precision(X: Floats, start: Ints, end: Ints, slot: Ints, inverse: Floats) -> None:
     """Fill inverse (C, m, m): P = (RIDGE I + F'F)^-1 of the rows start[k]:end[k] of X that context k was fitted to."""
     m = inverse.shape[1]
     A, z = np.empty((m, m)), np.empty(m)
     for k in range(len(start)):
-        c = records.slot[k]
+        c = slot[k]
         if c < 0:
             continue
         for a in range(m):
@@ -130,14 +130,13 @@ def learn_rows(
     n, p = plain.shape[1:]
     m, d = learned.plane.shape[1], n_features(degree, p)
     capacity = max(d, 1 + p)
-    x, f, z, k_f = np.empty(p), np.ones(capacity), np.empty(capacity), np.empty(m)
+    x, f, k_f = np.empty(p), np.ones(capacity), np.empty(m)
     log_phi = np.empty(MAX_MODELS)
     for i in range(n):
         see(Z, plain, frame, i, leaf[i] - root, column, mean, x)
         c, below, log_psi = nodes[leaf[i]].categories, 0.0, 0.0
         while c >= 0:
-            models, slot, first = np.int64(store[c + 2]), np.int64(store[c + 4]), np.int64(store[c + 5])
-            n_models = models // 4
+            n_models, slot, first = np.int64(store[c + 2]), np.int64(store[c + 3]), np.int64(store[c + 4])
             if decay > 0.0:
                 keep = math.exp((now + i - learned.seen[slot]) * math.log1p(-decay))
                 _fade(learned, slot, first, first + n_models, keep)
@@ -156,8 +155,6 @@ def learn_rows(
                     loc = store[base]
                 else:
                     square *= ratio
-                if kind == REGRESSION:
-                    square *= inflation(store, base + 1, np.int64(store[c + 3]), models % 4, p, f, z)
                 scale = scale_factor * math.sqrt(square)
                 e = (y[i] - loc) / scale
                 log_abs = math.log(abs(y[i] - loc)) - math.log(scale) if abs(e) > FAR else 0.0

@@ -127,3 +127,10 @@ def add_to_parents(parent: Ints, values: Floats) -> None:
     for k in range(len(parent) - 1, 0, -1):
         for j in range(values.shape[1]):
             values[parent[k], j] += values[k, j]
+
+
+@kernel
+def add_to_children(parent: Ints, values: Floats) -> None:
+    """Add the value (N,) of each context to those of its children, from the root downwards."""
+    for k in range(1, len(parent)):
+        values[k] += values[parent[k]]

@@ -1,4 +1,4 @@
-"""Polynomials of degree 0, 1, 2 in the inputs: as features, and as the kernel that is their inner product."""
+"""Polynomials of degree 0, 1, 2 in the inputs, as features."""
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
@@ -28,21 +28,6 @@ def features(x: Floats, degree: int, f: Floats) -> None:
             for b in range(a + 1):
                 f[at + b] = x[a] * x[b]
             at += a + 1
-
-
-@kernel
-def inner_product(store: Floats, at: int, other: Floats, first: int, p: int, degree: int) -> float:
-    """f(x)'f(z) in O(p) of the rows x and z that begin at store[at] and other[first]; slices would be counted as
-    referenced. The sum over b <= a of x_a x_b z_a z_b is half of (x'z)^2 + sum (x_a z_a)^2.
-    """
-    if degree == 0:
-        return 1.0
-    dot, square = 0.0, 0.0
-    for a in range(p):
-        t = store[at + a] * other[first + a]
-        dot += t
-        square += t * t
-    return 1.0 + dot + (0.5 * (dot * dot + square) if degree == 2 else 0.0)
 
 
 @kernel

@@ -156,7 +156,9 @@ def subtract_centre(G: Floats, d: int, centre: Floats, b: Floats, yy: float) -> 
 
 @kernel
 def _product(t: float, s: float, degree: int) -> float:
-    """f(x)'f(z) from the sum t of x_a z_a and the sum s of their squares: see `polynomial.inner_product`."""
+    """f(x)'f(z) from the sum t of x_a z_a and the sum s of their squares: the sum over b <= a of x_a x_b z_a z_b is
+    half of t^2 + s.
+    """
     return 1.0 + t + (0.5 * (t * t + s) if degree == 2 else 0.0)
 
 

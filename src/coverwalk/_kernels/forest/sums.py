@@ -140,7 +140,8 @@ def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int, out: Regres
     """
     fit, N, M, d = out.fit, len(parent), (grid.degree + 1) * len(grid.ridges), n_features(grid.degree, p)
     G, b, c, weight = np.zeros((d, d)), np.zeros(d), np.zeros((M, d)), np.empty(M)
-    work = (G, b, np.zeros((d, d)), np.zeros(d), c, np.ones(M), np.empty((d + 1, LANES)))
+    keep = np.ones(M)
+    work = (G, b, np.zeros((d, d)), np.zeros(d), c, keep, np.empty((d + 1, LANES)))
     for k in range(N):
         yy = unpack_moments(total[k], d, G, b)
         n = G[0, 0]
@@ -159,7 +160,8 @@ def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int, out: Regres
         _regress(n, square, grid, grid.nu_0 * above, p, fit, k, work)
         _posterior(fit.log_score[k], weight)
         _average(n, square, d, weight, out, k, work)
-        fit.best[k] = np.argmax(weight)
+        best = fit.best[k] = np.argmax(weight)
+        fit.leverage[k] = 1.0 - keep[best]
         for m in range(M):
             if weight[m] > 0.0:
                 fit.s2[k] += weight[m] * fit.psi[k, m] / (grid.nu_0 + n)

@@ -127,7 +127,7 @@ def _fetch(trees: Trees, leaf: Ints, learns: bool) -> None:
                     continue
                 going = True
                 if learns:
-                    slot, record = np.uint64(store[c + 4]), np.uint64(store[c + 5])
+                    slot, record = np.uint64(store[c + 3]), np.uint64(store[c + 4])
                     plane = floats_2(where, size, t, LEARNED)
                     prefetch(plane, slot * np.uint64(plane.shape[1]))
                     for a in range(2, 5):  # nu, psi, log_odds
@@ -163,7 +163,7 @@ def predict_all(
         out[1][at[i]], out[2][at[i]], out[3][at[i]], out[4][at[i]] = outliers[1], outliers[2], 0, OUTLIERS
         at[i] += 1
     capacity = n_features(max(int(np.max(numbers[:, DEGREE])), 1), p)
-    own = np.empty(p), np.ones(capacity), np.empty(capacity), np.empty(n, np.int64)
+    own = np.empty(p), np.ones(capacity), np.empty(n, np.int64)
     if n < SORTED_ROWS:  # nothing is read twice
         _fetch(trees, leaf, learns)
     learned, factor = _learned(where, size, 0), share / np.sum(weight)

@@ -79,13 +79,3 @@ def back_solve(U: Floats, d: int, z: Floats) -> None:
         for j in range(k + 1, d):
             t -= U[k, j] * z[j]
         z[k] = t * U[k, k]
-
-
-@kernel
-def pack(U: Floats, d: int, flat: Floats, at: int) -> None:
-    """Write the upper triangle of U, row by row, into flat[at:], with its own diagonal."""
-    for k in range(d):
-        flat[at] = 1.0 / U[k, k]
-        for j in range(k + 1, d):
-            flat[at + j - k] = U[k, j]
-        at += d - k

@@ -17,15 +17,13 @@ from coverwalk.preparation.rounding import Rounding
 
 __all__ = ["Exported", "export"]
 
-_SLOTS = ("low", "high", "centre", "mean", "degree", "ridge", "leverage", "n_rows", "rows_at", "factor_at")
-_PLACES = {  # arrays of places, and an array of what they are places in
+_SLOTS = ("low", "high", "centre", "mean", "degree", "n_rows")
+_PLACES = {
     "left": "feature",
     "first": "kind",
     "last": "kind",
     "slot": "mean",
-    "rows_at": "rows",
-    "factor_at": "factors",
-}
+}  # and what they are places in
 _PAGE_NAMES = {"centre": "centres", "degree": "slot_degree"}  # the page has numbers of the plain names
 
 
@@ -149,13 +147,6 @@ def _prune(tree: Tree, fitted: FittedTree, first_shape: int, width: int) -> dict
     ends = np.cumsum(last - first)
     slots = records.slot[kept]
     used = np.unique(slots[slots >= 0])
-    solved_in_rows = records.rows_at[used] >= 0
-    n_rows = np.where(solved_in_rows, records.n_rows[used], 0)
-    rows = _ranges(records.rows_at[used], records.rows_at[used] + n_rows)
-    terms = np.array([n_features(g, records.low.shape[1]) for g in range(3)])[records.degree[used]]
-    size = np.where(solved_in_rows, records.n_rows[used], terms)
-    n_factors = np.where(records.leverage[used] < 0, size * (size + 1) // 2, 0)
-    factors = _ranges(records.factor_at[used], records.factor_at[used] + n_factors)
     part = {"feature": tree.feature[kept], "split": tree.split[kept], "left": left, "depth": depth}
     part |= {"first": ends - (last - first), "last": ends}
     part["slot"] = np.where(slots >= 0, np.searchsorted(used, slots), -1)
@@ -164,9 +155,6 @@ def _prune(tree: Tree, fitted: FittedTree, first_shape: int, width: int) -> dict
     part["shape"] = first_shape + fitted.shape[of_records].astype(np.int64)
     part |= {name: getattr(records, name)[used] for name in _SLOTS}
     part["centre"] = np.pad(part["centre"], ((0, 0), (0, width - part["centre"].shape[1])))
-    part["rows_at"] = np.where(solved_in_rows, np.cumsum(n_rows) - n_rows, -1)
-    part["factor_at"] = np.cumsum(n_factors) - n_factors
-    part["rows"], part["factors"] = records.rows[rows], records.factors[factors]
     return part
 
 

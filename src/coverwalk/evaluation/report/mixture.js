@@ -132,9 +132,8 @@ class Mixture {
       for (let q = this.first[k]; q < this.last[k]; q++) {
         here = here || this.clamp(z, slot);
         const loc = origin + (this.kind[q] >= DENSITY_OF_Y ? this.mean[slot] : this.value(here, slot));
-        const s2 = this.s2[q] * (this.kind[q] === REGRESSION ? 1 + this.leverageAt(here, slot) : 1);
         own.push({
-          weight: this.weight[q], loc: this.centre + this.unit * loc, scale: this.unit * this.scale_factor * Math.sqrt(s2), shape: this.shape[q],
+          weight: this.weight[q], loc: this.centre + this.unit * loc, scale: this.unit * this.scale_factor * Math.sqrt(this.s2[q]), shape: this.shape[q],
           kind: this.kind[q], depth: this.depth[k], nRows: this.n_rows[slot], degree: this.slot_degree[slot], tree, box,
         });
       }
@@ -163,46 +162,6 @@ class Mixture {
       }
     }
     return total;
-  }
-
-  features(x, degree) {
-    const f = [1];
-    if (degree >= 1) f.push(...x);
-    if (degree >= 2) for (let a = 0; a < x.length; a++) for (let b = 0; b <= a; b++) f.push(x[a] * x[b]);
-    return f;
-  }
-
-  inner(x, z, degree) {
-    let dot = 0, square = 0;
-    for (let a = 0; a < x.length; a++) {
-      const t = x[a] * z[a];
-      dot += t;
-      square += t * t;
-    }
-    return degree === 0 ? 1 : degree === 1 ? 1 + dot : 1 + dot + 0.5 * (dot * dot + square);
-  }
-
-  packedLeverage(at, z) {
-    let square = 0;
-    for (let k = 0; k < z.length; k++) {
-      const t = z[k] / this.factors[at];
-      square += t * t;
-      for (let j = k + 1; j < z.length; j++) z[j] -= t * this.factors[at + j - k];
-      at += z.length - k;
-    }
-    return square;
-  }
-
-  leverageAt(x, slot) {
-    if (this.leverage[slot] >= 0) return this.leverage[slot];
-    const degree = this.slot_degree[slot], at = this.factor_at[slot];
-    if (this.rows_at[slot] < 0) return this.packedLeverage(at, this.features(x, degree));
-    const p = this.n_inputs, f = [];
-    for (let j = 0; j < this.n_rows[slot]; j++) {
-      const row = this.rows_at[slot] + j;
-      f.push(this.inner(this.rows.subarray(row * p, (row + 1) * p), x, degree));
-    }
-    return Math.max(this.inner(x, x, degree) - this.packedLeverage(at, f), 0) / this.ridge[slot];
   }
 
   // Weighted density of one component at y.

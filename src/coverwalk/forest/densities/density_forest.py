@@ -52,7 +52,7 @@ class DensityForest:
         judged = Y[:MAX_WEIGHED] + step * (rng.random(Y[:MAX_WEIGHED].shape) - 0.5)
 
         def held_out(fold: int) -> Floats:
-            """What each kind says of a fold when grown without it (m, kinds)."""
+            """Log densities of a fold under each kind, grown without it (m, kinds)."""
             rows = Y[:MAX_WEIGHED]
             held_out_rows = np.arange(len(rows)) % FOLDS == fold
             seen = rows[~held_out_rows]
@@ -101,18 +101,18 @@ def _pool(log_densities: list[Floats]) -> Floats:
     return np.asarray(logsumexp(log_densities, axis=0) - np.log(len(log_densities)))
 
 
-def _shares(said: Floats) -> Floats:
+def _shares(log_density: Floats) -> Floats:
     """Shares (k,) of the mixture of densities with the most posterior probability, given their logs (m, k).
 
     The first two, cells and normals, have one row's worth of prior and are never 0. Of the others, kernels of several
     bandwidths, the one that does best alone is kept, if it has a share worth its time.
     """
-    best = 2 + int(np.argmax(said[:, 2:].sum(axis=0)))
-    weights = np.zeros(said.shape[1])
-    weights[[0, 1, best]] = pool_weights(said[:, [0, 1, best]], np.array([1.0, 1.0, 0.0]))
+    best = 2 + int(np.argmax(log_density[:, 2:].sum(axis=0)))
+    weights = np.zeros(log_density.shape[1])
+    weights[[0, 1, best]] = pool_weights(log_density[:, [0, 1, best]], np.array([1.0, 1.0, 0.0]))
     if weights[best] < _MIN_KERNELS:
         weights[:] = 0.0
-        weights[:2] = pool_weights(said[:, :2], np.ones(2))
+        weights[:2] = pool_weights(log_density[:, :2], np.ones(2))
     return weights
 
 

@@ -52,7 +52,7 @@ class Normals:
 
     @classmethod
     def pooled(cls, trees: list["Normals"]) -> "Normals":
-        """Trees, each with the same say."""
+        """Trees, all with the same weight."""
         return cls.mixed(trees, np.ones(len(trees)))
 
     @property

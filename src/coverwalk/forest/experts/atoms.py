@@ -1,7 +1,7 @@
 """Values of y with a probability of their own, where a forest for classes tells it: the trees learn all other rows.
 
 A regression is drawn to 0 by rows without rain, and its scale widened, though whether it rains is another question than
-how much it rains. Where held-out rows say so, the two are asked apart,
+how much it rains. Where held-out rows are predicted better so, there is a model for each,
 
     P(y = a_k | x) = P_k(x),      p(y|x) = P_0(x) f(y|x) elsewhere
 

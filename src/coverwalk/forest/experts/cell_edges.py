@@ -4,7 +4,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coverwalk._arrays import Bools, Floats, Ints
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges, move_edges
 from coverwalk.files.schema import Array, Scope, require, stored
 
@@ -23,15 +23,6 @@ class Cells(NamedTuple):
     right: Annotated[Floats, Array(float, "C")]
     low: Annotated[Floats, Array(float, "C")]  # of the support, within the cell
     high: Annotated[Floats, Array(float, "C")]
-
-    @property
-    def narrow(self) -> Bools:
-        """Which have a support of their own: atoms of y, and what lies between gaps."""
-        return np.asarray((self.low > self.left) | (self.high < self.right))
-
-    def some(self, which: Bools) -> "Cells":
-        """Some of the cells."""
-        return Cells(*(column[which] for column in self))
 
 
 def _check_cells(state: Any, scope: Scope) -> None:
@@ -54,8 +45,8 @@ def find_cells(y: Floats, hinted: Floats, hint: Floats) -> Cells | None:
     >>> rng = np.random.default_rng(0)
     >>> y = np.append(rng.choice([0.0, 1.0], 300), 5 + rng.uniform(size=200))
     >>> cells = find_cells(y, y[:0], y[:0])  # no hints
-    >>> cells.right.round(1).tolist(), np.round(0.5 * (cells.low + cells.high), 1).tolist(), cells.narrow.tolist()
-    ([0.5, 3.0, 8.0], [0.0, 1.0, 5.5], [True, True, True])
+    >>> cells.right.round(1).tolist(), np.round(0.5 * (cells.low + cells.high), 1).tolist()
+    ([0.5, 3.0, 8.0], [0.0, 1.0, 5.5])
     """
     start, end = float(y.min()), float(y.max())
     if not 0.0 < end - start < np.inf:
@@ -83,13 +74,13 @@ def _seen_from_places(ordered: Floats, hinted: Floats, hint: Floats) -> tuple[Ro
     middles = 0.5 * (ordered[1:] + ordered[:-1])[np.diff(ordered) > _APART]
     place = np.concatenate([[0.0], middles, [1.0]])
     order = np.argsort(hinted, kind="stable")
-    told = hint[order] / max(float(np.abs(hint).max(initial=0.0)), np.finfo(float).tiny)  # so that no square overflows
-    told -= told.mean() if len(told) else 0.0
-    noise = max(0.5 * float(np.mean(np.diff(told) ** 2)), 1e-12) if len(told) > 1 else 1.0
+    hints = hint[order] / max(float(np.abs(hint).max(initial=0.0)), np.finfo(float).tiny)  # so that no square overflows
+    hints -= hints.mean() if len(hints) else 0.0
+    noise = max(0.5 * float(np.mean(np.diff(hints) ** 2)), 1e-12) if len(hints) > 1 else 1.0
     count, below = np.searchsorted(ordered, place), np.searchsorted(hinted[order], place)
-    count[-1], below[-1] = len(ordered), len(told)
+    count[-1], below[-1] = len(ordered), len(hints)
     first, last = ordered[np.minimum(count, len(ordered) - 1)], ordered[np.maximum(count - 1, 0)]
-    sums = np.concatenate([[0.0], np.cumsum(told)])[below]
+    sums = np.concatenate([[0.0], np.cumsum(hints)])[below]
     return Rows(place, count.astype(np.float64), below.astype(np.float64), sums, first, last), noise
 
 
@@ -102,7 +93,7 @@ def _few(n_rows: Floats) -> Ints:
 
 
 def _supports(rows: Rows, prices: Prices, edges: Ints, least: float) -> tuple[Floats, Floats, Floats]:
-    """Edges and supports; the outermost edges are moved outwards, by what rows have told too little of."""
+    """Edges and supports; the outermost edges are moved outwards, to where rows may yet come."""
     place, n = rows.place[edges], np.diff(rows.n_rows[edges])
     first, last = rows.first[edges[:-1]], rows.last[edges[1:]]
     whole, reach = np.diff(place), (last - first) * (n + 2.0) / n

@@ -1,6 +1,6 @@
 """The whole space as a context of its own beside the trees, where inputs are few: a kernel density of y given x.
 
-Its two bandwidths are those of the best leave-one-out density. Its answers are worked out once at the nodes of a grid
+Its two bandwidths are those of the best leave-one-out density. Its predictions are tabulated at the nodes of a grid
 over x, half a bandwidth apart, and are linear between nodes: 2^p components predict a row, however many were learned.
 """
 

@@ -5,9 +5,9 @@ over cells common to all x,
 
     p'(y|x) = (1 - s P(x)) p(y|x) + s P(x) sum_c Q(c|x) U_c(y),      Q(c|x) proportional to P(c|x)^T
 
-in which p itself says how much of it lies in each cell, P(c|x), and in all, P(x); what p has beyond the cells stays
-with p. U_c is uniform where the cell has its rows. The share s and the power T are told by held-out rows, on cells that
-were found without them. See docs/forest.md.
+in which p itself has the mass P(c|x) in each cell, and P(x) in all; what p has beyond the cells stays
+with p. U_c is uniform where the cell has its rows. The share s and the power T are estimated on held-out rows, on cells
+that were found without them. See docs/forest.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -98,7 +98,7 @@ def choose_y_cells(
     y: Floats,
     observed: tuple[Floats, Floats],
     folds: Sequence[slice],
-    said: Halves,
+    predicted: Halves,
     every: Floats,
     judge: Callable[[Floats, Floats], Floats],
     weight: Floats,
@@ -106,21 +106,19 @@ def choose_y_cells(
     """The cells, their weight and the power, estimated on held-out rows; None where cells do not help.
 
     y (n,), latent where it is rounded, in an order of its own; observed: both ends of its rounding cells, by whose mass
-    all is judged, or y twice; folds: the held-out rows, of which each of two small forests has ``said`` a
+    all is judged, or y twice; folds: the held-out rows, of which each of two small forests has ``predicted`` a
     distribution a fold; every: all y there are; judge: from the log densities of both to that of a whole forest;
-    weight: of the held-out rows, in the order of the folds. Share
-    and power are the means of their posterior, uniform before: half of the held-out rows judge cells that were found
-    without them, then the other half. Histograms over all cells are tried, and over those alone that have a support of
-    their own, where some have.
+    weight: of the held-out rows, in the order of the folds. Share and power are the means of their posterior, uniform
+    before: half of the held-out rows judge cells that were found without them, then the other half.
     """
     low, high = observed
     held_out = np.concatenate([np.arange(len(y))[fold] for fold in folds])
     if len(held_out) < MIN_HELD_OUT:
         return None
-    said = ([dist.rounded(None) for dist in said[0]], [dist.rounded(None) for dist in said[1]])
-    first, second = (np.concatenate([dist.mean() for dist in dists]) for dists in said)
+    predicted = ([dist.rounded(None) for dist in predicted[0]], [dist.rounded(None) for dist in predicted[1]])
+    first, second = (np.concatenate([dist.mean() for dist in dists]) for dists in predicted)
     hint = 0.5 * first + 0.5 * second
-    score = np.zeros((2, len(POWERS), len(SHARES)))
+    score = np.zeros((len(POWERS), len(SHARES)))
     for half in range(2):
         judges, others = np.arange(half, len(held_out), 2)[: MAX_JUDGES // 2], slice(1 - half, None, 2)
         cells = find_cells(np.delete(y, held_out[half::2]), y[held_out[others]], hint[others])
@@ -128,25 +126,22 @@ def choose_y_cells(
             return None
         start = 0
         for k, fold in enumerate(folds):
-            rows = judges[(judges >= start) & (judges < start + len(said[0][k]))] - start
+            rows = judges[(judges >= start) & (judges < start + len(predicted[0][k]))] - start
             score += _scores(
-                [dists[k][rows] for dists in said],
+                [dists[k][rows] for dists in predicted],
                 (low[fold][rows], high[fold][rows]),
                 cells,
                 judge,
                 weight[start:][rows],
             )
-            start += len(said[0][k])
-        if score.max() < score[0, 0, 0] + MIN_GAIN * (1 + half):
+            start += len(predicted[0][k])
+        if score.max() < score[0, 0] + MIN_GAIN * (1 + half):
             return None
     posterior = np.exp(score - score.max())
-    narrow = bool(posterior[1].sum() > posterior[0].sum())
-    posterior = posterior[int(narrow)] / posterior[int(narrow)].sum()
+    posterior /= posterior.sum()
     of_cells, power = float(posterior.sum(axis=0) @ SHARES), float(POWERS @ posterior.sum(axis=1))
     cells = find_cells(every[:MAX_ROWS], y[held_out], hint)
-    if cells is None or of_cells < MIN_WEIGHT_OF_CELLS or (narrow and not cells.narrow.any()):
-        return None
-    return YCells(of_cells, power, cells.some(cells.narrow) if narrow else cells)
+    return None if cells is None or of_cells < MIN_WEIGHT_OF_CELLS else YCells(of_cells, power, cells)
 
 
 def _scores(
@@ -156,7 +151,7 @@ def _scores(
     judge: Callable[[Floats, Floats], Floats],
     weight: Floats,
 ) -> Floats:
-    """The log density of y, summed: of all cells and of narrow ones, for every power and share.
+    """The log density of y, summed, for every power and share.
 
     Where y is rounded, ``observed`` (n,), (n,) being the ends of its rounding cells, a density is the mean over these.
     """
@@ -164,19 +159,15 @@ def _scores(
     plain = [_mean_density(dist, *observed, unit) for dist in predicted]
     in_cells = [masses(dist, cells.left, cells.right) for dist in predicted]
     uniform = _mean_heights(*observed, cells, unit)
-    out = np.full((2, len(POWERS), len(SHARES)), -np.inf)
-    for only_narrow in range(2):
-        nonzero = cells.narrow if only_narrow else np.full(len(cells.left), True)
-        if only_narrow and nonzero.sum() in (0, len(nonzero)):  # no set of its own
-            continue
-        for k, power in enumerate(POWERS):
-            log_densities = []
-            for p, mass in zip(plain, in_cells):
-                sharp = _sharpened(mass * nonzero, power)
-                height = np.einsum("nc,nc->n", sharp, uniform)
-                rest = height - sharp.sum(axis=1) * p
-                log_densities.append(np.log(np.maximum(p + SHARES[:, None] * rest, 1e-300)))
-            out[only_narrow, k] = judge(*log_densities) @ weight
+    out = np.empty((len(POWERS), len(SHARES)))
+    for k, power in enumerate(POWERS):
+        log_densities = []
+        for p, mass in zip(plain, in_cells):
+            sharp = _sharpened(mass, power)
+            height = np.einsum("nc,nc->n", sharp, uniform)
+            rest = height - sharp.sum(axis=1) * p
+            log_densities.append(np.log(np.maximum(p + SHARES[:, None] * rest, 1e-300)))
+        out[k] = judge(*log_densities) @ weight
     return out
 
 
