@@ -119,7 +119,7 @@ def test_no_context_is_deeper_than_kernels_have_room_for(text, tmp_path):
 @pytest.mark.parametrize("child", [2**63 - 1, 2**63 - 2, 2**31, -(2**63), -2, 0])
 def test_no_link_overflows(child, stream, tmp_path):
     fitted = ConditionalDensity(2, stop=0.5).fit(X, Y)
-    refused(forged(fitted, "model.forests_[0].trees[0].left", put(child)), tmp_path / "m.cw")
+    refused(forged(fitted, "model.forests_[0].fitted[0].records.first", put(child, at=1)), tmp_path / "m.cw")
     names = [name for name in encoded(stream)[1] if name.endswith("links")]
     for name in names:
         refused(forged(stream, name, put(child)), tmp_path / "m.cw")

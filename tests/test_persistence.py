@@ -276,8 +276,8 @@ FITTED = "model.forests_[0].fitted[0]"
 TREE = "model.forests_[0].trees[0]"
 FORGERIES = {
     "a cut of an input that is not there": (f"{TREE}.feature", put(7)),
-    "a child beyond the tree": (f"{TREE}.left", put(10**6)),
-    "a tree that runs in circles": (f"{TREE}.left", put(0)),
+    "fewer children than the tree has": (f"{TREE}.feature", put(-1)),
+    "children before their parents": (f"{TREE}.feature", lambda a: a[::-1].copy()),
     "records beyond the end": (f"{FITTED}.records.first", put(10**9, at=1)),
     "records that run backwards": (f"{FITTED}.records.first", put(-5, at=1)),
     "a kind of component that is not there": (f"{FITTED}.records.kind", put(3)),

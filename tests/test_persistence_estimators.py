@@ -292,8 +292,8 @@ TREE_0 = "model._forest.kinds[0][1][0]"
 DISCRIMINANT = "model._forest.kinds[1][1][0]"
 FORGED_CLASSIFIERS = {
     "an axis that is not there": (f"{TREE_0}.tree.feature", put(7)),
-    "a child beyond the tree": (f"{TREE_0}.tree.left", put(10**6)),
-    "a tree that runs in circles": (f"{TREE_0}.tree.left", put(0)),
+    "fewer children than the tree has": (f"{TREE_0}.tree.feature", put(-1)),
+    "children before their parents": (f"{TREE_0}.tree.feature", lambda a: a[::-1].copy()),
     "a cut at no number": (f"{TREE_0}.tree.split", put(np.nan)),
     "fewer than no rows": (f"{TREE_0}.counts", put(-1.0)),
     "counts of other classes": (f"{TREE_0}.counts", lambda a: a[:, :2].copy()),

@@ -17,7 +17,8 @@ from coverwalk.locks import cached
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """The contexts of one tree, N of them, parents first and siblings side by side; context 0 is the whole space.
+    """The contexts of one tree, N of them, in the order of `grow`: children are made side by side, in the order in which
+    their parents were. Context 0 is the whole space.
 
     Examples
     --------
@@ -31,7 +32,6 @@ class Tree:
     nodes: NDArray[Any]  # (N,) of `NODE`
 
     _schema = Schema(
-        left=Array(np.int64, "N", children=True),
         feature=Array(np.int64, "N", index="p", none=True),
         split=Array(float, "N", nan=True),
         categories=Array(np.int64, "N"),
@@ -39,13 +39,16 @@ class Tree:
     )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The columns of the nodes."""
-        return {name: getattr(self, name) for name in ("left", "feature", "split", "categories")}
+        """The columns of the nodes; their features tell where their children are."""
+        return {name: getattr(self, name) for name in ("feature", "split", "categories")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        nodes = np.empty(len(state["left"]), NODE)
+        nodes = np.empty(len(state["feature"]), NODE)
         for name, column in state.items():
             nodes[name] = column
+        inner = np.flatnonzero(state["feature"] >= 0)
+        nodes["left"] = -1
+        nodes["left"][inner] = 1 + 2 * np.arange(len(inner))
         self.__dict__["nodes"] = nodes
 
     def __len__(self) -> int:
@@ -163,7 +166,10 @@ class Tree:
 
 
 def _check_tree(state: Any, scope: Scope) -> None:
-    require("feature", state.feature[state.left != -1] >= 0)
+    """Contexts are split in their order, so the r-th that is has the children 1 + 2 r and 2 + 2 r, behind itself."""
+    inner = np.flatnonzero(state.feature >= 0)
+    require("feature", 2 * len(inner) + 1 == scope["N"])
+    require("feature", inner <= 2 * np.arange(len(inner)))
     require("nodes", scope["N"] < 2**31)
 
 
