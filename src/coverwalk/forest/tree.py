@@ -17,8 +17,9 @@ from coverwalk.locks import cached
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """The contexts of one tree, N of them, in the order of `grow`: children are made side by side, in the order in which
-    their parents were. Context 0 is the whole space.
+    """The contexts of one tree, N of them; context 0 is the whole space.
+
+    They stand in the order of `grow`: the two children of a context side by side, in the order of their parents.
 
     Examples
     --------
