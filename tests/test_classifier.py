@@ -771,6 +771,18 @@ def test_trees_grow_again_in_turn_however_rows_come():
     np.testing.assert_array_equal(many.predict_proba(X), small().fit(X, y).predict_proba(X))
 
 
+@pytest.mark.parametrize("other", [{"n_estimators": 9}, {"n_discriminant_trees": 0}, {"alpha": 5.0}])
+def test_other_parameters_wait_until_all_trees_grow_again(other):
+    X, y = make_classification(400, 4, random_state=0)
+    plain, changed = (small().fit(X[:100], y[:100]) for _ in range(2))
+    changed.set_params(**other)
+    for model in (plain, changed):
+        model.partial_fit(X[100:190], y[100:190])
+    np.testing.assert_array_equal(plain.predict_proba(X), changed.predict_proba(X))
+    changed.partial_fit(X[190:], y[190:])
+    np.testing.assert_array_equal(changed.predict_proba(X), small().set_params(**other).fit(X, y).predict_proba(X))
+
+
 def test_a_stream_keeps_half_of_what_a_fit_to_all_rows_gains():
     X, y = load_digits(return_X_y=True)
     losses = np.zeros(3)

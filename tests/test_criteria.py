@@ -132,3 +132,10 @@ def test_the_walk_on_a_tree_is_the_cover_model_with_its_own_local_models():
         path = [k for (k,) in cover.contexts(x)]
         mixture = logsumexp([posterior[k].logpdf(x, t) for k in path], b=weight[0, path, 0])
         assert mixture == pytest.approx(model.log_predict(x, t), abs=1e-9)
+
+
+def test_an_observation_that_nothing_has_a_density_for_changes_no_odds():
+    assert log_step(-math.inf, -math.inf) == 0.0
+    assert log_step(-math.inf, -5.0) == 700.0
+    assert log_step(-5.0, -math.inf) == -700.0
+    assert log_mixture(0.3, -math.inf, -math.inf) == -math.inf

@@ -214,15 +214,15 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
                 continue
             self._rows: list[ClassRows] = joined([*self._rows, rows])
             if self.n_rows_ == at:
-                growths = [growth for growth, _ in self._kinds()]
-                self._forest = self._forest.regrown(turn, together(self._rows), growths, self.held_out, self._seed)
+                rows, n_categories = together(self._rows), self._mixed.n_categories
+                self._forest = self._forest.regrown(turn, rows, n_categories, self.held_out, self._seed)
         return self
 
     def _next_turn(self) -> tuple[int, int]:
         """Which tree grows again next, and at how many rows; without its earlier rows none can."""
         if self._n_summed:
             return 0, NEVER
-        return next_turn(self.n_rows_, self._rows_grown, self.n_estimators + self.n_discriminant_trees)
+        return next_turn(self.n_rows_, self._rows_grown, sum(len(trees) for _, trees in self._forest.kinds))
 
     @reads
     def predict_log_proba(self, X: Any) -> Floats:

@@ -85,5 +85,10 @@ def log_add(a: float, b: float) -> float:
 
 @kernel
 def log_step(log_base: float, log_rival: float) -> float:
-    """What an observation adds to the log odds of the rival; bounded, so that no single row decides for ever."""
+    """What an observation adds to the log odds of the rival; bounded, so that no single row decides for ever.
+
+    Nothing where both have no density, at a y beyond all that they have seen.
+    """
+    if log_rival == log_base:
+        return 0.0
     return min(max(log_rival - log_base, -700.0), 700.0)

@@ -62,7 +62,7 @@ class Limits:
     Parameters
     ----------
     low, high, above, below : number or expression
-        low <= entry <= high, above < entry < below. Where nothing else is said, finite entries lie within 1e30, and
+        low <= entry <= high, above < entry < below. By default, finite entries lie within 1e30, and
         those above 0 are at least 1e-100: learning goes on from them without overflow.
     any_unit : bool
         Entries are in units of the user, or follow from such: they have any size.

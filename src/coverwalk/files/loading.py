@@ -58,8 +58,8 @@ def load_after(path: str | os.PathLike[str], look: Callable[[dict[str, Any]], No
     try:
         return decoded(tree, arrays)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        said = str(error) if isinstance(error, SchemaError) else f"{type(error).__name__}: {error}"
-        raise ModelFileError(f"{path} is not a valid model: {said}") from error
+        reason = str(error) if isinstance(error, SchemaError) else f"{type(error).__name__}: {error}"
+        raise ModelFileError(f"{path} is not a valid model: {reason}") from error
 
 
 def decoded(tree: Any, arrays: Store) -> Any:

@@ -42,14 +42,14 @@ class Either(Field):
         return Real().write(value, where, store)
 
     def read(self, node: Any, where: str, store: Store, scope: Scope, name: str) -> Any:
-        said, found = [], ""
+        wanted, found = [], ""
         for field in self.fields:
             try:
                 return field.read(node, where, store, scope, name)
             except SchemaError as error:
                 expected, _, found = str(error).removeprefix(f"{where} must be ").rpartition(", found ")
-                said.append(expected)
-        raise SchemaError(f"{where} must be {', or '.join(said)}, found {found}")
+                wanted.append(expected)
+        raise SchemaError(f"{where} must be {', or '.join(wanted)}, found {found}")
 
 
 class List(Field):

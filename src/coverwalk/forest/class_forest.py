@@ -164,11 +164,11 @@ class ClassForest:
         return replace(self, kinds=kinds, held_out_rows=self.held_out_rows.copy(), _joined=[one for one, _ in parts])
 
     def regrown(
-        self, turn: int, data: ClassRows, growths: list[ClassGrowth], held_out: int, seed: int
+        self, turn: int, data: ClassRows, n_categories: tuple[int, ...], held_out: int, seed: int
     ) -> "ClassForest":
         """The same with one tree grown again, from rows as `grow` takes them: that whose turn it is, all in rotation.
 
-        growths: of each kind, as they are now: there may be new categories.
+        n_categories: of each column, as they are now: there may be new ones. Other parameters wait for the next `grow`.
         """
         kinds = list(self.kinds)
         places = [
@@ -179,10 +179,10 @@ class ClassForest:
         rows = (self.inputs.forward(duplicates.X), duplicates.y, duplicates.weight)
         rng = np.random.default_rng([seed, turn, len(data.y)])
         outside = next(duplicates.folds(1, held_out, rng))
-        trees = list(kinds[kind][1])
-        tree, _, _ = _grown(rows, self.n_classes, outside, int(rng.integers(2**62)), growths[kind])
+        growth, trees = replace(kinds[kind][0], n_categories=n_categories), list(kinds[kind][1])
+        tree, _, _ = _grown(rows, self.n_classes, outside, int(rng.integers(2**62)), growth)
         trees[place] = tree._replace(alone=True)
-        kinds[kind] = (growths[kind], trees)
+        kinds[kind] = (growth, trees)
         return replace(self, kinds=kinds).ready(kind)
 
     def grown_on_all(

@@ -35,7 +35,7 @@ from coverwalk.forest.settings import tree_rows, usual_rows
 from coverwalk.forest.stored_stream import StoredMember, check_stream, restored_state, stream_state
 from coverwalk.forest.tree_table import STUDENT, TreeTable
 
-HELD_OUT = 0.25  # of the rows of a fit have spoken for the weights of its pool
+HELD_OUT = 0.25  # of the rows of a fit have weighted its pool
 MAX_HELD_OUT = 500.0
 
 

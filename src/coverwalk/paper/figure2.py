@@ -101,10 +101,10 @@ def _claims(curves: Sequence[Curve]) -> list[Claim]:
 def _compared(curve: Curve) -> str:
     both, (t_last, ours_last, _, _) = curve.both(), curve.rows[-1]
     ends = [both[0], both[-1]]
-    said = "; ".join(f"t = {t:,}: ours {ours:.3f}, kernel {rival:.3f}" for t, ours, rival in ends)
+    losses = "; ".join(f"t = {t:,}: ours {ours:.3f}, kernel {rival:.3f}" for t, ours, rival in ends)
     if t_last > both[-1][0]:
-        said += f"; t = {t_last:,}: ours {ours_last:.3f}"
-    return said + (f"; truth {curve.truth:.3f}" if curve.truth is not None else "")
+        losses += f"; t = {t_last:,}: ours {ours_last:.3f}"
+    return losses + (f"; truth {curve.truth:.3f}" if curve.truth is not None else "")
 
 
 def _draw(curves: Sequence[Curve]) -> Any:

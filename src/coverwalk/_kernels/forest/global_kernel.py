@@ -3,7 +3,7 @@
     p(y | x) = [sum_j K(x - x_j) k(y - y_j) + a m(y)] / [sum_j K(x - x_j) + a]
     m(y) = [sum_j k(y - y_j) + base(y)] / (n + 1)
 
-with normal kernels, K(0) = 1: where rows are far, the density m of all y speaks, with the weight a of a part of a row.
+with normal kernels, K(0) = 1: far from all rows m predicts, the density of all y, with the weight a of a part of a row.
 """
 
 import math

@@ -101,7 +101,7 @@ def _weigh_mixed(
     """
     c_all, t_all, n_all = level[order, 0], level[order, 1], level[order, 2]
     log_stop, log_full = level[order, 3], level[order, 4]
-    if c_all <= 0.0:  # nothing seen: it speaks as its parent does, whatever its weight
+    if c_all <= 0.0:  # nothing seen: it predicts as its parent does, whatever its weight
         level[order, at.G_PY], level[order, at.D], level[order, at.G_FULL], level[order, at.REPEAT] = 0.0, 0.0, 0.0, 0.0
         level[order, at.BACK], level[order, at.W], level[order, at.R], level[order, at.SEEN] = 1.0, 0.5, 0.0, 0.0
         if order == 0:
