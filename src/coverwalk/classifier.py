@@ -335,7 +335,8 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
     @property
     def n_rows_(self) -> int:
         """How many rows were learned."""
-        check_is_fitted(self)
+        if "_rows" not in self.__dict__:
+            check_is_fitted(self)  # which takes as long as half a tree's prediction
         return self._n_summed or sum(len(part.y) for part in self._rows)
 
     @property
