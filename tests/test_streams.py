@@ -14,11 +14,12 @@ import pytest
 from sklearn.base import clone
 
 from coverwalk import ConditionalDensity, DoubleTree, load
-from coverwalk.forest.experts.trend import Trend, _one_thread
+from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.members import Part
 from coverwalk.forest.schedule import MAX_WAIT, NEVER, Job, Pace, StreamSettings
 from coverwalk.forest.settings import Settings
 from coverwalk.forest.stream import ForestStream
+from coverwalk.forest.threads import one_blas_thread
 
 from .slow_stream import SlowStream
 
@@ -383,7 +384,7 @@ def test_a_child_finds_trends_beside_a_thread_that_the_fork_has_lost():
     begun, end = threading.Event(), threading.Event()
 
     def busy():
-        with _one_thread():
+        with one_blas_thread():
             begun.set()
             end.wait()
 

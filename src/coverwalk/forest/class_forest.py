@@ -17,7 +17,7 @@ from coverwalk.forest.class_rows import ClassRows, DuplicateRows
 from coverwalk.forest.class_tree import ClassGrowth, ClassTree, grow_class_tree, joined
 from coverwalk.forest.experts.additive import FOLDS, Additive, held_out_additive
 from coverwalk.forest.stored_class_tree import StoredClassTree, restored_trees, trees_to_store
-from coverwalk.forest.threads import in_threads, one_by_one
+from coverwalk.forest.threads import in_threads, one_blas_thread, one_by_one
 from coverwalk.preparation.scaling import Scaling
 
 CHUNK = 4096  # rows that a thread predicts at a time
@@ -146,7 +146,8 @@ class ClassForest:
         place = np.cumsum(known) - 1
         folds = [place[fold[known[fold]]] for fold in (f[f < n_pool] for f in duplicates.folds(FOLDS, FOLDS, rng))]
         columns = kinds[0][0].categories(X.shape[1]), inputs.indicators[:, 0]
-        found = held_out_additive(judged, means, 1.0 - 1.0 / held_out, *columns, folds, n_jobs)
+        with one_blas_thread():
+            found = held_out_additive(judged, means, 1.0 - 1.0 / held_out, *columns, folds, n_jobs)
         every = np.concatenate([means[0], found[1][:, :, None]], axis=2) if found else means[0]
         held_out_rows = HeldOut(every.shape[2])
         held_out_rows.add(every, *judged[1:])

@@ -5,23 +5,18 @@ on cosines of random frequencies (Rahimi & Recht) is Gaussian process regression
 is a local model of the root with a basis that grows with the rows.
 """
 
-import os
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import pairwise
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.linalg import cholesky, eigh, inv  # those of SciPy keep the GIL, and a stream waits for them
-from threadpoolctl import ThreadpoolController
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.trend import fourier, fourier_features
 from coverwalk.files.schema import Array, Real, stored
-from coverwalk.forest.threads import in_threads
+from coverwalk.forest.threads import in_threads, one_blas_thread
 
 WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
 MIDDLE = (1.0,)  # those of a metric that only leads to the next one
@@ -73,7 +68,7 @@ class Trend:
         n_frequencies = min(n // 4, JUDGED_WAVES + n // 16, MIN_FREQUENCIES)
         n_judged = min(len(Z), JUDGED_ROWS)
         few = min(n_judged // 4, JUDGED_WAVES)
-        with _one_thread():
+        with one_blas_thread():
             judged = Z[:n_judged], r[:n_judged]
             best = plain = last = _rough(judged, np.eye(p), WAVELENGTHS, few, seed)
             for k in range(N_METRICS if p > 1 else 0):
@@ -100,7 +95,7 @@ class Trend:
         """
         n = min(len(r), MAX_ROWS)
         root = np.ones(n) if weight is None else np.sqrt(weight[:n])
-        with _one_thread():
+        with one_blas_thread():
             F = _features(Z[:n], self.turns, self.phase, n_threads)
             if weight is not None:
                 F *= root[:, None]
@@ -160,31 +155,6 @@ def _rough(
             trend = Trend(turns, phase, _in_units(coefficients, len(metric)), ridge, *ends)
             tried.append(_Rough(float(np.mean(left**2)), trend, metric / wavelength, left))
     return min(tried, key=lambda rough: rough.square)
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # to look for them takes as long as a small trend
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sums in one order, whatever the number of threads: one trend at a time, by one thread of BLAS.
-
-    threadpoolctl lets nobody but the thread that first set a limit set another, while it lives: it is told to forget
-    that thread, which may be one that a fork has lost.
-    """
-    with _turn:
-        for library in _libraries().lib_controllers:
-            if hasattr(library, "clear_controlling_thread"):
-                library.clear_controlling_thread(force=True)
-        with _libraries().limit(limits=1, user_api="blas"):
-            yield
-
-
-_turn = threading.Lock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_turn._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def _random_frequencies(metric: Floats, n_frequencies: int, seed: int) -> tuple[Floats, Floats]:
