@@ -200,10 +200,10 @@ def test_streams_with_impossible_settings_are_refused(field, value, stream, tmp_
 
 
 @pytest.mark.parametrize("column", [FIRST, LAST, HELD])
-def test_the_lists_of_rows_of_a_stream_are_made_again(column, stream, tmp_path):
-    """What a file has in their place does not matter."""
-    path = tmp_path / "m.cw"
-    path.write_bytes(forged(stream, STATE.format("xi"), cell(column, 10**6, row=-1)))
+def test_the_lists_of_rows_of_a_stream_are_made_again(column, tmp_path):
+    """What a file has in their place does not matter, also where the units of a stream are settled."""
+    stream, path = DoubleTree(settle=64).fit(X[:200], Y[:200, 0]), tmp_path / "m.cw"
+    path.write_bytes(forged(stream, STATE.format("xi"), cell(column, 10**6, row=slice(None))))
     models = [load(path), reloaded(stream, path)]
     for model in models:
         model.partial_fit(X[200:], Y[200:, 0])
