@@ -20,7 +20,7 @@ from coverwalk.forest.threads import in_threads, one_blas_thread
 
 WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
 MIDDLE = (1.0,)  # those of a metric that only leads to the next one
-RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
+RIDGES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
 N_METRICS = 4  # that are learned, each from the last one's trend
 WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it is noise to the trees
 HEIGHT = 3.0  # of all waves together against a column of the line: the prior deviation of the smooth part
