@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from scipy.optimize import minimize
 
 from coverwalk import ContextClassifier, ModelFileError, load
 from coverwalk.forest import class_forest
+from coverwalk.forest.class_forest import REFITS
 from coverwalk.forest.class_pool import held_out_means
 from coverwalk.forest.experts.additive import (
     FOLDS,
@@ -193,28 +195,34 @@ def test_a_fold_without_rows_tells_nothing():  # copies of a few heavy rows may 
 
 def test_few_rows_of_many_are_fitted_and_all_are_judged(monkeypatch):
     monkeypatch.setattr("coverwalk.forest.experts.additive.MAX_FITTED", 2**15)
-    seen = []
-    fitted = Additive.fitted
-    monkeypatch.setattr(
-        Additive, "fitted", lambda self, values, *rest: seen.append(len(values)) or fitted(self, values, *rest)
-    )
     X, y = additive_rows(700)
     model = ContextClassifier(random_state=0).fit(X, y)
     F = 1 + 8 * (1 + QUANTILES - 1)
-    assert max(seen) == 2**15 // (2 * F) + 1 < 700
+    assert round(1.0 / model._forest.additive[0].strange) - 1 == 2**15 // (2 * F) + 1 < 700
     assert len(model._forest.held_out_rows._parts[0][1]) == 700
 
 
-def test_a_stream_keeps_it_until_the_next_growth():
+def test_a_stream_fits_it_again_in_turn_with_the_trees():
     X, y = additive_rows(1600)
-    model = ContextClassifier(random_state=0).fit(X[:600], y[:600])
-    before, weights = model._forest.additive[0], model.weights_
-    model.partial_fit(X[600:900], y[600:900])
-    assert model._forest.additive[0] is before
+    model = ContextClassifier(12, 4, random_state=0).fit(X[:600], y[:600])
+    fits, weights = [model._forest.additive[0]], model.weights_
+    whole = deepcopy(model).partial_fit(X[600:1199], y[600:1199])
+    for k in range(600, 1199):
+        model.partial_fit(X[k : k + 1], y[k : k + 1])
+        if model._forest.additive[0] is not fits[-1]:
+            fits.append(model._forest.additive[0])
+    assert len(fits) == 1 + REFITS
+    for earlier, later in pairwise(fits):
+        assert later.variance == fits[0].variance
+        assert later.strange < earlier.strange  # it has more rows
+    values = fits[0].functions(model._forest.inputs.forward(X[1200:]))
+    first, last = (-np.log(fit.psi(values)[np.arange(400), y[1200:]]).mean() for fit in (fits[0], fits[-1]))
+    assert last < first
+    np.testing.assert_allclose(model.predict_proba(X[:50]), whole.predict_proba(X[:50]), rtol=1e-12)
     assert len(model._forest.held_out_rows._parts[-1][0][0, 0]) == 3
     assert not np.array_equal(model.weights_, weights)
-    model.partial_fit(X[900:], y[900:])  # grown again
-    again = ContextClassifier(random_state=0).fit(X, y)
+    model.partial_fit(X[1199:], y[1199:])  # all is grown again
+    again = ContextClassifier(12, 4, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X[:50]), again.predict_proba(X[:50]))
 
 
@@ -273,7 +281,7 @@ def test_shares_that_rule_a_class_out_are_refused(classifier, tmp_path):
     path = tmp_path / "m.cw"
     path.write_bytes(forged(classifier, f"{EXPERT}.coefficients", lambda array: array))
     expert = classifier._forest.additive[0]
-    for field, value in (("log_shares", np.full(3, -1e3)), ("strange", 1e-40)):
+    for field, value in (("log_shares", np.full(3, -1e3)), ("strange", 1e-40), ("variance", 0.0)):
         changed = deepcopy(classifier)
         changed._forest.additive = [replace(expert, **{field: value})]
         with pytest.raises(ValueError, match=field):

@@ -21,6 +21,7 @@ from coverwalk.forest.threads import in_threads, one_blas_thread, one_by_one
 from coverwalk.preparation.scaling import Scaling
 
 CHUNK = 4096  # rows that a thread predicts at a time
+REFITS = 4  # of the additive expert, while each tree of a stream grows again
 
 
 @stored(check=lambda state, scope: require("categories", len(state.n_categories) in (0, scope["p"])))
@@ -167,7 +168,8 @@ class ClassForest:
     def regrown(
         self, turn: int, data: ClassRows, n_categories: tuple[int, ...], held_out: int, seed: int
     ) -> "ClassForest":
-        """The same with one tree grown again, from rows as `grow` takes them: that whose turn it is, all in rotation.
+        """The same with one tree grown again, from rows as `grow` takes them: that whose turn it is, all in rotation;
+        at some turns the additive expert is fitted to them too.
 
         n_categories: of each column, as they are now: there may be new ones. Other parameters wait for the next `grow`.
         """
@@ -184,7 +186,14 @@ class ClassForest:
         tree, _, _ = _grown(rows, self.n_classes, outside, int(rng.integers(2**62)), growth)
         trees[place] = tree._replace(alone=True)
         kinds[kind] = (growth, trees)
-        return replace(self, kinds=kinds).ready(kind)
+        additive = self.additive
+        if (turn + 1) % math.ceil(len(places) / REFITS) == 0:
+            with one_blas_thread():
+                additive = [
+                    expert.fitted(expert.functions(rows[0]), *rows[1:], self.n_classes, expert.variance)
+                    for expert in additive
+                ]
+        return replace(self, kinds=kinds, additive=additive).ready(kind)
 
     def grown_on_all(
         self, data: ClassRows, held_out: int, seed: int, n_jobs: int

@@ -9,6 +9,8 @@ T are fitted, as v is, to predictions of rows that no tree had seen: a convex pr
 mixture as it is.
 """
 
+import math
+
 import numpy as np
 
 from coverwalk._arrays import Bools, Floats, Ints
@@ -68,14 +70,21 @@ class HeldOut:
         return other
 
     def add(self, means: Floats, y: Ints, weight: Floats) -> None:
-        """Take in some rows; the pool follows when enough have come."""
+        """Take in some rows. The pool follows when enough have come, at numbers of rows that do not depend on how many
+        come at a time.
+        """
         if not len(y):
             return
         self._parts.append((means, y, weight))
-        if sum(len(y) for _, y, _ in self._parts) >= (1.0 + POOL_NEW) * self._fitted:
-            last = slice(-pool_rows(means.shape[1]), None)
-            means, y, weight = (np.concatenate(part)[last] for part in zip(*self._parts))
-            self._parts, self._fitted = [(means, y, weight)], len(y)
+        n, most = sum(len(y) for _, y, _ in self._parts), pool_rows(means.shape[1])
+        end, fitted = (self._fitted, self._fitted) if self._fitted else (n, min(n, most))  # all of the first rows
+        while (later := end + max(math.ceil(POOL_NEW * fitted), 1)) <= n:
+            end, fitted = later, min(later - end + fitted, most)
+        if end > self._fitted:
+            means, y, weight = (np.concatenate(part) for part in zip(*self._parts))
+            since, rows = (means[end:], y[end:], weight[end:]), slice(end - fitted, end)
+            means, y, weight = means[rows], y[rows], weight[rows]
+            self._parts, self._fitted = [(means, y, weight), since], fitted
             self.weights = pool_weights(np.log(means[np.arange(len(y)), y]), counted=weight)
             self.exponents = fit_exponents(self._log_pools(means), y, weight)
 

@@ -45,6 +45,7 @@ class Additive:
     log_shares: Annotated[Floats, Array(float, "C", low=-100, high=0)]
     # share of rows that follow the classes' shares alone: no class is ever impossible
     strange: Annotated[float, Real(low=1e-30, high=1)]
+    variance: Annotated[float, Real(above=0)] = 1.0  # of the prior of a coefficient
 
     @classmethod
     def planned(cls, Z: Floats, n_categories: Ints) -> "Additive":
@@ -83,13 +84,15 @@ class Additive:
     def fitted(self, values: Floats, y: Ints, weight: Floats, n_classes: int, variance: float) -> "Additive":
         """With the coefficients of the most posterior probability, from functions' values (n, F) and classes (n,).
 
-        The search begins at the coefficients that there are, which must not come from other rows: it ends near the
-        best ones, not at them.
+        The search begins at the coefficients that there are, and ends near the best ones, not at them: if rows are to
+        be left out, these coefficients must not come from them. There is only time for some rows, the first ones.
         """
         from scipy.optimize import fmin_l_bfgs_b  # takes as long to load as all else, and most models never need it
         from scipy.sparse import csr_array
 
         F = values.shape[1]
+        some = slice(MAX_FITTED // (F * n_classes) + 1)
+        values, y, weight = values[some], y[some], weight[some]
         given = csr_array(values) if np.count_nonzero(values) < SPARSE * values.size else values  # faster by half
         total, present = weight.sum(), np.eye(n_classes)[y] * weight[:, None]
         log_shares = np.log((present.sum(axis=0) + 1.0 / n_classes) / (total + 1.0))
@@ -107,7 +110,8 @@ class Additive:
         begin = self.coefficients.ravel() if self.coefficients.size else np.zeros(F * n_classes)
         best, *_ = fmin_l_bfgs_b(loss, begin, maxiter=MAX_STEPS, factr=TOLERANCE / np.finfo(float).eps)
         coefficients = np.asarray(best).reshape(F, n_classes)
-        return replace(self, coefficients=coefficients, log_shares=log_shares, strange=float(1.0 / (total + 1.0)))
+        strange = float(1.0 / (total + 1.0))
+        return replace(self, coefficients=coefficients, log_shares=log_shares, strange=strange, variance=variance)
 
     def psi(self, values: Floats) -> Floats:
         """The class probabilities (n, C), from the functions' values (n, F)."""
@@ -140,8 +144,8 @@ def held_out_additive(
         return standard_errors_gained([means[rows] for means in trees], psi, y[rows], weight[rows], gain)
 
     def fitted(plan: Additive, values: Floats, fold: Ints, variance: float) -> Additive:
-        """To the first rows that are not in a fold, as many as there is time for: their order is random."""
-        rows = np.delete(np.arange(n), fold)[: MAX_FITTED // (values.shape[1] * C) + 1]
+        """To rows that are not in a fold; their order is random."""
+        rows = np.delete(np.arange(n), fold)
         return plan.fitted(values[rows], y[rows], weight[rows], C, variance)
 
     single = Additive.planned(Z, n_categories)
