@@ -22,7 +22,8 @@ WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p)
 MIDDLE = (1.0,)  # those of a metric that only leads to the next one
 RIDGES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
 N_METRICS = 4  # that are learned, each from the last one's trend
-WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it is noise to the trees
+WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it may be noise to the trees
+SURE = 4.0  # standard errors by which they are less, where noise is most of them
 HEIGHT = 3.0  # of all waves together against a column of the line: the prior deviation of the smooth part
 MIN_FREQUENCIES, MAX_FREQUENCIES = 384, 1024  # the second where twice as many of them leave much less
 MAX_ROWS = 2**15  # to which a trend is fitted
@@ -74,7 +75,7 @@ class Trend:
             for k in range(N_METRICS if p > 1 else 0):
                 tried = WAVELENGTHS if k == N_METRICS - 1 else MIDDLE
                 last = _rough(judged, _metric(last.trend.slopes(judged[0])), tried, few, seed)
-                if last.square < min(best.square, WORTH_IT * plain.square):
+                if last.square < best.square and (last.square < WORTH_IT * plain.square or _surely_less(last, plain)):
                     best = last
             if n >= MANY_ROWS * JUDGED_WAVES * 2:
                 judged = Z[: 2 * n_judged], r[: 2 * n_judged]
@@ -155,6 +156,12 @@ def _rough(
             trend = Trend(turns, phase, _in_units(coefficients, len(metric)), ridge, *ends)
             tried.append(_Rough(float(np.mean(left**2)), trend, metric / wavelength, left))
     return min(tried, key=lambda rough: rough.square)
+
+
+def _surely_less(one: _Rough, other: _Rough) -> bool:
+    """Whether the errors of one are less than those of another, by far more than chance."""
+    gain = other.left**2 - one.left**2
+    return bool(gain.mean() > SURE * gain.std() / np.sqrt(len(gain)))
 
 
 def _random_frequencies(metric: Floats, n_frequencies: int, seed: int) -> tuple[Floats, Floats]:
