@@ -1,7 +1,8 @@
 """Density: p(y) for y in R^q, with scikit-learn's contract for densities."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,35 +13,29 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from coverwalk._arrays import Floats, Ints
 from coverwalk.distributions.joint import JointDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
-from coverwalk.files.schema import (
-    Absent,
-    Either,
-    Maybe,
-    Names,
-    Object,
-    Plain,
-    Random,
-    Real,
-    Schema,
-    Scope,
-    Whole,
-    require,
-)
 from coverwalk.forest.densities.density_forest import DensityForest, rounding_step
 from coverwalk.forest.densities.slices import slices
 from coverwalk.locks import adopt, reads, unfitted, writes
 from coverwalk.preparation.checked_rows import refuse_nonfinite
 from coverwalk.preparation.columns import refuse_equal_names
-from coverwalk.preparation.parameters import n_threads, seed_of
+from coverwalk.preparation.parameters import N_JOBS, n_threads, seed_of
 
 __all__ = ["Density"]
 
 
-def _check(state: Any, scope: Scope) -> None:
-    require("columns", not hasattr(state, "forest_") or hasattr(state, "n_features_in_"))
+def _check(state: Any, scope: file.Scope) -> None:
+    file.require("columns", not hasattr(state, "forest_") or hasattr(state, "n_features_in_"))
 
 
+@file.stored(
+    n_features_in_=file.Absent(file.Whole(1, 10**6)),
+    feature_names_in_=file.Absent(file.Names("n_features_in_")),
+    forest_=file.Absent(file.Object(DensityForest, q="n_features_in_")),
+    check=_check,
+)
+@dataclass(eq=False, repr=False)
 class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The density of points in one or more dimensions, estimated by a forest.
 
@@ -97,35 +92,13 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
         "X": "array-like of shape (n, q)\n    Points, or (n,) for one column.",
         "y": "None\n    Ignored.",
     }
-    _schema = Schema(
-        n_estimators=Whole(1, 10_000),
-        a=Real(low=1e-100, high=1e100, whole=True),
-        halve=Real(above=0, below=1),
-        resolution=Plain(),
-        n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
-        random_state=Random(),
-        n_features_in_=Absent(Whole(1, 10**6)),
-        feature_names_in_=Absent(Names("n_features_in_")),
-        forest_=Absent(Object(DensityForest, q="n_features_in_")),
-        check=_check,
-    )
-
-    def __init__(
-        self,
-        n_estimators: int = 12,
-        *,
-        a: float = 0.5,
-        halve: float = 0.5,
-        resolution: float | ArrayLike | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.a = a
-        self.halve = halve
-        self.resolution = resolution
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_estimators: Annotated[int, file.Whole(1, 10_000)] = 12
+    _: KW_ONLY
+    a: Annotated[float, file.Real(low=1e-100, high=1e100, whole=True)] = 0.5
+    halve: Annotated[float, file.Real(above=0, below=1)] = 0.5
+    resolution: Annotated[float | ArrayLike | None, file.Plain()] = None
+    n_jobs: Annotated[int | None, N_JOBS] = None
+    random_state: Annotated[Any, file.Random()] = 0
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
@@ -228,7 +201,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
             Points.
         """
         check_is_fitted(self)
-        Whole(1).check("n_samples", n_samples)
+        file.Whole(1).check("n_samples", n_samples)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         return self.forest_.sample(int(n_samples), rng)
 
