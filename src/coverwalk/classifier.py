@@ -25,7 +25,7 @@ from coverwalk.forest.class_rows import (
 from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.schedule import NEVER
-from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
+from coverwalk.locks import MANY_ROWS, adopt, alone, fits, reads, twin, writes
 from coverwalk.preparation.columns import MixedInputs, MixedTags, input_names, read_inputs
 from coverwalk.preparation.parameters import N_JOBS, n_threads
 
@@ -125,14 +125,13 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
     random_state: Annotated[Any, file.Random()] = None
     _forest: ClassForest = field(init=False)
 
-    @writes
+    @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows and their labels. Anything learned before is discarded. A row with weight m counts as m rows."""
         self._check_parameters()
-        fresh = unfitted(self)
-        X, y, weight = fresh._checked(X, y, sample_weight, reset=True)
+        X, y, weight = self._checked(X, y, sample_weight, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
-        return adopt(self, fresh._begin(ClassRows(X, codes.astype(np.int64), weight), classes, declared=False))
+        return self._begin(ClassRows(X, codes.astype(np.int64), weight), classes, declared=False)
 
     @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
@@ -332,17 +331,6 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         return self._forest.held_out_rows.exponents
 
     def _kinds(self) -> list[tuple[ClassGrowth, int]]:
-        return [
-            (
-                ClassGrowth(
-                    gauss,
-                    self.min_samples_leaf,
-                    stop=self.stop,
-                    alpha=self.alpha,
-                    n_categories=self._mixed.n_categories,
-                ),
-                n,
-            )
-            for gauss, n in ((False, self.n_estimators), (True, self.n_discriminant_trees))
-            if n > 0
-        ]
+        counts = {False: self.n_estimators, True: self.n_discriminant_trees}  # by whether they have discriminants
+        prior = self.min_samples_leaf, self.stop, self.alpha, self._mixed.n_categories
+        return [(ClassGrowth(kind, *prior), n) for kind, n in counts.items() if n > 0]

@@ -22,7 +22,7 @@ from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.settings import Settings
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forest.tuning import choose_for_output
-from coverwalk.locks import adopt, reads, unfitted, writes
+from coverwalk.locks import fits, reads, writes
 from coverwalk.preparation.checked_rows import as_row, refuse_lossy, usable_outputs
 from coverwalk.preparation.columns import MixedInputs, input_names, read_inputs
 from coverwalk.preparation.find_rounding import find_rounding
@@ -150,7 +150,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
-    @writes
+    @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model to rows X and y. Anything learned before is discarded.
 
@@ -158,9 +158,6 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         their total weight, so repeating a table does not change the model. If y is rounded, however, equal rows are
         separate observations, unless all rows occur equally often.
         """
-        return adopt(self, unfitted(self)._fit(X, y, sample_weight))
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._settings(0)  # an invalid parameter is reported before an invalid row
         y_given = y
         refuse_lossy(y)

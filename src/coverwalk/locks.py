@@ -24,6 +24,7 @@ __all__ = [
     "adopt",
     "alone",
     "cached",
+    "fits",
     "reading",
     "reads",
     "turns_of",
@@ -244,6 +245,17 @@ def unfitted(model: M) -> M:
     fresh = object.__new__(type(model))
     fresh.__dict__ = _parameters(model)
     return fresh
+
+
+def fits(method: F) -> F:
+    """A method that learns anew: it runs on an `unfitted` model, which this one adopts when all is learned."""
+
+    @wraps(method)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with turns_of(self).writer:
+            return adopt(self, method(unfitted(self), *args, **kwargs))
+
+    return cast(F, fit)
 
 
 def twin(model: M, **replaced: Any) -> M:

@@ -10,7 +10,7 @@ import numpy as np
 from coverwalk._arrays import Floats
 from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
-from coverwalk.locks import adopt, alone, twin, unfitted, writes
+from coverwalk.locks import adopt, alone, fits, twin, writes
 from coverwalk.sequences.alphabet import BYTES, Alphabet
 from coverwalk.sequences.lattice_engine import LatticeEngine
 from coverwalk.sequences.sequence_parameters import (
@@ -133,22 +133,20 @@ class SequenceModel(Saved, SequenceReader):
 
     # ---- learning ---------------------------------------------------------------------------------------------------
 
-    @writes
+    @fits
     def fit(self, sequence: Any, y: None = None, *, past: Any = None) -> Self:
         """Learn one document. Anything learned before is discarded."""
-        fresh = unfitted(self)
-        fresh._learn(sequence, past)
-        return adopt(self, fresh)
+        self._learn(sequence, past)
+        return self
 
-    @writes
+    @fits
     def fit_documents(self, documents: Iterable[Any]) -> Self:
         """Learn several documents. Anything learned before is discarded. No context crosses their borders."""
-        fresh = unfitted(self)
         for document in documents:
-            fresh._learn(document)
-        if not hasattr(fresh, "_engine"):
+            self._learn(document)
+        if not hasattr(self, "_engine"):
             raise ValueError("expected at least one document, got none: pass a list of sequences")
-        return adopt(self, fresh)
+        return self
 
     @writes
     def partial_fit(self, sequence: Any, y: None = None) -> Self:

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from coverwalk._arrays import Floats
 from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
-from coverwalk.locks import adopt, reads, unfitted, writes
+from coverwalk.locks import fits, reads
 from coverwalk.sequence import SequenceModel
 from coverwalk.sequences.alphabet import BYTES
 
@@ -80,7 +80,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
     _: KW_ONLY
     both_strands: Annotated[bool, file.Flag()] = False
 
-    @writes
+    @fits
     def fit(self, X: Sequence[Any], y: Sequence[Any]) -> Self:
         """Learn one model for each class. Anything learned before is discarded."""
         sequences, labels = list(X), np.asarray(y)
@@ -102,10 +102,9 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
             if self.both_strands:
                 own = [strand for dna in own for strand in (dna, reverse_complement(dna))]
             models.append(one.fit_documents(_known(document, one) for document in own))
-        fresh = unfitted(self)
-        fresh.classes_, fresh.models_ = classes, models
-        fresh.log_prior_ = np.log(np.bincount(codes) / len(codes))
-        return adopt(self, fresh)
+        self.classes_, self.models_ = classes, models
+        self.log_prior_ = np.log(np.bincount(codes) / len(codes))
+        return self
 
     @reads
     def code_lengths(self, X: Iterable[Any], *, unit: str = "bits") -> Floats:
