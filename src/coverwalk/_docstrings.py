@@ -32,6 +32,7 @@ ROWS: Words = {
     "prequential ->": "ndarray of shape (n,)\n    Log densities in nats, each before its row was learned.",
     "learn_one ->": "float\n    Log density of the row, in nats, before it was learned.",
     "logpdf ->": "ndarray of shape (n,)\n    Log densities in nats.",
+    "predict_dist ->": "Distribution\n    The predictions for all rows.",
     "log_likelihood ->": "float\n    Mean log density in nats.",
     "predict_proba ->": "ndarray of shape (n, n_classes)\n    Columns are in the order of ``classes_``.",
     "predict_log_proba ->": "ndarray of shape (n, n_classes)\n    Columns are in the order of ``classes_``.",
@@ -113,6 +114,7 @@ class Documented:
         super().__init_subclass__(**options)
         words = {key: text for base in reversed(cls.__mro__) for key, text in vars(base).get("_words", {}).items()}
         for name, method in vars(cls).items():
+            method = getattr(method, "fn", method)  # of scikit-learn's `available_if`
             if not name.startswith("_") and isinstance(method, FunctionType):
                 overridden = (vars(base)[name].__doc__ for base in cls.__mro__[1:] if name in vars(base))
                 _complete(method, words, overridden)
