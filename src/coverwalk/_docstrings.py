@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any, ClassVar
 
-__all__ = ["EVENTS", "ROWS", "SCORES", "Documented", "document"]
-
 Words = Mapping[str, str]
 
 _SECTION = re.compile(r"^([A-Z]\w+)\n-{3,}\n", re.MULTILINE)

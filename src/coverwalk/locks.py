@@ -18,21 +18,6 @@ from types import FrameType
 from typing import Any, Generic, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
-__all__ = [
-    "MANY_ROWS",
-    "Turns",
-    "adopt",
-    "alone",
-    "cached",
-    "fits",
-    "reading",
-    "reads",
-    "turns_of",
-    "twin",
-    "unfitted",
-    "writes",
-]
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M")

@@ -15,8 +15,6 @@ from coverwalk.forest.tree import Tree
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.rounding import Rounding
 
-__all__ = ["Exported", "export"]
-
 _SLOTS = ("low", "high", "centre", "mean", "degree", "n_rows")
 _PLACES = {
     "left": "feature",

@@ -11,8 +11,6 @@ from coverwalk import __version__
 from coverwalk.evaluation.report.explorer import export
 from coverwalk.evaluation.report.facts import Subject, gather
 
-__all__ = ["write_page", "write_report"]
-
 _WITHOUT_EXPLORER = (
     "The interactive explorer is left out: it needs numeric inputs without missing values, and a model that comes from "
     "fit, is not calibrated, and has no forest for values that repeat."
