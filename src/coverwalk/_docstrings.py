@@ -77,6 +77,10 @@ SCORES: Words = {
         (f"{score} ->" for score in ("log_loss", "crps", "energy_score", "interval_score", "pinball_loss")),
         "float\n    The mean over the rows.",
     ),
+    "coverage ->": "float\n    Between 0 and 1.",
+    "pit ->": "ndarray of shape (n,)\n    Numbers between 0 and 1.",
+    "reliability ->": "ndarray of shape (k,)\n    Fractions of rows.",
+    "calibration_error ->": "float\n    Between 0 and 1/2.",
     **dict.fromkeys(
         (f"plot_{what} ->" for what in ("conditional", "pit", "reliability", "contexts", "importance", "dependence")),
         "matplotlib Axes\n    With the plot.",

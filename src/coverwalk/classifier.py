@@ -110,6 +110,7 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         "added when they come.",
         "top": "int\n    Maximum number of components, those with the largest weights first.",
         "predict ->": "ndarray of shape (n,)\n    Labels.",
+        "contexts ->": "list of list of ClassComponent\n    One list for each row.",
     }
     _mixed = MixedInputs([])  # until a fit has seen categories
 
@@ -229,13 +230,7 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
 
     @reads
     def contexts(self, X: Any, top: int = 5) -> list[list[ClassComponent]]:
-        """The components of the prediction for each row: contexts and local models.
-
-        Returns
-        -------
-        list of list of ClassComponent
-            One list for each row.
-        """
+        """The components of the prediction for each row: contexts and local models."""
         check_is_fitted(self)
         Z = read_inputs(self, X, reset=False)
         columns = input_names(self)
