@@ -45,19 +45,13 @@ class _DictStream(Documented):
 
     _rows: DictRows
     _model: Any
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
-        """Learn one row."""
-        raise NotImplementedError
+    _new: Any  # a model that has learned nothing, of the columns that there are
+    learn_one: Any
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
         """Learn the rows of a frame in order; the same as one by one."""
         for x, value in zip(_dictionaries(X), y):
             self.learn_one(x, value)
-
-    def _new(self) -> Any:
-        """A model that has learned nothing, of the columns that there are."""
-        raise NotImplementedError
 
     def _enter(self, x: Mapping[Any, Any], y: float, learn: Callable[[Any, Floats, Floats], Any]) -> Floats:
         """The row of a dictionary; where it has new features a new model learns the rows before it."""
