@@ -146,9 +146,6 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
 
     _n_summed = 0  # rows that were learned by fit_chunks and later; a sample of them is kept
 
-    def _begin_chunks(self) -> None:
-        self._check_parameters()
-
     def _plan_chunks(self, drawn: Any) -> Any:
         from coverwalk.forest.class_passes import plan_classes
 

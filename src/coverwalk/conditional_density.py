@@ -158,7 +158,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         their total weight, so repeating a table does not change the model. If y is rounded, however, equal rows are
         separate observations, unless all rows occur equally often.
         """
-        self._settings(0)  # an invalid parameter is reported before an invalid row
+        self._check_parameters()  # an invalid parameter is reported before an invalid row
         y_given = y
         refuse_lossy(y)
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
@@ -212,9 +212,8 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         """
         return fit_chunks(self, chunks, **options)
 
-    def _begin_chunks(self) -> None:
+    def _check_parameters(self) -> None:
         self._settings(0)
-        self.__dict__.pop("calibration_", None)
 
     def _plan_chunks(self, drawn: Any) -> Any:
         from coverwalk.forest.density_passes import plan_density

@@ -128,8 +128,8 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
         self, function: Callable[..., Any], X: Any, *others: Any, tail: tuple[int, ...] = (), dtype: Any = float
     ) -> Any:
         """A Dask array (n, *tail) of what a function of the fitted estimator and rows returns, by partitions."""
-        model = self._model()
-        evaluated = [delayed(_evaluated, pure=False)(model, function, *blocks) for blocks in _beside(X, *others)]
+        model, none, evaluate = self._model(), np.empty((0, *tail), dtype), delayed(_evaluated, pure=False)
+        evaluated = [evaluate(model, function, none, *blocks) for blocks in _beside(X, *others)]
         lengths = X.chunks[0] if isinstance(X, dask.array.Array) else [np.nan] * len(evaluated)
         arrays = [dask.array.from_delayed(part, (n, *tail), dtype) for part, n in zip(evaluated, lengths)]
         return dask.array.concatenate(arrays, allow_unknown_chunksizes=True)
@@ -329,17 +329,9 @@ def _itself(thing: Any) -> Any:
     return thing
 
 
-def _evaluated(model: Any, function: Callable[..., Any], X: Any, *others: Any) -> Any:
-    if len(X) == 0:  # scikit-learn refuses rows that are not there
-        one = [np.zeros((1, *np.shape(part)[1:])) for part in others]
-        return function(model, _row_like(X), *one)[:0]
-    return function(model, X, *(np.asarray(part) for part in others))
-
-
-def _row_like(X: Any) -> Any:
-    """One row of zeros with the columns of a frame or array that has none."""
-    zeros = np.zeros((1, np.shape(X)[1]))
-    return type(X)(zeros, columns=X.columns) if hasattr(X, "columns") else zeros
+def _evaluated(model: Any, function: Callable[..., Any], none: NDArray[Any], X: Any, *others: Any) -> Any:
+    """What a function says of a partition; ``none``, if it has no rows, which scikit-learn refuses."""
+    return function(model, X, *(np.asarray(part) for part in others)) if len(X) else none
 
 
 def _squares(model: Any, X: Any, y: Any) -> Floats:
