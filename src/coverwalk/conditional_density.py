@@ -145,7 +145,6 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
         return tags
 
     # -- fit ----------------------------------------------------------------------------------------------------------
