@@ -1,5 +1,6 @@
 """Parameters that cannot be: a ValueError that names them, at once. And rows that the caller changes afterwards."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -18,6 +19,15 @@ from coverwalk.covers import KDTree
 from coverwalk.local import KernelDensity
 
 X = np.random.default_rng(0).normal(size=(40, 2))
+
+
+@pytest.mark.parametrize(
+    "estimator", [ConditionalDensity, ContextClassifier, Density, DoubleTree, SequenceClassifier, SequenceModel]
+)
+def test_signatures_show_types_and_models_are_known_by_identity(estimator):
+    assert "Annotated" not in str(inspect.signature(estimator))
+    assert estimator() != estimator()  # locks are kept by model
+    assert repr(estimator()) == f"{estimator.__name__}()"
 
 
 @pytest.mark.parametrize("estimator", [ConditionalDensity, ContextClassifier, Density])

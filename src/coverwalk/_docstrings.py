@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any, ClassVar
 
-__all__ = ["EVENTS", "ROWS", "SCORES", "Documented", "document"]
-
 Words = Mapping[str, str]
 
 _SECTION = re.compile(r"^([A-Z]\w+)\n-{3,}\n", re.MULTILINE)
@@ -32,6 +30,7 @@ ROWS: Words = {
     "prequential ->": "ndarray of shape (n,)\n    Log densities in nats, each before its row was learned.",
     "learn_one ->": "float\n    Log density of the row, in nats, before it was learned.",
     "logpdf ->": "ndarray of shape (n,)\n    Log densities in nats.",
+    "predict_dist ->": "Distribution\n    The predictions for all rows.",
     "log_likelihood ->": "float\n    Mean log density in nats.",
     "predict_proba ->": "ndarray of shape (n, n_classes)\n    Columns are in the order of ``classes_``.",
     "predict_log_proba ->": "ndarray of shape (n, n_classes)\n    Columns are in the order of ``classes_``.",
@@ -78,6 +77,10 @@ SCORES: Words = {
         (f"{score} ->" for score in ("log_loss", "crps", "energy_score", "interval_score", "pinball_loss")),
         "float\n    The mean over the rows.",
     ),
+    "coverage ->": "float\n    Between 0 and 1.",
+    "pit ->": "ndarray of shape (n,)\n    Numbers between 0 and 1.",
+    "reliability ->": "ndarray of shape (k,)\n    Fractions of rows.",
+    "calibration_error ->": "float\n    Between 0 and 1/2.",
     **dict.fromkeys(
         (f"plot_{what} ->" for what in ("conditional", "pit", "reliability", "contexts", "importance", "dependence")),
         "matplotlib Axes\n    With the plot.",
@@ -113,6 +116,7 @@ class Documented:
         super().__init_subclass__(**options)
         words = {key: text for base in reversed(cls.__mro__) for key, text in vars(base).get("_words", {}).items()}
         for name, method in vars(cls).items():
+            method = getattr(method, "fn", method)  # of scikit-learn's `available_if`
             if not name.startswith("_") and isinstance(method, FunctionType):
                 overridden = (vars(base)[name].__doc__ for base in cls.__mro__[1:] if name in vars(base))
                 _complete(method, words, overridden)

@@ -1,6 +1,7 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from coverwalk._arrays import Floats
 from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
-from coverwalk.files.schema import Absent, Either, List, Maybe, Object, Schema, Whole
 from coverwalk.forest.class_components import ClassComponent, components
 from coverwalk.forest.class_forest import ClassForest, next_turn
 from coverwalk.forest.class_rows import (
@@ -25,9 +25,9 @@ from coverwalk.forest.class_rows import (
 from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.schedule import NEVER
-from coverwalk.locks import MANY_ROWS, adopt, alone, reads, twin, unfitted, writes
+from coverwalk.locks import MANY_ROWS, adopt, alone, fits, reads, twin, writes
 from coverwalk.preparation.columns import MixedInputs, MixedTags, input_names, read_inputs
-from coverwalk.preparation.parameters import n_threads
+from coverwalk.preparation.parameters import N_JOBS, n_threads
 
 if TYPE_CHECKING:
     from coverwalk.forest.explain import Importance
@@ -37,6 +37,21 @@ __all__ = ["ContextClassifier"]
 _CHECKED = ["n_estimators", "n_discriminant_trees", "held_out", "min_samples_leaf", "stop", "alpha"]
 
 
+@file.stored(
+    n_features_in_=file.Absent(file.Whole(1, 10**6)),
+    feature_names_in_=file.Absent(file.Names("n_features_in_")),
+    target_names_=file.Absent(file.List(file.Text(), 1)),
+    classes_=file.Absent(file.Labels("C")),
+    _mixed=file.Absent(file.Object(MixedInputs)),
+    _seed=file.Absent(file.Whole(0, 2**31)),
+    _declared=file.Absent(file.Flag()),
+    _rows=file.Absent(file.List(file.Object(ClassRows, p="n_features_in_", C="C"), low=1)),
+    _rows_grown=file.Absent(file.Whole(1)),
+    _n_summed=file.Absent(file.Whole(0, 10**15)),
+    _forest=file.Absent(file.Object(ClassForest, p="n_features_in_", C="C")),
+    check=lambda state, scope: check_classifier(state),
+)
+@dataclass(eq=False, repr=False)
 class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Calibrated class probabilities given x, predicted by a walk over a forest of contexts.
 
@@ -95,63 +110,29 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         "added when they come.",
         "top": "int\n    Maximum number of components, those with the largest weights first.",
         "predict ->": "ndarray of shape (n,)\n    Labels.",
+        "contexts ->": "list of list of ClassComponent\n    One list for each row.",
     }
     _mixed = MixedInputs([])  # until a fit has seen categories
-    _schema = Schema(
-        n_estimators=Whole(0, 10_000),
-        n_discriminant_trees=Whole("0 if n_estimators else 1", 10_000),
-        held_out=Whole(2, 2**31),
-        min_samples_leaf=Whole(1, 2**31),
-        stop=file.Real(above=0, below=1),
-        alpha=file.Real(low=1e-100, high=1e100, whole=True),
-        categorical_features=file.Plain(),
-        n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
-        random_state=file.Random(),
-        n_features_in_=Absent(Whole(1, 10**6)),
-        feature_names_in_=Absent(file.Names("n_features_in_")),
-        target_names_=Absent(List(file.Text(), 1)),
-        classes_=Absent(file.Labels("C")),
-        _mixed=Absent(Object(MixedInputs)),
-        _seed=Absent(Whole(0, 2**31)),
-        _declared=Absent(file.Flag()),
-        _rows=Absent(List(Object(ClassRows, p="n_features_in_", C="C"), low=1)),
-        _rows_grown=Absent(Whole(1)),
-        _n_summed=Absent(Whole(0, 10**15)),
-        _forest=Absent(Object(ClassForest, p="n_features_in_", C="C")),
-        check=lambda state, scope: check_classifier(state),
-    )
 
-    def __init__(
-        self,
-        n_estimators: int = 40,
-        n_discriminant_trees: int = 12,
-        *,
-        held_out: int = 4,
-        min_samples_leaf: int = 1,
-        stop: float = 0.1,
-        alpha: float = 1.0,
-        categorical_features: Any = "from_dtype",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.n_discriminant_trees = n_discriminant_trees
-        self.held_out = held_out
-        self.min_samples_leaf = min_samples_leaf
-        self.stop = stop
-        self.alpha = alpha
-        self.categorical_features = categorical_features
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_estimators: Annotated[int, file.Whole(0, 10_000)] = 40
+    n_discriminant_trees: Annotated[int, file.Whole("0 if n_estimators else 1", 10_000)] = 12
+    _: KW_ONLY
+    held_out: Annotated[int, file.Whole(2, 2**31)] = 4
+    min_samples_leaf: Annotated[int, file.Whole(1, 2**31)] = 1
+    stop: Annotated[float, file.Real(above=0, below=1)] = 0.1
+    alpha: Annotated[float, file.Real(low=1e-100, high=1e100, whole=True)] = 1.0
+    categorical_features: Annotated[Any, file.Plain()] = "from_dtype"
+    n_jobs: Annotated[int | None, N_JOBS] = None
+    random_state: Annotated[Any, file.Random()] = None
+    _forest: ClassForest = field(init=False)
 
-    @writes
+    @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows and their labels. Anything learned before is discarded. A row with weight m counts as m rows."""
         self._check_parameters()
-        fresh = unfitted(self)
-        X, y, weight = fresh._checked(X, y, sample_weight, reset=True)
+        X, y, weight = self._checked(X, y, sample_weight, reset=True)
         classes, codes = np.unique(y, return_inverse=True)
-        return adopt(self, fresh._begin(ClassRows(X, codes.astype(np.int64), weight), classes, declared=False))
+        return self._begin(ClassRows(X, codes.astype(np.int64), weight), classes, declared=False)
 
     @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
@@ -163,11 +144,7 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         """
         return fit_chunks(self, chunks, **options)
 
-    _forest: ClassForest
     _n_summed = 0  # rows that were learned by fit_chunks and later; a sample of them is kept
-
-    def _begin_chunks(self) -> None:
-        self._check_parameters()
 
     def _plan_chunks(self, drawn: Any) -> Any:
         from coverwalk.forest.class_passes import plan_classes
@@ -250,13 +227,7 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
 
     @reads
     def contexts(self, X: Any, top: int = 5) -> list[list[ClassComponent]]:
-        """The components of the prediction for each row: contexts and local models.
-
-        Returns
-        -------
-        list of list of ClassComponent
-            One list for each row.
-        """
+        """The components of the prediction for each row: contexts and local models."""
         check_is_fitted(self)
         Z = read_inputs(self, X, reset=False)
         columns = input_names(self)
@@ -352,17 +323,6 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         return self._forest.held_out_rows.exponents
 
     def _kinds(self) -> list[tuple[ClassGrowth, int]]:
-        return [
-            (
-                ClassGrowth(
-                    gauss,
-                    self.min_samples_leaf,
-                    stop=self.stop,
-                    alpha=self.alpha,
-                    n_categories=self._mixed.n_categories,
-                ),
-                n,
-            )
-            for gauss, n in ((False, self.n_estimators), (True, self.n_discriminant_trees))
-            if n > 0
-        ]
+        counts = {False: self.n_estimators, True: self.n_discriminant_trees}  # by whether they have discriminants
+        prior = self.min_samples_leaf, self.stop, self.alpha, self._mixed.n_categories
+        return [(ClassGrowth(kind, *prior), n) for kind, n in counts.items() if n > 0]

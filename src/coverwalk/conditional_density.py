@@ -1,7 +1,8 @@
 """ConditionalDensity: given x, the whole distribution of y, with scikit-learn's contract."""
 
+from dataclasses import KW_ONLY, dataclass
 from time import perf_counter
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,22 +15,6 @@ from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.predicting import Predicting
 from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
-from coverwalk.files.schema import (
-    Absent,
-    Either,
-    Flag,
-    List,
-    Maybe,
-    Names,
-    Object,
-    Plain,
-    Random,
-    Schema,
-    Text,
-    Whole,
-    refuse,
-    require,
-)
 from coverwalk.forest.chain import StreamChain, chain_dist, chain_inputs, chain_logpdf
 from coverwalk.forest.explain import Explaining
 from coverwalk.forest.forest import Forest
@@ -37,11 +22,11 @@ from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.settings import Settings
 from coverwalk.forest.streaming import Streaming
 from coverwalk.forest.tuning import choose_for_output
-from coverwalk.locks import adopt, reads, unfitted, writes
+from coverwalk.locks import fits, reads, writes
 from coverwalk.preparation.checked_rows import as_row, refuse_lossy, usable_outputs
 from coverwalk.preparation.columns import MixedInputs, input_names, read_inputs
 from coverwalk.preparation.find_rounding import find_rounding
-from coverwalk.preparation.parameters import n_threads, seed_of
+from coverwalk.preparation.parameters import N_JOBS, n_threads, seed_of
 from coverwalk.preparation.weights import distinct_rows
 
 __all__ = ["ConditionalDensity"]
@@ -49,6 +34,19 @@ __all__ = ["ConditionalDensity"]
 _CHECKED = ["n_estimators", "degree", "stop", "min_samples_leaf", "n_candidates", "max_rows", "max_contexts", "forget"]
 
 
+@file.stored(
+    n_features_in_=file.Absent(file.Whole(0, 10**6)),
+    feature_names_in_=file.Absent(file.Names("n_features_in_")),
+    n_outputs_=file.Absent(file.Whole(1, 10_000)),
+    target_names_=file.Absent(file.List(file.Text(), "n_outputs_")),
+    _flat=file.Absent(file.Flag()),
+    _mixed=file.Absent(file.Object(MixedInputs)),
+    forests_=file.Absent(file.List(file.Object(Forest, p="n_features_in_ + i"), "n_outputs_")),
+    stream_=file.Absent(file.Object(StreamChain, p="n_features_in_", q="n_outputs_")),
+    calibration_=file.Absent(file.Array(float, "held_out", "n_outputs_", low=0, high=1)),
+    check=lambda state, scope: _check_parts(state),
+)
+@dataclass(eq=False, repr=False)
 class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The distribution of y given x, predicted by a walk over a forest of covers.
 
@@ -128,75 +126,30 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
     True
     """
 
-    _schema = Schema(
-        n_estimators=Maybe(Whole(1, 10_000)),
-        degree=Whole(0, 2),
-        ridges=Plain(),
-        stop=Either(Text("auto"), file.Real(above=0, below=1)),
-        min_samples_leaf=Whole(1),
-        n_candidates=Whole(1, 10**6),
-        bounds=Plain(),
-        categorical_features=Plain(),
-        max_rows=Whole(1),
-        max_contexts=Whole(1),
-        forget=file.Real(low=0, high=0.1, whole=True),
-        n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
-        verbose=Whole(0),
-        random_state=Random(),
-        n_features_in_=Absent(Whole(0, 10**6)),
-        feature_names_in_=Absent(Names("n_features_in_")),
-        n_outputs_=Absent(Whole(1, 10_000)),
-        target_names_=Absent(List(Text(), "n_outputs_")),
-        _flat=Absent(Flag()),
-        _mixed=Absent(Object(MixedInputs)),
-        forests_=Absent(List(Object(Forest, p="n_features_in_ + i"), "n_outputs_")),
-        stream_=Absent(Object(StreamChain, p="n_features_in_", q="n_outputs_")),
-        calibration_=Absent(file.Array(float, "held_out", "n_outputs_", low=0, high=1)),
-        check=lambda state, scope: _check_parts(state),
-    )
-
-    def __init__(
-        self,
-        n_estimators: int | None = None,
-        *,
-        degree: int = 2,
-        ridges: tuple[float, ...] = (0.03, 0.3, 3.0),
-        stop: float | str = "auto",
-        min_samples_leaf: int = 3,
-        n_candidates: int = 20,
-        bounds: Any = None,
-        categorical_features: Any = "from_dtype",
-        max_rows: int = 2**17,
-        max_contexts: int = 2**12,
-        forget: float = 0.0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.degree = degree
-        self.ridges = ridges
-        self.stop = stop
-        self.min_samples_leaf = min_samples_leaf
-        self.n_candidates = n_candidates
-        self.bounds = bounds
-        self.categorical_features = categorical_features
-        self.max_rows = max_rows
-        self.max_contexts = max_contexts
-        self.forget = forget
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_estimators: Annotated[int | None, file.Maybe(file.Whole(1, 10_000))] = None
+    _: KW_ONLY
+    degree: Annotated[int, file.Whole(0, 2)] = 2
+    ridges: Annotated[tuple[float, ...], file.Plain()] = (0.03, 0.3, 3.0)
+    stop: Annotated[float | str, file.Either(file.Text("auto"), file.Real(above=0, below=1))] = "auto"
+    min_samples_leaf: Annotated[int, file.Whole(1)] = 3
+    n_candidates: Annotated[int, file.Whole(1, 10**6)] = 20
+    bounds: Annotated[Any, file.Plain()] = None
+    categorical_features: Annotated[Any, file.Plain()] = "from_dtype"
+    max_rows: Annotated[int, file.Whole(1)] = 2**17
+    max_contexts: Annotated[int, file.Whole(1)] = 2**12
+    forget: Annotated[float, file.Real(low=0, high=0.1, whole=True)] = 0.0
+    n_jobs: Annotated[int | None, N_JOBS] = None
+    verbose: Annotated[int, file.Whole(0)] = 0
+    random_state: Annotated[Any, file.Random()] = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
         return tags
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
-    @writes
+    @fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model to rows X and y. Anything learned before is discarded.
 
@@ -204,10 +157,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         their total weight, so repeating a table does not change the model. If y is rounded, however, equal rows are
         separate observations, unless all rows occur equally often.
         """
-        return adopt(self, unfitted(self)._fit(X, y, sample_weight))
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        self._settings(0)  # an invalid parameter is reported before an invalid row
+        self._check_parameters()  # an invalid parameter is reported before an invalid row
         y_given = y
         refuse_lossy(y)
         X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
@@ -261,9 +211,8 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         """
         return fit_chunks(self, chunks, **options)
 
-    def _begin_chunks(self) -> None:
+    def _check_parameters(self) -> None:
         self._settings(0)
-        self.__dict__.pop("calibration_", None)
 
     def _plan_chunks(self, drawn: Any) -> Any:
         from coverwalk.forest.density_passes import plan_density
@@ -326,7 +275,7 @@ def _ridges(given: Any) -> tuple[float, ...]:
     """The parameter, checked."""
     ridges = np.asarray(given, np.float64)
     if ridges.ndim != 1 or not 0 < ridges.size < 1000 or not ((ridges >= 1e-30) & (ridges <= 1e30)).all():
-        refuse("ridges", "positive numbers from 1e-30 to 1e30, at least one", given)
+        file.refuse("ridges", "positive numbers from 1e-30 to 1e30, at least one", given)
     return tuple(ridges.tolist())
 
 
@@ -336,18 +285,18 @@ def _check_parts(state: Any) -> None:
     fitted = [name for name in ("forests_", "stream_") if hasattr(state, name)]
     if not fitted:  # saved before it was fitted
         return
-    require("the fitted part", len(fitted) == 1)
-    require("inputs", all(hasattr(state, name) for name in ("n_features_in_", "n_outputs_", "_flat")))
-    require("calibration", np.diff(getattr(state, "calibration_", np.zeros((1, 1))), axis=0) >= 0)
+    file.require("the fitted part", len(fitted) == 1)
+    file.require("inputs", all(hasattr(state, name) for name in ("n_features_in_", "n_outputs_", "_flat")))
+    file.require("calibration", np.diff(getattr(state, "calibration_", np.zeros((1, 1))), axis=0) >= 0)
     mixed = getattr(state, "_mixed", MixedInputs([]))
-    require("categorical", len(mixed.categories) in (0, state.n_features_in_))
+    file.require("categorical", len(mixed.categories) in (0, state.n_features_in_))
     for forest in getattr(state, "forests_", []):
-        require("categories", forest.categories == mixed.category_names)
+        file.require("categories", forest.categories == mixed.category_names)
     if hasattr(state, "stream_"):
         counts = [len(categories) > 0 for categories in mixed.categories] or [False] * state.n_features_in_
         for stream in state.stream_.streams:
-            require("categories", stream.categories in ([], mixed.category_names))
-            require("categorical", stream.categorical[: state.n_features_in_] == np.array(counts, bool))
+            file.require("categories", stream.categories in ([], mixed.category_names))
+            file.require("categorical", stream.categorical[: state.n_features_in_] == np.array(counts, bool))
 
 
 class _Clock:

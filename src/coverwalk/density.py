@@ -1,7 +1,8 @@
 """Density: p(y) for y in R^q, with scikit-learn's contract for densities."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,37 +11,32 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coverwalk._arrays import Floats, Ints
+from coverwalk._docstrings import ROWS
 from coverwalk.distributions.joint import JointDistribution
 from coverwalk.distributions.mixture import PredictiveDistribution
+from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
-from coverwalk.files.schema import (
-    Absent,
-    Either,
-    Maybe,
-    Names,
-    Object,
-    Plain,
-    Random,
-    Real,
-    Schema,
-    Scope,
-    Whole,
-    require,
-)
 from coverwalk.forest.densities.density_forest import DensityForest, rounding_step
 from coverwalk.forest.densities.slices import slices
-from coverwalk.locks import adopt, reads, unfitted, writes
+from coverwalk.locks import fits, reads
 from coverwalk.preparation.checked_rows import refuse_nonfinite
 from coverwalk.preparation.columns import refuse_equal_names
-from coverwalk.preparation.parameters import n_threads, seed_of
+from coverwalk.preparation.parameters import N_JOBS, n_threads, seed_of
 
 __all__ = ["Density"]
 
 
-def _check(state: Any, scope: Scope) -> None:
-    require("columns", not hasattr(state, "forest_") or hasattr(state, "n_features_in_"))
+def _check(state: Any, scope: file.Scope) -> None:
+    file.require("columns", not hasattr(state, "forest_") or hasattr(state, "n_features_in_"))
 
 
+@file.stored(
+    n_features_in_=file.Absent(file.Whole(1, 10**6)),
+    feature_names_in_=file.Absent(file.Names("n_features_in_")),
+    forest_=file.Absent(file.Object(DensityForest, q="n_features_in_")),
+    check=_check,
+)
+@dataclass(eq=False, repr=False)
 class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The density of points in one or more dimensions, estimated by a forest.
 
@@ -96,45 +92,31 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
     _words = {  # noqa: RUF012
         "X": "array-like of shape (n, q)\n    Points, or (n,) for one column.",
         "y": "None\n    Ignored.",
+        "score_samples ->": ROWS["logpdf ->"],
+        "n_samples": "int\n    Number of points.",
+        "random_state": "int, RandomState, Generator or None\n    Seed of the draws.",
+        "sample ->": "ndarray of shape (n_samples, q)\n    Points.",
+        "predict_dist ->": "PredictiveDistribution or JointDistribution\n    Of one row.",
+        "x": "float or array-like\n    Values.",
+        "cdf ->": "float or ndarray\n    Probabilities, of the shape of x.",
+        "q": "float or array-like\n    Levels between 0 and 1.",
+        "ppf ->": "float or ndarray\n    Quantiles, of the shape of q.",
+        "given": "mapping\n    Values of columns, by name or by number.",
+        "conditional ->": "PredictiveDistribution or JointDistribution\n    Of the other columns, in their order.",
     }
-    _schema = Schema(
-        n_estimators=Whole(1, 10_000),
-        a=Real(low=1e-100, high=1e100, whole=True),
-        halve=Real(above=0, below=1),
-        resolution=Plain(),
-        n_jobs=Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000))),
-        random_state=Random(),
-        n_features_in_=Absent(Whole(1, 10**6)),
-        feature_names_in_=Absent(Names("n_features_in_")),
-        forest_=Absent(Object(DensityForest, q="n_features_in_")),
-        check=_check,
-    )
-
-    def __init__(
-        self,
-        n_estimators: int = 12,
-        *,
-        a: float = 0.5,
-        halve: float = 0.5,
-        resolution: float | ArrayLike | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.a = a
-        self.halve = halve
-        self.resolution = resolution
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_estimators: Annotated[int, file.Whole(1, 10_000)] = 12
+    _: KW_ONLY
+    a: Annotated[float, file.Real(low=1e-100, high=1e100, whole=True)] = 0.5
+    halve: Annotated[float, file.Real(above=0, below=1)] = 0.5
+    resolution: Annotated[float | ArrayLike | None, file.Plain()] = None
+    n_jobs: Annotated[int | None, N_JOBS] = None
+    random_state: Annotated[Any, file.Random()] = 0
 
     # -- fit ----------------------------------------------------------------------------------------------------------
 
-    @writes
+    @fits
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to points. Anything learned before is discarded."""
-        return adopt(self, unfitted(self)._fit(X, y))
-
-    def _fit(self, X: Any, y: Any) -> Self:
         self._schema.check_parameters(vars(self), "n_estimators", "a", "halve")
         if y is not None and np.ndim(X) == 1:
             raise ValueError(
@@ -189,13 +171,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @reads
     def score_samples(self, X: Any) -> Floats:
-        """Log density of each point.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Log densities in nats.
-        """
+        """Log density of each point."""
         check_is_fitted(self)
         return self.forest_.logpdf(self._points(X, reset=False))
 
@@ -213,63 +189,22 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @reads
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
-        """Draw random points.
-
-        Parameters
-        ----------
-        n_samples : int
-            Number of points.
-        random_state : int, RandomState, Generator or None
-            Seed of the draws.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, q)
-            Points.
-        """
+        """Draw random points."""
         check_is_fitted(self)
-        Whole(1).check("n_samples", n_samples)
+        file.Whole(1).check("n_samples", n_samples)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         return self.forest_.sample(int(n_samples), rng)
 
     def predict_dist(self) -> PredictiveDistribution | JointDistribution:
-        """The distribution of the next point, with the methods of a frozen SciPy distribution.
-
-        Returns
-        -------
-        PredictiveDistribution or JointDistribution
-            Of one row.
-        """
+        """The distribution of the next point, with the methods of a frozen SciPy distribution."""
         return self.conditional({})
 
     def cdf(self, x: ArrayLike) -> Any:
-        """P(Y <= x), for a model of one column.
-
-        Parameters
-        ----------
-        x : float or array-like
-            Values.
-
-        Returns
-        -------
-        float or ndarray
-            Probabilities, of the shape of x.
-        """
+        """P(Y <= x), for a model of one column."""
         return self._line("cdf").cdf(x)
 
     def ppf(self, q: ArrayLike) -> Any:
-        """Quantiles, for a model of one column.
-
-        Parameters
-        ----------
-        q : float or array-like
-            Levels between 0 and 1.
-
-        Returns
-        -------
-        float or ndarray
-            Quantiles, of the shape of q.
-        """
+        """Quantiles, for a model of one column."""
         return self._line("ppf").ppf(q)
 
     def _line(self, method: str) -> PredictiveDistribution:
@@ -282,18 +217,7 @@ class Density(Saved, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @reads
     def conditional(self, given: Mapping[Any, float]) -> PredictiveDistribution | JointDistribution:
-        """The distribution of the other columns given the values of some.
-
-        Parameters
-        ----------
-        given : mapping
-            Values of columns, by name or by number.
-
-        Returns
-        -------
-        PredictiveDistribution or JointDistribution
-            Distribution of the other columns, in their order.
-        """
+        """The distribution of the other columns given the values of some."""
         check_is_fitted(self)
         q = self.n_features_in_
         values, known = np.zeros(q), np.zeros(q, bool)

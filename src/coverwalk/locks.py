@@ -18,20 +18,6 @@ from types import FrameType
 from typing import Any, Generic, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
-__all__ = [
-    "MANY_ROWS",
-    "Turns",
-    "adopt",
-    "alone",
-    "cached",
-    "reading",
-    "reads",
-    "turns_of",
-    "twin",
-    "unfitted",
-    "writes",
-]
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M")
@@ -244,6 +230,17 @@ def unfitted(model: M) -> M:
     fresh = object.__new__(type(model))
     fresh.__dict__ = _parameters(model)
     return fresh
+
+
+def fits(method: F) -> F:
+    """A method that learns anew: it runs on an `unfitted` model, which this one adopts when all is learned."""
+
+    @wraps(method)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with turns_of(self).writer:
+            return adopt(self, method(unfitted(self), *args, **kwargs))
+
+    return cast(F, fit)
 
 
 def twin(model: M, **replaced: Any) -> M:

@@ -6,12 +6,13 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline, _final_estimator_has, _name_estimators
 from sklearn.utils.metaestimators import available_if
 
+from coverwalk._docstrings import EVENTS, ROWS, Documented
 from coverwalk.distributions.base import Distribution
 
 __all__ = ["DensityPipeline", "make_density_pipeline"]
 
 
-class DensityPipeline(Pipeline):  # type: ignore[misc]
+class DensityPipeline(Documented, Pipeline):  # type: ignore[misc]
     """A scikit-learn `Pipeline` with `predict_dist`, `logpdf` and `prob`, if its last step has them.
 
     Parameters
@@ -32,63 +33,26 @@ class DensityPipeline(Pipeline):  # type: ignore[misc]
     True
     """
 
+    _words = {**ROWS, **EVENTS}  # noqa: RUF012
+
     def _inner(self, X: Any) -> Any:
         """Rows as the last step sees them."""
         return self[:-1].transform(X) if len(self.steps) > 1 else X
 
     @available_if(_final_estimator_has("predict_dist"))  # type: ignore[untyped-decorator]
     def predict_dist(self, X: Any) -> Distribution:
-        """Predict the distribution of y for each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
-
-        Returns
-        -------
-        Distribution
-            The predictions for all rows.
-        """
+        """Predict the distribution of y for each row."""
         dist: Distribution = self._final_estimator.predict_dist(self._inner(X))
         return dist
 
     @available_if(_final_estimator_has("logpdf"))  # type: ignore[untyped-decorator]
     def logpdf(self, X: Any, y: ArrayLike) -> Any:
-        """Log density of each row's y.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows of inputs: an array, or a pandas, Polars or Arrow frame.
-        y : array-like of shape (n,) or (n, q)
-            The outputs of the rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Log densities in nats.
-        """
+        """Log density of each row's y."""
         return self._final_estimator.logpdf(self._inner(X), y)
 
     @available_if(_final_estimator_has("prob"))  # type: ignore[untyped-decorator]
     def prob(self, X: Any, low: Any = float("-inf"), high: Any = float("inf")) -> Any:
-        """P(low < y <= high) for each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p)
-            Rows to predict.
-        low : float or array-like
-            Lower end, not included.
-        high : float or array-like
-            Upper end, included.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Probabilities.
-        """
+        """P(low < y <= high) for each row."""
         return self._final_estimator.prob(self._inner(X), low, high)
 
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import deepcopy
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from coverwalk._arrays import Floats
+from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
-from coverwalk.files.schema import Absent, Either, Flag, Maybe, Object, Plain, Real, Schema, Text, Whole, require
-from coverwalk.locks import adopt, alone, twin, unfitted, writes
+from coverwalk.locks import adopt, alone, fits, twin, writes
 from coverwalk.sequences.alphabet import BYTES, Alphabet
 from coverwalk.sequences.lattice_engine import LatticeEngine
 from coverwalk.sequences.sequence_parameters import (
@@ -31,6 +32,14 @@ _CHECKED = ("effort", "forget", "depth", "walk", "estimator", "alpha", "stop", "
 MANY_SYMBOLS = 2**16  # more are learned by a copy, which readers need not wait for
 
 
+@file.stored(
+    n_symbols_seen_=file.Absent(file.Whole(0, 10**15)),
+    _kind=file.Absent(file.Text()),
+    _alphabet=file.Absent(file.Object(Alphabet)),
+    _engine=file.Absent(file.Object(SuffixEngine, LatticeEngine, A="_alphabet.A", grows="_alphabet.grows")),
+    check=lambda state, scope: _check_parts(state),
+)
+@dataclass(eq=False, repr=False)
 class SequenceModel(Saved, SequenceReader):
     """The distribution of the next symbol given the past, learned symbol by symbol.
 
@@ -107,73 +116,37 @@ class SequenceModel(Saved, SequenceReader):
         "new_document": "bool\n    Whether a new document begins, or the current one continues.",
         "prequential ->": "array (n,)\n    -log p of each symbol. The sum is the ideal code length.",
     }
-    _schema = Schema(
-        alphabet=Plain(),
-        effort=Whole(0, 3),
-        memory=Either(Whole(MIN_MEMORY, MAX_MEMORY), Text()),
-        covers=Plain(),
-        forget=Real(low=0, high=MAX_DECAY, whole=True),
-        depth=Maybe(Whole(0, MAX_DEPTH)),
-        walk=Text("coarsen", "refine"),
-        estimator=Text("auto", "dirichlet"),
-        alpha=Maybe(Real(low=1e-100, high=1e100, whole=True)),
-        stop=Maybe(Real(above=0, below=1)),
-        switching=Maybe(Real(low=0, high=0.49, whole=True)),
-        borders=Flag(),
-        n_symbols_seen_=Absent(Whole(0, 10**15)),
-        _kind=Absent(Text()),
-        _alphabet=Absent(Object(Alphabet)),
-        _engine=Absent(Object(SuffixEngine, LatticeEngine, A="_alphabet.A", grows="_alphabet.grows")),
-        check=lambda state, scope: _check_parts(state),
-    )
 
-    def __init__(
-        self,
-        alphabet: int | Iterable[Hashable] | None = None,
-        *,
-        effort: int = 2,
-        memory: str | int = "256MB",
-        covers: Sequence[str | Callable[..., int]] | None = None,
-        forget: float = 0.0,
-        depth: int | None = None,
-        walk: str = "coarsen",
-        estimator: str = "auto",
-        alpha: float | None = None,
-        stop: float | None = None,
-        switching: float | None = None,
-        borders: bool = True,
-    ) -> None:
-        self.alphabet = alphabet
-        self.effort = effort
-        self.memory = memory
-        self.covers = covers
-        self.forget = forget
-        self.depth = depth
-        self.walk = walk
-        self.estimator = estimator
-        self.alpha = alpha
-        self.stop = stop
-        self.switching = switching
-        self.borders = borders
+    alphabet: Annotated[int | Iterable[Hashable] | None, file.Plain()] = None
+    _: KW_ONLY
+    effort: Annotated[int, file.Whole(0, 3)] = 2
+    memory: Annotated[str | int, file.Either(file.Whole(MIN_MEMORY, MAX_MEMORY), file.Text())] = "256MB"
+    covers: Annotated[Sequence[str | Callable[..., int]] | None, file.Plain()] = None
+    forget: Annotated[float, file.Real(low=0, high=MAX_DECAY, whole=True)] = 0.0
+    depth: Annotated[int | None, file.Maybe(file.Whole(0, MAX_DEPTH))] = None
+    walk: Annotated[str, file.Text("coarsen", "refine")] = "coarsen"
+    estimator: Annotated[str, file.Text("auto", "dirichlet")] = "auto"
+    alpha: Annotated[float | None, file.Maybe(file.Real(low=1e-100, high=1e100, whole=True))] = None
+    stop: Annotated[float | None, file.Maybe(file.Real(above=0, below=1))] = None
+    switching: Annotated[float | None, file.Maybe(file.Real(low=0, high=0.49, whole=True))] = None
+    borders: Annotated[bool, file.Flag()] = True
 
     # ---- learning ---------------------------------------------------------------------------------------------------
 
-    @writes
+    @fits
     def fit(self, sequence: Any, y: None = None, *, past: Any = None) -> Self:
         """Learn one document. Anything learned before is discarded."""
-        fresh = unfitted(self)
-        fresh._learn(sequence, past)
-        return adopt(self, fresh)
+        self._learn(sequence, past)
+        return self
 
-    @writes
+    @fits
     def fit_documents(self, documents: Iterable[Any]) -> Self:
         """Learn several documents. Anything learned before is discarded. No context crosses their borders."""
-        fresh = unfitted(self)
         for document in documents:
-            fresh._learn(document)
-        if not hasattr(fresh, "_engine"):
+            self._learn(document)
+        if not hasattr(self, "_engine"):
             raise ValueError("expected at least one document, got none: pass a list of sequences")
-        return adopt(self, fresh)
+        return self
 
     @writes
     def partial_fit(self, sequence: Any, y: None = None) -> Self:
@@ -237,10 +210,10 @@ class SequenceModel(Saved, SequenceReader):
 def _check_parts(state: Any) -> None:
     check_parameters(state)
     has = [hasattr(state, name) for name in ("_engine", "_alphabet", "_kind", "n_symbols_seen_")]
-    require("the learned parts", all(has) or not any(has))
+    file.require("the learned parts", all(has) or not any(has))
     if not has[0]:
         return
     if isinstance(state._engine, LatticeEngine):
-        require("alphabet", state._alphabet.symbols == list(range(256)) and not state._alphabet.grows)
+        file.require("alphabet", state._alphabet.symbols == list(range(256)) and not state._alphabet.grows)
     else:
-        require("depth", state._engine.depth <= MAX_DEPTH)
+        file.require("depth", state._engine.depth <= MAX_DEPTH)

@@ -1,7 +1,8 @@
 """Sequences classified by code length: one SequenceModel per class, and Bayes' rule."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 
 from coverwalk._arrays import Floats
+from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
-from coverwalk.files.schema import Absent, Array, Flag, Labels, List, Maybe, Object, Schema, require
-from coverwalk.locks import adopt, reads, unfitted, writes
+from coverwalk.locks import fits, reads
 from coverwalk.sequence import SequenceModel
 from coverwalk.sequences.alphabet import BYTES
 
@@ -33,6 +34,13 @@ def reverse_complement(dna: str) -> str:
     return dna.translate(_PAIRS)[::-1]
 
 
+@file.stored(
+    classes_=file.Absent(file.Labels("n_classes")),
+    models_=file.Absent(file.List(file.Object(SequenceModel), "n_classes", low=1)),
+    log_prior_=file.Absent(file.Array(float, "n_classes", log_total=1.0)),
+    check=lambda state, scope: _check_parts(state),
+)
+@dataclass(eq=False, repr=False)
 class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify sequences by code length: one `SequenceModel` for each class, and Bayes' rule.
 
@@ -60,15 +68,6 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
     ['en', 'de']
     """
 
-    _schema = Schema(
-        model=Maybe(Object(SequenceModel)),
-        both_strands=Flag(),
-        classes_=Absent(Labels("n_classes")),
-        models_=Absent(List(Object(SequenceModel), "n_classes", low=1)),
-        log_prior_=Absent(Array(float, "n_classes", log_total=1.0)),
-        check=lambda state, scope: _check_parts(state),
-    )
-
     _words = {  # noqa: RUF012
         "X": "iterable of sequences\n    One document each.",
         "y": "array-like of shape (n,)\n    Labels of the documents.",
@@ -76,15 +75,12 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         "unit": '{"bits", "nats"}\n    Unit of the result.',
         "code_lengths ->": "ndarray of shape (n, n_classes)\n    Code lengths, in this unit.",
     }
-    classes_: NDArray[Any]
-    models_: list[SequenceModel]
-    log_prior_: Floats
 
-    def __init__(self, model: SequenceModel | None = None, *, both_strands: bool = False) -> None:
-        self.model = model
-        self.both_strands = both_strands
+    model: Annotated[SequenceModel | None, file.Maybe(file.Object(SequenceModel))] = None
+    _: KW_ONLY
+    both_strands: Annotated[bool, file.Flag()] = False
 
-    @writes
+    @fits
     def fit(self, X: Sequence[Any], y: Sequence[Any]) -> Self:
         """Learn one model for each class. Anything learned before is discarded."""
         sequences, labels = list(X), np.asarray(y)
@@ -106,10 +102,9 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
             if self.both_strands:
                 own = [strand for dna in own for strand in (dna, reverse_complement(dna))]
             models.append(one.fit_documents(_known(document, one) for document in own))
-        fresh = unfitted(self)
-        fresh.classes_, fresh.models_ = classes, models
-        fresh.log_prior_ = np.log(np.bincount(codes) / len(codes))
-        return adopt(self, fresh)
+        self.classes_, self.models_ = classes, models
+        self.log_prior_ = np.log(np.bincount(codes) / len(codes))
+        return self
 
     @reads
     def code_lengths(self, X: Iterable[Any], *, unit: str = "bits") -> Floats:
@@ -139,8 +134,8 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
 
 def _check_parts(state: Any) -> None:
     has = [hasattr(state, name) for name in ("classes_", "models_", "log_prior_")]
-    require("the learned parts", all(has) or not any(has))
-    require("models_", not has[0] or all(hasattr(model, "_engine") for model in state.models_))
+    file.require("the learned parts", all(has) or not any(has))
+    file.require("models_", not has[0] or all(hasattr(model, "_engine") for model in state.models_))
 
 
 def _symbols(sequences: list[Any]) -> list[Hashable] | int:

@@ -16,8 +16,6 @@ import numpy as np
 
 from coverwalk._arrays import Floats
 
-__all__ = ["DictRows"]
-
 _FEW = 64  # rows up to which a new feature is taken in at once
 UNSEEN = -1.0  # the number of a category that never came: no model has learned it
 

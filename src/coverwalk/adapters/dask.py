@@ -9,6 +9,7 @@ Workers take partitions in, states are merged in a tree, and the client plans an
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
 from copy import deepcopy
+from functools import partial
 from math import ceil
 from typing import Any, Self
 from uuid import uuid4
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 import coverwalk
-from coverwalk._arrays import Floats
+from coverwalk._arrays import Bools, Floats
 from coverwalk.classifier import ContextClassifier
 from coverwalk.conditional_density import ConditionalDensity
 from coverwalk.forest.passes import Columns, Options, accumulate_all, finalize, is_pass, plan
@@ -93,8 +94,12 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
 
     def to_local(self) -> Any:
         """The fitted estimator without Dask: all its methods, in memory."""
+        return deepcopy(self._fitted)
+
+    @property
+    def _fitted(self) -> Any:
         check_is_fitted(self, "fitted_")
-        return deepcopy(self.fitted_)
+        return self.fitted_
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to all rows of a Dask array or dataframe X and an array, series or dataframe y of the same partitions.
@@ -103,7 +108,7 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
         """
         client = self.client_
         _check_versions(client)
-        pairs = _pairs(X, y)
+        pairs = _beside(X, _divided_as(X, y))
         head = _head(X), _head(y)
         options = {name: getattr(self, name) for name in _OWN[1:]}
         state: Any = plan(self.local, *head, **options)
@@ -119,30 +124,26 @@ class _DaskEstimator(BaseEstimator):  # type: ignore[misc]
         self._remote: Future[Any] | None = None
         return self
 
-    def _evaluate(self, method: str, X: Any, *others: Any, tail: tuple[int, ...] = (), **keywords: Any) -> Any:
-        """A Dask array of what a method of the fitted estimator returns, partition by partition."""
-        check_is_fitted(self, "fitted_")
-        model = self._model()
-        parts = [_blocks(part) for part in (X, *others)]
-        _check_alike(parts)
-        lengths = X.chunks[0] if isinstance(X, dask.array.Array) else [np.nan] * len(parts[0])
-        dtype = self.fitted_.classes_.dtype if method == "predict" and hasattr(self, "classes_") else np.float64
-        evaluated = [delayed(_evaluated, pure=False)(model, method, keywords, *blocks) for blocks in zip(*parts)]
+    def _evaluate(
+        self, function: Callable[..., Any], X: Any, *others: Any, tail: tuple[int, ...] = (), dtype: Any = float
+    ) -> Any:
+        """A Dask array (n, *tail) of what a function of the fitted estimator and rows returns, by partitions."""
+        model, none, evaluate = self._model(), np.empty((0, *tail), dtype), delayed(_evaluated, pure=False)
+        evaluated = [evaluate(model, function, none, *blocks) for blocks in _beside(X, *others)]
+        lengths = X.chunks[0] if isinstance(X, dask.array.Array) else [np.nan] * len(evaluated)
         arrays = [dask.array.from_delayed(part, (n, *tail), dtype) for part, n in zip(evaluated, lengths)]
         return dask.array.concatenate(arrays, allow_unknown_chunksizes=True)
+
+    def _mean(self, function: Callable[..., Any], X: Any, y: Any, **options: Any) -> Any:
+        """The mean over all rows of what `_evaluate` gives; computed at once."""
+        return _computed(self.client_, self._evaluate(function, X, _divided_as(X, y), **options).mean(axis=0))
 
     def _model(self) -> Any:
         """The fitted estimator on the cluster, sent once."""
         if getattr(self, "_remote", None) is None:
             with dask.config.set(LARGE_GRAPH):
-                self._remote = self.client_.submit(_itself, self.fitted_, key=f"coverwalk-{uuid4()}")
+                self._remote = self.client_.submit(_itself, self._fitted, key=f"coverwalk-{uuid4()}")
         return self._remote
-
-    def _summed(self, function: Callable[..., Any], X: Any, y: Any) -> Any:
-        """The sum of a function of the fitted estimator and each partition."""
-        check_is_fitted(self, "fitted_")
-        parts = [delayed(function, pure=False)(self._model(), *pair) for pair in _pairs(X, y)]
-        return _computed(self.client_, delayed(_sum, pure=False)(parts))
 
 
 class DaskConditionalDensity(_DaskEstimator):
@@ -180,26 +181,21 @@ class DaskConditionalDensity(_DaskEstimator):
     def predict(self, X: Any, quantiles: ArrayLike | None = None) -> Any:
         """Means of y, or quantiles (n, k), as a Dask array."""
         levels = () if quantiles is None else (np.size(quantiles),)
-        outputs = () if self._flat() else (self.fitted_.n_outputs_,)
-        return self._evaluate("predict", X, tail=outputs + levels, quantiles=quantiles)
+        outputs = () if self._fitted._flat else (self.fitted_.n_outputs_,)
+        return self._evaluate(partial(ConditionalDensity.predict, quantiles=quantiles), X, tail=outputs + levels)
 
     def logpdf(self, X: Any, y: Any) -> Any:
         """Log densities of the rows' own y, as a Dask array."""
-        return self._evaluate("logpdf", X, y)
+        return self._evaluate(ConditionalDensity.logpdf, X, y)
 
     def log_likelihood(self, X: Any, y: Any) -> float:
         """Mean log density of the rows; computed at once."""
-        total, n = self._summed(_log_likelihood, X, y)
-        return float(total / n)
+        return float(self._mean(ConditionalDensity.logpdf, X, y))
 
     def score(self, X: Any, y: Any) -> float:
         """R², the fraction of variance explained, averaged over outputs; computed at once."""
-        n, error, first, second = self._summed(_squares, X, y)
-        return float(np.mean(1.0 - error / (second - first**2 / n[0])))
-
-    def _flat(self) -> bool:
-        check_is_fitted(self, "fitted_")
-        return bool(self.fitted_._flat)
+        error, first, second = self._mean(_squares, X, y, tail=(3, self._fitted.n_outputs_))
+        return float(np.mean(1.0 - error / (second - first**2)))
 
 
 class DaskContextClassifier(_DaskEstimator):
@@ -218,25 +214,23 @@ class DaskContextClassifier(_DaskEstimator):
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, sorted: the order of the columns of `predict_proba`."""
-        check_is_fitted(self, "fitted_")
-        return np.asarray(self.fitted_.classes_)
+        return np.asarray(self._fitted.classes_)
 
     def predict(self, X: Any) -> Any:
         """The most probable label of each row, as a Dask array."""
-        return self._evaluate("predict", X)
+        return self._evaluate(ContextClassifier.predict, X, dtype=self.classes_.dtype)
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities (n, n_classes), as a Dask array."""
-        return self._evaluate("predict_proba", X, tail=(len(self.classes_),))
+        return self._evaluate(ContextClassifier.predict_proba, X, tail=(len(self.classes_),))
 
     def predict_log_proba(self, X: Any) -> Any:
         """Log probabilities (n, n_classes), as a Dask array."""
-        return self._evaluate("predict_log_proba", X, tail=(len(self.classes_),))
+        return self._evaluate(ContextClassifier.predict_log_proba, X, tail=(len(self.classes_),))
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy; computed at once."""
-        right, n = self._summed(_right, X, y)
-        return float(right / n)
+        return float(self._mean(_right, X, y, dtype=bool))
 
 
 # -- partitions -----------------------------------------------------------------------------------------------------
@@ -256,31 +250,30 @@ def _blocks(part: Any) -> list[Delayed]:
     )
 
 
-def _pairs(X: Any, y: Any) -> list[tuple[Delayed, Delayed]]:
-    """The partitions of X beside those of y."""
-    known = isinstance(X, dask.array.Array) and not any(np.isnan(X.chunks[0]))
-    if known and isinstance(y, dask.array.Array) and not any(np.isnan(y.chunks[0])):
-        if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} rows and y {len(y)}: they must be those of the same rows")
-        y = y.rechunk({0: X.chunks[0]})
-    parts = [_blocks(X), _blocks(y)]
-    _check_alike(parts)
-    return list(zip(*parts))
-
-
-def _check_alike(parts: list[list[Delayed]]) -> None:
-    if len({len(blocks) for blocks in parts}) > 1:
-        counts = " and ".join(str(len(blocks)) for blocks in parts)
+def _beside(*parts: Any) -> list[tuple[Delayed, ...]]:
+    """The partitions of collections of the same rows, side by side."""
+    blocks = [_blocks(part) for part in parts]
+    if len({len(each) for each in blocks}) > 1:
+        counts = " and ".join(str(len(each)) for each in blocks)
         raise ValueError(f"X and y must be partitioned alike, they have {counts} partitions: repartition one of them")
+    return list(zip(*blocks))
+
+
+def _divided_as(X: Any, y: Any) -> Any:
+    """y in the partitions of X, where the rows of both are known."""
+    known = [isinstance(part, dask.array.Array) and not any(np.isnan(part.chunks[0])) for part in (X, y)]
+    if not all(known):
+        return y
+    if len(X) != len(y):
+        raise ValueError(f"X has {len(X)} rows and y {len(y)}: they must be those of the same rows")
+    return y.rechunk({0: X.chunks[0]})
 
 
 def _head(part: Any) -> Any:
     """Something of the same columns without rows."""
     if isinstance(part, dask.array.Array):
         return np.empty((0, *part.shape[1:]), part.dtype)
-    if hasattr(part, "_meta"):
-        return part._meta
-    return _blocks(part)  # raises, and names what was expected
+    return part._meta
 
 
 def _groups(n_partitions: int, n_rows: int, columns: Columns, client: Client) -> list[list[int]]:
@@ -294,7 +287,7 @@ def _groups(n_partitions: int, n_rows: int, columns: Columns, client: Client) ->
 # -- what travels ---------------------------------------------------------------------------------------------------
 
 
-def _reduced(state: Any, pairs: list[tuple[Delayed, Delayed]], groups: list[list[int]]) -> Delayed:
+def _reduced(state: Any, pairs: list[tuple[Delayed, ...]], groups: list[list[int]]) -> Delayed:
     """The graph of one pass: every group of partitions into a state, states merged in a tree."""
     sent = delayed(state, name=f"coverwalk-state-{uuid4()}", traverse=False)
     take, merge = delayed(_take, pure=False), delayed(_merge, pure=False)
@@ -332,44 +325,24 @@ def _merge(*states: Any) -> Any:
     return total
 
 
-def _sum(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    return np.asarray(sum(parts))
-
-
 def _itself(thing: Any) -> Any:
     return thing
 
 
-def _evaluated(model: Any, method: str, keywords: dict[str, Any], X: Any, *others: Any) -> Any:
-    if len(X) == 0:  # scikit-learn refuses rows that are not there
-        one = [np.zeros((1, np.shape(part)[1]) if np.ndim(part) == 2 else 1) for part in others]
-        return getattr(model, method)(_row_like(X), *one, **keywords)[:0]
-    return getattr(model, method)(X, *(np.asarray(part) for part in others), **keywords)
-
-
-def _row_like(X: Any) -> Any:
-    """One row of zeros with the columns of a frame or array that has none."""
-    zeros = np.zeros((1, np.shape(X)[1]))
-    return type(X)(zeros, columns=X.columns) if hasattr(X, "columns") else zeros
-
-
-def _log_likelihood(model: Any, X: Any, y: Any) -> Floats:
-    return np.array([model.logpdf(X, np.asarray(y)).sum() if len(X) else 0.0, len(X)])
+def _evaluated(model: Any, function: Callable[..., Any], none: NDArray[Any], X: Any, *others: Any) -> Any:
+    """What a function says of a partition; ``none``, if it has no rows, which scikit-learn refuses."""
+    return function(model, X, *(np.asarray(part) for part in others)) if len(X) else none
 
 
 def _squares(model: Any, X: Any, y: Any) -> Floats:
-    """Of each output: rows, squared errors, sum and squares about the middle of the forest's units."""
-    n, q = len(X), model.n_outputs_
-    if not n:
-        return np.zeros((4, q))
-    Y = np.asarray(y, dtype=np.float64).reshape(n, q)
-    error = ((Y - model.predict(X).reshape(n, q)) ** 2).sum(axis=0)
-    Y = Y - [forest.output.centre[0] for forest in model.forests_]
-    return np.array([np.full(q, n), error, Y.sum(axis=0), (Y**2).sum(axis=0)])
+    """Of each row and output (n, 3, q): squared error, y and its square about the middle of the forest's units."""
+    Y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+    centred = Y - [forest.output.centre[0] for forest in model.forests_]
+    return np.stack([(Y - model.predict(X).reshape(Y.shape)) ** 2, centred, centred**2], axis=1)
 
 
-def _right(model: Any, X: Any, y: Any) -> Floats:
-    return np.array([(model.predict(X) == np.asarray(y)).sum() if len(X) else 0, len(X)])
+def _right(model: Any, X: Any, y: Any) -> Bools:
+    return np.asarray(model.predict(X) == y)
 
 
 def _check_versions(client: Client) -> None:

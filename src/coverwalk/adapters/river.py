@@ -37,23 +37,21 @@ class _DictStream(Documented):
         "learn_one.y": "float or hashable\n    Its output, or its label, which may be new.",
         "learn_many.y": "pandas.Series\n    Outputs or labels.",
         "kwargs": "\n    Ignored.",
+        "predict_dist_one ->": "PredictiveDistribution\n    Of one row.",
+        "predict_dist_many ->": "PredictiveDistribution\n    Of all rows.",
+        "predict_proba_one ->": "dict\n    From labels to probabilities.",
+        "predict_proba_many ->": "pandas.DataFrame\n    One column for each label.",
     }
 
     _rows: DictRows
     _model: Any
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
-        """Learn one row."""
-        raise NotImplementedError
+    _new: Any  # a model that has learned nothing, of the columns that there are
+    learn_one: Any
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series") -> None:
         """Learn the rows of a frame in order; the same as one by one."""
         for x, value in zip(_dictionaries(X), y):
             self.learn_one(x, value)
-
-    def _new(self) -> Any:
-        """A model that has learned nothing, of the columns that there are."""
-        raise NotImplementedError
 
     def _enter(self, x: Mapping[Any, Any], y: float, learn: Callable[[Any, Floats, Floats], Any]) -> Floats:
         """The row of a dictionary; where it has new features a new model learns the rows before it."""
@@ -149,24 +147,12 @@ class CoverRegressor(_DictStream, base.MiniBatchRegressor):  # type: ignore[misc
         return pd.Series(self._model.predict(self._table(X)), index=X.index)
 
     def predict_dist_one(self, x: Mapping[Any, Any]) -> PredictiveDistribution:
-        """The whole distribution of y: ``pdf``, ``cdf``, ``ppf``, ``interval``, ``rvs`` and so on.
-
-        Returns
-        -------
-        PredictiveDistribution
-            Of one row.
-        """
+        """The whole distribution of y: ``pdf``, ``cdf``, ``ppf``, ``interval``, ``rvs`` and so on."""
         dist: Any = self.predict_dist_many([x])
         return dist[0]  # type: ignore[no-any-return]
 
     def predict_dist_many(self, X: Any) -> PredictiveDistribution:
-        """The distributions of y for each row of a frame, or of a list of dictionaries, as one object.
-
-        Returns
-        -------
-        PredictiveDistribution
-            Of all rows.
-        """
+        """The distributions of y for each row of a frame, or of a list of dictionaries, as one object."""
         if not self._fitted:
             raise ValueError("there is no distribution before the first row: call learn_one first")
         dist: Any = self._model.predict_dist(self._table(X))
@@ -231,25 +217,13 @@ class CoverClassifier(_DictStream, base.MiniBatchClassifier):  # type: ignore[mi
             self._model.partial_fit(row, np.array([code]))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Hashable, float]:
-        """The probability of each label seen so far; none before the first.
-
-        Returns
-        -------
-        dict
-            From labels to probabilities.
-        """
+        """The probability of each label seen so far; none before the first."""
         if not hasattr(self._model, "classes_"):
             return dict.fromkeys(self._labels, 1.0 / max(len(self._labels), 1))
         return dict(zip(self._seen(), self._model.predict_proba(self._rows.row(x))[0].tolist()))
 
     def predict_proba_many(self, X: "pd.DataFrame") -> "pd.DataFrame":
-        """The probabilities of the labels, a column for each, for each row of a frame.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One column for each label.
-        """
+        """The probabilities of the labels, a column for each, for each row of a frame."""
         import pandas as pd
 
         if not hasattr(self._model, "classes_"):

@@ -1,5 +1,6 @@
 """Conditional densities with skpro's interface; needs ``pip install skpro``."""
 
+from functools import partialmethod
 from typing import Any, Self
 
 import numpy as np
@@ -95,14 +96,9 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
             return np.asarray(getattr(self._columns[0], name)(x.reshape(())))[()]
         return np.hstack([getattr(marginal, name)(x[:, [j]]) for j, marginal in enumerate(self._columns)])
 
-    def _pdf(self, x: Any) -> Any:
-        return self._each("pdf", x)
-
-    def _log_pdf(self, x: Any) -> Any:
-        return self._each("logpdf", x)
-
-    def _cdf(self, x: Any) -> Any:
-        return self._each("cdf", x)
+    _pdf = partialmethod(_each, "pdf")
+    _log_pdf = partialmethod(_each, "logpdf")
+    _cdf = partialmethod(_each, "cdf")
 
     def _ppf(self, p: Any) -> Any:
         if self._shape == ():
@@ -115,11 +111,8 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
             return np.asarray(getattr(self._columns[0], name)())[()]
         return np.stack([getattr(marginal, name)() for marginal in self._columns], axis=1)
 
-    def _mean(self) -> Any:
-        return self._moment("mean")
-
-    def _var(self) -> Any:
-        return self._moment("var")
+    _mean = partialmethod(_moment, "mean")
+    _var = partialmethod(_moment, "var")
 
     def _sample(self, n_samples: int | None = None) -> Any:
         """Exact draws, seeded by NumPy's global generator as all of skpro is."""

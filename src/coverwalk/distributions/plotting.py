@@ -16,7 +16,9 @@ __all__ = ["BLUE", "GREY", "INK", "ORANGE", "axes_to_draw_on", "grid_of", "plot_
 INK, BLUE, ORANGE, GREY = "#1b2a41", "#2a6f97", "#e07a3f", "#8d99ae"
 
 
-def axes_to_draw_on(ax: "Axes | None", width: float = 6.4, height: float = 3.8) -> "Axes":
+def axes_to_draw_on(
+    ax: "Axes | None", title: str, width: float = 6.4, height: float = 3.8, **properties: Any
+) -> "Axes":
     """The axes to draw on, made if none are given; a clear word when matplotlib is not there."""
     if ax is None:
         try:
@@ -26,6 +28,8 @@ def axes_to_draw_on(ax: "Axes | None", width: float = 6.4, height: float = 3.8) 
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
+    ax.set_title(title, fontsize=10, loc="left", color=INK)
+    ax.set(**properties)
     return ax
 
 
@@ -77,7 +81,7 @@ def plot_density(
     >>> len(plot_density(two, [0.5, 0.5]).lines)
     4
     """
-    ax = axes_to_draw_on(ax)
+    ax = axes_to_draw_on(ax, f"predicted density, {confidence:.0%} interval in dark", xlabel="y")
     seen = None if y is None else np.atleast_1d(np.asarray(y, dtype=np.float64))
     if dist.shape:
         dist, seen = dist[rows], seen if seen is None else seen[rows]
@@ -93,7 +97,6 @@ def plot_density(
         ax.plot(grid, height - k, color=INK, linewidth=1.2)
         if seen is not None:
             ax.plot(seen[k], -k, "o", color=ORANGE, markersize=6, zorder=3, clip_on=False)
-    ax.set_title(f"predicted density, {confidence:.0%} interval in dark", fontsize=10, loc="left", color=INK)
     if seen is not None:
         ax.lines[-1].set_label("observed y")
         ax.legend(loc="upper right", fontsize=8, frameon=False)
@@ -101,5 +104,4 @@ def plot_density(
     ax.set_yticks([-k for k in range(len(parts))], labels or names)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.set_xlabel("y")
     return ax

@@ -1,7 +1,8 @@
 """DoubleTree: the paper's conditional density estimator, as a stream."""
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -11,23 +12,8 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.double_tree.state import CONTEXTS, DEPTH, Settings
 from coverwalk.distributions.predicting import Predicting
 from coverwalk.double_tree.engine import DoubleTreeEngine
+from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
-from coverwalk.files.schema import (
-    Absent,
-    Array,
-    Flag,
-    List,
-    Maybe,
-    Names,
-    Object,
-    Plain,
-    Real,
-    Schema,
-    Scope,
-    Text,
-    Whole,
-    require,
-)
 from coverwalk.locks import adopt, alone, reads, twin, unfitted, writes
 from coverwalk.preparation.checked_rows import as_outputs, as_row, refuse_nonfinite
 from coverwalk.preparation.columns import MixedInputs, read_inputs
@@ -41,12 +27,12 @@ _CHECKED = ("walk", "alpha", "stop", "priors", "max_depth", "a", "halve", "ridge
 MAX_COPIES = 2**26  # of all rows together: weights are counts, and so many rows would not fit
 
 
-def _check(state: Any, scope: Scope) -> None:
+def _check(state: Any, scope: file.Scope) -> None:
     if hasattr(state, "_engine"):
-        require("the fitted parts", hasattr(state, "_flat") and hasattr(state, "n_outputs_"))
-        require("inputs", scope["_engine"].inputs == getattr(state, "n_features_in_", None))
+        file.require("the fitted parts", hasattr(state, "_flat") and hasattr(state, "n_outputs_"))
+        file.require("inputs", scope["_engine"].inputs == getattr(state, "n_features_in_", None))
         mixed = getattr(state, "_mixed", MixedInputs([]))
-        require("categorical", len(mixed.categories) in (0, state.n_features_in_))
+        file.require("categorical", len(mixed.categories) in (0, state.n_features_in_))
 
 
 def _copies(weight: Floats) -> Ints:
@@ -63,6 +49,18 @@ def _copies(weight: Floats) -> Ints:
     return taken
 
 
+@file.stored(
+    n_features_in_=file.Absent(file.Whole(0, 10**6)),
+    n_outputs_=file.Absent(file.Whole(1, 10**6)),
+    feature_names_in_=file.Absent(file.Names("n_features_in_")),
+    target_names_=file.Absent(file.List(file.Text(), "n_outputs_")),
+    calibration_=file.Absent(file.Array(float, "held_out", "n_outputs_", low=0, high=1)),
+    _flat=file.Absent(file.Flag()),
+    _mixed=file.Absent(file.Object(MixedInputs)),
+    _engine=file.Absent(file.Object(DoubleTreeEngine, q="n_outputs_")),
+    check=_check,
+)
+@dataclass(eq=False, repr=False)
 class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The paper's conditional density estimator: an online kd-tree over x, with a tree over y in each context.
 
@@ -132,61 +130,20 @@ class DoubleTree(Saved, Predicting, StreamInputs, RegressorMixin, BaseEstimator)
     ((272,), 272)
     """
 
-    n_features_in_: int
-    _engine: DoubleTreeEngine
-
-    _schema = Schema(
-        walk=Text("coarsen", "refine"),
-        alpha=Real(low=1.05, high=1e6, whole=True),
-        stop=Maybe(Real(low=1e-100, below=1)),
-        priors=Text("parent", "fixed"),
-        max_depth=Maybe(Whole(1, 64)),
-        a=Real(low=1e-100, high=1e100, whole=True),
-        halve=Real(low=1e-100, below=1),
-        ridge=Real(low=1e-100, high=1e100, whole=True),
-        nu=Maybe(Real(above=0, high=1e9, whole=True)),
-        scatter=Real(low=1e-100, high=1e100, whole=True),
-        settle=Whole(0),
-        categorical_features=Plain(),
-        n_features_in_=Absent(Whole(0, 10**6)),
-        n_outputs_=Absent(Whole(1, 10**6)),
-        feature_names_in_=Absent(Names("n_features_in_")),
-        target_names_=Absent(List(Text(), "n_outputs_")),
-        calibration_=Absent(Array(float, "held_out", "n_outputs_", low=0, high=1)),
-        _flat=Absent(Flag()),
-        _mixed=Absent(Object(MixedInputs)),
-        _engine=Absent(Object(DoubleTreeEngine, q="n_outputs_")),
-        check=_check,
-    )
-
-    def __init__(
-        self,
-        *,
-        walk: Literal["coarsen", "refine"] = "coarsen",
-        alpha: float = 2.0,
-        stop: float | None = None,
-        priors: Literal["parent", "fixed"] = "parent",
-        max_depth: int | None = None,
-        a: float = 0.5,
-        halve: float = 0.5,
-        ridge: float = 1.0,
-        nu: float | None = None,
-        scatter: float = 1.0,
-        settle: int = 4096,
-        categorical_features: Any = "from_dtype",
-    ) -> None:
-        self.walk = walk
-        self.alpha = alpha
-        self.stop = stop
-        self.priors = priors
-        self.max_depth = max_depth
-        self.a = a
-        self.halve = halve
-        self.ridge = ridge
-        self.nu = nu
-        self.scatter = scatter
-        self.settle = settle
-        self.categorical_features = categorical_features
+    _: KW_ONLY
+    walk: Annotated[Literal["coarsen", "refine"], file.Text("coarsen", "refine")] = "coarsen"
+    alpha: Annotated[float, file.Real(low=1.05, high=1e6, whole=True)] = 2.0
+    stop: Annotated[float | None, file.Maybe(file.Real(low=1e-100, below=1))] = None
+    priors: Annotated[Literal["parent", "fixed"], file.Text("parent", "fixed")] = "parent"
+    max_depth: Annotated[int | None, file.Maybe(file.Whole(1, 64))] = None
+    a: Annotated[float, file.Real(low=1e-100, high=1e100, whole=True)] = 0.5
+    halve: Annotated[float, file.Real(low=1e-100, below=1)] = 0.5
+    ridge: Annotated[float, file.Real(low=1e-100, high=1e100, whole=True)] = 1.0
+    nu: Annotated[float | None, file.Maybe(file.Real(above=0, high=1e9, whole=True))] = None
+    scatter: Annotated[float, file.Real(low=1e-100, high=1e100, whole=True)] = 1.0
+    settle: Annotated[int, file.Whole(0)] = 4096
+    categorical_features: Annotated[Any, file.Plain()] = "from_dtype"
+    _engine: DoubleTreeEngine = field(init=False)
 
     # -- learning -----------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,6 @@ from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 
-__all__ = ["Line", "RowScores", "fit_baselines", "normals"]
-
 
 def normals(loc: ArrayLike, scale: ArrayLike) -> PredictiveDistribution:
     """A normal distribution for each row, with these means and standard deviations (n,).

@@ -131,11 +131,6 @@ def coverage(y_true: ArrayLike, dist: Distribution, confidence: float = 0.9) -> 
 
     With several outputs, it is the mean over the outputs.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> from coverwalk.evaluation.baselines import normals
@@ -151,11 +146,6 @@ def pit(y_true: ArrayLike, dist: Distribution, random_state: RandomState = 0) ->
     """Probability integral transform F(y) of each row. It is uniform on [0, 1] if the model is calibrated.
 
     Where F has a jump at y, the value is drawn uniformly from the jump.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Numbers between 0 and 1.
 
     Examples
     --------
@@ -192,11 +182,6 @@ def pit_histogram(y_true: ArrayLike, dist: Distribution, bins: int = 20) -> tupl
 def reliability(y_true: ArrayLike, dist: Distribution, levels: ArrayLike) -> Floats:
     """Fraction of rows in the central interval of each confidence level. It should equal the level.
 
-    Returns
-    -------
-    ndarray of shape (k,)
-        Fractions of rows.
-
     Examples
     --------
     >>> from coverwalk.evaluation.baselines import normals
@@ -228,11 +213,6 @@ def calibration_error(y_true: ArrayLike, dist: Distribution) -> float:
     """Mean distance between the sorted F(y) and uniform quantiles, from 0 to 1/2. Lower is better.
 
     The true distributions have about 0.3 / sqrt(n).
-
-    Returns
-    -------
-    float
-        Between 0 and 1/2.
 
     Examples
     --------

@@ -51,7 +51,8 @@ def plot_conditional(
         raise ValueError(f"x must be a grid with one value for each row, of shape {dist.shape}; got {x.shape}")
     order = np.argsort(x)
     x, dist = x[order], dist[order]
-    ax = axes_to_draw_on(ax, 6.8, 4.2)
+    title = "predicted density of y given x, and its quantiles"
+    ax = axes_to_draw_on(ax, title, 6.8, 4.2, xlabel="x", ylabel="y")
     _heat_map(ax, x, dist)
     quantiles = np.sort(np.atleast_1d(np.asarray(quantiles, dtype=np.float64)))
     lines = dist.ppf(quantiles)
@@ -64,10 +65,7 @@ def plot_conditional(
     if data is not None:
         ax.scatter(*data, s=6, color=INK, alpha=0.35, linewidths=0, zorder=3, label="rows")
         ax.legend(loc="upper left", fontsize=8)
-    ax.set_title("predicted density of y given x, and its quantiles", fontsize=10, loc="left", color=INK)
     ax.set_xlim(float(x[0]), float(x[-1]))
-    ax.set_xlabel("x")
-    ax.set_ylabel("y")
     return ax
 
 
@@ -97,16 +95,12 @@ def plot_pit(y_true: ArrayLike, dist: Distribution, *, bins: int = 20, ax: "Axes
     True
     """
     heights, edges = pit_histogram(y_true, dist, bins)
-    ax = axes_to_draw_on(ax)
+    title = f"PIT histogram; calibration error {calibration_error(y_true, dist):.3f}"
+    ax = axes_to_draw_on(ax, title, xlabel="F(y), the probability integral transform", ylabel="density", xlim=(0, 1))
     ax.axhspan(*pit_band(len(dist), bins), color=GREY, alpha=0.25, linewidth=0, label="95 % of bars when calibrated")
     ax.axhline(1, color=GREY, linewidth=1)
     ax.bar(edges[:-1], heights, width=np.diff(edges), align="edge", color=BLUE, alpha=0.8, edgecolor="white")
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("F(y), the probability integral transform")
-    ax.set_ylabel("density")
     ax.legend(loc="lower center", fontsize=8)
-    title = f"PIT histogram; calibration error {calibration_error(y_true, dist):.3f}"
-    ax.set_title(title, fontsize=10, loc="left", color=INK)
     return ax
 
 
@@ -121,7 +115,7 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
     """
     levels = np.linspace(0.01, 0.99, 99)
     covered = reliability(y_true, dist, levels)
-    ax = axes_to_draw_on(ax, 4.2, 4.2)
+    ax = axes_to_draw_on(ax, "coverage of central intervals", 4.2, 4.2)
     noise = coverage_noise(levels, len(dist))
     ax.fill_between(
         levels, levels - noise, levels + noise, color=GREY, alpha=0.25, linewidth=0, label="95 % range if calibrated"
@@ -130,7 +124,6 @@ def plot_reliability(y_true: ArrayLike, dist: Distribution, *, ax: "Axes | None"
     ax.plot(levels, covered, color=BLUE, linewidth=2, label="coverage")
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence of the interval", ylabel="coverage", aspect="equal")
     ax.legend(loc="upper left", fontsize=8)
-    ax.set_title("coverage of central intervals", fontsize=10, loc="left", color=INK)
     return ax
 
 
@@ -147,7 +140,8 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
     if dist.shape:
         raise ValueError(f"plot_contexts shows one row, this distribution has {len(dist)}: index it first, dist[i]")
     components = dist.contexts(top)
-    ax = axes_to_draw_on(ax, 6.4, 0.6 + 0.3 * len(components))
+    title = "components with the largest weights: centre and width"
+    ax = axes_to_draw_on(ax, title, 6.4, 0.6 + 0.3 * len(components), xlabel="y")
     for k, component in enumerate(components):
         ax.barh(
             -k,
@@ -162,8 +156,6 @@ def plot_contexts(dist: Distribution, *, top: int = 12, ax: "Axes | None" = None
     ax.set_yticks([-k for k in range(len(components))], names)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.set_title("components with the largest weights: centre and width", fontsize=10, loc="left", color=INK)
-    ax.set_xlabel("y")
     return ax
 
 
@@ -178,13 +170,12 @@ def plot_importance(importance: "Importance", *, top: int = 20, ax: "Axes | None
     ['dose', 'age']
     """
     order = np.argsort(-importance.importances_mean)[:top]
-    ax = axes_to_draw_on(ax, 6.4, 0.8 + 0.28 * len(order))
+    ax = axes_to_draw_on(ax, "permutation importance", 6.4, 0.8 + 0.28 * len(order))
     places = -np.arange(len(order))
     mean, std = importance.importances_mean[order], importance.importances_std[order]
     ax.barh(places, mean, xerr=std, color=BLUE, ecolor=INK, height=0.6)
     ax.set_yticks(places, [importance.names[a] for a in order])
     ax.set_xlabel("increase in log loss when shuffled, nats per row")
-    ax.set_title("permutation importance", fontsize=10, loc="left", color=INK)
     return ax
 
 
@@ -198,16 +189,14 @@ def plot_dependence(dependence: "Dependence", *, ax: "Axes | None" = None) -> "A
     >>> plot_dependence(Dependence("dose", x, x, x, x - 1, x + 1)).get_xlabel()
     'dose'
     """
-    ax = axes_to_draw_on(ax)
+    ax = axes_to_draw_on(ax, "partial dependence", xlabel=dependence.feature, ylabel="y")
     numbers = dependence.grid.dtype.kind in "iuf"
     x = dependence.grid if numbers else np.arange(len(dependence.grid))
     ax.fill_between(x, dependence.low, dependence.high, color=BLUE, alpha=0.2, linewidth=0, label="90 % interval")
     ax.plot(x, dependence.mean, color=ORANGE, linewidth=2, label="mean")
     if not numbers:
         ax.set_xticks(x, [str(value) for value in dependence.grid])
-    ax.set(xlabel=dependence.feature, ylabel="y")
     ax.legend(loc="upper left", fontsize=8)
-    ax.set_title("partial dependence", fontsize=10, loc="left", color=INK)
     return ax
 
 

@@ -17,19 +17,6 @@ from coverwalk.evaluation.baselines import RowScores, fit_baselines
 from coverwalk.forest.schedule import NEVER
 from coverwalk.preparation.columns import output_names
 
-__all__ = [
-    "Column",
-    "Score",
-    "class_frequencies",
-    "class_reliability",
-    "learned_rows",
-    "marginals",
-    "n_learned",
-    "predicted",
-    "score",
-    "score_classes",
-]
-
 
 class Column(NamedTuple):
     """One score of the table; where each target has its own, its name."""

@@ -1,15 +1,17 @@
 """Save and load, for every estimator."""
 
 import os
-from typing import Self
+from typing import ClassVar, Self
 
 from coverwalk._docstrings import ROWS, Documented
+from coverwalk.files.objects import Schema
 from coverwalk.locks import reads
 
 
 class Saved(Documented):
     """An estimator that can be saved to a file and loaded again."""
 
+    _schema: ClassVar[Schema]
     _words = ROWS
 
     @reads

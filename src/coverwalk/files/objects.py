@@ -58,6 +58,8 @@ def stored(
     def declare(cls: type[T]) -> type[T]:
         hints = {name: getattr(hint, "__metadata__", ()) for name, hint in get_annotations(cls).items()}
         told = {name: found[0] for name, found in hints.items() if found and isinstance(found[0], Field)}
+        if "__init__" in vars(cls):  # users see types in its signature
+            cls.__init__.__annotations__.update({name: get_annotations(cls)[name].__origin__ for name in told})
         cls._schema = Schema(check=check, **{name: told[name] for name in (*read_first, *told)}, **fields)  # type: ignore[attr-defined]
         return cls
 

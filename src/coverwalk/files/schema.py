@@ -6,6 +6,11 @@
         feature: Annotated[Ints, Array(np.int64, "N", index="p", none=True)]  # p comes from whoever holds the tree
         weight: Annotated[Floats, Array(float, "N", "p + 1", low=0, total=1)]
 
+    @stored(trees_=Absent(List(Object(Tree, p="n_features_in_"))))            # of an estimator: what a fit sets
+    @dataclass(eq=False, repr=False)
+    class Estimator(Saved, BaseEstimator):
+        stop: Annotated[float, Real(above=0, below=1)] = 0.5                  # a parameter
+
     class Model:                                            # other classes have a _schema
         _schema = Schema(
             n_features_in_=Whole(1, 10**6),                 # numbers, flags and texts are known by their name

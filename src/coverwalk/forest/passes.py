@@ -287,7 +287,7 @@ def plan(model: Model, X: Any, y: Any, **options: Any) -> SamplePass:
     chosen = Options(**options)
     columns = Columns.of(X, y, is_classifier(model), model.categorical_features)
     fresh = clone(model)
-    fresh._begin_chunks()
+    fresh._check_parameters()
     fresh.n_features_in_ = columns.n_inputs
     if columns.names is not None:
         fresh.feature_names_in_ = np.array(columns.names, dtype=object)

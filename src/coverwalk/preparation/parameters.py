@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from coverwalk.files.schema import Either, Maybe, Whole
+
+N_JOBS = Maybe(Either(Whole(-10_000, -1), Whole(1, 10_000)))  # what a file may hold of it
 _WHOLE = (int, np.integer)
 
 

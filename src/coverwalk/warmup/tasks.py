@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+import coverwalk
+
 
 def run_task(name: str) -> None:
     """Run one task, without the warnings about its few rows."""
@@ -79,35 +81,31 @@ def _prediction() -> None:
 
 
 def _forest() -> None:
-    from coverwalk import ConditionalDensity
-
     X, y = _rows(200)
     for target in (y, np.round(y, 1), np.where(y > 0, 1.0, y)):
-        model = ConditionalDensity(3, random_state=0).fit(X[:, :1], target)
+        model = coverwalk.ConditionalDensity(3, random_state=0).fit(X[:, :1], target)
         _evaluate(model.predict_dist(X[:2, :1]))
         model.explain(X[0, :1])
-    model = ConditionalDensity(2, stop=0.5, random_state=0).fit(X, y, sample_weight=np.linspace(0.5, 1.5, len(y)))
+    model = coverwalk.ConditionalDensity(2, stop=0.5, random_state=0).fit(
+        X, y, sample_weight=np.linspace(0.5, 1.5, len(y))
+    )
     model.predict_dist(X[:2]).logpdf(y[:2])
     with TemporaryDirectory() as folder:
         model.save(f"{folder}/model.cover")
-        ConditionalDensity.load(f"{folder}/model.cover").predict_dist(X[:2])
+        coverwalk.ConditionalDensity.load(f"{folder}/model.cover").predict_dist(X[:2])
 
 
 def _mixed() -> None:
-    from coverwalk import ConditionalDensity
-
     X, y = _rows(120)
     X[:, 1] = np.arange(120) % 3
     X[::7, 0] = np.nan
-    model = ConditionalDensity(2, random_state=0, categorical_features=[1]).fit(X, y)
+    model = coverwalk.ConditionalDensity(2, random_state=0, categorical_features=[1]).fit(X, y)
     model.predict_dist(X[:2]).logpdf(y[:2])
 
 
 def _stream() -> None:
-    from coverwalk import ConditionalDensity
-
     X, y = _rows(100)
-    model = ConditionalDensity(2, random_state=0).partial_fit(X, y)
+    model = coverwalk.ConditionalDensity(2, random_state=0).partial_fit(X, y)
     _evaluate(model.predict_dist(X[:2]))
 
 
@@ -124,52 +122,43 @@ def _chunks() -> None:
 
 
 def _outputs() -> None:
-    from coverwalk import ConditionalDensity
-
     X, y = _rows(120)
-    dist = ConditionalDensity(2, random_state=0).fit(X, np.column_stack([y, X[:, 1] - y])).predict_dist(X[:2])
+    dist = coverwalk.ConditionalDensity(2, random_state=0).fit(X, np.column_stack([y, X[:, 1] - y])).predict_dist(X[:2])
     dist.logpdf(np.zeros((2, 2))), dist.rvs(2, random_state=0), dist.mean(), dist.cdf(np.zeros((2, 2)))
 
 
 def _classes() -> None:
-    from coverwalk import ContextClassifier
-
     X, y = _rows(120)
-    model = ContextClassifier(2, random_state=0).fit(X, y > 0)
+    model = coverwalk.ContextClassifier(2, random_state=0).fit(X, y > 0)
     model.predict_proba(X)
     model.partial_fit(X[:20], y[:20] > 0)
     model.predict_proba(X)
 
 
 def _density() -> None:
-    from coverwalk import Density
-
     X, _ = _rows(120)
     for columns in (1, 2):
-        model = Density(2, random_state=0).fit(X[:, :columns])
+        model = coverwalk.Density(2, random_state=0).fit(X[:, :columns])
         model.score_samples(X[:2, :columns])
         model.sample(3, random_state=0)
 
 
 def _sequences() -> None:
-    from coverwalk import SequenceModel
     from coverwalk.sequences.change_points import change_points
     from coverwalk.sequences.compression import compress, decompress
 
     change_points("abcabccab" * 6)
-    model = SequenceModel("abc", depth=4).fit("abcabccab" * 6)
+    model = coverwalk.SequenceModel("abc", depth=4).fit("abcabccab" * 6)
     model.score("abcab"), model.predict_proba("ab"), model.sample(5), pickle.loads(pickle.dumps(model))
     decompress(compress(b"abcabccab" * 20))
 
 
 def _double_tree() -> None:
-    from coverwalk import DoubleTree
-
     X, y = _rows(60)
     for target in (y, np.column_stack([y, X])):
-        model = DoubleTree().fit(X, target)
+        model = coverwalk.DoubleTree().fit(X, target)
         model.logpdf(X[:2], target[:2]), pickle.loads(pickle.dumps(model))
-    DoubleTree().fit(X, y).predict_dist(X[:2]).ppf(0.5)
+    coverwalk.DoubleTree().fit(X, y).predict_dist(X[:2]).ppf(0.5)
 
 
 TASKS: dict[str, Callable[[], None]] = {  # the longest first

@@ -11,8 +11,6 @@ from coverwalk.classifier import ContextClassifier
 from coverwalk.evaluation.report.facts import N_SURPRISING, permuted_losses
 from coverwalk.evaluation.scores import class_frequencies, class_reliability, learned_rows, n_learned
 
-__all__ = ["gather_classes"]
-
 
 def gather_classes(
     model: ContextClassifier, X: Floats, labels: NDArray[Any], target: str, names: list[str]

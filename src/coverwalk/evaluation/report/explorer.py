@@ -15,8 +15,6 @@ from coverwalk.forest.tree import Tree
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.rounding import Rounding
 
-__all__ = ["Exported", "export"]
-
 _SLOTS = ("low", "high", "centre", "mean", "degree", "n_rows")
 _PLACES = {
     "left": "feature",
@@ -141,14 +139,14 @@ def _prune(tree: Tree, fitted: FittedTree, first_shape: int, width: int) -> dict
     Coefficients are followed by zeros up to ``width``; numbers of shapes start at the first of this tree.
     """
     records = fitted.records
-    kept, left, depth = _nonzero(tree.left, np.diff(records.first) > 0)
-    first, last = records.first[kept], records.first[kept + 1]
-    of_records = _ranges(first, last)
-    ends = np.cumsum(last - first)
+    sizes = np.diff(records.first)
+    kept, left, depth = _nonzero(tree.left, sizes > 0)
+    of_records = np.flatnonzero(np.repeat(np.isin(np.arange(len(sizes)), kept), sizes))
+    ends = np.cumsum(sizes[kept])
     slots = records.slot[kept]
     used = np.unique(slots[slots >= 0])
     part = {"feature": tree.feature[kept], "split": tree.split[kept], "left": left, "depth": depth}
-    part |= {"first": ends - (last - first), "last": ends}
+    part |= {"first": ends - sizes[kept], "last": ends}
     part["slot"] = np.where(slots >= 0, np.searchsorted(used, slots), -1)
     part |= {name: getattr(records, name)[of_records] for name in ("kind", "s2")}
     part["weight"] = records.weight[0, of_records]
@@ -172,10 +170,3 @@ def _nonzero(left: Ints, nonzero: Bools) -> tuple[Ints, Ints, Ints]:
         keep[children], depth[children] = True, depth[k] + 1
     place, kept = np.cumsum(keep) - 1, np.flatnonzero(keep)
     return kept, np.where(inner[kept], place[left[kept]], -1), depth[kept]
-
-
-def _ranges(first: Ints, last: Ints) -> Ints:
-    """All numbers of the ranges first:last, one range after the other."""
-    sizes = last - first
-    ends = np.cumsum(sizes)
-    return np.repeat(first - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)

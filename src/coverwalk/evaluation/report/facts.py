@@ -14,8 +14,6 @@ from coverwalk.forest.explain import permutation_rises
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.summary import summarise
 
-__all__ = ["Subject", "gather", "permuted_losses"]
-
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 N_BINS = 20
 N_SURPRISING = 10

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pack", "packed_size"]
-
 _WHOLE = {np.int8: "Int8Array", np.int16: "Int16Array", np.int32: "Int32Array"}
 
 

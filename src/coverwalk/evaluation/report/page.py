@@ -5,13 +5,13 @@ import json
 import os
 from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
+from string import Template
 from typing import Any
 
 from coverwalk import __version__
 from coverwalk.evaluation.report.explorer import export
 from coverwalk.evaluation.report.facts import Subject, gather
-
-__all__ = ["write_page", "write_report"]
 
 _WITHOUT_EXPLORER = (
     "The interactive explorer is left out: it needs numeric inputs without missing values, and a model that comes from "
@@ -38,16 +38,11 @@ def write_page(facts: dict[str, Any], path: str | os.PathLike[str], title: str, 
     facts = {**facts, "title": title, "notes": list(notes), "version": __version__}
     text = json.dumps(facts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")  # no </script> in a name
     home = files("coverwalk.evaluation.report")
-    page = (home / "page.html").read_text(encoding="utf-8")
     parts = {
         "title": html.escape(title),
         "style": (home / "style.css").read_text(encoding="utf-8"),
         "script": "\n".join((home / name).read_text(encoding="utf-8") for name in _SCRIPTS),
         "facts": text,
     }
-    before, *pieces = page.split("{{")
-    for piece in pieces:
-        name, after = piece.split("}}", 1)
-        before += parts[name] + after
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(before)
+    page = Template((home / "page.html").read_text(encoding="utf-8"))
+    Path(path).write_text(page.substitute(parts), encoding="utf-8")
