@@ -39,20 +39,16 @@ def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
         locs.append(units.loc[0] + units.scale[0] * np.append(s.xf[contexts, MEAN], [0.0, 0.0]))
         scales.append(units.scale[0] * np.append(scale, [1.0, 1.0]))
         labels.append(np.append(contexts, [contexts[-1]] * 2))
-    counts = np.array([len(w) for w in weights])
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    offsets = np.concatenate([[0], np.cumsum(counts[of_leaf])])
-    pick = np.repeat(starts[of_leaf] - offsets[:-1], counts[of_leaf]) + np.arange(offsets[-1])
-    weight = np.concatenate([w / w.sum() for w in weights])
-    return PredictiveDistribution(
-        offsets,
-        weight[pick],
-        np.concatenate(locs)[pick],
-        np.concatenate(scales)[pick],
-        pick,
+    of_leaves = PredictiveDistribution(
+        np.cumsum([0, *map(len, weights)]),
+        np.concatenate([w / w.sum() for w in weights]),
+        np.concatenate(locs),
+        np.concatenate(scales),
+        np.arange(sum(map(len, weights))),
         Shapes.join(tables),
-        context=np.concatenate(labels)[pick],
+        context=np.concatenate(labels),
     )
+    return of_leaves[of_leaf]
 
 
 def _finest_cells(s: State, c: Settings) -> tuple[Ints, Ints]:
