@@ -341,7 +341,7 @@ HEADERS = {
     "another number of inputs": ("classifier", '"n_features_in_": 2', '"n_features_in_": 3'),
     "a parameter out of range": ("classifier", '"stop": 0.1', '"stop": 1.5'),
     "a walk that is none": ("stream", '"walk": "coarsen"', '"walk": "sideways"'),
-    "fewer rows than learned": ("stream", '"n_rows": 200', '"n_rows": 199'),
+    "missing values of half of the inputs": ("stream", '"missing": false', '"missing": true'),
     "more outputs": ("stream", '"n_outputs_": 1', '"n_outputs_": 2'),
     "a name that belongs to a method": ("stream", '"n_outputs_": 1', '"n_outputs_": 1, "logpdf": null'),
 }

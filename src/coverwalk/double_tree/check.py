@@ -22,7 +22,7 @@ def check_engine(engine: Any, scope: Scope) -> None:
     c = engine.settings
     require("nu0", c.nu0 > q - 1)
     contexts, nodes, rows, waiting = s["counts"].tolist()
-    require("counts", (contexts, nodes, rows, waiting) == (len(s["xi"]), len(s["yf"]), engine.n_rows, 0))
+    require("counts", (contexts, nodes, rows, waiting) == (len(s["xi"]), len(s["yf"]), scope["n_rows"], 0))
     require("predictives", scope["flowing"] == (c.y_depth if c.flow else 0) or rows == 0)
     require("missing values", not engine.missing or p % 2 == 0)
     scope["inputs"] = p // 2 if engine.missing else p

@@ -12,7 +12,7 @@ from coverwalk._kernels.double_tree.cells import component_weights
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, grow, new_state, pack, unpack, widened
 from coverwalk._kernels.odds import FAR
 from coverwalk.double_tree.check import check_engine
-from coverwalk.files.schema import Array, Flag, Limits, Maybe, Object, Schema, Tuple, Whole
+from coverwalk.files.schema import Array, Flag, Limits, Maybe, Object, Schema, Whole
 from coverwalk.locks import MANY_ROWS
 from coverwalk.preparation.running_scaling import FARTHEST, Units, units_of
 
@@ -65,30 +65,26 @@ class DoubleTreeEngine:
         settle=Whole(0),
         units=Object(Units, q="q"),
         missing=Flag(),
-        n_rows=Whole(0, 2**31 - 8),
         state=Schema(  # as `pack` has it
             scale=Array(float, "p", above=0, any_unit=True),
             counts=Array(np.int64, 4, low=0, high=2**31 - 8),
-            xi=Array(np.int32, "contexts", 16, columns=_LINKS),
-            xf=Array(float, "contexts", "6 + q + q * (q + 1) // 2", any_unit=True, columns=_FLOATS),
-            yf=Array(np.int64, "nodes", 4),
             row_x=Array(float, "n_rows", "p", nan=True, any_unit=True),
             row_z=Array(float, "n_rows", "q", low=-FARTHEST, high=FARTHEST),
             row_code=Array(np.int64, "n_rows"),
             row_log_psi=Array(float, "n_rows", low=f"-{_LOG}", high=_LOG),
             row_stop=Array(float, "n_rows", "flowing", above=0),
+            xi=Array(np.int32, "contexts", 16, columns=_LINKS),
+            xf=Array(float, "contexts", "6 + q + q * (q + 1) // 2", any_unit=True, columns=_FLOATS),
+            yf=Array(np.int64, "nodes", 4),
         ),
-        _early=Maybe(
-            Tuple(Array(float, "n_rows", "p", nan=True, any_unit=True), Array(float, "n_rows", "q", any_unit=True))
-        ),
+        _early_y=Maybe(Array(float, "n_rows", "q", any_unit=True)),
         check=check_engine,
     )
 
     def __init__(self, settings: Settings, settle: int, p: int, q: int) -> None:
         self.settings, self.settle = settings, settle
-        self.n_rows = 0
         self.missing = False
-        self._early: tuple[Floats, Floats] | None = (np.empty((0, p)), np.empty((0, q)))  # until the units are settled
+        self._early_y: Floats | None = np.empty((0, q))  # as they came, until the units are settled
         self._set_units(units_of(np.empty((0, q))), np.ones(p))
 
     def _set_units(self, units: Units, x_scale: Floats) -> None:
@@ -105,13 +101,12 @@ class DoubleTreeEngine:
         start = 0
         while start < len(X):
             end = len(X)
-            if self._early is not None:
+            if self._early_y is not None:
                 end = min(end, start + (1 << self.n_rows.bit_length()) - self.n_rows)  # units are set at powers of two
             log_psi[start:end] = self._learn_in_units(X[start:end], Y[start:end]) - self.units.log_scale
-            self.n_rows += end - start
-            if self._early is not None:
-                self._early = (np.vstack([self._early[0], X[start:end]]), np.vstack([self._early[1], Y[start:end]]))
-                self._reset_units()
+            if self._early_y is not None:
+                self._early_y = np.vstack([self._early_y, Y[start:end]])
+                self._reset_units(self._early_y)
             start = end
         return log_psi
 
@@ -122,24 +117,22 @@ class DoubleTreeEngine:
     def _take_missing(self, p: int) -> None:
         self.missing = True
         self.state = widened(self.state, p)
-        if self._early is not None:
-            X, Y = self._early
-            self._early = np.hstack([X, np.zeros_like(X)]), Y
 
     def _inputs(self, X: Floats) -> Floats:
         """X, with what says where values are missing beside it if some were."""
         X = np.hstack([X, np.isnan(X)]) if self.missing else X
         return np.require(X, np.float64, ["C", "W"])  # what kernels are compiled for, and for nothing else
 
-    def _reset_units(self) -> None:
-        """Set the units at a power of two of rows, and build the state again from the rows; let the rows go at last."""
-        assert self._early is not None
-        if self.n_rows & (self.n_rows - 1) == 0 and self.n_rows <= self.settle:
-            X, Y = self._early
+    def _reset_units(self, Y: Floats) -> None:
+        """Set the units at a power of two of rows, and build the state again from them; let go of their Y at last."""
+        if len(Y) & (len(Y) - 1):
+            return
+        if len(Y) <= self.settle:
+            X = self.state.row_x[: len(Y)].copy()
             self._set_units(_output_units(Y, self.settings.y_depth), _scale_of(X))
             self._learn_in_units(X, Y)
-        if 2 * self.n_rows > self.settle and self.n_rows & (self.n_rows - 1) == 0:
-            self._early = None
+        if 2 * len(Y) > self.settle:
+            self._early_y = None
 
     def _learn_in_units(self, X: Floats, Y: Floats) -> Floats:
         Z = self.units.apply(Y)
@@ -164,6 +157,11 @@ class DoubleTreeEngine:
         path, (normal, tree) = np.empty(MAX_X_DEPTH + 1, np.int64), np.empty((2, MAX_X_DEPTH + 1))
         component_weights(self.state, self.settings, self._inputs(X), path, normal, tree, weight, depth)
         return weight, depth
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were learned."""
+        return int(self.state.counts[at.ROWS])
 
     @property
     def rows(self) -> tuple[Floats, Floats]:
