@@ -47,6 +47,9 @@ def _check(state: Any, scope: Scope) -> None:
         require("inputs", scope["_engine"].inputs == getattr(state, "n_features_in_", None))
         mixed = getattr(state, "_mixed", MixedInputs([]))
         require("categorical", len(mixed.categories) in (0, state.n_features_in_))
+        _, means, scales = state._engine.normals()
+        require("means", np.isfinite(means))
+        require("scales", np.isfinite(scales) & (scales > 0))
 
 
 def _copies(weight: Floats) -> Ints:
