@@ -9,6 +9,7 @@ import sys
 import time
 import tracemalloc
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -260,7 +261,7 @@ def test_scales_that_no_distribution_has_are_neither_written_nor_read(stream, tr
     tree, stream, cover = deepcopy(tree), deepcopy(stream), CoverModel(KDTree(), Polynomial(0))
     for x in np.linspace(-1, 1, 30):
         cover.update([x], x)
-    tree._engine.units = tree._engine.units._replace(scale=np.array([1.7e308]))
+    tree._engine.units = replace(tree._engine.units, scale=np.array([1.7e308]))
     for member in stream.stream_.streams[0].members:
         member.fitted.records.s2[:] = 5e-324
     next(iter(cover._beliefs.values())).posteriors[0].Psi = np.array([[5e-324]])

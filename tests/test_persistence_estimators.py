@@ -321,6 +321,7 @@ HEADERS = {
     "a parameter out of range": ("classifier", '"stop": 0.1', '"stop": 1.5'),
     "a walk that is none": ("stream", '"walk": "coarsen"', '"walk": "sideways"'),
     "missing values of half of the inputs": ("stream", '"missing": false', '"missing": true'),
+    "units with logarithms": ("stream", '"squash": false', '"squash": true'),
     "more outputs": ("stream", '"n_outputs_": 1', '"n_outputs_": 2'),
     "a name that belongs to a method": ("stream", '"n_outputs_": 1', '"n_outputs_": 1, "logpdf": null'),
 }

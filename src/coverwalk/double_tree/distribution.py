@@ -33,7 +33,7 @@ def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
         shapes, masses = unit_shapes(left, width, mass)
         tables += [Shapes.student(df[contexts]), *shapes]
         weights.append(np.concatenate([normal[: len(contexts)], masses]))
-        locs.append(np.append(loc[contexts, 0], units.loc.repeat(2)))
+        locs.append(np.append(loc[contexts, 0], units.centre.repeat(2)))
         scales.append(np.append(scale[contexts, 0], units.scale.repeat(2)))
         labels.append(np.append(contexts, [contexts[-1]] * 2))
     of_leaves = PredictiveDistribution(

@@ -11,14 +11,15 @@ from coverwalk._kernels.double_tree import walk
 from coverwalk._kernels.double_tree.cells import component_weights
 from coverwalk._kernels.double_tree.normal_wishart import MEAN
 from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, copied, grow, new_state, widened
+from coverwalk._kernels.forest.scaling import FARTHEST
 from coverwalk.files.schema import Array, Flag, Maybe, Object, Schema, Scope, Whole, require
 from coverwalk.locks import MANY_ROWS, twin
-from coverwalk.preparation.running_scaling import FARTHEST, Units, units_of
+from coverwalk.preparation.scaling import Scaling, units_of
 
 MAX_BYTES, PER_BYTE = 2**28, 256  # that a model from a file may take, beside a multiple of the bytes of its rows
 
 
-def _output_units(Y: Floats, y_depth: int) -> Units:
+def _output_units(Y: Floats, y_depth: int) -> Scaling:
     """Units of the outputs. Of a column of n > 1 equal values: 1/n of its size, so that what is not yet known of its
     scale pulls less and less, with the value in the middle of a finest cell, not on the edge that every halving shares.
     """
@@ -27,7 +28,7 @@ def _output_units(Y: Floats, y_depth: int) -> Units:
     constant = (n > 1) & (Y.min(axis=0) == Y.max(axis=0))
     scale = np.where(constant, np.maximum(units.scale / n, np.finfo(np.float64).tiny), units.scale)
     half_a_cell = CORE / 0.75 * 2.0 ** -(y_depth // q)  # the core, 2 CORE wide, has 3/4 of the cells
-    return Units(np.where(constant, units.loc - half_a_cell * scale, units.loc), scale)
+    return Scaling(np.where(constant, units.centre - half_a_cell * scale, units.centre), scale, squash=False)
 
 
 def _scale_of(X: Floats) -> Floats:
@@ -41,6 +42,7 @@ def _scale_of(X: Floats) -> Floats:
 def _check(engine: Any, scope: Scope) -> None:
     p, q = scope["p"], scope["q"]
     require("q", q >= 1)
+    require("units", not engine.units.squash)
     require("nu0", engine.settings.nu0 > q - 1)
     require("rows", len(engine.Z) <= 2**31 - 8)
     require("missing values", not engine.missing or p % 2 == 0)
@@ -57,7 +59,7 @@ class DoubleTreeEngine:
     _schema = Schema(
         settings=Object(Settings),
         settle=Whole(0),
-        units=Object(Units, q="q"),
+        units=Object(Scaling, p="q"),
         missing=Flag(),
         x_scale=Array(float, "p", above=0, any_unit=True),
         X=Array(float, "n_rows", "p", nan=True, any_unit=True),
@@ -72,10 +74,10 @@ class DoubleTreeEngine:
         self._early_y: Floats | None = np.empty((0, q))  # as they came, until the units are settled
         self._set_units(units_of(np.empty((0, q))), np.ones(p))
 
-    def _set_units(self, units: Units, x_scale: Floats) -> None:
+    def _set_units(self, units: Scaling, x_scale: Floats) -> None:
         self.units = units
-        self.state = new_state(len(units.loc), self.settings, x_scale)
-        self._learn_in_units(np.empty((0, len(x_scale))), np.empty((0, len(units.loc))))  # makes the root
+        self.state = new_state(len(units.scale), self.settings, x_scale)
+        self._learn_in_units(np.empty((0, len(x_scale))), np.empty((0, len(units.scale))))  # makes the root
 
     def learn(self, X: Floats, Y: Floats) -> Floats:
         """Learn the rows in order; returns the log density (n,) of each before it was learned."""
@@ -88,7 +90,7 @@ class DoubleTreeEngine:
             end = len(X)
             if self._early_y is not None:
                 end = min(end, start + (1 << self.n_rows.bit_length()) - self.n_rows)  # units are set at powers of two
-            log_psi[start:end] = self._learn_in_units(X[start:end], self.units.apply(Y[start:end]))
+            log_psi[start:end] = self._learn_in_units(X[start:end], self.units.forward(Y[start:end]))
             log_psi[start:end] -= self.units.log_scale
             if self._early_y is not None:
                 self._early_y = np.vstack([self._early_y, Y[start:end]])
@@ -110,13 +112,16 @@ class DoubleTreeEngine:
         return np.require(X, np.float64, ["C", "W"])  # what kernels are compiled for, and for nothing else
 
     def _reset_units(self, Y: Floats) -> None:
-        """Set the units at a power of two of rows, and build the state again from them; let go of their Y at last."""
+        """Set the units at a power of two of rows, and build the state again from them; let go of their Y at last.
+
+        Earlier predictions stay as they were; later ones are those of a model that had these units from the start.
+        """
         if len(Y) & (len(Y) - 1):
             return
         if len(Y) <= self.settle:
             X = self.state.row_x[: len(Y)].copy()
             self._set_units(_output_units(Y, self.settings.y_depth), _scale_of(X))
-            self._learn_in_units(X, self.units.apply(Y))
+            self._learn_in_units(X, self.units.forward(Y))
         if 2 * len(Y) > self.settle:
             self._early_y = None
 
@@ -134,7 +139,7 @@ class DoubleTreeEngine:
     def logpdf(self, X: Floats, Y: Floats) -> Floats:
         """Log density (n,) of the rows; nothing is learned."""
         log_psi = np.empty(len(X))
-        walk.logpdf(self.state, self.settings, self._inputs(X), self.units.apply(Y), log_psi)
+        walk.logpdf(self.state, self.settings, self._inputs(X), self.units.forward(Y), log_psi)
         return log_psi - self.units.log_scale
 
     def component_weights(self, X: Floats) -> tuple[Floats, Floats]:
@@ -153,18 +158,18 @@ class DoubleTreeEngine:
     def rows(self) -> tuple[Floats, Floats]:
         """The rows X (n, p) and Y (n, q) that were learned."""
         X = self.state.row_x[: self.n_rows]
-        return X[:, : X.shape[1] // 2] if self.missing else X, self.units.invert(self.state.row_z[: self.n_rows])
+        return X[:, : X.shape[1] // 2] if self.missing else X, self.units.backward(self.state.row_z[: self.n_rows])
 
     def normals(self) -> tuple[Floats, Floats, Floats]:
         """Of the normal of each context, as Student's t: degrees of freedom (m,), location and scale (m, q) of the
         outputs, each scale given the outputs before.
         """
-        contexts, q = int(self.state.counts[at.CONTEXTS]), len(self.units.loc)
+        contexts, q = int(self.state.counts[at.CONTEXTS]), len(self.units.scale)
         xf, n = self.state.xf[:contexts], self.state.xi[:contexts, at.SEEN].astype(np.float64)
         kappa, nu = self.settings.lam + n, self.settings.nu0 + n
         pivots = xf[:, MEAN + q + np.array([k * (k + 3) // 2 for k in range(q)])]
         scale = self.units.scale * (pivots * np.sqrt((kappa + 1) / (kappa * nu))[:, None])
-        return nu - q + 1, self.units.invert(xf[:, MEAN : MEAN + q]), scale
+        return nu - q + 1, self.units.backward(xf[:, MEAN : MEAN + q]), scale
 
     def __deepcopy__(self, memo: Any) -> Self:
         return twin(self, state=copied(self.state))
