@@ -13,7 +13,7 @@ from coverwalk._kernels.forest.normal_criterion import NormalPrior
 from coverwalk.forest.densities.cell_tree import boxes_of, grown_cells, levels_of_choice, weighed_cells
 from coverwalk.forest.densities.normal_tree import grow_normals, growth_for, weigh
 from coverwalk.local import Polynomial
-from coverwalk.preparation.running_scaling import Units
+from coverwalk.preparation.scaling import Scaling
 
 STOP, A = 0.4, 0.7
 
@@ -145,7 +145,7 @@ def test_one_context_is_the_normal_wishart(q):
     rng = np.random.default_rng(q)
     Y = rng.standard_normal((2 * (3 + q) - 1, q))  # too few rows for a cut
     growth = growth_for(q, 0.5, 0.5)
-    normals = grow_normals(Y, Units(np.zeros(q), np.ones(q)), np.full(q, 1e-200), growth, 0)
+    normals = grow_normals(Y, Scaling(np.zeros(q), np.ones(q), squash=False), np.full(q, 1e-200), growth, 0)
     slow = Polynomial(0, q, ridge=growth.ridge, nu=growth.nu0, scatter=growth.nu0).start()
     for y in Y:
         slow.update(None, y)

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from copy import deepcopy
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from coverwalk import (
     load,
 )
 from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, ShiftedGrids, SuffixTree
+from coverwalk.double_tree import engine
 from coverwalk.files.saving import encoded
 from coverwalk.forest import stored_class_tree
 from coverwalk.local import Dirichlet, KernelDensity, Polynomial, TreeDensity
@@ -133,65 +135,31 @@ def stream():
     return DoubleTree().fit(X[:200], Y[:200, 0])
 
 
-STATE = "model._engine.state.{}"
-LEFT, RIGHT, DIM, DEPTH, SEEN, FIRST, LAST, TREE, PARENT, HELD, NODES = range(11)
-
-
-def cell(column, value, row=0):
-    def change(array):
-        array[row, column] = value
-        return array
-
-    return change
-
-
-def in_node(field, value, node=0):
-    """Overwrite one of the eight 32-bit numbers of a node of y."""
-
-    def change(array):
-        array.view(np.int32)[node, field] = value
-        return array
-
-    return change
-
-
 FORGED_STREAMS = {
-    "a child beyond the tree": ("xi", cell(LEFT, 10**6)),
-    "a context that is its own child": ("xi", cell(LEFT, 0)),
-    "children apart": ("xi", cell(RIGHT, 7)),
-    "a cut of an input that is not there": ("xi", cell(DIM, 2)),
-    "a depth beyond all tables": ("xi", cell(DEPTH, 600, row=-1)),
-    "more rows seen than there are": ("xi", cell(SEEN, 10**6)),
-    "a tree over y that is not there": ("xi", cell(TREE, 10**6)),
-    "two contexts with one tree over y": ("xi", lambda a: cell(TREE, a[0, TREE], row=1)(a)),
-    "a parent that is not there": ("xi", cell(PARENT, 10**6, row=3)),
-    "fewer cells than there are": ("xi", cell(NODES, 1)),
-    "columns that are missing": ("xi", lambda a: a[:, :15].copy()),
-    "cells that run in circles": ("yf", in_node(4, 0)),
-    "a cell beyond the end": ("yf", in_node(5, 10**6)),
-    "a point that is not there": ("yf", in_node(4, -2 - 10**6)),
-    "fewer than no points": ("yf", in_node(2, -1)),
-    "cells that do not hold their rows": ("row_code", lambda a: ~a),
-    "odds of nothing": ("xf", cell(1, 0.0)),
-    "a pivot of zero": ("xf", cell(7, 0.0)),
-    "no number": ("xf", cell(6, np.nan)),
-    "an infinite row": ("row_x", put(np.inf)),
-    "fewer rows": ("row_z", lambda a: a[:-1].copy()),
-    "single precision": ("row_x", lambda a: a.astype(np.float32)),
+    "an infinite row": ("X", put(np.inf)),
+    "single precision": ("X", lambda a: a.astype(np.float32)),
+    "rows of another width": ("X", lambda a: a[:, :1].copy()),
+    "fewer outputs than rows": ("Z", lambda a: a[:-1].copy()),
+    "fewer rows than outputs": ("X", lambda a: a[:-1].copy()),
+    "an output that is no number": ("Z", put(np.nan)),
+    "an output beyond all units": ("Z", put(1.1e300)),
+    "more outputs": ("Z", lambda a: np.hstack([a, a])),
+    "fewer outputs as they came": ("_early_y", lambda a: a[:-1].copy()),
+    "an output that came as no number": ("_early_y", put(np.nan)),
 }
 
 
 @pytest.mark.parametrize(("name", "change"), FORGED_STREAMS.values(), ids=FORGED_STREAMS)
 def test_forged_streams_are_refused(name, change, stream, tmp_path):
     path = tmp_path / "m.cw"
-    path.write_bytes(forged(stream, STATE.format(name), lambda array: array))
+    path.write_bytes(forged(stream, f"model._engine.{name}", lambda array: array))
     load(path)
-    path.write_bytes(forged(stream, STATE.format(name), change))
+    path.write_bytes(forged(stream, f"model._engine.{name}", change))
     with pytest.raises(ModelFileError, match="is not a valid model"):
         load(path)
 
 
-@pytest.mark.parametrize(("field", "value"), [("alpha", 1.0), ("alpha", 1e9), ("y_depth", 1), ("y_depth", 65)])
+@pytest.mark.parametrize(("field", "value"), [("alpha", 1.0), ("alpha", 1e9), ("y_depth", 0), ("y_depth", 65)])
 def test_streams_with_impossible_settings_are_refused(field, value, stream, tmp_path):
     path = tmp_path / "m.cw"
     path.write_bytes(retold(stream, lambda fields: fields["_engine"]["settings"].update({field: value})))
@@ -199,15 +167,26 @@ def test_streams_with_impossible_settings_are_refused(field, value, stream, tmp_
         load(path)
 
 
-@pytest.mark.parametrize("column", [FIRST, LAST, HELD])
-def test_the_lists_of_rows_of_a_stream_are_made_again(column, tmp_path):
-    """What a file has in their place does not matter, also where the units of a stream are settled."""
-    stream, path = DoubleTree(settle=64).fit(X[:200], Y[:200, 0]), tmp_path / "m.cw"
-    path.write_bytes(forged(stream, STATE.format("xi"), cell(column, 10**6, row=slice(None))))
-    models = [load(path), reloaded(stream, path)]
-    for model in models:
-        model.partial_fit(X[200:], Y[200:, 0])
-    assert np.array_equal(models[0].logpdf(X, Y[:, 0]), models[1].logpdf(X, Y[:, 0]))
+@pytest.mark.parametrize("options", STREAMS.values(), ids=STREAMS)
+def test_what_a_stream_has_learned_is_made_again_from_its_rows(options, tmp_path):
+    """To the last bit, also where a value is missing for the first time after the units are settled."""
+    model, gaps = DoubleTree(**options, alpha=1.5), np.where(X > 0.9, np.nan, X)
+    for inputs, outputs in ((X[:100], Y[:100]), (gaps[100:], Y[100:])):
+        model.partial_fit(inputs, outputs)
+        state, *others = (each._engine.state for each in (model, reloaded(model, tmp_path / "m.cw"), deepcopy(model)))
+        contexts, nodes, rows, _ = state.counts
+        sizes = {"xf": contexts, "xi": contexts, "yf": nodes, "log_c": rows, "waiting": 0}
+        for name in set(state._fields) - {"yi"}:
+            n = rows if name.startswith("row_") else sizes.get(name)
+            mine, *theirs = (getattr(each, name)[:n].tobytes() for each in (state, *others))
+            assert theirs == [mine, mine], name
+
+
+def test_rows_that_ask_for_far_more_memory_than_they_have_are_refused(stream, tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "MAX_BYTES", 2**14)
+    monkeypatch.setattr(engine, "PER_BYTE", 2)
+    with pytest.raises(ValueError, match="memory"):
+        stream.save(tmp_path / "m.cw")
 
 
 # Classifiers
@@ -341,7 +320,8 @@ HEADERS = {
     "another number of inputs": ("classifier", '"n_features_in_": 2', '"n_features_in_": 3'),
     "a parameter out of range": ("classifier", '"stop": 0.1', '"stop": 1.5'),
     "a walk that is none": ("stream", '"walk": "coarsen"', '"walk": "sideways"'),
-    "fewer rows than learned": ("stream", '"n_rows": 200', '"n_rows": 199'),
+    "missing values of half of the inputs": ("stream", '"missing": false', '"missing": true'),
+    "units with logarithms": ("stream", '"squash": false', '"squash": true'),
     "more outputs": ("stream", '"n_outputs_": 1', '"n_outputs_": 2'),
     "a name that belongs to a method": ("stream", '"n_outputs_": 1', '"n_outputs_": 1, "logpdf": null'),
 }

@@ -52,7 +52,7 @@ def test_a_file_inflates_no_more_than_it_may(monkeypatch, tmp_path):
 @pytest.fixture(scope="module")
 def tree():
     rng = np.random.default_rng(0)
-    return DoubleTree().fit(rng.uniform(-1, 1, (90, 2)), rng.standard_normal(90))
+    return DoubleTree().fit(rng.uniform(-1, 1, (90, 2)).round(), rng.standard_normal(90))
 
 
 def with_entries(content, change):

@@ -54,7 +54,6 @@ class Belief:
         depth=Whole(0, 1000),
         posteriors=List(Object(*_POSTERIORS, model="local[i]", p="p"), "len(local)"),
         log_v=Array(float, "len(local)", high=1e-6, inf=True, log_total=1.0),
-        _log_v0=Array(float, "len(local)", high=1e-6, inf=True, log_total=1.0),
         stopping=Object(Stopping),
         log_Z=Real(),
         finer=Table(Set()),
@@ -72,7 +71,7 @@ class Belief:
         parents: Sequence[Posterior | None] = parent.posteriors if parent else [None] * len(local)
         self.depth, self.stopping = depth, stopping
         self.posteriors: list[Posterior] = [model.start(p) for model, p in zip(local, parents)]
-        self.log_v = self._log_v0 = np.full(len(local), -np.log(len(local)))
+        self.log_v = np.full(len(local), -np.log(len(local)))
         self.log_Z = 0.0  # refining: the sum of log psi, which is the evidence
         self.finer: dict[Hashable, set[Context]] = {}  # refining: by label, the contexts of a partition
         self.rows: list[KeptRow] = []
@@ -89,7 +88,8 @@ class Belief:
 
     def weigh_batch(self, prior: Stopping, beliefs: Mapping[Context, "Belief"]) -> None:
         """Batch form: Z_M = w Z_phi + (1-w) sum_b v_b prod_{N in b} Z_N, and the posterior w and v it implies."""
-        log_Z_phi, self.log_v = mix(self._log_v0, np.array([each.log_evidence() for each in self.posteriors]))
+        log_Z_i = np.array([each.log_evidence() for each in self.posteriors])
+        log_Z_phi, self.log_v = mix(np.full(len(log_Z_i), -np.log(len(log_Z_i))), log_Z_i)
         self.log_Z, self.stopping = log_Z_phi, prior
         if self.finer:
             n = len(self.finer)

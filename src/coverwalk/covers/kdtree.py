@@ -37,10 +37,6 @@ class _Node:
     cut: Annotated[float, Real(any_unit=True)] = 0.0
     children: Annotated[tuple[int, int], Tuple(Whole(-1), Whole(-1))] = (-1, -1)
 
-    def cut_key(self) -> tuple[int, float, tuple[int, int]]:
-        """What makes two nodes the same set."""
-        return self.axis, self.cut, self.children
-
 
 def _check_nodes(tree: Any, scope: Scope) -> None:
     """Children come in pairs after their parent, one deeper; rows stand in the leaf that holds them."""
@@ -119,12 +115,7 @@ class KDTree(Cover):
 
     def __eq__(self, other: object) -> bool:
         """The same splits, in frozen trees."""
-        return (
-            isinstance(other, KDTree)
-            and self._frozen
-            and other._frozen
-            and [n.cut_key() for n in self._nodes] == [n.cut_key() for n in other._nodes]
-        )
+        return isinstance(other, KDTree) and self._frozen and other._frozen and self._nodes == other._nodes
 
     def check(self, x: Any) -> Floats:
         """A vector of finite numbers, as many as in the first row."""

@@ -4,8 +4,7 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.double_tree.cells import cell_masses, context_weights, finest_cells, leaves
-from coverwalk._kernels.double_tree.normal_wishart import MEAN
-from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, SEEN, Settings, State
+from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, State
 from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
 from coverwalk.distributions.unit_shapes import unit_shapes
 from coverwalk.double_tree.engine import DoubleTreeEngine
@@ -25,34 +24,28 @@ def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
     code, depth = _finest_cells(s, c)
     left, width, mass = code.view(np.uint64) / 2.0**64, 2.0 ** -depth.astype(np.float64), np.empty(len(code))
     normal, tree = np.empty(len(path)), np.empty(len(path))
+    df, loc, scale = engine.normals()
     tables: list[Shapes] = []
     weights, locs, scales, labels = [], [], [], []
     for t in first:
         contexts = path[: context_weights(s, c, X, int(t), path, normal, tree) + 1]
-        df = c.nu0 + s.xi[contexts, SEEN]
-        kappa = c.lam + s.xi[contexts, SEEN]
-        scale = s.xf[contexts, MEAN + 1] * np.sqrt((kappa + 1) / (kappa * df))
         cell_masses(s, c, contexts, tree[: len(contexts)].copy(), code, depth, mass)
         shapes, masses = unit_shapes(left, width, mass)
-        tables += [Shapes.student(df), *shapes]
+        tables += [Shapes.student(df[contexts]), *shapes]
         weights.append(np.concatenate([normal[: len(contexts)], masses]))
-        locs.append(units.loc[0] + units.scale[0] * np.append(s.xf[contexts, MEAN], [0.0, 0.0]))
-        scales.append(units.scale[0] * np.append(scale, [1.0, 1.0]))
+        locs.append(np.append(loc[contexts, 0], units.centre.repeat(2)))
+        scales.append(np.append(scale[contexts, 0], units.scale.repeat(2)))
         labels.append(np.append(contexts, [contexts[-1]] * 2))
-    counts = np.array([len(w) for w in weights])
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    offsets = np.concatenate([[0], np.cumsum(counts[of_leaf])])
-    pick = np.repeat(starts[of_leaf] - offsets[:-1], counts[of_leaf]) + np.arange(offsets[-1])
-    weight = np.concatenate([w / w.sum() for w in weights])
-    return PredictiveDistribution(
-        offsets,
-        weight[pick],
-        np.concatenate(locs)[pick],
-        np.concatenate(scales)[pick],
-        pick,
+    of_leaves = PredictiveDistribution(
+        np.cumsum([0, *map(len, weights)]),
+        np.concatenate([w / w.sum() for w in weights]),
+        np.concatenate(locs),
+        np.concatenate(scales),
+        np.arange(sum(map(len, weights))),
         Shapes.join(tables),
-        context=np.concatenate(labels)[pick],
+        context=np.concatenate(labels),
     )
+    return of_leaves[of_leaf]
 
 
 def _finest_cells(s: State, c: Settings) -> tuple[Ints, Ints]:

@@ -33,6 +33,9 @@ def _check(state: Any, scope: file.Scope) -> None:
         file.require("inputs", scope["_engine"].inputs == getattr(state, "n_features_in_", None))
         mixed = getattr(state, "_mixed", MixedInputs([]))
         file.require("categorical", len(mixed.categories) in (0, state.n_features_in_))
+        _, means, scales = state._engine.normals()
+        file.require("means", np.isfinite(means))
+        file.require("scales", np.isfinite(scales) & (scales > 0))
 
 
 def _copies(weight: Floats) -> Ints:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
-from coverwalk.files.schema import Array, Link, List, Real, Schema, Scope, Whole, require
+from coverwalk.files.schema import Array, Link, List, Real, Schema, Whole
 from coverwalk.local._heavy_tails import student2_cdf, student2_logpdf, student2_ppf
 
 __all__ = ["KernelDensity"]
@@ -40,19 +40,22 @@ class KernelDensity(LocalModel):
         q=Whole(1, 1000),
         loc=Real(low=-1e300, high=1e300),
         scale=Real(low=1e-300, high=1e300),
-        log_h=Array(float, "n_bandwidths"),
-        check=lambda state, scope: _check_grid(state, scope),
+        bandwidths=Whole(1, 10**6),
     )
 
     def __init__(self, q: int = 1, loc: float = 0.0, scale: float = 1.0, bandwidths: int = 8) -> None:
         if not (scale > 0 and bandwidths >= 1 and q >= 1):
             raise ValueError(f"scale, bandwidths and q must be positive, got {scale!r}, {bandwidths!r}, {q!r}")
-        self.q, self.loc, self.scale = q, float(loc), float(scale)
-        self.log_h = np.log(scale) - 0.6 * np.log(2) * np.arange(bandwidths)
+        self.q, self.loc, self.scale, self.bandwidths = q, float(loc), float(scale), bandwidths
+
+    @property
+    def log_h(self) -> Floats:
+        """Logarithms of the bandwidths."""
+        return np.asarray(np.log(self.scale) - 0.6 * np.log(2) * np.arange(self.bandwidths))
 
     def start(self, parent: Posterior | None = None) -> "KernelDensityPosterior":
         """No rows; the bandwidth's prior is uniform, or the parent's posterior."""
-        log_prior = np.full(len(self.log_h), -np.log(len(self.log_h)))
+        log_prior = np.full(self.bandwidths, -np.log(self.bandwidths))
         if isinstance(parent, KernelDensityPosterior) and len(parent.log_weight) == len(log_prior):
             log_prior = parent.log_weight
         return KernelDensityPosterior(self, log_prior)
@@ -62,18 +65,12 @@ class KernelDensity(LocalModel):
         return x, as_vector(y, "y", self.q)
 
 
-def _check_grid(state: Any, scope: Scope) -> None:
-    require("bandwidths", scope["n_bandwidths"] >= 1)
-    made = KernelDensity(state.q, state.loc, state.scale, scope["n_bandwidths"])
-    require("bandwidths", np.allclose(state.log_h, made.log_h))  # a logarithm may round elsewhere than here
-
-
 class KernelDensityPosterior(RealPosterior):
     """The rows, and the log posterior of each bandwidth."""
 
     _schema = Schema(
         _model=Link(),
-        log_weight=Array(float, "model.n_bandwidths", high=1e-6, inf=True, log_total=1.0),
+        log_weight=Array(float, "model.bandwidths", high=1e-6, inf=True, log_total=1.0),
         _rows=List(Array(float, "model.q", any_unit=True)),
         _log_evidence=Real(),
     )
@@ -86,15 +83,14 @@ class KernelDensityPosterior(RealPosterior):
 
     def _log_kernels(self, y: Any) -> Floats:
         """Log density of y under each bandwidth: (sum of kernels + base) / (n + 1)."""
-        m = self._model
-        y = np.atleast_1d(y)
+        m, log_h, y = self._model, self._model.log_h, np.atleast_1d(y)
         log_base = float(np.sum(student2_logpdf(y, m.loc, m.scale)))
         if not self._rows:
-            return np.full(len(m.log_h), log_base)
+            return np.full(len(log_h), log_base)
         difference = np.abs(y - np.array(self._rows))[:, :, None]  # (n, q, 1), against (h,)
         # a kernel further than 1e3 bandwidths away is exactly 0: the square is cut there, where exp has long vanished
-        z = np.minimum(difference / np.exp(m.log_h), 1e3)
-        log_K = (-0.5 * z**2 - m.log_h - 0.5 * np.log(2 * np.pi)).sum(1)  # (n, h)
+        z = np.minimum(difference / np.exp(log_h), 1e3)
+        log_K = (-0.5 * z**2 - log_h - 0.5 * np.log(2 * np.pi)).sum(1)  # (n, h)
         joint = np.logaddexp(np.logaddexp.reduce(log_K, axis=0), log_base)
         return np.asarray(joint - np.log(len(self._rows) + 1))
 

@@ -1,9 +1,8 @@
 """The whole state of a double tree: flat arrays, made and grown here, filled by the kernels of `walk`."""
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels.double_tree.normal_wishart import log_normalisers
@@ -19,9 +18,6 @@ LEFT, RIGHT, DIM, DEPTH, SEEN, FIRST, LAST, TREE, PARENT, HELD, NODES, O_EXPONEN
 POINTS, CELL, EXPONENT = 2, 4, 6  # columns of yi, of the left half
 EMPTY = -1  # a cell without points
 CONTEXTS, Y_NODES, ROWS, WAITING = range(4)  # places of counts
-
-_BY_CONTEXT = ("xf", "xi")
-_BY_ROW = ("row_x", "row_z", "row_code", "row_log_psi", "row_stop", "row_next")
 
 
 @stored()
@@ -79,7 +75,14 @@ class State(NamedTuple):
 
 def new_state(q: int, c: Settings, scale: Floats) -> State:
     """A state without contexts: `walk.learn` makes the root with the first row."""
-    p, nodes = len(scale), np.zeros((64, 4))
+    p, nodes, k = len(scale), np.zeros((64, 4)), np.arange(MAX_X_DEPTH + 1)
+    with np.errstate(over="ignore"):
+        theta = c.alpha ** k.astype(float)
+    theta[-1] = np.inf
+    w = np.full(len(k), c.w) if c.w > 0 else np.exp2(-np.maximum(k, 1.0))
+    y_depth = np.full(len(k), c.y_depth)
+    if c.flow:  # finer cells than these are left to the coarser contexts, which have the rows for them
+        y_depth = np.maximum(c.y_depth - k, min(c.y_depth, 4 * q))
     return State(
         xf=np.zeros((4, 6 + q + q * (q + 1) // 2 + 2 * p)),
         xi=np.zeros((4, 16), dtype=np.int32),
@@ -91,53 +94,33 @@ def new_state(q: int, c: Settings, scale: Floats) -> State:
         row_log_psi=np.zeros(4),
         row_stop=np.zeros((4, c.y_depth if c.flow else 0)),
         row_next=np.zeros(4, dtype=np.int32),
+        log_c=log_normalisers(8, q, c.lam, c.nu0),
+        theta=theta,
+        prior=w / (1 - w),
+        y_depth=y_depth.astype(np.int32),
         scale=scale,
         counts=np.zeros(4, dtype=np.int64),
-        **_tables(q, c, 4),
+        waiting=np.zeros(len(k), np.int32),
     )
 
 
-def _tables(q: int, c: Settings, rows: int) -> dict[str, Any]:
-    """What the settings make of it: by number of rows, by depth of a context, and room for leaves that wait."""
-    k = np.arange(MAX_X_DEPTH + 1)
-    with np.errstate(over="ignore"):
-        theta = c.alpha ** k.astype(float)
-    theta[-1] = np.inf
-    w = np.full(len(k), c.w) if c.w > 0 else np.exp2(-np.maximum(k, 1.0))
-    y_depth = np.full(len(k), c.y_depth)
-    if c.flow:  # finer cells than these are left to the coarser contexts, which have the rows for them
-        y_depth = np.maximum(c.y_depth - k, min(c.y_depth, 4 * q))
-    return {
-        "log_c": log_normalisers(rows + 4, q, c.lam, c.nu0),
-        "theta": theta,
-        "prior": w / (1 - w),
-        "y_depth": y_depth.astype(np.int32),
-        "waiting": np.zeros(len(k), np.int32),
-    }
-
-
-def _resized(array: NDArray[Any], n: int) -> NDArray[Any]:
-    """The array with n rows: grown in place where the system can, so that old and new never stand side by side."""
-    owned = array if array.flags.owndata else array.copy()  # a loaded model's arrays may belong to its file
-    owned.resize((n, *array.shape[1:]), refcheck=False)
-    return owned
-
-
 def grow(state: State, c: Settings, contexts: int, nodes: int, rows: int) -> State:
-    """Capacity for so many contexts, y nodes and rows, and a quarter more; the old state must not be used again."""
-    new: dict[str, NDArray[Any]] = state._asdict()
-    if contexts > len(state.xf):
-        for name in _BY_CONTEXT:
-            new[name] = _resized(new[name], contexts + contexts // 4)
-    if nodes > len(state.yf):
-        new["yf"] = _resized(new["yf"], nodes + nodes // 4)
-        new["yi"] = new["yf"].view(np.int32)
-    if rows > len(state.row_x):
-        n = rows + rows // 4
-        for name in _BY_ROW:
-            new[name] = _resized(new[name], n)
-        new["log_c"] = log_normalisers(n + 4, state.row_z.shape[1], c.lam, c.nu0)
-    return State(**new)
+    """Capacity for so many contexts, y nodes and rows, and a quarter more; the old state must not be used again.
+
+    Arrays grow in place where the system can, so that old and new never stand side by side.
+    """
+    for n, arrays in (
+        (contexts, (state.xf, state.xi)),
+        (nodes, (state.yf,)),
+        (rows, (state.row_x, state.row_z, state.row_code, state.row_log_psi, state.row_stop, state.row_next)),
+    ):
+        if n > len(arrays[0]):
+            for array in arrays:
+                array.resize((n + n // 4, *array.shape[1:]), refcheck=False)
+    if len(state.log_c) < len(state.row_x) + 4:
+        log_c = log_normalisers(len(state.row_x) + 4, state.row_z.shape[1], c.lam, c.nu0)
+        state = state._replace(log_c=log_c)
+    return state._replace(yi=state.yf.view(np.int32))
 
 
 def widened(state: State, extra: int) -> State:
@@ -152,30 +135,7 @@ def widened(state: State, extra: int) -> State:
     )
 
 
-def pack(state: State) -> dict[str, NDArray[Any]]:
-    """Copies of what is in use, each memory once, without what is made again: what is pickled and written to disk."""
-    contexts, nodes, rows, _ = (int(n) for n in state.counts)
-    boxes = state.xf.shape[1] - 2 * state.row_x.shape[1]
-    used = {
-        "scale": state.scale,
-        "counts": state.counts,
-        "xi": state.xi[:contexts],
-        "xf": state.xf[:contexts, :boxes],
-        "yf": state.yf[:nodes].view(np.int64),  # half of it are integers, which no text of a double would keep
-        **{name: getattr(state, name)[:rows] for name in _BY_ROW if name != "row_next"},
-    }
-    return {name: array.copy() for name, array in used.items()}
-
-
-def unpack(used: dict[str, NDArray[Any]], c: Settings) -> State:
-    """The state from its packed form, where no leaf holds its rows yet: `walk.hold_rows`."""
-    used = {name: np.require(array, requirements="W") for name, array in used.items()}  # a file's may be read-only
-    (rows, q), p = used["row_z"].shape, len(used["scale"])
-    made: dict[str, Any] = {
-        "xf": np.hstack([used["xf"], np.zeros((len(used["xf"]), 2 * p))]),
-        "yf": used["yf"].view(np.float64),
-        "yi": used["yf"].view(np.int32),
-        "row_next": np.zeros(rows, np.int32),
-        **_tables(q, c, rows),
-    }
-    return State(**{**used, **made})
+def copied(state: State) -> State:
+    """The same state in memory of its own."""
+    copies = {name: array.copy() for name, array in state._asdict().items()}
+    return State(**{**copies, "yi": copies["yf"].view(np.int32)})

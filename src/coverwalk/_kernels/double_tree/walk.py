@@ -187,18 +187,6 @@ def _hold(s: State, m: int, row: int) -> None:
 
 
 @kernel
-def hold_rows(s: State) -> None:
-    """Let each leaf take its rows again, after all have let them go."""
-    xi = s.xi
-    for m in range(s.counts[at.CONTEXTS]):
-        xi[m, at.FIRST] = xi[m, at.LAST] = -1
-        xi[m, at.HELD] = 0
-    path = np.empty(s.theta.shape[0], np.int64)
-    for row in range(s.counts[at.ROWS]):
-        _hold(s, path[find(s, s.row_x, row, path)], row)
-
-
-@kernel
 def _wait_if_full(s: State, m: int) -> None:
     """A leaf of depth k with more than theta_k rows waits to be split across its widest side, if its rows differ."""
     if not s.xi[m, at.HELD] > s.theta[s.xi[m, at.DEPTH]]:

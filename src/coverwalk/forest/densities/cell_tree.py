@@ -11,7 +11,7 @@ from coverwalk._kernels.distributions.real_line import CORE, log_slope
 from coverwalk._kernels.forest.dyadic_cells import AXIS, BITS, CHILD, HALVINGS, Cells, from_places, grow_cells, places
 from coverwalk._kernels.forest.dyadic_walk import Steps, boxes, cell_density, slice_cells, weigh_cells
 from coverwalk.files.schema import Array, Limits, Real, Scope, require, stored
-from coverwalk.preparation.running_scaling import Units
+from coverwalk.preparation.scaling import Scaling
 
 MAX_HALVINGS = 40  # of an axis
 _MARGIN = 0.5  # on either side the cells reach beyond the range by up to this part of it, at random
@@ -41,9 +41,9 @@ class CellTree:
     log_evidence: Annotated[float, Real()]  # of the rows in these units
 
     @property
-    def units(self) -> Units:
+    def units(self) -> Scaling:
         """Of this tree's cells."""
-        return Units(self.loc, self.scale)
+        return Scaling(self.loc, self.scale, squash=False)
 
     @property
     def steps(self) -> Steps:
@@ -65,7 +65,7 @@ class CellTree:
         u = np.clip(u, 2.0**-54, 1.0 - 2.0**-53)  # a generator gives 0 too, whose quantile would be -inf
         z = np.empty_like(u)
         from_places(u, z)
-        return self.units.invert(z)
+        return self.units.backward(z)
 
     def pieces(self) -> tuple[Floats, Floats, Floats]:
         """The boxes on which the density is uniform, which overlap: lower corner and width (m, q), and mass (m,)."""
@@ -95,7 +95,7 @@ class CellTree:
 
     def _places(self, Y: Floats) -> tuple[Ints, Floats]:
         codes, slope = np.empty(Y.shape, np.int64), np.empty(len(Y))
-        places(self.units.apply(Y), codes, slope)
+        places(self.units.forward(Y), codes, slope)
         return codes, slope
 
 
@@ -122,10 +122,11 @@ def _check_cells(state: Any, scope: Scope) -> None:
     require("mass", abs(CellTree(**vars(state)).pieces()[2].sum() - 1.0) < 1e-6)
 
 
-def random_units(base: Units, rng: np.random.Generator) -> Units:
+def random_units(base: Scaling, rng: np.random.Generator) -> Scaling:
     """Units whose cells lie elsewhere: the core reaches beyond that of ``base`` by random margins."""
-    below, above = 1.0 + _MARGIN * rng.random((2, len(base.loc)))
-    return Units(base.loc + 0.5 * CORE * base.scale * (above - below), base.scale * 0.5 * (above + below))
+    below, above = 1.0 + _MARGIN * rng.random((2, len(base.scale)))
+    centre = base.centre + 0.5 * CORE * base.scale * (above - below)
+    return Scaling(centre, base.scale * 0.5 * (above + below), squash=False)
 
 
 def levels_of_choice(n: int, q: int) -> int:
@@ -167,14 +168,14 @@ def boxes_of(steps: Steps, q: int) -> tuple[Floats, Floats]:
     return low, width
 
 
-def grow_cell_tree(Y: Floats, units: Units, step: Floats, stop: float, a: float, faint: float = 1e-6) -> CellTree:
+def grow_cell_tree(Y: Floats, units: Scaling, step: Floats, stop: float, a: float, faint: float = 1e-6) -> CellTree:
     """Grow and weigh the cells of rows Y (n, q).
 
     Parameters
     ----------
     Y : (n, q) array
         The rows.
-    units : Units
+    units : Scaling
         In which the cells are dyadic.
     step : (q,) array
         Cells of the core are not made narrower than this, in units of y.
@@ -188,7 +189,7 @@ def grow_cell_tree(Y: Floats, units: Units, step: Floats, stop: float, a: float,
         narrowest = np.log2(8.0 * CORE / 3.0 * units.scale / step)  # the core has 3/4 of (0, 1)
     most = np.clip(np.floor(narrowest), 0, MAX_HALVINGS).astype(np.int64)
     codes, slope = np.empty((n, q), np.int64), np.empty(n)
-    places(units.apply(Y), codes, slope)
+    places(units.forward(Y), codes, slope)
     cells = grown_cells(codes, most, levels_of_choice(n, q))
     log_Z, (first, move, height, edge) = weighed_cells(cells, stop, a, faint)
-    return CellTree(units.loc, units.scale, first, move, height, edge, float(log_Z + slope.sum()))
+    return CellTree(units.centre, units.scale, first, move, height, edge, float(log_Z + slope.sum()))

@@ -13,7 +13,7 @@ from coverwalk.forest.densities.kernels import bandwidths, kernel_mixture
 from coverwalk.forest.densities.normal_tree import Normals, grow_normals, growth_for
 from coverwalk.forest.pool import pool_weights
 from coverwalk.forest.threads import in_threads
-from coverwalk.preparation.running_scaling import Units, units_of
+from coverwalk.preparation.scaling import Scaling, units_of
 
 FOLDS = 5
 MAX_WEIGHED = 100_000  # rows that are enough to learn the shares from
@@ -116,11 +116,11 @@ def _shares(log_density: Floats) -> Floats:
     return weights
 
 
-def _spread(Y: Floats, base: Units) -> Units:
+def _spread(Y: Floats, base: Scaling) -> Scaling:
     """Units of about unit variance for the normals: half the middle two thirds, or what the cells have."""
     low, middle, high = np.sort(Y, axis=0)[(np.array([1, 3, 5]) * len(Y)) // 6]
     half = 0.5 * high - 0.5 * low
-    return Units(middle, np.where(half > 0, half, base.scale))
+    return Scaling(middle, np.where(half > 0, half, base.scale), squash=False)
 
 
 def rounding_step(Y: Floats) -> Floats:

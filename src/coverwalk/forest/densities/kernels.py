@@ -4,7 +4,7 @@ import numpy as np
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk.forest.densities.normal_tree import Normals
-from coverwalk.preparation.running_scaling import Units
+from coverwalk.preparation.scaling import Scaling
 
 MAX_KERNELS = 256
 KERNEL_DF = 30.0  # the kernel is a Student t, all but normal
@@ -16,9 +16,9 @@ def bandwidths(n: int, q: int) -> Floats:
     return np.asarray(n ** (-1.0 / (q + 4.0)) * 1.5 ** -np.arange(7.0))
 
 
-def kernel_mixture(Y: Floats, units: Units, step: Floats, widths: Floats) -> list[Normals]:
+def kernel_mixture(Y: Floats, units: Scaling, step: Floats, widths: Floats) -> list[Normals]:
     """A kernel density of rows Y (n, q) for each of the widths."""
-    Z = np.clip(units.apply(Y), -_FARTHEST, _FARTHEST)
+    Z = np.clip(units.forward(Y), -_FARTHEST, _FARTHEST)
     n, q = Z.shape
     order, start = _together(Z)
     Z, size = Z[order], np.diff(start)
@@ -30,7 +30,7 @@ def kernel_mixture(Y: Floats, units: Units, step: Floats, widths: Floats) -> lis
     for h in widths:
         U = np.linalg.cholesky(own + h**2 * np.eye(q)).transpose(0, 2, 1)
         df = np.full(len(size), KERNEL_DF)
-        dists.append(Normals(units.loc, units.scale, size / n, df, mean, U[:, *np.triu_indices(q)], 0.0))
+        dists.append(Normals(units.centre, units.scale, size / n, df, mean, U[:, *np.triu_indices(q)], 0.0))
     return dists
 
 

@@ -12,7 +12,7 @@ from coverwalk._kernels.forest.grow import empty_nodes, grow
 from coverwalk._kernels.forest.normal_criterion import NormalPrior, normals_of
 from coverwalk._kernels.forest.normals import add_normals
 from coverwalk.files.schema import Array, Real, Scope, require, stored
-from coverwalk.preparation.running_scaling import Units
+from coverwalk.preparation.scaling import Scaling
 
 _FARTHEST = 1e6  # scales; rows beyond would square themselves into the covariances of all others
 _BEYOND = 1e100  # where densities are asked: squares stay finite
@@ -56,9 +56,9 @@ class Normals:
         return cls.mixed(trees, np.ones(len(trees)))
 
     @property
-    def units(self) -> Units:
+    def units(self) -> Scaling:
         """Of the means and scale matrices."""
-        return Units(self.loc, self.scale)
+        return Scaling(self.loc, self.scale, squash=False)
 
     def U(self) -> Floats:
         """The factors as upper triangular matrices (V, q, q)."""
@@ -74,7 +74,7 @@ class Normals:
         at_mean = gammaln(0.5 * (self.df + q)) - gammaln(0.5 * self.df) - 0.5 * q * np.log(self.df * np.pi)
         log_norm = np.log(self.weight) + at_mean - np.log(self.factor[:, diagonal]).sum(axis=1)
         density = np.zeros(len(Y))
-        Z = np.clip(self.units.apply(Y), -_BEYOND, _BEYOND)
+        Z = np.clip(self.units.forward(Y), -_BEYOND, _BEYOND)
         add_normals(Z, log_norm, self.df, self.mean, self.factor, density)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(density) - np.log(self.scale).sum())
@@ -85,7 +85,7 @@ class Normals:
         normal = rng.standard_normal((n, len(self.loc)))
         stretch = np.sqrt(self.df[chosen] / rng.chisquare(self.df[chosen]))
         z = np.einsum("nji,nj->ni", self.U()[chosen], normal) * stretch[:, None] + self.mean[chosen]
-        return self.units.invert(z)
+        return self.units.backward(z)
 
 
 def growth_for(q: int, stop: float, a: float, faint: float = 1e-4) -> NormalPrior:
@@ -93,9 +93,9 @@ def growth_for(q: int, stop: float, a: float, faint: float = 1e-4) -> NormalPrio
     return NormalPrior(3 + q, 20, 400, stop, a, 0.3, q + 1.0, 0.3, faint)
 
 
-def grow_normals(Y: Floats, units: Units, step: Floats, prior: NormalPrior, seed: int) -> Normals:
+def grow_normals(Y: Floats, units: Scaling, step: Floats, prior: NormalPrior, seed: int) -> Normals:
     """Grow and weigh a tree on rows Y (n, q) in random order; ``step`` (q,) is what they are rounded to."""
-    Z = np.clip(units.apply(Y), -_FARTHEST, _FARTHEST)
+    Z = np.clip(units.forward(Y), -_FARTHEST, _FARTHEST)
     n, q = Z.shape
     grown = empty_nodes(n, prior.min_rows)
     contexts = normals_of(Z, (step / units.scale) ** 2 / 12.0, prior, len(grown[0]))
@@ -109,7 +109,7 @@ def grow_normals(Y: Floats, units: Units, step: Floats, prior: NormalPrior, seed
     factor = np.linalg.cholesky(scale + np.triu(scale, 1).transpose(0, 2, 1)).transpose(0, 2, 1)
     packed = np.ascontiguousarray(factor[:, *np.triu_indices(q)])
     log_evidence = float(log_Z - n * np.log(units.scale).sum())
-    return Normals(units.loc, units.scale, mass[k], df, contexts.centre[k], packed, log_evidence)
+    return Normals(units.centre, units.scale, mass[k], df, contexts.centre[k], packed, log_evidence)
 
 
 def weigh(left: Ints, parent: Ints, size: Ints, log_phi: Floats, prior: NormalPrior) -> tuple[float, Floats]:

@@ -56,7 +56,7 @@ def _condition(normals: Normals, y: Floats, known: Bools, target: int) -> tuple[
     U = normals.U()
     S = np.einsum("vki,vkj->vij", U, U)
     b = int(known.sum())
-    z = np.clip(normals.units.apply(np.where(known, y, normals.loc)[None, :])[0], -1e100, 1e100)[known]
+    z = np.clip(normals.units.forward(np.where(known, y, normals.loc)[None, :])[0], -1e100, 1e100)[known]
     away = z - normals.mean[:, known]
     across, own = S[:, known, target], S[:, target, target]
     log_weight, mean, var, df = np.log(normals.weight), normals.mean[:, target], own, normals.df
