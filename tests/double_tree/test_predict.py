@@ -42,6 +42,16 @@ def test_distributions_agree_with_the_log_density():
     assert model.score(X, Y) > 0.2
 
 
+@pytest.mark.parametrize("max_depth", [40, 52, 64])
+def test_cells_that_doubles_do_not_tell_apart(max_depth):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(40, 1)).repeat(4, axis=0), rng.standard_normal(40).repeat(4)  # equal y: as deep as it goes
+    dist = DoubleTree(priors="fixed", max_depth=max_depth).fit(X, y).predict_dist(X[::4])
+    coarse = DoubleTree(priors="fixed", max_depth=40).fit(X, y).predict_dist(X[::4])
+    np.testing.assert_allclose(dist.mean(), coarse.mean(), atol=1e-3)
+    np.testing.assert_allclose(dist.cdf(dist.ppf(0.3)), 0.3, atol=1e-9)
+
+
 def test_what_it_refuses():
     with pytest.raises(NotFittedError):
         DoubleTree().logpdf(X, Y)

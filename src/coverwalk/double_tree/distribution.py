@@ -9,11 +9,14 @@ from coverwalk.distributions.mixture import PredictiveDistribution, Shapes
 from coverwalk.distributions.unit_shapes import unit_shapes
 from coverwalk.double_tree.engine import DoubleTreeEngine
 
+RESOLVED = 48  # halvings of the unit interval whose cells doubles still tell apart, in y too
+
 
 def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
     """The distribution of y for each row of X (n, p): the normals of its contexts, and all its trees together as cells.
 
     Rows in the same leaf share the shapes of their components. A component's label is its context, the leaf for cells.
+    Cells that doubles do not tell apart are one.
     """
     X = engine._inputs(X)
     s, c, units = engine.state, engine.settings, engine.units
@@ -22,7 +25,9 @@ def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
     leaves(s, X, path, leaf)
     _, first, of_leaf = np.unique(leaf, return_index=True, return_inverse=True)
     code, depth = _finest_cells(s, c)
-    left, width, mass = code.view(np.uint64) / 2.0**64, 2.0 ** -depth.astype(np.float64), np.empty(len(code))
+    turns, mass = code.view(np.uint64) >> np.uint64(64 - RESOLVED), np.empty(len(code))
+    place = np.flatnonzero(np.diff(turns, prepend=turns[:1] + np.uint64(1)))
+    left, width = turns[place] / 2.0**RESOLVED, 2.0 ** -np.minimum(depth[place], RESOLVED).astype(np.float64)
     normal, tree = np.empty(len(path)), np.empty(len(path))
     df, loc, scale = engine.normals()
     tables: list[Shapes] = []
@@ -30,7 +35,7 @@ def predict_dist(engine: DoubleTreeEngine, X: Floats) -> PredictiveDistribution:
     for t in first:
         contexts = path[: context_weights(s, c, X, int(t), path, normal, tree) + 1]
         cell_masses(s, c, contexts, tree[: len(contexts)].copy(), code, depth, mass)
-        shapes, masses = unit_shapes(left, width, mass)
+        shapes, masses = unit_shapes(left, width, np.add.reduceat(mass, place))
         tables += [Shapes.student(df[contexts]), *shapes]
         weights.append(np.concatenate([normal[: len(contexts)], masses]))
         locs.append(np.append(loc[contexts, 0], units.centre.repeat(2)))
