@@ -233,7 +233,7 @@ def piece_moments(
             weight, at, scale, s = weights[m], locs[m], scales[m], shape[m]
             if weight == 0.0:
                 continue
-            atoms = (atom_mass, center, width, first_atom[s], first_atom[s + 1])
+            atoms = normal if kinds[s] == STUDENT else (atom_mass, center, width, first_atom[s], first_atom[s + 1])
             under, last = (1.0, means[s], vars_[s] + means[s] * means[s]), -math.inf  # beyond the last end
             for part in range(2 * len(kind)):  # of each piece what lies below the cells, and what lies above
                 k = part // 2
@@ -269,8 +269,7 @@ def piece_moments(
                     if kinds[s] == STUDENT and dfs[s] < math.inf:
                         one, two = _student_exp((rate, x, scale), left, right, dfs[s], log_norms[s])
                     elif kinds[s] in (STUDENT, KERNELS):
-                        normals = atoms if kinds[s] == KERNELS else normal
-                        one, two = _normals_exp(normals, (x, scale), rate, left, right, squares)
+                        one, two = _normals_exp(atoms, (x, scale), rate, left, right, squares)
                     else:
                         one, two = _cells_exp(atoms, (x, scale), rate, left, right)
                 first += weight * (a * mass + b * one)
