@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from coverwalk._kernels.distributions.density import cell_densities
-from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp, loop_log1p, loop_tail
+from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp, loop_log1p, loop_mills, loop_tail
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk.distributions.shapes import Shapes
 
@@ -35,6 +35,8 @@ def test_the_tail_of_inner_loops():
     np.testing.assert_allclose([loop_tail(t) for t in z], stats.norm.sf(z), rtol=3e-13)
     np.testing.assert_allclose([loop_tail(t) for t in z[z < 8]], stats.norm.sf(z[z < 8]), rtol=5e-14)
     assert 0.0 < loop_tail(39.0) < 1e-300
+    far = np.geomspace(37.0, 1e12, 50)
+    np.testing.assert_allclose([loop_mills(t) for t in far], 0.5 * special.erfcx(far / np.sqrt(2.0)), rtol=2e-9)
     # where its numbers come from: the best polynomial of that degree is hardly better
     t = np.cos(np.pi * (np.arange(400) + 0.5) / 400)
     t = t[t < 36 / 44]

@@ -314,9 +314,9 @@ class PredictiveDistribution(MixtureRows):
             raise ValueError(
                 f"to_scipy takes one row, this distribution has {self._n}: index it first, dist[i].to_scipy()"
             )
-        from coverwalk.distributions.scipy import freeze
+        from coverwalk.distributions.scipy import ScipyDistribution
 
-        return freeze(self if self._one else self[0])
+        return ScipyDistribution(self if self._one else self[0]).freeze()
 
     log_prob = logpdf
     icdf = ppf

@@ -100,13 +100,8 @@ class Bounds:
         if self.low == -np.inf:
             edges, forms = [0.0], [(LINEAR, self.high - self.c, self.c, 0.0, 0.0)]
         else:
-            edges, forms = (
-                [0.0],
-                [
-                    (EXPONENTIAL, self.low, self.c, 1.0, 0.0),
-                    (LINEAR, self.low + self.c, self.c, 0.0, 0.0),
-                ],
-            )
+            near, away = (EXPONENTIAL, self.low, self.c, 1.0, 0.0), (LINEAR, self.low + self.c, self.c, 0.0, 0.0)
+            edges, forms = [0.0], [near, away]
             if self.b:
                 edges, forms = [turn, 0.0], [(LINEAR, self.low + self.b, self.b, 0.0, turn), *forms]
             if self.high < np.inf:

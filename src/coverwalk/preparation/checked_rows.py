@@ -1,7 +1,5 @@
 """Rows as users bring them, made into arrays of numbers, or refused with the place of the first bad value."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import date, timedelta
 from typing import Any
 
@@ -54,16 +52,8 @@ def refuse_kinds(y: Any) -> None:
         )
 
 
-@contextmanager
-def numbers_only() -> Iterator[None]:
-    """Say what to do with a column of text that was not announced, where a stream meets one."""
-    try:
-        yield
-    except ValueError as error:
-        raise _has_text(error) from error
-
-
-def _has_text(error: ValueError) -> ValueError:
+def has_text(error: ValueError) -> ValueError:
+    """The error of a stream that meets text in a column of numbers, with what to do; other errors as they are."""
     if "could not convert" not in str(error):
         return error
     return ValueError(
@@ -104,7 +94,7 @@ def as_row(value: Any, name: str, size: int | None, *, with_missing: bool = Fals
     try:
         row = np.array(value, dtype=np.float64, ndmin=2)
     except ValueError as error:
-        raise _has_text(error) from error
+        raise has_text(error) from error
     if row.shape != (1, size) and (size is not None or row.ndim != 2 or row.shape[0] != 1 or row.shape[1] == 0):
         wanted = "a number or a vector of numbers" if size is None else f"{size} number{'s' * (size > 1)}"
         raise ValueError(f"{name} must be {wanted}, got shape {np.shape(value)}: {value!r}")

@@ -90,11 +90,7 @@ class MixedInputs:
     @property
     def category_names(self) -> list[list[str]]:
         """The categories as text, for people. Empty where all columns are numbers."""
-        return (
-            [[str(category) for category in categories] for categories in self.categories]
-            if any(self.categories)
-            else []
-        )
+        return [list(map(str, categories)) for categories in self.categories] if any(self.categories) else []
 
     def row(self, x: Any) -> Any:
         """One row of values as one of numbers; the row itself where there are no categories."""

@@ -179,8 +179,7 @@ class Rounding:
     def _rounded(self, t: Floats) -> Floats:
         """The y of a t in cells, before they are mapped to the whole line."""
         if self.step:
-            y = self.origin + np.ceil((t - self.origin) / self.step - 0.5 - _SNAP) * self.step
-            return np.asarray(np.round(y, self.decimals) if self.decimals >= 0 else y)
+            return self.at_steps(np.ceil((t - self.origin) / self.step - 0.5 - _SNAP))
         if not len(self.values):
             return t
         start, end = self._cells(self.values)
@@ -194,9 +193,7 @@ class Rounding:
         """On a grid: the y of a latent y, and whether that is so near, in steps, to the lower end of its cell."""
         z = (self._from_line(latent) - self.origin) / self.step
         k = np.ceil(z - (0.5 + _SNAP))
-        y = self.origin + k * self.step
-        y = y.round(self.decimals) if self.decimals >= 0 else y
-        return self._limited(y), z + (0.5 - near) < k
+        return self._limited(self.at_steps(k)), z + (0.5 - near) < k
 
     def value_before(self, y: Floats) -> Floats:
         """The value of the grid before each y of it."""
@@ -255,7 +252,8 @@ class Rounding:
 
     def at_steps(self, k: NDArray[Any]) -> Floats:
         """The values of the grid at these whole numbers of steps."""
-        return self._rounded(self.origin + k * self.step)
+        y = self.origin + k * self.step
+        return np.asarray(y.round(self.decimals) if self.decimals >= 0 else y)
 
     def ends(self, values: Floats) -> tuple[Floats, Floats]:
         """Ends of the latent cells of these values; infinite where nothing lies beyond a limit."""

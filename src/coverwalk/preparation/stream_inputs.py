@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats
-from coverwalk.preparation.checked_rows import numbers_only, refuse_nonfinite
+from coverwalk.preparation.checked_rows import has_text, refuse_nonfinite
 from coverwalk.preparation.columns import MixedInputs, MixedTags, read_inputs
 
 
@@ -18,10 +18,10 @@ class StreamInputs(MixedTags):
     def _read(self, X: Any, begun: bool) -> Floats:
         """A table of inputs as numbers; new categories have numbers from here on."""
         mixed = self._mixed if begun else MixedInputs.begun(X, self.categorical_features)
-        with numbers_only():
-            table: Floats = read_inputs(
-                self, X, reset=not begun, mixed=mixed.grown(X), order="C", ensure_all_finite=False
-            )
+        try:
+            table = read_inputs(self, X, reset=not begun, mixed=mixed.grown(X), order="C", ensure_all_finite=False)
+        except ValueError as error:
+            raise has_text(error) from error
         return refuse_nonfinite(table, "X", with_missing=True)
 
     def _with_categories(self, x: Any, begun: bool) -> MixedInputs:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from coverwalk._kernels._compile import fused_kernel
+from coverwalk._kernels._compile import fused_kernel, inlined_kernel
 
 LOWEST = -700.0  # of an argument: below, a float loses digits
 HIGHEST = 710.0  # of which the exponential is infinite, as it is from 709.5 on
@@ -58,12 +58,12 @@ def loop_log1p(z: float) -> float:
     return k * _HIGH + (2.0 * s + (2.0 * s * series + k * _LOW))
 
 
-@fused_kernel
-def loop_tail(z: float) -> float:
-    """P(Z > z) of a standard normal, 0 <= z, to 3e-13 of itself up to z = 37; beyond some number below 1e-300.
+@inlined_kernel
+def loop_mills(z: float) -> float:
+    """P(Z > z) of a standard normal, 0 <= z, as a multiple of exp(-z^2 / 2): to 3e-13 up to z = 37, then 2e-9.
 
-    exp(-z^2 / 2) / (1 + z) times a polynomial in (z - 4) / (z + 4), fitted by least squares of relative errors at
-    Chebyshev's points (`test_the_tail_of_inner_loops` fits it again).
+    1 / (1 + z) times a polynomial in (z - 4) / (z + 4), fitted by least squares of relative errors at Chebyshev's
+    points (`test_the_tail_of_inner_loops` fits it again).
     """
     inverse = 1.0 / ((z + 4.0) * (z + 1.0))
     t = (z - 4.0) * (z + 1.0) * inverse
@@ -80,4 +80,10 @@ def loop_tail(z: float) -> float:
     p = 0.4720532065098363 + t * (
         -0.09670347732643426 + t * (0.013999634726221576 + t * (0.028600364046565976 + t * p))
     )
-    return p * (z + 4.0) * inverse * loop_exp(max(-0.5 * z * z, LOWEST))
+    return p * (z + 4.0) * inverse
+
+
+@fused_kernel
+def loop_tail(z: float) -> float:
+    """P(Z > z) of a standard normal, 0 <= z, to 3e-13 of itself up to z = 37; beyond some number below 1e-300."""
+    return loop_mills(z) * loop_exp(max(-0.5 * z * z, LOWEST))

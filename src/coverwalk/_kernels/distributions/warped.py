@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels._compile import fused_kernel, kernel
-from coverwalk._kernels.distributions.exponential import HIGHEST, LOWEST, loop_exp, loop_log1p, loop_tail
+from coverwalk._kernels._compile import fused_kernel, inlined_kernel, kernel
+from coverwalk._kernels.distributions.exponential import LOWEST, loop_exp, loop_log1p, loop_mills
 from coverwalk._kernels.distributions.mixture import Components, row_tails
 from coverwalk._kernels.distributions.row_cdf import empty_row, flatten, other_cdf, tabulated_cdf
-from coverwalk._kernels.distributions.shapes import BLOCK, FAR_NORMAL, KERNELS, STUDENT, Table
+from coverwalk._kernels.distributions.shapes import BLOCK, KERNELS, STUDENT, Table
 from coverwalk._kernels.distributions.student import student_density, student_tail
 
 CONSTANT, LINEAR, EXPONENTIAL = range(3)
@@ -21,12 +21,8 @@ CONSTANT, LINEAR, EXPONENTIAL = range(3)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _FAR = 40.0  # e^-40 of what there is
 _OUT = 7.5  # deviations beyond which a normal has nothing, 3e-14
-_FARTHEST = 1e30  # an end beyond which there is nothing
 _NOTHING = 1e-14  # a mass that changes no moment
-_WIDE = 12.0  # of a normal: beyond, what follows is not so, and tails are worked out with care
-_HIGHEST = 600.0  # of a power that a tail of 37 deviations does not make vanish
 _NORM = 1.0 / math.sqrt(2.0 * math.pi)
-_SQRT_HALF = math.sqrt(0.5)
 
 Atoms = tuple[Floats, Floats, Floats, int, int]  # mass, center and width of all atoms, and which are those of a shape
 Pair = tuple[float, float]
@@ -56,12 +52,17 @@ def _kernels_beyond(atoms: Atoms, e: float) -> Beyond:
     mass, center, width, start, stop = atoms
     zero, one, two = 0.0, 0.0, 0.0
     for block in range(start, stop, BLOCK):
+        n_near = 0.0
+        for a in range(block, block + BLOCK):
+            n_near += 1.0 if abs(e - center[a]) < _OUT * width[a] else 0.0
         for a in range(block, block + BLOCK):
             m, c, w = mass[a] if a < stop else 0.0, center[a], width[a]
-            z = (e - c) / w
-            half = loop_tail(min(abs(z), FAR_NORMAL))
-            tail = half if z > 0.0 else 1.0 - half
-            density = w * _NORM * loop_exp(max(-0.5 * z * z, LOWEST))
+            tail, density = 1.0 if e < c else 0.0, 0.0
+            if n_near > 0.0:
+                z = (e - c) / w
+                bell = loop_exp(max(-0.5 * z * z, LOWEST))
+                half = loop_mills(abs(z)) * bell
+                tail, density = half if z > 0.0 else 1.0 - half, w * _NORM * bell
             zero += m * tail
             one += m * (c * tail + density)
             two += m * ((c * c + w * w) * tail + density * (e + c))
@@ -82,100 +83,42 @@ def _cells_beyond(atoms: Atoms, e: float) -> Beyond:
     return zero, one, two
 
 
-@kernel
-def _normal_between(low: float, high: float) -> float:
-    """P(low < Z < high), exact in both tails."""
-    if low > 0.0:
-        return 0.5 * (math.erfc(low * _SQRT_HALF) - math.erfc(high * _SQRT_HALF))
-    return 0.5 * (math.erfc(-high * _SQRT_HALF) - math.erfc(-low * _SQRT_HALF))
+@inlined_kernel
+def _normal_exp(u: float, rate: float) -> float:
+    """E[e^(rate (U - u)); U < u] of a standard normal, rate > 0: e^(rate^2 / 2 - rate u) P(U < u - rate).
 
-
-@kernel
-def _normal_exp(rate: float, loc: float, scale: float, low: float, high: float) -> float:
-    """E[e^(rate Z); low < Z < high] of a normal; low or high bounds e^(rate Z) by one."""
-    shift = loc + rate * scale * scale
-    start, end = (low - shift) / scale, (high - shift) / scale
-    power, nearest = rate * loc + 0.5 * rate * rate * scale * scale, max(start, -end)
-    if nearest > 30.0:  # tails by their series: they would underflow, where the power is as large
-        total = 0.0
-        for side in range(2):
-            z = nearest if side == 0 else nearest + (end - start)
-            square = z * z
-            series = 1.0 - (1.0 - (3.0 - 15.0 / square) / square) / square
-            total += (1.0 - 2.0 * side) * math.exp(min(power - 0.5 * square, HIGHEST)) / z * series
-        return _NORM * total
-    mass = _normal_between(start, end)
-    return math.exp(power + math.log(mass)) if mass > 0.0 else 0.0
+    A tail of that P is a ratio times e^(-(u - rate)^2 / 2), so that nothing overflows.
+    """
+    tail = loop_mills(abs(u - rate)) * loop_exp(max(-0.5 * u * u, LOWEST))
+    whole = loop_exp(min(max(rate * (0.5 * rate - u), LOWEST), 0.0))
+    return tail if u < rate else whole - tail
 
 
 @fused_kernel
-def _exp_between(atoms: Atoms, z: Pair, rate: float, low: float, high: float) -> float:
-    """The same of normals that are not too wide, z being loc and scale."""
+def _exp_up_to(atoms: Atoms, z: Pair, rate: float, end: float, squares: bool) -> Pair:
+    """E[e^(rate Z); rate Z < rate end] of normals, z being loc and scale; and with squares that of 2 rate."""
     mass, center, width, start, stop = atoms
-    total = 0.0
+    one, two, sign = 0.0, 0.0, math.copysign(1.0, rate)
     for block in range(start, stop, BLOCK):
         for a in range(block, block + BLOCK):
-            at, w = z[0] + z[1] * center[a], z[1] * width[a]
-            inverse, shift = 1.0 / w, at + rate * w * w
-            near, far = (low - shift) * inverse, (high - shift) * inverse
-            above, below = loop_tail(min(abs(near), FAR_NORMAL)), loop_tail(min(abs(far), FAR_NORMAL))
-            between = (above - below if near > 0.0 else below - above) if near * far > 0.0 else 1.0 - above - below
-            power = loop_exp(min(max(rate * at + 0.5 * rate * rate * w * w, LOWEST), _HIGHEST))
-            total += mass[a] * power * between if a < stop else 0.0
-    return total
+            m, w = mass[a] if a < stop else 0.0, z[1] * width[a]
+            u = sign * (end - z[0] - z[1] * center[a]) / w
+            one += m * _normal_exp(u, abs(rate) * w)
+            if squares:
+                two += m * _normal_exp(u, 2.0 * abs(rate) * w)
+    grown = math.exp(rate * end)
+    return grown * one, grown * grown * two
 
 
 @kernel
-def _sum_up(atoms: Atoms, scale: float, out: Floats) -> None:
-    """Fill out (9,) for the normals of a shape but the first BLOCK, which may be wide: between which e all that matters
-    of them lies; E[e^(rate scale E)] for rates of -2, -1, 1 and 2, NaN where some normal is too wide; and the sums of
-    their masses, and first and second moments.
-    """
-    mass, center, width, start, stop = atoms
-    rest = (mass, center, width, min(start + BLOCK, stop), stop)
-    out[0], out[1], widest = math.inf, -math.inf, 0.0
-    for a in range(start, stop):
-        widest = max(widest, scale * width[a])
-        if a >= start + BLOCK:
-            reach = (_OUT + 2.0 * scale * width[a]) * width[a]
-            out[0], out[1] = min(out[0], center[a] - reach), max(out[1], center[a] + reach)
-    for k in range(4):
-        rate = (-2.0, -1.0, 1.0, 2.0)[k]
-        out[2 + k] = _exp_between(rest, (0.0, scale), rate, -_FARTHEST, _FARTHEST) if widest < _WIDE else math.nan
-    out[6], out[7], out[8] = _kernels_beyond(rest, -_FARTHEST)
-
-
-@kernel
-def _beyond_all(atoms: Atoms, known: Floats, e: float) -> Beyond:
-    """As `_kernels_beyond`, known being what `_sum_up` found."""
-    mass, center, width, start, stop = atoms
-    first = min(start + BLOCK, stop)
-    zero, one, two = _kernels_beyond((mass, center, width, start, first), e)
-    if e < known[0]:
-        zero, one, two = zero + known[6], one + known[7], two + known[8]
-    elif e < known[1]:
-        more, more_one, more_two = _kernels_beyond((mass, center, width, first, stop), e)
-        zero, one, two = zero + more, one + more_one, two + more_two
-    return zero, one, two
-
-
-@kernel
-def _kernels_exp(atoms: Atoms, known: Floats, z: Pair, rate: float, low: float, high: float) -> float:
-    """E[e^(rate Z); low < Z < high] of normals, z being loc and scale, rate a whole number up to 2, known being what
-    `_sum_up` found.
-    """
-    mass, center, width, start, stop = atoms
-    loc, scale = z
-    whole, total = known[int(rate) + (4 if rate < 0.0 else 3)], 0.0
-    if math.isnan(whole):
-        for a in range(start, stop):
-            total += mass[a] * _normal_exp(rate, loc + scale * center[a], scale * width[a], low, high)
-    elif loc + scale * known[0] < low or loc + scale * known[1] > high:
-        total = _exp_between(atoms, z, rate, low, high)
-    else:
-        first = (mass, center, width, start, min(start + BLOCK, stop))
-        total = math.exp(rate * loc) * whole + _exp_between(first, z, rate, low, high)
-    return total
+def _normals_exp(atoms: Atoms, z: Pair, rate: float, low: float, high: float, squares: bool) -> Pair:
+    """E[e^(rate Z); low < Z < high] and that of 2 rate: low or high, which bounds both by one, is finite."""
+    near, far = (high, low) if rate > 0.0 else (low, high)
+    one, two = _exp_up_to(atoms, z, rate, near, squares)
+    if math.isinf(far):
+        return one, two
+    beyond, beyond_two = _exp_up_to(atoms, z, rate, far, squares)
+    return one - beyond, two - beyond_two
 
 
 @fused_kernel
@@ -278,7 +221,7 @@ def piece_moments(
     starts, weights, locs, scales, shape = components
     kinds, dfs, log_norms, first_atom = table.kind, table.df, table.log_norm, table.start
     atom_mass, center, width, means, vars_ = table.weight, table.center, table.width, table.mean, table.var
-    at_scale, known = np.full(len(kinds), math.nan), np.empty((len(kinds), 9))  # of kernels
+    normal = (np.ones(BLOCK), np.zeros(BLOCK), np.ones(BLOCK), 0, 1)
     for i in range(len(mean)):
         guess, first, second = mean[i], 0.0, 0.0
         start, stop = offsets[i], offsets[i + 1] - 1
@@ -290,11 +233,8 @@ def piece_moments(
             weight, at, scale, s = weights[m], locs[m], scales[m], shape[m]
             if weight == 0.0:
                 continue
-            atoms = (atom_mass, center, width, first_atom[s], first_atom[s + 1])
+            atoms = normal if kinds[s] == STUDENT else (atom_mass, center, width, first_atom[s], first_atom[s + 1])
             under, last = (1.0, means[s], vars_[s] + means[s] * means[s]), -math.inf  # beyond the last end
-            if kinds[s] == KERNELS and at_scale[s] != scale:
-                at_scale[s] = scale
-                _sum_up(atoms, scale, known[s])
             for part in range(2 * len(kind)):  # of each piece what lies below the cells, and what lies above
                 k = part // 2
                 low = edges[k] if part % 2 == 0 else max(edges[k], to)
@@ -310,7 +250,7 @@ def piece_moments(
                         if kinds[s] == STUDENT:
                             under = student_beyond(e, dfs[s], log_norms[s], squares)
                         elif kinds[s] == KERNELS:
-                            under = _beyond_all(atoms, known[s], e)
+                            under = _kernels_beyond(atoms, e)
                         else:
                             under = _cells_beyond(atoms, e)
                     elif end == math.inf:
@@ -326,15 +266,10 @@ def piece_moments(
                     one, two = before[1] - under[1], before[2] - under[2]
                 elif kind[k] == EXPONENTIAL:
                     x, left, right = at - origin, low - origin, high - origin
-                    if kinds[s] == KERNELS:
-                        one = _kernels_exp(atoms, known[s], (x, scale), rate, left, right)
-                        if squares:
-                            two = _kernels_exp(atoms, known[s], (x, scale), 2.0 * rate, left, right)
-                    elif kinds[s] == STUDENT and dfs[s] < math.inf:
+                    if kinds[s] == STUDENT and dfs[s] < math.inf:
                         one, two = _student_exp((rate, x, scale), left, right, dfs[s], log_norms[s])
-                    elif kinds[s] == STUDENT:
-                        one = _normal_exp(rate, x, scale, left, right)
-                        two = _normal_exp(2.0 * rate, x, scale, left, right)
+                    elif kinds[s] in (STUDENT, KERNELS):
+                        one, two = _normals_exp(atoms, (x, scale), rate, left, right, squares)
                     else:
                         one, two = _cells_exp(atoms, (x, scale), rate, left, right)
                 first += weight * (a * mass + b * one)
