@@ -68,7 +68,7 @@ def _encode(data: bytes, effort: int, memory: int, progress: Progress | None) ->
     for start in range(0, len(symbols), _CHUNK):
         chunk = symbols[start : start + _CHUNK]
         state[binary_coder.PLACE] = 0
-        engine.learn(chunk, np.empty(0), mode=ENCODE, coder=state, data=out)
+        engine.learn(chunk, np.empty(0), mode=ENCODE, coder=(state, out))
         parts.append(out[: int(state[binary_coder.PLACE])].tobytes())
         if progress:
             progress(len(chunk))
@@ -112,7 +112,7 @@ def _decode(parts: Container, progress: Progress | None) -> bytes:
     decoded = []
     for start in range(0, parts.length, _CHUNK):
         symbols = np.empty(min(_CHUNK, parts.length - start), np.uint8)
-        engine.learn(symbols, np.empty(0), mode=DECODE, coder=state, data=code)
+        engine.learn(symbols, np.empty(0), mode=DECODE, coder=(state, code))
         decoded.append(symbols.tobytes())
         if progress:
             progress(len(symbols))
