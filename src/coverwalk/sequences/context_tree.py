@@ -128,8 +128,7 @@ class StopWeights(NamedTuple):
 
 def stop_weights(tree: suffix_store.SuffixStore) -> StopWeights:
     """Where a refining walk stops, by its state."""
-    nodes = int(tree.size[suffix_store.NODES])
-    depth = int(tree.settings[suffix_store.DEPTH])
+    nodes, depth = int(tree.size[suffix_store.NODES]), len(tree.path) - 2
     parent, label = tree.node_link[:nodes, suffix_store.PARENT], tree.node_link[:nodes, suffix_store.LABEL]
     order = np.zeros(nodes, np.int64)
     for node in range(1, nodes):

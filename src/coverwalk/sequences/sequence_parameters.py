@@ -97,8 +97,6 @@ def _new_suffix_tree(model: "SequenceModel", alphabet: Alphabet) -> SuffixStore:
         mode = at.REFINE
     mixed = mode == at.COARSEN_MIXED
     settings = np.empty(at.RATE + len(_RATES))
-    settings[at.DEPTH] = depth
-    settings[at.EAGER] = mode == at.COARSEN_DIRICHLET  # a fresh context has a say there
     settings[at.MEMORY] = memory_bytes(model.memory)
     settings[at.MODE] = mode
     settings[at.SHARE] = (_SHARE if mixed else 0.0) if model.switching is None else model.switching

@@ -8,7 +8,7 @@ from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences import suffix_store as at
 from coverwalk._kernels.sequences.suffix_store import SuffixStore
-from coverwalk._kernels.sequences.suffix_tree import advance, find_entries
+from coverwalk._kernels.sequences.suffix_tree import READ, advance, find_entries
 from coverwalk._kernels.sequences.suffix_walk import alphabet_size, distribution, predict, weigh
 
 MOVE, LOSSES, TAIL, DRAW = range(4)
@@ -76,12 +76,9 @@ def read(
                    write the entropy of what each was drawn from
     """
     length, longest = lengths
-    depth = int(tree.settings[at.DEPTH])
-    level = np.empty((depth + 2, at.LEVEL_COLUMNS))
-    entries = np.empty(depth + 2, np.int64)
-    path_entry = np.empty(depth + 2, np.int64)
-    phi = np.empty(depth + 2)
-    psi = np.empty(depth + 3)
+    room = len(path)
+    level, entries, path_entry = np.empty((room, at.LEVEL_COLUMNS)), np.empty(room, np.int64), np.empty(room, np.int64)
+    phi, psi = np.empty(room), np.empty(room + 1)
     probability = np.empty(np.int64(alphabet_size(tree)))
     for i in range(len(symbols)):
         if what >= TAIL:
@@ -92,6 +89,6 @@ def read(
         if what == LOSSES:
             weigh(tree, path, length, longest, level)
             out[i] = -math.log(predict(tree, path, length, level, symbol, entries, phi, psi))
-        length = advance(tree, path, path_entry, entries, length, symbol, 0)
-        longest = min(longest + 1, depth + 1)
+        length = advance(tree, path, path_entry, entries, length, symbol, READ)
+        longest = min(longest + 1, room - 1)
     lengths[0], lengths[1] = length, longest
