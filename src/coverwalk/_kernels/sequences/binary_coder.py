@@ -45,7 +45,7 @@ def code_bit(state: UInts, data: Bytes, p: int, y: int) -> int:
     reading = y < 0
     last = state[LOW] + (((state[HIGH] - state[LOW]) * np.uint64(p)) >> np.uint64(16))  # of the part that means 1
     if reading:
-        y = np.int64(state[CODE] <= last)
+        y = int(state[CODE] <= last)
     if y == 1:
         state[HIGH] = last
     else:

@@ -8,7 +8,7 @@ from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences import suffix_store as at
 from coverwalk._kernels.sequences.suffix_store import SuffixStore
-from coverwalk._kernels.sequences.suffix_tree import LEARN, OPEN, add_entry, advance, find_entries, has_capacity, materialise
+from coverwalk._kernels.sequences.suffix_tree import add_entry, advance, find_entries, has_capacity, materialise
 from coverwalk._kernels.sequences.suffix_walk import Kind, alphabet_size, longest_path, newest_row, predict, weigh
 
 
@@ -150,7 +150,7 @@ def observe(tree: SuffixStore, symbol: int, level: Floats, entries: Ints, phi: F
     else:
         _learn_stops(tree, phi, psi, longest)
     _count(tree, level, entries, psi, symbol)
-    _step(tree, entries, symbol, LEARN)
+    _step(tree, entries, symbol, at.LEARN)
     return float(probability)
 
 
@@ -179,5 +179,5 @@ def prime(tree: SuffixStore, symbol: int) -> None:
     for order in range(tree.size[at.PATH]):
         if entries[order] < 0:
             entries[order] = add_entry(tree, tree.path[order], symbol, -1 - (tree.size[at.HISTORY] + 1))
-    _step(tree, entries, symbol, OPEN)
+    _step(tree, entries, symbol, at.OPEN)
     materialise(tree)

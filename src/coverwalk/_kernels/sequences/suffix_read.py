@@ -8,7 +8,7 @@ from coverwalk._arrays import Floats, Ints, Ints32
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences import suffix_store as at
 from coverwalk._kernels.sequences.suffix_store import SuffixStore
-from coverwalk._kernels.sequences.suffix_tree import READ, advance, find_entries
+from coverwalk._kernels.sequences.suffix_tree import advance, find_entries
 from coverwalk._kernels.sequences.suffix_walk import alphabet_size, distribution, predict, weigh
 
 MOVE, LOSSES, TAIL, DRAW = range(4)
@@ -89,6 +89,6 @@ def read(
         if what == LOSSES:
             weigh(tree, path, length, longest, level)
             out[i] = -math.log(predict(tree, path, length, level, symbol, entries, phi, psi))
-        length = advance(tree, path, path_entry, entries, length, symbol, READ)
+        length = advance(tree, path, path_entry, entries, length, symbol, at.READ)
         longest = min(longest + 1, room - 1)
     lengths[0], lengths[1] = length, longest

@@ -16,6 +16,7 @@ SYMBOL, NEXT, SUCCESSOR, OWNER = range(4)  # columns of entry_link
 NODES, ENTRIES, HISTORY, PATH, ALPHABET, BEGIN, START = range(7)  # places of size
 MEMORY, MODE, SHARE, ALPHA, GROWING, PRIOR, WINDOW, RATE = range(8)  # places of settings
 COARSEN_MIXED, COARSEN_DIRICHLET, REFINE = range(3)  # modes
+READ, LEARN, OPEN = range(3)  # how a path moves on: see `suffix_tree.advance`
 # columns of a path's levels, which `suffix_walk.weigh` writes
 G_PY, D, G_FULL, REPEAT, BACK, FLAT, W, R, ROW, COLUMN, SEEN, LEVEL_COLUMNS = range(12)
 # the tied prior log-odds: stopping, discount, full counts against tables, repeating the newest symbol

@@ -17,8 +17,6 @@ from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences import suffix_store as at
 from coverwalk._kernels.sequences.suffix_store import BORDER, FRESH, MOST_SYMBOLS, SuffixStore
 
-READ, LEARN, OPEN = range(3)  # what a path that moves on leaves behind
-
 
 @kernel
 def _slot(table: Ints32, node: int, symbol: int) -> int:
@@ -176,7 +174,7 @@ def advance(tree: SuffixStore, path: Ints, path_entry: Ints, entries: Ints, leng
                                     contexts never met are on the path too
     """
     entry_link, history = tree.entry_link, tree.history
-    eager = keep == OPEN or tree.settings[at.MODE] == at.COARSEN_DIRICHLET  # a fresh context has a say there
+    eager = keep == at.OPEN or tree.settings[at.MODE] == at.COARSEN_DIRICHLET  # a fresh context has a say there
     now = tree.size[at.HISTORY]
     new_length = min(length + 1, len(path) - 1)
     code = path[0]
@@ -194,7 +192,7 @@ def advance(tree: SuffixStore, path: Ints, path_entry: Ints, entries: Ints, leng
             if place >= now or history[place] == BORDER:  # nothing followed there: as good as never met
                 link = np.int64(FRESH)
         if link == FRESH and not eager:
-            if keep == LEARN:
+            if keep == at.LEARN:
                 _point_to_now(entry_link, entries, order, new_length, now)
             return order
         code = path[order]
