@@ -84,17 +84,21 @@ class LatticeEngine:
     @classmethod
     def new(
         cls,
-        families: Sequence[str],
-        functions: Sequence[Cover],
-        memory: int,
         effort: int,
+        memory: int,
         expected: int = 0,
+        *,
+        covers: Sequence[str | Cover] | None = None,
         forget: float = 0.0,
     ) -> Self:
-        """An empty lattice with these families of covers, in arrays that will do for ``expected`` symbols."""
+        """An empty lattice with these covers, or those of its effort, in arrays for ``expected`` symbols."""
+        if covers is None:
+            covers = ("suffix", "match") if effort == 1 else FAMILIES
+        families = [cover for cover in covers if isinstance(cover, str)]
+        functions = [cover for cover in covers if not isinstance(cover, str)]
         chosen = [c for c, name in enumerate(NAMES) if name in families and (effort > 1 or c != _LONGEST)]
-        covers = np.array(chosen + list(range(COVERS, COVERS + len(functions))), np.uint64)
-        store = new_store(covers, *_capacity(memory, max(expected, 1)))
+        numbers = np.array([*chosen, *range(COVERS, COVERS + len(functions))], np.uint64)
+        store = new_store(numbers, *_capacity(memory, max(expected, 1)))
         store.counters[at.MEMORY], store.counters[at.EFFORT] = memory, effort
         store.counters[at.DECAY] = round(forget / math.log(2.0) / at.DECAY_UNIT)
         store.use[-1, 2] = "match" not in families

@@ -1,6 +1,6 @@
 """What a fitted SequenceModel predicts, and how it explains it: contexts, covers, the posterior over context trees."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -96,9 +96,6 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
     walk: str
     switching: float | None
     borders: bool
-    covers: Sequence[str | Callable[..., int]] | None
-    effort: int
-    forget: float
 
     @property
     def alphabet_(self) -> list[Hashable]:
@@ -118,15 +115,14 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         return sum(array.nbytes for array in self._engine.store)
 
+    @reads
     def predict_proba(self, context: Any = None) -> Floats:
         """The probability of each symbol of ``alphabet_`` to come next. The probabilities sum to one.
 
         If the alphabet can grow, there is one more number: the probability of a new symbol.
         """
-        with reading(self):
-            place = self._place(context)
-            probability: Floats = self._engine.distribution(place)
-        return probability
+        place = self._place(context)
+        return np.asarray(self._engine.distribution(place))
 
     def log_loss(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> float:
         """Mean of -log p over the symbols of a document. Nothing is learned."""
@@ -151,24 +147,23 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         """
         return self._along(TAIL, sequence, context, unit)
 
+    @reads
     def _along(self, what: int, sequence: Any, context: Any, unit: str) -> Floats:
         """A number for each symbol of a document, without learning them."""
         self._check_fitted()
-        scale = nats_per(unit)
-        with reading(self):
-            codes = self._read(sequence)
-            place = self._place(context) if context is not None else self._engine.beginning(self.borders)
-            out = np.empty(len(codes))
-            self._engine.read(place, what, codes, out)
+        scale, codes = nats_per(unit), self._read(sequence)
+        out = np.empty(len(codes))
+        place = self._place(context) if context is not None else self._engine.beginning(self.borders)
+        self._engine.read(place, what, codes, out)
         return out / scale
 
+    @reads
     def sample(
         self, n: int, seed: int | np.random.Generator | None = None, context: Any = None, *, temperature: float = 1.0
     ) -> Any:
         """Draw the next n symbols. Nothing is learned."""
         check("n", n, n >= 0, "0 or more")
-        with reading(self):
-            symbols = self._draw(self._place(context), n, np.random.default_rng(seed), temperature)[0]
+        symbols, _ = self._draw(self._place(context), n, np.random.default_rng(seed), temperature)
         drawn = self._alphabet.decode(symbols)
         if self._kind == "bytes" and self._alphabet.are_bytes():
             return bytes(drawn)  # type: ignore[arg-type]
@@ -193,32 +188,31 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
                 context = self._alphabet.decode(self._draw(place, 64, rng, temperature)[0])
             yield from context
 
+    @reads
     def entropy_rate(
         self, n: int = 10_000, seed: int | np.random.Generator | None = 0, *, unit: str = "nats"
     ) -> EntropyRate:
         """Entropy rate of the model, estimated on a sequence of n symbols drawn from it."""
         check("n", n, n >= 1, "at least 1")
         self._check_fitted()
-        with reading(self):
-            entropies = self._draw(self._engine.beginning(self.borders), n, np.random.default_rng(seed))[1]
+        entropies = self._draw(self._engine.beginning(self.borders), n, np.random.default_rng(seed))[1]
         return EntropyRate.of(entropies / nats_per(unit))
 
     # ---- where predictions come from ---------------------------------------------------------------------------------
 
+    @reads
     def posterior(self, context: Any = None) -> list[ContextWeight]:
         """The contexts of a prediction of the suffix tree, from the empty one to the longest known, with their weights.
 
         The weights sum to one, except that with the refining walk contexts that were never met have the rest.
         """
-        with reading(self):
-            place = self._place(context)
-            if isinstance(self._engine, LatticeEngine):
-                raise ValueError(
-                    "posterior weights of contexts belong to the suffix tree, and this model mixes covers: see "
-                    "`contributions`, or make it with effort=0"
-                )
-            weights: list[ContextWeight] = self._engine.context_weights(place, self._past(context))
-        return weights
+        place = self._place(context)
+        if isinstance(self._engine, LatticeEngine):
+            raise ValueError(
+                "posterior weights of contexts belong to the suffix tree, and this model mixes covers: see "
+                "`contributions`, or make it with effort=0"
+            )
+        return list(self._engine.context_weights(place, self._past(context)))
 
     @reads
     def contributions(self) -> dict[str, float]:
