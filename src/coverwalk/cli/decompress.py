@@ -1,22 +1,16 @@
 """``coverwalk decompress FILE``: the way back from ``coverwalk compress``."""
 
 import argparse
-from pathlib import Path
 
-from coverwalk.cli._models import add_json, print_json
-from coverwalk.cli.compress import SUFFIX, progress_bar, refuse_to_overwrite
+from coverwalk.cli._models import print_json
+from coverwalk.cli.compress import SUFFIX, add_files, progress_bar, refuse_to_overwrite
 
 HELP = "restore a file that coverwalk compress wrote"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file, and where to write."""
-    parser.add_argument("file", type=Path, help="compressed file; it is not changed")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help=f"file to write (default: FILE without {SUFFIX})"
-    )
-    parser.add_argument("-f", "--force", action="store_true", help="overwrite an existing file")
-    add_json(parser)
+    add_files(parser, "compressed file", f"FILE without {SUFFIX}")
 
 
 def run(arguments: argparse.Namespace) -> None:
