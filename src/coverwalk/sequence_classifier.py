@@ -103,7 +103,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
             own = [sequences[i] for i in np.flatnonzero(codes == code)]
             if self.both_strands:
                 own = [strand for dna in own for strand in (dna, reverse_complement(dna))]
-            models.append(clone(template).fit_documents(_known(document, template) for document in own))
+            models.append(clone(template).fit_documents(_known(document, template.alphabet) for document in own))
         fresh = unfitted(self)
         fresh.classes_, fresh.models_ = classes, models
         fresh.log_prior_ = np.log(np.bincount(codes) / len(codes))
@@ -114,7 +114,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         """Code length of each sequence under the model of each class. Nothing is learned."""
         if not hasattr(self, "models_"):
             raise NotFittedError("this SequenceClassifier has learned nothing yet: call fit first")
-        rows = [[m.losses(_known(sequence, m), unit=unit).sum() for m in self.models_] for sequence in X]
+        rows = [[m.losses(_known(sequence, m.alphabet_), unit=unit).sum() for m in self.models_] for sequence in X]
         return np.array(rows, dtype=float).reshape(len(rows), len(self.models_))
 
     @reads
@@ -148,9 +148,9 @@ def _symbols(sequences: list[Any]) -> list[Hashable] | int:
     return [*dict.fromkeys(symbol for sequence in sequences for symbol in sequence), _UNKNOWN]
 
 
-def _known(sequence: Any, model: SequenceModel) -> Any:
+def _known(sequence: Any, alphabet: Any) -> Any:
     """The sequence with the unknown symbol in place of symbols that no training sequence has."""
-    if not isinstance(model.alphabet, list) or _UNKNOWN not in model.alphabet[-1:] or isinstance(sequence, BYTES):
+    if not isinstance(alphabet, list) or _UNKNOWN not in alphabet[-1:] or isinstance(sequence, BYTES):
         return sequence
-    names = set(model.alphabet)
+    names = set(alphabet)
     return [symbol if symbol in names else _UNKNOWN for symbol in sequence]
