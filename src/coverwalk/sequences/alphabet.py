@@ -56,17 +56,18 @@ class Alphabet:
             return self._encode_numbers(sequence), []
         try:
             symbols = _symbols(sequence)
-            fresh = [symbol for symbol in dict.fromkeys(symbols) if symbol not in self.codes]
+            distinct = dict.fromkeys(symbols)
         except TypeError as mistake:
             kind = type(sequence).__name__
             raise ValueError(f"expected a sequence of hashable symbols, got {kind}: {mistake}") from None
+        fresh = [symbol for symbol in distinct if symbol not in self.codes]
         if any(symbol != symbol for symbol in fresh if isinstance(symbol, float)):
             raise ValueError("the sequence holds NaN, which cannot be a symbol: remove or replace it")
         if fresh and not self.grows:
             raise ValueError(_foreign(fresh[0], symbols.index(fresh[0]), self.symbols))
         added = {symbol: code for code, symbol in enumerate(fresh, len(self))}
-        codes = map(self.codes.get, symbols, map(added.get, symbols)) if fresh else map(self.codes.get, symbols)
-        return np.fromiter(codes, np.int32, len(symbols)), fresh
+        codes = {symbol: self.codes.get(symbol, added.get(symbol)) for symbol in distinct}
+        return np.fromiter(map(codes.__getitem__, symbols), np.int32, len(symbols)), fresh
 
     def add(self, symbols: Sequence[Hashable]) -> None:
         """Take in the new symbols that ``encode`` found."""
