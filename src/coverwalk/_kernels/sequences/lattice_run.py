@@ -59,9 +59,9 @@ def run(
                 if bit & 3 == 0:
                     open_slots(store, scratch, node, learning)
                 p = predict_bit(store, scratch, node, bit, past[at.LAST8])
-                y = (symbol >> (7 - bit)) & 1
+                y = (symbol >> (7 - bit)) & 1 if mode != DECODE else -1
                 if mode >= ENCODE:
-                    y = code_bit(coder, data, p, y if mode == ENCODE else -1)
+                    y = code_bit(coder, data, p, y)
                 cost -= math.log((p if y == 1 else 65536 - p) / 65536.0)
                 if learning:
                     if position & _USED_EVERY == 0:
