@@ -26,6 +26,7 @@ from coverwalk import (
     SequenceModel,
     load,
 )
+from coverwalk._kernels.sequences import suffix_store
 from coverwalk.covers import ChoiceBoxes, DyadicBoxes, KDTree, SuffixTree
 from coverwalk.files import container
 from coverwalk.files.saving import encoded
@@ -85,10 +86,8 @@ def test_no_array_is_left_over_or_used_twice(tree, tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda tree: tree["settings"].__setitem__(0, 5.0),  # less depth than the path has room for
-        lambda tree: tree["settings"].__setitem__(0, 60.0),  # more
-        lambda tree: tree["settings"].__setitem__(0, np.nan),
-        lambda tree: tree["settings"].__setitem__(3, 1.5),
+        lambda tree: tree["settings"].__setitem__(suffix_store.MEMORY, np.nan),
+        lambda tree: tree["settings"].__setitem__(suffix_store.MODE, 1.5),
         lambda tree: tree["settings"].pop(),
         lambda tree: tree["path"].pop(),
         lambda tree: tree.update(tied={"shape": [4, 4, 1, 1], "values": [0.0] * 16}),
@@ -102,7 +101,6 @@ def test_a_sequence_model_has_the_arrays_that_its_settings_ask_for(change, text,
 def test_no_context_is_deeper_than_kernels_have_room_for(text, tmp_path):
     def deeper(model):
         tree = model["_engine"]["store"]
-        tree["settings"][0] = 30.0
         for name in ("path", "path_entry"):
             tree[name] = tree[name] + [-1] * 24
 
@@ -110,7 +108,6 @@ def test_no_context_is_deeper_than_kernels_have_room_for(text, tmp_path):
     load_of.write_bytes(retold(text, deeper))
     load(load_of)  # 30 is allowed
     header, arrays = encoded(text)
-    header["fields"]["_engine"]["store"]["settings"][0] = 300.0
     for name in ("path", "path_entry"):
         arrays[f"model._engine.store.{name}"] = np.concatenate([getattr(text._engine.store, name), np.full(294, -1)])
         header["fields"]["_engine"]["store"][name] = "@"

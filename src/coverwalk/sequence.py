@@ -163,9 +163,9 @@ class SequenceModel(Saved, SequenceReader):
     @writes
     def start_document(self) -> None:
         """End the current document. The next symbol begins a new one."""
-        self._check_fitted()
+        engine = self._fitted()
         with alone(self):
-            self._engine.start_document(self.borders)
+            engine.start_document(self.borders)
 
     @writes
     def prequential(self, sequence: Any, *, past: Any = None, unit: str = "nats", new_document: bool = True) -> Floats:

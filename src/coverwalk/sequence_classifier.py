@@ -91,17 +91,15 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         if not isinstance(self.model, SequenceModel | None):
             raise TypeError(f"model must be a SequenceModel, or None for the default one; got {self.model!r}")
         classes, codes = np.unique(labels, return_inverse=True)
-        template = SequenceModel(effort=0) if self.model is None else self.model
-        symbols = _symbols(sequences) if template.alphabet is None else None
+        template = SequenceModel(effort=0) if self.model is None else clone(self.model)
+        if template.alphabet is None:
+            template.alphabet = _symbols(sequences)
         models = []
         for code in range(len(classes)):
-            one = clone(template)
-            if symbols is not None:
-                one.set_params(alphabet=symbols)
             own = [sequences[i] for i in np.flatnonzero(codes == code)]
             if self.both_strands:
                 own = [strand for dna in own for strand in (dna, reverse_complement(dna))]
-            models.append(one.fit_documents(_known(document, one) for document in own))
+            models.append(clone(template).fit_documents(_known(document, template.alphabet) for document in own))
         self.classes_, self.models_ = classes, models
         self.log_prior_ = np.log(np.bincount(codes) / len(codes))
         return self
@@ -111,7 +109,7 @@ class SequenceClassifier(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         """Code length of each sequence under the model of each class. Nothing is learned."""
         if not hasattr(self, "models_"):
             raise NotFittedError("this SequenceClassifier has learned nothing yet: call fit first")
-        rows = [[m.losses(_known(sequence, m), unit=unit).sum() for m in self.models_] for sequence in X]
+        rows = [[m.losses(_known(sequence, m.alphabet_), unit=unit).sum() for m in self.models_] for sequence in X]
         return np.array(rows, dtype=float).reshape(len(rows), len(self.models_))
 
     @reads
@@ -145,10 +143,9 @@ def _symbols(sequences: list[Any]) -> list[Hashable] | int:
     return [*dict.fromkeys(symbol for sequence in sequences for symbol in sequence), _UNKNOWN]
 
 
-def _known(sequence: Any, model: SequenceModel) -> Any:
+def _known(sequence: Any, alphabet: Any) -> Any:
     """The sequence with the unknown symbol in place of symbols that no training sequence has."""
-    alphabet = model.alphabet_ if hasattr(model, "_engine") else model.alphabet
-    if isinstance(alphabet, int) or isinstance(sequence, BYTES):
+    if not isinstance(alphabet, list) or _UNKNOWN not in alphabet[-1:] or isinstance(sequence, BYTES):
         return sequence
-    names = set(alphabet or ())
-    return [symbol if symbol in names else _UNKNOWN for symbol in sequence] if _UNKNOWN in names else sequence
+    names = set(alphabet)
+    return [symbol if symbol in names else _UNKNOWN for symbol in sequence]

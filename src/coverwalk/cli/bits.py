@@ -30,9 +30,7 @@ def run(arguments: argparse.Namespace) -> None:
     for file in arguments.files:
         if file.is_dir():
             raise ValueError(f"{file} is a folder: name the files in it, such as {file}/*")
-    sizes = {file: file.stat().st_size for file in arguments.files}
-    for file, size in sizes.items():
-        if not size:
+        if not file.stat().st_size:
             raise ValueError(f"{file} is empty: bits per byte need at least one byte")
     if arguments.jobs < 1:
         raise ValueError(f"--jobs must be at least 1, got {arguments.jobs}")
@@ -41,7 +39,8 @@ def run(arguments: argparse.Namespace) -> None:
     if not arguments.json:
         print(f"{'file':{width}}  {'bytes':>9}  {'coverwalk':>9}{heads}  memory    kB/s")
     rows, parts = [], []
-    with progress_bar(sum(sizes.values()), "bits") as bar, ThreadPoolExecutor(arguments.jobs) as pool:
+    total = sum(file.stat().st_size for file in arguments.files)
+    with progress_bar(total, "bits") as bar, ThreadPoolExecutor(arguments.jobs) as pool:
         for file, model, bits, speed in pool.map(lambda file: _learn(file, arguments, bar), arguments.files):
             data = file.read_bytes()
             rows.append([bits] + [8 * size(data) / len(data) for size in peers.values()])

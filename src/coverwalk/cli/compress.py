@@ -10,14 +10,14 @@ SUFFIX = ".cwz"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The file, and where to write."""
+    """The file, where to write, and how much to spend on it."""
     add_files(parser, "file to compress", f"FILE{SUFFIX}")
     parser.add_argument("--effort", type=int, choices=(1, 2, 3), default=2, help="1: fastest; 2; 3: smallest")
     parser.add_argument("--memory", default="256MB", help="memory of the model, also to decompress (default: 256MB)")
 
 
 def add_files(parser: argparse.ArgumentParser, words: str, default: str) -> None:
-    """The file to read, the file to write, and how."""
+    """The file, where to write, and ``--json``."""
     parser.add_argument("file", type=Path, help=f"{words}; it is not changed")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=f"file to write (default: {default})")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite an existing file")

@@ -54,19 +54,20 @@ class Alphabet:
         """
         if self._counts_from_zero and isinstance(sequence, (*BYTES, np.ndarray)):
             return self._encode_numbers(sequence), []
-        values, inverse = _distinct(sequence)
-        codes = np.empty(len(values), np.int32)
-        fresh: list[Hashable] = []
-        for i, symbol in enumerate(values):
-            known = self.codes.get(symbol, -1)
-            if known < 0:
-                if not self.grows:
-                    place = int(np.flatnonzero(inverse == i)[0])
-                    raise ValueError(_foreign(symbol, place, self.symbols))
-                known = len(self.symbols) + len(fresh)
-                fresh.append(symbol)
-            codes[i] = known
-        return codes[inverse], fresh
+        try:
+            symbols = _symbols(sequence)
+            distinct = dict.fromkeys(symbols)
+        except TypeError as mistake:
+            kind = type(sequence).__name__
+            raise ValueError(f"expected a sequence of hashable symbols, got {kind}: {mistake}") from None
+        fresh = [symbol for symbol in distinct if symbol not in self.codes]
+        if any(symbol != symbol for symbol in fresh if isinstance(symbol, float)):
+            raise ValueError("the sequence holds NaN, which cannot be a symbol: remove or replace it")
+        if fresh and not self.grows:
+            raise ValueError(_foreign(fresh[0], symbols.index(fresh[0]), self.symbols))
+        added = {symbol: code for code, symbol in enumerate(fresh, len(self))}
+        codes = {symbol: self.codes.get(symbol, added.get(symbol)) for symbol in distinct}
+        return np.fromiter(map(codes.__getitem__, symbols), np.int32, len(symbols)), fresh
 
     def add(self, symbols: Sequence[Hashable]) -> None:
         """Take in the new symbols that ``encode`` found."""
@@ -115,33 +116,11 @@ def _vector(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _distinct(sequence: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """The distinct symbols of a sequence by first appearance, and for each position which of them it is."""
-    if isinstance(sequence, np.ndarray) and sequence.dtype != object:
-        _vector(sequence)
-        if np.issubdtype(sequence.dtype, np.floating) and not np.isfinite(sequence).all():
-            raise ValueError("the sequence holds NaN or infinity, which cannot be symbols: remove or replace them")
-        return _by_first_appearance(sequence)
-    if isinstance(sequence, str):
-        points = np.frombuffer(sequence.encode("utf-32-le", "surrogatepass"), np.uint32)
-        values, inverse = _by_first_appearance(points)
-        return [chr(point) for point in values], inverse  # type: ignore[arg-type]
-    if isinstance(sequence, BYTES):
-        return _by_first_appearance(np.frombuffer(sequence, np.uint8))
-    places: dict[Hashable, int] = {}
-    try:
-        inverse = np.array([places.setdefault(symbol, len(places)) for symbol in sequence], np.intp)
-    except TypeError as mistake:
-        raise ValueError(f"expected a sequence of hashable symbols, got {type(sequence).__name__}: {mistake}") from None
-    for symbol in places:
-        if isinstance(symbol, float) and symbol != symbol:
-            raise ValueError("the sequence holds NaN, which cannot be a symbol: remove or replace it")
-    return list(places), inverse
-
-
-def _by_first_appearance(array: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.intp]]:
-    values, first, inverse = np.unique(array, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), np.intp)
-    rank[order] = np.arange(len(order))
-    return values[order].tolist(), rank[inverse.reshape(-1)]
+def _symbols(sequence: Any) -> list[Hashable]:
+    """The symbols of a sequence, those of an array as Python's own."""
+    if not isinstance(sequence, np.ndarray) or sequence.dtype == object:
+        return list(bytes(sequence) if isinstance(sequence, BYTES) else sequence)
+    array = _vector(sequence)
+    if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+        raise ValueError("the sequence holds NaN or infinity, which cannot be symbols: remove or replace them")
+    return array.tolist()  # type: ignore[no-any-return]

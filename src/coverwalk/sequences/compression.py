@@ -12,7 +12,7 @@ from coverwalk import __version__
 from coverwalk._kernels.sequences import binary_coder
 from coverwalk._kernels.sequences.lattice_run import DECODE, ENCODE
 from coverwalk.sequences.container import Container, damaged, read_container, write_container
-from coverwalk.sequences.lattice_engine import FAMILIES, LatticeEngine
+from coverwalk.sequences.lattice_engine import LatticeEngine
 from coverwalk.sequences.sequence_parameters import MIN_MEMORY, check, memory_bytes
 
 __all__ = ["compress", "decompress", "original_length"]
@@ -56,19 +56,15 @@ def compress(data: bytes, *, effort: int = 2, memory: str | int = "256MB", progr
     return write_container(data, code, writer=__version__, model=_MODEL, effort=effort, memory=room)
 
 
-def _new(effort: int, memory: int, length: int) -> LatticeEngine:
-    return LatticeEngine.new(("suffix", "match") if effort == 1 else FAMILIES, (), memory, effort, length)
-
-
 def _encode(data: bytes, effort: int, memory: int, progress: Progress | None) -> bytes:
     symbols = np.frombuffer(data, np.uint8)
-    state, engine = binary_coder.start_coder(), _new(effort, memory, len(data))
+    state, engine = binary_coder.start_coder(), LatticeEngine.new(effort, memory, len(data))
     out = np.empty(binary_coder.MAX_BYTES * _CHUNK, np.uint8)
     parts = []
     for start in range(0, len(symbols), _CHUNK):
         chunk = symbols[start : start + _CHUNK]
         state[binary_coder.PLACE] = 0
-        engine.learn(chunk, np.empty(0), mode=ENCODE, coder=state, data=out)
+        engine.learn(chunk, np.empty(0), mode=ENCODE, coder=(state, out))
         parts.append(out[: int(state[binary_coder.PLACE])].tobytes())
         if progress:
             progress(len(chunk))
@@ -108,11 +104,11 @@ def decompress(packed: bytes, *, progress: Progress | None = None) -> bytes:
 
 def _decode(parts: Container, progress: Progress | None) -> bytes:
     code = np.frombuffer(parts.code, np.uint8).copy()  # the kernel's arrays are writable
-    state, engine = binary_coder.start_decoder(code), _new(parts.effort, parts.memory, parts.length)
+    state, engine = binary_coder.start_decoder(code), LatticeEngine.new(parts.effort, parts.memory, parts.length)
     decoded = []
     for start in range(0, parts.length, _CHUNK):
         symbols = np.empty(min(_CHUNK, parts.length - start), np.uint8)
-        engine.learn(symbols, np.empty(0), mode=DECODE, coder=state, data=code)
+        engine.learn(symbols, np.empty(0), mode=DECODE, coder=(state, code))
         decoded.append(symbols.tobytes())
         if progress:
             progress(len(symbols))

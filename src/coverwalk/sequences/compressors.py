@@ -34,25 +34,21 @@ def compressors() -> dict[str, Callable[[bytes], int]]:
     if zstd := shutil.which("zstd"):
         found["zstd"] = lambda data: len(_run([zstd, "--ultra", "-22", "-c", "-q"], data))
     if zpaq := shutil.which("zpaq"):
-        found["zpaq"] = lambda data: _archive_size(lambda file, to: [zpaq, "add", to, file, "-method", "5"], data)
+        found["zpaq"] = partial(_archive_size, zpaq, "add {0}.zpaq {0} -method 5")
     for name in ("lpaq1", "lpaq8"):
         if lpaq := shutil.which(name):
-            found[name] = partial(_lpaq_size, lpaq)
+            found[name] = partial(_archive_size, lpaq, "9 {0} {0}.zpaq")
     return found
 
 
-def _run(command: list[str], data: bytes) -> bytes:
+def _run(command: list[str], data: bytes = b"") -> bytes:
     return subprocess.run(command, input=data, capture_output=True, check=True).stdout
 
 
-def _lpaq_size(lpaq: str, data: bytes) -> int:
-    return _archive_size(lambda file, to: [lpaq, "9", file, to], data)
-
-
-def _archive_size(command: Callable[[str, str], list[str]], data: bytes) -> int:
-    """The size of the file that a command writes, given the names of the original and of that file."""
+def _archive_size(command: str, arguments: str, data: bytes) -> int:
+    """The size of the file {0}.zpaq that a command writes, given the original {0}."""
     with tempfile.TemporaryDirectory() as folder:
-        original, archive = Path(folder, "data"), Path(folder, "data.zpaq")
+        original = Path(folder, "data")
         original.write_bytes(data)
-        _run(command(str(original), str(archive)), b"")
-        return archive.stat().st_size
+        _run([command, *(word.format(original) for word in arguments.split())])
+        return original.with_suffix(".zpaq").stat().st_size

@@ -5,10 +5,10 @@ inner contexts (a context that cannot be refined is a leaf for sure). So the k b
 k best combinations of one of the k best trees of each child. A context met once or never has its prior weight.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,10 +18,11 @@ from coverwalk._kernels.sequences import suffix_store, suffix_walk
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+T = TypeVar("T")
 BORDER_SIGN = "^"  # how the beginning of a document is written in a context
 
-Shape = dict[int, Any] | None  # None: a leaf; else the children that are not plain unseen leaves, by label
-Ranked = list[tuple[float, Shape]]  # log probability and shape, best first
+Split = tuple[tuple[int, Any], ...]  # children that are not plain unseen leaves: their labels and shapes
+Ranked = list[tuple[float, Split | None]]  # log probabilities and shapes, best first; None is a leaf
 
 
 @dataclass
@@ -128,8 +129,7 @@ class StopWeights(NamedTuple):
 
 def stop_weights(tree: suffix_store.SuffixStore) -> StopWeights:
     """Where a refining walk stops, by its state."""
-    nodes = int(tree.size[suffix_store.NODES])
-    depth = int(tree.settings[suffix_store.DEPTH])
+    nodes, depth = int(tree.size[suffix_store.NODES]), len(tree.path) - 2
     parent, label = tree.node_link[:nodes, suffix_store.PARENT], tree.node_link[:nodes, suffix_store.LABEL]
     order = np.zeros(nodes, np.int64)
     for node in range(1, nodes):
@@ -148,70 +148,59 @@ def stop_weights(tree: suffix_store.SuffixStore) -> StopWeights:
         tree.node_value[met, suffix_store.N],
         np.where(surely, 0.0, -np.logaddexp(0.0, -log_odds))[met],
         np.where(surely, -np.inf, -np.logaddexp(0.0, log_odds))[met],
-        -np.logaddexp(0.0, -prior),
-        -np.logaddexp(0.0, prior),
+        np.append(-np.logaddexp(0.0, -prior[:-1]), 0.0),
+        np.append(-np.logaddexp(0.0, prior[:-1]), -np.inf),
     )
 
 
 def best_trees(weights: StopWeights, symbols: list[Hashable], k: int) -> list[ContextTree]:
     """The k most probable trees, best first."""
-    parent, order, label, count, log_stop, log_go, prior_log_stop, prior_log_go = weights
-    depth = len(prior_log_stop) - 1
-    children: list[dict[int, int]] = [{} for _ in parent]
-    for node in range(1, len(parent)):
-        children[parent[node]][int(label[node])] = node
+    n, names = len(weights.parent), [*symbols, BORDER_SIGN]  # whose label is -1
+    children: list[dict[int, int]] = [{} for _ in range(n)]
+    for node in range(1, n):
+        children[weights.parent[node]][int(weights.label[node])] = node
+
+    def shapes(log_stop: float, log_go: float, order: int, met: dict[int, Ranked]) -> Ranked:
+        """The k best shapes of a context, from those of its children that were met."""
+        leaf: Ranked = [(log_stop, None)]
+        if log_go == -np.inf:
+            return leaf
+        free = [code for code in range(len(symbols)) if code not in met]
+        fresh = unmet(order + 1, len(free))
+        splits: list[tuple[float, Split]] = [(log_go + p, tuple((free[i], s) for i, s in split)) for p, split in fresh]
+        for code, ranked in met.items():
+            splits = _best(((p + q, (*split, (code, s))) for p, split in splits for q, s in ranked), k)
+        return _best([*leaf, *splits], k)
 
     @cache
-    def unmet(at: int) -> Ranked:
-        if at == depth:
-            return [(0.0, None)]
-        split = [(prior_log_go[at] + p, dict(parts)) for p, parts in unmet_together(at + 1, len(symbols))]
-        return _best([(float(prior_log_stop[at]), None), *split], k)
-
-    @cache
-    def unmet_together(at: int, many: int) -> list[tuple[float, tuple[tuple[int, Any], ...]]]:
+    def unmet(order: int, many: int) -> list[tuple[float, Split]]:
         """The k best choices for ``many`` unmet siblings: those that are not leaves, by number."""
-        together: list[tuple[float, tuple[tuple[int, Any], ...]]] = [(0.0, ())]
+        ranked = shapes(weights.prior_log_stop[order], weights.prior_log_go[order], order, {})
+        together: list[tuple[float, Split]] = [(0.0, ())]
         for i in range(many):
-            joined = [
-                (p + q, (*parts, (i, shape)) if shape is not None else parts)
-                for p, parts in together
-                for q, shape in unmet(at)
-            ]
-            together = sorted(joined, key=lambda choice: -choice[0])[:k]
+            pairs = ((p + q, split if s is None else (*split, (i, s))) for p, split in together for q, s in ranked)
+            together = _best(pairs, k)
         return together
 
-    ranked: list[Ranked] = [[] for _ in parent]
-    for node in range(len(parent) - 1, -1, -1):
-        leaf: Ranked = [(float(log_stop[node]), None)]
-        if log_go[node] == -np.inf:
-            ranked[node] = leaf
-            continue
-        free = [code for code in range(len(symbols)) if code not in children[node]]
-        combined = [
-            (float(log_go[node]) + p, {free[i]: shape for i, shape in parts})
-            for p, parts in unmet_together(int(order[node]) + 1, len(free))
-        ]
-        for code, child in children[node].items():
-            joined = [(p + q, {**shape, code: below}) for p, shape in combined for q, below in ranked[child]]
-            combined = sorted(joined, key=lambda choice: -choice[0])[:k]
+    ranked: list[Ranked] = [[] for _ in range(n)]
+    for node in range(n - 1, -1, -1):
+        met = {code: ranked[child] for code, child in children[node].items()}
+        ranked[node] = shapes(weights.log_stop[node], weights.log_go[node], int(weights.order[node]), met)
+        for child in children[node].values():
             ranked[child] = []
-        ranked[node] = _best([*leaf, *combined], k)
 
-    def grow(shape: Shape, node: int, context: tuple[Hashable, ...]) -> ContextNode:
-        grown = ContextNode(context, int(count[node]) if node >= 0 else 0)
-        known = children[node] if node >= 0 else {}
-        if shape is not None:
-            for code in [c for c in range(len(symbols)) if c in shape] + [-1] * (-1 in shape):
-                symbol = symbols[code] if code >= 0 else BORDER_SIGN
-                grown.children[symbol] = grow(shape[code], known.get(code, -1), (symbol, *context))
+    def grow(shape: Split | None, node: int, context: tuple[Hashable, ...]) -> ContextNode:
+        grown = ContextNode(context, int(weights.visits[node]) if node >= 0 else 0)
+        for code, below in sorted(shape or (), key=lambda child: child[0] % len(names)):  # the border last
+            known = children[node].get(code, -1) if node >= 0 else -1
+            grown.children[names[code]] = grow(below, known, (names[code], *context))
         return grown
 
-    return [ContextTree(grow(shape, 0, ()), log_p) for log_p, shape in ranked[0]]
+    return [ContextTree(grow(shape, 0, ()), float(log_p)) for log_p, shape in ranked[0]]
 
 
-def _best(ranked: Ranked, k: int) -> Ranked:
-    return sorted(ranked, key=lambda choice: -choice[0])[:k]
+def _best(choices: Iterable[tuple[float, T]], k: int) -> list[tuple[float, T]]:
+    return sorted(choices, key=lambda choice: -choice[0])[:k]
 
 
 def sample_tree(weights: StopWeights, symbols: list[Hashable], rng: np.random.Generator) -> ContextTree:
@@ -219,6 +208,7 @@ def sample_tree(weights: StopWeights, symbols: list[Hashable], rng: np.random.Ge
 
     Contexts that were never met are not drawn, and the posterior of the tree is that of its contexts that were.
     """
+    names = [*symbols, BORDER_SIGN]  # whose label is -1
     stops = np.log(rng.random(len(weights.parent))) < weights.log_stop
     nodes: list[ContextNode | None] = [None] * len(stops)
     nodes[0] = root = ContextNode((), int(weights.visits[0]))
@@ -227,8 +217,7 @@ def sample_tree(weights: StopWeights, symbols: list[Hashable], rng: np.random.Ge
         above = nodes[weights.parent[i]]
         if above is None or stops[weights.parent[i]]:
             continue
-        code = int(weights.label[i])
-        symbol = symbols[code] if code >= 0 else BORDER_SIGN
+        symbol = names[weights.label[i]]
         below = ContextNode((symbol, *above.context), int(weights.visits[i]))
         nodes[i] = above.children[symbol] = below
         log_p += float(weights.log_stop[i] if stops[i] else weights.log_go[i])

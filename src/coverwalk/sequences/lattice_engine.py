@@ -8,17 +8,18 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from coverwalk._arrays import Bytes, Floats, Ints, Ints32, UInts
-from coverwalk._kernels.sequences import binary_coder, lattice_run
+from coverwalk._kernels.sequences import lattice_run
 from coverwalk._kernels.sequences import store as at
 from coverwalk._kernels.sequences.covers import NAMES
 from coverwalk._kernels.sequences.store import COVERS, LatticeStore, new_store, with_capacity
-from coverwalk._kernels.sequences.suffix_read import DRAW, LOSSES, MOVE
+from coverwalk._kernels.sequences.suffix_read import LOSSES, MOVE, judge
 from coverwalk.files.schema import List, Object, Plain, Schema, require
 
 Cover = Callable[..., int]
 
 FAMILIES = ("suffix", "word", "sparse", "record", "image", "match")
 _NONE = np.empty(0)
+_NO_CODER = np.empty(0, np.uint64), np.empty(0, np.uint8)
 BLOCK = 1 << 14  # symbols from one look at memory and at sleeping covers to the next
 _FIXED = 13 << 18  # bytes that a lattice takes whatever it has learned
 _SLOT_BYTES = 44  # of slots per symbol learned, while memory allows
@@ -83,17 +84,21 @@ class LatticeEngine:
     @classmethod
     def new(
         cls,
-        families: Sequence[str],
-        functions: Sequence[Cover],
-        memory: int,
         effort: int,
+        memory: int,
         expected: int = 0,
+        *,
+        covers: Sequence[str | Cover] | None = None,
         forget: float = 0.0,
     ) -> Self:
-        """An empty lattice with these families of covers, in arrays that will do for ``expected`` symbols."""
+        """An empty lattice with these covers, or those of its effort, in arrays for ``expected`` symbols."""
+        if covers is None:
+            covers = ("suffix", "match") if effort == 1 else FAMILIES
+        families = [cover for cover in covers if isinstance(cover, str)]
+        functions = [cover for cover in covers if not isinstance(cover, str)]
         chosen = [c for c, name in enumerate(NAMES) if name in families and (effort > 1 or c != _LONGEST)]
-        covers = np.array(chosen + list(range(COVERS, COVERS + len(functions))), np.uint64)
-        store = new_store(covers, *_capacity(memory, max(expected, 1)))
+        numbers = np.array([*chosen, *range(COVERS, COVERS + len(functions))], np.uint64)
+        store = new_store(numbers, *_capacity(memory, max(expected, 1)))
         store.counters[at.MEMORY], store.counters[at.EFFORT] = memory, effort
         store.counters[at.DECAY] = round(forget / math.log(2.0) / at.DECAY_UNIT)
         store.use[-1, 2] = "match" not in families
@@ -123,15 +128,12 @@ class LatticeEngine:
         losses: Floats,
         *,
         mode: int = lattice_run.LEARN,
-        coder: UInts | None = None,
-        data: Bytes | None = None,
+        coder: tuple[UInts, Bytes] = _NO_CODER,
     ) -> None:
-        """Learn symbols; with a coder they are coded, or decoded into ``codes``.
+        """Learn symbols; with a coder, its state and its bytes, they are coded, or decoded into ``codes``.
 
         losses (n,)   written, in nats; or (0,), and they are not kept
         """
-        coder = binary_coder.start_coder() if coder is None else coder
-        data = np.empty(0, np.uint8) if data is None else data
         done, unkept = 0, np.empty(0 if len(losses) else min(BLOCK, len(codes)))
         while done < len(codes):
             position = int(self.store.counters[at.POSITION])
@@ -142,7 +144,7 @@ class LatticeEngine:
             block = codes[done:end].astype(np.int32)
             extra = self._extra(None, block)
             kept = losses[done:end] if len(losses) else unkept
-            lattice_run.run(self.store, *self._own_place(), block, extra, kept, mode, coder, data)
+            lattice_run.run(self.store, *self._own_place(), block, extra, kept, mode, *coder)
             if mode == lattice_run.DECODE:
                 codes[done:end] = block
             done = end
@@ -230,18 +232,10 @@ class LatticeEngine:
         """Go along symbols without learning; the place moves on. See `suffix_read.read`."""
         codes = codes.astype(np.int32, copy=False)
         if what in (MOVE, LOSSES):
-            unused = np.empty(0, np.uint64), np.empty(0, np.uint8)
-            lattice_run.run(self.store, *place, codes, self._extra(place, codes), out, lattice_run.READ, *unused)
+            lattice_run.run(self.store, *place, codes, self._extra(place, codes), out, lattice_run.READ, *_NO_CODER)
             return
         for i in range(len(codes)):
-            p = self.distribution(place)
-            if what == DRAW:
-                p **= power
-                p /= p.sum()
-                codes[i] = min(int(np.searchsorted(np.cumsum(p), uniforms[i], side="right")), 255)
-                out[i] = -(p[p > 0] * np.log(p[p > 0])).sum()
-            else:
-                out[i] = -np.log(min(p[p <= p[codes[i]] * (1 + 1e-12)].sum(), 1.0))
+            judge(self.distribution(place), 256, what, i, codes, out, uniforms, power)
             self.read(place, MOVE, codes[i : i + 1], _NONE)
 
     def contributions(self) -> dict[str, float]:

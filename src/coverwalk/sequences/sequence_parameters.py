@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +46,10 @@ def nats_per(unit: str) -> float:
 def check_parameters(model: "SequenceModel") -> None:
     """``ValueError`` for parameters that are each as its schema has it, and yet cannot be."""
     check("memory", model.memory, MIN_MEMORY <= memory_bytes(model.memory) <= MAX_MEMORY, 'at least "8MB"')
-    lattice_covers(model)
+    if model.covers is not None:
+        several: bool = isinstance(model.covers, list | tuple) and len(model.covers) > 0
+        known = several and all(callable(cover) or cover in FAMILIES for cover in model.covers)
+        check("covers", model.covers, known, f"some of {FAMILIES} and functions, or None")
     mixed = model.walk == "coarsen" and model.estimator == "auto"
     check("stop", model.stop, not mixed or model.stop is None, 'None with estimator="auto", which learns it')
 
@@ -65,17 +68,6 @@ def memory_bytes(memory: str | int) -> int:
     return int(float(found[1]) * 1024 ** ("KMGT".find(found[2].upper()) + 1 if found[2] else 0))
 
 
-def lattice_covers(model: "SequenceModel") -> tuple[tuple[str, ...], tuple[Callable[..., int], ...]]:
-    """The families of covers by name, and the functions that are covers of the user's own."""
-    if model.covers is None:
-        return (("suffix", "match") if model.effort == 1 else FAMILIES), ()
-    several: bool = isinstance(model.covers, list | tuple) and len(model.covers) > 0
-    known = several and all(callable(cover) or cover in FAMILIES for cover in model.covers)
-    check("covers", model.covers, known, f"some of {FAMILIES} and functions, or None")
-    functions = tuple(cover for cover in model.covers if callable(cover))
-    return tuple(cover for cover in model.covers if isinstance(cover, str)), functions
-
-
 def new_engine(model: "SequenceModel", alphabet: Alphabet, expected: int) -> SuffixEngine | LatticeEngine:
     """An engine that has learned nothing, in arrays for ``expected`` symbols.
 
@@ -85,7 +77,7 @@ def new_engine(model: "SequenceModel", alphabet: Alphabet, expected: int) -> Suf
     unset = model.depth is None and model.alpha is None and model.switching is None
     if model.effort and plain and unset and alphabet.symbols == list(range(256)) and not alphabet.grows:
         memory, forget = memory_bytes(model.memory), float(model.forget)
-        return LatticeEngine.new(*lattice_covers(model), memory, model.effort, expected, forget)
+        return LatticeEngine.new(model.effort, memory, expected, covers=model.covers, forget=forget)
     return SuffixEngine(_new_suffix_tree(model, alphabet))
 
 
@@ -97,8 +89,6 @@ def _new_suffix_tree(model: "SequenceModel", alphabet: Alphabet) -> SuffixStore:
         mode = at.REFINE
     mixed = mode == at.COARSEN_MIXED
     settings = np.empty(at.RATE + len(_RATES))
-    settings[at.DEPTH] = depth
-    settings[at.EAGER] = mode == at.COARSEN_DIRICHLET  # a fresh context has a say there
     settings[at.MEMORY] = memory_bytes(model.memory)
     settings[at.MODE] = mode
     settings[at.SHARE] = (_SHARE if mixed else 0.0) if model.switching is None else model.switching

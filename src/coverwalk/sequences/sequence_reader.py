@@ -1,6 +1,6 @@
 """What a fitted SequenceModel predicts, and how it explains it: contexts, covers, the posterior over context trees."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -96,37 +96,31 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
     walk: str
     switching: float | None
     borders: bool
-    covers: Sequence[str | Callable[..., int]] | None
-    effort: int
-    forget: float
 
     @property
     def alphabet_(self) -> list[Hashable]:
         """The known symbols, in the order of the columns of ``predict_proba``."""
-        self._check_fitted()
+        self._fitted()
         return list(self._alphabet.symbols)
 
     @property
     def n_contexts_(self) -> int:
         """Number of contexts stored; in the lattice, of slots in use."""
-        self._check_fitted()
-        return int(self._engine.n_contexts)
+        return int(self._fitted().n_contexts)
 
     @property
     def nbytes_(self) -> int:
         """The memory of the model in bytes."""
-        self._check_fitted()
-        return sum(array.nbytes for array in self._engine.store)
+        return sum(array.nbytes for array in self._fitted().store)
 
+    @reads
     def predict_proba(self, context: Any = None) -> Floats:
         """The probability of each symbol of ``alphabet_`` to come next. The probabilities sum to one.
 
         If the alphabet can grow, there is one more number: the probability of a new symbol.
         """
-        with reading(self):
-            place = self._place(context)
-            probability: Floats = self._engine.distribution(place)
-        return probability
+        place = self._place(context)
+        return np.asarray(self._engine.distribution(place))
 
     def log_loss(self, sequence: Any, *, context: Any = None, unit: str = "nats") -> float:
         """Mean of -log p over the symbols of a document. Nothing is learned."""
@@ -151,24 +145,22 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         """
         return self._along(TAIL, sequence, context, unit)
 
+    @reads
     def _along(self, what: int, sequence: Any, context: Any, unit: str) -> Floats:
         """A number for each symbol of a document, without learning them."""
-        self._check_fitted()
-        scale = nats_per(unit)
-        with reading(self):
-            codes = self._read(sequence)
-            place = self._place(context) if context is not None else self._engine.beginning(self.borders)
-            out = np.empty(len(codes))
-            self._engine.read(place, what, codes, out)
+        engine, scale, codes = self._fitted(), nats_per(unit), self._read(sequence)
+        out = np.empty(len(codes))
+        place = self._place(context) if context is not None else engine.beginning(self.borders)
+        engine.read(place, what, codes, out)
         return out / scale
 
+    @reads
     def sample(
         self, n: int, seed: int | np.random.Generator | None = None, context: Any = None, *, temperature: float = 1.0
     ) -> Any:
         """Draw the next n symbols. Nothing is learned."""
         check("n", n, n >= 0, "0 or more")
-        with reading(self):
-            symbols = self._draw(self._place(context), n, np.random.default_rng(seed), temperature)[0]
+        symbols, _ = self._draw(self._place(context), n, np.random.default_rng(seed), temperature)
         drawn = self._alphabet.decode(symbols)
         if self._kind == "bytes" and self._alphabet.are_bytes():
             return bytes(drawn)  # type: ignore[arg-type]
@@ -187,50 +179,46 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         rng, store = np.random.default_rng(seed), None
         while True:
             with reading(self):
-                self._check_fitted()
-                if store is not self._engine.store:  # contexts that it knew may have moved, or be forgotten
+                if store is not self._fitted().store:  # contexts that it knew may have moved, or be forgotten
                     place, store = self._place(context), self._engine.store
                 context = self._alphabet.decode(self._draw(place, 64, rng, temperature)[0])
             yield from context
 
+    @reads
     def entropy_rate(
         self, n: int = 10_000, seed: int | np.random.Generator | None = 0, *, unit: str = "nats"
     ) -> EntropyRate:
         """Entropy rate of the model, estimated on a sequence of n symbols drawn from it."""
         check("n", n, n >= 1, "at least 1")
-        self._check_fitted()
-        with reading(self):
-            entropies = self._draw(self._engine.beginning(self.borders), n, np.random.default_rng(seed))[1]
+        entropies = self._draw(self._fitted().beginning(self.borders), n, np.random.default_rng(seed))[1]
         return EntropyRate.of(entropies / nats_per(unit))
 
     # ---- where predictions come from ---------------------------------------------------------------------------------
 
+    @reads
     def posterior(self, context: Any = None) -> list[ContextWeight]:
         """The contexts of a prediction of the suffix tree, from the empty one to the longest known, with their weights.
 
         The weights sum to one, except that with the refining walk contexts that were never met have the rest.
         """
-        with reading(self):
-            place = self._place(context)
-            if isinstance(self._engine, LatticeEngine):
-                raise ValueError(
-                    "posterior weights of contexts belong to the suffix tree, and this model mixes covers: see "
-                    "`contributions`, or make it with effort=0"
-                )
-            weights: list[ContextWeight] = self._engine.context_weights(place, self._past(context))
-        return weights
+        place = self._place(context)
+        if isinstance(self._engine, LatticeEngine):
+            raise ValueError(
+                "posterior weights of contexts belong to the suffix tree, and this model mixes covers: see "
+                "`contributions`, or make it with effort=0"
+            )
+        return list(self._engine.context_weights(place, self._past(context)))
 
     @reads
     def contributions(self) -> dict[str, float]:
         """The contribution of each cover to the log-odds of the predictions."""
-        self._check_fitted()
-        return self._engine.contributions() if isinstance(self._engine, LatticeEngine) else {"suffix": 1.0}
+        engine = self._fitted()
+        return engine.contributions() if isinstance(engine, LatticeEngine) else {"suffix": 1.0}
 
     @reads
     def explain(self, context: Any = None) -> str:
         """A table of the contexts of a prediction; for a lattice, the contribution of each cover."""
-        self._check_fitted()
-        if isinstance(self._engine, LatticeEngine):
+        if isinstance(self._fitted(), LatticeEngine):
             return "\n".join(f"{name:10} {part:6.1%}" for name, part in self.contributions().items())
         lines = ["order    visits  stop w  weight  tables    full  repeat  context"]
         for row in self.posterior(context):
@@ -261,11 +249,11 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
 
     def _exact(self) -> suffix_store.SuffixStore:
         """The suffix tree, where the walk is the exact posterior over context trees."""
-        self._check_fitted()
-        if isinstance(self._engine, SuffixEngine) and not self._alphabet.grows:
-            mode, share = self._engine.store.settings[[suffix_store.MODE, suffix_store.SHARE]]
+        engine = self._fitted()
+        if isinstance(engine, SuffixEngine) and not self._alphabet.grows:
+            mode, share = engine.store.settings[[suffix_store.MODE, suffix_store.SHARE]]
             if mode == suffix_store.REFINE and share == 0:
-                return self._engine.store
+                return engine.store
         raise ValueError(
             'context trees have a posterior only with walk="refine", no switching and a fixed alphabet, got '
             f"walk={self.walk!r}, switching={self.switching!r}, alphabet={self.alphabet!r}: make such a model"
@@ -282,8 +270,8 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
     # ---- where a reader stands --------------------------------------------------------------------------------------
 
     def _place(self, context: Any) -> Any:
-        self._check_fitted()
-        return self._engine.here() if context is None else self._engine.after(self._read(context))
+        engine = self._fitted()
+        return engine.here() if context is None else engine.after(self._read(context))
 
     def _read(self, sequence: Any) -> Ints32 | Bytes:
         """The codes of a sequence that is not learned: all symbols never seen are the one that may come."""
@@ -298,6 +286,8 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
         self._engine.read(place, DRAW, symbols, entropies, rng.random(n), 1.0 / temperature)
         return symbols, entropies
 
-    def _check_fitted(self) -> None:
+    def _fitted(self) -> Any:
+        """The engine, if there is one yet."""
         if not hasattr(self, "_engine"):
             raise NotFittedError("this SequenceModel has learned nothing yet: call fit, partial_fit or update first")
+        return self._engine

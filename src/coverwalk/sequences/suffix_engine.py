@@ -79,7 +79,7 @@ class SuffixEngine:
         """Put symbols behind without learning them."""
         for symbol in codes[max(len(codes) - self.depth, 0) :]:
             self._make_room(1)
-            suffix_learn.prime(self.store, np.array([symbol], np.int32))
+            suffix_learn.prime(self.store, int(symbol))
 
     def learn(self, codes: Ints32 | Bytes, losses: Floats) -> None:
         """Learn symbols; ``losses`` (n,) are written, in nats; or (0,), and they are not kept."""

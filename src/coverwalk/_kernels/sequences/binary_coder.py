@@ -37,42 +37,27 @@ def finish(state: UInts) -> bytes:
 
 
 @kernel
-def _cut(state: UInts, p: int) -> np.uint64:
-    """The last number of the lower part, which stands for a 1 of probability p / 65536."""
-    span = state[HIGH] - state[LOW]
-    return state[LOW] + ((span * np.uint64(p)) >> np.uint64(16))
+def code_bit(state: UInts, data: Bytes, p: int, y: int) -> int:
+    """Write the bit y, or read one where y is -1; a 1 has probability p / 65536. The bit.
 
-
-@kernel
-def encode_bit(state: UInts, data: Bytes, p: int, y: int) -> None:
-    """Write one bit: the interval shrinks, and bytes that both ends share leave."""
-    cut = _cut(state, p)
+    The interval shrinks, and bytes that both its ends share leave. Past the end of ``data`` zeros are read.
+    """
+    reading = y < 0
+    last = state[LOW] + (((state[HIGH] - state[LOW]) * np.uint64(p)) >> np.uint64(16))  # of the part that means 1
+    if reading:
+        y = int(state[CODE] <= last)
     if y == 1:
-        state[HIGH] = cut
+        state[HIGH] = last
     else:
-        state[LOW] = cut + np.uint64(1)
-    while (state[LOW] ^ state[HIGH]) & _TOP == np.uint64(0):
-        data[np.int64(state[PLACE])] = np.uint8(state[HIGH] >> np.uint64(24))
-        state[PLACE] += np.uint64(1)
-        state[LOW] = (state[LOW] << _EIGHT) & _ALL
-        state[HIGH] = ((state[HIGH] << _EIGHT) & _ALL) | np.uint64(255)
-
-
-@kernel
-def decode_bit(state: UInts, data: Bytes, p: int) -> int:
-    """Read one bit; past the end of ``data`` come zeros."""
-    cut = _cut(state, p)
-    y = np.int64(1)
-    if state[CODE] <= cut:
-        state[HIGH] = cut
-    else:
-        y = np.int64(0)
-        state[LOW] = cut + np.uint64(1)
+        state[LOW] = last + np.uint64(1)
     while (state[LOW] ^ state[HIGH]) & _TOP == np.uint64(0):
         place = np.int64(state[PLACE])
-        coming = np.uint64(data[place]) if place < len(data) else np.uint64(0)
+        if reading:
+            coming = np.uint64(data[place]) if place < len(data) else np.uint64(0)
+            state[CODE] = ((state[CODE] << _EIGHT) & _ALL) | coming
+        else:
+            data[place] = np.uint8(state[HIGH] >> np.uint64(24))
         state[PLACE] += np.uint64(1)
         state[LOW] = (state[LOW] << _EIGHT) & _ALL
         state[HIGH] = ((state[HIGH] << _EIGHT) & _ALL) | np.uint64(255)
-        state[CODE] = ((state[CODE] << _EIGHT) & _ALL) | coming
     return int(y)

@@ -10,9 +10,9 @@ import numpy as np
 from coverwalk._arrays import Bytes, Floats, Ints, Ints32, UInts
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.sequences import store as at
-from coverwalk._kernels.sequences.binary_coder import decode_bit, encode_bit
+from coverwalk._kernels.sequences.binary_coder import code_bit
 from coverwalk._kernels.sequences.covers import PERIOD_EVERY, advance_past, find_period
-from coverwalk._kernels.sequences.lattice import Scratch, learn_bit, new_scratch, open_slots, open_symbol, predict_bit
+from coverwalk._kernels.sequences.lattice import learn_bit, new_scratch, open_slots, open_symbol, predict_bit
 from coverwalk._kernels.sequences.logistic import HISTORY_HALF
 from coverwalk._kernels.sequences.store import LatticeStore
 
@@ -59,12 +59,9 @@ def run(
                 if bit & 3 == 0:
                     open_slots(store, scratch, node, learning)
                 p = predict_bit(store, scratch, node, bit, past[at.LAST8])
-                if mode == DECODE:
-                    y = decode_bit(coder, data, p)
-                else:
-                    y = (symbol >> (7 - bit)) & 1
-                    if mode == ENCODE:
-                        encode_bit(coder, data, p, y)
+                y = (symbol >> (7 - bit)) & 1 if mode != DECODE else -1
+                if mode >= ENCODE:
+                    y = code_bit(coder, data, p, y)
                 cost -= math.log((p if y == 1 else 65536 - p) / 65536.0)
                 if learning:
                     if position & _USED_EVERY == 0:
@@ -116,14 +113,6 @@ def _note_use(use: Floats, weights: Ints32, x: Ints32, begin: int) -> None:
 
 
 @kernel
-def _bit(store: LatticeStore, scratch: Scratch, node: int, bit: int, last: np.uint64) -> float:
-    """P(1) of the next bit."""
-    if bit & 3 == 0:
-        open_slots(store, scratch, node, False)
-    return predict_bit(store, scratch, node, bit, last) / 65536.0
-
-
-@kernel
 def spread(store: LatticeStore, past: UInts, ring: Bytes, known: int, extra: UInts, probability: Floats) -> None:
     """The probability of each of the 256 symbols to come next: two bits' worth of a tree of 255 nodes.
 
@@ -134,15 +123,13 @@ def spread(store: LatticeStore, past: UInts, ring: Bytes, known: int, extra: UIn
     reach = np.zeros(512)
     reach[1] = 1.0
     last = past[at.LAST8]
-    for bit in range(4):
-        for node in range(1 << bit, 2 << bit):
-            p = _bit(store, scratch, node, bit, last)
-            reach[2 * node], reach[2 * node + 1] = reach[node] * (1.0 - p), reach[node] * p
-    for high in range(16, 32):
-        for bit in range(4, 8):
-            low = high << (bit - 4)
-            for node in range(low, low + (1 << (bit - 4))):
-                p = _bit(store, scratch, node, bit, last)
+    for top in range(1, 32):  # the root of the first four bits, and those of the last four
+        if 1 < top < 16:
+            continue
+        open_slots(store, scratch, top, False)
+        for bit in range(4):
+            for node in range(top << bit, (top + 1) << bit):
+                p = predict_bit(store, scratch, node, bit if top == 1 else bit + 4, last) / 65536.0
                 reach[2 * node], reach[2 * node + 1] = reach[node] * (1.0 - p), reach[node] * p
     for symbol in range(256):
         probability[symbol] = reach[256 + symbol]

@@ -127,13 +127,13 @@ def _count(tree: SuffixStore, level: Floats, entries: Ints, psi: Floats, symbol:
 
 
 @kernel
-def _step(tree: SuffixStore, entries: Ints, symbol: int) -> None:
+def _step(tree: SuffixStore, entries: Ints, symbol: int, keep: int) -> None:
     """Put a symbol behind: into the history, and the path on to the contexts that come after it."""
     tree.history[tree.size[at.HISTORY]] = symbol
     tree.size[at.HISTORY] += 1
     if symbol == tree.size[at.ALPHABET]:
         tree.size[at.ALPHABET] += 1
-    tree.size[at.PATH] = advance(tree, tree.path, tree.path_entry, entries, tree.size[at.PATH], symbol, 1)
+    tree.size[at.PATH] = advance(tree, tree.path, tree.path_entry, entries, tree.size[at.PATH], symbol, keep)
 
 
 @kernel
@@ -150,7 +150,7 @@ def observe(tree: SuffixStore, symbol: int, level: Floats, entries: Ints, phi: F
     else:
         _learn_stops(tree, phi, psi, longest)
     _count(tree, level, entries, psi, symbol)
-    _step(tree, entries, symbol)
+    _step(tree, entries, symbol, at.LEARN)
     return float(probability)
 
 
@@ -160,11 +160,9 @@ def learn(tree: SuffixStore, symbols: Ints32, start: int, losses: Floats) -> int
 
     losses (n,)   written: -log p of each symbol, before it was learnt, in nats
     """
-    depth = int(tree.settings[at.DEPTH])
-    level = np.empty((depth + 2, at.LEVEL_COLUMNS))
-    entries = np.empty(depth + 2, np.int64)
-    phi = np.empty(depth + 2)
-    psi = np.empty(depth + 3)
+    length = len(tree.path)
+    level, entries = np.empty((length, at.LEVEL_COLUMNS)), np.empty(length, np.int64)
+    phi, psi = np.empty(length), np.empty(length + 1)
     for i in range(start, len(symbols)):
         if not has_capacity(tree):
             return i
@@ -173,18 +171,13 @@ def learn(tree: SuffixStore, symbols: Ints32, start: int, losses: Floats) -> int
 
 
 @kernel
-def prime(tree: SuffixStore, symbols: Ints32) -> None:
-    """Append symbols without learning them: their contexts are opened, with no counts. ``has_capacity`` for each."""
-    eager = tree.settings[at.EAGER]
-    tree.settings[at.EAGER] = 1.0
-    entries = np.empty(len(tree.path), np.int64)
-    for i in range(len(symbols)):
-        symbol = np.int64(symbols[i])
-        materialise(tree)
-        find_entries(tree, tree.path, tree.size[at.PATH], symbol, entries)
-        for order in range(tree.size[at.PATH]):
-            if entries[order] < 0:
-                entries[order] = add_entry(tree, tree.path[order], symbol, -1 - (tree.size[at.HISTORY] + 1))
-        _step(tree, entries, symbol)
+def prime(tree: SuffixStore, symbol: int) -> None:
+    """Append a symbol without learning it: its contexts are opened, with no counts. ``has_capacity`` must hold."""
     materialise(tree)
-    tree.settings[at.EAGER] = eager
+    entries = np.empty(len(tree.path), np.int64)
+    find_entries(tree, tree.path, tree.size[at.PATH], symbol, entries)
+    for order in range(tree.size[at.PATH]):
+        if entries[order] < 0:
+            entries[order] = add_entry(tree, tree.path[order], symbol, -1 - (tree.size[at.HISTORY] + 1))
+    _step(tree, entries, symbol, at.OPEN)
+    materialise(tree)

@@ -47,6 +47,17 @@ def _tail_score(probability: Floats, symbol: int) -> float:
 
 
 @kernel
+def judge(
+    probability: Floats, known: int, what: int, i: int, symbols: Ints32, out: Floats, uniforms: Floats, power: float
+) -> None:
+    """What `read` does with the distribution of symbol i: the TAIL score of the symbol, or DRAW it."""
+    if what == DRAW:
+        symbols[i], out[i] = _draw(probability, known, power, uniforms[i])
+    else:
+        out[i] = _tail_score(probability, symbols[i])
+
+
+@kernel
 def read(
     tree: SuffixStore,
     path: Ints,
@@ -65,25 +76,19 @@ def read(
                    write the entropy of what each was drawn from
     """
     length, longest = lengths
-    depth = int(tree.settings[at.DEPTH])
-    level = np.empty((depth + 2, at.LEVEL_COLUMNS))
-    entries = np.empty(depth + 2, np.int64)
-    path_entry = np.empty(depth + 2, np.int64)
-    phi = np.empty(depth + 2)
-    psi = np.empty(depth + 3)
+    room = len(path)
+    level, entries, path_entry = np.empty((room, at.LEVEL_COLUMNS)), np.empty(room, np.int64), np.empty(room, np.int64)
+    phi, psi = np.empty(room), np.empty(room + 1)
     probability = np.empty(np.int64(alphabet_size(tree)))
     for i in range(len(symbols)):
         if what >= TAIL:
             distribution(tree, path, length, longest, level, probability)
-        if what == DRAW:
-            symbols[i], out[i] = _draw(probability, tree.size[at.ALPHABET], power, uniforms[i])
+            judge(probability, tree.size[at.ALPHABET], what, i, symbols, out, uniforms, power)
         symbol = np.int64(symbols[i])
         find_entries(tree, path, length, symbol, entries)
         if what == LOSSES:
             weigh(tree, path, length, longest, level)
             out[i] = -math.log(predict(tree, path, length, level, symbol, entries, phi, psi))
-        elif what == TAIL:
-            out[i] = _tail_score(probability, symbol)
-        length = advance(tree, path, path_entry, entries, length, symbol, 0)
-        longest = min(longest + 1, depth + 1)
+        length = advance(tree, path, path_entry, entries, length, symbol, at.READ)
+        longest = min(longest + 1, room - 1)
     lengths[0], lengths[1] = length, longest

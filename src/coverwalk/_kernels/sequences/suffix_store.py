@@ -14,13 +14,17 @@ HEAD, KINDS, LAST, PARENT, LABEL = range(5)
 # columns of entry_value: fractional count, tables, full count
 SYMBOL, NEXT, SUCCESSOR, OWNER = range(4)  # columns of entry_link
 NODES, ENTRIES, HISTORY, PATH, ALPHABET, BEGIN, START = range(7)  # places of size
-DEPTH, EAGER, MEMORY, MODE, SHARE, ALPHA, GROWING, PRIOR, WINDOW, RATE = range(10)  # places of settings
+MEMORY, MODE, SHARE, ALPHA, GROWING, PRIOR, WINDOW, RATE = range(8)  # places of settings
 COARSEN_MIXED, COARSEN_DIRICHLET, REFINE = range(3)  # modes
+READ, LEARN, OPEN = range(3)  # how a path moves on: see `suffix_tree.advance`
 # columns of a path's levels, which `suffix_walk.weigh` writes
 G_PY, D, G_FULL, REPEAT, BACK, FLAT, W, R, ROW, COLUMN, SEEN, LEVEL_COLUMNS = range(12)
 # the tied prior log-odds: stopping, discount, full counts against tables, repeating the newest symbol
 P_STOP, P_DISCOUNT, P_FULL, P_REPEAT = np.arange(4)  # not literals: those would compile each use anew
 NEWEST_ROWS, KINDS_COLUMNS = 256, 8  # of tied
+
+# the arrays that grow, and where their size is
+SIZE_OF = {"node_value": NODES, "node_link": NODES, "entry_value": ENTRIES, "entry_link": ENTRIES, "history": HISTORY}
 
 BORDER = -1  # between two documents in the history; the label of a context that begins with its document
 MOST_SYMBOLS = 2**31 - 8  # places in the history are 32-bit links
@@ -37,8 +41,6 @@ _ENTRY_LINKS = {
     OWNER: Limits(index="nodes"),
 }
 _SETTINGS = {
-    DEPTH: Limits(low="length - 2", high="length - 2"),
-    EAGER: Limits(low=0, high=1),
     MEMORY: Limits(low=0, high=2**62),  # bytes
     MODE: Limits(low=COARSEN_MIXED, high=REFINE, integral=True),
     SHARE: Limits(low=0, high=0.49),
@@ -60,12 +62,12 @@ class SuffixStore(NamedTuple):
     entry_link (entries, 4) symbol, next entry of the node, successor, node
     table (2^k,)            hash table of entries by (node, symbol), -1 where free; at most half full
     history (symbols,)      everything learnt, documents separated by -1
-    path (depth + 2,)       the contexts of the next symbol by order: a node, a tail -1 - place, or FRESH
+    path (depth + 2,)       the contexts of the next symbol by order: a node, a tail -1 - place, or FRESH; one to spare
     path_entry (depth + 2,) the entry whose successor each context on the path is
     size (7,)               nodes, entries, history, length of the path, symbols known, place where the document
                             begins, length of the path there
     tied (4, 4, rows, 8)    prior log-odds that contexts of one kind share: see suffix_walk
-    settings (13,)          the places above; RATE and on: how fast each of the tied log-odds is learned
+    settings (11,)          the places above; RATE and on: how fast each of the tied log-odds is learned
     """
 
     node_value: Annotated[Floats, Array(float, "nodes", 5)]
@@ -78,7 +80,7 @@ class SuffixStore(NamedTuple):
     path_entry: Annotated[Ints, Array(np.int64, "length", low=-1)]
     size: Annotated[Ints, Array(np.int64, 7, low=0, high=2**31)]
     tied: Annotated[Floats, Array(float, 4, 4, NEWEST_ROWS, KINDS_COLUMNS)]
-    settings: Annotated[Floats, Array(float, 13, columns=_SETTINGS)]
+    settings: Annotated[Floats, Array(float, 11, columns=_SETTINGS)]
 
 
 def new_tree(settings: Floats, tied: Floats, alphabet: int, depth: int) -> SuffixStore:
@@ -105,15 +107,8 @@ def new_tree(settings: Floats, tied: Floats, alphabet: int, depth: int) -> Suffi
 
 def trimmed(tree: SuffixStore) -> SuffixStore:
     """The same tree in arrays without spare room and without its table, as they are written to a file."""
-    nodes, entries, history = (int(n) for n in tree.size[:3])
-    return tree._replace(
-        node_value=tree.node_value[:nodes].copy(),
-        node_link=tree.node_link[:nodes].copy(),
-        entry_value=tree.entry_value[:entries].copy(),
-        entry_link=tree.entry_link[:entries].copy(),
-        table=np.empty(0, np.int32),
-        history=tree.history[:history].copy(),
-    )
+    used = {name: getattr(tree, name)[: tree.size[place]].copy() for name, place in SIZE_OF.items()}
+    return tree._replace(table=np.empty(0, np.int32), **used)
 
 
 def _check_store(state: Any, scope: Scope) -> None:

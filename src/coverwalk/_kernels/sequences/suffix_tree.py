@@ -10,10 +10,7 @@ it (a *tail*), and that says all there is to say about it, and about all longer 
 node when it is met for the second time. A text of n symbols has about n to 2n nodes, whatever the depth.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from coverwalk._arrays import Ints, Ints32
 from coverwalk._kernels._compile import kernel
@@ -173,12 +170,13 @@ def advance(tree: SuffixStore, path: Ints, path_entry: Ints, entries: Ints, leng
 
     path, path_entry (depth + 2,)   the path to move: the tree's own, or a copy that only reads
     entries (depth + 2,)            the entries of the symbol on it, from ``find_entries``
-    keep                            1: the tree has learnt the symbol; 0: the tree is only read
+    keep                            READ: the tree is only read; LEARN: it has learnt the symbol; OPEN: as LEARN, and
+                                    contexts never met are on the path too
     """
     entry_link, history = tree.entry_link, tree.history
-    eager = tree.settings[at.EAGER] > 0
+    eager = keep == at.OPEN or tree.settings[at.MODE] == at.COARSEN_DIRICHLET  # a fresh context has a say there
     now = tree.size[at.HISTORY]
-    new_length = min(length + 1, int(tree.settings[at.DEPTH]) + 1)
+    new_length = min(length + 1, len(path) - 1)
     code = path[0]
     path[0] = 0
     path_entry[0] = -1
@@ -194,7 +192,7 @@ def advance(tree: SuffixStore, path: Ints, path_entry: Ints, entries: Ints, leng
             if place >= now or history[place] == BORDER:  # nothing followed there: as good as never met
                 link = np.int64(FRESH)
         if link == FRESH and not eager:
-            if keep == 1:
+            if keep == at.LEARN:
                 _point_to_now(entry_link, entries, order, new_length, now)
             return order
         code = path[order]
@@ -217,7 +215,7 @@ def start_document(tree: SuffixStore, borders: int) -> None:
     tree.path[1] = 1
     tree.path_entry[0] = -1
     tree.path_entry[1] = -1
-    tree.size[at.START] = min(1 + borders, int(tree.settings[at.DEPTH]) + 1)
+    tree.size[at.START] = min(1 + borders, len(tree.path) - 1)
     tree.size[at.PATH] = tree.size[at.START]
 
 
@@ -236,23 +234,16 @@ def with_capacity(tree: SuffixStore, symbols: int) -> SuffixStore:
 
     Arrays that are nearly full grow by half: what is copied stays a small multiple of what is stored.
     """
-
-    def longer(array: NDArray[Any], used: int, spare: int) -> NDArray[Any]:
-        if used + spare <= len(array):
-            return array
-        larger = np.zeros((used + max(used // 2, spare), *array.shape[1:]), array.dtype)
-        larger[:used] = array[:used]
-        return larger
-
-    nodes, entries, history = (int(n) for n in tree.size[: at.HISTORY + 1])
-    if history + symbols > MOST_SYMBOLS:
+    size = tree.size.tolist()
+    if size[at.HISTORY] + symbols > MOST_SYMBOLS:
         raise ValueError(f"a model learns at most {MOST_SYMBOLS} symbols in all: begin a new one")
     length = len(tree.path)  # of the longest path: a symbol takes no more than a context and two entries for each
-    tree = tree._replace(
-        node_value=longer(tree.node_value, nodes, length),
-        node_link=longer(tree.node_link, nodes, length),
-        entry_value=longer(tree.entry_value, entries, 2 * length),
-        entry_link=longer(tree.entry_link, entries, 2 * length),
-        history=longer(tree.history, history, symbols + 2),
-    )
-    return tree if len(tree.table) >= 2 * (entries + 2 * length) else linked(tree)
+    spare = {at.NODES: length, at.ENTRIES: 2 * length, at.HISTORY: symbols + 2}
+    grown = {}
+    for name, place in at.SIZE_OF.items():
+        array, used = getattr(tree, name), size[place]
+        if used + spare[place] > len(array):
+            grown[name] = np.zeros((used + max(used // 2, spare[place]), *array.shape[1:]), array.dtype)
+            grown[name][:used] = array[:used]
+    tree = tree._replace(**grown)
+    return tree if len(tree.table) >= 2 * (size[at.ENTRIES] + 2 * length) else linked(tree)

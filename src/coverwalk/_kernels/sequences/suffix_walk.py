@@ -25,6 +25,7 @@ FLOOR = 2.0**-40  # the weight of the uniform distribution beside the mixed walk
 # the kind of a context: its order, how far it is from the finest, its counts, its distinct symbols, its newest symbol
 Kind = tuple[int, int, int, int, int]
 COUNT_ROWS = 13
+_KINDS_COLUMN = np.searchsorted([0, 1, 2, 4, 8, 16, 64], np.arange(66))
 
 
 @kernel
@@ -45,15 +46,7 @@ def _count_row(count: float) -> int:
 @kernel
 def _kinds_column(kinds: int) -> int:
     """Numbers of distinct symbols: 0, 1, 2, 3-4, 5-8, 9-16, 17-64, more."""
-    if kinds <= 2:
-        return kinds
-    if kinds <= 4:
-        return 3
-    if kinds <= 8:
-        return 4
-    if kinds <= 16:
-        return 5
-    return 6 if kinds <= 64 else 7
+    return int(_KINDS_COLUMN[min(kinds, 65)])
 
 
 @kernel
@@ -135,7 +128,7 @@ def weigh(tree: SuffixStore, path: Ints, length: int, longest: int, level: Float
     level (depth + 2, LEVEL_COLUMNS)  written: see the columns above
     """
     mode = np.int64(tree.settings[at.MODE])
-    alpha, depth, size = tree.settings[at.ALPHA], tree.settings[at.DEPTH], alphabet_size(tree)
+    alpha, depth, size = tree.settings[at.ALPHA], len(path) - 2, alphabet_size(tree)
     node_value, node_link, tied = tree.node_value, tree.node_link, tree.tied
     newest = newest_row(tree, path, length)
     for order in range(length):
@@ -212,7 +205,7 @@ def predict(
 @kernel
 def longest_path(tree: SuffixStore) -> int:
     """How many contexts the past of the next symbol has, met or not."""
-    return min(int(tree.size[at.START] + tree.size[at.HISTORY] - tree.size[at.BEGIN]), int(tree.settings[at.DEPTH]) + 1)
+    return min(int(tree.size[at.START] + tree.size[at.HISTORY] - tree.size[at.BEGIN]), len(tree.path) - 1)
 
 
 @kernel
