@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate
 from sklearn.base import clone
 
-from coverwalk import DoubleTree
+from coverwalk import DoubleTree, load
 from coverwalk._kernels.distributions.real_line import from_unit, log_slope, morton, to_unit
 from coverwalk._kernels.double_tree import walk
 from coverwalk.datasets import load_faithful, make_gaussmix, make_ring
@@ -140,6 +140,16 @@ def test_learning_far_values_keeps_everything_finite():
     model.partial_fit([[0.0], [1e300], [-1e308]], [1e300, -1e300, 1e308])
     assert np.isfinite(model.prequential(X, y)).all()
     assert np.isfinite(model.logpdf(X, y)).all()
+
+
+@pytest.mark.parametrize("far", [1e120, 1e155, 1e300])
+def test_far_values_of_two_outputs_keep_the_model_whole(far, tmp_path):
+    rng = np.random.default_rng(6)
+    X, Y = rng.uniform(size=(100, 1)), rng.standard_normal((100, 2))
+    model = DoubleTree().partial_fit(X, Y).partial_fit(X[:1], [[far, far]])
+    assert np.isfinite(model.logpdf(X, Y)).all()
+    model.save(tmp_path / "m.cover")
+    np.testing.assert_array_equal(load(tmp_path / "m.cover").logpdf(X, Y), model.logpdf(X, Y))
 
 
 def test_an_outlier_after_thousands_of_normal_rows_is_finite_and_learned():

@@ -84,8 +84,9 @@ def learn_normal(f: Floats, m: int, n: int, Z: Floats, t: int, r: Floats, growth
         f[m, diagonal] = new
         if k == q - 1:
             break
-        c, s = new / old, r[k] / old
+        cosine, sine = old / new, r[k] / new  # of a rotation: neither can overflow
         for i in range(k + 1, q):
             at_ik = base + (i * (i + 1)) // 2 + k
-            f[m, at_ik] = (f[m, at_ik] + s * r[i]) / c
-            r[i] = c * r[i] - s * f[m, at_ik]
+            entry = f[m, at_ik]
+            f[m, at_ik] = cosine * entry + sine * r[i]
+            r[i] = cosine * r[i] - sine * entry
