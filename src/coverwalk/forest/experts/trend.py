@@ -20,7 +20,8 @@ from coverwalk.forest.threads import in_threads, one_blas_thread
 
 WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
 MIDDLE = (1.0,)  # those of a metric that only leads to the next one
-RIDGES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
+RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
+MORE_RIDGES = (1e-4, *RIDGES)  # where rows are many: few cannot tell a function without noise from chance
 N_METRICS = 4  # that are learned, each from the last one's trend
 WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it may be noise to the trees
 SURE = 4.0  # standard errors by which they are less, where noise is most of them
@@ -79,7 +80,8 @@ class Trend:
                     best = last
             if n >= MANY_ROWS * JUDGED_WAVES * 2:
                 judged = Z[: 2 * n_judged], r[: 2 * n_judged]
-                some, more = (_rough(judged, best.metric, (1.0,), k * few, seed) for k in (1, 2))
+                some = _rough(judged, best.metric, (1.0,), few, seed)
+                more = _rough(judged, best.metric, (1.0,), 2 * few, seed, MORE_RIDGES)
                 if more.square < WORTH_IT * some.square:
                     best, n_frequencies = more, min(n // 4, MAX_FREQUENCIES)
         ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)}
@@ -144,7 +146,12 @@ class _Rough(NamedTuple):
 
 
 def _rough(
-    judged: tuple[Floats, Floats], metric: Floats, wavelengths: tuple[float, ...], n_frequencies: int, seed: int
+    judged: tuple[Floats, Floats],
+    metric: Floats,
+    wavelengths: tuple[float, ...],
+    n_frequencies: int,
+    seed: int,
+    ridges: tuple[float, ...] = RIDGES,
 ) -> _Rough:
     """The one of the wavelength and the ridge with the least leave-one-out errors."""
     Z, r = judged
@@ -152,7 +159,7 @@ def _rough(
     tried = []
     for wavelength in wavelengths:
         turns, phase = _random_frequencies(metric / wavelength, n_frequencies, seed)
-        for ridge, coefficients, left in _ridges(_features(Z, turns, phase), r):
+        for ridge, coefficients, left in _ridges(_features(Z, turns, phase), r, ridges):
             trend = Trend(turns, phase, _in_units(coefficients, len(metric)), ridge, *ends)
             tried.append(_Rough(float(np.mean(left**2)), trend, metric / wavelength, left))
     return min(tried, key=lambda rough: rough.square)
@@ -208,11 +215,11 @@ def _in_units(coefficients: Floats, p: int) -> Floats:
     return np.concatenate([coefficients[: 1 + p], _height(n_frequencies) * coefficients[1 + p :]])
 
 
-def _ridges(F: Floats, r: Floats) -> Iterator[tuple[float, Floats, Floats]]:
+def _ridges(F: Floats, r: Floats, ridges: tuple[float, ...]) -> Iterator[tuple[float, Floats, Floats]]:
     """Each ridge with its coefficients and the leave-one-out errors of the rows."""
     values, vectors = eigh(F.T @ F)
     P = F @ vectors
-    shrunk = 1.0 / (np.maximum(values, 0.0)[:, None] + RIDGES)
+    shrunk = 1.0 / (np.maximum(values, 0.0)[:, None] + ridges)
     coefficients = (P.T @ r)[:, None] * shrunk
     errors = (r[:, None] - P @ coefficients) / np.maximum(1.0 - (P * P) @ shrunk, MIN_KEEP)
-    return zip(RIDGES, (vectors @ coefficients).T, errors.T)
+    return zip(ridges, (vectors @ coefficients).T, errors.T)
