@@ -189,10 +189,7 @@ class ClassForest:
         additive = self.additive
         if (turn + 1) % math.ceil(len(places) / REFITS) == 0:
             with one_blas_thread():
-                additive = [
-                    expert.fitted(expert.functions(rows[0]), *rows[1:], self.n_classes, expert.variance)
-                    for expert in additive
-                ]
+                additive = [expert.refitted(*rows) for expert in additive]
         return replace(self, kinds=kinds, additive=additive).ready(kind)
 
     def grown_on_all(

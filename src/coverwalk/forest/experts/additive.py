@@ -85,14 +85,12 @@ class Additive:
         """With the coefficients of the most posterior probability, from functions' values (n, F) and classes (n,).
 
         The search begins at the coefficients that there are, and ends near the best ones, not at them: if rows are to
-        be left out, these coefficients must not come from them. There is only time for some rows, the first ones.
+        be left out, these coefficients must not come from them.
         """
         from scipy.optimize import fmin_l_bfgs_b  # takes as long to load as all else, and most models never need it
         from scipy.sparse import csr_array
 
         F = values.shape[1]
-        some = slice(MAX_FITTED // (F * n_classes) + 1)
-        values, y, weight = values[some], y[some], weight[some]
         given = csr_array(values) if np.count_nonzero(values) < SPARSE * values.size else values  # faster by half
         total, present = weight.sum(), np.eye(n_classes)[y] * weight[:, None]
         log_shares = np.log((present.sum(axis=0) + 1.0 / n_classes) / (total + 1.0))
@@ -113,12 +111,22 @@ class Additive:
         strange = float(1.0 / (total + 1.0))
         return replace(self, coefficients=coefficients, log_shares=log_shares, strange=strange, variance=variance)
 
+    def refitted(self, Z: Floats, y: Ints, weight: Floats) -> "Additive":
+        """The same functions and prior, fitted to rows in random order: to the first, as many as there is time for."""
+        some = _in_time(*self.coefficients.shape)
+        return self.fitted(self.functions(Z[some]), y[some], weight[some], len(self.log_shares), self.variance)
+
     def psi(self, values: Floats) -> Floats:
         """The class probabilities (n, C), from the functions' values (n, F)."""
         scores = values @ self.coefficients + self.log_shares
         p = np.exp(scores - scores.max(axis=1, keepdims=True))
         p *= (1.0 - self.strange) / p.sum(axis=1, keepdims=True)
         return np.asarray(p + self.strange * np.exp(self.log_shares))
+
+
+def _in_time(n_functions: int, n_classes: int) -> slice:
+    """The rows to which there is time to fit so many functions."""
+    return slice(MAX_FITTED // (n_functions * n_classes) + 1)
 
 
 def held_out_additive(
@@ -144,8 +152,8 @@ def held_out_additive(
         return standard_errors_gained([means[rows] for means in trees], psi, y[rows], weight[rows], gain)
 
     def fitted(plan: Additive, values: Floats, fold: Ints, variance: float) -> Additive:
-        """To rows that are not in a fold; their order is random."""
-        rows = np.delete(np.arange(n), fold)
+        """To the first rows that are not in a fold, as many as there is time for: their order is random."""
+        rows = np.delete(np.arange(n), fold)[_in_time(values.shape[1], C)]
         return plan.fitted(values[rows], y[rows], weight[rows], C, variance)
 
     single = Additive.planned(Z, n_categories)
