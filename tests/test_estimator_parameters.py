@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from coverwalk import (
     ConditionalDensity,
@@ -28,6 +29,20 @@ def test_signatures_show_types_and_models_are_known_by_identity(estimator):
     assert "Annotated" not in str(inspect.signature(estimator))
     assert estimator() != estimator()  # locks are kept by model
     assert repr(estimator()) == f"{estimator.__name__}()"
+
+
+class _Lines(ConditionalDensity):
+    """A subclass that sets a parameter itself, as scikit-learn allows."""
+
+    def __init__(self, n_estimators=4):
+        super().__init__(n_estimators, degree=1, stop=0.5)
+
+
+def test_a_subclass_may_take_fewer_parameters():
+    model = _Lines().fit(X, X[:, 0])
+    own = ConditionalDensity(4, degree=1, stop=0.5).fit(X, X[:, 0])
+    np.testing.assert_array_equal(model.predict(X), own.predict(X))
+    assert clone(model).stop == model.fit(X, X[:, 1]).stop == 0.5
 
 
 @pytest.mark.parametrize("estimator", [ConditionalDensity, ContextClassifier, Density])

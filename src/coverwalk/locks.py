@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from types import FrameType
 from typing import Any, Generic, TypeVar, cast, overload
@@ -216,8 +217,12 @@ class alone:  # noqa: N801
 
 
 def _parameters(model: Any) -> dict[str, Any]:
-    """The parameters of an estimator, and what scikit-learn itself has left on it: requests, callbacks, settings."""
-    names = model.get_params(deep=False)
+    """The parameters of an estimator, and what scikit-learn itself has left on it: requests, callbacks, settings.
+
+    A subclass may take fewer than its base, to which they belong all the same.
+    """
+    declared = fields(model) if is_dataclass(model) else ()
+    names = {*model.get_params(deep=False), *(each.name for each in declared if each.init)}
     return {name: value for name, value in vars(model).items() if name in names or _is_sklearns(name)}
 
 
