@@ -84,13 +84,13 @@ def test_densities_integrate_to_one(global_kernel):
         )
 
 
-PARTS = (Part(1, 1, 0.5, False), Part(1, 2, 0.8, False), Part(1, 1, 0.6, True))
+PARTS = (Part(1, 1, 0.5, False), Part(2, 2, 0.8, False), Part(1, 1, 0.6, True))
 
 
 def fitted_forest(n=700, parts=PARTS):
     from coverwalk.forest.forest import Forest
 
-    settings = Settings(n_trees=len(parts), parts=parts, scale_factor=0.9)
+    settings = Settings(n_trees=sum(part.n_trees for part in parts), parts=parts, scale_factor=0.9)
     forest = Forest.plan(X[:n], Y[:n], settings)
     forest.accumulate(X[:n], Y[:n])
     forest.finalize()
@@ -102,6 +102,27 @@ def test_right_after_a_fit_the_stream_says_what_the_fit_says():
     stream = ForestStream.of(forest, settings)
     fit = forest.predict_dist(X[700:900]).logpdf(Y[700:900])
     np.testing.assert_allclose(stream.logpdf(X[700:900], Y[700:900]), fit, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(stream.counts, 0.25 * 700 / 4)  # its weights are worth the rows that were held out
+
+
+def test_a_stream_leaves_the_forest_from_which_it_goes_on_as_it_was():
+    forest, settings = fitted_forest()
+    rows = slice(700, 720)
+    before = ForestStream.of(forest, settings).learn(X[rows], Y[rows])
+    ForestStream.of(forest, settings).learn(X[rows], Y[rows] + 3.0)
+    np.testing.assert_array_equal(ForestStream.of(forest, settings).learn(X[rows], Y[rows]), before)
+
+
+def test_copies_of_a_stream_keep_their_own_rows():
+    stream = ForestStream(StreamSettings(Settings(n_trees=3), choose=False), 3, list("abc"))
+    stream.learn(X[:300], Y[:300])
+    one, other, alone = stream.copy(), stream.copy(), pickle.loads(pickle.dumps(stream))
+    for each in (one, alone):
+        each.learn(X[300:330], Y[300:330])
+    other.learn(X[500:530], Y[500:530] + 3.0)
+    for each in (one, alone):  # and trees grow from the rows that were kept
+        each.learn(X[600:1500], Y[600:1500])
+    np.testing.assert_array_equal(one.logpdf(X[:9], Y[:9]), alone.logpdf(X[:9], Y[:9]))
 
 
 @pytest.mark.parametrize(("n", "decay"), [(700, 0.0), (60, 0.0), (700, 0.01), (60, 0.05)])

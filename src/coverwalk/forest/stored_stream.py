@@ -28,7 +28,7 @@ class StoredMember(NamedTuple):
 
 def stream_state(stream: "ForestStream") -> dict[str, Any]:
     """The fields of a stream, without what is made again."""
-    state = {name: value for name, value in vars(stream).items() if name not in ("table", "growing", "pace")}
+    state = {name: value for name, value in vars(stream).items() if name not in ("table", "growing", "pace", "filled")}
     kept = stream.n_rows - stream.first_row if stream.next_event < NEVER else 0
     state["X"], state["y"] = stream.X[:kept], stream.y[:kept]
     base, grown = stream.growing.result()[:2] if stream.growing else (None, [])  # does not depend on when
@@ -57,7 +57,8 @@ def restored_state(state: dict[str, Any]) -> dict[str, Any]:
     if grown:
         done = Growth(base or state["base"], [member(one) for one in grown], len(grown) > 1)  # of few trees, never all
         growing = Job(lambda: done, awaited=True)
-    return state | {"members": [member(one) for one in state["members"]], "growing": growing, "pace": Pace()}
+    made = {"growing": growing, "pace": Pace(), "filled": [len(state["y"])]}
+    return state | made | {"members": [member(one) for one in state["members"]]}
 
 
 def check_stream(state: Any) -> None:

@@ -51,7 +51,7 @@ class ForestStream:
     names : list of str
         Their names.
     categories : array of bool, optional
-        Which of them are categories: rows have the numbers of their levels there.
+        Which of them are categories: rows have their numbers there.
 
     Examples
     --------
@@ -96,6 +96,7 @@ class ForestStream:
         self.categorical = np.zeros(p, bool) if categorical is None else categorical
         self.categories: list[list[str]] = []  # names of the categories, for people
         self.X, self.y = np.empty((0, p)), np.empty(0)  # the rows to grow from, with capacity for more
+        self.filled = [0]  # rows in these arrays, which copies of the stream share until they learn other rows
         self.first_row = 0  # number of the first of them
         self.learned = np.zeros(1, np.int64)  # how many rows, where kernels count
         self.base: Base | None = None
@@ -121,9 +122,9 @@ class ForestStream:
         settings = replace(settings, forest=given)
         stream = cls(settings, forest.X.shape[1], forest.names, np.array(n_categories, bool) if n_categories else None)
         stream.categories = forest.categories
-        members, base = forest.members(), Base.of(forest)
+        members, base = [member.copy() for member in forest.members()], Base.of(forest)
         if forest.n_summed:
-            stream._begin(base, [member.copy() for member in members], forest.n_rows)
+            stream._begin(base, members, forest.n_rows)
             stream.learned[0] = stream.first_row = forest.n_rows
             stream.next_event = NEVER
             return stream
@@ -210,9 +211,9 @@ class ForestStream:
         return int(self.learned[0])
 
     def _keep(self, X: Floats, y: Floats) -> None:
-        """Keep rows to grow from. Old arrays are never written to where a growth may be reading."""
+        """Keep rows to grow from. Old arrays are never written to where a growth, or a copy, may be reading."""
         n, m = self.n_rows - self.first_row, len(y)
-        if n + m > len(self.y):
+        if n + m > len(self.y) or self.filled[0] > n:
             gone = max(self.n_rows - 2 * self.settings.window - self.first_row, 0)
             size = max(2 * (n - gone), n - gone + m, 64)
             X_old, y_old = self.X, self.y
@@ -220,7 +221,9 @@ class ForestStream:
             self.X[: n - gone], self.y[: n - gone] = X_old[gone:n], y_old[gone:n]
             self.first_row += gone
             n -= gone
+            self.filled = [n]
         self.X[n : n + m], self.y[n : n + m] = X, y
+        self.filled[0] = n + m
 
     def _kept(self, first: int, last: int) -> tuple[Floats, Floats]:
         """Rows by their numbers."""
