@@ -18,7 +18,7 @@ def climb(density: Floats, counted: Floats, rows: Floats, gain: float, weight: F
     the held-out rows; rows (E,): of the prior.
     """
     parts, E, n = density.shape
-    mixture, sums, total = np.empty(n), np.empty((parts, E)), counted.sum()
+    mixture, sums, total = np.empty(n), np.empty((parts, E)), counted.sum() + rows.sum()
     for _ in range(N_STEPS):
         for part in range(parts):
             for i in range(n):
@@ -37,7 +37,7 @@ def climb(density: Floats, counted: Floats, rows: Floats, gain: float, weight: F
         whole = 0.0
         for e in range(E):
             noisy = 0.5 * gain * (sums[1, e] + sums[2, e])
-            sums[0, e] = rows[e] + weight[e] * (1.0 + gain) * sums[0, e] * total / (total + noisy)
+            sums[0, e] = (rows[e] + weight[e] * (1.0 + gain) * sums[0, e]) / (total + noisy)
             whole += sums[0, e]
         change = 0.0
         for e in range(E):
