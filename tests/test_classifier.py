@@ -163,7 +163,7 @@ def slow_psi(tree, growth, x, k=0, base=None):
 
 
 @pytest.mark.usefixtures("many_discriminants")
-@pytest.mark.parametrize("growth", [COUNTS, GAUSS])
+@pytest.mark.parametrize("growth", [COUNTS, ClassGrowth(discriminants=False, alpha=3.0), GAUSS])
 def test_predictions_equal_the_recursion(growth):
     (X, _, _), tree, _, _ = class_tree(growth)
     if growth.discriminants:

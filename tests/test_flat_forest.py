@@ -7,7 +7,9 @@ from numpy.testing import assert_allclose
 from coverwalk._kernels.forest.flat import SORTED_ROWS
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import Part
+from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forest.settings import Settings
+from coverwalk.forest.stream import ForestStream
 from coverwalk.forest.tree_table import TreeTable
 
 PARTS = (Part(3, 2, 0.5, False), Part(2, 1, 0.3, True))
@@ -76,3 +78,26 @@ def test_a_forest_fitted_again_makes_a_new_table():
     forest.accumulate(*data(600, 2))
     forest.finalize()
     assert not np.allclose(before, forest.predict_dist(X).mean())
+
+
+def test_a_missing_value_stands_at_the_mean_of_its_context():
+    rng = np.random.default_rng(0)
+    t = rng.uniform(size=300)
+    X = np.column_stack([rng.uniform(size=300) + 0.5 * (t > 0.5), t])
+    y = np.where(t > 0.5, 1.0, -1.0) * (3 + 2 * X[:, 0]) + 0.1 * rng.standard_normal(300)
+    X[::5, 0] = np.nan
+    settings = Settings(n_trees=1, degree=1, min_rows=120)  # one split
+    forest = Forest.plan(X, y, settings)
+    forest.accumulate(X, y)
+    forest.finalize()
+    (tree,) = forest.trees
+    assert tree.feature.tolist() == [1, -1, -1]
+    leaf = tree.leaves(forest.frame.rows(X).Z)
+    of_leaf = np.nanmean(X[leaf == tree.leaves(forest.frame.rows(np.array([[0.5, 0.3]])).Z), 0])
+    missing, mean, other = (np.array([[x, 0.3]]) for x in (np.nan, of_leaf, np.nanmean(X[:, 0])))
+    assert_allclose(forest.predict_dist(missing).mean(), forest.predict_dist(mean).mean(), rtol=1e-9)
+    assert abs(forest.predict_dist(missing).mean() - forest.predict_dist(other).mean()) > 0.2
+    first, second = (ForestStream.of(forest, StreamSettings(settings, choose=False)) for _ in range(2))
+    seen = np.array([-4.5])
+    assert_allclose(first.learn(missing, seen), second.learn(mean, seen), rtol=1e-9)
+    assert_allclose(first.logpdf(other, seen), second.logpdf(other, seen), rtol=1e-9)

@@ -161,7 +161,7 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         doubled, or when a new class comes.
         """
         self._check_parameters()
-        first, model = not hasattr(self, "classes_"), twin(self)  # the levels of rows that are refused are not kept
+        first, model = not hasattr(self, "classes_"), twin(self)  # the categories of rows that are refused are not kept
         X, y, weight = model._checked(X, y, sample_weight, reset=first, mixed=None if first else self._mixed.grown(X))
         known, declared = (None, False) if first else (self.classes_, self._declared)
         merged, declared = merged_classes(known, declared, classes, y)

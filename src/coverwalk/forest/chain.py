@@ -67,7 +67,7 @@ class StreamChain:
         )
 
     def name_categories(self, names: list[list[str]]) -> None:
-        """Tell the streams how the levels of their inputs are called by now."""
+        """Tell the streams the names of the categories of their inputs, as they are by now."""
         for stream in self.streams:
             stream.categories = names
 

@@ -41,7 +41,7 @@ def check_tree(tree: Any, fitted: Any, degree: int, n_categories: Any) -> None:
 
 
 def _n_categories(forest: Any, p: int) -> Any:
-    """How many levels each column has; the rows have no others."""
+    """How many categories each column has; the rows have no others."""
     counts, names = forest.settings.n_categories, forest.categories
     require("categories", len(counts) in (0, p) and len(names) <= p and bool(names) == bool(counts))
     require("categories", all(len(category) == count for category, count in zip(names, counts)))

@@ -24,7 +24,7 @@ class ClassComponent(NamedTuple):
     tree: int  # trees that count come first, then those with discriminants; -1 is the additive expert
     depth: int  # 0 is the context of all x
     local: str  # "counts", "additive", or a discriminant: its covariances, and the exponent of its odds
-    # bounds of the context, open below and closed above, or its levels; columns without are free
+    # bounds of the context, open below and closed above, or its categories; columns without are free
     box: dict[str, tuple[float, float] | list[str]]
     counts: dict[Any, float]  # weight of the rows of each class in the context
     probabilities: dict[Any, float]  # that this local model predicts for x

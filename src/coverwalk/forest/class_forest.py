@@ -27,16 +27,16 @@ REFITS = 4  # of the additive expert, while each tree of a stream grows again
 @stored(check=lambda state, scope: require("categories", len(state.n_categories) in (0, scope["p"])))
 @dataclass(frozen=True)
 class ClassInputs:
-    """Inputs in units of order one. Categories keep the numbers of their levels, for splits.
+    """Inputs in units of order one. Categories keep their numbers, for splits.
 
-    Behind all columns come indicators of levels that some rows have and some have not, for discriminants, with mean 0
-    and variance 1 and NaN where one is missing.
+    Behind all columns come indicators of categories that some rows have and some have not, for discriminants, with mean
+    0 and variance 1 and NaN where one is missing.
     """
 
     scaling: Annotated[Scaling, Object(Scaling, p="p")]
     # of each column, 0 for numbers; empty where all are numbers
     n_categories: Annotated[tuple[int, ...], List(Whole(0, MAX_CATEGORIES), kind=tuple)]
-    indicators: Annotated[Ints, Array(np.int64, "m", 2, columns={0: Limits(index="p")})]  # column and level
+    indicators: Annotated[Ints, Array(np.int64, "m", 2, columns={0: Limits(index="p")})]  # column and category
     shares: Annotated[Floats, Array(float, "m", above=0, below=1)]  # of the rows that have a value
 
     @classmethod
@@ -82,7 +82,7 @@ _STORED = Object(StoredClassTree, p="p", columns="p + m", C="C")
 
 
 def _check_splits(state: Any, scope: Scope) -> None:
-    """Splits between levels where there are levels, and only there."""
+    """Splits between categories where there are some, and only there."""
     for growth, trees in state.kinds:
         require("categories", len(growth.n_categories) in (0, scope["p"]))
         counts = growth.categories(scope["p"])

@@ -85,7 +85,7 @@ def merged_classes(
 
 
 def check_classifier(state: Any) -> None:
-    """A fitted classifier has all of its parts, and its rows have no levels but those it knows."""
+    """A fitted classifier has all of its parts, and its rows have no categories but those it knows."""
     parts = ["classes_", "_forest", "_rows", "_rows_grown", "_seed", "_declared", "_n_summed", "n_features_in_"]
     has = [hasattr(state, name) for name in parts]
     if not any(has[:4]):  # saved before it was fitted

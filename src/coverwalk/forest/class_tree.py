@@ -50,7 +50,7 @@ class ClassGrowth:
         return float(self.alpha), np.array(TEMPERATURES, np.float64)
 
     def categories(self, width: int) -> Ints:
-        """How many each of the columns has that splits read; behind these come indicators of levels, up to width."""
+        """How many each column has that splits read; behind these come indicators of categories, up to width."""
         return np.array(self.n_categories or (0,) * width, np.int64)
 
 

@@ -9,15 +9,15 @@ import numpy as np
 class Context(NamedTuple):
     """A context that predicts: which, how many rows it holds, the degree of its best polynomial, and where it is."""
 
-    tree: int  # -1: the kernel density of y given x over the whole space; -2: steps of y common to all x
+    tree: int  # -1: the kernel density of y given x over the whole space; -2: cells of y common to all x
     context: int
     n_rows: int
     degree: int
-    # the half-open intervals (low, high] of the inputs that were cut; of categories the levels
+    # the half-open intervals (low, high] of the inputs that were split; lists of categories
     box: Mapping[str, tuple[float, float] | list[str]]
 
     def __str__(self) -> str:
-        """Short, for pictures.
+        """Short, for plots.
 
         >>> print(Context(3, 7, 42, 1, {"age": (-np.inf, 30.0), "town": ["Bern", "Rome"]}))
         age <= 30, town in Bern, Rome (42 rows)

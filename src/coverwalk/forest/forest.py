@@ -56,7 +56,7 @@ class Forest:
     X: Annotated[Floats, Array(float, "n", "p", nan=True, any_unit=True)]
     y: Annotated[Floats, Array(float, "n", any_unit=True)]
     names: Annotated[list[str], List(Text(), "p")]
-    # names of the levels of each column
+    # their names, of each column
     categories: Annotated[list[list[str]], List(List(Text()))] = field(default_factory=list)
     fitted: Annotated[list[FittedTree], List(Object(FittedTree, N="trees[i].N", p="p"), "len(trees)")] = field(
         default_factory=list
@@ -193,7 +193,7 @@ class Forest:
     def predict_dists(self, X: Floats, some: slice = slice(None)) -> list[PredictiveDistribution]:
         """The distributions of y in rows X (n, p) under each prior of `finalize`, from all or some trees.
 
-        They have the same components in other weights, and no steps.
+        They have the same components in other weights, and no cells of y.
         """
         table = self.table
         if some != slice(None):

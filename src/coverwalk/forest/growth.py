@@ -197,7 +197,7 @@ def _grow_one(given: _Rows, now: int, base: Base, k: int, seed: int, settings: S
 
 
 def categories_seen(X: Floats, n_categories: tuple[int, ...]) -> tuple[int, ...]:
-    """How many levels each category has in rows X (n, p): some may have come since the frame was made.
+    """How many categories each column has in rows X (n, p): some may have come since the frame was made.
 
     >>> categories_seen(np.array([[np.nan, 4.0], [7.0, np.nan]]), (0, 2))
     (0, 5)

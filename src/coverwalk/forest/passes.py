@@ -117,7 +117,7 @@ class Columns(NamedTuple):
     n_inputs: int
     n_outputs: int  # 0: y has one dimension
     labels: bool  # y are labels of classes
-    categorical: tuple[int, ...] = ()  # inputs that come as the digests of their levels
+    categorical: tuple[int, ...] = ()  # inputs that come as the digests of their values
 
     @classmethod
     def of(cls, X: Any, y: Any, labels: bool, categorical: Any = None) -> "Columns":

@@ -61,7 +61,7 @@ def _told_outliers(settings: Settings) -> str:
 
 
 def _shares_of_kinds(forest: Forest, components: Floats) -> dict[str, float]:
-    """Of the trees' local models, and of the experts beside them: the kernel density over all rows, and the steps."""
+    """Of the trees' local models, and of the experts beside them: the global kernel and the cells of y."""
     kernel, y_cells = forest.settings.kernel if forest.global_kernel else 0.0, forest.settings.y_cells
     share = y_cells.weight if y_cells else 0.0  # at most: of what lies in the cells
     shares = dict(zip(KINDS, ((1.0 - share) * (1.0 - kernel) * components / components.sum()).tolist()))
@@ -88,7 +88,7 @@ def _add_tree(tree: Tree, fitted: FittedTree, Z: Floats, components: Floats, spl
     nonzero = share[context] * records.weight[0]
     components += np.bincount(records.kind, nonzero, minlength=len(KINDS))
     inner = tree.left >= 0
-    # a walk that has not stopped on the way to a context, nor in it, meets its cut
+    # a walk that has not stopped on the way to a context, nor in it, meets its split
     stopped = tree.summed_downwards(np.bincount(context, records.weight[0], len(tree)))
     meets = share[inner] * np.maximum(1.0 - stopped[inner], 0.0)
     splits += np.bincount(tree.feature[inner], meets, minlength=len(splits))

@@ -124,7 +124,7 @@ class ForestSums(ForestStatistics[Moments]):
     def over(cls, forest: Forest, rows: Rows, with_missing: tuple[int, ...] = ()) -> "ForestSums":
         """Sums for a planned forest; what is no sum (trend and global kernel) comes from some rows X (n, p), y (n,).
 
-        gaps: columns that have missing values in some row, of these or not; they stand at the means of these.
+        with_missing: columns that have missing values in some row, of these or not; they stand at the means of these.
         """
         order = canonical_order(*rows)
         X, y = (part[order] for part in rows)

@@ -89,7 +89,7 @@ class Tree:
 
     @property
     def categories(self) -> Ints:
-        """Masks (N,): the levels that go left, and whether missing values do; see `_kernels.forest.node`."""
+        """Masks (N,): the categories that go left, and whether missing values do; see `_kernels.forest.node`."""
         return self.nodes["categories"].copy()
 
     def same(self, other: "Tree") -> bool:
@@ -142,7 +142,7 @@ class Tree:
         return bounds
 
     def category_sets(self, context: int) -> dict[int, int]:
-        """Masks of the levels, of the categories that are split on the way to a context, that it holds."""
+        """Masks of the categories that a context holds, of the inputs that are split by them on the way to it."""
         masks: dict[int, int] = {}
         k = context
         while k > 0:
@@ -154,7 +154,7 @@ class Tree:
         return masks
 
     def describe(self, context: int, names: Any, categories: Any, bound: Any) -> dict[str, Any]:
-        """The box of a context in the units and names of the inputs: intervals, and lists of levels.
+        """The box of a context in the units and names of the inputs: intervals, and lists of categories.
 
         bound(split, a): a split of column a in the units of the inputs.
         """
@@ -209,7 +209,7 @@ def grow_tree(
     n_judged : int
         Rows on which candidates are judged, where a context has more.
     n_categories : tuple of int
-        How many levels each column has; 0 for numbers. Empty: all columns are numbers.
+        How many categories each column has; 0 for numbers. Empty: all columns are numbers.
     """
     counts = np.array(n_categories or (0,) * X.shape[1], np.int64)
     lines = lines_of(y, plain_columns(X, n_categories), n_candidates, n_judged)

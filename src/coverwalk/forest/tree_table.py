@@ -15,7 +15,7 @@ from coverwalk.distributions.shapes import Shapes
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.atoms import ATOMS, Atoms, with_atoms
 from coverwalk.forest.experts.global_kernel import KernelContext
-from coverwalk.forest.experts.y_cells import STEPS, UNIT_CELL, YCells, with_y_cells
+from coverwalk.forest.experts.y_cells import UNIT_CELL, Y_CELLS, YCells, with_y_cells
 from coverwalk.forest.fitting import OUTLIER_DF
 from coverwalk.forest.flat import flattened
 from coverwalk.forest.members import GLOBAL_KERNEL, Frame, Member, describe_context
@@ -191,7 +191,7 @@ class TreeTable:
     def describe(self, label: int, n_rows: int, names: list[str], categories: list[list[str]]) -> Context | None:
         """What a context is, in the units and names of the inputs; None for the distribution of outliers."""
         if label < 0:
-            beside = {GLOBAL_KERNEL: -1, STEPS: -2, ATOMS: -3}
+            beside = {GLOBAL_KERNEL: -1, Y_CELLS: -2, ATOMS: -3}
             return Context(beside[label], 0, n_rows, 0, {}) if label in beside else None
         k = int(np.searchsorted(self.labels, label, side="right")) - 1
         return describe_context(self.members[k], k, label - int(self.labels[k]), names, categories)

@@ -111,11 +111,11 @@ class KernelDensityPosterior(RealPosterior):
         return self._log_evidence
 
     def mean(self, x: Any) -> Floats:
-        """Of the rows and the centre of the base law."""
+        """Of the rows and the centre of the base distribution."""
         return np.asarray((np.sum(self._rows, axis=0) + self._model.loc) / (len(self._rows) + 1))
 
     def var(self, x: Any) -> Floats:
-        """Infinite: the base law has two degrees of freedom."""
+        """Infinite: the base distribution has two degrees of freedom."""
         return np.full(self._model.q, np.inf)
 
     def cdf(self, x: Any, y: float) -> float:
@@ -129,7 +129,7 @@ class KernelDensityPosterior(RealPosterior):
         return float(np.exp(self.log_weight) @ ((kernels + base) / (len(self._rows) + 1)))
 
     def sample(self, x: Any, rng: np.random.Generator) -> Floats:
-        """A bandwidth, a row or the base law, then the kernel."""
+        """A bandwidth, a row or the base distribution, then the kernel."""
         m = self._model
         weight = np.exp(self.log_weight)
         h = np.exp(m.log_h[rng.choice(len(weight), p=weight / weight.sum())])

@@ -1,4 +1,4 @@
-"""The best split of a category: one of the prefixes in some order of its levels, whatever judges it."""
+"""The best split of a column of categories: one of the prefixes in some order of its categories, whatever judges it."""
 
 import math
 
@@ -12,7 +12,7 @@ from coverwalk._kernels.forest.side_scores import line_evidence, negative_entrop
 
 @kernel
 def order_categories(mean: Floats, size: Floats, order: Ints) -> int:
-    """Sort the levels that have rows by their mean, into order; how many they are."""
+    """Sort the categories that have rows by their mean, into order; how many they are."""
     n = 0
     for category in range(len(size)):
         if size[category] > 0.0:
@@ -27,7 +27,7 @@ def order_categories(mean: Floats, size: Floats, order: Ints) -> int:
 
 @kernel
 def mask_of(order: Ints, n_left: int, n_present: int, larger_left: bool) -> np.int64:
-    """The mask that sends the first n_left levels of an order left, and levels without rows to the larger side."""
+    """The mask that sends the first n_left categories of an order left, and those without rows to the larger side."""
     mask = np.int64(0)
     if larger_left:
         mask = np.int64(-1)
@@ -49,11 +49,11 @@ def missing_goes(mask: np.int64, left: bool) -> np.int64:
 def best_prefix(
     size: Floats, sums: Floats, rate: Floats, need: float, line: tuple[float, Floats] | None, entropies: Floats | None
 ) -> tuple[float, int]:
-    """The prefix of most score, of the levels in the order of their rate: its score, and the mask of the set.
+    """The prefix of most score, of the categories in the order of their rate: its score, and the mask of the set.
 
-    size (n + 1,) and sums (n + 1, m): rows of each of n levels and of missing values, and what scores are made of: of a
-    line the sums of r and rr, else the weight of each class. line: variance of r and a table, or None: then a side is
-    judged by its classes. Missing values go to the better side; levels without rows to the larger one.
+    size (n + 1,) and sums (n + 1, m): rows of each of n categories and of missing values, and what scores are made of:
+    of a line the sums of r and rr, else the weight of each class. line: variance of r and a table, or None: then a side
+    is judged by its classes. Missing values go to the better side; categories without rows to the larger one.
     """
     n_categories, m = len(rate), sums.shape[1]
     order, low, high, total = np.zeros(n_categories, np.int64), np.zeros(m), np.zeros(m), np.zeros(m)
@@ -63,7 +63,7 @@ def best_prefix(
         n += size[category]
         for j in range(m):
             total[j] += sums[category, j]
-    for taken in range(1, present + (missing > 0.0)):  # all levels against the missing ones is a split too
+    for taken in range(1, present + (missing > 0.0)):  # all categories against the missing ones is a split too
         below += size[order[taken - 1]]
         for j in range(m):
             low[j] += sums[order[taken - 1], j]

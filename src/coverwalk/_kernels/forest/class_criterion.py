@@ -73,7 +73,7 @@ def _count_between(
 def _best_categories(
     values: Floats, y: Ints, weight: Floats, n: int, n_classes: int, need: float, table: Floats, state: UInts
 ) -> tuple[float, int]:
-    """The best set of n levels, in the order of one class's rate: that of a row drawn at random."""
+    """The best set of n categories, in the order of one class's rate: that of a row drawn at random."""
     m, C = len(values), n_classes
     size, counts, rate = np.zeros(n + 1), np.zeros((n + 1, C)), np.zeros(n)
     for q in range(m):

@@ -2,7 +2,7 @@
 
 A cell is halved along an axis of choice; one reached by the same halvings in another order is the same cell. That is
 kept up for ``levels`` halvings (a lattice grows too wide for more); below, each cell is halved along the one axis whose
-halves differ most in their points. A cell of fewer than two points is not cut.
+halves differ most in their points. A cell of fewer than two points is not split.
 
 A point is a row of codes (q,) int64: its place in (0, 1) in units of 2^-BITS. Cells come parents first; the moves of
 cell k, one for each axis it may be halved along, are first[k]:first[k+1].
@@ -14,13 +14,13 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.real_line import from_unit, log_slope, to_unit
 
-# first move (N + 1,) and moves (M, 6): axis, its halvings before, cells below and above (-1: not cut), points in them
+# first move (N + 1,) and moves (M, 6): axis, its halvings before, cells below and above (-1: not split), points in them
 Cells = tuple[Ints, Ints]
 
 BITS = 50
 AXIS, HALVINGS, CHILD, POINTS = 0, 1, 2, 4  # columns of a move
 _FIRST, _BEGIN, _END, _HOME, _SHAPE = 0, 1, 2, 3, 4  # columns of a cell while it grows; its halvings come last
-_LEAST = 2  # points of a cell that is cut
+_LEAST = 2  # points of a cell that is split
 
 
 @kernel
@@ -143,7 +143,7 @@ def _new_cell(
     levels: int,
 ) -> tuple[tuple[Ints, Ints], int]:
     """Add a cell of rows[span[0]:span[1]], those of the order span[2], with its moves; its number, or -1 if it is not
-    cut.
+    split.
     """
     cell, move = table
     q, total = len(most), 0
@@ -213,7 +213,7 @@ def _grow_level(
 def _grow_deep(
     codes: Ints, table: tuple[Ints, Ints], sizes: Ints, order: Ints, levels: int, most: Ints
 ) -> tuple[Ints, Ints]:
-    """Cells with one move each, from the first of the last level of the lattice to the last that is cut."""
+    """Cells with one move each, from the first of the last level of the lattice to the last that is split."""
     spare, shape = np.empty(order.shape[1], np.int64), np.zeros(len(most), np.int64)
     k = sizes[2]
     while k < sizes[0]:
@@ -235,7 +235,7 @@ def _grow_deep(
 
 @kernel
 def grow_cells(codes: Ints, most: Ints, levels: int, cells: Cells, sizes: Ints) -> None:
-    """Cut (0, 1)^q for points codes (n, q), axis a at most most[a] <= BITS times.
+    """Split (0, 1)^q for points codes (n, q), axis a at most most[a] <= BITS times.
 
     Writes the numbers of cells and moves to sizes (3,) and, where there is room for them, the cells to the first of
     ``cells``.
@@ -251,7 +251,7 @@ def grow_cells(codes: Ints, most: Ints, levels: int, cells: Cells, sizes: Ints) 
     for k in range(levels):
         table, order = _grow_level(codes, table, sizes, order, shapes, start, k, most)
     cell, move = _grow_deep(codes, table, sizes, order, levels, most)
-    n_split, sizes[0] = sizes[0], max(sizes[0], 1)  # where nothing is cut there is still the root
+    n_split, sizes[0] = sizes[0], max(sizes[0], 1)  # where nothing is split there is still the root
     if sizes[0] >= len(cells[0]) or sizes[1] > len(cells[1]):
         return
     for k in range(sizes[0] + 1):

@@ -1,11 +1,11 @@
 """The walk over the cells of an optional Polya tree: its evidence, its posterior, and the density it predicts.
 
-For a cell with n points, relative to the uniform distribution on it (Z = 1 where it is not cut),
+For a cell with n points, relative to the uniform distribution on it (Z = 1 where it is not split),
 
     Z = w + (1 - w) sum_b v_b B(n_below + a, n_above + a) / B(a, a) 2^n Z_below Z_above,        v_b = 1 / moves.
 
 The predictive density is a sum over all cells that hold a place: the probability that the walk stops there, divided
-by the volume. That is `height` (N,) of a cell, and `edge` (M, 2) of the halves of a move that are not cut any more.
+by the volume. That is `height` (N,) of a cell, and `edge` (M, 2) of the halves of a move that are not split any more.
 """
 
 import math
@@ -18,7 +18,7 @@ from coverwalk._kernels.forest.dyadic_cells import AXIS, BITS, CHILD, HALVINGS, 
 
 # What is left for those who ask, as a tree: first move (N + 1,), moves (M, 4): axis, its halvings before, cells below
 # and above (-1: none, or visited by another way); height (N,) and edge (M, 2)
-Steps = tuple[Ints, Ints, Floats, Floats]
+WeighedCells = tuple[Ints, Ints, Floats, Floats]
 
 
 @kernel
@@ -84,10 +84,10 @@ def _descend(
 
 
 @kernel
-def weigh_cells(cells: Cells, stop: float, a: float, faint: float, steps: Steps, sizes: Ints) -> float:
+def weigh_cells(cells: Cells, stop: float, a: float, faint: float, weighed: WeighedCells, sizes: Ints) -> float:
     """Log evidence of the points in (0, 1)^q; the predictive density without moves less probable than faint.
 
-    The density is written to the first of ``steps``, which has room for all cells and moves; sizes (2,): how many.
+    The density is written to the first of ``weighed``, which has room for all cells and moves; sizes (2,): how many.
     """
     first, move = cells
     N, M = len(first) - 1, len(move)
@@ -101,7 +101,7 @@ def weigh_cells(cells: Cells, stop: float, a: float, faint: float, steps: Steps,
             n_cells += 1
             for m in range(first[k], first[k + 1]):
                 n_moves += kept[m]
-    new_first, new_move, new_height, new_edge = steps
+    new_first, new_move, new_height, new_edge = weighed
     sizes[0], sizes[1], new_first[0], at = n_cells, n_moves, 0, 0
     for k in range(N):
         if number[k] < 0:
@@ -124,9 +124,9 @@ def weigh_cells(cells: Cells, stop: float, a: float, faint: float, steps: Steps,
 
 
 @kernel
-def cell_density(codes: Ints, steps: Steps, out: Floats) -> None:
+def cell_density(codes: Ints, weighed: WeighedCells, out: Floats) -> None:
     """Density of places codes (n, q) in (0, 1)^q."""
-    first, move, height, edge = steps
+    first, move, height, edge = weighed
     stack = np.empty(len(first) + 1, np.int64)
     for r in range(len(codes)):
         total, depth = 0.0, 1
@@ -145,12 +145,12 @@ def cell_density(codes: Ints, steps: Steps, out: Floats) -> None:
 
 
 @kernel
-def boxes(steps: Steps, low: Floats, width: Floats) -> None:
+def boxes(weighed: WeighedCells, low: Floats, width: Floats) -> None:
     """Write lower corner and width (N + 2 M, q) in (0, 1)^q of all cells, then of the halves of all moves.
 
     They come as those of the root: 0 and 1.
     """
-    first, move, height, _ = steps
+    first, move, height, _ = weighed
     N, q = len(height), low.shape[1]
     for k in range(N):
         for m in range(first[k], first[k + 1]):
@@ -167,12 +167,14 @@ def boxes(steps: Steps, low: Floats, width: Floats) -> None:
 
 
 @kernel
-def slice_cells(code: Ints, known: Bools, target: int, steps: Steps, low: Ints, high: Ints, density: Floats) -> int:
+def slice_cells(
+    code: Ints, known: Bools, target: int, weighed: WeighedCells, low: Ints, high: Ints, density: Floats
+) -> int:
     """The density along one axis of the cells that agree with the known axes of a place, the others integrated out.
 
     Fills low, high (in units of 2^-BITS) and density of at most len(low) pieces; returns how many there are.
     """
-    first, move, height, edge = steps
+    first, move, height, edge = weighed
     q = len(code)
     stack = np.empty(len(first) + 1, np.int64)
     corner, halvings = np.zeros((len(first) + 1, q), np.int64), np.zeros((len(first) + 1, q), np.int64)

@@ -64,7 +64,7 @@ def grow(
 ) -> int:
     """Grow a tree on the rows of X (n, p) named in ``perm``, in random order; perm is put in the order of the contexts.
 
-    Column a has numbers, or the numbers of n_categories[a] > 0 levels; columns behind these are not split; NaN is
+    Column a has numbers, or the numbers of n_categories[a] > 0 categories; columns behind these are not split; NaN is
     missing. Of the three criteria one is given: Numba compiles what it needs, and nothing of the others. Normals make
     their own feature: X (n, 1) is work space then.
 

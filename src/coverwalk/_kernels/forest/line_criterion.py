@@ -95,7 +95,7 @@ def _add_rows(rows: Floats, weight: Floats, n: int, b: Floats) -> None:
 def _best_categories(
     X: Floats, r: Floats, perm: Ints, a: int, n: int, first: int, m: int, need: float, line: tuple[float, Floats]
 ) -> tuple[float, int]:
-    """The best set of the n levels of category a, in the order of mean residuals."""
+    """The best set of the n categories of column a, in the order of mean residuals."""
     size, sums, mean = np.zeros(n + 1), np.zeros((n + 1, 2)), np.zeros(n)
     for q in range(first, first + m):
         i = perm[q]

@@ -14,7 +14,7 @@ from coverwalk._kernels._compile import kernel
 
 MAX_CATEGORIES = 62  # categories of a column: bits 0 to 61 of a mask
 OWN_CATEGORIES = 61  # of them with a bit of their own; one is left for all others
-UNSEEN = 62  # the number of a level that was not there at fit
+UNSEEN = 62  # the number of a category that was not there at fit
 MISSING = 63  # the bit of x = NaN
 TOGETHER = 64  # rows that go down a tree side by side
 

@@ -9,7 +9,7 @@ import numpy as np
 from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.distributions.real_line import CORE, log_slope
 from coverwalk._kernels.forest.dyadic_cells import AXIS, BITS, CHILD, HALVINGS, Cells, from_places, grow_cells, places
-from coverwalk._kernels.forest.dyadic_walk import Steps, boxes, cell_density, slice_cells, weigh_cells
+from coverwalk._kernels.forest.dyadic_walk import WeighedCells, boxes, cell_density, slice_cells, weigh_cells
 from coverwalk.files.schema import Array, Limits, Real, Scope, require, stored
 from coverwalk.preparation.scaling import Scaling
 
@@ -46,7 +46,7 @@ class CellTree:
         return Scaling(self.loc, self.scale, squash=False)
 
     @property
-    def steps(self) -> Steps:
+    def weighed(self) -> WeighedCells:
         """What the kernels read; docs in `dyadic_walk`."""
         return self.first, self.move, self.height, self.edge
 
@@ -54,7 +54,7 @@ class CellTree:
         """Log densities (n,) of points Y (n, q)."""
         codes, slope = self._places(Y)
         density = np.empty(len(Y))
-        cell_density(codes, self.steps, density)
+        cell_density(codes, self.weighed, density)
         return np.asarray(np.log(density) + slope - np.log(self.scale).sum())
 
     def sample(self, n: int, rng: np.random.Generator) -> Floats:
@@ -69,7 +69,7 @@ class CellTree:
 
     def pieces(self) -> tuple[Floats, Floats, Floats]:
         """The boxes on which the density is uniform, which overlap: lower corner and width (m, q), and mass (m,)."""
-        low, width = boxes_of(self.steps, len(self.loc))
+        low, width = boxes_of(self.weighed, len(self.loc))
         heights = np.concatenate([self.height, self.edge.ravel()])
         has_weight = heights > 0.0
         return low[has_weight], width[has_weight], heights[has_weight] * width[has_weight].prod(axis=1)
@@ -81,10 +81,10 @@ class CellTree:
         """
         codes, slope = self._places(np.where(known, y, self.loc)[None, :])
         low, high, density = np.empty(256, np.int64), np.empty(256, np.int64), np.empty(256)
-        n = slice_cells(codes[0], known, target, self.steps, low, high, density)
+        n = slice_cells(codes[0], known, target, self.weighed, low, high, density)
         if n > len(low):
             low, high, density = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
-            slice_cells(codes[0], known, target, self.steps, low, high, density)
+            slice_cells(codes[0], known, target, self.weighed, low, high, density)
         low, high, density = low[:n], high[:n], density[:n]
         ends = np.unique(np.concatenate([low, high, [1 << (BITS - 3), 7 << (BITS - 3)]]))  # and those of the core
         steps = np.zeros(len(ends))
@@ -139,7 +139,7 @@ def levels_of_choice(n: int, q: int) -> int:
 
 
 def grown_cells(codes: Ints, most: Ints, levels: int) -> Cells:
-    """The cells of points codes (n, q), cut at most most (q,) times along each axis; see `dyadic_cells`."""
+    """The cells of points codes (n, q), split at most most (q,) times along each axis; see `dyadic_cells`."""
     n, q = codes.shape
     widest = comb(levels + q - 1, q - 1)
     sizes = np.array([2 * n * (widest + 1), 2 * n * (widest + q), 0])  # nearly always enough; memory only where used
@@ -151,7 +151,7 @@ def grown_cells(codes: Ints, most: Ints, levels: int) -> Cells:
             return cells[0][: sizes[0] + 1], cells[1][: sizes[1]]
 
 
-def weighed_cells(cells: Cells, stop: float, a: float, faint: float) -> tuple[float, Steps]:
+def weighed_cells(cells: Cells, stop: float, a: float, faint: float) -> tuple[float, WeighedCells]:
     """Log evidence of the cells, and their predictive density without moves less probable than ``faint``."""
     N, M, sizes = len(cells[0]) - 1, len(cells[1]), np.zeros(2, np.int64)
     first, move, height, edge = np.empty(N + 1, np.int64), np.empty((M, 4), np.int64), np.empty(N), np.empty((M, 2))
@@ -160,11 +160,11 @@ def weighed_cells(cells: Cells, stop: float, a: float, faint: float) -> tuple[fl
     return float(log_Z), (first[: n + 1].copy(), move[:m].copy(), height[:n].copy(), edge[:m].copy())
 
 
-def boxes_of(steps: Steps, q: int) -> tuple[Floats, Floats]:
+def boxes_of(weighed: WeighedCells, q: int) -> tuple[Floats, Floats]:
     """Lower corner and width (N + 2 M, q) in (0, 1)^q of all cells, then of the halves of all moves."""
-    shape = (len(steps[2]) + 2 * len(steps[1]), q)
+    shape = (len(weighed[2]) + 2 * len(weighed[1]), q)
     low, width = np.zeros(shape), np.ones(shape)
-    boxes(steps, low, width)
+    boxes(weighed, low, width)
     return low, width
 
 

@@ -4,7 +4,7 @@
 
 A tree must find again in each of its contexts what one input adds; a sum finds it once. The functions of a number are
 the number itself and ramps from 0 to 1 between neighbouring quantiles: their sum is any line with bends there, and its
-prior a random walk. Those of a category are the indicators of its levels, those of two categories the products.
+prior a random walk. Those of a category are its indicators, those of two categories the products.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ TINY = np.finfo(float).tiny
 class Additive:
     """Functions of inputs in units of order one, and what each adds to the log odds."""
 
-    n_columns: Annotated[int, Whole("p", "p")]  # the m indicators of levels stand behind them
+    n_columns: Annotated[int, Whole("p", "p")]  # the m indicators of categories stand behind them
     numbers: Annotated[Ints, Array(np.int64, "q", index="p")]  # columns
     knots: Annotated[Floats, Array(float, "q", "k")]  # in ascending order
     missing: Annotated[Ints, Array(np.int64, "g", index="p")]  # columns with missing values

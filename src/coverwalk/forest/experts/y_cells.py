@@ -26,7 +26,7 @@ from coverwalk.forest.experts.cell_edges import Cells, find_cells
 
 Halves = tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
 
-STEPS = -3  # label of the cells' components
+Y_CELLS = -3  # label of the cells' components
 UNIT_CELL = Shapes.cells([1.0], [0.0], [1.0])
 SHARES = np.append(np.linspace(0.0, 0.9, 10), 0.998)  # never all: y may yet come from beyond the supports
 POWERS = np.array([1.0, 1.25, 1.5, 1.75, 2.0])  # a pool of trees that err each in its own way is blunt
@@ -50,7 +50,7 @@ def with_y_cells(dist: PredictiveDistribution, y_cells: YCells, shape: int) -> P
     """The same distributions and a component for each cell, ``shape`` being that of `UNIT_CELL` in their table."""
     cells = y_cells.cells
     mass = y_cells.weight * _sharpened(masses(dist, cells.left, cells.right), y_cells.power)
-    return with_cells(dist, 1.0 - mass.sum(axis=1), mass, (cells.low, cells.high), shape, STEPS)
+    return with_cells(dist, 1.0 - mass.sum(axis=1), mass, (cells.low, cells.high), shape, Y_CELLS)
 
 
 def with_cells(

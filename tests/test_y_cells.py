@@ -10,7 +10,7 @@ from coverwalk import ConditionalDensity, load
 from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges
 from coverwalk.forest.context import Context
 from coverwalk.forest.experts.cell_edges import MIN_WIDTH, Cells, _seen_from_places, find_cells
-from coverwalk.forest.experts.y_cells import STEPS, YCells, masses
+from coverwalk.forest.experts.y_cells import Y_CELLS, YCells, masses
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.settings import Settings
 from coverwalk.forest.summary import summarise
@@ -186,7 +186,7 @@ def test_the_formula_holds():
 def test_its_voices_have_a_name():
     forest, X, _ = fitted(YCells(0.9, 1.0, CELLS))
     dist = forest.predict_dist(X[:4])
-    assert (dist.context == STEPS).sum() == 4 * 3
+    assert (dist.context == Y_CELLS).sum() == 4 * 3
     heaviest = dist[0].contexts()[0]
     assert heaviest.context == Context(-2, 0, 300, 0, {})
     assert heaviest.kind == 3
@@ -236,7 +236,7 @@ def test_smooth_y_has_none_and_nothing_is_added(make):
     model = ConditionalDensity(n_estimators=4).fit(X, y)
     assert model.forests_[0].settings.y_cells is None
     dist = model.predict_dist(X[:5])
-    assert np.all(dist.context > STEPS)
+    assert np.all(dist.context > Y_CELLS)
     assert len(dist.shapes) == 1 + sum(len(tree.shapes) for tree in model.forests_[0].fitted)
 
 
