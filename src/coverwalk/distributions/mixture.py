@@ -16,7 +16,6 @@ from coverwalk._kernels.distributions.warped import piece_moments
 from coverwalk.distributions.base import RandomState, probabilities
 from coverwalk.distributions.entropy import row_entropy
 from coverwalk.distributions.mixture_rows import SUM_TOLERANCE, Component, MixtureRows
-from coverwalk.distributions.rounded_sums import bounded_grid_moments, no_cells
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.distributions.univariate import UnivariateDistribution
 from coverwalk.preparation.rounding import Rounding
@@ -204,9 +203,10 @@ class PredictiveDistribution(MixtureRows):
         if rounding.step:  # the next value of the grid, where it is none
             points = rounding.origin + np.ceil((points - rounding.origin) / rounding.step - _HAIR) * rounding.step
         latent = points if rounding.step else rounding.below(points)
-        grid = tuple(map(float, (rounding.origin, rounding.step, rounding.low, rounding.high)))  # of any numbers
-        cdfs, pieces = self.shapes.cdf_tables, rounding.pieces()
-        mixture_crps(self.components, self.shapes.table, cdfs, points, latent, pieces, grid, out)
+        shapes = self.shapes
+        mixture_crps(
+            self.components, shapes.table, shapes.cdf_tables, points, latent, rounding.pieces, rounding.grid, out
+        )
         out += outside
         others = np.flatnonzero(np.isnan(out))
         if others.size:
@@ -239,12 +239,9 @@ class PredictiveDistribution(MixtureRows):
         """Those of y in place of those of the latent y."""
         if rounding.step and not rounding.limited:
             grid_moments(self.components, self.shapes.table, rounding.origin, rounding.step, mean, var)
-        elif rounding.step:
-            bounded_grid_moments(self, squares, mean, var)
         else:
-            mean[:] = rounding.value(mean)  # about which squares are summed
-            pieces, cells = rounding.pieces(), no_cells(self._n)
-            piece_moments(self.components, self.shapes.table, *pieces, cells, squares, mean, var)
+            tables, h = (self.shapes.table, self.shapes.cdf_tables), (rounding.pieces, rounding.grid)
+            piece_moments(self.components, *tables, *h, squares, mean, var)
 
     def mean(self) -> Any:
         """Expectation; NaN where a component has none."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coverwalk._arrays import Floats
-from coverwalk._kernels.distributions.warped import EXPONENTIAL, LINEAR
+from coverwalk._kernels.distributions.pieces import EXPONENTIAL, LINEAR
 from coverwalk.files.schema import Real, require, stored
 
 Pair = tuple[float | None, float | None]
@@ -95,7 +95,7 @@ class Bounds:
             return np.asarray(np.where(z > self._top, self.high - self.c * self._distance(self._top - z), y))
 
     def pieces(self) -> tuple[list[float], list[tuple[int, float, float, float, float]]]:
-        """Edges of z, and the form of y between them for `piece_moments`: a, b, rate and origin."""
+        """Edges of z, and the form of y between them see `_kernels.distributions.pieces`."""
         turn = np.log(self.b / self.c) if self.b else -np.inf
         if self.low == -np.inf:
             edges, forms = [0.0], [(LINEAR, self.high - self.c, self.c, 0.0, 0.0)]

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coverwalk._arrays import Bools, Floats, Ints
-from coverwalk._kernels.distributions.warped import CONSTANT, LINEAR
+from coverwalk._kernels.distributions.pieces import CONSTANT, LINEAR
 from coverwalk._kernels.forest.row_hash import spread_on_grid
 from coverwalk.files.schema import Array, Maybe, Object, Real, Whole, require, stored
+from coverwalk.locks import cached
 from coverwalk.preparation.bounds import Bounds
 from coverwalk.preparation.row_codes import row_codes, uniform_of
 
@@ -210,12 +211,13 @@ class Rounding:
             return t
         return np.where(y < self.low, -np.inf, np.where(y >= self.high, np.inf, self._to_line(t)))
 
-    def pieces(self, grid: Floats | None = None) -> tuple[Floats, Ints, Floats]:
-        """What y is of the latent y, for `piece_moments`: edges, kinds and forms.
+    @cached
+    def pieces(self) -> tuple[Floats, Ints, Floats]:
+        """What y is of the latent y, for kernels: edges, kinds and forms; see `_kernels.distributions.pieces`.
 
-        grid: values of a grid whose cells are distinguished, ascending; between the others y is taken for continuous.
+        Of a grid the cells of its limits are constant; between them y is taken for continuous.
         """
-        values = self.values if grid is None else grid
+        values = np.array([end for end in (self.low, self.high) if np.isfinite(end)]) if self.step else self.values
         edges, forms = self.bounds.pieces() if self.bounds else ([-np.inf, np.inf], [(LINEAR, 0.0, 1.0, 0.0, 0.0)])
         start, end = self.ends(values)
         marks = np.unique(np.concatenate([edges, start, end]))
@@ -226,13 +228,18 @@ class Rounding:
         form = np.array(forms)[np.searchsorted(edges, middle) - 1]
         kind, form = form[:, 0].astype(np.int64), form[:, 1:].copy()
         if len(values):
-            opened = np.concatenate([[0.0], np.cumsum(self.width)]) if grid is None else np.zeros(len(grid) + 1)
+            opened = np.concatenate([[0.0], np.cumsum(np.zeros(len(values)) if self.step else self.width)])
             form[:, 0] -= opened[np.searchsorted(end, middle)]
             cell = np.maximum(np.searchsorted(start, middle) - 1, 0)
             inside = (start[cell] <= middle) & (middle <= end[cell])
             kind[inside], form[inside] = CONSTANT, 0.0
             form[inside, 0] = values[cell[inside]]
         return marks, kind, form
+
+    @property
+    def grid(self) -> tuple[float, float, float, float]:
+        """Origin, step and limits, for kernels."""
+        return float(self.origin), float(self.step), float(self.low), float(self.high)
 
     def between(self, low: float, high: float) -> Floats:
         """The values of the grid from low to high."""
@@ -259,6 +266,9 @@ class Rounding:
         """Ends of the latent cells of these values; infinite where nothing lies beyond a limit."""
         start, end = self.cells(values)
         return np.where(values == self.low, -np.inf, start), np.where(values == self.high, np.inf, end)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "pieces"}  # worked out where needed
 
     # -- words --------------------------------------------------------------------------------------------------------
 

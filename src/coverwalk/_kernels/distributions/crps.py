@@ -1,6 +1,6 @@
 """The continuous ranked probability score of rows of mixtures: the integral of (F(t) - 1{t >= y})^2 over t.
 
-t is a function of the latent y that is, piece by piece, constant, linear or exponential: see `warped.piece_moments`.
+t is a function of the latent y that is, piece by piece, constant, linear or exponential: see `pieces`.
 The integral goes over the latent y, where the cdf is smooth but for the ends of cells: between those, the ends of the
 pieces and y by Gauss and Legendre, in u, the latent y being the middle of the row and its spread times sinh(u). The cdf
 comes from tables (`row_cdf`). Squares of the tails beyond are nothing.
@@ -19,32 +19,25 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels._compile import fused_kernel, kernel
+from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.mixture import Components
+from coverwalk._kernels.distributions.pieces import CONSTANT, EXPONENTIAL, Grid, Pieces, latent_of, value_of
 from coverwalk._kernels.distributions.quantile import row_spread
 from coverwalk._kernels.distributions.row_cdf import (
-    FAR_PIECES,
-    FIRST_FAR,
-    N_PIECES,
-    NORMAL,
-    PER_UNIT,
-    REACH,
     FlatRow,
     _ramps,
+    add_cdfs,
     empty_row,
+    extent,
     flatten,
     tabulated_cdf,
 )
 from coverwalk._kernels.distributions.shapes import Table
-from coverwalk._kernels.distributions.student import student_tail
-from coverwalk._kernels.distributions.warped import CONSTANT, EXPONENTIAL, LINEAR
 
 __all__ = ["mixture_crps"]
 
 _FARTHEST = 1e6  # spreads to which a sum goes at most
 _LITTLE = 1e-7  # of its mass, that a component may have beyond
-_NOTHING = 1e-10  # of mass, from where a Student t is not read from its table
-_ALL = 6.0  # deviations from where a normal is not: it has 1e-9 of its mass there
 _TOLERANCE = 7e-7  # of the sum, in spreads, by a component if it were at its worst: that of all is below 1e-6
 _MOST = 2**15  # terms of a sum; a row with more of them is left to others
 _WIDEST = 0.25  # distance in u: a normal in sinh(u) grows beyond pi / 4 from the axis, which adds exp(-pi^2 / 2 / this)
@@ -56,10 +49,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _PANEL = 6.0  # distances in u that share these nodes
 _WIDE = 4.0  # of an exponential, that they see well
 
-Pieces = tuple[Floats, Ints, Floats]  # edges (P + 1,), kinds (P,) and forms (P, 4): see `warped.piece_moments`
 Work = tuple[Floats, Floats, Floats]  # nodes of a sum over the latent y, their weights, and the cdf: see `_score`
-# origin and step of the grid to which y is rounded, step 0 for none; the limits of y
-Grid = tuple[float, float, float, float]
 
 
 @kernel
@@ -86,74 +76,25 @@ def _distance_between(size: Ints, normal: Floats, student: Floats, center: float
 
 
 @kernel
-def _extent(weight: float, df: float, mass: float) -> float:
-    """Deviations beyond which a component has less than about so much mass."""
-    if weight <= mass:
-        return 0.0
-    if df == math.inf:
-        return math.sqrt(2.0 * math.log(weight / mass))
-    return math.sqrt(df) * max((weight / mass) ** (1.0 / df), 1.0)
-
-
-@kernel
 def _reach(size: Ints, normal: Floats, student: Floats, ramp: Floats, center: float) -> tuple[float, float]:
     """How far from the centre components have more than _LITTLE mass; the scale of the narrowest."""
     reach, narrowest = 0.0, math.inf if size[2] == 0 else 0.0
     for kind in range(2):
         part = normal if kind == 0 else student
         for m in range(size[kind]):
-            extent = _extent(part[m, 0], math.inf if kind == 0 else student[m, 3], _LITTLE) / part[m, 2]
-            reach, narrowest = max(reach, abs(part[m, 1] - center) + extent), min(narrowest, 1.0 / part[m, 2])
+            half = extent(part[m, 0], math.inf if kind == 0 else student[m, 3], _LITTLE) / part[m, 2]
+            reach, narrowest = max(reach, abs(part[m, 1] - center) + half), min(narrowest, 1.0 / part[m, 2])
     for m in range(size[2]):
         reach = max(reach, abs(ramp[m, 1] + 0.5 / ramp[m, 2] - center) + 0.5 / ramp[m, 2])
     return reach, narrowest
-
-
-@fused_kernel
-def _add(part: Floats, which: Ints, n: int, pieces: Any, y: Floats, F: Floats) -> None:
-    """Add n components, normals where there is no ``which``, to the cdf F (N + 1,) at y (N,), as differences."""
-    N, first, last = len(y), 0, 0
-    for m in range(n):
-        weight, loc, inverse = part[m, 0], part[m, 1], part[m, 2]
-        table, df, reach = NORMAL, math.inf, _ALL
-        if len(which) > 0:
-            table, df = which[m], part[m, 3]
-            reach = _extent(weight, df, _NOTHING)
-        low, high = loc - reach / inverse, loc + reach / inverse
-        while first < N and y[first] < low:  # not far from those of the component before, as a rule
-            first += 1
-        while first > 0 and y[first - 1] >= low:
-            first -= 1
-        while last < N and y[last] < high:
-            last += 1
-        while last > 0 and y[last - 1] >= high:
-            last -= 1
-        before = 0.0
-        for k in range(np.uint64(first), np.uint64(last)):
-            e = (y[k] - loc) * inverse
-            at = abs(e) * PER_UNIT
-            if at >= REACH * PER_UNIT:
-                at = REACH * PER_UNIT + (FAR_PIECES * REACH / abs(e) if df < math.inf else 0.0)
-            if df == math.inf or at < REACH * PER_UNIT or at >= REACH * PER_UNIT + FIRST_FAR:
-                piece = np.int64(min(at, N_PIECES - 1.0))
-                t = at - piece
-                a, b = np.uint64(table), np.uint64(piece)
-                P = pieces[a, b, 3] + t * (pieces[a, b, 4] + t * pieces[a, b, 5])
-                P = pieces[a, b, 0] + t * (pieces[a, b, 1] + t * (pieces[a, b, 2] + t * P))
-            else:
-                P = 1.0 - student_tail(e, df, part[m, 4])
-            now = weight * (P if e > 0.0 else 1.0 - P)
-            F[k] += now - before
-            before = now
-        F[last] += weight - before
 
 
 @kernel
 def _score(row: FlatRow, tables: Any, work: Work, N: int) -> float:
     """The sum over N nodes of their weights times the square of the cdf and what F is at first, as differences."""
     z, weight, F = work
-    _add(row.normal, row.which[:0], row.size[0], tables, z[:N], F)
-    _add(row.student, row.which, row.size[1], tables, z[:N], F)
+    add_cdfs(row.normal, row.which[:0], row.size[0], tables, z[:N], F)
+    add_cdfs(row.student, row.which, row.size[1], tables, z[:N], F)
     P, total = 0.0, 0.0
     for k in range(N):
         P += F[k]
@@ -217,33 +158,18 @@ def _continuous(row: FlatRow, pieces: Pieces, center: float, spread: float, reac
 
 
 @kernel
-def _value(pieces: Pieces, z: float) -> float:
-    """The y of a latent y, where no piece is constant."""
-    edges, kind, form = pieces
-    k = 0
-    while k < len(kind) - 1 and edges[k + 1] < z:
-        k += 1
-    part = z - form[k, 3]
-    return form[k, 0] + form[k, 1] * (part if kind[k] == LINEAR else math.exp(form[k, 2] * part))
-
-
-@kernel
 def _rounded(pieces: Pieces, grid: Grid, ends: tuple[float, float], y: float, most: int, work: Work) -> int:
     """Nodes of the sum over a grid between two latent ends, y being a value of it: how many, -1 for more than most."""
-    (edges, kind, form), (z, weight, F), (origin, step, low, high) = pieces, work, grid
-    first = np.floor((max(min(_value(pieces, ends[0]), y), low) - origin) / step)
-    count = np.ceil((min(max(_value(pieces, ends[1]), y), high) - origin) / step) - first
+    (z, weight, F), (origin, step, low, high) = work, grid
+    first = np.floor((max(min(value_of(pieces, ends[0]), y), low) - origin) / step)
+    count = np.ceil((min(max(value_of(pieces, ends[1]), y), high) - origin) / step) - first
     if not count <= most:
         return -1
-    N, k = int(count), 0
+    N = int(count)
     F[: N + 1] = 0.0
     F[min(max(int(np.rint((y - origin) / step) - first), 0), N)] = -1.0
     for j in range(N):
-        t = origin + (first + j + 0.5) * step
-        while k < len(kind) - 1 and t > _value(pieces, edges[k + 1]):
-            k += 1
-        part = (t - form[k, 0]) / form[k, 1]
-        z[j], weight[j] = form[k, 3] + (part if kind[k] == LINEAR else math.log(part) / form[k, 2]), step
+        z[j], weight[j] = latent_of(pieces, origin + (first + j + 0.5) * step), step
     return N
 
 

@@ -8,7 +8,7 @@ Student cdfs, cells are ramps. The error of a tabulated cdf is at most 1e-10 (`t
 # mypy: disable-error-code="no-any-return"
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,8 @@ N_PIECES = REACH * PER_UNIT + FAR_PIECES
 NEGLIGIBLE = 1e-14  # weight of a component that is left out: a hundred of them are 1e-12 of a probability
 AHEAD = 6  # components whose kernels are fetched ahead
 NORMAL = 0  # the table of the normal is the first
+_NOTHING = 1e-10  # of mass, from where a Student t is not read from its table
+_ALL = 6.0  # deviations from where a normal is not: it has 1e-9 of its mass there
 
 
 class FlatRow(NamedTuple):
@@ -263,3 +265,52 @@ def other_cdf(components: Components, table: Table, row: FlatRow, y: float) -> t
             )
             slope += weight / scale * height * t2_density(e)
     return total, slope
+
+
+@kernel
+def extent(weight: float, df: float, mass: float) -> float:
+    """Deviations beyond which a component has less than about so much mass."""
+    if weight <= mass:
+        return 0.0
+    if df == math.inf:
+        return math.sqrt(2.0 * math.log(weight / mass))
+    return math.sqrt(df) * max((weight / mass) ** (1.0 / df), 1.0)
+
+
+@fused_kernel
+def add_cdfs(part: Floats, which: Ints, n: int, pieces: Any, y: Floats, F: Floats) -> None:
+    """Add n components, normals where there is no ``which``, to the cdf F (N + 1,) at y (N,), as differences."""
+    N, first, last = len(y), 0, 0
+    for m in range(n):
+        weight, loc, inverse = part[m, 0], part[m, 1], part[m, 2]
+        table, df, reach = NORMAL, math.inf, _ALL
+        if len(which) > 0:
+            table, df = which[m], part[m, 3]
+            reach = extent(weight, df, _NOTHING)
+        low, high = loc - reach / inverse, loc + reach / inverse
+        while first < N and y[first] < low:  # not far from those of the component before, as a rule
+            first += 1
+        while first > 0 and y[first - 1] >= low:
+            first -= 1
+        while last < N and y[last] < high:
+            last += 1
+        while last > 0 and y[last - 1] >= high:
+            last -= 1
+        before = 0.0
+        for k in range(np.uint64(first), np.uint64(last)):
+            e = (y[k] - loc) * inverse
+            at = abs(e) * PER_UNIT
+            if at >= REACH * PER_UNIT:
+                at = REACH * PER_UNIT + (FAR_PIECES * REACH / abs(e) if df < math.inf else 0.0)
+            if df == math.inf or at < REACH * PER_UNIT or at >= REACH * PER_UNIT + FIRST_FAR:
+                piece = np.int64(min(at, N_PIECES - 1.0))
+                t = at - piece
+                a, b = np.uint64(table), np.uint64(piece)
+                P = pieces[a, b, 3] + t * (pieces[a, b, 4] + t * pieces[a, b, 5])
+                P = pieces[a, b, 0] + t * (pieces[a, b, 1] + t * (pieces[a, b, 2] + t * P))
+            else:
+                P = 1.0 - student_tail(e, df, part[m, 4])
+            now = weight * (P if e > 0.0 else 1.0 - P)
+            F[k] += now - before
+            before = now
+        F[last] += weight - before

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from coverwalk._arrays import Floats, Ints
+from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import fused_kernel, inlined_kernel, kernel
 from coverwalk._kernels.distributions.exponential import LOWEST, loop_exp, loop_log1p, loop_mills
-from coverwalk._kernels.distributions.mixture import Components, row_tails
-from coverwalk._kernels.distributions.row_cdf import empty_row, flatten, other_cdf, tabulated_cdf
+from coverwalk._kernels.distributions.grid_cells import MAX_CELLS, cells_apart, rounding_adds
+from coverwalk._kernels.distributions.mixture import Components
+from coverwalk._kernels.distributions.pieces import EXPONENTIAL, LINEAR, Grid, Pieces, value_of
+from coverwalk._kernels.distributions.row_cdf import empty_row, flatten
 from coverwalk._kernels.distributions.shapes import BLOCK, KERNELS, STUDENT, Table
 from coverwalk._kernels.distributions.student import student_density, student_tail
-
-CONSTANT, LINEAR, EXPONENTIAL = range(3)
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _FAR = 40.0  # e^-40 of what there is
@@ -175,60 +175,37 @@ def _cells_exp(atoms: Atoms, z: tuple[float, float], rate: float, low: float, hi
 
 
 @kernel
-def cdf_at_ends(
-    components: Components, table: Table, tables: tuple[Any, Any], offsets: Ints, ends: Floats, out: Floats
-) -> None:
-    """Fill out: P(Z <= ends[k]) of row i for offsets[i] <= k < offsets[i + 1]; tables as `mixture_ppf` has them."""
-    which, pieces = tables
-    row = empty_row(components, table, len(offsets) - 1)
-    size, normal, student, tabulated, ramp, _ = row
-    for i in range(len(offsets) - 1):
-        usual = flatten(components, table, which, i, row)
-        for k in range(offsets[i], offsets[i + 1]):
-            if math.isinf(ends[k]):
-                out[k] = 1.0 if ends[k] > 0.0 else 0.0
-            elif usual:
-                out[k] = tabulated_cdf(size, normal, student, tabulated, ramp, pieces, ends[k])[0]
-                if size[3] > 0:
-                    out[k] += other_cdf(components, table, row, ends[k])[0]
-            else:
-                out[k] = row_tails(components, table, i, ends[k])[0]
-
-
-@kernel
 def piece_moments(
     components: Components,
     table: Table,
-    edges: Floats,
-    kind: Ints,
-    form: Floats,
-    cells: tuple[Ints, Floats, Floats, Floats],
+    tables: tuple[Any, Any],
+    pieces: Pieces,
+    grid: Grid,
     squares: bool,
     mean: Floats,
     var: Floats,
 ) -> None:
-    """Fill mean, and with squares var (n,), of h(Z), which is a + b phi(Z) between edges[k] and edges[k + 1].
-
-    form (P, 4): a, b, rate and origin of each piece; phi is 0, Z - origin, or exp(rate (Z - origin)), at most one, the
-    rate being 1 or -1.
-    cells: of each row some that lie side by side, within which h is constant instead: offsets (n + 1,) into their
-    ends, one more than there are cells, their values, of which the last is not read, and P(Z <= end). A row without
-    has none.
-    mean comes with a guess, about which squares are summed.
-    """
-    offsets, ends, values, below = cells
+    """Fill mean, and with squares var (n,), of y; mean comes with that of the latent y. tables: see `mixture_ppf`."""
+    edges, kind, form = pieces
+    origin, step, _, _ = grid
     # Out of the tuples first: to hand a table to a function costs more than what it does with it.
     starts, weights, locs, scales, shape = components
     kinds, dfs, log_norms, first_atom = table.kind, table.df, table.log_norm, table.start
     atom_mass, center, width, means, vars_ = table.weight, table.center, table.width, table.mean, table.var
     normal = (np.ones(BLOCK), np.zeros(BLOCK), np.ones(BLOCK), 0, 1)
+    row, size = empty_row(components, table, len(mean) if step > 0.0 else 0), MAX_CELLS if step > 0.0 else 0
+    ends, below = np.empty(size + 1), np.empty(size + 2)
     for i in range(len(mean)):
-        guess, first, second = mean[i], 0.0, 0.0
-        start, stop = offsets[i], offsets[i + 1] - 1
-        from_, to = (ends[start], ends[stop]) if start < stop else (math.inf, math.inf)  # where the cells lie
-        for c in range(start, stop):
-            mass, away = below[c + 1] - below[c], values[c] - guess
-            first, second = first + mass * away, second + mass * away * away
+        guess, first, second = value_of(pieces, mean[i]), 0.0, 0.0  # about which squares are summed
+        cells, usual = 0, step > 0.0 and flatten(components, table, tables[0], i, row)
+        from_, to = math.inf, math.inf  # where cells are told apart
+        if usual and not math.isnan(guess):
+            cells, value = cells_apart(components, table, i, row, tables[1], pieces, grid, guess, ends, below)
+            for c in range(cells):
+                mass, away = below[c + 1] - below[c], value + c * step - guess
+                first, second = first + mass * away, second + mass * away * away
+            if cells > 0:
+                from_, to = ends[0], ends[cells]
         for m in range(starts[i], starts[i + 1]):
             weight, at, scale, s = weights[m], locs[m], scales[m], shape[m]
             if weight == 0.0:
@@ -277,3 +254,6 @@ def piece_moments(
         mean[i] = guess + first
         if squares:
             var[i] = second - first * first
+        if usual:
+            shift, more = rounding_adds(components, table, row, tables[1], pieces, grid, (from_, to), mean[i])
+            mean[i], var[i] = mean[i] + shift, var[i] + more
