@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coverwalk._arrays import Floats, Ints
 from coverwalk.distributions.joint import JointDistribution
@@ -95,11 +96,11 @@ class StreamChain:
             total += stream.learn(chain_inputs(X, Y, j), np.ascontiguousarray(Y[:, j]), scored=scored)
         return total
 
-    def check_limits(self, Y: Floats) -> None:
+    def check_limits(self, Y: ArrayLike) -> None:
         """Refuse rows Y (n, q) beyond the limits that were given for y."""
         for j, stream in enumerate(self.streams):
             if stream.settings.forest.limited:
-                check_within(Y[:, j], stream.settings.forest.limits)
+                check_within(np.asarray(Y)[:, j], stream.settings.forest.limits)
 
     def learn_one(self, x: Floats, y: Floats) -> float:
         """Learn one row x (1, p), y (1, q); returns the log density that it had just before."""

@@ -57,7 +57,7 @@ class StreamSettings:
     @property
     def plan_again(self) -> float:
         """By how much the rows must have grown since units, and the frequencies of the trend, were found."""
-        return 4.0 if self.forest.n_trees < FEW_TREES else 1.0
+        return 8.0 if self.forest.n_trees < FEW_TREES else 1.0
 
     @property
     def window(self) -> int:

@@ -31,7 +31,7 @@ from coverwalk.forest.schedule import (
     installed_at,
     next_turn,
 )
-from coverwalk.forest.settings import tree_rows, usual_rows
+from coverwalk.forest.settings import usual_rows
 from coverwalk.forest.stored_stream import StoredMember, check_stream, restored_state, stream_state
 from coverwalk.forest.tree_table import STUDENT, TreeTable
 
@@ -197,11 +197,14 @@ class ForestStream:
     def _learn_after(self, X: Floats, y: Floats, learned: Ints) -> Floats:
         """Learn rows after so many others (1,), which are counted on. Atoms that trees do not learn have NaN."""
         assert self.base is not None
-        plan, until, out = self.base.settings, int(learned[0]) + len(y), np.full(len(y), np.nan)
-        X, y, place = tree_rows(plan, X, y, np.arange(len(y)))
-        if len(y):
+        plan = self.base.settings
+        if plan.atoms is None or plan.rounding is None:
             latent = plan.rounding.latent(X, y) if plan.rounding else y
-            out[place] = self.table.learn(X, latent, self.counts, learned, self.settings.decay)
+            return self.table.learn(X, latent, self.counts, learned, self.settings.decay)
+        until, out, atom = int(learned[0]) + len(y), np.full(len(y), np.nan), plan.rounding.is_atom(y)
+        if not atom.all():
+            X, y = X[~atom], y[~atom]
+            out[~atom] = self.table.learn(X, plan.rounding.latent(X, y), self.counts, learned, self.settings.decay)
         learned[0] = until
         return out
 

@@ -118,7 +118,7 @@ class Streaming(StreamInputs, Documented):
         if stream is None:
             self.learn_one(row, y)
             return
-        stream.check_limits(np.array([[y]]))
+        stream.check_limits([[y]])
         with alone(self):
             self.__dict__.pop("calibration_", None)
             stream.streams[0].learn_one(row, y, scored=False)
