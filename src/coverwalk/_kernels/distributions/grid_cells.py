@@ -49,7 +49,7 @@ def _reached(low: float, high: float, width: float, pieces: Pieces) -> tuple[flo
 
 
 @kernel
-def _narrow(components: Components, table: Table, i: int, pieces: Pieces, step: float) -> tuple[float, float]:
+def narrow_between(components: Components, table: Table, i: int, pieces: Pieces, step: float) -> tuple[float, float]:
     """The latent y between which components of row i are narrow against the cells they reach; inf, -inf for none."""
     first, last = math.inf, -math.inf
     for m in range(components.offsets[i], components.offsets[i + 1]):
@@ -77,25 +77,22 @@ def _narrow(components: Components, table: Table, i: int, pieces: Pieces, step: 
 def cells_apart(
     components: Components,
     table: Table,
-    i: int,
     row: FlatRow,
     tables: Floats,
     pieces: Pieces,
     grid: Grid,
     middle: float,
+    narrow: tuple[float, float],
     ends: Floats,
     below: Floats,
 ) -> tuple[int, float]:
-    """How many cells of row i, which lies flat, are told apart about the value ``middle``, and the value of the first.
+    """How many cells of a flat row are told apart about the value ``middle``, and the value of the first.
 
-    Writes their ends (N + 1,), and P(Z <= end) to below.
+    narrow: see `narrow_between`, where some are. Writes their ends (N + 1,), and P(Z <= end) to below.
     """
     origin, step, lowest, highest = grid
-    low, high = _narrow(components, table, i, pieces, step)
-    if not low < high:
-        return 0, middle
-    first = np.floor((value_of(pieces, low) - origin) / step) - _BEYOND
-    last = np.ceil((value_of(pieces, high) - origin) / step) + _BEYOND
+    first = np.floor((value_of(pieces, narrow[0]) - origin) / step) - _BEYOND
+    last = np.ceil((value_of(pieces, narrow[1]) - origin) / step) + _BEYOND
     at = np.rint((middle - origin) / step)
     least, most = np.rint((lowest - origin) / step), np.rint((highest - origin) / step)
     first = max(first, least, at - MAX_CELLS // 2 + 1)

@@ -11,7 +11,7 @@ import numpy as np
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import fused_kernel, inlined_kernel, kernel
 from coverwalk._kernels.distributions.exponential import LOWEST, loop_exp, loop_log1p, loop_mills
-from coverwalk._kernels.distributions.grid_cells import MAX_CELLS, cells_apart, rounding_adds
+from coverwalk._kernels.distributions.grid_cells import MAX_CELLS, cells_apart, narrow_between, rounding_adds
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.pieces import EXPONENTIAL, LINEAR, Grid, Pieces, value_of
 from coverwalk._kernels.distributions.row_cdf import empty_row, flatten
@@ -187,7 +187,8 @@ def piece_moments(
 ) -> None:
     """Fill mean, and with squares var (n,), of y; mean comes with that of the latent y. tables: see `mixture_ppf`."""
     edges, kind, form = pieces
-    origin, step, _, _ = grid
+    _, step, lowest, highest = grid
+    limited = lowest > -math.inf or highest < math.inf
     # Out of the tuples first: to hand a table to a function costs more than what it does with it.
     starts, weights, locs, scales, shape = components
     kinds, dfs, log_norms, first_atom = table.kind, table.df, table.log_norm, table.start
@@ -197,10 +198,14 @@ def piece_moments(
     ends, below = np.empty(size + 1), np.empty(size + 2)
     for i in range(len(mean)):
         guess, first, second = value_of(pieces, mean[i]), 0.0, 0.0  # about which squares are summed
-        cells, usual = 0, step > 0.0 and flatten(components, table, tables[0], i, row)
+        cells, narrow, flat = 0, (math.inf, -math.inf), False
         from_, to = math.inf, math.inf  # where cells are told apart
-        if usual and not math.isnan(guess):
-            cells, value = cells_apart(components, table, i, row, tables[1], pieces, grid, guess, ends, below)
+        if step > 0.0 and not math.isnan(guess):
+            narrow = narrow_between(components, table, i, pieces, step)
+            if narrow[0] < narrow[1] or limited:
+                flat = flatten(components, table, tables[0], i, row)
+        if flat and narrow[0] < narrow[1]:
+            cells, value = cells_apart(components, table, row, tables[1], pieces, grid, guess, narrow, ends, below)
             for c in range(cells):
                 mass, away = below[c + 1] - below[c], value + c * step - guess
                 first, second = first + mass * away, second + mass * away * away
@@ -254,6 +259,8 @@ def piece_moments(
         mean[i] = guess + first
         if squares:
             var[i] = second - first * first
-        if usual:
+        if flat:
             shift, more = rounding_adds(components, table, row, tables[1], pieces, grid, (from_, to), mean[i])
             mean[i], var[i] = mean[i] + shift, var[i] + more
+        else:
+            var[i] += step * step / 12.0
