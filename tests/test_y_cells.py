@@ -289,7 +289,7 @@ def test_a_file_holds_them(model, tmp_path):
     [
         lambda s: s._replace(weight=1.5),
         lambda s: s._replace(weight=float("nan")),
-        lambda s: s._replace(power=1000.0),
+        lambda s: s._replace(exponent=1000.0),
         lambda s: s._replace(cells=s.cells._replace(high=s.cells.low)),
         lambda s: s._replace(cells=s.cells._replace(low=s.cells.low - 100)),
         lambda s: s._replace(cells=s.cells._replace(left=s.cells.left[::-1].copy())),

@@ -89,8 +89,8 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     of_kernel, n_trees = small.kernel(), 0
     while n_trees != settings.n_trees:
         n_trees = settings.n_trees
-        gain = 1.0 - small.n_trees / n_trees
-        kernel, weights = _weights(experts, of_kernel, counted, max(gain, 0.0))
+        gain = max(1.0 - small.n_trees / n_trees, 0.0)
+        kernel, weights = _weights(experts, of_kernel, counted, gain)
         chosen = [(expert, weight) for expert, weight in zip(experts, weights) if weight > 0]
         alike = 1.0 / sum(weight**2 for _, weight in chosen)  # so many times the trees of one kind err as little
         if max_trees > n_trees:
@@ -105,11 +105,8 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     largest, best = max(parts), max(chosen, key=lambda pair: pair[1])[0]
     first, second = ([_rescaled(dist, scale_factor) for dist in half] for half in best.dists)
 
-    def judge(one: Floats, other: Floats) -> Floats:
-        return extrapolated(one, other, gain)
-
     cells = settings.rounding.cells(y) if settings.rounding else (y, y)
-    y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, judge, counted)
+    y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, gain, counted)
     tuned = replace(settings, degree=largest.degree, stop=largest.stop, scale_factor=scale_factor)
     return replace(tuned, parts=parts, y_cells=y_cells, kernel=kernel, atoms=atoms)
 

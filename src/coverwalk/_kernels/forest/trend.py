@@ -1,4 +1,4 @@
-"""A line and cosine waves, row by row: their features, and their values, in which a row does not depend on others."""
+"""A line and cosines, row by row: their features, and their values, in which a row does not depend on others."""
 
 import math
 

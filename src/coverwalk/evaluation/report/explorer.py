@@ -50,7 +50,7 @@ def export(forest: Forest, budget: int = 1_800_000) -> Exported:
             "scale_factor": forest.settings.scale_factor,
             "kernel": forest.settings.kernel if forest.global_kernel else 0.0,
             "cell_weight": forest.settings.y_cells.weight if forest.settings.y_cells else 0.0,
-            "cell_exponent": forest.settings.y_cells.power if forest.settings.y_cells else 1.0,
+            "cell_exponent": forest.settings.y_cells.exponent if forest.settings.y_cells else 1.0,
             "n_rows_in_all": len(forest.y),
             "rounding": _rounding(forest.settings.rounding),
         },

@@ -1,4 +1,4 @@
-"""A smooth function over the whole space, from which some trees of a forest start: a line and random waves.
+"""A smooth function over the whole space, from which some trees of a forest start: a line and cosines.
 
 Trees are slow at smooth functions of many inputs: every split halves the rows and uses one input. Ridge regression
 on cosines of random frequencies (Rahimi & Recht) is Gaussian process regression with a normal kernel, made finite; it
@@ -25,12 +25,12 @@ MORE_RIDGES = (1e-4, *RIDGES)  # where rows are many: few cannot tell a function
 N_METRICS = 4  # that are learned, each from the last one's trend
 WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it may be noise to the trees
 SURE = 4.0  # standard errors by which they are less, where noise is most of them
-HEIGHT = 3.0  # of all waves together against a column of the line: the prior deviation of the smooth part
+HEIGHT = 3.0  # of all cosines together against a column of the line: the prior deviation of the smooth part
 MIN_FREQUENCIES, MAX_FREQUENCIES = 384, 1024  # the second where twice as many of them leave much less
 MAX_ROWS = 2**15  # to which a trend is fitted
 CLAMPED_ROWS = 2**16  # copied at a time
-JUDGED_ROWS, JUDGED_WAVES = 1024, 128  # with which wavelengths and ridges are compared
-MANY_ROWS = 12  # for each wave: leverages are their mean from there on, and more waves might be worth it
+JUDGED_ROWS, JUDGED_FREQUENCIES = 1024, 128  # with which wavelengths and ridges are compared
+MANY_ROWS = 12  # for each cosine: leverages are their mean from there on, and more cosines might be worth it
 MIN_KEEP = 1e-3  # of 1 - leverage
 
 
@@ -61,15 +61,15 @@ class Trend:
 
     @classmethod
     def plan(cls, Z: Floats, r: Floats, seed: int, n_rows: int = 0) -> tuple["Trend", Floats]:
-        """Waves and ridge for rows Z (n, p), of order one and in random order, and r (n,).
+        """Cosines and ridge for rows Z (n, p), of order one and in random order, and r (n,).
 
         Wavelength and ridge are those with the least leave-one-out errors on some rows. Returns what a rough trend
         leaves of r, too. n_rows: how many rows it will be fitted to, if these are a sample of them.
         """
         n, p = max(len(Z), n_rows), Z.shape[1]
-        n_frequencies = min(n // 4, JUDGED_WAVES + n // 16, MIN_FREQUENCIES)
+        n_frequencies = min(n // 4, JUDGED_FREQUENCIES + n // 16, MIN_FREQUENCIES)
         n_judged = min(len(Z), JUDGED_ROWS)
-        few = min(n_judged // 4, JUDGED_WAVES)
+        few = min(n_judged // 4, JUDGED_FREQUENCIES)
         with one_blas_thread():
             judged = Z[:n_judged], r[:n_judged]
             best = plain = last = _rough(judged, np.eye(p), WAVELENGTHS, few, seed)
@@ -78,7 +78,7 @@ class Trend:
                 last = _rough(judged, _metric(last.trend.slopes(judged[0])), tried, few, seed)
                 if last.square < best.square and (last.square < WORTH_IT * plain.square or _surely_less(last, plain)):
                     best = last
-            if n >= MANY_ROWS * JUDGED_WAVES * 2:
+            if n >= MANY_ROWS * JUDGED_FREQUENCIES * 2:
                 judged = Z[: 2 * n_judged], r[: 2 * n_judged]
                 some = _rough(judged, best.metric, (1.0,), few, seed)
                 more = _rough(judged, best.metric, (1.0,), 2 * few, seed, MORE_RIDGES)
@@ -91,7 +91,7 @@ class Trend:
         return cls(turns, phase, np.zeros(1 + p + n_frequencies), best.trend.ridge, **ends), left
 
     def fit(self, Z: Floats, r: Floats, weight: Floats | None = None, n_threads: int = 1) -> tuple["Trend", Floats]:
-        """The same waves fitted to rows Z (n, p), in random order, and r (n,), with weights (n,) where they have some;
+        """The same cosines fitted to rows Z (n, p), in random order, and r (n,), with weights (n,) where they have some;
         and what they leave of r.
 
         What is left of a row to which they were fitted is its error when it is left out.
@@ -137,7 +137,7 @@ class Trend:
 
 
 class _Rough(NamedTuple):
-    """A trend of some rows, few waves in one metric."""
+    """A trend of some rows, few cosines in one metric."""
 
     square: float  # mean square of the leave-one-out errors
     trend: Trend
@@ -180,7 +180,7 @@ def _random_frequencies(metric: Floats, n_frequencies: int, seed: int) -> tuple[
 def _metric(slopes: Floats) -> Floats:
     """The root of the mean of slopes times slopes', its squares of mean one: lengths in it are how much y changes.
 
-    Inputs that do not matter vanish, and waves run along the directions that do (Radhakrishnan et al., "Mechanism for
+    Inputs that do not matter vanish, and cosines run along the directions that do (Radhakrishnan et al., "Mechanism for
     feature learning in neural networks and backpropagation-free machine learning models", Science 2024).
     """
     values, vectors = eigh(slopes.T @ slopes)
@@ -204,7 +204,7 @@ def _features(Z: Floats, turns: Floats, phase: Floats, n_threads: int = 1) -> Fl
 
 
 def _parts(n: int, n_parts: int) -> list[slice]:
-    """The rows in so many parts: each row's waves are its own."""
+    """The rows in so many parts: each row's cosines are its own."""
     ends = np.linspace(0, n, n_parts + 1).astype(int)
     return [slice(*pair) for pair in pairwise(ends.tolist())]
 

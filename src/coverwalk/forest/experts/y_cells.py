@@ -1,16 +1,16 @@
-"""Steps of y's density at places that are the same for all x: y that was rounded, or jittered, is bounded or has gaps.
+"""Cells of y common to all x: y that was rounded, or jittered, is bounded or has gaps jumps at the same places for all.
 
-A local model blurs such a step, since it looks at few rows. So the forest may share its prediction with a histogram
-over cells common to all x,
+A local model blurs such a jump, since it looks at few rows. So beside the forest's p(y|x) there is an expert that has a
+histogram over the cells,
 
-    p'(y|x) = (1 - s P(x)) p(y|x) + s P(x) sum_c Q(c|x) U_c(y),      Q(c|x) proportional to P(c|x)^T
+    p_T(y|x) = (1 - P(x)) p(y|x) + P(x) sum_c Q(c|x) U_c(y),      Q(c|x) proportional to P(c|x)^T
 
-in which p itself has the mass P(c|x) in each cell, and P(x) in all; what p has beyond the cells stays
-with p. U_c is uniform where the cell has its rows. The share s and the power T are estimated on held-out rows, on cells
-that were found without them. See docs/forest.md.
+in which p itself has the mass P(c|x) in each cell, and P(x) in all; what p has beyond the cells stays with p. U_c is
+uniform where the cell has its rows. The weight of the expert comes from the pool, in which there is one for each of
+some exponents T, on held-out rows and cells that were found without them; T is their mean. See docs/forest.md.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -23,13 +23,15 @@ from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Object, Real, stored
 from coverwalk.forest.experts.cell_edges import Cells, find_cells
+from coverwalk.forest.pool import extrapolated, pool_weights
 
 Halves = tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
 
 Y_CELLS = -3  # label of the cells' components
 UNIT_CELL = Shapes.cells([1.0], [0.0], [1.0])
-SHARES = np.append(np.linspace(0.0, 0.9, 10), 0.998)  # never all: y may yet come from beyond the supports
-POWERS = np.array([1.0, 1.25, 1.5, 1.75, 2.0])  # a pool of trees that err each in its own way is blunt
+EXPONENTS = np.array([1.0, 1.25, 1.5, 1.75, 2.0])  # a pool of trees that err each in its own way is blunt
+# rows of the prior: one for the forest without cells, since y may yet come from beyond the supports, and one for all T
+PRIOR = np.append(1.0, np.full(len(EXPONENTS), 1.0 / len(EXPONENTS)))
 MIN_WEIGHT_OF_CELLS = 0.3  # less is not worth its components
 MIN_GAIN = 3.0  # nats, of the held-out rows, in each half of them
 MIN_HELD_OUT = 100  # left out; fewer tell nothing
@@ -41,15 +43,15 @@ MAX_ROWS = 2**15  # in which cells are looked for
 class YCells(NamedTuple):
     """A histogram beside the trees."""
 
-    weight: Annotated[float, Real(above=0, below=1)]  # s
-    power: Annotated[float, Real(low=1, high=2)]  # T
+    weight: Annotated[float, Real(above=0, below=1)]
+    exponent: Annotated[float, Real(low=1, high=2)]  # T
     cells: Annotated[Cells, Object(Cells)]
 
 
 def with_y_cells(dist: PredictiveDistribution, y_cells: YCells, shape: int) -> PredictiveDistribution:
     """The same distributions and a component for each cell, ``shape`` being that of `UNIT_CELL` in their table."""
     cells = y_cells.cells
-    mass = y_cells.weight * _sharpened(masses(dist, cells.left, cells.right), y_cells.power)
+    mass = y_cells.weight * _sharpened(masses(dist, cells.left, cells.right), y_cells.exponent)
     return with_cells(dist, 1.0 - mass.sum(axis=1), mass, (cells.low, cells.high), shape, Y_CELLS)
 
 
@@ -87,10 +89,10 @@ def masses(dist: PredictiveDistribution, left: Floats, right: Floats) -> Floats:
     return mass
 
 
-def _sharpened(mass: Floats, power: float) -> Floats:
-    """Masses (n, C) to this power, with the sums they had."""
+def _sharpened(mass: Floats, exponent: float) -> Floats:
+    """Masses (n, C) to the power of this exponent, with the sums they had."""
     total = mass.sum(axis=1, keepdims=True)
-    raised = np.power(mass / np.maximum(mass.max(axis=1, keepdims=True), 1e-300), power)
+    raised = np.power(mass / np.maximum(mass.max(axis=1, keepdims=True), 1e-300), exponent)
     return np.asarray(raised * (total / np.maximum(raised.sum(axis=1, keepdims=True), 1e-300)))
 
 
@@ -100,16 +102,15 @@ def choose_y_cells(
     folds: Sequence[slice],
     predicted: Halves,
     every: Floats,
-    judge: Callable[[Floats, Floats], Floats],
+    gain: float,
     weight: Floats,
 ) -> YCells | None:
-    """The cells, their weight and the power, estimated on held-out rows; None where cells do not help.
+    """The cells, their weight and the exponent, estimated on held-out rows; None where cells do not help.
 
     y (n,), latent where it is rounded, in an order of its own; observed: both ends of its rounding cells, by whose mass
     all is judged, or y twice; folds: the held-out rows, of which each of two small forests has ``predicted`` a
-    distribution a fold; every: all y there are; judge: from the log densities of both to that of a whole forest;
-    weight: of the held-out rows, in the order of the folds. Share and power are the means of their posterior, uniform
-    before: half of the held-out rows judge cells that were found without them, then the other half.
+    distribution a fold; every: all y there are; gain: see `pool_weights`; weight: of the held-out rows, in the order of
+    the folds. Half of the held-out rows judge cells that were found without them, then the other half.
     """
     low, high = observed
     held_out = np.concatenate([np.arange(len(y))[fold] for fold in folds])
@@ -118,7 +119,8 @@ def choose_y_cells(
     predicted = ([dist.rounded(None) for dist in predicted[0]], [dist.rounded(None) for dist in predicted[1]])
     first, second = (np.concatenate([dist.mean() for dist in dists]) for dists in predicted)
     hint = 0.5 * first + 0.5 * second
-    score = np.zeros((len(POWERS), len(SHARES)))
+    judged: tuple[list[Floats], list[Floats]] = ([], [])
+    counted: list[Floats] = []
     for half in range(2):
         judges, others = np.arange(half, len(held_out), 2)[: MAX_JUDGES // 2], slice(1 - half, None, 2)
         cells = find_cells(np.delete(y, held_out[half::2]), y[held_out[others]], hint[others])
@@ -127,48 +129,42 @@ def choose_y_cells(
         start = 0
         for k, fold in enumerate(folds):
             rows = judges[(judges >= start) & (judges < start + len(predicted[0][k]))] - start
-            score += _scores(
-                [dists[k][rows] for dists in predicted],
-                (low[fold][rows], high[fold][rows]),
-                cells,
-                judge,
-                weight[start:][rows],
-            )
+            for of_forest, dists in zip(judged, predicted):
+                of_forest.append(_log_densities(dists[k][rows], (low[fold][rows], high[fold][rows]), cells))
+            counted.append(weight[start:][rows])
             start += len(predicted[0][k])
-        if score.max() < score[0, 0] + MIN_GAIN * (1 + half):
+        halves = [np.concatenate(of_forest) for of_forest in judged]
+        v, gained = _weights(halves[0], halves[1], np.concatenate(counted), gain)
+        if gained < MIN_GAIN * (1 + half):
             return None
-    posterior = np.exp(score - score.max())
-    posterior /= posterior.sum()
-    of_cells, power = float(posterior.sum(axis=0) @ SHARES), float(POWERS @ posterior.sum(axis=1))
+    of_cells = 1.0 - float(v[0])
     cells = find_cells(every[:MAX_ROWS], y[held_out], hint)
-    return None if cells is None or of_cells < MIN_WEIGHT_OF_CELLS else YCells(of_cells, power, cells)
+    if cells is None or of_cells < MIN_WEIGHT_OF_CELLS:
+        return None
+    return YCells(of_cells, float(EXPONENTS @ v[1:]) / of_cells, cells)
 
 
-def _scores(
-    predicted: list[PredictiveDistribution],
-    observed: tuple[Floats, Floats],
-    cells: Cells,
-    judge: Callable[[Floats, Floats], Floats],
-    weight: Floats,
-) -> Floats:
-    """The log density of y, summed, for every power and share.
+def _weights(first: Floats, second: Floats, counted: Floats, gain: float) -> tuple[Floats, float]:
+    """The pool's weights of the forest without cells and of the experts with them, and by how much rows gain by it."""
+    v = pool_weights(first, PRIOR, counted, other=second, gain=gain)
+    one, other = (np.logaddexp.reduce(half + np.log(v), axis=1) for half in (first, second))
+    gained = extrapolated(one, other, gain) - extrapolated(first[:, 0], second[:, 0], gain)
+    return v, float(gained @ counted)
+
+
+def _log_densities(dist: PredictiveDistribution, observed: tuple[Floats, Floats], cells: Cells) -> Floats:
+    """Of y (n,), without cells and with them under every exponent: (n, E).
 
     Where y is rounded, ``observed`` (n,), (n,) being the ends of its rounding cells, a density is the mean over these.
     """
     unit = cells.right[-1] - cells.left[0]  # of y: in it densities are of order one
-    plain = [_mean_density(dist, *observed, unit) for dist in predicted]
-    in_cells = [masses(dist, cells.left, cells.right) for dist in predicted]
+    p, mass = _mean_density(dist, *observed, unit), masses(dist, cells.left, cells.right)
     uniform = _mean_heights(*observed, cells, unit)
-    out = np.empty((len(POWERS), len(SHARES)))
-    for k, power in enumerate(POWERS):
-        log_densities = []
-        for p, mass in zip(plain, in_cells):
-            sharp = _sharpened(mass, power)
-            height = np.einsum("nc,nc->n", sharp, uniform)
-            rest = height - sharp.sum(axis=1) * p
-            log_densities.append(np.log(np.maximum(p + SHARES[:, None] * rest, 1e-300)))
-        out[k] = judge(*log_densities) @ weight
-    return out
+    densities = [p]
+    for exponent in EXPONENTS:
+        sharp = _sharpened(mass, exponent)
+        densities.append(p + np.einsum("nc,nc->n", sharp, uniform) - sharp.sum(axis=1) * p)
+    return np.log(np.maximum(np.column_stack(densities), 1e-300))
 
 
 def _mean_density(dist: PredictiveDistribution, low: Floats, high: Floats, unit: float) -> Floats:
