@@ -91,7 +91,7 @@ class Trend:
         return cls(turns, phase, np.zeros(1 + p + n_frequencies), best.trend.ridge, **ends), left
 
     def fit(self, Z: Floats, r: Floats, weight: Floats | None = None, n_threads: int = 1) -> tuple["Trend", Floats]:
-        """The same cosines fitted to rows Z (n, p), in random order, and r (n,), with weights (n,) where they have some;
+        """The same cosines fitted to rows Z (n, p), in random order, and r (n,), with weights (n,) if they have some;
         and what they leave of r.
 
         What is left of a row to which they were fitted is its error when it is left out.
