@@ -10,7 +10,7 @@ from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.double_tree import walk
 from coverwalk._kernels.double_tree.cells import component_weights
 from coverwalk._kernels.double_tree.normal_wishart import MEAN
-from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, copied, grow, new_state, widened
+from coverwalk._kernels.double_tree.state import Settings, copied, grow, new_state, widened
 from coverwalk._kernels.forest.scaling import FARTHEST
 from coverwalk.files.schema import Array, Flag, Maybe, Object, Schema, Scope, Whole, require
 from coverwalk.locks import MANY_ROWS, twin
@@ -145,20 +145,13 @@ class DoubleTreeEngine:
     def component_weights(self, X: Floats) -> tuple[Floats, Floats]:
         """For each x the weight of the normals, against the tree densities, and the mean depth of stopping."""
         weight, depth = np.empty((2, len(X)))
-        path, (normal, tree) = np.empty(MAX_X_DEPTH + 1, np.int64), np.empty((2, MAX_X_DEPTH + 1))
-        component_weights(self.state, self.settings, self._inputs(X), path, normal, tree, weight, depth)
+        component_weights(self.state, self.settings, self._inputs(X), weight, depth)
         return weight, depth
 
     @property
     def n_rows(self) -> int:
         """How many rows were learned."""
         return int(self.state.counts[at.ROWS])
-
-    @property
-    def rows(self) -> tuple[Floats, Floats]:
-        """The rows X (n, p) and Y (n, q) that were learned."""
-        X = self.state.row_x[: self.n_rows]
-        return X[:, : X.shape[1] // 2] if self.missing else X, self.units.backward(self.state.row_z[: self.n_rows])
 
     def normals(self) -> tuple[Floats, Floats, Floats]:
         """Of the normal of each context, as Student's t: degrees of freedom (m,), location and scale (m, q) of the

@@ -40,7 +40,7 @@ class State(NamedTuple):
     """Arrays of one double tree. All are owned by the estimator and changed in place by `learn`.
 
     xf (n, 6 + q + q(q+1)/2 + 2p)  a context's floats: the columns above, log|Psi|, spare; mean, L; low and high corner
-                             of the box of its rows
+                             of the box of its rows, inf and -inf where it has none
     xi (n, 16)               a context's integers: the columns above
     yf (m, 4), yi (m, 8)     nodes of the tree densities, two views of one memory (see `tree_density`)
     row_*                    the rows learned: x (N, p), z (N, q), cell path, log psi - log slope of the map of the leaf
@@ -127,9 +127,10 @@ def widened(state: State, extra: int) -> State:
     """The state with further inputs that were 0 in all rows: what it would be had they been there from the start."""
     p = state.row_x.shape[1]
     high = state.xf.shape[1] - p  # where the high corners of the boxes begin
-    by_context, by_row = np.zeros((len(state.xf), extra)), np.zeros((len(state.row_x), extra))
+    by_row = np.zeros((len(state.row_x), extra))
+    side = np.repeat(np.where(state.xi[:, [HELD]] > 0, 0.0, np.inf), extra, axis=1)
     return state._replace(
-        xf=np.hstack([state.xf[:, :high], by_context, state.xf[:, high:], by_context]),
+        xf=np.hstack([state.xf[:, :high], side, state.xf[:, high:], -side]),
         row_x=np.hstack([state.row_x, by_row]),
         scale=np.append(state.scale, np.ones(extra)),
     )

@@ -53,11 +53,12 @@ def _scratch(s: State, c: Settings) -> Scratch:
 @kernel
 def _new_context(s: State, c: Settings, parent: int) -> int:
     """A leaf without rows; its local models are at their prior."""
-    q = s.row_z.shape[1]
+    p, q = s.row_x.shape[1], s.row_z.shape[1]
     m = s.counts[at.CONTEXTS]
     s.counts[at.CONTEXTS] = m + 1
     f, i = s.xf[m], s.xi[m]
     f[:] = 0.0
+    f[f.shape[0] - 2 * p : f.shape[0] - p], f[f.shape[0] - p :] = np.inf, -np.inf
     i[:] = 0
     i[at.LEFT] = i[at.RIGHT] = i[at.DIM] = i[at.FIRST] = i[at.LAST] = -1
     i[at.PARENT] = parent
@@ -170,18 +171,14 @@ def _hold(s: State, m: int, row: int) -> None:
     row_next[row] = -1
     if xi[m, at.HELD] == 0:
         xi[m, at.FIRST] = row
-        for d in range(p):
-            xf[m, low + d] = xf[m, low + p + d] = row_x[row, d]
     else:
         row_next[xi[m, at.LAST]] = row
-        for d in range(p):
-            x = row_x[row, d]
-            if x < xf[m, low + d]:
-                xf[m, low + d] = x
-            elif x > xf[m, low + p + d]:
-                xf[m, low + p + d] = x
-            elif xf[m, low + d] != xf[m, low + d]:  # all rows before lacked this input
-                xf[m, low + d] = xf[m, low + p + d] = x
+    for d in range(p):
+        x = row_x[row, d]
+        if x < xf[m, low + d]:
+            xf[m, low + d] = x
+        if x > xf[m, low + p + d]:
+            xf[m, low + p + d] = x
     xi[m, at.LAST] = row
     xi[m, at.HELD] += 1
 
