@@ -8,6 +8,7 @@ from scipy.special import ndtr
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
 from coverwalk.files.schema import Array, Link, List, Real, Schema, Whole
 from coverwalk.local._heavy_tails import student2_cdf, student2_logpdf, student2_ppf
+from coverwalk.walk import mix
 
 __all__ = ["KernelDensity"]
 
@@ -96,15 +97,13 @@ class KernelDensityPosterior(RealPosterior):
 
     def update(self, x: Any, y: Any) -> None:
         """Weigh the bandwidths by y, then keep y."""
-        joint = self.log_weight + self._log_kernels(y)
-        log_psi = float(np.logaddexp.reduce(joint))
-        self.log_weight = joint - log_psi
+        log_psi, self.log_weight = mix(self.log_weight, self._log_kernels(y))
         self._log_evidence += log_psi
         self._rows.append(np.atleast_1d(np.asarray(y, np.float64)))
 
     def logpdf(self, x: Any, y: Any) -> float:
         """The mixture over bandwidths."""
-        return float(np.logaddexp.reduce(self.log_weight + self._log_kernels(y)))
+        return mix(self.log_weight, self._log_kernels(y))[0]
 
     def log_evidence(self) -> float:
         """The sum of the one-step predictions, in the order the rows came."""
