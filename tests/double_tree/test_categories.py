@@ -38,9 +38,9 @@ def test_boxes_do_not_see_what_is_missing():
     late[5, 0] = late[0, 0] = np.nan
     one, other = DoubleTree(), DoubleTree()
     np.testing.assert_array_equal(one.prequential(late, Y), [other.learn_one(x, y) for x, y in zip(late, Y)])
-    engine = one._engine
-    np.testing.assert_array_equal(engine.state.row_x[: len(Y), :2], late)
-    np.testing.assert_allclose(engine.units.backward(engine.state.row_z[: len(Y)])[:, 0], Y, atol=1e-9)
+    X, outputs = one._engine.rows
+    np.testing.assert_array_equal(X, late)
+    np.testing.assert_allclose(outputs[:, 0], Y, atol=1e-9)
     whole = np.where(np.isnan(late), 0.0, late)
     never = DoubleTree().partial_fit(whole, Y)
     twice = DoubleTree().partial_fit(whole, Y)

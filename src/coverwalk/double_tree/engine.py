@@ -126,14 +126,13 @@ class DoubleTreeEngine:
             self._early_y = None
 
     def _learn_in_units(self, X: Floats, Z: Floats, max_bytes: float = np.inf) -> Floats:
-        log_psi = np.empty(len(X))
-        self.state = grow(self.state, self.settings, 0, 0, int(self.state.counts[at.ROWS]) + len(X))
-        wanted = np.empty(2, np.int64)
-        done = walk.learn(self.state, self.settings, X, Z, 0, log_psi, wanted)
-        while done < len(X) or self.state.counts[at.WAITING] > 0:  # the kernel ran out of capacity
+        log_psi, wanted = np.empty(len(X)), np.empty(2, np.int64)
+        begin, end = self.n_rows, self.n_rows + len(X)
+        self.state = grow(self.state, self.settings, 0, 0, end)
+        self.state.row_x[begin:end], self.state.row_z[begin:end] = X, Z
+        while not walk.learn(self.state, self.settings, end, log_psi, wanted):
             self.state = grow(self.state, self.settings, int(wanted[0]), int(wanted[1]), 0)
             require("memory", sum(array.nbytes for array in self.state) <= max_bytes)
-            done = walk.learn(self.state, self.settings, X, Z, done, log_psi, wanted)
         return log_psi
 
     def logpdf(self, X: Floats, Y: Floats) -> Floats:
@@ -152,6 +151,12 @@ class DoubleTreeEngine:
     def n_rows(self) -> int:
         """How many rows were learned."""
         return int(self.state.counts[at.ROWS])
+
+    @property
+    def rows(self) -> tuple[Floats, Floats]:
+        """The rows X (n, p) and Y (n, q) that were learned."""
+        X = self.state.row_x[: self.n_rows]
+        return X[:, : X.shape[1] // 2] if self.missing else X, self.units.backward(self.state.row_z[: self.n_rows])
 
     def normals(self) -> tuple[Floats, Floats, Floats]:
         """Of the normal of each context, as Student's t: degrees of freedom (m,), location and scale (m, q) of the

@@ -12,9 +12,9 @@ MAX_X_DEPTH = 511  # alpha >= 1.05 keeps the depth below 380 for 2^31 rows
 
 # columns of xf: split, odds of w, odds of v (normal against tree), log evidence of phi; then see `normal_wishart`
 SPLIT_AT, O_ODDS, V_ODDS, LOG_Z = range(4)
-# columns of xi: children, split dimension, depth, rows learned, first and last row, root of the tree density, parent,
-# rows held, nodes of the tree density, exponents of w and v
-LEFT, RIGHT, DIM, DEPTH, SEEN, FIRST, LAST, TREE, PARENT, HELD, NODES, O_EXPONENT, V_EXPONENT = range(13)
+# columns of xi: left child (the right one is the next), split dimension, depth, rows learned, first and last row, root
+# of the tree density, parent, rows held, nodes of the tree density, exponents of w and v
+LEFT, DIM, DEPTH, SEEN, FIRST, LAST, TREE, PARENT, HELD, NODES, O_EXPONENT, V_EXPONENT = range(12)
 POINTS, CELL, EXPONENT = 2, 4, 6  # columns of yi, of the left half
 EMPTY = -1  # a cell without points
 CONTEXTS, Y_NODES, ROWS, WAITING = range(4)  # places of counts
@@ -43,9 +43,10 @@ class State(NamedTuple):
                              of the box of its rows, inf and -inf where it has none
     xi (n, 16)               a context's integers: the columns above
     yf (m, 4), yi (m, 8)     nodes of the tree densities, two views of one memory (see `tree_density`)
-    row_*                    the rows learned: x (N, p), z (N, q), cell path, log psi - log slope of the map of the leaf
-                             that held it when it was learned, predictives of that leaf's tree by depth (N, y_depth; or
-                             N, 0 where priors do not flow), next row of the same leaf
+    row_*                    the rows learned, and x and z of those that come: x (N, p), z (N, q), cell path, log
+                             psi - log slope of the map of the leaf that held it when it was learned, predictives of
+                             that leaf's tree by depth (N, y_depth; or N, 0 where priors do not flow), next row of the
+                             same leaf
     log_c (N + 4,)           normalisers of Student's t by rows seen
     theta, prior (512,)      by depth of the context: rows above which a leaf splits; prior odds of stopping
     y_depth (512,)           by depth of the context: greatest depth of its tree density
