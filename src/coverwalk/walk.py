@@ -82,10 +82,12 @@ class Visit(NamedTuple):
     moves: Sequence[Move]
 
 
+_STOP = Schema(_stop=Maybe(Real(low=0, high=1, whole=True)))
+
+
 class Walk(ABC):
     """A direction through the covers. The parameters live with the caller, by context; START has w = 0."""
 
-    _schema = Schema(_stop=Maybe(Real(low=0, high=1, whole=True)))
     _default_stop: float | StopPrior
 
     def __init__(self, stop: float | StopPrior | None = None) -> None:
@@ -142,6 +144,7 @@ class Walk(ABC):
 class Refining(Walk):
     """Coarse to fine: start in C_1; a context without finer ones stops. Prior w = 1/2."""
 
+    _schema = _STOP
     _default_stop = 0.5
 
     def route(self, cover: Cover, x: Any) -> list[Visit]:
@@ -156,6 +159,8 @@ class Refining(Walk):
 
 class Coarsening(Walk):
     """Fine to coarse, as in the paper: start in the finest context of x; C_1 stops. Prior w = 2^-k at depth k."""
+
+    _schema = _STOP
 
     @staticmethod
     def _default_stop(depth: int) -> float:

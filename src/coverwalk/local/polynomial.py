@@ -1,12 +1,13 @@
 """Polynomial regression of degree 0, 1 or 2 under a matrix-normal inverse-Wishart prior; docs/math.md, Section 6.1."""
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy.special import gammaln, multigammaln, stdtr
 
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
-from coverwalk.files.schema import Array, Link, Maybe, Real, Schema, Scope, Whole, require
+from coverwalk.files.schema import Array, Link, Maybe, Real, Schema, Scope, Whole, require, stored
 
 __all__ = ["Polynomial"]
 
@@ -14,6 +15,8 @@ _LARGEST = 1e150  # squares of larger numbers overflow
 LARGEST_B = 1e160  # coefficients: y stays below 1e150, and the ridge bounds them by about that
 
 
+@stored()
+@dataclass(eq=False)
 class Polynomial(LocalModel):
     """Polynomial regression y = B' f(x) + noise. Degree 0 is the Normal-Wishart model of the paper.
 
@@ -38,19 +41,14 @@ class Polynomial(LocalModel):
     array([41.2])
     """
 
-    _schema = Schema(
-        degree=Whole(0, 2),
-        q=Whole(1, 1000),
-        ridge=Real(low=1e-100, high=1e100),
-        nu=Real(above="q - 1", high=1e100),
-        scatter=Real(low=1e-100, high=1e100),
-    )
+    degree: Annotated[int, Whole(0, 2)] = 0
+    q: Annotated[int, Whole(1, 1000)] = 1
+    ridge: Annotated[float, Real(low=1e-100, high=1e100, whole=True)] = 1.0
+    nu: Annotated[float, Real(above="q - 1", high=1e100, whole=True)] = None  # type: ignore[assignment]
+    scatter: Annotated[float, Real(low=1e-100, high=1e100, whole=True)] = 1.0
 
-    def __init__(
-        self, degree: int = 0, q: int = 1, ridge: float = 1.0, nu: float | None = None, scatter: float = 1.0
-    ) -> None:
-        self.degree, self.q, self.ridge, self.scatter = degree, q, float(ridge), float(scatter)
-        self.nu = q + 1.0 if nu is None else float(nu)
+    def __post_init__(self) -> None:
+        self.nu = self.q + 1.0 if self.nu is None else self.nu
         self._schema.check_parameters(vars(self))
 
     def start(self, parent: Posterior | None = None) -> "PolynomialPosterior":

@@ -203,15 +203,9 @@ class LatticeEngine:
         ring[(known - back) % _RING] = store.history[(position - back) % len(store.history)]
         return LatticePlace(store.past.copy(), ring, np.array([known, known], np.int64))
 
-    def beginning(self, borders: bool = True) -> LatticePlace:
+    def beginning(self, borders: bool) -> LatticePlace:
         """The beginning of a new document."""
         return LatticePlace(np.zeros(3, np.uint64), np.zeros(_RING, np.uint8), np.zeros(2, np.int64))
-
-    def after(self, codes: Ints32 | Bytes) -> LatticePlace:
-        """After these symbols, as if a document began with them."""
-        place = self.beginning()
-        self.read(place, MOVE, codes, _NONE)
-        return place
 
     def distribution(self, place: LatticePlace) -> Floats:
         """The probability of every symbol."""
