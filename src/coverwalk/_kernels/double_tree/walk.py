@@ -56,10 +56,8 @@ def _new_context(s: State, c: Settings, parent: int) -> int:
     p, q = s.row_x.shape[1], s.row_z.shape[1]
     m = s.counts[at.CONTEXTS]
     s.counts[at.CONTEXTS] = m + 1
-    f, i = s.xf[m], s.xi[m]
-    f[:] = 0.0
+    f, i = s.xf[m], s.xi[m]  # zero so far
     f[f.shape[0] - 2 * p : f.shape[0] - p], f[f.shape[0] - p :] = np.inf, -np.inf
-    i[:] = 0
     i[at.LEFT] = i[at.DIM] = i[at.FIRST] = i[at.LAST] = -1
     i[at.PARENT] = parent
     i[at.DEPTH] = 0 if parent < 0 else s.xi[parent, at.DEPTH] + 1

@@ -75,7 +75,7 @@ def _learn_mixed(tree: SuffixStore, level: Floats, entries: Ints, phi: Floats, p
 @kernel
 def _learn_stops(tree: SuffixStore, phi: Floats, psi: Floats, longest: int) -> None:
     """w_M' = w_M phi_M / psi_M as log evidence: the ratio of what stopping and going on predicted."""
-    length = tree.size[at.PATH]
+    length, path, node_value = tree.size[at.PATH], tree.path, tree.node_value
     share = tree.settings[at.SHARE]
     refining = tree.settings[at.MODE] == at.REFINE
     for order in range(length):
@@ -87,10 +87,8 @@ def _learn_stops(tree: SuffixStore, phi: Floats, psi: Floats, longest: int) -> N
             if order == 0:
                 continue
             going_on = psi[order]
-        node = tree.path[order]
-        tree.node_value[node, at.STOP] = _shared(
-            tree.node_value[node, at.STOP] + math.log(phi[order] / going_on), share
-        )
+        stop = node_value[path[order], at.STOP] + math.log(phi[order] / going_on)
+        node_value[path[order], at.STOP] = _shared(stop, share)
 
 
 @kernel
