@@ -129,9 +129,9 @@ def widened(state: State, extra: int) -> State:
     p = state.row_x.shape[1]
     high = state.xf.shape[1] - p  # where the high corners of the boxes begin
     by_row = np.zeros((len(state.row_x), extra))
-    side = np.repeat(np.where(state.xi[:, [HELD]] > 0, 0.0, np.inf), extra, axis=1)
+    side = np.repeat(np.where(state.xi[:, [SEEN]] > 0, 0.0, np.inf), extra, axis=1)  # without rows, no box
     return state._replace(
-        xf=np.hstack([state.xf[:, :high], side, state.xf[:, high:], -side]),
+        xf=np.hstack([state.xf[:, :high], side, state.xf[:, high:], 0.0 - side]),
         row_x=np.hstack([state.row_x, by_row]),
         scale=np.append(state.scale, np.ones(extra)),
     )
