@@ -150,6 +150,7 @@ class LocalModel(Documented, ABC):
         "check.y": "object\n    Its y, as a user gives it.",
         "check ->": "pair\n    x and y as the other methods take them.",
     }
+    _schema: ClassVar[Any]  # what a file may hold of it; the user's own need none
     exchangeable: ClassVar[bool] = True  # the order of rows does not change the posterior
 
     @abstractmethod

@@ -82,14 +82,16 @@ class Visit(NamedTuple):
     moves: Sequence[Move]
 
 
+_STOP = Schema(_stop=Maybe(Real(low=0, high=1, whole=True)))
+
+
 class Walk(ABC):
     """A direction through the covers. The parameters live with the caller, by context; START has w = 0."""
 
+    _default_stop: float | StopPrior
+
     def __init__(self, stop: float | StopPrior | None = None) -> None:
         self._stop = stop
-
-    @abstractmethod
-    def _default_stop(self, depth: int) -> float: ...
 
     @abstractmethod
     def route(self, cover: Cover, x: Any) -> list[Visit]:
@@ -97,9 +99,8 @@ class Walk(ABC):
 
     def prior(self, depth: int) -> Stopping:
         """The parameters of a context at this depth that no row has touched."""
-        if self._stop is None:
-            return Stopping.prior(self._default_stop(depth))
-        return Stopping.prior(self._stop(depth) if callable(self._stop) else float(self._stop))
+        stop = self._default_stop if self._stop is None else self._stop
+        return Stopping.prior(stop(depth) if callable(stop) else float(stop))
 
     @staticmethod
     def predict(
@@ -143,10 +144,8 @@ class Walk(ABC):
 class Refining(Walk):
     """Coarse to fine: start in C_1; a context without finer ones stops. Prior w = 1/2."""
 
-    _schema = Schema(_stop=Maybe(Real(low=0, high=1, whole=True)))
-
-    def _default_stop(self, depth: int) -> float:
-        return 0.5
+    _schema = _STOP
+    _default_stop = 0.5
 
     def route(self, cover: Cover, x: Any) -> list[Visit]:
         """From the finest contexts of x up to START."""
@@ -161,9 +160,10 @@ class Refining(Walk):
 class Coarsening(Walk):
     """Fine to coarse, as in the paper: start in the finest context of x; C_1 stops. Prior w = 2^-k at depth k."""
 
-    _schema = Schema(_stop=Maybe(Real(low=0, high=1, whole=True)))
+    _schema = _STOP
 
-    def _default_stop(self, depth: int) -> float:
+    @staticmethod
+    def _default_stop(depth: int) -> float:
         return 2.0**-depth
 
     def route(self, cover: Cover, x: Any) -> list[Visit]:

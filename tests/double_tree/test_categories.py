@@ -48,6 +48,16 @@ def test_boxes_do_not_see_what_is_missing():
     np.testing.assert_array_equal(twice.prequential(whole, Y), never.prequential(whole, Y))
 
 
+def test_a_value_may_be_missing_in_the_first_row():
+    """Then boxes are as wide as those of a model that is made again from its rows, with all its inputs at once."""
+    rows = np.column_stack([np.arange(50.0), np.arange(50.0) % 7])
+    rows[:9, 0] = np.nan
+    model = DoubleTree(settle=0).partial_fit(rows, Y[:50])
+    again = pickle.loads(pickle.dumps(model))
+    one, other = (each._engine.state.xf[: each.n_contexts_] for each in (model, again))
+    np.testing.assert_array_equal(one, other)
+
+
 def test_refuses_and_loses_nothing():
     model = DoubleTree().partial_fit(FRAME[:100], Y[:100])
     before = pickle.dumps(model)

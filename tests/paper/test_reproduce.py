@@ -18,7 +18,7 @@ def pages(tmp_path_factory):
     out = tmp_path_factory.mktemp("reproduction")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("COVERWALK_DATA", raising=False)
-        patch.setattr(run, "_QUICK", run._Size(12_000, 320, (200, 500, 1_000, 3_000)))
+        patch.setattr(run, "_QUICK", (12_000, 320, (200, 500, 1_000, 3_000)))
         assert main(["reproduce", "--quick", "--out", str(out)]) == 0
     return out
 

@@ -10,7 +10,7 @@ from coverwalk._kernels.double_tree import state as at
 from coverwalk._kernels.double_tree import walk
 from coverwalk._kernels.double_tree.cells import component_weights
 from coverwalk._kernels.double_tree.normal_wishart import MEAN
-from coverwalk._kernels.double_tree.state import MAX_X_DEPTH, Settings, copied, grow, new_state, widened
+from coverwalk._kernels.double_tree.state import Settings, copied, grow, new_state, widened
 from coverwalk._kernels.forest.scaling import FARTHEST
 from coverwalk.files.schema import Array, Flag, Maybe, Object, Schema, Scope, Whole, require
 from coverwalk.locks import MANY_ROWS, twin
@@ -126,14 +126,13 @@ class DoubleTreeEngine:
             self._early_y = None
 
     def _learn_in_units(self, X: Floats, Z: Floats, max_bytes: float = np.inf) -> Floats:
-        log_psi = np.empty(len(X))
-        self.state = grow(self.state, self.settings, 0, 0, int(self.state.counts[at.ROWS]) + len(X))
-        wanted = np.empty(2, np.int64)
-        done = walk.learn(self.state, self.settings, X, Z, 0, log_psi, wanted)
-        while done < len(X) or self.state.counts[at.WAITING] > 0:  # the kernel ran out of capacity
+        log_psi, wanted = np.empty(len(X)), np.empty(2, np.int64)
+        begin, end = self.n_rows, self.n_rows + len(X)
+        self.state = grow(self.state, self.settings, 0, 0, end)
+        self.state.row_x[begin:end], self.state.row_z[begin:end] = X, Z
+        while not walk.learn(self.state, self.settings, end, log_psi, wanted):
             self.state = grow(self.state, self.settings, int(wanted[0]), int(wanted[1]), 0)
             require("memory", sum(array.nbytes for array in self.state) <= max_bytes)
-            done = walk.learn(self.state, self.settings, X, Z, done, log_psi, wanted)
         return log_psi
 
     def logpdf(self, X: Floats, Y: Floats) -> Floats:
@@ -145,8 +144,7 @@ class DoubleTreeEngine:
     def component_weights(self, X: Floats) -> tuple[Floats, Floats]:
         """For each x the weight of the normals, against the tree densities, and the mean depth of stopping."""
         weight, depth = np.empty((2, len(X)))
-        path, (normal, tree) = np.empty(MAX_X_DEPTH + 1, np.int64), np.empty((2, MAX_X_DEPTH + 1))
-        component_weights(self.state, self.settings, self._inputs(X), path, normal, tree, weight, depth)
+        component_weights(self.state, self.settings, self._inputs(X), weight, depth)
         return weight, depth
 
     @property

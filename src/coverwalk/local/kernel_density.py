@@ -1,17 +1,21 @@
 """Kernel density with a posterior over its bandwidth; docs/math.md, Section 6.3."""
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy.special import ndtr
 
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
-from coverwalk.files.schema import Array, Link, List, Real, Schema, Whole
+from coverwalk.files.schema import Array, Link, List, Real, Schema, Whole, stored
 from coverwalk.local._heavy_tails import student2_cdf, student2_logpdf, student2_ppf
+from coverwalk.walk import mix
 
 __all__ = ["KernelDensity"]
 
 
+@stored()
+@dataclass(eq=False)
 class KernelDensity(LocalModel):
     """A normal kernel on each row, and a heavy-tailed base distribution that counts as one more row.
 
@@ -36,17 +40,13 @@ class KernelDensity(LocalModel):
     """
 
     exchangeable = False
-    _schema = Schema(
-        q=Whole(1, 1000),
-        loc=Real(low=-1e300, high=1e300),
-        scale=Real(low=1e-300, high=1e300),
-        bandwidths=Whole(1, 10**6),
-    )
+    q: Annotated[int, Whole(1, 1000)] = 1
+    loc: Annotated[float, Real(low=-1e300, high=1e300, whole=True)] = 0.0
+    scale: Annotated[float, Real(low=1e-300, high=1e300, whole=True)] = 1.0
+    bandwidths: Annotated[int, Whole(1, 10**6)] = 8
 
-    def __init__(self, q: int = 1, loc: float = 0.0, scale: float = 1.0, bandwidths: int = 8) -> None:
-        if not (scale > 0 and bandwidths >= 1 and q >= 1):
-            raise ValueError(f"scale, bandwidths and q must be positive, got {scale!r}, {bandwidths!r}, {q!r}")
-        self.q, self.loc, self.scale, self.bandwidths = q, float(loc), float(scale), bandwidths
+    def __post_init__(self) -> None:
+        self._schema.check_parameters(vars(self))
 
     @property
     def log_h(self) -> Floats:
@@ -96,15 +96,13 @@ class KernelDensityPosterior(RealPosterior):
 
     def update(self, x: Any, y: Any) -> None:
         """Weigh the bandwidths by y, then keep y."""
-        joint = self.log_weight + self._log_kernels(y)
-        log_psi = float(np.logaddexp.reduce(joint))
-        self.log_weight = joint - log_psi
+        log_psi, self.log_weight = mix(self.log_weight, self._log_kernels(y))
         self._log_evidence += log_psi
         self._rows.append(np.atleast_1d(np.asarray(y, np.float64)))
 
     def logpdf(self, x: Any, y: Any) -> float:
         """The mixture over bandwidths."""
-        return float(np.logaddexp.reduce(self.log_weight + self._log_kernels(y)))
+        return mix(self.log_weight, self._log_kernels(y))[0]
 
     def log_evidence(self) -> float:
         """The sum of the one-step predictions, in the order the rows came."""

@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from scipy.special import betaln
 
 from coverwalk.base import Floats, LocalModel, Posterior, RealPosterior, as_vector
-from coverwalk.files.schema import Link, Real, Schema, Scope, Table, Text, Whole, require
+from coverwalk.files.schema import Link, Real, Schema, Scope, Table, Text, Whole, require, stored
 from coverwalk.local._heavy_tails import HEAVY_TAILED
 
 __all__ = ["TreeDensity"]
@@ -16,6 +17,8 @@ __all__ = ["TreeDensity"]
 _Cell = tuple[int, int]  # depth, and the turns taken from the root as bits
 
 
+@stored()
+@dataclass(eq=False)
 class TreeDensity(LocalModel):
     """A tree of cells: each is uniform with probability ``stop``, or else halved, with a Beta(a, a) prior.
 
@@ -46,28 +49,15 @@ class TreeDensity(LocalModel):
     True
     """
 
-    _schema = Schema(
-        q=Whole(1, 1000),
-        max_depth=Whole(0, "50 * q"),
-        a=Real(low=1e-100, high=1e100),
-        stop=Real(above=0, below=1),
-        loc=Real(low=-1e300, high=1e300),
-        scale=Real(low=1e-300, high=1e300),
-        dist=Text(*HEAVY_TAILED),
-    )
+    q: Annotated[int, Whole(1, 1000)] = 1
+    max_depth: Annotated[int, Whole(0, "50 * q")] = 12
+    a: Annotated[float, Real(low=1e-100, high=1e100, whole=True)] = 0.5
+    stop: Annotated[float, Real(above=0, below=1)] = 0.5
+    loc: Annotated[float, Real(low=-1e300, high=1e300, whole=True)] = 0.0
+    scale: Annotated[float, Real(low=1e-300, high=1e300, whole=True)] = 1.0
+    dist: Annotated[Literal["student2", "flat"], Text(*HEAVY_TAILED)] = "student2"
 
-    def __init__(
-        self,
-        q: int = 1,
-        max_depth: int = 12,
-        a: float = 0.5,
-        stop: float = 0.5,
-        loc: float = 0.0,
-        scale: float = 1.0,
-        dist: Literal["student2", "flat"] = "student2",
-    ) -> None:
-        self.q, self.max_depth, self.a, self.stop = q, max_depth, float(a), float(stop)
-        self.loc, self.scale, self.dist = float(loc), float(scale), dist
+    def __post_init__(self) -> None:
         self._schema.check_parameters(vars(self))
 
     def start(self, parent: Posterior | None = None) -> "TreeDensityPosterior":

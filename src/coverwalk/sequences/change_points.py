@@ -140,7 +140,6 @@ def _posterior(contexts: Ints, codes: Ints, size: int, alpha: float, stop: float
 
 
 def _evidences(contexts: Ints, entries: Ints, alpha: float, size: int, stop: float) -> Floats:
-    nodes, out = int(contexts.max()) + 1, np.empty(len(contexts))
-    work = np.zeros(int(entries.max()) + 1), np.zeros((nodes, 2)), np.zeros(nodes), np.zeros(nodes)
-    evidences(contexts, entries, float(alpha), size, float(stop), *work, out)
+    out = np.empty(len(contexts))
+    evidences(contexts, entries, float(alpha), size, float(stop), out)
     return out

@@ -79,16 +79,11 @@ class ContextTree:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the tree with matplotlib, the root on the left; contexts met more often are larger."""
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise ImportError("plots need matplotlib: pip install matplotlib") from None
-        axes: Axes = plt.subplots()[1] if ax is None else ax
+        from coverwalk.distributions.plotting import axes_to_draw_on
+
+        axes = axes_to_draw_on(ax, f"posterior {self.posterior:.3g}", xlabel="order", yticks=[])
         heights = {id(leaf): -float(i) for i, leaf in enumerate(self.root.leaves())}
         _draw(axes, self.root, 0, heights)
-        axes.set_title(f"posterior {self.posterior:.3g}")
-        axes.set_xlabel("order")
-        axes.set_yticks([])
         return axes
 
 

@@ -32,7 +32,7 @@ _MIN_USE = 0.003  # part of the log-odds below which a cover falls asleep
 
 
 class LatticePlace(NamedTuple):
-    """Where a reader stands: the last symbols and words, the past as a ring, its position there, how many are known."""
+    """Where a reader stands: the last symbols and words, the past as a ring, its position there and in the document."""
 
     past: UInts
     ring: Bytes
@@ -40,9 +40,9 @@ class LatticePlace(NamedTuple):
 
     def newest(self) -> bytes:
         """The past, as much of it as covers of the user's own are given."""
-        known = int(self.known[at.DOCUMENT])
+        position, known = self.known.tolist()
         n = min(known, len(self.ring), _SEEN_BY_FUNCTIONS)
-        return bytes(self.ring[(known - n + np.arange(n)) % len(self.ring)].tobytes())
+        return bytes(self.ring[(position - n + np.arange(n)) % len(self.ring)])
 
 
 def _power(n: float) -> int:
@@ -142,9 +142,8 @@ class LatticeEngine:
                 self._choose_sleepers()
             end = min(done + BLOCK - position % BLOCK, len(codes))
             block = codes[done:end].astype(np.int32)
-            extra = self._extra(None, block)
-            kept = losses[done:end] if len(losses) else unkept
-            lattice_run.run(self.store, *self._own_place(), block, extra, kept, mode, *coder)
+            place, kept = self._own_place(), losses[done:end] if len(losses) else unkept
+            lattice_run.run(self.store, *place, block, self._extra(place, block), kept, mode, *coder)
             if mode == lattice_run.DECODE:
                 codes[done:end] = block
             done = end
@@ -173,12 +172,11 @@ class LatticeEngine:
                 use[:-2, 2][needs_period] = 1
         use[:, 0] = 0
 
-    def _extra(self, place: LatticePlace | None, codes: Ints32) -> UInts:
+    def _extra(self, place: LatticePlace, codes: Ints32) -> UInts:
         """The contexts of the user's own covers before each symbol, as numbers; a function of the past alone."""
         out = np.empty((len(codes), len(self.functions)), np.uint64)
         if not self.functions:
             return out
-        place = place or self.here()
         known, begun = place.newest(), int(place.known[at.DOCUMENT])
         text = known + codes.astype(np.uint8).tobytes()
         calls = [(function, _takes_position(function)) for function in self.functions]
@@ -203,15 +201,9 @@ class LatticeEngine:
         ring[(known - back) % _RING] = store.history[(position - back) % len(store.history)]
         return LatticePlace(store.past.copy(), ring, np.array([known, known], np.int64))
 
-    def beginning(self, borders: bool = True) -> LatticePlace:
+    def beginning(self, borders: bool) -> LatticePlace:
         """The beginning of a new document."""
         return LatticePlace(np.zeros(3, np.uint64), np.zeros(_RING, np.uint8), np.zeros(2, np.int64))
-
-    def after(self, codes: Ints32 | Bytes) -> LatticePlace:
-        """After these symbols, as if a document began with them."""
-        place = self.beginning()
-        self.read(place, MOVE, codes, _NONE)
-        return place
 
     def distribution(self, place: LatticePlace) -> Floats:
         """The probability of every symbol."""

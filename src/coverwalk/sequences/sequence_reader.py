@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from coverwalk._arrays import Bytes, Floats, Ints32
 from coverwalk._docstrings import Documented
 from coverwalk._kernels.sequences import suffix_store
-from coverwalk._kernels.sequences.suffix_read import DRAW, LOSSES, TAIL
+from coverwalk._kernels.sequences.suffix_read import DRAW, LOSSES, MOVE, TAIL
 from coverwalk.locks import reading, reads
 from coverwalk.sequences.alphabet import Alphabet
 from coverwalk.sequences.context_tree import (
@@ -270,8 +270,13 @@ class SequenceReader(Documented, BaseEstimator):  # type: ignore[misc]
     # ---- where a reader stands --------------------------------------------------------------------------------------
 
     def _place(self, context: Any) -> Any:
+        """After the symbols of a context, where nothing is known of what came before; or the present document."""
         engine = self._fitted()
-        return engine.here() if context is None else engine.after(self._read(context))
+        if context is None:
+            return engine.here()
+        place = engine.beginning(borders=False)
+        engine.read(place, MOVE, self._read(context), np.empty(0))
+        return place
 
     def _read(self, sequence: Any) -> Ints32 | Bytes:
         """The codes of a sequence that is not learned: all symbols never seen are the one that may come."""

@@ -127,14 +127,8 @@ class SuffixEngine:
         lengths = np.array([self.store.size[at.PATH], suffix_walk.longest_path(self.store)], np.int64)
         return SuffixPlace(self.store.path.copy(), lengths)
 
-    def after(self, codes: Ints32 | Bytes) -> SuffixPlace:
-        """After these symbols; what came before them is not known."""
-        place = SuffixPlace(np.zeros(self.depth + 2, np.int64), np.ones(2, np.int64))
-        self.read(place, suffix_read.MOVE, codes[max(len(codes) - self.depth, 0) :], _NONE)
-        return place
-
     def beginning(self, borders: bool) -> SuffixPlace:
-        """The beginning of a new document."""
+        """The beginning of a new document; without borders, where nothing is known of what came before."""
         path = np.zeros(self.depth + 2, np.int64)
         path[1] = 1
         return SuffixPlace(path, np.full(2, min(1 + int(borders), self.depth + 1), np.int64))
@@ -156,6 +150,8 @@ class SuffixEngine:
         power: float = 1.0,
     ) -> None:
         """Go along symbols without learning; the place moves on. See `suffix_read.read`."""
+        if what == suffix_read.MOVE:
+            codes = codes[max(len(codes) - self.depth, 0) :]  # older ones do not matter
         suffix_read.read(self.store, *place, what, codes.astype(np.int32, copy=False), out, uniforms, power)
 
     def newest(self) -> Ints32:

@@ -71,10 +71,10 @@ def context_weights(s: State, c: Settings, X: Floats, t: int, path: Ints, normal
 
 
 @kernel
-def component_weights(
-    s: State, c: Settings, X: Floats, path: Ints, normal: Floats, tree: Floats, weight: Floats, depth: Floats
-) -> None:
-    """Write the weight of the normals (n,) and the mean depth of stopping (n,) of rows X; the rest is scratch."""
+def component_weights(s: State, c: Settings, X: Floats, weight: Floats, depth: Floats) -> None:
+    """Write the weight of the normals (n,) and the mean depth of stopping (n,) of rows X."""
+    depths = s.theta.shape[0]
+    path, normal, tree = np.empty(depths, np.int64), np.empty(depths), np.empty(depths)
     for t in range(X.shape[0]):
         deepest = context_weights(s, c, X, t, path, normal, tree)
         weight[t] = depth[t] = 0.0

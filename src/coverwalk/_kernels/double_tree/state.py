@@ -12,9 +12,9 @@ MAX_X_DEPTH = 511  # alpha >= 1.05 keeps the depth below 380 for 2^31 rows
 
 # columns of xf: split, odds of w, odds of v (normal against tree), log evidence of phi; then see `normal_wishart`
 SPLIT_AT, O_ODDS, V_ODDS, LOG_Z = range(4)
-# columns of xi: children, split dimension, depth, rows learned, first and last row, root of the tree density, parent,
-# rows held, nodes of the tree density, exponents of w and v
-LEFT, RIGHT, DIM, DEPTH, SEEN, FIRST, LAST, TREE, PARENT, HELD, NODES, O_EXPONENT, V_EXPONENT = range(13)
+# columns of xi: left child (the right one is the next), split dimension, depth, rows learned, first and last row, root
+# of the tree density, parent, rows held, nodes of the tree density, exponents of w and v
+LEFT, DIM, DEPTH, SEEN, FIRST, LAST, TREE, PARENT, HELD, NODES, O_EXPONENT, V_EXPONENT = range(12)
 POINTS, CELL, EXPONENT = 2, 4, 6  # columns of yi, of the left half
 EMPTY = -1  # a cell without points
 CONTEXTS, Y_NODES, ROWS, WAITING = range(4)  # places of counts
@@ -40,12 +40,13 @@ class State(NamedTuple):
     """Arrays of one double tree. All are owned by the estimator and changed in place by `learn`.
 
     xf (n, 6 + q + q(q+1)/2 + 2p)  a context's floats: the columns above, log|Psi|, spare; mean, L; low and high corner
-                             of the box of its rows
+                             of the box of its rows, inf and -inf where it has none
     xi (n, 16)               a context's integers: the columns above
     yf (m, 4), yi (m, 8)     nodes of the tree densities, two views of one memory (see `tree_density`)
-    row_*                    the rows learned: x (N, p), z (N, q), cell path, log psi - log slope of the map of the leaf
-                             that held it when it was learned, predictives of that leaf's tree by depth (N, y_depth; or
-                             N, 0 where priors do not flow), next row of the same leaf
+    row_*                    the rows learned, and x and z of those that come: x (N, p), z (N, q), cell path, log
+                             psi - log slope of the map of the leaf that held it when it was learned, predictives of
+                             that leaf's tree by depth (N, y_depth; or N, 0 where priors do not flow), next row of the
+                             same leaf
     log_c (N + 4,)           normalisers of Student's t by rows seen
     theta, prior (512,)      by depth of the context: rows above which a leaf splits; prior odds of stopping
     y_depth (512,)           by depth of the context: greatest depth of its tree density
@@ -127,9 +128,10 @@ def widened(state: State, extra: int) -> State:
     """The state with further inputs that were 0 in all rows: what it would be had they been there from the start."""
     p = state.row_x.shape[1]
     high = state.xf.shape[1] - p  # where the high corners of the boxes begin
-    by_context, by_row = np.zeros((len(state.xf), extra)), np.zeros((len(state.row_x), extra))
+    by_row = np.zeros((len(state.row_x), extra))
+    side = np.repeat(np.where(state.xi[:, [SEEN]] > 0, 0.0, np.inf), extra, axis=1)  # without rows, no box
     return state._replace(
-        xf=np.hstack([state.xf[:, :high], by_context, state.xf[:, high:], by_context]),
+        xf=np.hstack([state.xf[:, :high], side, state.xf[:, high:], 0.0 - side]),
         row_x=np.hstack([state.row_x, by_row]),
         scale=np.append(state.scale, np.ones(extra)),
     )

@@ -24,11 +24,10 @@ from coverwalk._kernels.odds import mixture, updated
 
 @kernel
 def new_tree(yf: Floats, yi: Ints32, counts: Ints, g0: float) -> int:
-    """A node without points; returns its index. The caller has made sure of room."""
+    """A node without points; returns its index. The caller has made sure of room, all of it zero."""
     node = counts[at.Y_NODES]
     counts[at.Y_NODES] = node + 1
     yf[node, 0] = g0
-    yi[node, 2] = yi[node, 3] = yi[node, 6] = 0
     yi[node, 4] = yi[node, 5] = at.EMPTY
     return node
 

@@ -53,13 +53,12 @@ def _scratch(s: State, c: Settings) -> Scratch:
 @kernel
 def _new_context(s: State, c: Settings, parent: int) -> int:
     """A leaf without rows; its local models are at their prior."""
-    q = s.row_z.shape[1]
+    p, q = s.row_x.shape[1], s.row_z.shape[1]
     m = s.counts[at.CONTEXTS]
     s.counts[at.CONTEXTS] = m + 1
-    f, i = s.xf[m], s.xi[m]
-    f[:] = 0.0
-    i[:] = 0
-    i[at.LEFT] = i[at.RIGHT] = i[at.DIM] = i[at.FIRST] = i[at.LAST] = -1
+    f, i = s.xf[m], s.xi[m]  # zero so far
+    f[f.shape[0] - 2 * p : f.shape[0] - p], f[f.shape[0] - p :] = np.inf, -np.inf
+    i[at.LEFT] = i[at.DIM] = i[at.FIRST] = i[at.LAST] = -1
     i[at.PARENT] = parent
     i[at.DEPTH] = 0 if parent < 0 else s.xi[parent, at.DEPTH] + 1
     f[at.O_ODDS] = s.prior[i[at.DEPTH]]
@@ -170,18 +169,14 @@ def _hold(s: State, m: int, row: int) -> None:
     row_next[row] = -1
     if xi[m, at.HELD] == 0:
         xi[m, at.FIRST] = row
-        for d in range(p):
-            xf[m, low + d] = xf[m, low + p + d] = row_x[row, d]
     else:
         row_next[xi[m, at.LAST]] = row
-        for d in range(p):
-            x = row_x[row, d]
-            if x < xf[m, low + d]:
-                xf[m, low + d] = x
-            elif x > xf[m, low + p + d]:
-                xf[m, low + p + d] = x
-            elif xf[m, low + d] != xf[m, low + d]:  # all rows before lacked this input
-                xf[m, low + d] = xf[m, low + p + d] = x
+    for d in range(p):
+        x = row_x[row, d]
+        if x < xf[m, low + d]:
+            xf[m, low + d] = x
+        if x > xf[m, low + p + d]:
+            xf[m, low + p + d] = x
     xi[m, at.LAST] = row
     xi[m, at.HELD] += 1
 
@@ -228,7 +223,7 @@ def _split(s: State, c: Settings, m: int, b: Scratch) -> None:
         b.x_path[0] = child
         _learn_row(s, c, row, only, np.nan if c.refine else s.row_log_psi[row], b)
         row = following
-    i[at.LEFT], i[at.RIGHT] = left, right
+    i[at.LEFT] = left
     i[at.FIRST] = i[at.LAST] = -1
     i[at.HELD] = 0
     if c.refine:
@@ -265,7 +260,7 @@ def find(s: State, X: Floats, t: int, path: Ints) -> int:
     depth = 0
     path[0] = 0
     while xi[m, at.LEFT] >= 0:
-        m = xi[m, at.LEFT] if X[t, xi[m, at.DIM]] <= xf[m, at.SPLIT_AT] else xi[m, at.RIGHT]
+        m = xi[m, at.LEFT] + (0 if X[t, xi[m, at.DIM]] <= xf[m, at.SPLIT_AT] else 1)
         depth += 1
         path[depth] = m
     return depth
@@ -278,20 +273,6 @@ def _slope(Z: Floats, t: int) -> float:
     for d in range(Z.shape[1]):
         slope += log_slope(Z[t, d])
     return slope
-
-
-@kernel
-def _store(s: State, c: Settings, X: Floats, Z: Floats, t: int) -> int:
-    """Keep the row X[t], Z[t]; returns its number."""
-    row_x, row_z = s.row_x, s.row_z
-    row = s.counts[at.ROWS]
-    s.counts[at.ROWS] = row + 1
-    for d in range(X.shape[1]):
-        row_x[row, d] = X[t, d]
-    for d in range(Z.shape[1]):
-        row_z[row, d] = Z[t, d]
-    s.row_code[row] = morton(Z, t, c.y_depth)
-    return row
 
 
 @kernel
@@ -311,41 +292,40 @@ def _learn_row(s: State, c: Settings, row: int, depth: int, log_before: float, b
 
 
 @kernel
-def learn(s: State, c: Settings, X: Floats, Z: Floats, start: int, log_psi: Floats, wanted: Ints) -> int:
-    """Learn the rows from `start`; returns the number of rows done: fewer than there are mean that capacity ran out.
+def learn(s: State, c: Settings, end: int, log_psi: Floats, wanted: Ints) -> bool:
+    """Learn the rows that stand in ``row_x`` and ``row_z`` up to ``end``; False where capacity ran out.
 
-    X (n, p), Z (n, q)   rows, Z in standardised units
-    log_psi (n,)         written: log psi(z | x) of each row before it was learned
-    wanted (2,)          written: contexts and y nodes that are wanted
+    log_psi (n,)    written: log psi(z | x) of each of the n rows before ``end`` before it was learned
+    wanted (2,)     written: contexts and y nodes that are wanted
 
-    Call again with more capacity and start = rows done. Splits wait in the state and are made before the next row.
+    Call again with more capacity. Splits wait in the state and are made before the next row.
     """
     b = _scratch(s, c)
     contexts, nodes = s.xf.shape[0], s.yf.shape[0]
     if s.counts[at.CONTEXTS] == 0:
         _new_context(s, c, np.int64(-1))
-    t = start
-    while t < X.shape[0] or s.counts[at.WAITING] > 0:
+    while s.counts[at.ROWS] < end or s.counts[at.WAITING] > 0:
         used, used_nodes = s.counts[at.CONTEXTS], s.counts[at.Y_NODES]
         if s.counts[at.WAITING] > 0:
             m = np.int64(s.waiting[s.counts[at.WAITING] - 1])
             wanted[0], wanted[1] = used + 2, used_nodes + 2 * s.xi[m, at.NODES] + 2  # a child's cells are its parent's
             if wanted[0] > contexts or wanted[1] > nodes:
-                return t
+                return False
             s.counts[at.WAITING] -= 1
             _split(s, c, m, b)
             continue
-        depth = find(s, X, t, b.x_path)
+        row = s.counts[at.ROWS]
+        depth = find(s, s.row_x, row, b.x_path)
         wanted[0], wanted[1] = used, used_nodes + (depth + 1) * c.y_depth
-        if s.counts[at.ROWS] >= s.row_x.shape[0] or wanted[1] > nodes:
-            return t
-        row = _store(s, c, X, Z, t)
+        if wanted[1] > nodes:
+            return False
+        s.counts[at.ROWS] = row + 1
+        s.row_code[row] = morton(s.row_z, row, c.y_depth)
         b.stop[:] = 1.0
-        log_psi[t] = _learn_row(s, c, row, depth, np.nan, b)
+        log_psi[len(log_psi) - end + row] = _learn_row(s, c, row, depth, np.nan, b)
         _hold(s, b.x_path[depth], row)
         _wait_if_full(s, b.x_path[depth])
-        t += 1
-    return t
+    return True
 
 
 @kernel

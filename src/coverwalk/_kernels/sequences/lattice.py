@@ -43,8 +43,8 @@ class Scratch(NamedTuple):
     found: Ints
 
 
-# places of the mixer's numbers: log-odds and weights' rows of the four sets, then these
-_ODDS, _ROWS, _P, _REFINED1, _REFINED2, _EXPECTED, _LENGTH = 0, 4, 8, 9, 10, 11, 12
+# places of the mixer's numbers: log-odds and weights' rows of the four sets, then these, two of the final step
+_ODDS, _ROWS, _P, _REFINED, _EXPECTED, _LENGTH = 0, 4, 8, 9, 11, 12
 
 
 @kernel
@@ -115,10 +115,10 @@ def predict_bit(store: LatticeStore, scratch: Scratch, node: int, bit: int, last
     covers = np.uint64(len(maps) // 256 - 1)
     local = np.uint64(node if bit < 4 else (1 << (bit - 4)) | (node & ((1 << (bit - 4)) - 1)))
     c1, c2 = np.int64(last & np.uint64(0xFF)), np.int64((last >> np.uint64(8)) & np.uint64(0xFF))
-    row1 = np.uint64(node | (c1 << 8))
     row2 = at.APM_ROWS1 + ((hash2(np.uint64(node), last & np.uint64(0xFFFFFF)) >> np.uint64(20)) & at.APM_MASK2)
-    prefetch(refined, row1 * np.uint64(at.APM_STEPS))
-    prefetch(refined, row2 * np.uint64(at.APM_STEPS))
+    rows = (np.uint64(node | (c1 << 8)) * np.uint64(at.APM_STEPS), row2 * np.uint64(at.APM_STEPS))
+    for row in rows:
+        prefetch(refined, row)
     numbers[_ROWS] = at.SET_BEGINS[0] + node
     numbers[_ROWS + 1] = at.SET_BEGINS[1] + c1
     known = 0
@@ -150,15 +150,12 @@ def predict_bit(store: LatticeStore, scratch: Scratch, node: int, bit: int, last
     mixed = squash(final)
     numbers[_P] = mixed
     position = (min(max(final, -2047), 2047) + 2048) * (at.APM_STEPS - 1)
-    part = position & 4095
-    first, second = (
-        row1 * np.uint64(at.APM_STEPS) + np.uint64(position >> 12),
-        row2 * np.uint64(at.APM_STEPS) + np.uint64(position >> 12),
-    )
-    p1 = (np.int64(refined[first]) * (4096 - part) + np.int64(refined[first + np.uint64(1)]) * part) >> 12
-    p2 = (np.int64(refined[second]) * (4096 - part) + np.int64(refined[second + np.uint64(1)]) * part) >> 12
-    numbers[_REFINED1], numbers[_REFINED2] = np.int64(first) + (part >> 11), np.int64(second) + (part >> 11)
-    return min(max((2 * mixed + p1 + p2 + 2) >> 2, 1), 65535)
+    part, four_p = position & 4095, 2 * mixed + 2
+    for k in range(len(rows)):
+        place = rows[k] + np.uint64(position >> 12)
+        four_p += (np.int64(refined[place]) * (4096 - part) + np.int64(refined[place + np.uint64(1)]) * part) >> 12
+        numbers[_REFINED + k] = np.int64(place) + (part >> 11)
+    return min(max(four_p >> 2, 1), 65535)
 
 
 @inlined_kernel
@@ -176,7 +173,8 @@ def learn_bit(store: LatticeStore, scratch: Scratch, node: int, bit: int, y: int
     for k in range(at.SETS):
         finals[node, k] = np.int32(np.int64(finals[node, k]) + ((numbers[_ODDS + k] * error + 8192) >> 14))
     target = y * 65535
-    for place in (np.uint64(numbers[_REFINED1]), np.uint64(numbers[_REFINED2])):
+    for k in range(2):
+        place = np.uint64(numbers[_REFINED + k])
         now = np.int64(refined[place])
         refined[place] = np.uint16(now + ((target - now) * _REFINED_RATE >> 10))
     local = np.uint64(node if bit < 4 else (1 << (bit - 4)) | (node & ((1 << (bit - 4)) - 1)))

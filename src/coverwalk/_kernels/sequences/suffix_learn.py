@@ -33,7 +33,7 @@ def _nudge(tied: Floats, parameter: np.int64, kind: Kind, step: float) -> None:
 
 @kernel
 def _learn_mixed(tree: SuffixStore, level: Floats, entries: Ints, phi: Floats, psi: Floats) -> None:
-    """Evidence and tied priors after a symbol, finest context first; the counts are still as they were.
+    """Tied priors and local models after a symbol, finest context first; the counts are still as they were.
 
     ``reach`` is d log psi / d psi_k: how much the prediction owes to this order. It carries the slopes
     down the path, and scales the evidence between the local models: where finer contexts spoke, it says nothing.
@@ -62,7 +62,6 @@ def _learn_mixed(tree: SuffixStore, level: Floats, entries: Ints, phi: Floats, p
             again = (phi[order] - (1.0 - q) * counted) / q
             if order > 0:
                 _nudge(tied, at.P_STOP, kind, rates[at.P_STOP] * reach * w * (1.0 - w) * (phi[order] - below))
-                node_value[node, at.STOP] = _shared(node_value[node, at.STOP] + math.log(phi[order] / below), share)
             _nudge(tied, at.P_REPEAT, kind, rates[at.P_REPEAT] * reach * w * q * (1.0 - q) * (again - counted))
             here = reach * w * (1.0 - q)
             _nudge(tied, at.P_FULL, kind, rates[at.P_FULL] * here * r * (1.0 - r) * (full - tables))
@@ -76,7 +75,7 @@ def _learn_mixed(tree: SuffixStore, level: Floats, entries: Ints, phi: Floats, p
 @kernel
 def _learn_stops(tree: SuffixStore, phi: Floats, psi: Floats, longest: int) -> None:
     """w_M' = w_M phi_M / psi_M as log evidence: the ratio of what stopping and going on predicted."""
-    length = tree.size[at.PATH]
+    length, path, node_value = tree.size[at.PATH], tree.path, tree.node_value
     share = tree.settings[at.SHARE]
     refining = tree.settings[at.MODE] == at.REFINE
     for order in range(length):
@@ -88,10 +87,8 @@ def _learn_stops(tree: SuffixStore, phi: Floats, psi: Floats, longest: int) -> N
             if order == 0:
                 continue
             going_on = psi[order]
-        node = tree.path[order]
-        tree.node_value[node, at.STOP] = _shared(
-            tree.node_value[node, at.STOP] + math.log(phi[order] / going_on), share
-        )
+        stop = node_value[path[order], at.STOP] + math.log(phi[order] / going_on)
+        node_value[path[order], at.STOP] = _shared(stop, share)
 
 
 @kernel
@@ -145,10 +142,9 @@ def observe(tree: SuffixStore, symbol: int, level: Floats, entries: Ints, phi: F
     find_entries(tree, tree.path, length, symbol, entries)
     weigh(tree, tree.path, length, longest, level)
     probability = predict(tree, tree.path, length, level, symbol, entries, phi, psi)
+    _learn_stops(tree, phi, psi, longest)
     if tree.settings[at.MODE] == at.COARSEN_MIXED:
         _learn_mixed(tree, level, entries, phi, psi)
-    else:
-        _learn_stops(tree, phi, psi, longest)
     _count(tree, level, entries, psi, symbol)
     _step(tree, entries, symbol, at.LEARN)
     return float(probability)

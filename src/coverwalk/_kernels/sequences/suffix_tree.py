@@ -85,11 +85,9 @@ def relink(tree: SuffixStore) -> None:
 
 @kernel
 def add_entry(tree: SuffixStore, node: int, symbol: int, successor: int) -> int:
-    """A first entry for ``symbol`` after context ``node``, without counts."""
+    """A first entry for ``symbol`` after context ``node``, without counts: arrays are zero beyond what is used."""
     entry = int(tree.size[at.ENTRIES])
     tree.size[at.ENTRIES] = entry + 1
-    for column in range(3):
-        tree.entry_value[entry, column] = 0.0
     tree.entry_link[entry, at.SYMBOL] = symbol
     tree.entry_link[entry, at.SUCCESSOR] = successor
     tree.entry_link[entry, at.OWNER] = node
@@ -110,21 +108,6 @@ def has_capacity(tree: SuffixStore) -> bool:
 
 
 @kernel
-def add_node(tree: SuffixStore, parent: int, label: int) -> int:
-    """An empty context: ``label`` further in the past than ``parent``."""
-    node = int(tree.size[at.NODES])
-    tree.size[at.NODES] = node + 1
-    for column in range(5):
-        tree.node_value[node, column] = 0.0
-    tree.node_link[node, at.HEAD] = -1
-    tree.node_link[node, at.KINDS] = 0
-    tree.node_link[node, at.LAST] = -1
-    tree.node_link[node, at.PARENT] = parent
-    tree.node_link[node, at.LABEL] = label
-    return node
-
-
-@kernel
 def materialise(tree: SuffixStore) -> None:
     """Make nodes of the tails and fresh contexts on the path, which is about to learn."""
     path = tree.path
@@ -138,10 +121,12 @@ def materialise(tree: SuffixStore) -> None:
 @kernel
 def _node_of(tree: SuffixStore, order: int) -> int:
     """A new node for the context of this order on the path."""
-    code = int(tree.path[order])
+    code, node = int(tree.path[order]), int(tree.size[at.NODES])
+    tree.size[at.NODES] = node + 1
+    tree.node_link[node, at.HEAD] = tree.node_link[node, at.LAST] = -1
+    tree.node_link[node, at.PARENT] = tree.path[order - 1]
     place = tree.size[at.HISTORY] - order
-    label = np.int64(tree.history[place]) if place >= tree.size[at.BEGIN] else np.int64(BORDER)
-    node = int(add_node(tree, tree.path[order - 1], label))
+    tree.node_link[node, at.LABEL] = tree.history[place] if place >= tree.size[at.BEGIN] else BORDER
     if code != FRESH:  # seen once: what followed it is in the history
         seen = -1 - code
         followed = np.int64(tree.history[seen])

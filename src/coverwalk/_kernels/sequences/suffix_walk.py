@@ -25,6 +25,7 @@ FLOOR = 2.0**-40  # the weight of the uniform distribution beside the mixed walk
 # the kind of a context: its order, how far it is from the finest, its counts, its distinct symbols, its newest symbol
 Kind = tuple[int, int, int, int, int]
 COUNT_ROWS = 13
+# the column of a number of distinct symbols: 0, 1, 2, 3-4, 5-8, 9-16, 17-64, more
 _KINDS_COLUMN = np.searchsorted([0, 1, 2, 4, 8, 16, 64], np.arange(66))
 
 
@@ -41,12 +42,6 @@ def _count_row(count: float) -> int:
         count *= 0.5
         row += 1
     return row
-
-
-@kernel
-def _kinds_column(kinds: int) -> int:
-    """Numbers of distinct symbols: 0, 1, 2, 3-4, 5-8, 9-16, 17-64, more."""
-    return int(_KINDS_COLUMN[min(kinds, 65)])
 
 
 @kernel
@@ -100,7 +95,7 @@ def _weigh_mixed(
         if order == 0:
             level[order, at.W] = 1.0
         return
-    row, column = _count_row(c_all), _kinds_column(kinds)
+    row, column = _count_row(c_all), _KINDS_COLUMN[min(kinds, 65)]
     kind = (order, away, row, column, newest)
     d = sigmoid(_tied(tied, at.P_DISCOUNT, kind))
     r = 1.0 if unknown else sigmoid(_tied(tied, at.P_FULL, kind) + log_full)
