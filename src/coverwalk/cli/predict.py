@@ -12,8 +12,9 @@ from coverwalk.cli._models import (
     batch_size,
     columns_of,
     load_fitted,
+    numbers_of,
     probabilities,
-    table_of,
+    texts_of,
 )
 
 if TYPE_CHECKING:
@@ -91,15 +92,17 @@ def run(arguments: argparse.Namespace) -> None:
 
     from coverwalk.preparation.table import TableError
     from coverwalk.preparation.table_writers import write_table
+    from coverwalk.preparation.tables import open_table
 
     columns, predict = (_classes if hasattr(model, "classes_") else _density)(model, arguments)
     twice = [name for name in arguments.keep if name in columns]
     if twice:
         raise TableError(f"the column {twice[0]!r} to keep has the name of a prediction: rename it in the table")
-    rows = table_of(model, arguments.data).beside(columns_of(model)[0], arguments.keep, batch_size(model))
+    table, inputs = open_table(arguments.data), columns_of(model)[0]
     with write_table(arguments.output, [*arguments.keep, *columns], arguments.json) as write:
-        for X, kept in rows:
-            predictions = [pl.Series(name, values) for name, values in zip(columns, predict(X))]
+        for X, kept, rows in table.pieces(inputs, texts_of(model), arguments.keep, batch_size(model)):
+            values = predict(numbers_of(model, X, len(rows)))
+            predictions = [pl.Series(name, column) for name, column in zip(columns, values)]
             write(pl.DataFrame([*kept.get_columns(), *predictions]))
 
 
