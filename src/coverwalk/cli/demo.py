@@ -49,9 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     print("Why two branches? This is what the prediction after 4.3 minutes is made of:\n")
     print("  " + str(durations.explain(rows[2], top=5)).replace("x0", "a last eruption").replace("\n", "\n  ") + "\n")
 
-    print(
-        f"How good is that? On the {len(last) - _N_TRAIN} eruptions after the first {_N_TRAIN} (a lower log loss is better):\n"
-    )
+    print(f"How good is that? On the {len(last) - _N_TRAIN} eruptions after the first {_N_TRAIN} (lower is better):\n")
     held_out = last[_N_TRAIN:, None], following[_N_TRAIN:, None]
     print("  " + str(score(durations, [held_out], confidence=0.8)).replace("\n", "\n  "))
     try:

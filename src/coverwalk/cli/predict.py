@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coverwalk.cli._models import (
@@ -10,6 +10,7 @@ from coverwalk.cli._models import (
     add_model_and_data,
     add_output,
     batch_size,
+    check_folder,
     columns_of,
     load_fitted,
     numbers_of,
@@ -87,6 +88,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--density takes a number of points from 2 to 10000, got {arguments.density}")
     if not 0 <= arguments.samples <= 10_000:
         raise ValueError(f"--samples takes a number of draws up to 10000, got {arguments.samples}")
+    if arguments.output != "-":
+        check_folder(arguments.output, "table")
     model = load_fitted(arguments.model, arguments.data, targets=False)
     import polars as pl
 
@@ -99,11 +102,13 @@ def run(arguments: argparse.Namespace) -> None:
     if twice:
         raise TableError(f"the column {twice[0]!r} to keep has the name of a prediction: rename it in the table")
     table, inputs = open_table(arguments.data), columns_of(model)[0]
-    with write_table(arguments.output, [*arguments.keep, *columns], arguments.json) as write:
+
+    def frames() -> "Iterator[pl.DataFrame]":
         for X, kept, rows in table.pieces(inputs, texts_of(model), arguments.keep, batch_size(model)):
             values = predict(numbers_of(model, X, len(rows)))
-            predictions = [pl.Series(name, column) for name, column in zip(columns, values)]
-            write(pl.DataFrame([*kept.get_columns(), *predictions]))
+            yield pl.DataFrame([*kept.get_columns(), *map(pl.Series, columns, values)])
+
+    write_table(arguments.output, frames(), arguments.json)
 
 
 def _classes(
