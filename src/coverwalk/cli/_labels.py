@@ -43,7 +43,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-class Labels:
+class LabelReader:
     """The entries of a table's column as labels of one kind, numbers or text: that of its first entries, or of classes.
 
     Others are refused with their row, and where they have to be ``known`` those that are no class as well.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree
     from coverwalk._arrays import Floats
-    from coverwalk.cli._labels import Labels
+    from coverwalk.cli._labels import LabelReader
     from coverwalk.preparation.table import Table
 
     Model = ConditionalDensity | ContextClassifier | DoubleTree
@@ -117,7 +117,12 @@ def batch_size(model: "Model") -> int:
 
 
 def chunks_of(
-    table: "Table", inputs: list[str], texts: list[str], targets: list[str], labels: "Labels | None", n_rows: int | None
+    table: "Table",
+    inputs: list[str],
+    texts: list[str],
+    targets: list[str],
+    labels: "LabelReader | None",
+    n_rows: int | None,
 ) -> Iterator[tuple["polars.DataFrame", Any]]:
     """The rows of a table, some at a time, as estimators take them: frames of inputs, beside numbers or labels."""
     import numpy as np
@@ -132,11 +137,11 @@ def chunks_of(
 
 def frames_of(model: "Model", data: str, known: bool) -> Iterator[tuple["polars.DataFrame", Any]]:
     """`chunks_of` a table that has the columns of a model; with ``known`` the labels have to be those of classes."""
-    from coverwalk.cli._labels import Labels
+    from coverwalk.cli._labels import LabelReader
     from coverwalk.preparation.tables import open_table
 
     table, (inputs, targets) = open_table(data), columns_of(model)
-    labels = Labels(table, model.classes_, known) if hasattr(model, "classes_") else None
+    labels = LabelReader(table, model.classes_, known) if hasattr(model, "classes_") else None
     return chunks_of(table, inputs, texts_of(model), targets, labels, batch_size(model))
 
 

@@ -5,7 +5,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coverwalk.cli._labels import Labels, is_text
+from coverwalk.cli._labels import LabelReader, is_text
 from coverwalk.cli._models import add_json, add_output, check_folder, chunks_of, counted, numbers_of, print_json, size
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
         table.keep()
     texts = table.text_columns(inputs)
     classify = _are_classes(table, targets, arguments.classify)
-    labels = Labels(table) if classify else None
+    labels = LabelReader(table) if classify else None
     chunks = partial(chunks_of, table, inputs, texts, targets, labels, ROWS_AT_ONCE if chunked else None)
     rows = None if chunked else next(chunks())
     if classify and arguments.bounds:
