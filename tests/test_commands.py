@@ -578,7 +578,7 @@ def test_a_failed_prediction_leaves_no_file(tables, capsys):
         file.write("precious")
     assert run(capsys, "predict", "m.cover", "inf.csv", "--out", "kept.csv")[0] == 1
     assert Path("kept.csv").read_text() == "precious"
-    assert not [name for name in os.listdir(tables) if name.startswith(".coverwalk")]
+    assert not [name for name in os.listdir(tables) if name.startswith(".")]
 
 
 def test_identifiers_and_dates_are_pointed_out(capsys):

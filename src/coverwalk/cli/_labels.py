@@ -1,12 +1,12 @@
 """Labels of classes as a table has them: whole numbers, numbers or text."""
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import polars
     from numpy.typing import NDArray
 
-    from coverwalk._arrays import Floats
+    from coverwalk.preparation.table import Table
 
 
 def as_labels(entries: "NDArray[Any]") -> "NDArray[Any]":
@@ -43,32 +43,40 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def read_labels(
-    batches: "Iterable[tuple[Floats, NDArray[Any]]]", data: str, target: str, classes: "NDArray[Any]", known: bool
-) -> "Iterator[tuple[Floats, NDArray[Any]]]":
-    """Inputs and entries of a table with these as labels of a kind with the classes.
+class LabelReader:
+    """The entries of a table's column as labels of one kind, numbers or text: that of its first entries, or of classes.
 
     Others are refused with their row, and where they have to be ``known`` those that are no class as well.
     """
-    import numpy as np
 
-    from coverwalk.preparation.table import TableError, listed
+    def __init__(self, table: "Table", classes: "NDArray[Any] | None" = None, known: bool = False) -> None:
+        self.table, self.known = table, known
+        self.classes = classes  # until some are known, the first labels
 
-    first, text = 0, classes.dtype.kind in "UO"
-    for X, entries in batches:
-        labels = entries.astype(str) if text else as_labels(entries)
-        if not text and labels.dtype.kind not in "iufb":
+    def read(self, column: "polars.Series", first: int) -> "NDArray[Any]":
+        """The labels (n,) of further rows; first: rows that came before."""
+        import numpy as np
+
+        from coverwalk.preparation.table import TableError, listed
+
+        entries = self.table.labels(column, first)
+        labels = as_labels(entries)
+        if self.classes is None:
+            self.classes = np.unique(labels)
+        numbers = self.classes.dtype.kind not in "UO"
+        if not numbers:
+            labels = entries.astype(str)
+        where, classes = f"in column {column.name!r}, row", listed([str(c) for c in self.classes])
+        if numbers and labels.dtype.kind not in "iufb":
             wrong = next(i for i, entry in enumerate(entries) if not _is_number(entry))
             raise TableError(
-                f"{data} has the text {entries[wrong]!r} in column {target!r}, row {first + wrong + 1}; the classes "
-                f"are numbers: {listed([str(c) for c in classes])}"
+                f"{self.table.name} has the text {entries[wrong]!r} {where} {first + wrong + 1}; the classes are "
+                f"numbers: {classes}"
             )
-        unknown = np.flatnonzero(~np.isin(labels, classes))
-        if known and unknown.size:
+        unknown = np.flatnonzero(~np.isin(labels, self.classes)) if self.known else labels[:0]
+        if unknown.size:
             raise TableError(
-                f"{data} has the class {labels[unknown[0]].item()!r} in column {target!r}, row "
-                f"{first + int(unknown[0]) + 1}, which the model has never seen; it knows "
-                f"{listed([str(c) for c in classes])}"
+                f"{self.table.name} has the class {labels[unknown[0]].item()!r} {where} {first + int(unknown[0]) + 1}, "
+                f"which the model has never seen; it knows {classes}"
             )
-        yield X, labels
-        first += len(X)
+        return labels

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import polars
+
     from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree
     from coverwalk._arrays import Floats
+    from coverwalk.cli._labels import LabelReader
     from coverwalk.preparation.table import Table
 
     Model = ConditionalDensity | ContextClassifier | DoubleTree
@@ -95,11 +98,17 @@ def columns_of(model: "Model") -> tuple[list[str], list[str]]:
     return input_names(model), output_names(model)
 
 
-def table_of(model: "Model", data: str) -> "Table":
-    """The table in a file, whose columns are read as the model reads them: its categories are numbers."""
-    from coverwalk.preparation.tables import open_table
+def texts_of(model: "Model") -> list[str]:
+    """Names of the inputs that are categories: tables hold them as text."""
+    return [name for name, categories in zip(columns_of(model)[0], model._mixed.categories) if categories]
 
-    return open_table(data).understand(columns_of(model)[0], model._mixed.categories)
+
+def numbers_of(model: "Model", frame: "polars.DataFrame", n: int) -> "Floats":
+    """X (n, p) as the model takes it: a frame of n inputs, its categories as their numbers."""
+    import numpy as np
+
+    coded = model._mixed.encode(frame)
+    return np.require(coded, np.float64, ["C", "W"]).reshape(n, -1 if n else frame.width)
 
 
 def batch_size(model: "Model") -> int:
@@ -107,17 +116,39 @@ def batch_size(model: "Model") -> int:
     return ROWS_AT_ONCE if getattr(model, "n_outputs_", 1) == 1 else _JOINT_ROWS_AT_ONCE
 
 
-def rows_of(model: "Model", data: str, known: bool = True) -> Iterator[tuple["Floats", Any]]:
-    """X (n, p) of a table beside Y (n, q) or labels (n,), batch by batch; labels have to be ``known`` to the model."""
-    from coverwalk.cli._labels import read_labels
+def chunks_of(
+    table: "Table",
+    inputs: list[str],
+    texts: list[str],
+    targets: list[str],
+    labels: "LabelReader | None",
+    n_rows: int | None,
+) -> Iterator[tuple["polars.DataFrame", Any]]:
+    """The rows of a table, some at a time, as estimators take them: frames of inputs, beside numbers or labels."""
+    import numpy as np
 
-    inputs, targets = columns_of(model)
-    table, n_rows = table_of(model, data), batch_size(model)
-    if hasattr(model, "classes_"):
-        yield from read_labels(table.labelled(inputs, targets[0], n_rows), data, targets[0], model.classes_, known)
-    else:
-        for rows in table.batches(inputs + targets, n_rows):
-            yield rows[:, : len(inputs)], rows[:, len(inputs) :]
+    for X, frame, rows in table.pieces(inputs, texts, targets, n_rows):
+        if labels is not None:
+            yield X, labels.read(frame[targets[0]], rows.start)
+        else:
+            outputs = [table.numbers(column, rows.start) for column in frame]
+            yield X, outputs[0] if len(outputs) == 1 else np.stack(outputs, axis=1)
+
+
+def frames_of(model: "Model", data: str, known: bool) -> Iterator[tuple["polars.DataFrame", Any]]:
+    """`chunks_of` a table that has the columns of a model; with ``known`` the labels have to be those of classes."""
+    from coverwalk.cli._labels import LabelReader
+    from coverwalk.preparation.tables import open_table
+
+    table, (inputs, targets) = open_table(data), columns_of(model)
+    labels = LabelReader(table, model.classes_, known) if hasattr(model, "classes_") else None
+    return chunks_of(table, inputs, texts_of(model), targets, labels, batch_size(model))
+
+
+def rows_of(model: "Model", data: str) -> Iterator[tuple["Floats", Any]]:
+    """X (n, p) of a table beside Y (n, q) or labels (n,) that the model knows, batch by batch."""
+    for X, y in frames_of(model, data, known=True):
+        yield numbers_of(model, X, len(y)), y if hasattr(model, "classes_") else y.reshape(len(y), -1)
 
 
 def first_rows(batches: Iterator[tuple["Floats", Any]], n: int) -> tuple["Floats", Any, bool]:

@@ -2,17 +2,13 @@
 
 import argparse
 import os
-from collections.abc import Iterator
-from itertools import repeat
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coverwalk.cli._labels import as_labels, is_text
-from coverwalk.cli._models import add_json, add_output, check_folder, counted, print_json, size
+from coverwalk.cli._labels import LabelReader, is_text
+from coverwalk.cli._models import add_json, add_output, check_folder, chunks_of, counted, numbers_of, print_json, size
 
 if TYPE_CHECKING:
-    import polars
-
-    from coverwalk._arrays import Floats
     from coverwalk.preparation.table import Table
 
 LARGE_FILE = 2**29  # bytes: larger ones are read in chunks
@@ -82,8 +78,13 @@ def run(arguments: argparse.Namespace) -> None:
     chunked = arguments.chunks or (arguments.data != "-" and os.path.getsize(arguments.data) > LARGE_FILE)
     if chunked and arguments.test:
         raise TableError("--test does not work with chunks: split the file, and run coverwalk score on the second part")
-    X = None if chunked else table.inputs(inputs)
-    y, classify = _read_targets(table, targets, arguments.classify, chunked)
+    if not chunked:
+        table.keep()
+    texts = table.text_columns(inputs)
+    classify = _are_classes(table, targets, arguments.classify)
+    labels = LabelReader(table) if classify else None
+    chunks = partial(chunks_of, table, inputs, texts, targets, labels, ROWS_AT_ONCE if chunked else None)
+    rows = None if chunked else next(chunks())
     if classify and arguments.bounds:
         raise TableError("--bounds is for numbers, and the target is a class")
     # Mistakes in the table were reported at once: to load these takes longer.
@@ -98,13 +99,12 @@ def run(arguments: argparse.Namespace) -> None:
         bounds = [arguments.bounds] * len(targets) if len(targets) > 1 and arguments.bounds else arguments.bounds
         model = ConditionalDensity(**options, bounds=bounds)
     scored = None
-    if X is None:
-        texts = table.text_columns(inputs)
-        model.fit_chunks(lambda: chunks_of(table, inputs, texts, targets, classify), sample_rows=arguments.sample)
+    if rows is None:
+        model.fit_chunks(chunks, sample_rows=arguments.sample)
     elif arguments.test:
-        scored = _fit_and_score(model, X, y, arguments)
+        scored = _fit_and_score(model, *rows, arguments)
     else:
-        model.fit(X, y)
+        model.fit(*rows)
     model.target_names_ = targets
     model.save(out)
     n_rows = model.n_rows_ if classify else model.forests_[0].n_rows
@@ -131,21 +131,16 @@ def _inputs(table: "Table", excluded: set[str]) -> list[str]:
     return inputs
 
 
-def _read_targets(table: "Table", targets: list[str], classify: bool, chunked: bool) -> tuple[Any, bool]:
-    """The targets, numbers or labels, and whether they are classes; of a table in chunks, those of the first rows."""
-    import numpy as np
-
+def _are_classes(table: "Table", targets: list[str], classify: bool) -> bool:
+    """Whether to classify, as text says: of a table in chunks that of its first rows."""
     from coverwalk.preparation.table import TableError
 
+    if len(targets) > 1 and classify:
+        raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
     if len(targets) > 1:
-        if classify:
-            raise TableError(f"a classifier has one target, got {', '.join(targets)}: fit one model for each")
-        return None if chunked else table.read(targets), False
-    parts = (entries for _, entries in table.labelled([], targets[0]))
-    entries = next(parts) if chunked else np.concatenate(list(parts))
-    if classify or is_text(entries):
-        return as_labels(entries), True
-    return table.numbers(targets[0], entries), False
+        return False
+    _, frame, rows = next(table.pieces([], [], targets))
+    return is_text(table.labels(frame[targets[0]], rows.start)) or classify
 
 
 def _fit_and_score(model: Any, X: Any, y: Any, arguments: argparse.Namespace) -> Any:
@@ -153,7 +148,6 @@ def _fit_and_score(model: Any, X: Any, y: Any, arguments: argparse.Namespace) ->
     import numpy as np
 
     from coverwalk.evaluation.scores import score, score_classes
-    from coverwalk.preparation.columns import read_inputs
 
     order = np.random.default_rng(arguments.seed).permutation(len(y))
     n_test = round(arguments.test * len(y))
@@ -161,39 +155,13 @@ def _fit_and_score(model: Any, X: Any, y: Any, arguments: argparse.Namespace) ->
         raise ValueError(f"--test {arguments.test:g} of {len(y)} rows leaves none to learn from or none to score")
     test, train = order[:n_test], np.sort(order[n_test:])
     model.fit(X[train], y[train])
-    held_out = np.require(read_inputs(model, X[test], reset=False), requirements=["C", "W"])
+    held_out = numbers_of(model, X[test], n_test)
     if not hasattr(model, "classes_"):
         return score(model, [(held_out, y[test].reshape(n_test, -1))])
     unknown = np.setdiff1d(y[test], model.classes_)
     if unknown.size:
         raise ValueError(f"all rows of the class {unknown[0]!r} were held out: use another --seed")
     return score_classes(model, [(held_out, y[test])])
-
-
-def chunks_of(
-    table: "Table", inputs: list[str], texts: list[str], targets: list[str], labelled: bool
-) -> Iterator[tuple[Any, Any]]:
-    """The rows of a table in chunks, from the beginning; all labels are numbers if the first ones are, else text."""
-    import polars
-
-    n = len(inputs) - len(texts)
-    plain = [name for name in inputs if name not in texts]
-    table.understand(plain, [])
-
-    def framed(rows: "Floats", words: "polars.DataFrame | None") -> "polars.DataFrame":
-        frame = polars.DataFrame(rows[:, :n], schema=plain, orient="row")
-        return frame if words is None else polars.concat([frame, words], how="horizontal").select(inputs)
-
-    words: Iterator[Any] = table.texts(texts, ROWS_AT_ONCE) if texts else repeat(None)
-    if not labelled:
-        for rows, beside in zip(table.batches(plain + targets, ROWS_AT_ONCE), words):
-            yield framed(rows, beside), rows[:, n] if len(targets) == 1 else rows[:, n:]
-        return
-    numbers = None
-    for (rows, entries), beside in zip(table.labelled(plain, targets[0], ROWS_AT_ONCE), words):
-        if numbers is None:
-            numbers = as_labels(entries).dtype.kind in "iufb"
-        yield framed(rows, beside), table.numbers(targets[0], entries) if numbers else entries.astype(str)
 
 
 def _out(arguments: argparse.Namespace) -> str:

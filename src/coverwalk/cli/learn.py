@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coverwalk.cli._models import add_json, add_output, columns_of, counted, load_model, print_json, rows_of
-from coverwalk.cli.fit import chunks_of
+from coverwalk.cli._models import add_json, add_output, counted, frames_of, load_model, print_json
 
 if TYPE_CHECKING:
     from coverwalk import SequenceModel
@@ -58,22 +57,11 @@ def _out(arguments: argparse.Namespace) -> str:
 
 def _learn_rows(model: Any, data: str) -> int:
     """Chunk by chunk, in the order of the table, under the names that the model knows its columns by."""
-    import polars
-
-    from coverwalk.preparation.tables import open_table
-
     n = 0
-    inputs, targets = columns_of(model)
-    texts = [name for name, categories in zip(inputs, model._mixed.categories) if categories]
-    if texts:  # as they are: categories may be new
-        batches = chunks_of(open_table(data), inputs, texts, targets, hasattr(model, "classes_"))
-    else:
-        batches = rows_of(model, data, known=False)
-    for X, Y in batches:
-        named = X if texts else polars.DataFrame(X, schema=inputs, orient="row")
-        rows = named if hasattr(model, "feature_names_in_") else named.to_numpy()
-        model.partial_fit(rows if inputs else None, Y[:, 0] if Y.shape[1:] == (1,) else Y)
-        n += len(X)
+    for X, y in frames_of(model, data, known=False):
+        rows = X if hasattr(model, "feature_names_in_") else X.to_numpy()
+        model.partial_fit(rows if X.width else None, y)
+        n += len(y)
     return n
 
 

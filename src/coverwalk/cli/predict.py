@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coverwalk.cli._models import (
@@ -10,10 +10,12 @@ from coverwalk.cli._models import (
     add_model_and_data,
     add_output,
     batch_size,
+    check_folder,
     columns_of,
     load_fitted,
+    numbers_of,
     probabilities,
-    table_of,
+    texts_of,
 )
 
 if TYPE_CHECKING:
@@ -86,21 +88,27 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--density takes a number of points from 2 to 10000, got {arguments.density}")
     if not 0 <= arguments.samples <= 10_000:
         raise ValueError(f"--samples takes a number of draws up to 10000, got {arguments.samples}")
+    if arguments.output != "-":
+        check_folder(arguments.output, "table")
     model = load_fitted(arguments.model, arguments.data, targets=False)
     import polars as pl
 
     from coverwalk.preparation.table import TableError
     from coverwalk.preparation.table_writers import write_table
+    from coverwalk.preparation.tables import open_table
 
     columns, predict = (_classes if hasattr(model, "classes_") else _density)(model, arguments)
     twice = [name for name in arguments.keep if name in columns]
     if twice:
         raise TableError(f"the column {twice[0]!r} to keep has the name of a prediction: rename it in the table")
-    rows = table_of(model, arguments.data).beside(columns_of(model)[0], arguments.keep, batch_size(model))
-    with write_table(arguments.output, [*arguments.keep, *columns], arguments.json) as write:
-        for X, kept in rows:
-            predictions = [pl.Series(name, values) for name, values in zip(columns, predict(X))]
-            write(pl.DataFrame([*kept.get_columns(), *predictions]))
+    table, inputs = open_table(arguments.data), columns_of(model)[0]
+
+    def frames() -> "Iterator[pl.DataFrame]":
+        for X, kept, rows in table.pieces(inputs, texts_of(model), arguments.keep, batch_size(model)):
+            values = predict(numbers_of(model, X, len(rows)))
+            yield pl.DataFrame([*kept.get_columns(), *map(pl.Series, columns, values)])
+
+    write_table(arguments.output, frames(), arguments.json)
 
 
 def _classes(

@@ -136,12 +136,12 @@ def checked_bounds(bounds: Any) -> tuple[float, float] | None:
     return ends if ends != (-np.inf, np.inf) else None
 
 
-def check_within(y: Floats, bounds: tuple[float, float], name: str = "y") -> None:
+def check_within(y: Floats, bounds: tuple[float, float]) -> None:
     """Refuse y that crosses its bounds."""
     outside = (y < bounds[0]) | (y > bounds[1])
     if outside.any():
         raise ValueError(
-            f"{name} crosses its bounds {bounds}: {int(outside.sum())} of {len(y)} rows, {float(y[outside][0]):g} for "
+            f"y crosses its bounds {bounds}: {int(outside.sum())} of {len(y)} rows, {float(y[outside][0]):g} for "
             "one. Widen the bounds, or leave these rows out"
         )
 

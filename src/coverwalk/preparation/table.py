@@ -1,4 +1,4 @@
-"""Tables from files and streams, a batch of rows at a time, as plain numbers: what a table of any format can do.
+"""Tables from files and streams, some rows at a time, as numbers and text: what a table of any format can do.
 
 What is read is checked here: a column that is not there, text, a missing value; the message names the file, the column
 and the row.
@@ -54,94 +54,64 @@ def _too_large(entry: str) -> bool:
 
 
 class Table:
-    """The rows of one file or stream: ``columns`` are its names, ``batches`` its numbers."""
+    """The rows of one file or stream: ``columns`` are its names, `pieces` what they hold."""
 
     def __init__(self, name: str, columns: list[str]) -> None:
         self.name = name
         self.columns = columns
-        self._categories: dict[str, list[Any]] = {}  # of inputs; empty for numbers
-        self._kept: list[polars.DataFrame] | None = None
+        self._kept: polars.DataFrame | None = None
 
-    def understand(self, inputs: list[str], categories: list[list[Any]]) -> "Table":
-        """Read these columns as inputs of a model: categories as their numbers, missing values as NaN."""
-        self._categories = dict(zip(inputs, categories or [[]] * len(inputs)))
-        return self
-
-    def inputs(self, columns: list[str]) -> "polars.DataFrame":
-        """All rows of some columns, as numbers where all entries are, else as text; missing values are null.
-
-        Rows are kept, so that other columns can be read as well.
-        """
-        pl = polars_here()
-        self._kept = list(self.frames(self.columns))
-        if not self._kept:
+    def keep(self) -> None:
+        """Read all rows now and keep them: a stream can be read only once."""
+        frames = list(self.frames(self.columns))
+        if not frames:
             raise self._without_rows()
-        texts, whole = self.text_columns(columns), pl.concat(self._kept).select(columns)
-        typed = {name: _as_text(whole[name]) for name in columns}
-        numbers = {name: self._numbers(typed[name], 0, with_missing=True) for name in columns if name not in texts}
-        frame: polars.DataFrame = pl.DataFrame(typed | numbers)
-        return frame
+        self._kept = polars_here().concat(frames)
+
+    def frames(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
+        """Frames of these columns, one after the other."""
+        raise NotImplementedError
+
+    def _rows(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
+        """The frames of some columns, from the file or as they were kept."""
+        return self.frames(columns) if self._kept is None else iter([self._kept.select(columns)])
 
     def text_columns(self, columns: list[str]) -> list[str]:
-        """Those of some columns that `inputs` would take for text, found by reading all rows."""
+        """Those of some columns that hold text, found by reading all rows."""
         found = {name: _TextCounts(self.name, name) for name in columns}
         for frame in self._rows(columns):
             for name in columns:
                 found[name].add(_as_text(frame[name]))
         return [name for name in columns if found[name].is_text()]
 
-    def texts(self, columns: list[str], n_rows: int = 20_000) -> Iterator["polars.DataFrame"]:
-        """Frames of text, missing values as null, of the rows that `batches` gives."""
-        for frame in self._rows(columns):
-            cleaned = frame.select([_without_missing(frame[name].cast(polars_here().String)) for name in columns])
-            yield from (cleaned[start : start + n_rows] for start in range(0, len(cleaned), n_rows))
+    def pieces(
+        self, inputs: list[str], texts: Sequence[str], beside: list[str], n_rows: int | None = None
+    ) -> Iterator[tuple["polars.DataFrame", "polars.DataFrame", range]]:
+        """At most n_rows at a time, by default as many as are read at once; every row comes once, in order.
 
-    def _rows(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
-        """The frames of some columns, from the file or as they were kept."""
-        if self._kept is None:
-            return self.frames(columns)
-        return (frame.select(columns) for frame in self._kept)
-
-    def frames(self, columns: list[str]) -> Iterator["polars.DataFrame"]:
-        """Frames of these columns, one after the other."""
-        raise NotImplementedError
-
-    def batches(self, columns: list[str], n_rows: int = 20_000) -> Iterator[Floats]:
-        """Arrays (at most n_rows, len(columns)) of finite numbers; every row comes once, in order.
+        Inputs, as text those named in ``texts``, as numbers all others, where missing values are null or NaN; other
+        columns as they stand; and which rows of the table these are.
 
         Raises
         ------
         TableError
-            For a column that is not there, an entry that is no finite number, or a table without rows.
+            For a column that is not there, an input that is no finite number, or a table without rows.
         """
-        return (numbers for numbers, _, _ in self._numbered(columns, [], n_rows))
-
-    def read(self, columns: list[str]) -> Floats:
-        """All rows at once."""
-        return np.concatenate(list(self.batches(columns)))
-
-    def labelled(self, columns: list[str], label: str, n_rows: int = 20_000) -> Iterator[tuple[Floats, NDArray[Any]]]:
-        """Arrays of finite numbers as from `batches`, each with the entries of the column ``label`` as they stand."""
-        for numbers, frame, first in self._numbered(columns, [label], n_rows):
-            yield numbers, self._labels(frame[label], first)
-
-    def beside(
-        self, columns: list[str], kept: list[str], n_rows: int = 20_000
-    ) -> Iterator[tuple[Floats, "polars.DataFrame"]]:
-        """Arrays of finite numbers as from `batches`, each with the entries of some more columns as they stand."""
-        return ((numbers, frame.select(kept)) for numbers, frame, _ in self._numbered(columns, kept, n_rows))
-
-    def _numbered(self, columns: list[str], kept: list[str], n_rows: int) -> Iterator[tuple[Floats, Any, int]]:
-        """Piece by piece: some columns as numbers, the rows with those kept, and how many rows came before them."""
-        wanted = list(dict.fromkeys([*columns, *kept]))
+        pl, wanted, first = polars_here(), list(dict.fromkeys([*inputs, *beside])), 0
         self.require(wanted)
-        first = 0
         for frame in self._rows(wanted):
-            numbers = self._table(frame, columns, first)
-            for start in range(0, len(numbers), n_rows):
-                part = slice(start, start + n_rows)
-                yield numbers[part], frame[part], first + start
-            first += len(numbers)
+            X = pl.DataFrame(
+                {
+                    name: _without_missing(frame[name].cast(pl.String))
+                    if name in texts
+                    else self.numbers(frame[name], first, with_missing=True)
+                    for name in inputs
+                }
+            )
+            for start in range(0, len(frame), n_rows or len(frame)):
+                part = slice(start, min(start + (n_rows or len(frame)), len(frame)))
+                yield X[part], frame[part].select(beside), range(first + part.start, first + part.stop)
+            first += len(frame)
         if first == 0:
             raise self._without_rows()
 
@@ -154,12 +124,8 @@ class Table:
     def _without_rows(self) -> TableError:
         return TableError(f"{self.name} has a header and no rows; expected at least one row")
 
-    def numbers(self, name: str, entries: NDArray[Any]) -> Floats:
-        """The entries of a column, as `labelled` gives them, as finite numbers."""
-        return self._numbers(polars_here().Series(name, entries.tolist()), 0)
-
-    def _labels(self, column: "polars.Series", first: int) -> NDArray[Any]:
-        """Text without the blanks around it, or numbers; neither may be missing."""
+    def labels(self, column: "polars.Series", first: int) -> NDArray[Any]:
+        """Text without the blanks around it, or numbers; neither may be missing. first: rows before those given."""
         pl = polars_here()
         text = column.dtype in (pl.String, pl.Categorical, pl.Enum)
         column = column.cast(pl.String).str.strip_chars().replace("", None) if text else column
@@ -169,23 +135,11 @@ class Table:
             raise TableError(f"{self.name} has nothing in {where}: fill in a value or leave the row out")
         return column.to_numpy() if not text else np.array(column.to_list(), dtype=object)
 
-    def _table(self, frame: "polars.DataFrame", columns: list[str], first: int) -> Floats:
-        """Numbers of all columns; of categorical inputs, the numbers of their categories."""
-        parts = [np.empty((len(frame), 0))]
-        for name in columns:
-            categories, column = self._categories.get(name), frame[name]
-            if categories:
-                from coverwalk.preparation.columns import encoded  # loads scikit-learn: only where it is needed
-
-                coded = encoded(_without_missing(column.cast(polars_here().String)), categories)
-                parts.append(coded[:, None])
-            else:
-                parts.append(self._numbers(column, first, with_missing=categories is not None)[:, None])
-        return np.ascontiguousarray(np.hstack(parts))
-
-    def _numbers(self, column: "polars.Series", first: int, with_missing: bool = False) -> Floats:
-        """Finite numbers; with ``with_missing`` those that are missing are NaN."""
+    def numbers(self, column: "polars.Series", first: int, with_missing: bool = False) -> Floats:
+        """Finite numbers; with ``with_missing`` those that are missing are NaN. first: rows before those given."""
         pl = polars_here()
+        if column.dtype in (pl.Categorical, pl.Enum):
+            column = column.cast(pl.String)
         text = column.dtype == pl.String
         numbers = (column.str.strip_chars() if text else column).cast(pl.Float64, strict=False)
         values: Floats = numbers.fill_null(np.nan).to_numpy()

@@ -130,8 +130,8 @@ def open_table(path: str) -> Table:
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
     ...     _ = file.write("x,y\n1,2\n3,4\n")
     ...     file.flush()
-    ...     open_table(file.name).read(["y", "x"]).tolist()
-    [[2.0, 1.0], [4.0, 3.0]]
+    ...     [inputs.rows() for inputs, _, _ in open_table(file.name).pieces(["y", "x"], ["x"], [])]
+    [[(2.0, '1'), (4.0, '3')]]
     """
     if find_spec("polars") is None:
         polars_here()

@@ -1,5 +1,6 @@
 """What the page needs to predict by itself: all trees as one set of flat arrays, without contexts of no weight."""
 
+import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from coverwalk._arrays import Bools, Ints
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk.distributions.shapes import Shapes
-from coverwalk.evaluation.report.packing import pack, packed_size
+from coverwalk.evaluation.report.packing import pack
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import FittedTree
 from coverwalk.forest.tree import Tree
@@ -35,7 +36,7 @@ class Exported(NamedTuple):
 def export(forest: Forest, budget: int = 1_800_000) -> Exported:
     """As many trees as fit into this many characters, at least one."""
     arrays, n_trees = _join(forest, len(forest.fitted)), len(forest.fitted)
-    while (size := packed_size(arrays)) > budget and n_trees > 1:
+    while (size := len(json.dumps(arrays))) > budget and n_trees > 1:
         n_trees = max(1, min(n_trees - 1, n_trees * budget // size))
         arrays = _join(forest, n_trees)
     return Exported(
@@ -52,29 +53,19 @@ def export(forest: Forest, budget: int = 1_800_000) -> Exported:
             "cell_weight": forest.settings.y_cells.weight if forest.settings.y_cells else 0.0,
             "cell_exponent": forest.settings.y_cells.exponent if forest.settings.y_cells else 1.0,
             "n_rows_in_all": len(forest.y),
-            "rounding": _rounding(forest.settings.rounding),
+            "rounding": _plain(forest.settings.rounding),
         },
         n_trees,
     )
 
 
-def _rounding(rounding: Rounding | None) -> dict[str, Any] | None:
+def _plain(limits: Rounding | Bounds | None) -> dict[str, Any] | None:
     """How y is rounded and bounded, with None in place of an open end."""
-    if rounding is None:
+    if limits is None:
         return None
-    grid = {name: getattr(rounding, name) for name in ("step", "origin", "decimals")}
-    atoms = {"values": rounding.values.tolist(), "width": rounding.width.tolist()}
-    scale = rounding.bounds
-    return (
-        grid
-        | atoms
-        | _ends(rounding)
-        | {"bounds": None if scale is None else _ends(scale) | {"c": scale.c, "b": scale.b}}
-    )
-
-
-def _ends(limits: Rounding | Bounds) -> dict[str, float | None]:
-    return {name: end if np.isfinite(end := getattr(limits, name)) else None for name in ("low", "high")}
+    told = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(limits).items()}
+    told |= {name: None for name in ("low", "high") if np.isinf(told[name])}
+    return told | ({"bounds": _plain(limits.bounds)} if isinstance(limits, Rounding) else {})
 
 
 def _degree(forest: Forest) -> int:

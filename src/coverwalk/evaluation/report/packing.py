@@ -31,13 +31,5 @@ def pack(array: NDArray[Any]) -> dict[str, Any]:
     return {"type": "Float64Array", "data": _text(array.astype("<f8"))}
 
 
-def packed_size(packed: dict[str, Any]) -> int:
-    """Characters that the arrays take in the page."""
-    return sum(
-        len(entry["data"]) + packed_size({"table": entry["table"]} if "table" in entry else {})
-        for entry in packed.values()
-    )
-
-
 def _text(array: NDArray[Any]) -> str:
     return base64.b64encode(array.tobytes()).decode("ascii")

@@ -10,7 +10,7 @@ from coverwalk._arrays import Bools, Floats, Ints
 from coverwalk._kernels.distributions.real_line import CORE, log_slope
 from coverwalk._kernels.forest.dyadic_cells import AXIS, BITS, CHILD, HALVINGS, Cells, from_places, grow_cells, places
 from coverwalk._kernels.forest.dyadic_walk import WeighedCells, boxes, cell_density, slice_cells, weigh_cells
-from coverwalk.files.schema import Array, Limits, Real, Scope, require, stored
+from coverwalk.files.schema import Array, Limits, Scope, require, stored
 from coverwalk.preparation.scaling import Scaling
 
 MAX_HALVINGS = 40  # of an axis
@@ -38,7 +38,6 @@ class CellTree:
     move: Annotated[Ints, Array(np.int64, "M", 4, columns=_MOVE)]
     height: Annotated[Floats, Array(float, "N", low=0)]
     edge: Annotated[Floats, Array(float, "M", 2, low=0)]
-    log_evidence: Annotated[float, Real()]  # of the rows in these units
 
     @property
     def units(self) -> Scaling:
@@ -191,5 +190,4 @@ def grow_cell_tree(Y: Floats, units: Scaling, step: Floats, stop: float, a: floa
     codes, slope = np.empty((n, q), np.int64), np.empty(n)
     places(units.forward(Y), codes, slope)
     cells = grown_cells(codes, most, levels_of_choice(n, q))
-    log_Z, (first, move, height, edge) = weighed_cells(cells, stop, a, faint)
-    return CellTree(units.centre, units.scale, first, move, height, edge, float(log_Z + slope.sum()))
+    return CellTree(units.centre, units.scale, *weighed_cells(cells, stop, a, faint)[1])

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from coverwalk._arrays import Floats
-from coverwalk.files.schema import Array, List, Object, require, stored
+from coverwalk.files.schema import Array, List, Object, stored
 from coverwalk.forest.densities.cell_tree import CellTree, grow_cell_tree, random_units
 from coverwalk.forest.densities.kernels import bandwidths, kernel_mixture
 from coverwalk.forest.densities.normal_tree import Normals, grow_normals, growth_for
@@ -21,7 +21,7 @@ _MIN_KERNELS = 0.05  # share of the kernels that is not worth their time
 _CONSTANT = 1e-3  # a constant column is taken as rounded to this part of its size
 
 
-@stored(check=lambda state, scope: require("kinds", scope["n_kinds"] >= 2))
+@stored()
 @dataclass(frozen=True)
 class DensityForest:
     """The whole state of a fitted density: flat arrays."""
@@ -29,8 +29,6 @@ class DensityForest:
     cells: Annotated[list[CellTree], List(Object(CellTree, q="q"), low=1)]
     normals: Annotated[Normals, Object(Normals, q="q")]  # of all trees of normals, and the kernels
     weights: Annotated[Floats, Array(float, 2, above=0, total=1.0)]  # (2,) of the cells and of the normals
-    # (2 + H,) of cells, trees of normals, and kernels of each bandwidth
-    kinds: Annotated[Floats, Array(float, "n_kinds", low=0)]
 
     @classmethod
     def grow(
@@ -72,13 +70,7 @@ class DensityForest:
             [cells for cells, _ in trees],
             Normals.mixed([dist for dist, _ in nonzero], np.array([weight for _, weight in nonzero])),
             np.array([kinds[0], kinds[1:].sum()]),
-            kinds,
         )
-
-    @property
-    def n_outputs(self) -> int:
-        """Columns of y."""
-        return len(self.normals.loc)
 
     def logpdf(self, Y: Floats) -> Floats:
         """Log densities (n,) of points Y (n, q)."""

@@ -30,7 +30,7 @@ def kernel_mixture(Y: Floats, units: Scaling, step: Floats, widths: Floats) -> l
     for h in widths:
         U = np.linalg.cholesky(own + h**2 * np.eye(q)).transpose(0, 2, 1)
         df = np.full(len(size), KERNEL_DF)
-        dists.append(Normals(units.centre, units.scale, size / n, df, mean, U[:, *np.triu_indices(q)], 0.0))
+        dists.append(Normals(units.centre, units.scale, size / n, df, mean, U[:, *np.triu_indices(q)]))
     return dists
 
 

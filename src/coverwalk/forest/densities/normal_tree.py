@@ -11,7 +11,7 @@ from coverwalk._kernels.forest.evidence import stop_weights, walk_weights
 from coverwalk._kernels.forest.grow import empty_nodes, grow
 from coverwalk._kernels.forest.normal_criterion import NormalPrior, normals_of
 from coverwalk._kernels.forest.normals import add_normals
-from coverwalk.files.schema import Array, Real, Scope, require, stored
+from coverwalk.files.schema import Array, Scope, require, stored
 from coverwalk.preparation.scaling import Scaling
 
 _FARTHEST = 1e6  # scales; rows beyond would square themselves into the covariances of all others
@@ -35,7 +35,6 @@ class Normals:
     mean: Annotated[Floats, Array(float, "V", "q")]  # (V, q)
     # (V, q (q + 1) / 2) packed U, the scale matrix being U'U
     factor: Annotated[Floats, Array(float, "V", "q * (q + 1) // 2")]
-    log_evidence: Annotated[float, Real()]  # summed over trees; a lower bound, see `normal_criterion`
 
     @classmethod
     def mixed(cls, dists: list["Normals"], weights: Floats) -> "Normals":
@@ -47,7 +46,6 @@ class Normals:
             np.concatenate([dist.df for dist in dists]),
             np.concatenate([dist.mean for dist in dists]),
             np.concatenate([dist.factor for dist in dists]),
-            sum(dist.log_evidence for dist in dists),
         )
 
     @classmethod
@@ -102,14 +100,13 @@ def grow_normals(Y: Floats, units: Scaling, step: Floats, prior: NormalPrior, se
     rows, no_categories = (np.empty((n, 1)), np.arange(n)), np.zeros(1, np.int64)
     N = grow(*rows, no_categories, np.uint64(seed), prior.min_rows, prior.n_judged, None, None, contexts, grown)
     left, parent, size = grown[0]["left"][:N].astype(np.int64), grown[1][:N], (grown[3] - grown[2])[:N]
-    log_Z, mass = weigh(left, parent, size, contexts.log_phi[:N], prior)
+    _, mass = weigh(left, parent, size, contexts.log_phi[:N], prior)
     k = np.flatnonzero(mass > 0.0)
     df = prior.nu0 + size[k] - q + 1.0
     scale = np.triu(contexts.Psi[k]) * ((1.0 + 1.0 / (prior.ridge + size[k])) / df)[:, None, None]
     factor = np.linalg.cholesky(scale + np.triu(scale, 1).transpose(0, 2, 1)).transpose(0, 2, 1)
     packed = np.ascontiguousarray(factor[:, *np.triu_indices(q)])
-    log_evidence = float(log_Z - n * np.log(units.scale).sum())
-    return Normals(units.centre, units.scale, mass[k], df, contexts.centre[k], packed, log_evidence)
+    return Normals(units.centre, units.scale, mass[k], df, contexts.centre[k], packed)
 
 
 def weigh(left: Ints, parent: Ints, size: Ints, log_phi: Floats, prior: NormalPrior) -> tuple[float, Floats]:
