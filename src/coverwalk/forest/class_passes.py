@@ -46,7 +46,6 @@ class ClassPlan(NamedTuple):
     classes: NDArray[Any]
     fitted: ClassForest  # to the sample
     kinds: list[tuple[ClassGrowth, list[ClassTree]]]  # the trees in which rows are counted
-    pool: HeldOut  # of the sample, or empty if trees are others than those of `fitted`
     kept: ClassRows  # some rows of the sample
     second_pass: bool
     bound: int  # rows up to this code are in the sample
@@ -90,8 +89,8 @@ class ClassPlan(NamedTuple):
 def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, drawn: SamplePass) -> "ClassSums":
     """Grow the trees on the sample; ``kinds``: growths, and trees of each.
 
-    Where more rows are beyond the sample than are held out in it, they weigh the walks and fit the pool: the trees then
-    hold no rows out.
+    Where more rows are beyond the sample than are held out in it, they weigh the walks: the trees then hold no rows
+    out.
     """
     sample, classes, second_pass = drawn.sample, np.array(sorted(drawn.classes)), drawn.options.second_pass
     sample = sample.lowest(drawn.options.sample_rows)
@@ -103,11 +102,8 @@ def plan_classes(model: Any, kinds: list[tuple[ClassGrowth, int]], n_jobs: int, 
     fitted = ClassForest.grow(rows, len(classes), kinds, model.held_out, model._seed, n_jobs)
     beyond = drawn.n_rows - int(sample.count.sum())
     whole = second_pass and beyond * model.held_out >= len(rows.y)
-    planned, pool = fitted.kinds, fitted.held_out_rows
-    if whole:
-        planned = fitted.grown_on_all(rows, model.held_out, model._seed, n_jobs)
-        pool = HeldOut(len(pool.weights))
-    settled = pool, rows.part(slice(POOL_ROWS)), second_pass, sample.bound, n_jobs
+    planned = fitted.grown_on_all(rows, model.held_out, model._seed, n_jobs) if whole else fitted.kinds
+    settled = rows.part(slice(POOL_ROWS)), second_pass, sample.bound, n_jobs
     plan = ClassPlan(model, drawn.columns, classes, fitted, planned, *settled)
     return ClassSums(plan, RowSample(pool_rows(len(classes))))
 
@@ -184,7 +180,7 @@ class ClassSums(TreeStatistics[_Arrays]):
         if some and plan.second_pass:
             return ClassEvidence(plan, trees, counted, self.beyond)
         additive = plan.additive(plan.kept_beyond(self.beyond)) if some else plan.fitted.additive
-        return plan.finished(plan.forest(trees, additive, plan.pool), self.n_rows)
+        return plan.finished(plan.forest(trees, additive, plan.fitted.held_out_rows), self.n_rows)
 
 
 @dataclass
@@ -226,9 +222,13 @@ class ClassEvidence(TreeStatistics[_Arrays]):
 
     def finish(self) -> Any:
         """The fitted classifier, with the evidence of these rows."""
+        if not self.sums:
+            raise ValueError("no rows were accumulated: nothing to learn from")
         plan, rows, odd = self.plan, self.plan.kept_beyond(self.beyond), _odd(self.beyond.codes)
         trees = [with_evidence(tree, log_phi.sum(axis=0)) for tree, (log_phi,) in zip(self.trees, self.sums)]
-        pool, predicted = plan.pool.copy(), []
+        pool, predicted = plan.fitted.held_out_rows.copy(), []
+        if len(odd) * plan.model.held_out >= len(plan.kept.y):  # more than the sample has held out, from other trees
+            pool = HeldOut(len(pool.weights))
         for half in range(2):
             Z, y, weight = _of(rows, odd == half)
             judges = [with_evidence(judge, log_phi[1 - half]) for judge, (log_phi,) in zip(self.judges, self.sums)]
