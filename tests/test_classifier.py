@@ -447,6 +447,8 @@ def test_the_exponents_are_the_optimum(powers):
     slow = minimize(loss, [1.0, 1.0], bounds=[(0, 50)] * 2, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
     np.testing.assert_allclose(T, slow.x, atol=1e-4)
     assert loss(T) <= slow.fun + 1e-9
+    jitter = 1.0 + 1e-15 * rng.standard_normal(log_pools.shape)
+    np.testing.assert_allclose(fit_exponents(log_pools * jitter, y, weight), T, rtol=1e-12)
 
 
 def test_experts_that_err_apart_are_multiplied():
