@@ -641,7 +641,7 @@ def test_sums_of_classes_keep_half_of_what_all_rows_gain(monkeypatch):
     assert loss(summed) < 0.5 * (half + whole)
 
 
-def test_trees_with_discriminants_keep_half_of_what_all_rows_gain(monkeypatch):
+def test_trees_with_discriminants_keep_most_of_what_all_rows_gain(monkeypatch):
     monkeypatch.setattr("coverwalk.forest.passes.ROWS_KEPT", 1)
     clusters = {"n_informative": 8, "n_redundant": 3, "n_classes": 4, "n_clusters_per_class": 6}
     X, y = make_classification(7000, 16, **clusters, class_sep=1.3, flip_y=0.02, random_state=4)
@@ -651,7 +651,7 @@ def test_trees_with_discriminants_keep_half_of_what_all_rows_gain(monkeypatch):
 
     summed = ContextClassifier(0, 12, random_state=0).fit_chunks([(X[:4000], y[:4000])], sample_rows=2000)
     half, whole = (loss(ContextClassifier(0, 12, random_state=0).fit(X[:n], y[:n])) for n in (2000, 4000))
-    assert loss(summed) < 0.5 * (half + whole)
+    assert loss(summed) < 0.25 * half + 0.75 * whole  # not so if they hold rows of the sample out
 
 
 def test_rows_do_not_weigh_the_walks_that_predict_them_for_the_pool(monkeypatch):
