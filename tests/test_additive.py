@@ -231,8 +231,22 @@ def test_sums_of_chunks_keep_it(monkeypatch):
     chunks = [(X[k : k + 1000], y[k : k + 1000]) for k in range(0, 5000, 1000)]
     model = ContextClassifier(random_state=0).fit_chunks(chunks, sample_rows=1000, state_bytes=2**15)
     assert model._n_summed == 5000
-    assert len(model._forest.additive) == 1
+    assert round(1.0 / model._forest.additive[0].strange) - 1 == 5000  # it is fitted to rows beyond the sample too
     assert log_loss(model, X[5000:], y[5000:]) < log_loss(without(monkeypatch, X[:1000], y[:1000]), X[5000:], y[5000:])
+
+
+@pytest.mark.parametrize("n_chunks", [1, 7, 40])
+def test_rows_beyond_the_sample_fit_it(n_chunks, monkeypatch):
+    monkeypatch.setattr("coverwalk.forest.passes.ROWS_KEPT", 1)  # no rows are kept: all that do not plan are summed
+    X, y = rated_rows(4000, seed=1)
+    chunks = [(X[k:2000:n_chunks], y[k:2000:n_chunks]) for k in range(n_chunks)]
+    summed = ContextClassifier(random_state=0).fit_chunks(chunks, sample_rows=1000)
+    assert summed._n_summed == 2000
+    half, whole = (ContextClassifier(random_state=0).fit(X[:n], y[:n]) for n in (1000, 2000))
+    losses = [log_loss(model, X[2000:], y[2000:]) for model in (half, whole, summed)]
+    assert losses[2] < 0.25 * losses[0] + 0.75 * losses[1]
+    once = ContextClassifier(random_state=0).fit_chunks([(X[:2000], y[:2000])], sample_rows=1000)
+    np.testing.assert_allclose(summed.predict_proba(X), once.predict_proba(X), rtol=1e-9)
 
 
 def test_contexts_name_it():

@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from coverwalk import ContextClassifier, CoverModel
-from coverwalk._kernels.forest.class_walk import LEARN, PREDICT, STRANGE, WEIGH
+from coverwalk._kernels.forest.class_walk import LEARN, LEAVE_OUT, PREDICT, STRANGE, WEIGH
 from coverwalk._kernels.forest.discriminant import add_moments, discriminants, log_scores
 from coverwalk.base import Cover
 from coverwalk.forest import class_rows
@@ -226,12 +226,14 @@ def test_rows_that_were_counted_weigh_the_walk_without_themselves(growth):
     before, order = pickle.dumps(tree), np.arange(5, 300, 7)
     ours, expected = np.zeros((2, *tree.walk[0].shape))
     tree.visit((X, y, weight), order, growth, WEIGH, ours)
+    psi = tree.visit((X, y, weight), order, growth, LEAVE_OUT)
     assert pickle.dumps(tree) == before
-    for i in order:
+    for row, i in enumerate(order):
         without = pickle.loads(before)
         for k in _above(tree.tree, tree.tree.leaves(X[i : i + 1])[0]):
             without.flat.counts[k, y[i]] -= weight[i]
         slow_evidence(without, growth, X[i], y[i], expected)
+        np.testing.assert_allclose(psi[row], slow_psi(without, growth, X[i]), rtol=1e-9)
     np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-12)
 
     weighed = with_evidence(tree, ours)
@@ -445,6 +447,8 @@ def test_the_exponents_are_the_optimum(powers):
     slow = minimize(loss, [1.0, 1.0], bounds=[(0, 50)] * 2, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
     np.testing.assert_allclose(T, slow.x, atol=1e-4)
     assert loss(T) <= slow.fun + 1e-9
+    jitter = 1.0 + 1e-15 * rng.standard_normal(log_pools.shape)
+    np.testing.assert_allclose(fit_exponents(log_pools * jitter, y, weight), T, rtol=1e-12)
 
 
 def test_experts_that_err_apart_are_multiplied():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_classification
 
 from coverwalk import ConditionalDensity, ContextClassifier, load
 from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout, empty_fit, fit_contexts
@@ -639,3 +639,24 @@ def test_sums_of_classes_keep_half_of_what_all_rows_gain(monkeypatch):
     assert summed._n_summed == 1200
     half, whole = (loss(ContextClassifier(random_state=0).fit(X[train[:n]], y[train[:n]])) for n in (600, 1200))
     assert loss(summed) < 0.5 * (half + whole)
+
+
+def test_trees_with_discriminants_keep_most_of_what_all_rows_gain(monkeypatch):
+    monkeypatch.setattr("coverwalk.forest.passes.ROWS_KEPT", 1)
+    clusters = {"n_informative": 8, "n_redundant": 3, "n_classes": 4, "n_clusters_per_class": 6}
+    X, y = make_classification(7000, 16, **clusters, class_sep=1.3, flip_y=0.02, random_state=4)
+
+    def loss(model):
+        return -model.predict_log_proba(X[4000:])[np.arange(3000), y[4000:]].mean()
+
+    summed = ContextClassifier(0, 12, random_state=0).fit_chunks([(X[:4000], y[:4000])], sample_rows=2000)
+    half, whole = (loss(ContextClassifier(0, 12, random_state=0).fit(X[:n], y[:n])) for n in (2000, 4000))
+    assert loss(summed) < 0.25 * half + 0.75 * whole  # not so if they hold rows of the sample out
+
+
+def test_rows_do_not_weigh_the_walks_that_predict_them_for_the_pool(monkeypatch):
+    monkeypatch.setattr("coverwalk.forest.passes.ROWS_KEPT", 1)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4000, 4)), rng.integers(2, size=4000)  # there is nothing to learn
+    summed = ContextClassifier(random_state=0).fit_chunks([(X, y)], sample_rows=1000)
+    assert summed.exponents_.sum() < 0.5

@@ -195,10 +195,7 @@ class ClassForest:
     def grown_on_all(
         self, data: ClassRows, held_out: int, seed: int, n_jobs: int
     ) -> list[tuple[ClassGrowth, list[ClassTree]]]:
-        """Its trees, in which those with counts alone are others, grown on all its rows: none weighs their walks.
-
-        Discriminants are of use in few contexts, and held-out rows are needed to tell in which.
-        """
+        """As many trees of each kind, grown on all its rows: none weighs their walks."""
         X, y, weight, _ = DuplicateRows.of(data, held_out)
         rows, rng = (self.inputs.forward(X), y, weight), np.random.default_rng([seed, len(y)])
 
@@ -206,7 +203,7 @@ class ClassForest:
             seeds, none = rng.integers(2**62, size=len(trees)).tolist(), np.empty(0, np.int64)
             return in_threads(lambda seed: _grown(rows, self.n_classes, none, seed, growth)[0], seeds, n_jobs)
 
-        return [(growth, trees if growth.discriminants else kind(growth, trees)) for growth, trees in self.kinds]
+        return [(growth, kind(growth, trees)) for growth, trees in self.kinds]
 
     @property
     def counts(self) -> Floats:

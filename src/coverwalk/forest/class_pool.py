@@ -20,6 +20,7 @@ from coverwalk.forest.pool import pool_weights
 POOL_ROWS, POOL_FLOATS = 20_000, 2**23  # rows that fit the pool: a few numbers need no more
 POOL_NEW = 0.1  # it is fitted again when so many more rows have come
 MAX_STEPS, MIN_STEP, TOLERANCE = 100, 1e-9, 1e-10  # of Newton's method
+SMALL = 1e-5  # what so small a step gains is lost in rounding
 MAX_EXPONENT = 1e6  # from there on probabilities are 0 and 1
 
 
@@ -139,12 +140,12 @@ def fit_exponents(log_pools: Floats, y: Ints, weight: Floats) -> Floats:
         free = (T > 0.0) | (slope < 0.0)  # the others stay at their bound
         step = np.zeros(M)
         step[free] = np.linalg.solve(curvature[np.ix_(free, free)], slope[free])
-        there, moved, length = np.inf, T, 1.0
-        while not there < here and length > MIN_STEP:
+        there, moved, length, small = np.inf, T, 1.0, np.abs(step).max() <= SMALL * (1.0 + T.max())
+        while not there < here and length > (0.5 if small else MIN_STEP):
             moved = np.clip(T - length * step, 0.0, MAX_EXPONENT)
             there, length = loss(moved), length / 2.0
         change = np.abs(moved - T).max() / (1.0 + T.max())
-        if not there < here:
+        if not (small or there < here):
             break
         T, here = moved, there
         if change <= TOLERANCE:

@@ -18,7 +18,7 @@ from coverwalk._kernels.odds import log_step
 Walk = tuple[Floats, Floats]  # log v (N, J), log odds (N,): which local model predicts, and whether the walk stops
 
 STRANGE = 1e-9  # share of rows that the parent's prediction leaves to all classes alike: no class is ever impossible
-PREDICT, LEARN, WEIGH = 0, 1, 2  # what `visit` does with rows
+PREDICT, LEARN, WEIGH, LEAVE_OUT = 0, 1, 2, 3  # what `visit` does with rows
 
 
 class FlatTrees(NamedTuple):
@@ -112,8 +112,8 @@ def visit(
 
     LEARN: each row is then learned: eqs. 2 and 3 of docs/math.md change v and w, and the row is counted. A row of
     weight m counts as m rows that come at once: w' = w (phi/psi)^m, normalised. WEIGH: each row was counted, and is
-    predicted without; log phi of its class is added to the evidence (N, J), and nothing else changes. PREDICT: neither
-    classes nor weights of the rows matter.
+    predicted without; log phi of its class is added to the evidence (N, J), and nothing else changes. LEAVE_OUT: the
+    same without evidence. PREDICT: neither classes nor weights of the rows matter.
     """
     X, y, weight = rows
     nodes, counts, shared, own, log_v, log_odds = (
@@ -132,7 +132,7 @@ def visit(
         for r in range(len(order)):
             i = order[r]
             depth = 0
-            left_out = (y[i], weight[i] if mode == WEIGH else 0.0)
+            left_out = (y[i], weight[i] if mode >= WEIGH else 0.0)
             while True:
                 k = path[depth]
                 if mode == PREDICT and shared[k] < 0 and own[k] < 0 and log_v[k, 0] == 0.0:
