@@ -63,7 +63,7 @@ def _plain(limits: Rounding | Bounds | None) -> dict[str, Any] | None:
     """How y is rounded and bounded, with None in place of an open end."""
     if limits is None:
         return None
-    told = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(limits).items()}
+    told = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in limits.__getstate__().items()}
     told |= {name: None for name in ("low", "high") if np.isinf(told[name])}
     return told | ({"bounds": _plain(limits.bounds)} if isinstance(limits, Rounding) else {})
 
