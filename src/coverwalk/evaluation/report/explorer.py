@@ -1,6 +1,7 @@
 """What the page needs to predict by itself: all trees as one set of flat arrays, without contexts of no weight."""
 
 import json
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,8 @@ def _plain(limits: Rounding | Bounds | None) -> dict[str, Any] | None:
     """How y is rounded and bounded, with None in place of an open end."""
     if limits is None:
         return None
-    told = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in limits.__getstate__().items()}
+    told = {each.name: getattr(limits, each.name) for each in fields(limits)}
+    told = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in told.items()}
     told |= {name: None for name in ("low", "high") if np.isinf(told[name])}
     return told | ({"bounds": _plain(limits.bounds)} if isinstance(limits, Rounding) else {})
 
