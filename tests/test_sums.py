@@ -12,9 +12,8 @@ from sklearn.datasets import load_digits, make_classification
 from coverwalk import ConditionalDensity, ContextClassifier, load
 from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout, empty_fit, fit_contexts
 from coverwalk._kernels.forest.kernel_density import N_BINS, kernel_tables
-from coverwalk._kernels.forest.regression import n_moments
 from coverwalk._kernels.forest.residual_bins import bin_residuals, density_scores
-from coverwalk._kernels.forest.sums import add_leaves, empty_regressions, regress_moments
+from coverwalk._kernels.forest.sums import add_leaves, empty_regressions, packing, regress_moments
 from coverwalk.forest import passes as chunks
 from coverwalk.forest import tuning
 from coverwalk.forest.growth import ready
@@ -68,10 +67,11 @@ def from_rows_and_from_sums(n, p=3, many=2.0):
     grid = Grid(np.array([0.03, 0.3, 3.0]), 2, 2.0, many, 1e-4)
     exact, summed = empty_fit(layout, grid, p), empty_regressions(3, grid, p)
     fit_contexts(X, y, layout, grid, kernel_tables(), exact)
-    moments = np.zeros((2, n_moments(2, p)))
+    packed = packing(2, p)
+    moments = np.zeros((2, len(packed.row)))
     ranges = np.full((2, p), np.inf), np.full((2, p), -np.inf)
-    add_leaves(X, y, layout, np.array([-1, 0, 1]), 2, moments, *ranges)
-    regress_moments(np.vstack([moments.sum(axis=0), moments]), tree[1], grid, p, summed)
+    add_leaves(X, y, layout, np.array([-1, 0, 1]), 2, packed, moments, *ranges)
+    regress_moments(np.vstack([moments.sum(axis=0), moments]), packed.place, tree[1], grid, p, summed)
     return exact, summed
 
 
@@ -210,7 +210,7 @@ def test_groups_of_trees_keep_their_degrees_and_priors(grouped):
     state = sums.empty()
     state.accumulate(X, y, np.full(6000, True))
     for part, (moments, _, _) in zip(sums.forest.settings.part_of_trees(), state.sums):
-        assert moments.shape[1] == n_moments(part.degree, 3)
+        assert moments.shape[1] == (15 if part.degree == 1 else 46)
     shapes = state.finish()
     shapes.accumulate(X, y, np.full(6000, True))
     ours = shapes.finish()

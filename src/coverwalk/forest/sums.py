@@ -22,9 +22,8 @@ from coverwalk._kernels.forest.components import MAX_PLANE, RIDGE
 from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout
 from coverwalk._kernels.forest.kernel_density import N_BINS
 from coverwalk._kernels.forest.polynomial import n_features
-from coverwalk._kernels.forest.regression import n_moments
 from coverwalk._kernels.forest.residual_bins import bin_residuals, bin_scales, density_scores
-from coverwalk._kernels.forest.sums import Regressions, add_leaves, empty_regressions, regress_moments
+from coverwalk._kernels.forest.sums import Regressions, add_leaves, empty_regressions, packing, regress_moments
 from coverwalk.forest.fitting import tables, weighted_tree
 from coverwalk.forest.forest import MAX_LEAVES, PLAN_ROWS, Forest
 from coverwalk.forest.local_columns import Fill, fill_of, local_columns
@@ -136,12 +135,13 @@ class ForestSums(ForestStatistics[Moments]):
     def zeros(self, k: int) -> Moments:
         """Of a tree without rows."""
         n, p = int((self.forest.trees[k].left < 0).sum()), self.forest.X.shape[1]
-        moments = np.zeros((n, n_moments(_grids(self.forest)[k].degree, p)))
+        moments = np.zeros((n, len(packing(_grids(self.forest)[k].degree, p).row)))
         return Moments(moments, np.full((n, p), np.inf), np.full((n, p), -np.inf))
 
     def add(self, k: int, rows: Rows, layout: Layout, degree: int) -> None:
         """Add rows to the moments of tree k."""
-        add_leaves(*rows, layout, _places(self.forest.trees[k]), degree, *self.sums[k])
+        packed = packing(degree, rows[0].shape[1])
+        add_leaves(*rows, layout, _places(self.forest.trees[k]), degree, packed, *self.sums[k])
 
     def finish(self) -> "ForestShapes":
         """Sums upwards, regressions and priors downwards: what the second pass needs; its ``finish`` makes the forest,
@@ -156,13 +156,16 @@ class ForestSums(ForestStatistics[Moments]):
             tree, grid = forest.trees[k], grids[k]
             moments, low, high = (tree.joined_upwards(part, join) for part, join in zip(self.sums[k], self.joins))
             regressions = empty_regressions(len(tree.left), grid, low.shape[1])
-            regress_moments(moments, tree.parent, grid, low.shape[1], regressions)
+            place = packing(grid.degree, low.shape[1]).place
+            regress_moments(moments, place, tree.parent, grid, low.shape[1], regressions)
             n = np.ascontiguousarray(moments[:, 0])
             for child in np.flatnonzero(n == 0).tolist():  # parents come first
                 low[child], high[child] = low[tree.parent[child]], high[tree.parent[child]]
             scale = np.zeros((len(n), N_SHAPES))
             bin_scales(n, regressions, grid.min_scale, scale)
-            return _Contexts(n.round().astype(np.int64), low, high, scale, regressions, _planes(moments, low.shape[1]))
+            return _Contexts(
+                n.round().astype(np.int64), low, high, scale, regressions, _planes(moments, place, low.shape[1])
+            )
 
         contexts = in_threads(fit, range(len(grids)), forest.settings.n_threads)
         return ForestShapes(forest, self.fills, contexts)
@@ -258,11 +261,11 @@ def _side(size: int) -> int:
     return (isqrt(8 * size + 1) - 1) // 2
 
 
-def _planes(moments: Floats, p: int) -> Floats:
-    """The triangles of (1, x)(1, x)', or of 1, from those of all moments (N, .)."""
-    D = _side(moments.shape[1])
+def _planes(moments: Floats, place: Ints, p: int) -> Floats:
+    """The triangles of (1, x)(1, x)', or of 1, from all moments (N, .), which have a place in the triangle of g g'."""
+    D = _side(len(place))
     row, column = np.triu_indices(p + 1 if p + 1 < D and p < MAX_PLANE else 1)
-    return moments[:, row * D - row * (row - 1) // 2 + column - row]
+    return moments[:, place[row * D - row * (row - 1) // 2 + column - row]]
 
 
 def _places(tree: Tree) -> Ints:
@@ -287,7 +290,7 @@ def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | 
         while degree > 0 and n_features(degree, p) > MAX_FEATURES:
             degree -= 1
         numbers: int = max(
-            n_moments(degree, p) + 2 * p, 2 * (N_SHAPES * (N_BINS + 1) + N_SHAPES)
+            len(packing(degree, p).row) + 2 * p, 2 * (N_SHAPES * (N_BINS + 1) + N_SHAPES)
         )  # of each pass, a leaf
         leaves = min(max(capacity.state_bytes // (8 * settings.n_trees * numbers), MIN_LEAVES), MAX_LEAVES)
         return max(least, ceil(n / leaves))

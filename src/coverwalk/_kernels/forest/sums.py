@@ -1,11 +1,12 @@
 """The local regressions of every context of one tree from sums alone: rows are added to leaves, and may be forgotten.
 
-A leaf holds the packed upper triangle of the sum of g g' over its rows, where g = (f(x), y): n, F'F, F'y and y'y in
-one. A context's rows lie within its parent's, where no clamp acts, so the parent's function is a polynomial c_P there
-and F'r = F'y - F'F c_P needs no row.
+A leaf holds the sum of g g' over its rows, where g = (f(x), y): n, F'F, F'y and y'y in one, with each product once. A
+context's rows lie within its parent's, where no clamp acts, so the parent's function is a polynomial c_P there and
+F'r = F'y - F'F c_P needs no row.
 """
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from coverwalk._kernels.forest.contexts import Fit, Grid, Layout, _posterior, em
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.regression import (
     LANES,
-    add_moments,
+    add_joint_gram,
     log_gamma_ratio,
     mean_keep,
     solve_coefficients,
@@ -38,16 +39,52 @@ class Regressions(NamedTuple):
     loo_scale: Floats  # (N,) its root mean square
 
 
+class Packing(NamedTuple):
+    """The m distinct products in the triangle of g g': x_a x_b times x_c is x_a times x_b x_c. n is first, y'y last."""
+
+    row: Ints  # (m,) where one of each is
+    column: Ints
+    place: Ints  # which is that of each place of the packed upper triangle
+
+
+@cache
+def packing(degree: int, p: int) -> Packing:
+    """Of polynomials of p inputs.
+
+    >>> [len(packing(degree, 9).row) for degree in range(3)], len(packing(2, 9).place)
+    ([3, 66, 771], 1596)
+    """
+    p, (a, b) = p if degree else 0, np.tril_indices(p if degree == 2 else 0)
+    one = np.eye(p + 1, dtype=np.int8)[:, ::-1]  # of y first
+    powers = np.vstack([0 * one[:1], one[:p], one[a] + one[b], one[p:]])  # of the inputs and y, in each of g
+    row, column = np.triu_indices(len(powers))
+    _, first, place = np.unique(powers[row] + powers[column], axis=0, return_index=True, return_inverse=True)
+    return Packing(row[first], column[first], place.ravel())
+
+
 @kernel
 def add_leaves(
-    X: Floats, y: Floats, layout: Layout, place: Ints, degree: int, moments: Floats, low: Floats, high: Floats
+    X: Floats,
+    y: Floats,
+    layout: Layout,
+    place: Ints,
+    degree: int,
+    packed: Packing,
+    moments: Floats,
+    low: Floats,
+    high: Floats,
 ) -> None:
     """Add rows, sorted by leaf as ``layout`` says, to the moments and ranges of the leaves; place (N,) of each leaf."""
+    D = n_features(degree, X.shape[1]) + 1
+    G = np.empty((D, D))
     for k in range(len(layout.left)):
         s, e, l = layout.start[k], layout.end[k], place[k]
         if layout.left[k] >= 0 or s == e:
             continue
-        add_moments(X[s:e], y[s:e], layout.weight[s:e], degree, moments[l])
+        G[:] = 0.0
+        add_joint_gram(X[s:e], y[s:e], layout.weight[s:e], degree, G)
+        for m in range(len(packed.row)):
+            moments[l, m] += G[packed.row[m], packed.column[m]]
         for q in range(s, e):
             for a in range(X.shape[1]):
                 low[l, a] = min(low[l, a], X[q, a])
@@ -133,17 +170,19 @@ def empty_regressions(N: int, grid: Grid, p: int) -> Regressions:
 
 
 @kernel
-def regress_moments(total: Floats, parent: Ints, grid: Grid, p: int, out: Regressions) -> None:
+def regress_moments(total: Floats, place: Ints, parent: Ints, grid: Grid, p: int, out: Regressions) -> None:
     """Fit the regressions of every context to moments (N, m); parents first, each centred on its parent's function.
 
-    Fills the `empty_regressions`.
+    place: of each in the triangle (`Packing`). Fills the `empty_regressions`.
     """
     fit, N, M, d = out.fit, len(parent), (grid.degree + 1) * len(grid.ridges), n_features(grid.degree, p)
     G, b, c, weight = np.zeros((d, d)), np.zeros(d), np.zeros((M, d)), np.empty(M)
-    keep = np.ones(M)
+    keep, triangle = np.ones(M), np.empty(len(place))
     work = (G, b, np.zeros((d, d)), np.zeros(d), c, keep, np.empty((d + 1, LANES)))
     for k in range(N):
-        yy = unpack_moments(total[k], d, G, b)
+        for a in range(len(place)):
+            triangle[a] = total[k, place[a]]
+        yy = unpack_moments(triangle, d, G, b)
         n = G[0, 0]
         if k > 0:
             fit.centre[k, :] = fit.centre[parent[k]]
