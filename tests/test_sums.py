@@ -267,6 +267,15 @@ def test_one_row_a_side_is_enough_where_it_stands_for_several():
     assert not {1, 2} & set(size[1])
 
 
+def test_up_to_2_to_the_17_rows_are_kept_if_there_is_room():
+    """A fit of so many takes no longer than their sums, and its trees are planned on all rows."""
+    X, y = rows(40_000)
+    state = plan(ConditionalDensity(n_estimators=1, stop=0.5), X, y, sample_rows=500)
+    assert accumulate(state, X, y).all_kept
+    tight = plan(ConditionalDensity(n_estimators=1, stop=0.5), X, y, sample_rows=500, state_bytes=2**17)
+    assert not accumulate(tight, X, y).all_kept
+
+
 @pytest.mark.parametrize("kept", [0, 2**15])
 def test_chunks_gain_from_all_rows_what_a_fit_does(kept, monkeypatch):
     """Planned on half of the rows: at most halfway between a fit to so many rows and one to all; from sums as well."""

@@ -139,8 +139,8 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         """Learn rows that come in chunks, with one chunk in memory at a time.
 
         The trees are grown on a sample, and then every row is counted in their contexts; see ``docs/scale.md``. If
-        there are at most ``sample_rows`` rows, or 32,768, the result is that of `fit`. Otherwise the rows are not kept.
-        Then `partial_fit` does not grow the forest again, and takes no new labels.
+        there are at most ``sample_rows`` rows, or 131,072, the result is that of `fit`. Otherwise the rows are not
+        kept. Then `partial_fit` does not grow the forest again, and takes no new labels.
         """
         return fit_chunks(self, chunks, **options)
 

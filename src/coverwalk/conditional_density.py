@@ -197,7 +197,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         """Fit the model to rows that come in chunks, with one chunk in memory at a time.
 
         The trees are grown from a sample, and then every row is added to the sums of their contexts; see
-        ``docs/scale.md``. If there are at most ``sample_rows`` rows, or 32,768, the result is that of `fit`.
+        ``docs/scale.md``. If there are at most ``sample_rows`` rows, or 131,072, the result is that of `fit`.
 
         Examples
         --------

@@ -48,7 +48,7 @@ __all__ = [
 Chunks = Iterable[tuple[Any, Any]] | Callable[[], Iterable[tuple[Any, Any]]]
 Model = TypeVar("Model", bound=BaseEstimator)
 
-ROWS_KEPT = 2**15  # by the first pass, if there is room: a model of so few is fitted in memory, trends need no more
+ROWS_KEPT = 2**17  # by the first pass, if there is room: a fit of so few in memory takes no longer than their sums
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Options:
         Whether rows are read once more after they were summed: for the kernel densities of residuals, and for the
         walks and the pool of classes.
     state_bytes : int
-        About what the sums may take: more make finer covers. Up to 32768 rows are kept in as many bytes. Where these
+        About what the sums may take: more make finer covers. Up to 131072 rows are kept in as many bytes. Where these
         are all rows, or where all are in the sample, the model is fitted in memory.
     """
 
