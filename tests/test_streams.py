@@ -19,6 +19,7 @@ from coverwalk.forest.members import Part
 from coverwalk.forest.schedule import MAX_WAIT, NEVER, Job, Pace, StreamSettings
 from coverwalk.forest.settings import Settings
 from coverwalk.forest.stream import ForestStream
+from coverwalk.forest.target_choice import choose_rounding
 from coverwalk.forest.threads import one_blas_thread
 
 from .slow_stream import SlowStream
@@ -624,6 +625,15 @@ def test_a_stream_looks_again_for_the_scale_of_y(stop, fitted):
     assert stream > few + 0.5 * (all_rows - few)
 
 
+def test_a_scale_once_found_is_kept_unless_held_out_rows_ask_otherwise():
+    """168 rows alone do not ask for it surely enough; nor do they ask for another."""
+    A, b = (part[:168] for part in skewed(700))
+    few = choose_rounding(A[:118], b[:118], Settings())
+    assert few.bounds is not None
+    assert choose_rounding(A, b, Settings()) is None
+    assert choose_rounding(A, b, Settings(), few).bounds is not None
+
+
 def leaving_a_grid(n, at):
     A, b = skewed(n)
     return A, np.where(np.arange(n) < at, np.log(b).round(1), np.log(b))
@@ -680,6 +690,12 @@ def test_every_choice_begins_from_the_parameters(monkeypatch):
     ConditionalDensity(4).fit(X[:60], Y[:60]).partial_fit(X[60:300], Y[60:300])
     assert len(begun) == 6  # at twice and four times 60
     assert set(begun) == {(2, 1.0, 0.0, (), None)}
+
+
+@pytest.mark.parametrize("n", [300, 1100])
+def test_y_is_looked_at_before_its_rows_have_doubled(n):
+    model = ConditionalDensity(4).fit(X[:n], Y[:n]).partial_fit(X[n : 2 * n], Y[n : 2 * n])
+    assert 1.4 * n < model.stream_.streams[0].looked_at
 
 
 def test_bounds_hold_whatever_is_chosen():

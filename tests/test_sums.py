@@ -268,7 +268,7 @@ def test_one_row_a_side_is_enough_where_it_stands_for_several():
 
 
 def test_up_to_2_to_the_17_rows_are_kept_if_there_is_room():
-    """A fit of so many takes no longer than their sums, and its trees are planned on all rows."""
+    """A fit of so many takes about as long as their sums, and its trees are planned on all rows."""
     X, y = rows(40_000)
     state = plan(ConditionalDensity(n_estimators=1, stop=0.5), X, y, sample_rows=500)
     assert accumulate(state, X, y).all_kept

@@ -48,7 +48,7 @@ __all__ = [
 Chunks = Iterable[tuple[Any, Any]] | Callable[[], Iterable[tuple[Any, Any]]]
 Model = TypeVar("Model", bound=BaseEstimator)
 
-ROWS_KEPT = 2**17  # by the first pass, if there is room: a fit of so few in memory takes no longer than their sums
+ROWS_KEPT = 2**17  # by the first pass, if there is room: a fit of so few takes about as long as their sums
 
 
 @dataclass(frozen=True)

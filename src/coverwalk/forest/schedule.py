@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 NEVER = 2**62  # rows
 FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen first
+LOOK_AGAIN = 2**0.75  # by how much many rows grow until the next look at y: it is over before they have doubled
 RESTARTS = (1, 2, 4, 8)  # rows at which all trees are grown
 FEW_TREES = 4  # a forest of fewer is meant to be fast: it grows, plans and chooses less often
 AWAITED = 256  # rows up to which a growth of one tree is awaited: a thread would take longer
@@ -51,7 +52,7 @@ class StreamSettings:
         few = self.forest.n_trees < FEW_TREES
         if few and looked_at >= self.last_choice:
             return NEVER
-        growth = 4.0 if few else 2.0 if looked_at >= AT_ONCE else 2**0.5
+        growth = 4.0 if few else LOOK_AGAIN if looked_at >= AT_ONCE else 2**0.5
         return max(math.ceil(growth * looked_at), FIRST_CHOICE)
 
     @property
