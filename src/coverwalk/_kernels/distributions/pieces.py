@@ -18,12 +18,19 @@ Grid = tuple[float, float, float, float]
 
 
 @kernel
+def _piece(edges: Floats, z: float) -> int:
+    """The piece in which z lies."""
+    k = 0
+    while k < len(edges) - 2 and edges[k + 1] < z:
+        k += 1
+    return k
+
+
+@kernel
 def value_of(pieces: Pieces, z: float) -> float:
     """The y of a latent y, before it is rounded."""
     edges, kind, form = pieces
-    k = 0
-    while k < len(kind) - 1 and edges[k + 1] < z:
-        k += 1
+    k = _piece(edges, z)
     part = z - form[k, 3]
     if kind[k] == CONSTANT:
         return form[k, 0]
@@ -45,9 +52,7 @@ def latent_of(pieces: Pieces, y: float) -> float:
 def slope_of(pieces: Pieces, z: float) -> float:
     """dy/dz at z; in a constant piece that at its end."""
     edges, kind, form = pieces
-    k = 0
-    while k < len(kind) - 1 and edges[k + 1] < z:
-        k += 1
+    k = _piece(edges, z)
     if kind[k] == CONSTANT:
         k, z = (k + 1, edges[k + 1]) if k == 0 else (k - 1, edges[k])
     return form[k, 1] * (1.0 if kind[k] == LINEAR else form[k, 2] * math.exp(form[k, 2] * (z - form[k, 3])))
