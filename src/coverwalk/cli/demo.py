@@ -25,7 +25,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the first 200 eruptions, show what follows an eruption, and judge on the 72 after them."""
     import numpy as np
 
-    from coverwalk.evaluation.scores import score
     from coverwalk.warmup import help_compiling
 
     help_compiling("prediction", "distributions")
@@ -49,9 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
     print("Why two branches? This is what the prediction after 4.3 minutes is made of:\n")
     print("  " + str(durations.explain(rows[2], top=5)).replace("x0", "a last eruption").replace("\n", "\n  ") + "\n")
 
-    print(f"How good is that? On the {len(last) - _N_TRAIN} eruptions after the first {_N_TRAIN} (lower is better):\n")
-    held_out = last[_N_TRAIN:, None], following[_N_TRAIN:, None]
-    print("  " + str(score(durations, [held_out], confidence=0.8)).replace("\n", "\n  "))
+    _print_scores(durations, last[:, None], following)
     try:
         draw(durations, waits, (last, following, wait), arguments.output)
     except ImportError:
@@ -80,6 +77,24 @@ def _print_densities(dist: "Distribution", grid: "Floats", unit: str) -> None:
         bars = "".join(_BLOCKS[h] for h in np.ceil(density / density.max() * (len(_BLOCKS) - 1)).astype(int))
         print(f"  after {_LAST[i]} min  {bars}  80 % interval: {low[i]:.3g} to {high[i]:.3g}")
     print(f"                 {f'{grid[0]:g}':<28}{f'{(grid[0] + grid[-1]) / 2:.3g}':<28}{grid[-1]:g} {unit}\n")
+
+
+def _print_scores(model: "ConditionalDensity", x: "Floats", y: "Floats") -> None:
+    """Held-out log loss and coverage, beside a linear regression with normal noise."""
+    from coverwalk.evaluation.baselines import fit_baselines
+    from coverwalk.evaluation.metrics import coverage, log_loss
+
+    train, test = slice(None, _N_TRAIN), slice(_N_TRAIN, None)
+    dist = model.predict_dist(x[test])
+    print(
+        f"How good is that? On the {len(y[test])} eruptions after the first {_N_TRAIN} (a lower log loss is better):\n"
+    )
+    print(f"  {'':<22}log loss   coverage of 80 % intervals")
+    print(f"  {'coverwalk':<22}{log_loss(y[test], dist):8.3f}   {coverage(y[test], dist, 0.8):.0%}")
+    baselines = fit_baselines(x[train], y[train], ())
+    for name, shown in (("linear regression", "linear regression"), ("one normal", "one normal for all")):
+        scores = baselines[name].scores(x[test], y[test], 0.8)
+        print(f"  {shown:<22}{-scores.log_density.mean():8.3f}   {scores.inside.mean():.0%}")
 
 
 def draw(
