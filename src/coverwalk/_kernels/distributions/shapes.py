@@ -14,7 +14,6 @@ from coverwalk._kernels.distributions.student import log1p
 STUDENT, KERNELS, T2_CELLS, CELLS = range(4)
 BLOCK = 8  # atoms that are worked out together: what a table has of them ends with so many of no mass
 
-_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 FAR = 1e150  # beyond this a square overflows
 FAR_NORMAL = 37.0  # deviations beyond which a normal has no mass: 6e-300
 
