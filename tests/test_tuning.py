@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from coverwalk import ConditionalDensity, load
+from coverwalk.forest import target_choice, tuning
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import Part
@@ -164,6 +165,26 @@ def test_more_trees_are_taken_only_where_their_number_is_not_given(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr("coverwalk.forest.tuning._enough", lambda *_: 1000)
     assert len(ConditionalDensity().fit(X, y).forests_[0].trees) == 48
+
+
+@pytest.mark.parametrize(("n", "n_trees", "some", "quarters"), [(120, 6, 120, 4), (120, 3, 60, 2), (600, 6, 300, 2)])
+def test_few_rows_are_all_held_out_in_turn(n, n_trees, some, quarters, monkeypatch):
+    X, y = rows(n)
+    folds, grown, grow, plan = [], [], tuning._SmallForests.__init__, Forest.plan
+
+    def seen(self, X, y, held_out, *rest):
+        folds.extend(held_out)
+        grow(self, X, y, held_out, *rest)
+
+    monkeypatch.setattr(tuning._SmallForests, "__init__", seen)
+    tuning.choose(X, y, Settings(n_trees=n_trees))
+    held_out = np.concatenate([np.arange(n)[fold] for fold in folds])
+    assert len(held_out) == len(np.unique(held_out)) == some
+
+    monkeypatch.setattr(Forest, "plan", lambda X, *rest: grown.append(len(X)) or plan(X, *rest))
+    scores = target_choice._scores(X, y, Settings(n_trees=n_trees))
+    assert grown == [n - n // 4] * quarters
+    assert len(scores) == sum(n - m for m in grown)
 
 
 def test_weights_of_a_pool_are_where_no_expert_gains_on_the_others():

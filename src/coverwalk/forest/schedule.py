@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
 from coverwalk.files.schema import Flag, Object, Real, Whole, stored
-from coverwalk.forest.settings import Settings
+from coverwalk.forest.settings import FEW_TREES, Settings
 
 T = TypeVar("T")
 
@@ -17,7 +17,6 @@ NEVER = 2**62  # rows
 FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen first
 LOOK_AGAIN = 2**0.75  # by how much many rows grow until the next look at y: it is over before they have doubled
 RESTARTS = (1, 2, 4, 8)  # rows at which all trees are grown
-FEW_TREES = 4  # a forest of fewer is meant to be fast: it grows, plans and chooses less often
 AWAITED = 256  # rows up to which a growth of one tree is awaited: a thread would take longer
 AT_ONCE = 1024  # rows up to which a growth of all trees is
 MAX_WAIT = 0.003  # seconds that one call waits for a growth that is not needed yet

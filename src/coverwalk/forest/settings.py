@@ -22,6 +22,7 @@ from coverwalk.preparation.row_codes import ranks, row_codes
 MIN_SCALE = 1e-4  # of a residual, in units of y's scale
 SMALL_SET = 2**15  # rows up to which accuracy goes before time
 MANY_ROWS, MANY_ROWS_LARGE = 8.0, 2.0  # Grid.many in small and in large sets
+FEW_TREES = 4  # a forest of fewer is meant to be fast: it chooses from fewer rows, and its stream grows less often
 MAX_FEATURES = 256  # of a polynomial: the degree is the largest that has no more
 
 

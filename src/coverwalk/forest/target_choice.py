@@ -9,7 +9,7 @@ from coverwalk._arrays import Floats
 from coverwalk.forest.experts.atoms import Atoms
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import Part
-from coverwalk.forest.settings import Settings, latent
+from coverwalk.forest.settings import FEW_TREES, Settings, latent
 from coverwalk.preparation.bounds import Bounds, check_within, checked_bounds, natural_bounds
 from coverwalk.preparation.find_rounding import atom_widths, find_rounding
 from coverwalk.preparation.outliers import Outliers, find_outliers
@@ -19,7 +19,8 @@ from coverwalk.preparation.row_codes import canonical_order
 MAX_ROWS = 1000  # more would tell little more
 PARTS_OF_JUDGES = (Part(3, 1, 0.8, False), Part(3, 1, 0.8, True))  # of the small forests that judge
 N_TREES = sum(part.n_trees for part in PARTS_OF_JUDGES)
-FOLDS = 2  # quarters of the rows that are held out in turn
+FEW_ROWS = 500  # fewer are all held out in turn
+FOLDS = 2  # quarters of more rows that are
 QUANTILES = (1.0, 0.5)  # of the distances from a bound, at which the map turns linear
 MIN_SKEWED = 100  # rows
 MIN_ATOMS = 20  # rows
@@ -245,7 +246,7 @@ def _scores(X: Floats, y: Floats, settings: Settings, *, apart: bool = False) ->
     """
     order = canonical_order(X, y)[:MAX_ROWS]
     X, y, log_density = X[order], y[order], []
-    for fold in range(FOLDS):
+    for fold in range(4 if len(y) < FEW_ROWS and settings.n_trees >= FEW_TREES else FOLDS):
         part = np.arange(len(y))[fold::4]
         rest = np.delete(np.arange(len(y)), part)
         judge = replace(settings, n_trees=N_TREES, parts=PARTS_OF_JUDGES)

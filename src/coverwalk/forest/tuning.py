@@ -21,8 +21,8 @@ from coverwalk.forest.experts.y_cells import choose_y_cells
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import Part
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
-from coverwalk.forest.settings import MAX_FEATURES, Settings, latent, usual_rows
-from coverwalk.forest.target_choice import bounded, choose_y
+from coverwalk.forest.settings import FEW_TREES, MAX_FEATURES, Settings, latent, usual_rows
+from coverwalk.forest.target_choice import FEW_ROWS, bounded, choose_y
 from coverwalk.preparation.row_codes import canonical_order
 
 STOPS = (0.5, 0.8, 0.95, 0.99)
@@ -38,6 +38,7 @@ MAX_TREES, TREE_ROWS = 48, 2**17  # then: there are no more trees than this, nor
 HALF = 3  # trees of a kind in each of two small forests, which are no more than the forest is to have
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, held out in turn
 HELD_OUT_OF_MANY = ((0.0, 0.2),)  # of twice as many rows, where there are: nearer to the forest's own size
+HELD_OUT_OF_FEW = tuple((k / 5, (k + 1) / 5) for k in range(5))  # all, where chance would choose among few
 
 
 class Kind(NamedTuple):
@@ -82,7 +83,9 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     order = canonical_order(X, y)
     every, order = latent(X, y, settings)[order], order[: 2 * most if many else most]
     X, y, weight = X[order], y[order], None if weight is None else weight[order]
-    folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in (HELD_OUT_OF_MANY if many else HELD_OUT)]
+    few = len(y) < FEW_ROWS and settings.n_trees >= FEW_TREES
+    held_out = HELD_OUT_OF_MANY if many else HELD_OUT_OF_FEW if few else HELD_OUT
+    folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in held_out]
     counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
     small = _SmallForests(X, y, folds, settings, weight)
     experts = [expert for kind in _kinds(settings, X.shape[1]) for expert in small.experts(kind)]
