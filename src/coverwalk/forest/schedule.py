@@ -68,18 +68,18 @@ class StreamSettings:
 def next_turn(n: int, n_trees: int, window: int = NEVER) -> int:
     """Rows at which the next tree's turn to grow comes, after that at n rows: each grows when its rows have doubled.
 
-    Small sets grow more often: from 256 to 2048 rows four times, up to 8192 twice in a doubling. In a forest of few
+    Small sets grow more often: from 64 to 2048 rows four times, up to 8192 twice in a doubling. In a forest of few
     trees each grows when its rows have tripled, twice as often up to 512 rows. A stream that forgets has a turn as
     often as each tree has one while half of the window passes.
 
     >>> next_turn(100_000, 16), next_turn(1000, 16), next_turn(1000, 16, window=500)
     (104428, 1011, 1016)
-    >>> next_turn(300, 3), next_turn(1000, 3)
-    (361, 1443)
+    >>> next_turn(50, 16), next_turn(100, 16), next_turn(300, 3), next_turn(1000, 3)
+    (53, 102, 361, 1443)
     """
     if n >= window:
         return n + max(math.ceil(0.5 * window / n_trees), 1)
-    often = 1 if n < 256 else 4 if n < 2048 else 2 if n < 8192 else 1
+    often = 1 if n < FIRST_CHOICE else 4 if n < 2048 else 2 if n < 8192 else 1
     if n_trees < FEW_TREES:
         often = 2 if 256 <= n < 512 else 1
     growth: float = (3.0 if n_trees < FEW_TREES else 2.0) ** (1 / (often * n_trees))
