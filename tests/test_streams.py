@@ -686,10 +686,16 @@ def test_every_choice_begins_from_the_parameters(monkeypatch):
 
     monkeypatch.setattr("coverwalk.forest.growth.choose", chosen)
     ConditionalDensity(4).partial_fit(X[:1100], Y[:1100])
-    assert len(begun) == 4  # near 64, 128, 256 and 512 rows
+    assert len(begun) == 5  # near 64, 122, 232, 441 and 838 rows
     ConditionalDensity(4).fit(X[:60], Y[:60]).partial_fit(X[60:300], Y[60:300])
-    assert len(begun) == 6  # at twice and four times 60
+    assert len(begun) == 7  # at 1.9 and 3.6 times 60
     assert set(begun) == {(2, 1.0, 0.0, (), None)}
+
+
+@pytest.mark.parametrize(("n", "n_trees"), [(60, 16), (200, 4), (463, 16)])
+def test_parts_are_chosen_again_before_the_rows_have_doubled(n, n_trees):
+    model = ConditionalDensity(n_trees).fit(X[:n], Y[:n]).partial_fit(X[n : 2 * n], Y[n : 2 * n])
+    assert n < model.stream_.streams[0].chosen_at <= 2 * n
 
 
 @pytest.mark.parametrize("n", [300, 1100])

@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 NEVER = 2**62  # rows
 FIRST_CHOICE = 64  # rows at which the parts of a forest are chosen first
+CHOOSE_AGAIN = 1.9  # by how much rows grow until the next choice: it is made before they have doubled
 LOOK_AGAIN = 2**0.75  # by how much many rows grow until the next look at y: it is over before they have doubled
 RESTARTS = (1, 2, 4, 8)  # rows at which all trees are grown
 AWAITED = 256  # rows up to which a growth of one tree is awaited: a thread would take longer
@@ -44,7 +45,8 @@ class StreamSettings:
         """Rows at which the parts of the forest are chosen again, after the choice at ``chosen_at`` rows."""
         if not self.choose or chosen_at >= self.last_choice:
             return NEVER
-        return max((4 if self.forest.n_trees < FEW_TREES else 2) * chosen_at, FIRST_CHOICE)
+        growth = 4.0 if self.forest.n_trees < FEW_TREES else CHOOSE_AGAIN
+        return max(math.ceil(growth * chosen_at), FIRST_CHOICE)
 
     def next_look(self, looked_at: int) -> int:
         """Rows at which the rounding and the scale of y are looked for again, after that at ``looked_at`` rows."""
