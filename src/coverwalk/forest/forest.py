@@ -195,11 +195,8 @@ class Forest:
 
         They have the same components in other weights, and no cells of y.
         """
-        table = self.table
-        if some != slice(None):
-            table = TreeTable(
-                table.members[some], self.global_kernel, self.settings.kernel, outliers=self.settings.outliers
-            )
+        beside = self.global_kernel, self.settings.kernel
+        table = TreeTable(self.members()[some], *beside, outliers=self.settings.outliers)
         components, context = table.components(X, self.n_rows)
         dists = [PredictiveDistribution.trusted(each, table.shapes, context, self.describe) for each in components]
         for dist in dists:
