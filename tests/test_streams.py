@@ -625,13 +625,16 @@ def test_a_stream_looks_again_for_the_scale_of_y(stop, fitted):
     assert stream > few + 0.5 * (all_rows - few)
 
 
-def test_a_scale_once_found_is_kept_unless_held_out_rows_ask_otherwise():
-    """168 rows alone do not ask for it surely enough; nor do they ask for another."""
-    A, b = (part[:168] for part in skewed(400, 3, 1.5, 0.5))
+def test_a_scale_once_found_is_kept_without_asking_again(monkeypatch):
+    A, b = skewed(168)
     few = choose_rounding(A[:118], b[:118], Settings())
     assert few.bounds is not None
-    assert choose_rounding(A, b, Settings()) is None
+    asked = []
+    monkeypatch.setattr("coverwalk.forest.target_choice._scores", lambda *rows: asked.append(rows) or np.zeros(1))
     assert choose_rounding(A, b, Settings(), few).bounds is not None
+    assert not asked
+    assert choose_rounding(A, b, Settings()) is None  # no row is predicted better
+    assert len(asked) == 2
 
 
 def leaving_a_grid(n, at):

@@ -27,7 +27,6 @@ MIN_ATOMS = 20  # rows
 NARROW = 1e-3  # of the width of their cells, where no tree sees them: next to nothing of other y lies there
 LIKELY = 2.0  # standard errors by which held-out rows must ask for a forest of atoms: chance does with 0.02
 MIN_RATIO = 2.0  # of the slopes of a logarithmic scale at the quantiles of 5 and 95 %: less is nearly straight
-SURE = 3.1  # standard errors by which held-out rows must ask for it: chance does with 1e-3, as it finds atoms
 ON_GRID = 1e-3  # of a step, between the cells of two grids that are one
 FAR = 0.01  # of the distance from a bound: where y spreads less than that, a logarithm is a straight line
 PARTS = (0.5, 0.125)  # of the interval between two bounds
@@ -58,11 +57,18 @@ def choose_rounding(X: Floats, y: Floats, settings: Settings, known: Rounding | 
     ends: tuple[float, float] | None = settings.limits
     if automatic:
         ends = natural_bounds(y, found.values if found else np.empty(0))
-    if ends is None or ends == (-np.inf, np.inf):
-        return found if y.min() == y.max() else _skewed(X, y, found, settings, known)
-    check_within(y, ends)
-    if automatic and y.min() == y.max():
-        return found
+    if ends is not None and ends != (-np.inf, np.inf):
+        check_within(y, ends)
+        if not (automatic and y.min() == y.max()):
+            found = _within(X, y, found, ends, settings, known)
+    return found if y.min() == y.max() or (found and found.bounds) else _skewed(X, y, found, settings, known)
+
+
+def _within(
+    X: Floats, y: Floats, found: Rounding | None, ends: tuple[float, float], settings: Settings, known: Rounding | None
+) -> Rounding | None:
+    """The rounding that was found, within limits; those that y shows by itself may be left."""
+    automatic = settings.find_limits
     candidates: list[Rounding | None] = [found] if automatic else []
     candidates += _candidates(y, found or Rounding(), ends)
     if len(candidates) == 1 or len(y) < 20:
@@ -117,9 +123,9 @@ def _choose_atoms(X: Floats, y: Floats, settings: Settings, known: Settings | No
         return settings
     before = known.rounding if known and known.atoms else None
     narrow = replace(rounding, width=NARROW * rounding.width)
-    limited = rounding.low > -np.inf or rounding.high < np.inf
-    scaled = narrow if limited else _skewed(X[rest], y[rest], replace(narrow, bounds=None), settings, before)
-    apart = replace(settings, rounding=scaled)
+    if not rounding.bounds or rounding.bounds.b:
+        narrow = _skewed(X[rest], y[rest], replace(narrow, bounds=None), settings, before)
+    apart = replace(settings, rounding=narrow)
     if before is None or not nearly_same(apart.rounding, before, y):
         gain = _scores(X, y, apart, apart=True) - _scores(X, y, settings)
         if not gain.mean() > LIKELY * gain.std() / np.sqrt(len(gain)):
@@ -214,7 +220,8 @@ def _mapped(found: Rounding, ends: tuple[float, float], t: Floats) -> list[Round
 def _skewed(
     X: Floats, y: Floats, found: Rounding | None, settings: Settings, known: Rounding | None
 ) -> Rounding | None:
-    """The rounding that was found, or the same on a logarithmic scale if y is skewed and held-out rows ask for it.
+    """The rounding that was found, or the same on a logarithmic scale if y is skewed and held-out rows are
+    predicted better on it.
 
     The scale is the one on which the median of y lies midway between the quantiles of 5 and 95 %.
     """
@@ -236,8 +243,7 @@ def _skewed(
     if nearly_same(skewed, known, y):
         return skewed
     gain = _scores(X, y, replace(settings, rounding=skewed)) - _scores(X, y, replace(settings, rounding=found))
-    sure = 0.0 if known and known.bounds else SURE  # fewer rows have asked for such a scale, surely
-    return skewed if gain.mean() > sure * gain.std() / np.sqrt(len(gain)) else found
+    return skewed if gain.sum() > 0.0 else found
 
 
 def _scores(X: Floats, y: Floats, settings: Settings, *, apart: bool = False) -> Floats:

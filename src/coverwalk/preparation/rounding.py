@@ -293,8 +293,10 @@ class Rounding:
 
 
 def _check_rounding(state: Any) -> None:
-    limited = state.low > -np.inf or state.high < np.inf
-    mapped = state.bounds is not None
-    one = len(state.values) == 0 if state.step else len(state.values) > 0 or limited or mapped
-    require("limits", state.low < state.high and (not mapped or limited == (state.bounds.b == 0)))
-    require("rounding", one and bool(np.all(np.diff(state.values) > 0)))
+    limits = [end for end in (state.low, state.high) if np.isfinite(end)]
+    one = len(state.values) == 0 if state.step else len(state.values) > 0 or limits or state.bounds is not None
+    require("limits", state.low < state.high)
+    if state.bounds is not None:  # a scale without bounds of its own leaves nothing but atoms at the limits
+        kept = state.step > 0 or bool(np.all(np.isin(limits, state.values)))
+        require("limits", kept if state.bounds.b else len(limits) > 0)
+    require("rounding", bool(one) and bool(np.all(np.diff(state.values) > 0)))
