@@ -8,6 +8,7 @@ from scipy.special import gammaln, logsumexp
 
 from coverwalk import CoverModel
 from coverwalk._kernels.forest.evidence import stop_weights, walk_weights
+from coverwalk._kernels.forest.feature_urn import CLEAR, draw_feature, empty_urn, put_feature
 from coverwalk._kernels.odds import log_mixture, log_step
 from coverwalk.base import Cover
 from coverwalk.forest import class_tree
@@ -139,3 +140,39 @@ def test_an_observation_that_nothing_has_a_density_for_changes_no_odds():
     assert log_step(-math.inf, -5.0) == 700.0
     assert log_step(-5.0, -math.inf) == -700.0
     assert log_mixture(0.3, -math.inf, -math.inf) == -math.inf
+
+
+# -- which features are tried -----------------------------------------------------------------------------------------
+
+
+def test_features_are_drawn_as_often_as_they_were_split_and_five_times_at_random():
+    urn, state, p = empty_urn(4), np.array([7], np.uint64), 4
+    before = np.bincount([draw_feature(urn, p, state) for _ in range(4000)], minlength=p)
+    np.testing.assert_allclose(before / 4000, 1 / 4, atol=0.03)
+    for feature, gain in ((2, 2 * CLEAR), (2, 2 * CLEAR), (0, 2 * CLEAR), (1, 0.9 * CLEAR), (-1, 2 * CLEAR)):
+        put_feature(urn, feature, gain)  # the last two do not count
+    after = np.bincount([draw_feature(urn, p, state) for _ in range(4000)], minlength=p)
+    np.testing.assert_allclose(after / 4000, (np.array([1, 0, 2, 0]) + 5 / 4) / (3 + 5), atol=0.03)
+
+
+@pytest.mark.parametrize("n_categories", [(), (8,) * 100])
+def test_every_feature_has_its_turn(n_categories):
+    """One of a hundred matters, and twenty candidates would miss it four times in five."""
+    rng = np.random.default_rng(3)
+    X = rng.integers(8, size=(1000, 100)).astype(float)
+    y = np.where(X[:, 42] > 3, 1.0, 0.0) + 0.3 * rng.standard_normal(1000)
+    trees = [grow_tree(X, y, seed, min_rows=200, n_categories=n_categories) for seed in range(20)]
+    assert np.mean([tree.feature[0] == 42 for tree in trees]) > 0.6
+
+
+@pytest.mark.parametrize("informed", [True, False])
+def test_a_tree_of_classes_splits_what_it_has_split(informed):
+    """It looks at twelve of forty features in a context; where none matters, none is preferred."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(3000, 40))
+    y = (np.floor(16 * X[:, 7]).astype(int) % 2 if informed else rng.integers(2, size=3000)).astype(np.int64)
+    growth = ClassGrowth(discriminants=False, min_rows=20)
+    trees = [grown_tree((X, y, np.ones(3000)), 2, np.arange(3000), seed, growth) for seed in range(8)]
+    splits = np.bincount(np.concatenate([tree.feature[tree.feature >= 0] for tree in trees]), minlength=40)
+    weight = splits / splits.sum()
+    assert weight[7] > 0.35 if informed else weight.max() < 0.1

@@ -60,8 +60,9 @@ def test_any_division_of_the_rows_gives_one_model(kind, tmp_path):
     many = new().fit_chunks(split(FRAME, y, 5, 700, 701, 1999)[::-1], **SUMS)
     np.testing.assert_allclose(answers(many), answers(one), rtol=0, atol=1e-9)
     assert one._mixed.categories == many._mixed.categories == new().fit(FRAME, y)._mixed.categories
-    sampled = new().fit(FRAME[:700], y[:700])
-    assert answers(one).mean() > answers(sampled).mean() - 0.02 if new is density else True
+    if new is density:  # the sample alone in covers about as fine
+        sampled = new(min_samples_leaf=30).fit(FRAME[:700], y[:700])
+        assert answers(one).mean() > answers(sampled).mean() + 0.05
     one.save(tmp_path / "m.cw")
     np.testing.assert_array_equal(answers(load(tmp_path / "m.cw")), answers(one))
     strange = TEST[:3].assign(city="nowhere", east=np.nan)

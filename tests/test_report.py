@@ -32,7 +32,7 @@ def make_subject():
     y = (
         30
         + 2 * X[:, 0]
-        + np.where(X[:, 0] > 0, 3 * rng.choice([-1, 1], 400), 0.3 * X[:, 2])
+        + np.where(X[:, 0] > 0, 3 * rng.choice([-1, 1], 400), 0.1 * X[:, 2] ** 2)
         + 0.2 * rng.standard_normal(400)
     )
     parts = (Part(2, 2, 0.5, False), Part(1, 1, 0.5, False), Part(2, 1, 0.5, True))

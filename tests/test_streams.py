@@ -153,12 +153,15 @@ def test_rows_of_one_leaf_are_weighed_by_bayes_rule():
     tree, records = stream.members[0].tree, stream.members[0].fitted.records
     Z = stream.members[0].frame.rows(X).Z
     leaf = tree.leaves(Z)
-    rows = np.flatnonzero(leaf == np.bincount(leaf).argmax())[:12]
-    k = leaf[rows[0]]
-    way = []
-    while k >= 0:
-        way += list(range(records.first[k], records.first[k + 1]))
-        k = tree.parent[k]
+    ways = {}  # of the leaves that have enough rows
+    for k in np.flatnonzero(np.bincount(leaf) >= 12):
+        way, at = [], k
+        while at >= 0:
+            way += list(range(records.first[at], records.first[at + 1]))
+            at = tree.parent[at]
+        ways[k] = way
+    end, way = max(ways.items(), key=lambda each: len(each[1]))
+    rows = np.flatnonzero(leaf == end)[:12]
     dist = stream.predict_dist(X[rows[:1]])
     weight = dist.components.weight[1:].copy()
     assert len(weight) == len(way) > 2

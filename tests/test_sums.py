@@ -354,7 +354,7 @@ def test_a_stream_goes_on_from_sums(degree, tmp_path):
     assert abs(np.mean(model.logpdf(X_test, y_test) - before)) < 1e-3
     model.partial_fit(X_new[1:], y_new[1:])
     assert model.stream_.n_rows == 9000
-    assert model.log_likelihood(X_test, y_test) > before.mean() + (0.0 if degree else -0.02)
+    assert model.log_likelihood(X_test, y_test) > before.mean() - (0.003 if degree else 0.02)
     model.save(tmp_path / "stream.cw")
     assert np.array_equal(load(tmp_path / "stream.cw").predict(X_test), model.predict(X_test))
 

@@ -72,7 +72,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
     min_samples_leaf : int
         Minimum number of rows on either side of a split. A tree has at most 4096 leaves.
     n_candidates : int
-        Number of random candidate splits in each context. The best one is used.
+        Number of random candidate splits in each context: at least two for each input. The best one is used.
     bounds : pair (low, high), "auto" or None
         Bounds of y, with None for an open end. Predictions stay within the bounds. "auto" uses 0, 1 or 100 if y has a
         sharp edge there, and the smallest or largest y if values pile up there. A list has one entry per output.

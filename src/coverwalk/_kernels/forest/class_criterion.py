@@ -8,6 +8,7 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.forest.category_split import best_prefix, missing_goes
+from coverwalk._kernels.forest.feature_urn import Urn, draw_feature, empty_urn, put_feature
 from coverwalk._kernels.forest.side_scores import negative_entropy, x_log_x_table
 from coverwalk._kernels.linalg.splitmix import uniform
 
@@ -24,13 +25,14 @@ class Classes(NamedTuple):
     sides: Floats  # (2, C)
     table: Floats  # of i log i
     sampled: tuple[Floats, Ints, Floats]  # values, classes and weights of the rows that judge
+    urn: Urn
 
 
 def classes_of(y: Ints, weight: Floats, n_classes: int, n_features: int, n_splits: int, sample: int) -> Classes:
     """For rows of these classes and weights (n,), judged by at most ``sample`` of them."""
     between = np.empty(n_splits), np.empty(n_splits + 1, np.int64), np.empty((n_splits + 1, n_classes))
-    sampled = np.empty(sample), np.empty(sample, np.int64), np.empty(sample)
-    return Classes(y, weight, n_features, *between, np.empty((2, n_classes)), x_log_x_table(sample), sampled)
+    sampled, sides = (np.empty(sample), np.empty(sample, np.int64), np.empty(sample)), np.empty((2, n_classes))
+    return Classes(y, weight, n_features, *between, sides, x_log_x_table(sample), sampled, empty_urn(len(y)))
 
 
 @kernel
@@ -158,7 +160,7 @@ def class_split(
     work = (classes.splits, classes.tally, classes.counts, classes.sides, classes.table)
     tried = 0
     for _ in range(4 * classes.n_features):  # a constant column divides nothing: draw again, within reason
-        a = int(uniform(state) * len(n_categories))
+        a = draw_feature(classes.urn, len(n_categories), state)
         low, high, missing = math.inf, -math.inf, False
         for q in range(m):
             values[q] = X[perm[first + q], a]
@@ -176,4 +178,9 @@ def class_split(
         tried += 1
         if tried == classes.n_features:
             break
+    whole = classes.sides[0]
+    whole[:] = 0.0
+    for q in range(m):
+        whole[y[q]] += weight[q]
+    put_feature(classes.urn, best_feature, best - negative_entropy(whole, classes.table))
     return best_feature, best_split, best_mask

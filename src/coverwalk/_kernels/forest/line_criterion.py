@@ -8,10 +8,13 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints, UInts
 from coverwalk._kernels._compile import fused_kernel, kernel
 from coverwalk._kernels.forest.category_split import best_prefix, missing_goes
+from coverwalk._kernels.forest.feature_urn import Urn, draw_feature, empty_urn, put_feature
 from coverwalk._kernels.forest.regression import add_gram, kernel_matrix
 from coverwalk._kernels.forest.side_scores import RIDGE, line_evidence, line_table
 from coverwalk._kernels.linalg.cholesky import back_solve, factorise, forward_solve
 from coverwalk._kernels.linalg.splitmix import uniform
+
+PER_FEATURE = 2  # candidates for each, where features are many
 
 _NO_WEIGHT = np.empty(0)
 
@@ -25,6 +28,7 @@ class Lines(NamedTuple):
     work: tuple[Floats, Floats, Floats, Floats]
     column: tuple[Floats, Floats, Floats]  # see `_take_column`
     log_gamma: Floats
+    urn: Urn
 
 
 def lines_of(y: Floats, plain: Floats, n_candidates: int, sample: int) -> Lines:
@@ -33,7 +37,7 @@ def lines_of(y: Floats, plain: Floats, n_candidates: int, sample: int) -> Lines:
     most = min(n, sample)
     work = np.empty((most, p)), np.empty((p + 1, p + 1)), np.empty(p + 1), np.empty(max(most, p + 1))
     column = np.empty((p, most)), np.empty((p, most)), np.empty((p, 10))
-    return Lines(y.copy(), plain, n_candidates, work, column, line_table(most))
+    return Lines(y.copy(), plain, max(n_candidates, PER_FEATURE * p), work, column, line_table(most), empty_urn(n))
 
 
 @kernel
@@ -176,19 +180,21 @@ def line_split(
     if not root:
         _subtract_line(lines.plain, r, perm, s, e, m, lines.work)
     values, residuals, known = lines.column
-    s2 = 1e-300
+    s2, r_run = 1e-300, 0.0
     for q in range(first, first + m):
         s2 += r[perm[q]] ** 2 / m
+        r_run += r[perm[q]]
     for a in range(p):
         known[a, 0] = -1.0  # not taken yet
-    best, feature, best_split, best_mask = -math.inf, -1, 0.0, 0
+    best, undivided, feature, best_split, best_mask = -math.inf, 0.0, -1, 0.0, 0
     for _ in range(n_candidates):
-        a = int(uniform(state) * p)
+        a = draw_feature(lines.urn, p, state)
         u, v = uniform(state), uniform(state)
         if n_categories[a] > 0:
             log_evidence, mask = _best_categories(X, r, perm, a, n_categories[a], first, m, need, (s2, log_gamma))
             if log_evidence > best:
                 best, feature, best_split, best_mask = log_evidence, a, math.nan, mask
+                undivided = line_evidence(float(m), 0.0, r_run, 0.0, 0.0, m * s2, s2, log_gamma)
             continue
         if known[a, 0] < 0.0:
             _take_column(X, r, perm, first, m, a, lines.column)
@@ -215,4 +221,7 @@ def line_split(
             if log_evidence > best:
                 best, feature, best_split = log_evidence, a, split
                 best_mask = missing_goes(np.int64(0), side == 0 if missing > 0.0 else n0 >= n1)
+                xx, rr = max(xx0 + xx1, 0.0), max(rr0 + rr1, 0.0)
+                undivided = line_evidence(n0 + n1, x0 + x1, r0 + r1, xx, xr0 + xr1, rr, s2, log_gamma)
+    put_feature(lines.urn, feature, best - undivided)
     return feature, best_split, best_mask
