@@ -122,10 +122,11 @@ def _choose_atoms(X: Floats, y: Floats, settings: Settings, known: Settings | No
     if rest.sum() < MIN_SKEWED or len(y) - rest.sum() < MIN_ATOMS:
         return settings
     before = known.rounding if known and known.atoms else None
-    apart = replace(settings, rounding=replace(rounding, width=NARROW * rounding.width))
-    if not rounding.bounds or rounding.bounds.b:
-        plain = replace(apart.rounding, bounds=None)
-        apart = replace(apart, rounding=_skewed(X[rest], y[rest], plain, settings, before))
+    narrow = replace(rounding, width=NARROW * rounding.width)
+    mapped = rounding.bounds is not None and not rounding.bounds.b
+    plain = replace(narrow, bounds=None)
+    scaled = narrow if mapped else _skewed(X[rest], y[rest], plain, settings, before)
+    apart = replace(settings, rounding=scaled)
     if before is None or not nearly_same(apart.rounding, before, y):
         gain = _scores(X, y, apart, apart=True) - _scores(X, y, settings)
         if not gain.mean() > LIKELY * gain.std() / np.sqrt(len(gain)):
