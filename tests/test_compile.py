@@ -1,7 +1,7 @@
 """The cache of compiled kernels."""
 
-import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
 
+import coverwalk
 from coverwalk import ConditionalDensity, ContextClassifier, Density, DoubleTree, SequenceModel
 from coverwalk._kernels import _compile
-from coverwalk._kernels._compile import _forget_stale_kernels
+from coverwalk._kernels._compile import _sources
 from coverwalk._kernels.distributions.crps import mixture_crps
 from coverwalk._kernels.forest.scaling import frame_rows, scale_rows
 from coverwalk._kernels.forest.trees import learn_all, route_all
@@ -20,10 +21,8 @@ from coverwalk.cli import main
 from coverwalk.warmup import compile_ahead
 
 
-def test_a_changed_source_drops_its_kernels_and_those_that_import_it(tmp_path):
-    cache = tmp_path / "__pycache__"
-    (tmp_path / "deep" / "__pycache__").mkdir(parents=True)
-    cache.mkdir()
+def test_a_source_is_another_where_one_that_it_imports_has_changed(tmp_path):
+    (tmp_path / "deep").mkdir()
     (tmp_path / "a.py").write_text("from coverwalk._kernels.b import (\n    f,\n)\n")
     (tmp_path / "b.py").write_text("from .c import g\n")
     (tmp_path / "c.py").write_text("one\n")
@@ -31,45 +30,42 @@ def test_a_changed_source_drops_its_kernels_and_those_that_import_it(tmp_path):
     (tmp_path / "e.py").write_text("alone\n")
     (tmp_path / "deep" / "f.py").write_text("from coverwalk._kernels.b import f\n")
 
-    def compiled():
-        found = [*cache.glob("*.nbi"), *(tmp_path / "deep" / "__pycache__").glob("*.nbi")]
-        return sorted(path.name[0] for path in found)
+    def changed(before):
+        return [Path(path).stem for path, digest in _sources(tmp_path).items() if before[path] != digest]
 
-    _forget_stale_kernels(tmp_path)
-    for name in "abcde":
-        (cache / f"{name}.g-1.py311.nbi").write_text("compiled")
-    (tmp_path / "deep" / "__pycache__" / "f.g-1.py311.nbi").write_text("compiled")
-    (cache / "a.cpython-311.pyc").write_text("bytecode")
-    _forget_stale_kernels(tmp_path)
-    assert compiled() == list("abcdef")
+    before = _sources(tmp_path)
+    assert changed(before) == []
     (tmp_path / "e.py").write_text("changed\n")
-    _forget_stale_kernels(tmp_path)
-    assert compiled() == list("abcf")
+    assert changed(before) == ["d", "e"]
     (tmp_path / "c.py").write_text("two\n")
-    _forget_stale_kernels(tmp_path)
-    assert compiled() == []
-    assert (cache / "a.cpython-311.pyc").exists()
+    assert sorted(changed(before)) == list("abcdef")
 
 
-@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
-def test_a_folder_that_cannot_be_written_is_left_alone(code, tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(code, os.strerror(code))
-
-    (tmp_path / "a.py").write_text("one")
-    monkeypatch.setattr(Path, "write_text", refuse)
-    _forget_stale_kernels(tmp_path)
-    assert not (tmp_path / "__pycache__" / "kernels.json").exists()
+DRAW = """
+import numpy as np
+from coverwalk._kernels.forest.feature_urn import draw_feature, empty_urn
+print(draw_feature(empty_urn(1), 2**40, np.array([1], np.uint64)))
+"""
 
 
-def test_a_full_disk_is_told(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def test_a_kernel_is_compiled_again_where_one_that_it_calls_has_changed(tmp_path):
+    """Wherever the cache is: an upgrade changes some files, and not all."""
+    shutil.copytree(Path(coverwalk.__file__).parent, tmp_path / "coverwalk", ignore=shutil.ignore_patterns("*.nb*"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
 
-    (tmp_path / "a.py").write_text("one")
-    monkeypatch.setattr(Path, "write_text", refuse)
-    with pytest.raises(OSError, match="space"):
-        _forget_stale_kernels(tmp_path)
+    def draw():
+        command = [sys.executable, "-c", DRAW]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
+
+    first = draw()
+    assert "compiling" in first.stderr
+    assert draw().stderr == ""
+    called = tmp_path / "coverwalk" / "_kernels" / "linalg" / "splitmix.py"
+    called.write_text(called.read_text().replace("0x9E3779B97F4A7C15", "0x9E3779B97F4A7C17"))
+    second = draw()
+    assert "compiling" in second.stderr
+    assert second.stdout != first.stdout
+    assert draw().stdout == second.stdout
 
 
 def test_where_no_cache_can_be_written_kernels_are_compiled_in_memory_and_it_is_said():

@@ -1,8 +1,6 @@
 """One compile policy for every kernel, a cache that never goes stale, and a line when a compilation happens."""
 
-import errno
 import hashlib
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -16,7 +14,7 @@ from numba.core.caching import FunctionCache, NullCache
 from numba.core.runtime.nrt import rtsys
 from numba.core.types import unliteral
 
-from coverwalk._kernels._shipped import ShippedCache, shipped
+from coverwalk._kernels._shipped import ShippedCache, shipped, source_of
 
 _IMPORT = re.compile(r"^from (?:coverwalk\._kernels|(?=\.))((?:\.\w+)*|\.) import (.*)$", re.MULTILINE)
 
@@ -60,12 +58,16 @@ class _CacheWhenNeeded:
     @cached_property
     def _own(self) -> Any:
         try:
-            return FunctionCache(self._function)  # type: ignore[no-untyped-call]
+            own = FunctionCache(self._function)  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             if "cannot cache function" not in str(error):
                 raise
             _FirstCompilation.cached = False
             return NullCache()
+        # Numba compares a kernel with its own file only: one that calls a kernel of a changed file would go on calling
+        # the old one.
+        own._cache_file._source_stamp = _DIGESTS[source_of(self._function)]
+        return own
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The kernel for a signature, or None: Numba asks before it compiles.
@@ -158,30 +160,5 @@ def _sources(folder: Path) -> dict[str, str]:
     return digests
 
 
-def _forget_stale_kernels(folder: Path, digests: dict[str, str] | None = None) -> None:
-    """Drop the compiled kernels of a source when it, or a source that it imports, has changed.
-
-    Numba compares a cached kernel with its own file only: one that calls a kernel of a changed file would go on
-    calling the old one.
-    """
-    stamp = folder / "__pycache__" / "kernels.json"
-    digests = digests or _sources(folder)
-    before = json.loads(stamp.read_text()) if stamp.exists() else {}
-    if before == digests:
-        return
-    try:
-        for path, digest in digests.items():
-            if before.get(path) != digest:
-                source = folder / path
-                for compiled in (source.parent / "__pycache__").glob(f"{source.stem}.*.nb[ic]"):
-                    compiled.unlink(missing_ok=True)
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(json.dumps(digests))
-    except OSError as error:  # installed where the user may not write: Numba keeps its cache elsewhere then
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise
-
-
 _DIGESTS = _sources(Path(__file__).parent)
-_forget_stale_kernels(Path(__file__).parent, _DIGESTS)
 _SHIPPED = shipped(_DIGESTS)

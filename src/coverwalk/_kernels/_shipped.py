@@ -7,9 +7,8 @@ says what they were made of and for which machine. Everywhere else kernels are c
 import hashlib
 import json
 import sys
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numba
 from llvmlite import binding  # type: ignore[import-untyped]
@@ -49,9 +48,8 @@ class ShippedCache:
         rtsys.initialize(context)
         if found is not None or context.codegen().magic_tuple()[0] != self._manifest["target"][0]:
             return found
-        source = Path(self._function.__code__.co_filename)
-        file: Any = IndexDataCacheFile
-        index = file(str(self._folder / source.parent.name), base_of(self._function), _stamp(source))
+        folder, stamp = self._function.__module__.split(".")[-2], self._manifest["sources"][source_of(self._function)]
+        index = cast(Any, IndexDataCacheFile)(str(self._folder / folder), base_of(self._function), stamp)
         code = hashlib.sha256(self._function.__code__.co_code).hexdigest(), hashlib.sha256(b"").hexdigest()
         data = index.load((signature, tuple(self._manifest["target"]), code))
         result: Any = CompileResult
@@ -64,6 +62,6 @@ def base_of(function: Any) -> str:
     return f"{name}.py{sys.version_info[0]}{sys.version_info[1]}{sys.abiflags}"
 
 
-@cache
-def _stamp(source: Path) -> bytes:
-    return hashlib.sha256(source.read_bytes()).digest()
+def source_of(function: Any) -> str:
+    """The path of a kernel's source among those of all kernels."""
+    return function.__module__.removeprefix(__package__ + ".").replace(".", "/") + ".py"
