@@ -13,7 +13,7 @@ from coverwalk._arrays import Ints, UInts
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.linalg.splitmix import uniform
 
-PRIOR_SPLITS = 5.0  # the weight of all features together before any split, in splits
+PRIOR_SPLITS = 10.0  # the weight of all features together before any split, in splits
 CLEAR = 3.0  # nats that a split must gain to count: odds of 20 to 1
 
 
